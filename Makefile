@@ -1,0 +1,34 @@
+# Every target sets up .venv first, so each works on a fresh machine.
+VENV := .venv
+PYTHON := $(VENV)/bin/python
+READY := $(VENV)/.ready
+
+.PHONY: demo test check format bench clean
+
+$(READY): pyproject.toml constraints.txt
+	python3 -m venv $(VENV)
+	$(PYTHON) -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
+	touch $@
+
+demo: $(READY)  ## train on a generated corpus and print what was found
+	$(PYTHON) examples/planted_scenes.py
+
+test: $(READY)  ## unit, parity and functional tests, doctests and the README's commands
+	$(PYTHON) -m pytest
+
+check: $(READY)  ## format, lint, types, import contracts; changes nothing
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports
+
+format: $(READY)  ## put the code into the house style
+	$(VENV)/bin/ruff format .
+	$(VENV)/bin/ruff check --fix .
+
+bench: $(READY)  ## speed beside plain torch, as ratios; writes benchmarks/results/
+	$(PYTHON) -m benchmarks.bench_tree_nll
+	$(PYTHON) -m benchmarks.bench_training
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache

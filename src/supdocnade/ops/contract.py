@@ -1,0 +1,157 @@
+"""What the likelihood operations take and return, whichever backend computes them.
+
+For a document v of D tokens with input weights x and loss weights w,
+
+    a_i   = c + Σ_{k<i} x_k W[v_k]          h_i = g(a_i)
+    nll   = Σ_i -w_i log p(v_i | h_i)
+    summary = c + Σ_k x_k W[v_k]            over the tokens with v_k < n_summary_words
+
+where p is the tree of binary decisions (`tree_nll`) or one softmax (`softmax_nll`) over rows of V
+and b. `summary` is the activation behind the paper's h_y: g(summary) is the topic representation.
+Both outputs are differentiable with respect to W, c, V and b.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from supdocnade.errors import InvalidArgument
+from supdocnade.shapes import check_shape
+
+ACTIVATIONS = ("relu", "tanh", "sigmoid")
+
+SPARSE_ROWS = 16_384
+"""With more words than this, gradients of W and V are (rows touched, values): torch sparse tensors.
+
+A dense gradient of 100,000 words × 200 topics is 80 MB, which costs more to write, clear and apply
+than the likelihood itself when a batch touches a small part of it.
+"""
+
+
+class DocumentBatch(NamedTuple):
+    """Documents one after the other, without padding."""
+
+    word_ids_N: Tensor
+    """int32 or int64: the tokens, each below K."""
+    offsets_B1: Tensor
+    """int64: document d owns the tokens `offsets[d]:offsets[d + 1]`."""
+    input_weight_N: Tensor | None = None
+    """What multiplies W[v] in the prefix sum; all ones when absent."""
+    loss_weight_N: Tensor | None = None
+    """What multiplies -log p; all ones when absent."""
+    n_summary_words: int | None = None
+    """Only tokens below this id enter the summary; all of them when absent."""
+
+    @property
+    def n_documents(self) -> int:
+        """B."""
+        return len(self.offsets_B1) - 1
+
+
+class Parameters(NamedTuple):
+    """The parameters of DocNADE."""
+
+    word_embedding_KH: Tensor
+    """W, one row per word (the paper writes H × K)."""
+    hidden_bias_H: Tensor
+    """c."""
+    node_weight_TH: Tensor
+    """V, one row per inner node of the tree, or per word for the softmax."""
+    node_bias_T: Tensor
+    """b."""
+
+
+class DocumentTerms(NamedTuple):
+    """What a batch of documents costs and what it amounts to."""
+
+    nll_B: Tensor
+    """Weighted negative log-likelihood in nats."""
+    summary_BH: Tensor
+    """Activation of the topic representation."""
+
+
+def activate(name: str, values: Tensor) -> Tensor:
+    """Return g(values) for one of `ACTIVATIONS`."""
+    match name:
+        case "relu":
+            return torch.relu(values)
+        case "tanh":
+            return torch.tanh(values)
+        case _:
+            return torch.sigmoid(values)
+
+
+def check_call(
+    batch: DocumentBatch, parameters: Parameters, n_output_rows: int, activation: str
+) -> None:
+    """Raise `InvalidArgument` unless batch and parameters fit together.
+
+    Parameters
+    ----------
+    n_output_rows : the rows that V and b must have.
+    """
+    if activation not in ACTIVATIONS:
+        raise InvalidArgument(f"activation must be one of {ACTIVATIONS}, got {activation!r}.")
+    _check_parameters(parameters, n_output_rows)
+    _check_documents(batch, n_words=len(parameters.word_embedding_KH))
+    _check_weights(batch, parameters.hidden_bias_H.dtype)
+    places = {tensor.device for tensor in (*batch[:4], *parameters) if tensor is not None}
+    if len(places) > 1:
+        listed = ", ".join(sorted(map(str, places)))
+        raise InvalidArgument(f"batch and parameters must be on one device, got {listed}.")
+
+
+def _check_parameters(parameters: Parameters, n_output_rows: int) -> None:
+    W_KH, c_H, V_TH, b_T = parameters
+    if W_KH.ndim != 2 or 0 in W_KH.shape:
+        raise InvalidArgument(
+            f"word_embedding must have shape (words, topics), got {tuple(W_KH.shape)}."
+        )
+    n_topics = W_KH.shape[1]
+    check_shape("hidden_bias", c_H.shape, (n_topics,))
+    check_shape("node_weight", V_TH.shape, (n_output_rows, n_topics))
+    check_shape("node_bias", b_T.shape, (n_output_rows,))
+    kinds = {tensor.dtype for tensor in parameters}
+    if len(kinds) > 1 or not W_KH.is_floating_point():
+        listed = ", ".join(sorted(map(str, kinds)))
+        raise InvalidArgument(f"parameters must share one floating-point type, got {listed}.")
+
+
+def _check_documents(batch: DocumentBatch, n_words: int) -> None:
+    ids, offsets = batch.word_ids_N, batch.offsets_B1
+    if ids.ndim != 1 or ids.dtype not in (torch.int32, torch.int64):
+        raise InvalidArgument(
+            "word_ids must be a one-dimensional int32 or int64 tensor, "
+            f"got shape {tuple(ids.shape)} of {ids.dtype}."
+        )
+    if offsets.ndim != 1 or len(offsets) == 0 or offsets.dtype != torch.int64:
+        raise InvalidArgument(
+            "offsets must be a one-dimensional int64 tensor with one entry more than documents, "
+            f"got shape {tuple(offsets.shape)} of {offsets.dtype}."
+        )
+    if offsets[0] != 0 or offsets[-1] != len(ids) or bool((offsets.diff() < 0).any()):
+        raise InvalidArgument(
+            f"offsets must rise from 0 to the number of tokens, {len(ids)}, "
+            f"got {offsets[0].item()} to {offsets[-1].item()}."
+        )
+    if len(ids) and (int(ids.min()) < 0 or int(ids.max()) >= n_words):
+        raise InvalidArgument(
+            f"word_ids must lie in 0 .. {n_words - 1}, "
+            f"got {ids.min().item()} .. {ids.max().item()}."
+        )
+    limit = batch.n_summary_words
+    if limit is not None and not 0 <= limit <= n_words:
+        raise InvalidArgument(f"n_summary_words must lie in 0 .. {n_words}, got {limit}.")
+
+
+def _check_weights(batch: DocumentBatch, dtype: torch.dtype) -> None:
+    for name in ("input_weight_N", "loss_weight_N"):
+        weight = getattr(batch, name)
+        if weight is None:
+            continue
+        check_shape(name[:-2], weight.shape, batch.word_ids_N.shape)
+        if weight.dtype != dtype:
+            raise InvalidArgument(
+                f"{name[:-2]} must have the type of the parameters, {dtype}, got {weight.dtype}."
+            )

@@ -1,0 +1,226 @@
+"""The fused CPU evaluation that both output layers share.
+
+A batch is taken in blocks of documents. For each block: hidden units by prefix sums, the output
+layer on them (which overwrites them with the gradients of the activations), suffix sums into the
+gradient of W. Every step runs over fixed parts that write to places of their own, so the bits of
+the result do not depend on the number of threads.
+
+Memory: the gradients, and one row of H floats per token of a block. A block is the documents that
+fit into `BLOCK_BYTES`, at least one.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from supdocnade.ops.contract import SPARSE_ROWS, DocumentBatch, DocumentTerms, Parameters
+from supdocnade.ops.eager import Evaluation, Gradients, RowGradient
+from supdocnade.ops.prefix_sum import cpu_kernels as sums
+from supdocnade.ops.scratch import scratch
+from supdocnade.ops.threads import n_threads, run_parts
+
+BLOCK_BYTES = 64 * 2**20
+DOCUMENT_PARTS = 16
+
+SMALL_WORK = 100_000
+"""Below this many hidden units (tokens × topics) waking another thread costs more than it saves."""
+
+Floats = NDArray[np.float32]
+Integers = NDArray[np.int32]
+Bounds = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Documents:
+    """A `DocumentBatch` as arrays, every weight written out."""
+
+    ids_N: Integers
+    offsets_B1: Bounds
+    input_weight_N: Floats
+    loss_weight_N: Floats
+    limit: int
+    """Only tokens below this id enter the summary."""
+
+    @classmethod
+    def of(cls, batch: DocumentBatch, n_words: int) -> "Documents":
+        """View a batch without copying what need not be."""
+        ids_N = np.ascontiguousarray(batch.word_ids_N.numpy(), np.int32)
+
+        def weights(given: Tensor | None) -> Floats:
+            if given is None:
+                return np.ones(len(ids_N), np.float32)
+            return np.ascontiguousarray(given.detach().numpy())
+
+        limit = n_words if batch.n_summary_words is None else batch.n_summary_words
+        offsets_B1 = np.ascontiguousarray(batch.offsets_B1.numpy())
+        inputs, losses = weights(batch.input_weight_N), weights(batch.loss_weight_N)
+        return cls(ids_N, offsets_B1, inputs, losses, limit)
+
+    def blocks(self, n_topics: int) -> Iterator["Block"]:
+        """Cut the documents where their hidden units exceed `BLOCK_BYTES`."""
+        most = max(BLOCK_BYTES // (4 * n_topics), 1)
+        first, n_documents = 0, len(self.offsets_B1) - 1
+        while first < n_documents:
+            reach = self.offsets_B1[first] + most
+            last = int(np.searchsorted(self.offsets_B1, reach, side="right")) - 1
+            last = max(last, first + 1)
+            yield Block(self, first, last, n_topics)
+            first = last
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """The documents `first:last` of a batch."""
+
+    documents: Documents
+    first: int
+    last: int
+    n_topics: int
+
+    @property
+    def offsets_B1(self) -> Bounds:
+        """Where the block's documents begin and end among the tokens of the batch."""
+        return self.documents.offsets_B1[self.first : self.last + 1]
+
+    @property
+    def tokens(self) -> slice:
+        """The block's tokens among those of the batch."""
+        return slice(int(self.offsets_B1[0]), int(self.offsets_B1[-1]))
+
+    @property
+    def n_tokens(self) -> int:
+        """N, the number of tokens in the block."""
+        return int(self.offsets_B1[-1] - self.offsets_B1[0])
+
+    @property
+    def small(self) -> bool:
+        """Whether one thread does it soonest."""
+        return self.n_tokens * self.n_topics < SMALL_WORK
+
+    def document_parts(self) -> list[tuple[int, int]]:
+        """Split the documents into ranges of about equally many tokens, whatever the threads."""
+        targets = self.tokens.start + np.arange(1, DOCUMENT_PARTS) * self.n_tokens / DOCUMENT_PARTS
+        cuts = np.searchsorted(self.offsets_B1, targets)
+        edges = np.unique([0, *cuts.tolist(), self.last - self.first])
+        return list(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True))
+
+
+class OutputLayer(Protocol):
+    """The part of the model between hidden units and word probabilities."""
+
+    def touched_rows(self, ids_N: Integers) -> NDArray[np.int64] | None:
+        """Return, in ascending order, the rows of V that these tokens reach; None for all."""
+        ...
+
+    def run(
+        self,
+        block: Block,
+        hidden_NH: Floats,
+        V_TH: Floats,
+        b_T: Floats,
+        activation: int,
+        gradients: Gradients | None,
+    ) -> Floats:
+        """Return -w_i log p(v_i | h_i) for the block's tokens.
+
+        With `gradients`, also add those of V and b, and overwrite the hidden units with the
+        gradients of the activations.
+        """
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class CPUEngine:
+    """A fused backend: an output layer between prefix and suffix sums (see `eager.Engine`)."""
+
+    layer: OutputLayer
+    activation: str
+
+    def evaluate(
+        self, batch: DocumentBatch, parameters: Parameters, *, want_gradients: bool
+    ) -> Evaluation:
+        """See `eager.Engine`."""
+        W_KH, c_H, V_TH, b_T = (tensor.detach().contiguous().numpy() for tensor in parameters)
+        documents = Documents.of(batch, len(W_KH))
+        activation = sums.ACTIVATION_CODES[self.activation]
+        nll_B = np.zeros(batch.n_documents, np.float32)
+        summary_BH = np.empty((batch.n_documents, len(c_H)), np.float32)
+        gradients = self._no_gradients(documents, parameters) if want_gradients else None
+        for block in documents.blocks(len(c_H)):
+            own = slice(block.first, block.last)
+            with scratch(block.n_tokens, len(c_H)) as hidden_NH:
+                prefix(block, W_KH, c_H, activation, hidden_NH, summary_BH[own])
+                nll_N = self.layer.run(block, hidden_NH, V_TH, b_T, activation, gradients)
+                sums.sum_by_document(nll_N, block.offsets_B1, nll_B[own])
+                if gradients is not None:
+                    suffix(block, hidden_NH, gradients)
+        terms = DocumentTerms(torch.from_numpy(nll_B), torch.from_numpy(summary_BH))
+        return Evaluation(terms, gradients)
+
+    def add_summary_gradient(
+        self, batch: DocumentBatch, gradients: Gradients, incoming_BH: Tensor
+    ) -> None:
+        """See `eager.Engine`."""
+        documents = Documents.of(batch, gradients.word_embedding.shape[0])
+        slots_N = gradients.word_embedding.slots[documents.ids_N]
+        incoming = np.ascontiguousarray(incoming_BH.numpy())
+        grad_W, grad_c = gradients.word_embedding.values, gradients.hidden_bias_H
+
+        def add(part: tuple[int, int]) -> None:
+            sums.summary_columns(
+                *part, documents.ids_N, slots_N, documents.offsets_B1, documents.input_weight_N,
+                documents.limit, incoming, grad_W, grad_c,
+            )  # fmt: skip
+
+        small = len(slots_N) * len(grad_c) < SMALL_WORK
+        run_parts(add, sums.column_parts(len(grad_c), n_threads()), small=small)
+
+    def _no_gradients(self, documents: Documents, parameters: Parameters) -> Gradients:
+        """Allocate gradients of zero, of all rows or of those that the documents touch."""
+        W_KH, c_H, V_TH, b_T = parameters
+        word_rows = node_rows = None
+        if len(W_KH) > SPARSE_ROWS:
+            seen_K = np.zeros(len(W_KH), np.bool_)
+            seen_K[documents.ids_N] = True
+            word_rows = np.flatnonzero(seen_K)
+            node_rows = self.layer.touched_rows(documents.ids_N)
+        return Gradients(
+            RowGradient.zeros(W_KH, word_rows),
+            np.zeros(len(c_H), np.float32),
+            RowGradient.zeros(V_TH, node_rows),
+            np.zeros(len(b_T), np.float32),
+        )
+
+
+def prefix(
+    block: Block, W_KH: Floats, c_H: Floats, activation: int, hidden_NH: Floats, summary_BH: Floats
+) -> None:
+    """Write the hidden units before every token and the summary of every document."""
+    documents, offsets_B1 = block.documents, block.offsets_B1
+
+    def part_of(part: tuple[int, int]) -> None:
+        sums.prefix_documents(
+            *part, documents.ids_N, offsets_B1, documents.input_weight_N, W_KH, c_H, activation,
+            documents.limit, hidden_NH, summary_BH,
+        )  # fmt: skip
+
+    run_parts(part_of, block.document_parts(), small=block.small)
+
+
+def suffix(block: Block, grad_NH: Floats, gradients: Gradients) -> None:
+    """Add the gradients of W and c, given those of the activations."""
+    documents, offsets_B1 = block.documents, block.offsets_B1
+    grad_W, grad_c = gradients.word_embedding.values, gradients.hidden_bias_H
+    slots_N = gradients.word_embedding.slots[documents.ids_N]
+
+    def part_of(part: tuple[int, int]) -> None:
+        sums.suffix_columns(
+            *part, slots_N, offsets_B1, documents.input_weight_N, grad_NH, grad_W, grad_c
+        )
+
+    run_parts(part_of, sums.column_parts(len(grad_c), n_threads()), small=block.small)

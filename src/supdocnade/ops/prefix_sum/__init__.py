@@ -1,0 +1,1 @@
+"""Prefix sums of word embeddings over ragged documents: what both output layers share."""

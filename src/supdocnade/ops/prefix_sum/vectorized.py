@@ -1,0 +1,65 @@
+"""Prefix sums in plain torch, on any device, differentiable by autograd."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.functional import embedding
+
+from supdocnade.ops.contract import (
+    SPARSE_ROWS,
+    DocumentBatch,
+    Parameters,
+    activate,
+)
+
+
+class Prefixes(NamedTuple):
+    """Hidden units before every token, and the summary of every document."""
+
+    hidden_NH: Tensor
+    summary_BH: Tensor
+
+
+def gather_rows(table_KH: Tensor, rows: Tensor) -> Tensor:
+    """Return rows of a table; for a large one the gradient is the rows alone."""
+    return embedding(rows, table_KH, sparse=len(table_KH) > SPARSE_ROWS)
+
+
+def documents_of_tokens(batch: DocumentBatch) -> Tensor:
+    """Return the document (N,) that each token belongs to."""
+    lengths_B = batch.offsets_B1.diff()
+    numbers_B = torch.arange(batch.n_documents, device=lengths_B.device)
+    return torch.repeat_interleave(numbers_B, lengths_B)
+
+
+def prefixes(batch: DocumentBatch, parameters: Parameters, activation: str) -> Prefixes:
+    """Return g(c + Σ_{k<i} x_k W[v_k]) for every token i, and c + Σ_k x_k W[v_k]."""
+    W_KH, c_H = parameters.word_embedding_KH, parameters.hidden_bias_H
+    ids_N = batch.word_ids_N.long()
+    document_N = documents_of_tokens(batch)
+    embedded_NH = gather_rows(W_KH, ids_N)
+    if batch.input_weight_N is not None:
+        embedded_NH = embedded_NH * batch.input_weight_N[:, None]
+
+    # Each document gets a row of its own (one running sum over all tokens would lose precision),
+    # and each token the slot after its own, so that the running sum stops just before it.
+    B, H = batch.n_documents, len(c_H)
+    D = int(batch.offsets_B1.diff().max()) if B else 0
+    position_N = torch.arange(len(ids_N), device=ids_N.device) - batch.offsets_B1[document_N]
+    slots_BDH = embedded_NH.new_zeros(B, D + 1, H)
+    sums_BDH = slots_BDH.index_put((document_N, position_N + 1), embedded_NH).cumsum(dim=1)
+    hidden_NH = activate(activation, c_H + sums_BDH[document_N, position_N])
+
+    if batch.n_summary_words is not None:
+        embedded_NH = embedded_NH * (ids_N < batch.n_summary_words)[:, None]
+    summed_BH = embedded_NH.new_zeros(B, H).index_add(0, document_N, embedded_NH)
+    return Prefixes(hidden_NH, c_H + summed_BH)
+
+
+def sum_by_document(values_N: Tensor, batch: DocumentBatch) -> Tensor:
+    """Return Σ_i w_i values_i for every document, w the loss weights."""
+    if batch.loss_weight_N is not None:
+        values_N = values_N * batch.loss_weight_N
+    totals_B = values_N.new_zeros(batch.n_documents)
+    return totals_B.index_add(0, documents_of_tokens(batch), values_N)

@@ -1,0 +1,119 @@
+"""One seed becomes every random choice, each from a generator of its own.
+
+Two kinds of randomness, both pure functions of the seed:
+
+- `named_generator` gives a numpy generator for one purpose ("tree", "init", ...), so that drawing
+  more for one purpose never shifts another.
+- `token_order` gives the random order of the words of a document in one epoch. It is a counter
+  based hash of (seed, epoch, document, position), never a running stream: an epoch can be resumed
+  in the middle, and any split of the work over batches, threads or devices gives the same order.
+"""
+
+import zlib
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supdocnade.errors import InvalidArgument
+
+MAX_SEED = 2**63 - 1
+
+# SplitMix64 (Steele, Lea, Flood 2014): increment by the golden ratio, then two multiply-xorshifts.
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
+_MIX_2 = np.uint64(0x94D049BB133111EB)
+
+
+def check_seed(name: str, seed: int) -> int:
+    """Return `seed` as a plain int in [0, 2**63), or raise `InvalidArgument`."""
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer):
+        raise InvalidArgument(f"{name} must be an integer, got {seed!r}.")
+    if not 0 <= seed <= MAX_SEED:
+        raise InvalidArgument(f"{name} must be between 0 and 2**63 - 1, got {seed}.")
+    return int(seed)
+
+
+def named_generator(seed: int, name: str, *counters: int) -> np.random.Generator:
+    """Return the generator that `seed` gives to one named purpose.
+
+    >>> bool((named_generator(0, "tree").random(3) == named_generator(0, "tree").random(3)).all())
+    True
+    >>> bool((named_generator(0, "tree").random(3) == named_generator(0, "init").random(3)).any())
+    False
+    """
+    entropy = [check_seed("seed", seed), zlib.crc32(name.encode()), *counters]
+    return np.random.Generator(np.random.Philox(np.random.SeedSequence(entropy)))
+
+
+def _mix(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Finalise SplitMix64 in place: every bit of the input reaches every bit of the output."""
+    state ^= state >> np.uint64(30)
+    state *= _MIX_1
+    state ^= state >> np.uint64(27)
+    state *= _MIX_2
+    state ^= state >> np.uint64(31)
+    return state
+
+
+def _keys(seed: int, stream: str, epoch: int, documents: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Return one 64-bit key per document for this seed, purpose and epoch."""
+    key = np.full(1, seed, np.uint64)
+    for word in (zlib.crc32(stream.encode()), epoch):
+        key = _mix(key + _GOLDEN) ^ np.uint64(word)
+    return _mix((_mix(key + _GOLDEN) ^ documents.astype(np.uint64)) + _GOLDEN)
+
+
+def token_order(
+    seed: int,
+    epoch: int,
+    documents: NDArray[np.int64],
+    lengths: NDArray[np.int64],
+    *,
+    stream: str = "ordering",
+) -> NDArray[np.int64]:
+    """Return a random order of the tokens of every document, documents kept in their sequence.
+
+    Parameters
+    ----------
+    documents : (B,) their numbers in the corpus, which key their orders.
+    lengths : (B,) their numbers of tokens.
+    stream : the purpose; other purposes get other orders.
+
+    Returns
+    -------
+    (N,) int64: entry i is the place, in the concatenation of the documents, of the token that comes
+    i-th. Each document's block of entries is a permutation of that block's places.
+
+    Notes
+    -----
+    Every token draws a 64-bit hash; within a document tokens are sorted by it. One sort serves the
+    whole batch: its keys are (rank of the document, top bits of the hash, position). Since the
+    position makes keys unique, every sorting algorithm gives the same order; equal hash bits, the
+    only departure from a uniform order, have probability D² / 2^(bits + 1) in a document of D
+    tokens (1.6e-9 for 961 tokens in a batch of 64).
+
+    >>> token_order(0, 0, np.array([7, 9]), np.array([3, 2])).tolist()
+    [1, 2, 0, 3, 4]
+    """
+    n_tokens = int(lengths.sum())
+    if n_tokens == 0:
+        return np.empty(0, np.int64)
+    position_bits = int(lengths.max() - 1).bit_length()
+    rank_bits = int(lengths.size - 1).bit_length()
+    hash_bits = 64 - position_bits - rank_bits
+    if hash_bits < 16:
+        raise InvalidArgument(
+            f"a batch of {lengths.size} documents of up to {lengths.max()} tokens is too large "
+            "to be shuffled at once; use a smaller batch_size."
+        )
+    starts = np.cumsum(lengths) - lengths
+    rank = np.repeat(np.arange(lengths.size, dtype=np.uint64), lengths)
+    position = np.arange(n_tokens, dtype=np.uint64) - np.repeat(starts.astype(np.uint64), lengths)
+    key = _mix(np.repeat(_keys(seed, stream, epoch, documents), lengths) + position * _GOLDEN)
+    key >>= np.uint64(64 - hash_bits)
+    key <<= np.uint64(position_bits)
+    key |= position
+    key |= rank << np.uint64(64 - rank_bits) if rank_bits else np.uint64(0)
+    key.sort()
+    key &= np.uint64((1 << position_bits) - 1)
+    return key.astype(np.int64) + np.repeat(starts, lengths)

@@ -1,0 +1,223 @@
+"""All backends compute the same function and the same gradients."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.problems import Problem, make_problem, relative_error
+
+from supdocnade.ops.contract import SPARSE_ROWS
+
+# float32 against float64: the error of a sum of some hundred terms, well below 1e-5.
+FLOAT32 = 5e-6
+
+OUTPUTS = ["tree", "softmax"]
+ACTIVATIONS = ["relu", "tanh", "sigmoid"]
+
+
+def evaluate(problem: Problem, activation: str, backend: str, *, uneven: bool = False):
+    """Outputs and gradients of a loss that uses both outputs."""
+    terms = problem.run(activation, backend)
+    generator = torch.Generator().manual_seed(5)
+    dtype = terms.nll_B.dtype
+
+    def noise(*shape):
+        return torch.randn(*shape, generator=generator, dtype=torch.float64).to(dtype)
+
+    weight = noise(len(terms.nll_B)) if uneven else torch.full_like(terms.nll_B, 0.7)
+    loss = (weight * terms.nll_B).sum() + (noise(*terms.summary_BH.shape) * terms.summary_BH).sum()
+    loss.backward()
+    return [terms.nll_B.detach(), terms.summary_BH.detach(), *problem.gradients()]
+
+
+def assert_same(actual, expected, tolerance):
+    names = ["nll", "summary", "W", "c", "V", "b"]
+    for name, a, e in zip(names, actual, expected, strict=True):
+        assert a.shape == e.shape, name
+        assert relative_error(a, e) <= tolerance, name
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize("n_words", [2, 3, 5, 37, 64])
+@pytest.mark.parametrize("uneven", [False, True])
+def test_backends_agree(output, activation, n_words, uneven):
+    problem = make_problem(
+        [0, 1, 9, 0, 25], n_words, n_topics=7, output=output, n_summary_words=n_words - 1
+    )
+    expected = evaluate(problem, activation, "reference", uneven=uneven)
+    assert_same(evaluate(problem, activation, "vectorized", uneven=uneven), expected, 1e-12)
+    single = problem.to(torch.float32)
+    for backend in ("vectorized", "cpu"):
+        assert_same(evaluate(single, activation, backend, uneven=uneven), expected, FLOAT32)
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_gradients_against_finite_differences(output, activation):
+    # Seed and scale keep every unit off the kink of ReLU by more than the step of the check.
+    problem = make_problem([3, 5], n_words=6, n_topics=4, output=output, n_summary_words=5)
+
+    def function(*parameters):
+        return Problem(problem.batch, type(problem.parameters)(*parameters), problem.tree).run(
+            activation, "vectorized"
+        )
+
+    assert torch.autograd.gradcheck(function, tuple(problem.parameters))
+
+
+@pytest.mark.parametrize("n_topics", [1, 2, 31, 32, 33, 200])
+def test_any_number_of_topics(n_topics):
+    problem = make_problem([40, 3], n_words=23, n_topics=n_topics, scale=0.2)
+    expected = evaluate(problem, "relu", "vectorized")
+    assert_same(evaluate(problem.to(torch.float32), "relu", "cpu"), expected, FLOAT32)
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_a_word_repeated_beyond_a_tile(activation):
+    problem = make_problem([75], n_words=3, n_topics=9, scale=0.05)
+    expected = evaluate(problem, activation, "reference")
+    assert_same(evaluate(problem.to(torch.float32), activation, "cpu"), expected, FLOAT32)
+
+
+def test_one_word_vocabulary_costs_nothing():
+    problem = make_problem([4, 0], n_words=1, n_topics=3)
+    expected = evaluate(problem, "relu", "reference")
+    assert expected[0].tolist() == [0.0, 0.0]
+    assert_same(evaluate(problem, "relu", "vectorized"), expected, 1e-12)
+    assert_same(evaluate(problem.to(torch.float32), "relu", "cpu"), expected, FLOAT32)
+
+
+@pytest.mark.parametrize("backend", ["vectorized", "cpu"])
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_all_hidden_units_off(output, backend):
+    # With relu and a very negative c no unit is ever on: only the biases learn.
+    problem = make_problem([8, 5], n_words=6, n_topics=4, output=output, scale=0.1).to(
+        torch.float32
+    )
+    problem.parameters.hidden_bias_H.data.fill_(-50.0)
+    problem.run("relu", backend).nll_B.sum().backward()
+    W, c, V, b = problem.gradients()
+    assert not W.any()
+    assert not c.any()
+    assert not V.any()
+    assert b.any()
+
+
+@pytest.mark.parametrize("lengths", [[], [0], [0, 0, 0]])
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_batches_without_words(output, lengths):
+    problem = make_problem(lengths, n_words=6, n_topics=4, output=output)
+    for backend, dtype in [("reference", torch.float64), ("vectorized", torch.float64),
+                           ("cpu", torch.float32)]:  # fmt: skip
+        nll, summary, *gradients = evaluate(problem.to(dtype), "tanh", backend)
+        assert nll.tolist() == [0.0] * len(lengths)
+        torch.testing.assert_close(
+            summary, problem.parameters.hidden_bias_H.detach().to(dtype).expand(len(lengths), 4)
+        )
+        assert not gradients[2].any()
+
+
+@pytest.mark.parametrize("backend", ["vectorized", "cpu"])
+@pytest.mark.parametrize("logit", [80.0, 1e4, 1e30])
+def test_extreme_logits_stay_finite(backend, logit):
+    problem = make_problem([2], n_words=2, n_topics=1, weighted=False).to(torch.float32)
+    problem.parameters.node_weight_TH.data.zero_()
+    problem.parameters.node_bias_T.data.fill_(logit)
+    words = torch.tensor([0, 1], dtype=torch.int32)
+    assert problem.tree is not None
+    right = int(np.argmax(problem.tree.leaf_of_word_K))
+    terms = problem._replace(batch=problem.batch._replace(word_ids_N=words)).run("relu", backend)
+    # The word on the right costs nothing, the one on the left the whole logit.
+    assert terms.nll_B.item() == pytest.approx(logit, rel=1e-6), right
+    terms.nll_B.sum().backward()
+    assert problem.gradients()[3].item() == pytest.approx(1.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+@pytest.mark.parametrize("backend", ["vectorized", "cpu"])
+@pytest.mark.parametrize("which", [0, 1, 2, 3])
+def test_a_nan_parameter_shows_in_the_loss(output, backend, which):
+    problem = make_problem([30], n_words=4, n_topics=3, output=output).to(torch.float32)
+    problem.parameters[which].data.fill_(float("nan"))
+    for activation in ACTIVATIONS:
+        assert problem.run(activation, backend).nll_B.isnan().all()
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_large_vocabularies_have_gradients_of_touched_rows(output):
+    n_words = SPARSE_ROWS + 1
+    problem = make_problem([7, 4], n_words, n_topics=3, output=output)
+    expected = evaluate(problem, "relu", "vectorized")
+    single = problem.to(torch.float32)
+    single.run("relu", "cpu").nll_B.sum().backward()
+    word_grad = single.parameters.word_embedding_KH.grad
+    assert word_grad is not None
+    assert word_grad.is_sparse
+    touched = torch.unique(problem.batch.word_ids_N).long()
+    torch.testing.assert_close(word_grad._indices()[0], touched)
+    node_grad = single.parameters.node_weight_TH.grad
+    assert node_grad is not None
+    if output == "tree":
+        assert problem.tree is not None
+        nodes, signs = problem.tree.paths
+        on_path = np.unique(nodes[touched][signs[touched] != 0])
+        np.testing.assert_array_equal(node_grad._indices()[0], on_path)
+    else:
+        assert not node_grad.is_sparse
+    single.gradients()
+    assert_same(evaluate(single, "relu", "cpu"), expected, FLOAT32)
+
+
+def test_blocks_of_documents_add_up(monkeypatch):
+    from supdocnade.ops import cpu_engine
+
+    problem = make_problem([5, 0, 30, 1, 2, 9], n_words=11, n_topics=6)
+    expected = evaluate(problem, "relu", "reference")
+    single = problem.to(torch.float32)
+    for words_per_block in (1, 8, 33):
+        monkeypatch.setattr(cpu_engine, "BLOCK_BYTES", words_per_block * 6 * 4)
+        assert_same(evaluate(single, "relu", "cpu"), expected, FLOAT32)
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_a_second_backward_gives_the_same_gradients(output):
+    problem = make_problem([5, 3], n_words=6, n_topics=4, output=output).to(torch.float32)
+    loss = sum(term.sum() for term in problem.run("tanh", "cpu"))
+    loss.backward(retain_graph=True)
+    first = problem.gradients()
+    loss.backward()
+    for a, e in zip(problem.gradients(), first, strict=True):
+        torch.testing.assert_close(a, e, rtol=0, atol=0)
+
+
+def test_a_call_without_gradients_gives_the_same_values():
+    problem = make_problem([50, 3], n_words=23, n_topics=40).to(torch.float32)
+    with_graph = problem.run("relu", "cpu")
+    with torch.no_grad():
+        without = problem.run("relu", "cpu")
+    for a, e in zip(without, with_graph, strict=True):
+        assert not a.requires_grad
+        torch.testing.assert_close(a, e, rtol=0, atol=0)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    lengths=st.lists(st.integers(0, 40), max_size=6),
+    n_words=st.integers(1, 70),
+    n_topics=st.integers(1, 40),
+    output=st.sampled_from(OUTPUTS),
+    activation=st.sampled_from(ACTIVATIONS),
+    weighted=st.booleans(),
+    seed=st.integers(0, 2**16),
+)
+def test_any_problem(lengths, n_words, n_topics, output, activation, weighted, seed):
+    problem = make_problem(
+        lengths, n_words, n_topics, output=output, weighted=weighted, scale=0.1, seed=seed
+    )
+    expected = evaluate(problem, activation, "vectorized")
+    actual = evaluate(problem.to(torch.float32), activation, "cpu")
+    for a, e in zip(actual, expected, strict=True):
+        # Gradients that nearly cancel have no relative precision: the scale of a unit term is 1.
+        torch.testing.assert_close(a.double(), e, rtol=1e-4, atol=1e-4)

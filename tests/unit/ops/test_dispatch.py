@@ -1,0 +1,59 @@
+import logging
+
+import pytest
+import torch
+from tests.problems import make_problem
+
+from supdocnade.errors import BackendUnavailable, InvalidArgument
+from supdocnade.ops.dispatch import Backend, Operation
+
+
+@pytest.mark.parametrize(
+    ("backend", "dtype", "message"),
+    [
+        ("cpu", torch.float64, "'cpu' cannot serve tree_nll: it takes float32 .* are float64"),
+        ("reference", torch.float32, "'reference' cannot serve tree_nll: it takes float64"),
+    ],
+)
+def test_a_backend_asked_for_by_name_serves_or_raises(backend, dtype, message):
+    with pytest.raises(BackendUnavailable, match=message):
+        make_problem([3], 4, 2).to(dtype).run("relu", backend)
+
+
+def test_an_unknown_backend_is_refused():
+    with pytest.raises(
+        InvalidArgument, match="'auto', 'reference', 'vectorized', 'cpu', got 'gpu'"
+    ):
+        make_problem([3], 4, 2).run("relu", "gpu")
+
+
+def operation(*names: str, requires: str | None = None) -> Operation:
+    backends = [Backend(name, "nowhere", ("cpu",), (torch.float32,), requires) for name in names]
+    return Operation("op", tuple(backends), automatic=names)
+
+
+def test_the_automatic_choice_is_reported_once(caplog):
+    op = operation("fast", "slow")
+    with caplog.at_level(logging.INFO, logger="supdocnade"):
+        chosen = [op.choose("auto", torch.device("cpu"), torch.float32) for _ in range(3)]
+    assert chosen == ["fast"] * 3
+    assert [record.message for record in caplog.records] == [
+        "op: backend 'fast' on cpu with torch.float32"
+    ]
+
+
+def test_a_missing_package_is_named():
+    op = operation("fast", requires="no_such_package")
+    with pytest.raises(BackendUnavailable, match="needs the package no_such_package"):
+        op.choose("fast", torch.device("cpu"), torch.float32)
+    with pytest.raises(BackendUnavailable, match="no backend can serve op"):
+        op.choose("auto", torch.device("cpu"), torch.float32)
+
+
+def test_the_automatic_choice_falls_to_the_next_that_fits():
+    problem = make_problem([3], 4, 2)
+    assert problem.run("relu", "auto").nll_B.dtype == torch.float64
+    single = problem.to(torch.float32)
+    torch.testing.assert_close(
+        single.run("relu", "auto").nll_B, single.run("relu", "cpu").nll_B, rtol=0, atol=0
+    )
