@@ -135,11 +135,12 @@ def _check_documents(batch: DocumentBatch, n_words: int) -> None:
             f"offsets must rise from 0 to the number of tokens, {len(ids)}, "
             f"got {offsets[0].item()} to {offsets[-1].item()}."
         )
-    if len(ids) and (int(ids.min()) < 0 or int(ids.max()) >= n_words):
-        raise InvalidArgument(
-            f"word_ids must lie in 0 .. {n_words - 1}, "
-            f"got {ids.min().item()} .. {ids.max().item()}."
-        )
+    if len(ids):
+        least, most = (int(value) for value in torch.aminmax(ids))
+        if least < 0 or most >= n_words:
+            raise InvalidArgument(
+                f"word_ids must lie in 0 .. {n_words - 1}, got {least} .. {most}."
+            )
     limit = batch.n_summary_words
     if limit is not None and not 0 <= limit <= n_words:
         raise InvalidArgument(f"n_summary_words must lie in 0 .. {n_words}, got {limit}.")

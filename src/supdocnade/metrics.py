@@ -1,0 +1,103 @@
+"""How good predictions are: the definitions behind every figure this package reports."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from supdocnade.errors import InvalidArgument
+from supdocnade.shapes import check_choice, check_shape
+
+Floats = NDArray[np.float64]
+
+
+class FMeasure(NamedTuple):
+    """The mean F-measure and the number of documents it is the mean of."""
+
+    value: float
+    n_documents: int
+
+
+def top_ranked(scores_BA: NDArray[np.floating], top: int) -> NDArray[np.int64]:
+    """Return the `top` best columns of every row, best first, ties by column number.
+
+    >>> top_ranked(np.array([[0.2, 0.5, 0.2, 0.1]]), 3).tolist()
+    [[1, 0, 2]]
+    """
+    return np.argsort(-scores_BA, axis=1, kind="stable")[:, :top]
+
+
+def f_measure(chosen_BX: NDArray[np.integer], true_BA: NDArray[np.bool_]) -> FMeasure:
+    """Return the mean over documents of 2PR / (P + R), as the paper defines it.
+
+    Parameters
+    ----------
+    chosen_BX : (documents, tags chosen) column numbers, no tag twice.
+    true_BA : (documents, tags) which tags are right. Documents without any are left out.
+
+    >>> chosen = np.array([[0, 1], [0, 1], [0, 1]])
+    >>> f_measure(chosen, np.array([[1, 1, 0], [1, 0, 1], [0, 0, 0]], bool))
+    FMeasure(value=0.75, n_documents=2)
+    """
+    check_shape("chosen", chosen_BX.shape[:1], true_BA.shape[:1])
+    n_true_B = true_BA.sum(axis=1)
+    counted = n_true_B > 0
+    if not counted.any():
+        return FMeasure(float("nan"), 0)
+    hits_B = np.take_along_axis(true_BA, chosen_BX, axis=1).sum(axis=1)
+    # P = hits / chosen and R = hits / true make 2PR / (P + R) = 2 hits / (chosen + true).
+    f_B = 2 * hits_B / (chosen_BX.shape[1] + n_true_B)
+    return FMeasure(float(f_B[counted].mean()), int(counted.sum()))
+
+
+class Perplexity(NamedTuple):
+    """A perplexity and how many documents it left out because they have no words."""
+
+    value: float
+    n_empty: int
+
+
+def perplexity(
+    log_prob_B: NDArray[np.floating], n_words_B: NDArray[np.floating], average: str = "document"
+) -> Perplexity:
+    """Return the perplexity per word.
+
+    Parameters
+    ----------
+    log_prob_B : log p(v) of every document, in nats.
+    n_words_B : |v|, its number of words (the sum of its counts).
+    average : "document", exp(-mean of log p(v) / |v|), as published figures are, or "corpus",
+        exp(-Σ log p(v) / Σ |v|).
+
+    >>> perplexity(np.log([0.25, 0.5, 1.0]), np.array([2.0, 1.0, 0.0]))
+    Perplexity(value=2.0, n_empty=1)
+    """
+    check_choice("average", average, ("document", "corpus"))
+    check_shape("n_words", n_words_B.shape, log_prob_B.shape)
+    full = n_words_B > 0
+    if not full.any():
+        raise InvalidArgument("perplexity needs a document with words, got none.")
+    log_prob, n_words = log_prob_B[full].astype(np.float64), n_words_B[full].astype(np.float64)
+    if average == "document":
+        per_word = (log_prob / n_words).mean()
+    else:
+        per_word = log_prob.sum() / n_words.sum()
+    return Perplexity(float(np.exp(-per_word)), int((~full).sum()))
+
+
+def over_orderings(log_prob_RB: NDArray[np.floating], combine: str) -> Floats:
+    """Combine the log-probabilities of documents over R orderings of their words.
+
+    Parameters
+    ----------
+    combine : "mean_log", the mean of log p: what a random ordering costs on average; or "log_mean",
+        the log of the mean p: the likelihood of the mixture of the orderings, which is never less.
+    """
+    check_choice("combine", combine, ("mean_log", "log_mean"))
+    log_prob = log_prob_RB.astype(np.float64)
+    if combine == "mean_log":
+        mean: Floats = log_prob.mean(axis=0)
+        return mean
+    mixture: Floats = logsumexp(log_prob, axis=0) - np.log(len(log_prob))
+    return mixture

@@ -1,0 +1,61 @@
+"""Arrays and their description in one file, written whole or not at all.
+
+A file is in safetensors format: named arrays, and a JSON description in its header. Nothing that is
+read is ever executed.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from supdocnade.errors import StorageError
+
+_KEY = "supdocnade"
+Arrays = dict[str, NDArray[Any]]
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Replace a file: whoever reads it, even after a kill, sees the old one or the new one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        with open(temporary, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def save_arrays(
+    path: Path, arrays: Mapping[str, NDArray[Any]], description: Mapping[str, Any]
+) -> None:
+    """Write arrays and a JSON description to one file, atomically."""
+    contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    metadata = {_KEY: json.dumps(description, allow_nan=False)}
+    write_atomically(path, save(contiguous, metadata=metadata))
+
+
+def load_arrays(path: Path) -> tuple[Arrays, dict[str, Any]]:
+    """Read a file that `save_arrays` wrote; a damaged or foreign one raises `StorageError`."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise StorageError(f"{path} cannot be read: {error.strerror}.") from error
+    try:
+        arrays: Arrays = load(content)
+        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+        description = json.loads(header["__metadata__"][_KEY])
+    except (SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise StorageError(f"{path} is damaged, or no file of supdocnade: {error}.") from error
+    if not isinstance(description, dict):
+        raise StorageError(f"{path} is damaged: its description is no JSON object.")
+    return arrays, description

@@ -1,0 +1,55 @@
+"""How a network is trained, checked once where it is decided."""
+
+from dataclasses import dataclass
+
+from supdocnade.seeding import check_seed
+from supdocnade.shapes import check_choice, check_range
+
+OPTIMIZERS = ("adam", "sgd")
+SCHEDULES = ("cosine", "constant")
+METRICS = ("loss", "perplexity", "accuracy", "f_measure")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainerConfig:
+    """Settings of a training run; together with the corpus they fix its result bit for bit."""
+
+    generative_weight: float = 1.0
+    """λ: multiplies the sum over all words of a document of -log p(v_i | v_<i)."""
+    annotation_weight: float = 1.0
+    """Weight of an annotation word against a visual word within that sum; 1 is the paper's."""
+    optimizer: str = "adam"
+    """"adam", or "sgd" as in the paper."""
+    learning_rate: float = 3e-4
+    schedule: str = "cosine"
+    """"cosine", down to zero at `max_epochs`, or "constant"."""
+    batch_size: int = 64
+    """Documents per update."""
+    max_epochs: int = 60
+    clip_norm: float | None = None
+    """Gradients are scaled down to this norm when theirs is larger."""
+    averaging: float | None = None
+    """Decay of an exponential moving average of the parameters, which then is the result."""
+    early_stopping: bool = False
+    """Stop when `metric` on the validation part stops improving, and keep the best epoch."""
+    n_epochs_no_change: int = 10
+    """How many epochs without improvement are waited for."""
+    metric: str = "loss"
+    """What is watched: "loss", "perplexity", "accuracy" or "f_measure"."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_range("generative_weight", self.generative_weight, least=0)
+        check_range("annotation_weight", self.annotation_weight, least=0)
+        check_choice("optimizer", self.optimizer, OPTIMIZERS)
+        check_range("learning_rate", self.learning_rate, above=0)
+        check_choice("schedule", self.schedule, SCHEDULES)
+        check_range("batch_size", self.batch_size, least=1)
+        check_range("max_epochs", self.max_epochs, least=0)
+        if self.clip_norm is not None:
+            check_range("clip_norm", self.clip_norm, above=0)
+        if self.averaging is not None:
+            check_range("averaging", self.averaging, above=0, most=1)
+        check_range("n_epochs_no_change", self.n_epochs_no_change, least=1)
+        check_choice("metric", self.metric, METRICS)
+        check_seed("seed", self.seed)

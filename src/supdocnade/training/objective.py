@@ -1,0 +1,67 @@
+"""The hybrid objective of a batch: -log p(y | v) + λ Σ_i -log p(v_i | v_<i), averaged."""
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from supdocnade.corpus.documents import NO_LABEL
+from supdocnade.models import DocNADENetwork, SupDocNADENetwork
+from supdocnade.ops.contract import DocumentBatch
+from supdocnade.ops.threads import one_torch_thread
+from supdocnade.training.batches import LabelledBatch
+
+
+def n_summary_words(network: DocNADENetwork) -> int | None:
+    """Return below which id words enter the class term while training; None: all of them."""
+    if isinstance(network, SupDocNADENetwork) and network.config.class_input == "all":
+        return None
+    return network.config.n_visual_words
+
+
+def batch_loss(
+    network: DocNADENetwork,
+    batch: LabelledBatch,
+    generative_weight: float,
+    class_weight_C: Tensor | None = None,
+) -> Tensor:
+    """Return the sum over the documents of a batch of their weighted objective, divided by B.
+
+    A document without a label has no class term; a network without classes has none at all. With
+    λ = 0 the words are not modelled, only the class.
+
+    Parameters
+    ----------
+    class_weight_C : multiplies the class term of documents of each class.
+    """
+    weight_B = batch.weight_B / max(len(batch), 1)
+    supervised = isinstance(network, SupDocNADENetwork)
+    if generative_weight == 0 and supervised:
+        summary_BH = network.summary(batch.documents)
+        generative = summary_BH.new_zeros(())
+    else:
+        documents = _weigh_tokens(batch, generative_weight * weight_B)
+        terms = network.terms(documents)
+        summary_BH, generative = terms.summary_BH, terms.nll_B.sum()
+    if not isinstance(network, SupDocNADENetwork):
+        return generative
+    with one_torch_thread():
+        per_document_B = cross_entropy(
+            network.class_logits(summary_BH),
+            batch.label_B,
+            weight=class_weight_C,
+            ignore_index=NO_LABEL,
+            reduction="none",
+        )
+        return generative + torch.dot(weight_B, per_document_B)
+
+
+def _weigh_tokens(batch: LabelledBatch, weight_B: Tensor) -> DocumentBatch:
+    """Put the weight of every document into the loss weights of its tokens.
+
+    The fused backends then have the final gradients at hand, with nothing left to scale.
+    """
+    documents = batch.documents
+    weight_N = torch.repeat_interleave(weight_B, documents.offsets_B1.diff())
+    if documents.loss_weight_N is not None:
+        weight_N = weight_N * documents.loss_weight_N
+    return documents._replace(loss_weight_N=weight_N)

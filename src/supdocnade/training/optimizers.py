@@ -1,0 +1,109 @@
+"""Optimisers, and how their learning rate changes.
+
+Dense parameters are torch's own Adam or SGD. A table whose gradient is a few touched rows gets
+`RowAdam`, which updates those rows only.
+"""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from supdocnade.ops.contract import SPARSE_ROWS
+from supdocnade.ops.row_adam import AdamRates, row_adam
+from supdocnade.ops.threads import one_torch_thread
+
+BETAS = (0.9, 0.999)
+EPSILON = 1e-8
+
+
+class RowAdam(torch.optim.Optimizer):
+    """Adam for tables with sparse gradients: only the touched rows move.
+
+    This is not dense Adam on the same gradients: there, a row that was touched once keeps moving by
+    its decaying first moment; here, a row's moments rest until the row is touched again.
+    """
+
+    def __init__(self, tables: list[nn.Parameter], learning_rate: float):
+        super().__init__(tables, {"lr": learning_rate})
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        """Update the rows that have a gradient."""
+        for group in self.param_groups:
+            for table in group["params"]:
+                if table.grad is None:
+                    continue
+                state = self.state[table]
+                if not state:
+                    state["step"] = torch.zeros(())
+                    state["exp_avg"] = torch.zeros_like(table)
+                    state["exp_avg_sq"] = torch.zeros_like(table)
+                state["step"] += 1
+                rows_R, gradient_RH = _rows(table.grad)
+                rates = AdamRates(group["lr"], *BETAS, EPSILON, int(state["step"]))
+                row_adam(table, state["exp_avg"], state["exp_avg_sq"], rows_R, gradient_RH, rates)
+
+
+def _rows(gradient: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the touched rows and their gradients."""
+    if not gradient.is_sparse:
+        return torch.arange(len(gradient), device=gradient.device), gradient
+    return gradient._indices()[0], gradient._values()
+
+
+def settle_gradients(parameters: list[nn.Parameter]) -> None:
+    """Add up the rows that a sparse gradient holds more than once."""
+    for parameter in parameters:
+        gradient = parameter.grad
+        if gradient is None or not gradient.is_sparse:
+            continue
+        # The fused backends give every row once, in order; torch forgets that it was told so, and
+        # its `coalesce` would sort and copy all of them.
+        rows_R = gradient._indices()[0]
+        if not bool((rows_R.diff() > 0).all()):
+            parameter.grad = gradient.coalesce()
+
+
+def make_optimizers(
+    network: nn.Module, name: str, learning_rate: float
+) -> list[torch.optim.Optimizer]:
+    """Return the optimisers that together update every parameter of a network."""
+    parameters = list(network.parameters())
+    if name == "sgd":
+        return [torch.optim.SGD(parameters, lr=learning_rate)]
+    tables = [p for p in parameters if p.ndim == 2 and len(p) > SPARSE_ROWS]
+    dense = [p for p in parameters if p.ndim != 2 or len(p) <= SPARSE_ROWS]
+    # fused: one pass over each parameter; elementwise, so threads do not change its bits.
+    optimizers: list[torch.optim.Optimizer] = [
+        torch.optim.Adam(dense, lr=learning_rate, betas=BETAS, eps=EPSILON, fused=True)
+    ]
+    if tables:
+        optimizers.append(RowAdam(tables, learning_rate))
+    return optimizers
+
+
+def scheduled_rate(schedule: str, learning_rate: float, update: int, n_updates: int) -> float:
+    """Return the learning rate of an update, counted from 0.
+
+    >>> [round(scheduled_rate("cosine", 1.0, i, 4), 3) for i in range(4)]
+    [1.0, 0.854, 0.5, 0.146]
+    """
+    if schedule == "constant":
+        return learning_rate
+    return learning_rate * 0.5 * (1 + math.cos(math.pi * update / max(n_updates, 1)))
+
+
+@torch.no_grad()
+def clip_gradients(parameters: list[nn.Parameter], clip_norm: float) -> float:
+    """Scale all gradients down to a common norm if they exceed it; return the norm they had."""
+    values = [
+        p.grad._values() if p.grad.is_sparse else p.grad for p in parameters if p.grad is not None
+    ]
+    with one_torch_thread():
+        norms = [torch.linalg.vector_norm(value, dtype=torch.float64) for value in values]
+        norm = float(torch.linalg.vector_norm(torch.stack(norms))) if norms else 0.0
+        if norm > clip_norm:
+            for value in values:
+                value.mul_(clip_norm / norm)
+    return norm

@@ -1,0 +1,290 @@
+"""The training loop.
+
+Every random choice is a function of the seed and of where the run stands, so a run that was killed
+and resumed from its checkpoint gives bit for bit the network of one that was not.
+"""
+
+import hashlib
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+
+from supdocnade.corpus import Corpus
+from supdocnade.errors import InvalidArgument, TrainingDiverged
+from supdocnade.models import DocNADENetwork, SupDocNADENetwork
+from supdocnade.models.outputs import TreeOutput
+from supdocnade.seeding import token_order
+from supdocnade.shapes import check_shape
+from supdocnade.training.batches import LabelledBatch, epoch_batches, make_batch
+from supdocnade.training.config import TrainerConfig
+from supdocnade.training.evaluation import available_metrics, validate
+from supdocnade.training.history import EpochRecord, History, Progress
+from supdocnade.training.objective import batch_loss, n_summary_words
+from supdocnade.training.optimizers import (
+    clip_gradients,
+    make_optimizers,
+    scheduled_rate,
+    settle_gradients,
+)
+from supdocnade.training.state import (
+    TrainingState,
+    copy_parameters,
+    load_checkpoint,
+    save_checkpoint,
+    set_parameters,
+)
+
+HIGHER_IS_BETTER = {"loss": False, "perplexity": False, "accuracy": True, "f_measure": True}
+
+
+class Trainer:
+    """Trains a network on a corpus.
+
+    Parameters
+    ----------
+    network : an initialised network; it is trained in place.
+    config : how to train it.
+    class_weight : (C,) multiplies the class term of documents of each class.
+    checkpoint : a file that is written after every epoch, and resumed from if it is there.
+    checkpoint_every : also write it after this many updates within an epoch.
+    on_progress : called after every update. The trainer itself prints nothing.
+    """
+
+    def __init__(
+        self,
+        network: DocNADENetwork,
+        config: TrainerConfig,
+        *,
+        class_weight: ArrayLike | None = None,
+        checkpoint: Path | None = None,
+        checkpoint_every: int | None = None,
+        on_progress: Callable[[Progress], None] | None = None,
+    ):
+        self.network = network
+        self.config = config
+        self.checkpoint = checkpoint
+        self.checkpoint_every = checkpoint_every
+        self.on_progress = on_progress
+        self.class_weight = _class_weight(network, class_weight)
+        self.optimizers = make_optimizers(network, config.optimizer, config.learning_rate)
+        self.state = TrainingState()
+
+    def fit(self, corpus: Corpus, validation: Corpus | None = None) -> History:
+        """Train until `max_epochs` or until the validation metric stops improving.
+
+        Parameters
+        ----------
+        corpus : what is learned from.
+        validation : what is measured after every epoch; early stopping needs it.
+        """
+        self._check(corpus, validation)
+        settings = self._settings(corpus, validation)
+        if self.checkpoint is not None and self.checkpoint.exists():
+            self.state = load_checkpoint(self.checkpoint, settings, self.network, self.optimizers)
+        elif self.config.averaging is not None:
+            self.state.average = copy_parameters(self.network)
+        while not self.state.finished and self.state.epoch < self.config.max_epochs:
+            self._run_epoch(corpus, settings)
+            self._end_epoch(validation)
+            self._save(settings)
+        kept = self.state.best or self.state.average
+        if kept is not None:
+            set_parameters(self.network, kept)
+        return self.state.history
+
+    def _run_epoch(self, corpus: Corpus, settings: dict[str, Any]) -> None:
+        config, state = self.config, self.state
+        started = time.perf_counter()
+        parts = epoch_batches(len(corpus), config.batch_size, config.seed, state.epoch)
+        n_updates = len(parts) * config.max_epochs
+        for number in range(state.update, len(parts)):
+            batch = self._batch(corpus, parts[number])
+            update = state.epoch * len(parts) + number
+            rate = scheduled_rate(config.schedule, config.learning_rate, update, n_updates)
+            loss = self._update(batch, rate, update)
+            state.update = number + 1
+            state.loss_sum += loss * len(batch)
+            state.n_seen += len(batch)
+            if self.on_progress is not None:
+                mean = state.loss_sum / state.n_seen
+                self.on_progress(
+                    Progress(state.epoch + 1, config.max_epochs, number + 1, len(parts), mean)
+                )
+            due = self.checkpoint_every and (number + 1) % self.checkpoint_every == 0
+            if due and number + 1 < len(parts):
+                self._save(settings)
+        last = max((state.epoch + 1) * len(parts) - 1, 0)
+        record = EpochRecord(
+            epoch=state.epoch + 1,
+            learning_rate=scheduled_rate(config.schedule, config.learning_rate, last, n_updates),
+            loss=state.loss_sum / max(state.n_seen, 1),
+        )
+        state.history.epochs.append(record)
+        state.history.seconds.append(time.perf_counter() - started)
+
+    def _batch(
+        self, corpus: Corpus, documents: np.ndarray[Any, np.dtype[np.int64]]
+    ) -> LabelledBatch:
+        """Gather documents, their words in an order that no other epoch gives them."""
+        lengths = corpus.length_B[documents]
+        order = token_order(self.config.seed, self.state.epoch, documents, lengths)
+        return make_batch(
+            corpus,
+            documents,
+            order,
+            annotation_weight=self.config.annotation_weight,
+            n_summary_words=n_summary_words(self.network),
+        )
+
+    def _update(self, batch: LabelledBatch, rate: float, update: int) -> float:
+        """Move the parameters by one step; return the objective before it."""
+        config, parameters = self.config, list(self.network.parameters())
+        for parameter in parameters:
+            parameter.grad = None
+        loss = batch_loss(self.network, batch, config.generative_weight, self.class_weight)
+        value = float(loss.detach())
+        if not math.isfinite(value):
+            self._diverged(value, rate)
+        loss.backward()  # type: ignore[no-untyped-call]
+        settle_gradients(parameters)
+        if config.clip_norm is not None:
+            norm = clip_gradients(parameters, config.clip_norm)
+            if not math.isfinite(norm):
+                self._diverged(norm, rate)
+        for optimizer in self.optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = rate
+            optimizer.step()
+        if self.state.average is not None and config.averaging is not None:
+            # The first updates count less, so that the average forgets where it started.
+            decay = min(config.averaging, (1 + update) / (10 + update))
+            with torch.no_grad():
+                for name, parameter in self.network.named_parameters():
+                    self.state.average[name].lerp_(parameter, 1 - decay)
+        return value
+
+    def _diverged(self, value: float, rate: float) -> None:
+        clip = self.config.clip_norm
+        raise TrainingDiverged(
+            f"the objective became {value} in epoch {self.state.epoch + 1}, update "
+            f"{self.state.update + 1}; lower learning_rate (now {rate:g}) or set "
+            f"clip_norm (now {clip})."
+        )
+
+    def _end_epoch(self, validation: Corpus | None) -> None:
+        """Measure, remember the best epoch, and decide whether to go on."""
+        config, state = self.config, self.state
+        state.epoch, state.update, state.loss_sum, state.n_seen = state.epoch + 1, 0, 0.0, 0
+        if validation is None:
+            return
+        record = state.history.epochs[-1]
+        with self._averaged():
+            record.validation.update(
+                validate(
+                    self.network,
+                    validation,
+                    generative_weight=config.generative_weight,
+                    annotation_weight=config.annotation_weight,
+                    seed=config.seed,
+                )
+            )
+            if not config.early_stopping:
+                return
+            value = record.validation[config.metric]
+            best = state.history.best_epoch
+            sign = 1 if HIGHER_IS_BETTER[config.metric] else -1
+            if (
+                best is None
+                or sign * value > sign * state.history.epochs[best - 1].validation[config.metric]
+            ):
+                state.history.best_epoch = state.epoch
+                state.best = copy_parameters(self.network)
+                state.epochs_without_gain = 0
+            else:
+                state.epochs_without_gain += 1
+        if state.epochs_without_gain >= config.n_epochs_no_change:
+            state.finished = state.history.stopped_early = True
+
+    @contextmanager
+    def _averaged(self) -> Iterator[None]:
+        """Let the network have its averaged parameters for a while, if there are any."""
+        if self.state.average is None:
+            yield
+            return
+        current = copy_parameters(self.network)
+        set_parameters(self.network, self.state.average)
+        try:
+            yield
+        finally:
+            set_parameters(self.network, current)
+
+    def _save(self, settings: dict[str, Any]) -> None:
+        if self.checkpoint is not None:
+            save_checkpoint(self.checkpoint, settings, self.state, self.network, self.optimizers)
+
+    def _settings(self, corpus: Corpus, validation: Corpus | None) -> dict[str, Any]:
+        """Return everything that fixes the result, to compare a checkpoint with."""
+        if self.checkpoint is None:
+            return {}
+        output = self.network.output
+        tree = output.tree.leaf_of_word_K.tobytes() if isinstance(output, TreeOutput) else b""
+        weight = None if self.class_weight is None else self.class_weight.tolist()
+        return {
+            **asdict(self.network.config),
+            **asdict(self.config),
+            "class_weight": weight,
+            "tree": hashlib.blake2b(tree, digest_size=16).hexdigest(),
+            "data": corpus.fingerprint(),
+            "validation data": None if validation is None else validation.fingerprint(),
+        }
+
+    def _check(self, corpus: Corpus, validation: Corpus | None) -> None:
+        config, network = self.config, self.network
+        if len(corpus) == 0:
+            raise InvalidArgument("corpus must have a document, got none.")
+        if config.generative_weight == 0 and not isinstance(network, SupDocNADENetwork):
+            raise InvalidArgument(
+                "generative_weight must be above 0 for a network without classes, got 0."
+            )
+        for name, part in (("corpus", corpus), ("validation", validation)):
+            if part is None:
+                continue
+            ours = (network.config.n_visual_words, network.config.n_annotation_words)
+            theirs = (part.n_visual_words, part.n_annotation_words)
+            if ours != theirs:
+                raise InvalidArgument(
+                    f"{name} must have {ours[0]} visual and {ours[1]} annotation words, "
+                    f"got {theirs[0]} and {theirs[1]}."
+                )
+            if isinstance(network, SupDocNADENetwork) and part.n_classes > network.config.n_classes:
+                raise InvalidArgument(
+                    f"{name} must have at most {network.config.n_classes} classes, "
+                    f"got {part.n_classes}."
+                )
+        if config.early_stopping:
+            if validation is None or len(validation) == 0:
+                raise InvalidArgument("early_stopping needs a validation part, got none.")
+            known = available_metrics(network, validation)
+            if config.metric not in known:
+                raise InvalidArgument(
+                    f"metric must be one of {known} for this network and validation part, "
+                    f"got {config.metric!r}."
+                )
+
+
+def _class_weight(network: DocNADENetwork, given: ArrayLike | None) -> torch.Tensor | None:
+    if given is None:
+        return None
+    if not isinstance(network, SupDocNADENetwork):
+        raise InvalidArgument("class_weight needs a network with classes.")
+    weight = torch.as_tensor(np.asarray(given, np.float32))
+    check_shape("class_weight", weight.shape, (network.config.n_classes,))
+    return weight
