@@ -1,10 +1,10 @@
 """The tree's likelihood and its gradients in one fused pass on the CPU.
 
-The tokens of a block are sorted by leaf and walked through in that order, keeping the rows of V on
-the current path, and the gradients of those rows, in a small stack. Neighbouring leaves share most
-of their path, so a row is fetched when the walk enters its node and its gradient written when the
-walk leaves it: once a block, instead of once a token. The tokens of one word share the whole path;
-they are taken several at a time, as small dense products in the nearest cache.
+The tokens of a block are sorted by leaf and walked through in that order, a tile at a time.
+Consecutive tokens share most of the nodes above them, so a row of V and its gradient, once fetched
+into the nearest caches, serve all tokens below that node in a row, and tokens that share a node are
+multiplied with its row several at a time. In the order of the document every token would fetch its
+whole path anew.
 
 The walk is cut at fixed subtrees. A part owns the nodes of its subtree; the few nodes above it are
 shared with other parts, so it keeps their gradients apart, and these are added up in order.
@@ -118,10 +118,16 @@ class TreeLayer:
 
     def _sort(self, ids_N: Integers) -> tuple[Integers, Integers]:
         """Return the places of the tokens in the order of their leaves, and those leaves."""
-        keys = self.tree.leaf_of_word_K[ids_N].astype(np.int64) << 32
-        keys |= np.arange(len(ids_N))
-        keys.sort()  # The place makes keys unique, so every sorting algorithm gives this order.
-        return keys.astype(np.int32), (keys >> 32).astype(np.int32)
+        # The place makes keys unique, so every sorting algorithm gives this order.
+        place_bits = len(ids_N).bit_length()
+        leaves_N = self.tree.leaf_of_word_K[ids_N].astype(np.uint64)
+        keys = (leaves_N << np.uint64(place_bits)) | np.arange(len(ids_N), dtype=np.uint64)
+        if place_bits + self.tree.depth <= 32:  # Half the bytes are sorted in half the time.
+            keys = np.sort(keys.astype(np.uint32)).astype(np.uint64)
+        else:
+            keys.sort()
+        order = keys & np.uint64((1 << place_bits) - 1)
+        return order.astype(np.int32), (keys >> np.uint64(place_bits)).astype(np.int32)
 
 
 def tree_nll(

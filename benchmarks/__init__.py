@@ -1,0 +1,1 @@
+"""Speed, always as a ratio to a named baseline in the same run."""

@@ -1,0 +1,1 @@
+"""What we compare with. Frozen: a baseline that moves makes old ratios meaningless."""

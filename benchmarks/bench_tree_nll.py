@@ -1,0 +1,130 @@
+"""The hot operation: forward and all gradients, beside plain torch.
+
+python -m benchmarks.bench_tree_nll
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from benchmarks.baselines import torch_gather
+from benchmarks.common import Timing, alternate, print_table, write_results
+from supdocnade.ops.contract import DocumentBatch, Parameters
+from supdocnade.ops.tree_nll import tree_nll
+from supdocnade.tree import WordTree
+
+N_WORDS, N_TOPICS, LENGTH, BATCH = 1160, 200, 961, 16
+
+
+class Case(NamedTuple):
+    """Documents of equal length over equally frequent words: no row is hotter than another."""
+
+    word_ids_BD: torch.Tensor
+    parameters: Parameters
+    tree: WordTree
+
+    @classmethod
+    def draw(cls, n_documents: int, n_words: int) -> "Case":
+        rng = np.random.default_rng(0)
+
+        def normal(spread: float, *shape: int) -> torch.Tensor:
+            drawn = rng.normal(0, spread, shape).astype(np.float32)
+            return torch.from_numpy(drawn).requires_grad_()
+
+        return cls(
+            torch.from_numpy(rng.integers(0, n_words, (n_documents, LENGTH))),
+            Parameters(
+                normal(0.01, n_words, N_TOPICS),
+                normal(0.01, N_TOPICS),
+                normal(0.1, n_words - 1, N_TOPICS),
+                normal(0.1, n_words - 1),
+            ),
+            WordTree.random(n_words, rng),
+        )
+
+    def package(self, backend: str) -> Callable[[], None]:
+        """Return a call of our operation."""
+        n_documents = len(self.word_ids_BD)
+        offsets = torch.arange(n_documents + 1) * LENGTH
+        batch = DocumentBatch(self.word_ids_BD.flatten().int(), offsets)
+
+        def run() -> None:
+            self.clear()
+            terms = tree_nll(batch, self.parameters, self.tree, backend=backend)
+            terms.nll_B.sum().backward()  # type: ignore[no-untyped-call]
+
+        return run
+
+    def baseline(self) -> Callable[[], None]:
+        """Return a call of the frozen plain torch."""
+        nodes, signs = self.tree.paths
+        nodes_KL, signs_KL = torch.from_numpy(nodes).long(), torch.from_numpy(signs).float()
+
+        def run() -> None:
+            self.clear()
+            nll_B = torch_gather.tree_nll(self.word_ids_BD, nodes_KL, signs_KL, *self.parameters)
+            nll_B.sum().backward()  # type: ignore[no-untyped-call]
+
+        return run
+
+    def clear(self) -> None:
+        for parameter in self.parameters:
+            parameter.grad = None
+
+
+def beside_plain_torch() -> dict[str, object]:
+    case = Case.draw(BATCH, N_WORDS)
+    timings = alternate(
+        {
+            "torch_gather": case.baseline(),
+            "vectorized": case.package("vectorized"),
+            "cpu": case.package("cpu"),
+        }
+    )
+    baseline = timings["torch_gather"].median
+    rows = [
+        [name, _ms(t, BATCH), f"{t.spread / BATCH * 1e3:.3f}", f"{baseline / t.median:.1f}×"]
+        for name, t in timings.items()
+    ]
+    print_table(
+        f"{LENGTH} words × {N_TOPICS} topics × {N_WORDS} leaves, batch {BATCH}, "
+        f"{torch.get_num_threads()} threads",
+        ["variant", "ms/document", "spread", "speed-up"],
+        rows,
+    )
+    return {
+        "ms_per_document": {name: t.median / BATCH * 1e3 for name, t in timings.items()},
+        "cpu_over_torch_gather": baseline / timings["cpu"].median,
+        "vectorized_time_over_torch_gather": timings["vectorized"].median / baseline,
+    }
+
+
+def with_the_vocabulary() -> dict[str, object]:
+    """Time per document as the vocabulary grows."""
+    results: dict[str, object] = {}
+    small = alternate({f"{n}": Case.draw(BATCH, n).package("cpu") for n in (N_WORDS, 8_200)})
+    large = alternate({f"{n}": Case.draw(64, n).package("cpu") for n in (1_000, 100_000)})
+    rows = []
+    for batch, timings, limit in ((BATCH, small, 2.0), (64, large, 4.0)):
+        (_, first), (name, second) = timings.items()
+        ratio = second.median / first.median
+        results[f"time_at_{name}_over_{next(iter(timings))}_batch_{batch}"] = ratio
+        for leaves, timing in timings.items():
+            share = f"{timing.median / first.median:.2f} (limit {limit:g})"
+            rows.append([leaves, f"{batch}", _ms(timing, batch), share])
+    print_table("cpu, as the vocabulary grows", ["leaves", "batch", "ms/document", "ratio"], rows)
+    return results
+
+
+def _ms(timing: Timing, n_documents: int) -> str:
+    return f"{timing.median / n_documents * 1e3:.3f}"
+
+
+def main() -> None:
+    write_results("tree_nll", {**beside_plain_torch(), **with_the_vocabulary()})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,99 @@
+"""How we measure.
+
+Variants run in turn, round after round, so that a slow moment of the machine hits all of them; each
+reports the median of its rounds after one that does not count (compiling, caches, page faults), and
+the spread between the quartiles. Ratios are ratios of medians. Results carry the versions and the
+commit that made them.
+"""
+
+import json
+import platform
+import statistics
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+import torch
+
+RESULTS = Path(__file__).parent / "results"
+ROUNDS = 7
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds of one variant."""
+
+    seconds: list[float]
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.seconds)
+
+    @property
+    def spread(self) -> float:
+        """Distance between the quartiles."""
+        first, _, third = statistics.quantiles(self.seconds, n=4)
+        return third - first
+
+
+def alternate(
+    variants: Mapping[str, Callable[[], object]], rounds: int = ROUNDS
+) -> dict[str, Timing]:
+    """Time the variants in turn; the first round does not count."""
+    seconds: dict[str, list[float]] = {name: [] for name in variants}
+    for number in range(rounds + 1):
+        for name, run in variants.items():
+            start = time.perf_counter()
+            run()
+            elapsed = time.perf_counter() - start
+            if number > 0:
+                seconds[name].append(elapsed)
+    return {name: Timing(values) for name, values in seconds.items()}
+
+
+def metadata() -> dict[str, Any]:
+    """Return what a reader needs to know about the machine and the code."""
+    git = ["git", "-C", str(Path(__file__).parent)]
+    commit = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True)
+    dirty = subprocess.run(
+        [*git, "status", "--porcelain", "--", "../src"], capture_output=True, text=True
+    )
+    return {
+        "commit": commit.stdout.strip() + ("+changes" if dirty.stdout.strip() else ""),
+        "cpu": _cpu_name(),
+        "threads": torch.get_num_threads(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numba": numba.__version__,
+        "numpy": np.__version__,
+    }
+
+
+def _cpu_name() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return f"{len(names)} × {names[0]}" if names else platform.processor()
+
+
+def write_results(name: str, results: dict[str, Any]) -> None:
+    """Write a results file; the benchmark is the only one who does."""
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"{name}.json"
+    path.write_text(json.dumps({**metadata(), **results}, indent=2) + "\n")
+    print(f"written to {path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path}")
+
+
+def print_table(title: str, header: list[str], rows: list[list[str]]) -> None:
+    """Print a table of strings, columns aligned."""
+    widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
+    print(f"\n{title}")
+    for row in [header, ["-" * width for width in widths], *rows]:
+        print("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)))

@@ -1,0 +1,52 @@
+import numpy as np
+import pytest
+
+from supdocnade.errors import InvalidArgument
+from supdocnade.metrics import f_measure, over_orderings, perplexity, top_ranked
+
+
+def test_f_measure_by_hand():
+    # Five chosen, hits 2, 5, 0 of 3, 5, 2 true tags; the last document has none and is left out.
+    chosen = np.tile(np.arange(5), (4, 1))
+    true = np.zeros((4, 8), bool)
+    true[0, [0, 1, 6]] = True
+    true[1, :5] = True
+    true[2, [5, 7]] = True
+    precision, recall = 2 / 5, 2 / 3
+    first = 2 * precision * recall / (precision + recall)
+    value, n_documents = f_measure(chosen, true)
+    assert value == pytest.approx((first + 1 + 0) / 3)
+    assert n_documents == 3
+
+
+def test_f_measure_without_any_tag_is_undefined():
+    value, n_documents = f_measure(np.zeros((2, 1), int), np.zeros((2, 3), bool))
+    assert np.isnan(value)
+    assert n_documents == 0
+
+
+def test_ranking_breaks_ties_by_number():
+    assert top_ranked(np.zeros((1, 4)), 3).tolist() == [[0, 1, 2]]
+
+
+def test_perplexities_of_the_two_averages():
+    log_prob, n_words = np.log([0.5, 1 / 64]), np.array([1.0, 3.0])
+    assert perplexity(log_prob, n_words).value == pytest.approx(np.sqrt(2 * 4))
+    assert perplexity(log_prob, n_words, "corpus").value == pytest.approx(128 ** (1 / 4))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "average", "message"),
+    [([0.0, 0.0], "document", "with words"), ([1.0, 1.0], "word", "average must be one of")],
+)
+def test_perplexity_refuses(sizes, average, message):
+    with pytest.raises(InvalidArgument, match=message):
+        perplexity(np.zeros(2), np.array(sizes), average)
+
+
+def test_log_of_the_mean_is_at_least_the_mean_of_the_logs():
+    log_prob = np.log([[0.1, 0.2], [0.3, 0.2]])
+    np.testing.assert_allclose(over_orderings(log_prob, "log_mean"), np.log([0.2, 0.2]))
+    np.testing.assert_allclose(over_orderings(log_prob, "mean_log"), log_prob.mean(axis=0))
+    far = np.array([[-5000.0], [-5001.0]])
+    assert over_orderings(far, "log_mean")[0] == pytest.approx(-5000 + np.log((1 + np.exp(-1)) / 2))

@@ -1,0 +1,65 @@
+import os
+
+import numpy as np
+import pytest
+
+from supdocnade.errors import StorageError
+from supdocnade.storage import load_arrays, save_arrays, write_atomically
+
+
+def test_arrays_and_description_come_back(tmp_path):
+    path = tmp_path / "deep" / "file.safetensors"
+    arrays = {"a": np.arange(6.0).reshape(2, 3).T, "empty": np.zeros((0, 4), np.int32)}
+    save_arrays(path, arrays, {"words": ["Straße", "\u2028"], "n": 3})
+    loaded, description = load_arrays(path)
+    assert description == {"words": ["Straße", "\u2028"], "n": 3}
+    assert loaded.keys() == arrays.keys()
+    for name in arrays:
+        np.testing.assert_array_equal(loaded[name], arrays[name])
+        assert loaded[name].dtype == arrays[name].dtype
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
+    path = tmp_path / "file"
+    write_atomically(path, b"old")
+
+    def fail(*_):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(OSError, match="disk full"):
+        write_atomically(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_every_truncation_and_many_mutations_are_refused_or_harmless(tmp_path):
+    path = tmp_path / "file"
+    save_arrays(path, {"a": np.arange(3.0)}, {"n": 1})
+    content = path.read_bytes()
+    for length in range(len(content)):
+        path.write_bytes(content[:length])
+        with pytest.raises(StorageError, match=r"damaged, or no file"):
+            load_arrays(path)
+    rng = np.random.default_rng(0)
+    for _ in range(2000):
+        mutated = bytearray(content)
+        mutated[rng.integers(len(content))] ^= 1 << rng.integers(8)
+        path.write_bytes(mutated)
+        try:
+            arrays, description = load_arrays(path)
+        except StorageError:
+            continue
+        assert isinstance(description, dict)
+        assert all(isinstance(array, np.ndarray) for array in arrays.values())
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(StorageError, match=r"none cannot be read: No such file"):
+        load_arrays(tmp_path / "none")
+
+
+def test_a_description_must_be_an_object(tmp_path):
+    save_arrays(tmp_path / "file", {}, [1])  # type: ignore[arg-type]
+    with pytest.raises(StorageError, match="no JSON object"):
+        load_arrays(tmp_path / "file")
