@@ -1,0 +1,56 @@
+"""What was planted is found: the classes, the tags, and the likelihood of the truth."""
+
+import numpy as np
+import pytest
+from tests.scenes import network_for, scene_corpus
+
+from supdocnade.metrics import f_measure, top_ranked
+from supdocnade.training import Trainer, TrainerConfig
+from supdocnade.training.evaluation import (
+    annotation_log_prob,
+    class_log_prob,
+    log_prob_over_orderings,
+)
+
+N_TRAIN, N_TEST = 2000, 1000
+OPTIONS = {"seed": 4, "contrast": 1.0, "mean_length": 40.0}
+
+
+def split(corpus):
+    return corpus.take(np.arange(N_TRAIN)), corpus.take(np.arange(N_TRAIN, N_TRAIN + N_TEST))
+
+
+@pytest.mark.parametrize("output", ["tree", "softmax"])
+def test_the_likelihood_comes_within_two_hundredths_of_a_nat_of_the_truth(output):
+    scenes, corpus = scene_corpus(N_TRAIN + N_TEST, tags=False, **OPTIONS)
+    train, test = split(corpus)
+    network = network_for(train, supervised=False, n_topics=32, output=output)
+    config = TrainerConfig(max_epochs=20, learning_rate=3e-3, batch_size=50)
+    Trainer(network, config).fit(train)
+    ours = (log_prob_over_orderings(network, test)[0] / test.size_B).mean()
+    truth = (scenes.log_prob()[N_TRAIN:] / test.size_B).mean()
+    frequency = train.word_counts() / train.word_counts().sum()
+    unigram = (scenes.counts[N_TRAIN:] @ np.log(frequency) / test.size_B).mean()
+    assert truth - unigram > 0.08  # What there is to be learned, in nats per word.
+    assert truth - 0.02 < ours < truth
+
+
+def test_classes_and_tags_come_within_one_percent_of_the_best_possible():
+    scenes, corpus = scene_corpus(N_TRAIN + N_TEST, **OPTIONS)
+    train, test = split(corpus)
+    network = network_for(train, n_topics=32)
+    config = TrainerConfig(
+        max_epochs=20, learning_rate=3e-3, batch_size=50, generative_weight=0.1, annotation_weight=5
+    )
+    Trainer(network, config).fit(train)
+
+    posterior = scenes.class_posterior()[N_TRAIN:]
+    best_accuracy = (posterior.argmax(axis=1) == test.label_B).mean()
+    accuracy = (class_log_prob(network, test).argmax(axis=1) == test.label_B).mean()
+    assert best_accuracy < 0.99  # Classes overlap: a perfect score would be suspicious.
+    assert accuracy > best_accuracy - 0.01
+
+    true = test.annotation_presence()
+    best_f = f_measure(top_ranked(posterior @ scenes.tag_probability, 3), true).value
+    ours_f = f_measure(top_ranked(annotation_log_prob(network, test), 3), true).value
+    assert ours_f > best_f - 0.01

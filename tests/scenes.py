@@ -1,0 +1,41 @@
+"""A small planted corpus and networks for it."""
+
+import numpy as np
+
+from supdocnade.corpus import Corpus
+from supdocnade.datasets.synthetic import PlantedScenes, planted_scenes
+from supdocnade.models import DocNADEConfig, DocNADENetwork, SupDocNADEConfig, SupDocNADENetwork
+from supdocnade.models.docnade import random_tree
+
+
+def scene_corpus(
+    n_documents: int, seed: int = 0, *, tags: bool = True, **options
+) -> tuple[PlantedScenes, Corpus]:
+    scenes = planted_scenes(n_documents, np.random.default_rng(seed), **options)
+    corpus = Corpus.from_counts(
+        scenes.counts,
+        annotations=scenes.tags if tags else None,
+        labels=scenes.labels,
+        n_classes=scenes.n_classes,
+    )
+    return scenes, corpus
+
+
+def network_for(corpus: Corpus, *, supervised: bool = True, seed: int = 0, **options):
+    """An initialised network of the corpus' shape."""
+    shape = {
+        "n_visual_words": corpus.n_visual_words,
+        "n_annotation_words": corpus.n_annotation_words,
+        "n_topics": 8,
+        **options,
+    }
+    if not supervised:
+        config = DocNADEConfig(**shape)
+        network = DocNADENetwork(config, random_tree(config, seed))
+        network.initialize(corpus.word_counts(), seed)
+        return network
+    config = SupDocNADEConfig(**shape, n_classes=corpus.n_classes)
+    network = SupDocNADENetwork(config, random_tree(config, seed))
+    network.initialize(corpus.word_counts(), seed)
+    network.initialize_classes(corpus.class_counts())
+    return network

@@ -1,0 +1,92 @@
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from supdocnade.ops.contract import SPARSE_ROWS
+from supdocnade.ops.row_adam import AdamRates, row_adam
+from supdocnade.training.optimizers import (
+    RowAdam,
+    clip_gradients,
+    make_optimizers,
+    scheduled_rate,
+    settle_gradients,
+)
+
+
+def sparse(rows, values, n_rows):
+    size = (n_rows, len(values[0]))
+    return torch.sparse_coo_tensor([rows], values, size, dtype=torch.float32, check_invariants=True)
+
+
+@pytest.mark.parametrize("n_topics", [1, 7, 200])
+def test_row_adam_backends_agree_with_dense_adam_on_rows_touched_every_time(n_topics):
+    rng = np.random.default_rng(0)
+    start = torch.from_numpy(rng.normal(size=(2500, n_topics)).astype(np.float32))
+    rows = torch.from_numpy(np.flatnonzero(rng.random(2500) < 0.9))
+    dense = nn.Parameter(start.clone())
+    adam = torch.optim.Adam([dense], lr=1e-2)
+    tables = {name: start.clone() for name in ("cpu", "vectorized")}
+    moments = {name: (torch.zeros_like(start), torch.zeros_like(start)) for name in tables}
+    for step in range(1, 5):
+        gradient = torch.from_numpy(rng.normal(size=(len(rows), n_topics)).astype(np.float32))
+        dense.grad = torch.zeros_like(dense).index_copy(0, rows, gradient)
+        adam.step()
+        rates = AdamRates(1e-2, 0.9, 0.999, 1e-8, step)
+        for name, table in tables.items():
+            row_adam(table, *moments[name], rows, gradient, rates, backend=name)
+    for table in tables.values():
+        torch.testing.assert_close(table, dense.detach(), rtol=1e-5, atol=1e-6)
+
+
+def test_row_adam_leaves_other_rows_and_their_moments_alone():
+    table = nn.Parameter(torch.ones(4, 2))
+    optimizer = RowAdam([table], learning_rate=0.1)
+    table.grad = sparse([1, 3], [[1.0, 2.0], [3.0, 0.0]], 4)
+    optimizer.step()
+    table.grad = sparse([1], [[1.0, 2.0]], 4)
+    before = table.detach().clone()
+    optimizer.step()
+    assert torch.equal(table[[0, 2, 3]], before[[0, 2, 3]])
+    assert not torch.equal(table[1], before[1])
+    moment = optimizer.state[table]["exp_avg"]
+    torch.testing.assert_close(moment[3], torch.tensor([0.3, 0.0]))
+
+
+def test_rows_that_come_twice_are_added_up():
+    table = nn.Parameter(torch.zeros(4, 1))
+    table.grad = sparse([2, 0, 2], [[1.0], [5.0], [2.0]], 4)
+    settle_gradients([table])
+    assert table.grad._indices().tolist() == [[0, 2]]
+    assert table.grad._values().tolist() == [[5.0], [3.0]]
+
+
+def test_large_tables_get_row_adam():
+    module = nn.Module()
+    module.small = nn.Parameter(torch.zeros(3, 2))
+    module.large = nn.Parameter(torch.zeros(SPARSE_ROWS + 1, 1))
+    dense, rows = make_optimizers(module, "adam", 0.1)
+    assert isinstance(rows, RowAdam)
+    assert [p is module.large for p in rows.param_groups[0]["params"]] == [True]
+    assert [p is module.small for p in dense.param_groups[0]["params"]] == [True]
+    assert len(make_optimizers(module, "sgd", 0.1)) == 1
+
+
+def test_clipping_scales_dense_and_sparse_gradients_together():
+    first, second = nn.Parameter(torch.zeros(2)), nn.Parameter(torch.zeros(9, 1))
+    first.grad = torch.tensor([3.0, 0.0])
+    second.grad = sparse([4], [[4.0]], 9)
+    assert clip_gradients([first, second], 1.0) == pytest.approx(5.0)
+    torch.testing.assert_close(first.grad, torch.tensor([0.6, 0.0]))
+    torch.testing.assert_close(second.grad._values(), torch.tensor([[0.8]]))
+    assert clip_gradients([first, second], 2.0) == pytest.approx(1.0)
+    torch.testing.assert_close(first.grad, torch.tensor([0.6, 0.0]))
+
+
+def test_schedules():
+    assert scheduled_rate("constant", 0.5, 99, 100) == 0.5
+    cosine = [scheduled_rate("cosine", 0.5, update, 100) for update in range(101)]
+    assert cosine[0] == 0.5
+    assert cosine[50] == pytest.approx(0.25)
+    assert cosine[100] == pytest.approx(0.0)
+    assert sorted(cosine, reverse=True) == cosine
