@@ -1,9 +1,10 @@
 """How we measure.
 
-Variants run in turn, round after round, so that a slow moment of the machine hits all of them; each
-reports the median of its rounds after one that does not count (compiling, caches, page faults), and
-the spread between the quartiles. Ratios are ratios of medians. Results carry the versions and the
-commit that made them.
+Variants run in turn, round after round, so that a slow moment of the machine hits all of them, with
+a pause in between for the threads of one to fall asleep before the next begins. Each reports the
+median of its rounds after one that does not count (compiling, caches, page faults), and the spread
+between the quartiles. Ratios are ratios of medians. Results carry the versions and the commit that
+made them.
 """
 
 import json
@@ -22,6 +23,7 @@ import torch
 
 RESULTS = Path(__file__).parent / "results"
 ROUNDS = 7
+PAUSE = 0.05
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,7 @@ def alternate(
     seconds: dict[str, list[float]] = {name: [] for name in variants}
     for number in range(rounds + 1):
         for name, run in variants.items():
+            time.sleep(PAUSE)
             start = time.perf_counter()
             run()
             elapsed = time.perf_counter() - start

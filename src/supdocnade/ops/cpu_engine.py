@@ -21,11 +21,10 @@ from torch import Tensor
 from supdocnade.ops.contract import SPARSE_ROWS, DocumentBatch, DocumentTerms, Parameters
 from supdocnade.ops.eager import Evaluation, Gradients, RowGradient
 from supdocnade.ops.prefix_sum import cpu_kernels as sums
-from supdocnade.ops.scratch import scratch
-from supdocnade.ops.threads import n_threads, run_parts
+from supdocnade.ops.scratch import ones, scratch
+from supdocnade.ops.threads import even_ranges, n_threads, run_parts
 
 BLOCK_BYTES = 64 * 2**20
-DOCUMENT_PARTS = 16
 
 SMALL_WORK = 100_000
 """Below this many hidden units (tokens × topics) waking another thread costs more than it saves."""
@@ -53,7 +52,7 @@ class Documents:
 
         def weights(given: Tensor | None) -> Floats:
             if given is None:
-                return np.ones(len(ids_N), np.float32)
+                return ones(len(ids_N))
             return np.ascontiguousarray(given.detach().numpy())
 
         limit = n_words if batch.n_summary_words is None else batch.n_summary_words
@@ -101,13 +100,6 @@ class Block:
     def small(self) -> bool:
         """Whether one thread does it soonest."""
         return self.n_tokens * self.n_topics < SMALL_WORK
-
-    def document_parts(self) -> list[tuple[int, int]]:
-        """Split the documents into ranges of about equally many tokens, whatever the threads."""
-        targets = self.tokens.start + np.arange(1, DOCUMENT_PARTS) * self.n_tokens / DOCUMENT_PARTS
-        cuts = np.searchsorted(self.offsets_B1, targets)
-        edges = np.unique([0, *cuts.tolist(), self.last - self.first])
-        return list(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True))
 
 
 class OutputLayer(Protocol):
@@ -167,7 +159,7 @@ class CPUEngine:
     ) -> None:
         """See `eager.Engine`."""
         documents = Documents.of(batch, gradients.word_embedding.shape[0])
-        slots_N = gradients.word_embedding.slots[documents.ids_N]
+        slots_N = gradients.word_embedding.slots_of(documents.ids_N)
         incoming = np.ascontiguousarray(incoming_BH.numpy())
         grad_W, grad_c = gradients.word_embedding.values, gradients.hidden_bias_H
 
@@ -209,18 +201,35 @@ def prefix(
             documents.limit, hidden_NH, summary_BH,
         )  # fmt: skip
 
-    run_parts(part_of, block.document_parts(), small=block.small)
+    run_parts(part_of, even_ranges(offsets_B1, n_threads()), small=block.small)
 
 
 def suffix(block: Block, grad_NH: Floats, gradients: Gradients) -> None:
-    """Add the gradients of W and c, given those of the activations."""
-    documents, offsets_B1 = block.documents, block.offsets_B1
-    grad_W, grad_c = gradients.word_embedding.values, gradients.hidden_bias_H
-    slots_N = gradients.word_embedding.slots[documents.ids_N]
+    """Add the gradients of W and c, given those of the activations.
+
+    Words occur in many documents, so threads cannot simply share out the documents. Two halves of
+    them are summed apart and then together; more threads than two split the columns of each half.
+    With a large vocabulary a second gradient of W would cost more than it saves: there all threads
+    split the columns.
+    """
+    documents, tokens = block.documents, block.tokens
+    word, grad_c = gradients.word_embedding, gradients.hidden_bias_H
+    slots_N = word.slots_of(documents.ids_N)
+    halves = even_ranges(block.offsets_B1, 2 if word.rows is None else 1)
+    targets = [(word.values, grad_c)]
+    targets += [(np.zeros_like(word.values), np.zeros_like(grad_c)) for _ in halves[1:]]
+    columns = sums.column_parts(len(grad_c), -(-n_threads() // len(halves)))
 
     def part_of(part: tuple[int, int]) -> None:
+        half, column = part
+        first, last = halves[half]
         sums.suffix_columns(
-            *part, slots_N, offsets_B1, documents.input_weight_N, grad_NH, grad_W, grad_c
-        )
+            *columns[column], slots_N, block.offsets_B1[first : last + 1], tokens.start,
+            documents.input_weight_N, grad_NH, *targets[half],
+        )  # fmt: skip
 
-    run_parts(part_of, sums.column_parts(len(grad_c), n_threads()), small=block.small)
+    parts = [(half, column) for column in range(len(columns)) for half in range(len(halves))]
+    run_parts(part_of, parts, small=block.small)
+    for other_W, other_c in targets[1:]:
+        word.values[:] += other_W
+        grad_c += other_c

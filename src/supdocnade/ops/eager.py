@@ -45,6 +45,10 @@ class RowGradient:
         slots[self.rows] = np.arange(len(self.rows), dtype=np.int32)
         return slots
 
+    def slots_of(self, rows_N: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Return the rows of `values` that hold the given rows of the table."""
+        return rows_N if self.rows is None else self.slots[rows_N]
+
     def tensor(self) -> Tensor:
         """Return the gradient as autograd takes it, sparse if only some rows were touched."""
         values = torch.from_numpy(self.values)

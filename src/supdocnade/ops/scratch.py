@@ -31,3 +31,17 @@ def scratch(n_rows: int, n_columns: int) -> Iterator[NDArray[np.float32]]:
             with _lock:
                 if not _kept or _kept[-1].size < buffer.size:
                     _kept[:] = [buffer]
+
+
+_ones = np.ones(0, np.float32)
+
+
+def ones(size: int) -> NDArray[np.float32]:
+    """Return an array of ones that nobody may write to."""
+    global _ones
+    kept = _ones
+    if kept.size < size:
+        kept = np.ones(size, np.float32)
+        if kept.nbytes <= MAX_KEPT_BYTES:
+            _ones = kept
+    return kept[:size]

@@ -1,9 +1,10 @@
-"""Running kernels over a fixed list of parts, on as many threads as there are.
+"""Running kernels on as many threads as there are.
 
-The parts never depend on the number of threads, and no two of them write to the same place, so the
-result has the same bits however many threads share the work. Kernels release the interpreter lock;
-Numba's own parallel loops are not used, because they abort the process under concurrent Python
-threads or after a fork (docs/decisions/0003-threads.md).
+Nothing that is added up is ever cut by the number of threads: sums are cut into parts fixed by the
+data, and threads share out whole parts, so the bits of a result do not depend on how many there
+are. Kernels release the interpreter lock, and each thread makes one call a phase: short calls would
+queue for the lock in between. Numba's own parallel loops are not used, because they abort the
+process under concurrent Python threads or after a fork (docs/decisions/0003-threads.md).
 """
 
 import os
@@ -13,13 +14,16 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TypeVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 Part = TypeVar("Part")
 
 _pool: ThreadPoolExecutor | None = None
 _pool_size = 0
 _lock = threading.Lock()
+_local = threading.local()
 
 
 def _forget_pool() -> None:
@@ -43,27 +47,53 @@ def _helpers(count: int) -> ThreadPoolExecutor:
 
 
 def n_threads() -> int:
-    """Return how many threads may share the work: torch's own setting."""
-    return torch.get_num_threads()
+    """Return how many threads may share the work: torch's setting, but within a part one."""
+    share: int = getattr(_local, "share", 0)
+    return share or torch.get_num_threads()
+
+
+def even_ranges(edges: NDArray[np.integer], n_ranges: int) -> list[tuple[int, int]]:
+    """Share out consecutive items so that every range has about as much work.
+
+    Parameters
+    ----------
+    edges : (items + 1,) the work before each item, from the first to all of them.
+
+    >>> even_ranges(np.array([0, 5, 6, 7, 12]), 2)
+    [(0, 2), (2, 4)]
+    """
+    targets = edges[0] + np.arange(1, n_ranges) * (edges[-1] - edges[0]) / n_ranges
+    cuts = np.searchsorted(edges, targets)
+    bounds = np.unique([0, *cuts.tolist(), len(edges) - 1])
+    return list(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True))
 
 
 @contextmanager
 def one_torch_thread() -> Iterator[None]:
-    """Keep torch's own operations in this thread.
+    """Keep torch's own operations in this thread; ours may still use as many as before.
 
     How torch cuts a matrix product or a long sum over its threads decides the last bits of the
-    result; on one thread they do not depend on how many there are. The setting belongs to the
+    result; on one thread they do not depend on how many there are. Nor do torch's threads, which
+    stay awake for a while after their work, then take time from ours. The setting belongs to the
     calling thread alone.
     """
-    before = torch.get_num_threads()
-    if before == 1:
+    with _share(n_threads()):
         yield
-        return
-    torch.set_num_threads(1)
+
+
+@contextmanager
+def _share(threads: int) -> Iterator[None]:
+    """Give this thread a share of the threads, and torch within it one."""
+    before, torch_before = getattr(_local, "share", 0), torch.get_num_threads()
+    _local.share = threads
+    if torch_before != 1:
+        torch.set_num_threads(1)
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        _local.share = before
+        if torch_before != 1:
+            torch.set_num_threads(torch_before)
 
 
 def run_parts(kernel: Callable[[Part], None], parts: Iterable[Part], *, small: bool) -> None:
@@ -76,14 +106,14 @@ def run_parts(kernel: Callable[[Part], None], parts: Iterable[Part], *, small: b
     small : there is too little work to be worth waking another thread.
     """
     parts = list(parts)
-    n_helpers = 0 if small else min(n_threads(), len(parts)) - 1
+    n_workers = 1 if small else min(n_threads(), len(parts))
     remaining = iter(parts)  # `next` on a list's iterator is atomic: threads may share it.
-    if n_helpers <= 0:
+    if n_workers <= 1:
         _drain(kernel, remaining)
         return
-    helpers = _helpers(n_helpers)
+    helpers = _helpers(n_workers - 1)
     futures: list[Future[None]] = [
-        helpers.submit(_drain, kernel, remaining) for _ in range(n_helpers)
+        helpers.submit(_drain, kernel, remaining) for _ in range(n_workers - 1)
     ]
     _drain(kernel, remaining)
     for future in futures:
@@ -93,6 +123,6 @@ def run_parts(kernel: Callable[[Part], None], parts: Iterable[Part], *, small: b
 
 
 def _drain(kernel: Callable[[Part], None], parts: Iterator[Part]) -> None:
-    with one_torch_thread():
+    with _share(1):
         for part in parts:
             kernel(part)

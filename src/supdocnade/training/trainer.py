@@ -21,6 +21,7 @@ from supdocnade.corpus import Corpus
 from supdocnade.errors import InvalidArgument, TrainingDiverged
 from supdocnade.models import DocNADENetwork, SupDocNADENetwork
 from supdocnade.models.outputs import TreeOutput
+from supdocnade.ops.threads import one_torch_thread
 from supdocnade.seeding import token_order
 from supdocnade.shapes import check_shape
 from supdocnade.training.batches import LabelledBatch, epoch_batches, make_batch
@@ -76,6 +77,9 @@ class Trainer:
         self.class_weight = _class_weight(network, class_weight)
         self.optimizers = make_optimizers(network, config.optimizer, config.learning_rate)
         self.state = TrainingState()
+        if config.averaging is not None:
+            self.state.average = copy_parameters(network)
+        self._settings: dict[str, Any] = {}
 
     def fit(self, corpus: Corpus, validation: Corpus | None = None) -> History:
         """Train until `max_epochs` or until the validation metric stops improving.
@@ -86,21 +90,26 @@ class Trainer:
         validation : what is measured after every epoch; early stopping needs it.
         """
         self._check(corpus, validation)
-        settings = self._settings(corpus, validation)
+        self._settings = self._describe_settings(corpus, validation)
         if self.checkpoint is not None and self.checkpoint.exists():
-            self.state = load_checkpoint(self.checkpoint, settings, self.network, self.optimizers)
-        elif self.config.averaging is not None:
-            self.state.average = copy_parameters(self.network)
+            self.state = load_checkpoint(
+                self.checkpoint, self._settings, self.network, self.optimizers
+            )
         while not self.state.finished and self.state.epoch < self.config.max_epochs:
-            self._run_epoch(corpus, settings)
+            self.run_epoch(corpus)
             self._end_epoch(validation)
-            self._save(settings)
+            self._save()
         kept = self.state.best or self.state.average
         if kept is not None:
             set_parameters(self.network, kept)
         return self.state.history
 
-    def _run_epoch(self, corpus: Corpus, settings: dict[str, Any]) -> None:
+    def run_epoch(self, corpus: Corpus) -> None:
+        """Pass over the corpus once, or over what is left of the epoch, and record it."""
+        with one_torch_thread():
+            self._run_updates(corpus)
+
+    def _run_updates(self, corpus: Corpus) -> None:
         config, state = self.config, self.state
         started = time.perf_counter()
         parts = epoch_batches(len(corpus), config.batch_size, config.seed, state.epoch)
@@ -120,7 +129,7 @@ class Trainer:
                 )
             due = self.checkpoint_every and (number + 1) % self.checkpoint_every == 0
             if due and number + 1 < len(parts):
-                self._save(settings)
+                self._save()
         last = max((state.epoch + 1) * len(parts) - 1, 0)
         record = EpochRecord(
             epoch=state.epoch + 1,
@@ -129,6 +138,7 @@ class Trainer:
         )
         state.history.epochs.append(record)
         state.history.seconds.append(time.perf_counter() - started)
+        state.epoch, state.update, state.loss_sum, state.n_seen = state.epoch + 1, 0, 0.0, 0
 
     def _batch(
         self, corpus: Corpus, documents: np.ndarray[Any, np.dtype[np.int64]]
@@ -182,7 +192,6 @@ class Trainer:
     def _end_epoch(self, validation: Corpus | None) -> None:
         """Measure, remember the best epoch, and decide whether to go on."""
         config, state = self.config, self.state
-        state.epoch, state.update, state.loss_sum, state.n_seen = state.epoch + 1, 0, 0.0, 0
         if validation is None:
             return
         record = state.history.epochs[-1]
@@ -226,11 +235,13 @@ class Trainer:
         finally:
             set_parameters(self.network, current)
 
-    def _save(self, settings: dict[str, Any]) -> None:
+    def _save(self) -> None:
         if self.checkpoint is not None:
-            save_checkpoint(self.checkpoint, settings, self.state, self.network, self.optimizers)
+            save_checkpoint(
+                self.checkpoint, self._settings, self.state, self.network, self.optimizers
+            )
 
-    def _settings(self, corpus: Corpus, validation: Corpus | None) -> dict[str, Any]:
+    def _describe_settings(self, corpus: Corpus, validation: Corpus | None) -> dict[str, Any]:
         """Return everything that fixes the result, to compare a checkpoint with."""
         if self.checkpoint is None:
             return {}

@@ -102,15 +102,14 @@ def prefix_documents(
 
 @kernel
 def suffix_columns(
-    first, last, slots_N, offsets_B1, input_weight_N, grad_NH, grad_W, grad_c_H
-):  # fmt: skip
+    first, last, slots_N, offsets_B1, base, input_weight_N, grad_NH, grad_W, grad_c_H
+):
     """Add the columns `first:last` of the gradients of W and c.
 
     h_i depends on the words before i alone: the row of v_i receives the gradients of the
-    activations after i, and c those of all.
+    activations after i, and c those of all. `grad_NH` starts at the token `base`.
     """
     after = np.empty(last - first, np.float32)
-    base = offsets_B1[0]
     for d in range(offsets_B1.size - 1):
         after[:] = _ZERO
         for i in range(offsets_B1[d + 1] - 1, offsets_B1[d] - 1, -1):

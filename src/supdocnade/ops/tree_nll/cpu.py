@@ -6,8 +6,9 @@ into the nearest caches, serve all tokens below that node in a row, and tokens t
 multiplied with its row several at a time. In the order of the document every token would fetch its
 whole path anew.
 
-The walk is cut at fixed subtrees. A part owns the nodes of its subtree; the few nodes above it are
-shared with other parts, so it keeps their gradients apart, and these are added up in order.
+The walk is cut at fixed subtrees, which the threads share out. A subtree owns its nodes; the few
+nodes above it are shared with others, so it keeps their gradients apart, and these are added up in
+order at the end.
 """
 
 from dataclasses import dataclass
@@ -20,8 +21,8 @@ from numpy.typing import NDArray
 from supdocnade.ops.contract import DocumentBatch, DocumentTerms, Parameters
 from supdocnade.ops.cpu_engine import Block, CPUEngine, Floats, Integers
 from supdocnade.ops.eager import Gradients, differentiable
-from supdocnade.ops.threads import run_parts
-from supdocnade.ops.tree_nll.cpu_kernels import touched_nodes, walk
+from supdocnade.ops.threads import even_ranges, n_threads, run_parts
+from supdocnade.ops.tree_nll.cpu_kernels import add_tops, sort_by_leaf, touched_nodes, walk
 from supdocnade.tree import WordTree
 
 SUBTREE_DEPTH = 4
@@ -88,9 +89,14 @@ class TreeLayer:
         if self.tree.n_nodes == 0:  # One word: nothing to decide, nothing to learn from it.
             hidden_NH[:] = 0
             return np.zeros(block.n_tokens, np.float32)
-        order, leaves = self._sort(block.documents.ids_N[block.tokens])
+        ids_N = block.documents.ids_N[block.tokens]
         loss_weight_N = block.documents.loss_weight_N[block.tokens]
-        nll_N = np.zeros(len(order), np.float32)
+        order, leaves = np.empty_like(ids_N), np.empty_like(ids_N)
+        sort_by_leaf(ids_N, self.tree.leaf_of_word_K, order, leaves)
+        edges = np.searchsorted(leaves, [part.lo for part in self.parts] + [self.tree.n_words])
+        depths = np.array([len(part.above) for part in self.parts])
+
+        nll_N = np.empty(len(order), np.float32)
         top_V = np.zeros((len(self.parts), SUBTREE_DEPTH, hidden_NH.shape[1]), np.float32)
         top_b = np.zeros((len(self.parts), SUBTREE_DEPTH), np.float32)
         if gradients is None:
@@ -98,36 +104,20 @@ class TreeLayer:
         else:
             slots_T = gradients.node_weight.slots
             grad_V, grad_b = gradients.node_weight.values, gradients.node_bias_T
-        edges = np.searchsorted(leaves, [part.lo for part in self.parts] + [self.tree.n_words])
 
-        def walk_part(number: int) -> None:
+        def walk_parts(part: tuple[int, int]) -> None:
             walk(
-                edges[number], edges[number + 1], len(self.parts[number].above), order, leaves,
-                self.tree.n_words, loss_weight_N, activation, hidden_NH, V_TH, b_T,
-                slots_T, grad_V, grad_b, top_V[number], top_b[number], nll_N,
+                *part, edges, depths, order, leaves, self.tree.n_words, loss_weight_N, activation,
+                hidden_NH, V_TH, b_T, slots_T, grad_V, grad_b, top_V, top_b, nll_N,
             )  # fmt: skip
 
-        busy = np.flatnonzero(np.diff(edges)).tolist()
-        run_parts(walk_part, busy, small=block.small)
+        run_parts(walk_parts, even_ranges(edges, n_threads()), small=block.small)
         if gradients is not None:
-            for number in busy:
-                for level, node in enumerate(self.parts[number].above):
-                    grad_V[slots_T[node]] += top_V[number, level]
-                    grad_b[node] += top_b[number, level]
+            above = np.zeros((len(self.parts), SUBTREE_DEPTH), np.int64)
+            for number, part in enumerate(self.parts):
+                above[number, : len(part.above)] = part.above
+            add_tops(above, depths, top_V, top_b, slots_T, grad_V, grad_b)
         return nll_N
-
-    def _sort(self, ids_N: Integers) -> tuple[Integers, Integers]:
-        """Return the places of the tokens in the order of their leaves, and those leaves."""
-        # The place makes keys unique, so every sorting algorithm gives this order.
-        place_bits = len(ids_N).bit_length()
-        leaves_N = self.tree.leaf_of_word_K[ids_N].astype(np.uint64)
-        keys = (leaves_N << np.uint64(place_bits)) | np.arange(len(ids_N), dtype=np.uint64)
-        if place_bits + self.tree.depth <= 32:  # Half the bytes are sorted in half the time.
-            keys = np.sort(keys.astype(np.uint32)).astype(np.uint64)
-        else:
-            keys.sort()
-        order = keys & np.uint64((1 << place_bits) - 1)
-        return order.astype(np.int32), (keys >> np.uint64(place_bits)).astype(np.int32)
 
 
 def tree_nll(

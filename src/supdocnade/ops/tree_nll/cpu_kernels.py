@@ -14,13 +14,15 @@ TILE = 32
 
 _ZERO, _HALF, _ONE, _TWO = np.float32(0), np.float32(0.5), np.float32(1), np.float32(2)
 
+_CERTAIN = np.float32(100)
+"""The logit of a step past the end of a path: turning right then costs and teaches nothing."""
+
 
 @kernel
 def _find_paths(leaves, n_leaves, nodes, target):
     """Write the nodes and turns of every leaf; return the length of the longest path.
 
-    A path that ends early is padded with node -1 and the target ½, at which the derivative of a
-    logit of zero vanishes.
+    A path is padded with node -1 and turns to the right, which `_logits` makes certain.
     """
     longest = 0
     for r in range(leaves.size):
@@ -38,25 +40,27 @@ def _find_paths(leaves, n_leaves, nodes, target):
             m += 1
         longest = max(longest, m)
         nodes[r, m:] = -1
-        target[r, m:] = _HALF
+        target[r, m:] = _ONE
     return longest
 
 
 @kernel
-def _logits(tile, n_rows, nodes, depth, V_TH, b_T, z):
+def _logits(hidden_NH, places, nodes, depth, V_TH, b_T, z):
     """z[r, m] = b + V[node] · h_r; rows that share a node are taken four at a time."""
-    width = V_TH.shape[1]
+    width, n_rows = V_TH.shape[1], places.size
+    z[:n_rows, depth:] = _CERTAIN
     for m in range(depth):
         r = 0
         while r < n_rows:
             node = nodes[r, m]
             if node < 0:
-                z[r, m] = _ZERO
+                z[r, m] = _CERTAIN
                 r += 1
                 continue
             v, b = V_TH[node], b_T[node]
             if r + 3 < n_rows and nodes[r + 3, m] == node:
-                h0, h1, h2, h3 = tile[r], tile[r + 1], tile[r + 2], tile[r + 3]
+                h0, h1 = hidden_NH[places[r]], hidden_NH[places[r + 1]]
+                h2, h3 = hidden_NH[places[r + 2]], hidden_NH[places[r + 3]]
                 a0 = a1 = a2 = a3 = _ZERO
                 for j in range(width):
                     a0 += h0[j] * v[j]
@@ -66,7 +70,7 @@ def _logits(tile, n_rows, nodes, depth, V_TH, b_T, z):
                 z[r, m], z[r + 1, m], z[r + 2, m], z[r + 3, m] = a0 + b, a1 + b, a2 + b, a3 + b
                 r += 4
             else:
-                h0, a0 = tile[r], _ZERO
+                h0, a0 = hidden_NH[places[r]], _ZERO
                 for j in range(width):
                     a0 += h0[j] * v[j]
                 z[r, m] = a0 + b
@@ -114,10 +118,10 @@ def _decide(z, target, cost, count):
 
 @kernel
 def _add_node_gradients(
-    tile, n_rows, nodes, delta, depth, top_depth, slots_T, grad_V, grad_b_T, top_V, top_b
+    hidden_NH, places, nodes, delta, depth, top_depth, slots_T, grad_V, grad_b_T, top_V, top_b
 ):
     """dV[node] += Σ_r δ_r h_r; rows that share a node are taken four at a time."""
-    width = tile.shape[1]
+    width, n_rows = hidden_NH.shape[1], places.size
     for m in range(depth):
         r = 0
         while r < n_rows:
@@ -126,9 +130,10 @@ def _add_node_gradients(
                 r += 1
                 continue
             g = top_V[m] if m < top_depth else grad_V[slots_T[node]]
-            h0, x0 = tile[r], delta[r, m]
+            h0, x0 = hidden_NH[places[r]], delta[r, m]
             if r + 3 < n_rows and nodes[r + 3, m] == node:
-                h1, h2, h3 = tile[r + 1], tile[r + 2], tile[r + 3]
+                h1, h2 = hidden_NH[places[r + 1]], hidden_NH[places[r + 2]]
+                h3 = hidden_NH[places[r + 3]]
                 x1, x2, x3 = delta[r + 1, m], delta[r + 2, m], delta[r + 3, m]
                 for j in range(width):
                     g[j] += x0 * h0[j] + x1 * h1[j] + x2 * h2[j] + x3 * h3[j]
@@ -146,39 +151,41 @@ def _add_node_gradients(
 
 @kernel
 def _hidden_gradient(nodes, delta, depth, V_TH, grad_h):
-    """dh = Σ_m δ_m V[node_m], four nodes at a time."""
+    """dh = Σ_m δ_m V[node_m], eight nodes at a time, then four.
+
+    Steps past the end of the path have δ = 0 and node -1, some row that does not matter.
+    """
     width = grad_h.size
-    grad_h[:] = _ZERO
-    m = 0
-    while m + 4 <= depth and nodes[m + 3] >= 0:
+    v0, v1, v2, v3 = V_TH[nodes[0]], V_TH[nodes[1]], V_TH[nodes[2]], V_TH[nodes[3]]
+    v4, v5, v6, v7 = V_TH[nodes[4]], V_TH[nodes[5]], V_TH[nodes[6]], V_TH[nodes[7]]
+    x0, x1, x2, x3 = delta[0], delta[1], delta[2], delta[3]
+    x4, x5, x6, x7 = delta[4], delta[5], delta[6], delta[7]
+    for j in range(width):
+        low = x0 * v0[j] + x1 * v1[j] + x2 * v2[j] + x3 * v3[j]
+        grad_h[j] = low + x4 * v4[j] + x5 * v5[j] + x6 * v6[j] + x7 * v7[j]
+    for m in range(8, depth, 4):
         v0, v1, v2, v3 = V_TH[nodes[m]], V_TH[nodes[m + 1]], V_TH[nodes[m + 2]], V_TH[nodes[m + 3]]
         x0, x1, x2, x3 = delta[m], delta[m + 1], delta[m + 2], delta[m + 3]
         for j in range(width):
             grad_h[j] += x0 * v0[j] + x1 * v1[j] + x2 * v2[j] + x3 * v3[j]
-        m += 4
-    while m < depth and nodes[m] >= 0:
-        v0, x0 = V_TH[nodes[m]], delta[m]
-        for j in range(width):
-            grad_h[j] += x0 * v0[j]
-        m += 1
 
 
 @kernel
-def _through_activation(activation, grad_h, h, grad_a):
-    """da = dh ∘ g'(a), with g' written in terms of h = g(a)."""
+def _through_activation(activation, grad_h, row):
+    """Replace h by da = dh ∘ g'(a), with g' written in terms of h = g(a)."""
     if activation == RELU:
-        for j in range(grad_a.size):
-            grad_a[j] = grad_h[j] if h[j] > _ZERO else _ZERO
+        for j in range(row.size):
+            row[j] = grad_h[j] if row[j] > _ZERO else _ZERO
     elif activation == TANH:
-        for j in range(grad_a.size):
-            grad_a[j] = grad_h[j] * (_ONE - h[j] * h[j])
+        for j in range(row.size):
+            row[j] = grad_h[j] * (_ONE - row[j] * row[j])
     else:
-        for j in range(grad_a.size):
-            grad_a[j] = grad_h[j] * h[j] * (_ONE - h[j])
+        for j in range(row.size):
+            row[j] = grad_h[j] * row[j] * (_ONE - row[j])
 
 
 @kernel
-def walk(
+def _walk_subtree(
     first, last, top_depth, order, leaves, n_leaves, loss_weight_N, activation, hidden_NH,
     V_TH, b_T, slots_T, grad_V, grad_b_T, top_V, top_b, nll_N,
 ):  # fmt: skip
@@ -188,37 +195,88 @@ def walk(
     to `top_V` and `top_b`, one row a level; those below to their own rows. An empty `slots_T` says
     that no gradients are wanted.
     """
-    n_topics = hidden_NH.shape[1]
-    tile, grad_h = np.empty((TILE, n_topics), np.float32), np.empty(n_topics, np.float32)
-    levels = 1
+    grad_h = np.empty(hidden_NH.shape[1], np.float32)
+    levels = 8
     while n_leaves > 1 << levels:
-        levels += 1
+        levels += 4
     nodes = np.empty((TILE, levels), np.int32)
     z, target = np.zeros((TILE, levels), np.float32), np.zeros((TILE, levels), np.float32)
     cost = np.zeros((TILE, levels), np.float32)
     for start in range(first, last, TILE):
         places = order[start : min(start + TILE, last)]
         n_rows = places.size
-        for r in range(n_rows):
-            source, row = hidden_NH[places[r]], tile[r]
-            for j in range(n_topics):
-                row[j] = source[j]
         depth = _find_paths(leaves[start : start + n_rows], n_leaves, nodes, target)
-        _logits(tile, n_rows, nodes, depth, V_TH, b_T, z)
+        _logits(hidden_NH, places, nodes, depth, V_TH, b_T, z)
         _decide(z.reshape(-1), target.reshape(-1), cost.reshape(-1), n_rows * levels)
         for r in range(n_rows):
             total, weight = _ZERO, loss_weight_N[places[r]]
-            for m in range(depth):
-                total += cost[r, m] if nodes[r, m] >= 0 else _ZERO
+            for m in range(levels):
+                total += cost[r, m]
                 z[r, m] *= weight
             nll_N[places[r]] = weight * total
         if slots_T.size > 0:
             _add_node_gradients(
-                tile, n_rows, nodes, z, depth, top_depth, slots_T, grad_V, grad_b_T, top_V, top_b
+                hidden_NH,
+                places,
+                nodes,
+                z,
+                depth,
+                top_depth,
+                slots_T,
+                grad_V,
+                grad_b_T,
+                top_V,
+                top_b,
             )
             for r in range(n_rows):
                 _hidden_gradient(nodes[r], z[r], depth, V_TH, grad_h)
-                _through_activation(activation, grad_h, tile[r], hidden_NH[places[r]])
+                _through_activation(activation, grad_h, hidden_NH[places[r]])
+
+
+@kernel
+def walk(
+    first, last, edges, depths, order, leaves, n_leaves, loss_weight_N, activation, hidden_NH,
+    V_TH, b_T, slots_T, grad_V, grad_b_T, top_V, top_b, nll_N,
+):  # fmt: skip
+    """Walk over the subtrees `first:last`; subtree p has the sorted tokens `edges[p]:edges[p + 1]`.
+
+    One call does many of them, because a thread that returns to Python waits for its turn there.
+    """
+    for p in range(first, last):
+        _walk_subtree(
+            edges[p], edges[p + 1], depths[p], order, leaves, n_leaves, loss_weight_N, activation,
+            hidden_NH, V_TH, b_T, slots_T, grad_V, grad_b_T, top_V[p], top_b[p], nll_N,
+        )  # fmt: skip
+
+
+@kernel
+def add_tops(above, depths, top_V, top_b, slots_T, grad_V, grad_b_T):
+    """Add what the subtrees found for the nodes above them, in order."""
+    for p in range(depths.size):
+        for m in range(depths[p]):
+            node = above[p, m]
+            grad_b_T[node] += top_b[p, m]
+            target, source = grad_V[slots_T[node]], top_V[p, m]
+            for j in range(target.size):
+                target[j] += source[j]
+
+
+@kernel
+def sort_by_leaf(ids_N, leaf_of_word_K, order, leaves):
+    """Write the places of the tokens in the order of their leaves, and those leaves, sorted.
+
+    A counting sort: tokens of one leaf keep their order.
+    """
+    next_place = np.zeros(leaf_of_word_K.size + 1, np.int64)
+    for i in range(ids_N.size):
+        next_place[leaf_of_word_K[ids_N[i]] + 1] += 1
+    for leaf in range(leaf_of_word_K.size):
+        next_place[leaf + 1] += next_place[leaf]
+    for i in range(ids_N.size):
+        leaf = leaf_of_word_K[ids_N[i]]
+        order[next_place[leaf]] = i
+        leaves[next_place[leaf]] = leaf
+        next_place[leaf] += 1
 
 
 @kernel
