@@ -29,6 +29,7 @@ format: $(READY)  ## put the code into the house style
 bench: $(READY)  ## speed beside plain torch, as ratios; writes benchmarks/results/
 	$(PYTHON) -m benchmarks.bench_tree_nll
 	$(PYTHON) -m benchmarks.bench_training
+	$(PYTHON) -m benchmarks.page
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache

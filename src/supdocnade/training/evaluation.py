@@ -79,7 +79,11 @@ def validate(
     annotation_weight: float,
     seed: int,
 ) -> dict[str, float]:
-    """Return every available metric, under one order of each document that never changes."""
+    """Return every available metric, under one order of each document that never changes.
+
+    The perplexity is that of the visual words within the joint vocabulary: what probability a
+    network gives to annotation words at every step counts against it.
+    """
     wanted = available_metrics(network, corpus)
     options = {
         "annotation_weight": annotation_weight,

@@ -1,0 +1,73 @@
+"""Put the figures of benchmarks/results/ into docs/performance.md.
+
+python -m benchmarks.page            # write them
+python -m benchmarks.page --check    # fail if the page is not current
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from benchmarks.common import RESULTS
+
+PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
+BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
+
+
+def load(name: str) -> dict[str, Any]:
+    results: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text())
+    return results
+
+
+def figures() -> str:
+    operation, training = load("tree_nll"), load("training")
+    ms = operation["ms_per_document"]
+    rows = [
+        (
+            "plain torch, gather and autograd (`benchmarks/baselines/`)",
+            f"{ms['torch_gather']:.2f} ms",
+        ),
+        ("backend `vectorized`", f"{ms['vectorized']:.2f} ms"),
+        ("backend `cpu`", f"{ms['cpu']:.2f} ms"),
+        ("**`cpu` against plain torch**", f"**{operation['cpu_over_torch_gather']:.1f} ×**"),
+        (
+            "`cpu`: time at 8,200 words over 1,160, batch 16",
+            f"{operation['time_at_8200_over_1160_batch_16']:.2f}",
+        ),
+        (
+            "`cpu`: time at 100,000 words over 1,000, batch 64",
+            f"{operation['time_at_100000_over_1000_batch_64']:.2f}",
+        ),
+        (
+            "a training step: time at 100,000 words over 1,000, batch 64",
+            f"{training['step_at_100000_over_1000']:.2f}",
+        ),
+        (
+            "an epoch (optimiser, class head, shuffling) over the operation alone",
+            f"{training['epoch_over_operation']:.2f}",
+        ),
+        ("that epoch: 800 documents × 961 words", f"{training['epoch_seconds']:.2f} s"),
+    ]
+    lines = ["| what | measured |", "|---|---|", *(f"| {what} | {value} |" for what, value in rows)]
+    lines += [
+        "",
+        f"{operation['cpu']}, {operation['threads']} threads, Python {operation['python']}, "
+        f"torch {operation['torch']}, Numba {operation['numba']}.",
+    ]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    text = PAGE.read_text()
+    before, rest = text.split(BEGIN)
+    _, after = rest.split(END)
+    current = f"{before}{BEGIN}\n{figures()}\n{END}{after}"
+    if "--check" not in sys.argv:
+        PAGE.write_text(current)
+    elif current != text:
+        sys.exit(f"{PAGE.name} is not current: run python -m benchmarks.page")
+
+
+if __name__ == "__main__":
+    main()
