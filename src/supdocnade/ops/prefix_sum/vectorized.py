@@ -33,6 +33,19 @@ def documents_of_tokens(batch: DocumentBatch) -> Tensor:
     return torch.repeat_interleave(numbers_B, lengths_B)
 
 
+def _pad(values_NH: Tensor, used_BD: Tensor) -> Tensor:
+    """Lay out the tokens of documents in rows of slots, zero where a document has ended."""
+    shape = (*used_BD.shape, values_NH.shape[1])
+    if used_BD.all():
+        return values_NH.view(shape)
+    return values_NH.new_zeros(shape).masked_scatter(used_BD[:, :, None], values_NH)
+
+
+def _unpad(values_BDH: Tensor, used_BD: Tensor) -> Tensor:
+    """Return the used slots one after the other."""
+    return values_BDH.flatten(0, 1) if used_BD.all() else values_BDH[used_BD]
+
+
 def prefixes(batch: DocumentBatch, parameters: Parameters, activation: str) -> Prefixes:
     """Return g(c + Σ_{k<i} x_k W[v_k]) for every token i, and c + Σ_k x_k W[v_k]."""
     W_KH, c_H = parameters.word_embedding_KH, parameters.hidden_bias_H
@@ -42,14 +55,14 @@ def prefixes(batch: DocumentBatch, parameters: Parameters, activation: str) -> P
     if batch.input_weight_N is not None:
         embedded_NH = embedded_NH * batch.input_weight_N[:, None]
 
-    # Each document gets a row of its own (one running sum over all tokens would lose precision),
-    # and each token the slot after its own, so that the running sum stops just before it.
+    # Each document gets a row of its own: one running sum over all tokens would lose precision.
     B, H = batch.n_documents, len(c_H)
-    D = int(batch.offsets_B1.diff().max()) if B else 0
-    position_N = torch.arange(len(ids_N), device=ids_N.device) - batch.offsets_B1[document_N]
-    slots_BDH = embedded_NH.new_zeros(B, D + 1, H)
-    sums_BDH = slots_BDH.index_put((document_N, position_N + 1), embedded_NH).cumsum(dim=1)
-    hidden_NH = activate(activation, c_H + sums_BDH[document_N, position_N])
+    lengths_B = batch.offsets_B1.diff()
+    D = int(lengths_B.max()) if B else 0
+    used_BD = torch.arange(D, device=ids_N.device) < lengths_B[:, None]
+    slots_BDH = _pad(embedded_NH, used_BD)
+    before_BDH = torch.cat([slots_BDH.new_zeros(B, 1, H), slots_BDH.cumsum(dim=1)[:, :-1]], dim=1)
+    hidden_NH = activate(activation, c_H + _unpad(before_BDH[:, :D], used_BD))
 
     if batch.n_summary_words is not None:
         embedded_NH = embedded_NH * (ids_N < batch.n_summary_words)[:, None]
