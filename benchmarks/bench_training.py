@@ -6,6 +6,7 @@ python -m benchmarks.bench_training
 from collections.abc import Callable
 
 import numpy as np
+import torch
 
 from benchmarks.common import alternate, print_table, write_results
 from supdocnade.corpus import Corpus
@@ -67,6 +68,7 @@ def operation_epoch(corpus: Corpus) -> Callable[[], None]:
 
 
 def main() -> None:
+    torch.set_num_threads(2)
     corpus = draw_corpus(800, 1_160)
     timings = alternate({"operation": operation_epoch(corpus), "training": training_epoch(corpus)})
     operation = timings["operation"].median

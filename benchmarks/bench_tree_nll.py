@@ -123,6 +123,7 @@ def _ms(timing: Timing, n_documents: int) -> str:
 
 
 def main() -> None:
+    torch.set_num_threads(2)
     write_results("tree_nll", {**beside_plain_torch(), **with_the_vocabulary()})
 
 

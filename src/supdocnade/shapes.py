@@ -19,7 +19,9 @@ A      annotation words
 `offsets_B1` has B + 1 entries: document `d` owns the tokens `offsets[d]:offsets[d + 1]`.
 """
 
+import math
 from collections.abc import Sequence
+from numbers import Integral, Real
 
 from supdocnade.errors import InvalidArgument
 
@@ -48,30 +50,42 @@ def check_choice(name: str, value: object, choices: Sequence[str]) -> None:
         raise InvalidArgument(f"{name} must be one of {listed}, got {value!r}.")
 
 
+def check_count(name: str, value: object, *, least: int = 0) -> int:
+    """Return `value` as a plain int of at least `least`, or raise `InvalidArgument`.
+
+    >>> check_count("batch_size", 2.5, least=1)
+    Traceback (most recent call last):
+    supdocnade.errors.InvalidArgument: batch_size must be a whole number of at least 1, got 2.5.
+    """
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if not whole or int(value) < least:  # type: ignore[call-overload]
+        raise InvalidArgument(f"{name} must be a whole number of at least {least}, got {value!r}.")
+    return int(value)  # type: ignore[call-overload,no-any-return]
+
+
 def check_range(
     name: str,
-    value: float,
+    value: object,
     *,
     least: float | None = None,
     above: float | None = None,
     most: float | None = None,
-) -> None:
-    """Raise `InvalidArgument` unless `value` is a finite number within the given bounds.
+) -> float:
+    """Return `value` as a plain float within the given bounds, or raise `InvalidArgument`.
 
     >>> check_range("learning_rate", 0.0, above=0)
     Traceback (most recent call last):
     supdocnade.errors.InvalidArgument: learning_rate must be a finite number above 0, got 0.0.
     """
-    bounds = [
-        (f"at least {least}", least is None or value >= least),
-        (f"above {above}", above is None or value > above),
-        (f"at most {most}", most is None or value <= most),
+    number = float(value) if isinstance(value, Real) else math.nan
+    limits = [
+        (least, f"at least {least}", number >= (least or 0)),
+        (above, f"above {above}", number > (above or 0)),
+        (most, f"at most {most}", number <= (most or 0)),
     ]
-    finite = value == value and abs(value) != float("inf")
-    if not (finite and all(holds for _, holds in bounds)):
-        limits = (least, above, most)
-        wanted = " and ".join(
-            text for (text, _), limit in zip(bounds, limits, strict=True) if limit is not None
-        )
+    limits = [each for each in limits if each[0] is not None]
+    if not math.isfinite(number) or not all(holds for *_, holds in limits):
+        wanted = " and ".join(text for _, text, _ in limits)
         expected = f"a finite number {wanted}".rstrip()
         raise InvalidArgument(f"{name} must be {expected}, got {value!r}.")
+    return number

@@ -4,6 +4,7 @@ A file is in safetensors format: named arrays, and a JSON description in its hea
 read is ever executed.
 """
 
+import hashlib
 import json
 import os
 from collections.abc import Mapping
@@ -24,7 +25,8 @@ Arrays = dict[str, NDArray[Any]]
 def write_atomically(path: Path, content: bytes) -> None:
     """Replace a file: whoever reads it, even after a kill, sees the old one or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    # One name per target: what a kill leaves behind, the next write replaces.
+    temporary = path.with_name(f".{path.name}.partial")
     try:
         with open(temporary, "wb") as file:
             file.write(content)
@@ -39,8 +41,9 @@ def save_arrays(
     path: Path, arrays: Mapping[str, NDArray[Any]], description: Mapping[str, Any]
 ) -> None:
     """Write arrays and a JSON description to one file, atomically."""
-    contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    metadata = {_KEY: json.dumps(description, allow_nan=False)}
+    contiguous = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+    content = {"description": description, "digest": _digest(contiguous)}
+    metadata = {_KEY: json.dumps(content, allow_nan=False)}
     write_atomically(path, save(contiguous, metadata=metadata))
 
 
@@ -53,9 +56,22 @@ def load_arrays(path: Path) -> tuple[Arrays, dict[str, Any]]:
     try:
         arrays: Arrays = load(content)
         header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
-        description = json.loads(header["__metadata__"][_KEY])
+        metadata = json.loads(header["__metadata__"][_KEY])
+        description, digest = metadata["description"], metadata["digest"]
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
         raise StorageError(f"{path} is damaged, or no file of supdocnade: {error}.") from error
     if not isinstance(description, dict):
         raise StorageError(f"{path} is damaged: its description is no JSON object.")
+    if digest != _digest(arrays):
+        raise StorageError(f"{path} is damaged: its arrays are not those that were written.")
     return arrays, description
+
+
+def _digest(arrays: Mapping[str, NDArray[Any]]) -> str:
+    """Return a digest of names, types, shapes and contents."""
+    digest = hashlib.blake2b(digest_size=16)
+    for name in sorted(arrays):
+        array = arrays[name]
+        digest.update(repr((name, array.dtype.str, array.shape)).encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()

@@ -12,10 +12,12 @@ ROOT = Path(__file__).parents[2]
 # Documents long enough, and classes many enough, that work is split over threads.
 CODE = """
 import hashlib, sys
+import torch
 from supdocnade.training import Trainer, TrainerConfig
 from tests.scenes import network_for, scene_corpus
 
 output, generative_weight = sys.argv[1], float(sys.argv[2])
+torch.set_num_threads(int(sys.argv[3]))
 _, corpus = scene_corpus(48, n_classes=20, n_visual_words=600, mean_length=500)
 network = network_for(corpus, n_topics=64, output=output)
 config = TrainerConfig(
@@ -37,8 +39,8 @@ def test_threads_do_not_change_a_bit(output, generative_weight):
     digests = set()
     for n_threads in ("1", "2", "3"):
         run = subprocess.run(
-            [sys.executable, "-c", CODE, output, str(generative_weight)],
-            env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": n_threads},
+            [sys.executable, "-c", CODE, output, str(generative_weight), n_threads],
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
             cwd=ROOT,
             capture_output=True,
             text=True,

@@ -10,6 +10,7 @@ from supdocnade.storage import load_arrays, save_arrays, write_atomically
 def test_arrays_and_description_come_back(tmp_path):
     path = tmp_path / "deep" / "file.safetensors"
     arrays = {"a": np.arange(6.0).reshape(2, 3).T, "empty": np.zeros((0, 4), np.int32)}
+    arrays["scalar"] = np.array(3.0)
     save_arrays(path, arrays, {"words": ["Straße", "\u2028"], "n": 3})
     loaded, description = load_arrays(path)
     assert description == {"words": ["Straße", "\u2028"], "n": 3}
@@ -17,6 +18,7 @@ def test_arrays_and_description_come_back(tmp_path):
     for name in arrays:
         np.testing.assert_array_equal(loaded[name], arrays[name])
         assert loaded[name].dtype == arrays[name].dtype
+        assert loaded[name].shape == arrays[name].shape
 
 
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
@@ -33,7 +35,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypat
     assert os.listdir(tmp_path) == ["file"]
 
 
-def test_every_truncation_and_many_mutations_are_refused_or_harmless(tmp_path):
+def test_every_truncation_and_every_flipped_bit_is_refused(tmp_path):
     path = tmp_path / "file"
     save_arrays(path, {"a": np.arange(3.0)}, {"n": 1})
     content = path.read_bytes()
@@ -41,17 +43,17 @@ def test_every_truncation_and_many_mutations_are_refused_or_harmless(tmp_path):
         path.write_bytes(content[:length])
         with pytest.raises(StorageError, match=r"damaged, or no file"):
             load_arrays(path)
-    rng = np.random.default_rng(0)
-    for _ in range(2000):
-        mutated = bytearray(content)
-        mutated[rng.integers(len(content))] ^= 1 << rng.integers(8)
-        path.write_bytes(mutated)
-        try:
-            arrays, description = load_arrays(path)
-        except StorageError:
-            continue
-        assert isinstance(description, dict)
-        assert all(isinstance(array, np.ndarray) for array in arrays.values())
+    # A changed bit of the description's text may spell another one; all others are noticed.
+    text = slice(content.index(b"description"), content.index(b"digest"))
+    for place in range(len(content)):
+        for bit in range(8):
+            mutated = bytearray(content)
+            mutated[place] ^= 1 << bit
+            path.write_bytes(mutated)
+            if text.start <= place < text.stop:
+                continue
+            with pytest.raises(StorageError):
+                load_arrays(path)
 
 
 def test_a_missing_file_is_named(tmp_path):

@@ -17,7 +17,7 @@ from supdocnade.errors import InvalidArgument
 from supdocnade.shapes import check_shape
 
 NO_LABEL = -1
-"""Stands for a missing label inside a corpus; it is never accepted from a user."""
+"""Stands for a missing label within a corpus, which estimators make; users have None or NaN."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -73,6 +73,8 @@ class Corpus:
         matrix = _counts("counts", counts)
         n_documents, n_visual_words = matrix.shape
         n_annotation_words = 0
+        if annotation_mask is not None and annotations is None:
+            raise InvalidArgument("annotation_mask needs annotations, got none.")
         if annotations is not None:
             tags = _counts("annotations", annotations)
             check_shape("annotations", tags.shape[:1], (n_documents,))
@@ -198,6 +200,8 @@ class Corpus:
 def _counts(name: str, given: Any) -> sparse.csr_array:
     """Return a matrix of counts in canonical form: sorted, no duplicates, no zeros."""
     if sparse.issparse(given):
+        if given.ndim != 2:
+            raise InvalidArgument(f"{name} must have two dimensions, got {given.ndim}.")
         matrix = sparse.csr_array(given, dtype=np.float64, copy=True)
     else:
         try:

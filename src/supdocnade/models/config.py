@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from supdocnade.ops.contract import ACTIVATIONS
-from supdocnade.shapes import check_choice, check_range
+from supdocnade.shapes import check_choice, check_count, check_range
 
 OUTPUTS = ("tree", "softmax")
 CLASS_INPUTS = ("visual", "all")
@@ -27,10 +27,14 @@ class DocNADEConfig:
     """Standard deviation of W and V at the start: sums over long documents must stay small."""
 
     def __post_init__(self) -> None:
-        check_range("n_visual_words", self.n_visual_words, least=1)
-        check_range("n_annotation_words", self.n_annotation_words, least=0)
-        check_range("n_topics", self.n_topics, least=1)
-        check_range("init_scale", self.init_scale, least=0)
+        checked = {
+            "n_visual_words": check_count("n_visual_words", self.n_visual_words, least=1),
+            "n_annotation_words": check_count("n_annotation_words", self.n_annotation_words),
+            "n_topics": check_count("n_topics", self.n_topics, least=1),
+            "init_scale": check_range("init_scale", self.init_scale, least=0),
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
         check_choice("output", self.output, OUTPUTS)
         check_choice("activation", self.activation, ACTIVATIONS)
 
@@ -52,5 +56,5 @@ class SupDocNADEConfig(DocNADEConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_range("n_classes", self.n_classes, least=1)
+        object.__setattr__(self, "n_classes", check_count("n_classes", self.n_classes, least=1))
         check_choice("class_input", self.class_input, CLASS_INPUTS)

@@ -14,11 +14,11 @@ from supdocnade.errors import InvalidArgument
 from supdocnade.models.config import DocNADEConfig
 from supdocnade.models.outputs import Output, SoftmaxOutput, TreeOutput
 from supdocnade.ops.contract import (
-    SPARSE_ROWS,
     DocumentBatch,
     DocumentTerms,
     Parameters,
     activate,
+    touches_few_rows,
 )
 from supdocnade.seeding import named_generator
 from supdocnade.tree import WordTree
@@ -55,6 +55,22 @@ class DocNADENetwork(nn.Module):
         self.hidden_bias = nn.Parameter(torch.zeros(n_topics))
         self.node_weight = nn.Parameter(torch.zeros(n_rows, n_topics))
         self.node_bias = nn.Parameter(torch.zeros(n_rows))
+        if tree is not None:
+            # The tree is part of the model: it is stored with the parameters and comes back with
+            # them, since under another tree they mean nothing.
+            self.register_buffer("leaf_of_word", torch.from_numpy(tree.leaf_of_word_K.copy()))
+            self.register_load_state_dict_post_hook(_restore_tree)  # type: ignore[no-untyped-call]
+
+    @property
+    def n_summary_words(self) -> int | None:
+        """Below which id words enter the topic representation; None: all of them."""
+        return self.config.n_visual_words
+
+    @property
+    def resolved_backend(self) -> str:
+        """The backend that computes the likelihood of this network where it now is."""
+        weights = self.word_embedding
+        return self.output.operation.choose(self.backend, weights.device, weights.dtype)
 
     @property
     def weights(self) -> Parameters:
@@ -96,7 +112,7 @@ class DocNADENetwork(nn.Module):
             batch.offsets_B1.to(batch.word_ids_N.dtype)[:-1],
             mode="sum",
             per_sample_weights=weight_N,
-            sparse=len(self.word_embedding) > SPARSE_ROWS,
+            sparse=touches_few_rows(self.config.n_words),
         )
         return self.hidden_bias + sums_BH
 
@@ -147,6 +163,13 @@ def _output(config: DocNADEConfig, tree: WordTree | None) -> Output:
         got = "none" if tree is None else f"one of {tree.n_words}"
         raise InvalidArgument(f"tree must have {config.n_words} words, got {got}.")
     return TreeOutput(tree)
+
+
+def _restore_tree(network: nn.Module, _: object) -> None:
+    """Let a network have the tree that was loaded with its parameters."""
+    assert isinstance(network, DocNADENetwork)
+    leaves = network.get_buffer("leaf_of_word").cpu().numpy()
+    network.output = _output(network.config, WordTree(leaves))
 
 
 def random_tree(config: DocNADEConfig, seed: int) -> WordTree | None:

@@ -9,8 +9,12 @@ from torch import Tensor
 from torch.nn.functional import linear, log_softmax, softplus
 
 from supdocnade.ops.contract import DocumentBatch, DocumentTerms, Parameters
+from supdocnade.ops.dispatch import Operation
+from supdocnade.ops.softmax_nll import OPERATION as softmax_nll_operation
 from supdocnade.ops.softmax_nll import softmax_nll
+from supdocnade.ops.tree_nll import OPERATION as tree_nll_operation
 from supdocnade.ops.tree_nll import tree_nll
+from supdocnade.shapes import check_shape
 from supdocnade.tree import WordTree
 
 _GATHERED = 2**24
@@ -19,6 +23,9 @@ _GATHERED = 2**24
 
 class Output(Protocol):
     """An output layer: p(word | hidden units)."""
+
+    operation: Operation
+    """The operation behind `nll`, with its backends."""
 
     @property
     def n_rows(self) -> int:
@@ -48,6 +55,8 @@ class Output(Protocol):
 
 class TreeOutput:
     """p(word) is the product of the decisions on its path (the paper's equations 3 and 4)."""
+
+    operation = tree_nll_operation
 
     def __init__(self, tree: WordTree):
         self.tree = tree
@@ -107,6 +116,8 @@ class TreeOutput:
 class SoftmaxOutput:
     """p(word) is a softmax over all words (the paper's equation 2)."""
 
+    operation = softmax_nll_operation
+
     def __init__(self, n_words: int):
         self.n_words = n_words
 
@@ -117,6 +128,7 @@ class SoftmaxOutput:
 
     def unigram_bias(self, counts_K: NDArray[np.float64]) -> NDArray[np.float64]:
         """See `Output`; counts are smoothed by one half, as in the tree."""
+        check_shape("counts", counts_K.shape, (self.n_words,))
         frequency: NDArray[np.float64] = (counts_K + 0.5) / (counts_K + 0.5).sum()
         return np.log(frequency)
 

@@ -13,6 +13,7 @@ from torch.nn.functional import linear, log_softmax
 from supdocnade.models.config import SupDocNADEConfig
 from supdocnade.models.docnade import DocNADENetwork
 from supdocnade.ops.contract import DocumentBatch, activate
+from supdocnade.shapes import check_shape
 from supdocnade.tree import WordTree
 
 
@@ -32,9 +33,15 @@ class SupDocNADENetwork(DocNADENetwork):
         self.label_weight = nn.Parameter(torch.zeros(config.n_classes, config.n_topics))
         self.label_bias = nn.Parameter(torch.zeros(config.n_classes))
 
+    @property
+    def n_summary_words(self) -> int | None:
+        """Below which id words enter the class term; None: all of them."""
+        return None if self.config.class_input == "all" else self.config.n_visual_words
+
     @torch.no_grad()
     def initialize_classes(self, class_counts_C: NDArray[np.int64]) -> None:
         """Set U to zero and d to the log-frequencies: the model starts with the class prior."""
+        check_shape("class_counts", class_counts_C.shape, (self.config.n_classes,))
         frequency = (class_counts_C + 0.5) / (class_counts_C + 0.5).sum()
         self.label_weight.zero_()
         self.label_bias.copy_(torch.from_numpy(np.log(frequency)))
@@ -49,7 +56,10 @@ class SupDocNADENetwork(DocNADENetwork):
         return log_softmax(self.class_logits(self.summary(batch)), dim=1)
 
     def joint_log_prob(self, batch: DocumentBatch, labels_B: Tensor) -> Tensor:
-        """Return log p(v, y) of every document and its label, (B,): the paper's Algorithm 1."""
-        terms = self.terms(batch)
+        """Return log p(v, y) of every document and its label, (B,): the paper's Algorithm 1.
+
+        Which words the class is predicted from follows `class_input`, whatever the batch says.
+        """
+        terms = self.terms(batch._replace(n_summary_words=self.n_summary_words))
         log_p_BC = log_softmax(self.class_logits(terms.summary_BH), dim=1)
         return log_p_BC.gather(1, labels_B[:, None])[:, 0] - terms.nll_B

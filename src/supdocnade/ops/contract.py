@@ -29,6 +29,11 @@ than the likelihood itself when a batch touches a small part of it.
 """
 
 
+def touches_few_rows(n_words: int) -> bool:
+    """Return whether gradients of W and V are those of the rows touched, for this vocabulary."""
+    return n_words > SPARSE_ROWS
+
+
 class DocumentBatch(NamedTuple):
     """Documents one after the other, without padding."""
 
@@ -136,7 +141,7 @@ def _check_documents(batch: DocumentBatch, n_words: int) -> None:
             f"got {offsets[0].item()} to {offsets[-1].item()}."
         )
     if len(ids):
-        least, most = (int(value) for value in torch.aminmax(ids))
+        least, most = _extremes(ids)
         if least < 0 or most >= n_words:
             raise InvalidArgument(
                 f"word_ids must lie in 0 .. {n_words - 1}, got {least} .. {most}."
@@ -144,6 +149,15 @@ def _check_documents(batch: DocumentBatch, n_words: int) -> None:
     limit = batch.n_summary_words
     if limit is not None and not 0 <= limit <= n_words:
         raise InvalidArgument(f"n_summary_words must lie in 0 .. {n_words}, got {limit}.")
+
+
+def _extremes(ids: Tensor) -> tuple[int, int]:
+    # Above some ten thousand entries torch would wake its threads for this, which costs more than
+    # the search and hangs in a forked child.
+    if ids.device.type == "cpu":
+        return int(ids.numpy().min()), int(ids.numpy().max())
+    least, most = torch.aminmax(ids)
+    return int(least), int(most)
 
 
 def _check_weights(batch: DocumentBatch, dtype: torch.dtype) -> None:

@@ -18,16 +18,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from supdocnade.ops.contract import SPARSE_ROWS, DocumentBatch, DocumentTerms, Parameters
+from supdocnade.ops.contract import DocumentBatch, DocumentTerms, Parameters, touches_few_rows
 from supdocnade.ops.eager import Evaluation, Gradients, RowGradient
 from supdocnade.ops.prefix_sum import cpu_kernels as sums
 from supdocnade.ops.scratch import ones, scratch
-from supdocnade.ops.threads import even_ranges, n_threads, run_parts
+from supdocnade.ops.threads import SMALL_WORK, even_ranges, n_threads, run_parts
 
 BLOCK_BYTES = 64 * 2**20
-
-SMALL_WORK = 100_000
-"""Below this many hidden units (tokens × topics) waking another thread costs more than it saves."""
 
 Floats = NDArray[np.float32]
 Integers = NDArray[np.int32]
@@ -176,7 +173,7 @@ class CPUEngine:
         """Allocate gradients of zero, of all rows or of those that the documents touch."""
         W_KH, c_H, V_TH, b_T = parameters
         word_rows = node_rows = None
-        if len(W_KH) > SPARSE_ROWS:
+        if touches_few_rows(len(W_KH)):
             seen_K = np.zeros(len(W_KH), np.bool_)
             seen_K[documents.ids_N] = True
             word_rows = np.flatnonzero(seen_K)

@@ -44,7 +44,7 @@ FLOATS = (torch.float32, torch.float64)
 
 
 class Operation:
-    """An operation with several backends, fastest first."""
+    """An operation with several backends; `automatic` names those tried unasked, fastest first."""
 
     def __init__(self, name: str, backends: tuple[Backend, ...], automatic: tuple[str, ...]):
         self.name = name

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from supdocnade.ops.contract import DocumentBatch, DocumentTerms, Parameters
+from supdocnade.ops.threads import one_torch_thread
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,9 +116,8 @@ class Engine(Protocol):
 class _EagerNLL(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, engine: Engine, batch: DocumentBatch, *parameters: Tensor
+        ctx: Any, engine: Engine, batch: DocumentBatch, wanted: bool, *parameters: Tensor
     ) -> tuple[Tensor, Tensor]:
-        wanted = any(ctx.needs_input_grad)
         terms, gradients = engine.evaluate(batch, Parameters(*parameters), want_gradients=wanted)
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*parameters)
@@ -127,6 +127,13 @@ class _EagerNLL(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad_nll_B: Tensor | None, grad_summary_BH: Tensor | None) -> Any:
+        with one_torch_thread():
+            return None, None, None, *_EagerNLL._gradients(ctx, grad_nll_B, grad_summary_BH)
+
+    @staticmethod
+    def _gradients(
+        ctx: Any, grad_nll_B: Tensor | None, grad_summary_BH: Tensor | None
+    ) -> tuple[Tensor, ...]:
         # The gradients are changed in place below: a second backward computes its own.
         gradients, ctx.gradients = ctx.gradients, None
         if grad_nll_B is None:
@@ -140,6 +147,7 @@ class _EagerNLL(torch.autograd.Function):
             return result.gradients
 
         if scale is None:
+            gradients = None  # Not two sets of them at the same time.
             gradients = compute(_weigh_documents(ctx.batch, grad_nll_B))
         else:
             gradients = gradients or compute(ctx.batch)
@@ -147,7 +155,8 @@ class _EagerNLL(torch.autograd.Function):
                 gradients.scale(scale)
         if grad_summary_BH is not None:
             ctx.engine.add_summary_gradient(ctx.batch, gradients, grad_summary_BH)
-        return None, None, *gradients.tensors()
+        tensors: tuple[Tensor, ...] = gradients.tensors()
+        return tensors
 
 
 def _common_value(values: Tensor) -> float | None:
@@ -169,4 +178,6 @@ def _weigh_documents(batch: DocumentBatch, weight_B: Tensor) -> DocumentBatch:
 def differentiable(engine: Engine, batch: DocumentBatch, parameters: Parameters) -> DocumentTerms:
     """Run a fused backend so that autograd can go through it."""
     apply: Callable[..., tuple[Tensor, Tensor]] = _EagerNLL.apply
-    return DocumentTerms(*apply(engine, batch, *parameters))
+    wanted = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in parameters)
+    with one_torch_thread():
+        return DocumentTerms(*apply(engine, batch, wanted, *parameters))

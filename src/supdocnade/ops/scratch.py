@@ -1,5 +1,6 @@
 """One large buffer kept from call to call, so that its pages are not cleared and mapped anew."""
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +12,15 @@ MAX_KEPT_BYTES = 64 * 2**20
 
 _kept: list[NDArray[np.float32]] = []
 _lock = threading.Lock()
+
+
+def _renew_lock() -> None:
+    """Replace the lock in a forked child: a thread that held it does not exist there."""
+    global _lock
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_renew_lock)
 
 
 @contextmanager

@@ -20,6 +20,9 @@ from numpy.typing import NDArray
 
 Part = TypeVar("Part")
 
+SMALL_WORK = 100_000
+"""Below this many numbers to compute, waking another thread costs more than it saves."""
+
 _pool: ThreadPoolExecutor | None = None
 _pool_size = 0
 _lock = threading.Lock()
@@ -74,8 +77,8 @@ def one_torch_thread() -> Iterator[None]:
 
     How torch cuts a matrix product or a long sum over its threads decides the last bits of the
     result; on one thread they do not depend on how many there are. Nor do torch's threads, which
-    stay awake for a while after their work, then take time from ours. The setting belongs to the
-    calling thread alone.
+    stay awake for a while after their work, then take time from ours. The setting is the calling
+    thread's; a thread that meets torch for the first time meanwhile starts with it, too.
     """
     with _share(n_threads()):
         yield
@@ -115,11 +118,14 @@ def run_parts(kernel: Callable[[Part], None], parts: Iterable[Part], *, small: b
     futures: list[Future[None]] = [
         helpers.submit(_drain, kernel, remaining) for _ in range(n_workers - 1)
     ]
-    _drain(kernel, remaining)
-    for future in futures:
-        # A helper that never got a turn has nothing left to do; don't wait behind other callers.
-        if not future.cancel():
-            future.result()
+    try:
+        _drain(kernel, remaining)
+    finally:
+        # Whatever happened here, nobody may go on writing. A helper that never got a turn has
+        # nothing left to do: it is not waited for behind other callers.
+        for future in futures:
+            if not future.cancel():
+                future.result()
 
 
 def _drain(kernel: Callable[[Part], None], parts: Iterator[Part]) -> None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from supdocnade.seeding import check_seed
-from supdocnade.shapes import check_choice, check_range
+from supdocnade.shapes import check_choice, check_count, check_range
 
 OPTIMIZERS = ("adam", "sgd")
 SCHEDULES = ("cosine", "constant")
@@ -39,17 +39,23 @@ class TrainerConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_range("generative_weight", self.generative_weight, least=0)
-        check_range("annotation_weight", self.annotation_weight, least=0)
         check_choice("optimizer", self.optimizer, OPTIMIZERS)
-        check_range("learning_rate", self.learning_rate, above=0)
         check_choice("schedule", self.schedule, SCHEDULES)
-        check_range("batch_size", self.batch_size, least=1)
-        check_range("max_epochs", self.max_epochs, least=0)
-        if self.clip_norm is not None:
-            check_range("clip_norm", self.clip_norm, above=0)
-        if self.averaging is not None:
-            check_range("averaging", self.averaging, above=0, most=1)
-        check_range("n_epochs_no_change", self.n_epochs_no_change, least=1)
         check_choice("metric", self.metric, METRICS)
-        check_seed("seed", self.seed)
+        checked: dict[str, float | int | None] = {
+            "generative_weight": check_range("generative_weight", self.generative_weight, least=0),
+            "annotation_weight": check_range("annotation_weight", self.annotation_weight, least=0),
+            "learning_rate": check_range("learning_rate", self.learning_rate, above=0),
+            "batch_size": check_count("batch_size", self.batch_size, least=1),
+            "max_epochs": check_count("max_epochs", self.max_epochs),
+            "n_epochs_no_change": check_count(
+                "n_epochs_no_change", self.n_epochs_no_change, least=1
+            ),
+            "seed": check_seed("seed", self.seed),
+        }
+        if self.clip_norm is not None:
+            checked["clip_norm"] = check_range("clip_norm", self.clip_norm, above=0)
+        if self.averaging is not None:
+            checked["averaging"] = check_range("averaging", self.averaging, above=0, most=1)
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)

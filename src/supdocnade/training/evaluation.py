@@ -1,15 +1,21 @@
 """Measuring a network on a corpus, without changing it."""
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from supdocnade.corpus import Corpus
 from supdocnade.corpus.documents import NO_LABEL
+from supdocnade.errors import InvalidArgument
 from supdocnade.metrics import f_measure, perplexity, top_ranked
 from supdocnade.models import DocNADENetwork, SupDocNADENetwork
-from supdocnade.training.batches import ordered_batches
-from supdocnade.training.objective import batch_loss, n_summary_words
+from supdocnade.ops.threads import one_torch_thread
+from supdocnade.shapes import check_count
+from supdocnade.training.batches import LabelledBatch, make_batch, ordered_batches
+from supdocnade.training.objective import batch_loss
 
 TOP_TAGS = 5
 """Tags chosen for the F-measure, as in the paper."""
@@ -17,7 +23,18 @@ TOP_TAGS = 5
 BATCH = 64
 
 
-@torch.no_grad()
+def _measure(
+    corpus: Corpus, function: Callable[[LabelledBatch], Tensor], seed: int = 0, ordering: int = 0
+) -> NDArray[np.float64]:
+    """Apply a function of batches to all documents, in an order of words that never changes."""
+    nothing = np.empty(0, np.int64)
+    with torch.no_grad(), one_torch_thread():
+        # The empty batch gives the result of an empty corpus its other axes.
+        parts = [function(make_batch(corpus, nothing, nothing))]
+        parts += [function(batch) for batch in ordered_batches(corpus, BATCH, seed, ordering)]
+        return torch.cat(parts).double().numpy()
+
+
 def log_prob_over_orderings(
     network: DocNADENetwork, corpus: Corpus, n_orderings: int = 1, seed: int = 0
 ) -> NDArray[np.float64]:
@@ -25,37 +42,39 @@ def log_prob_over_orderings(
 
     `metrics.over_orderings` combines them.
     """
-    rounds = [
-        torch.cat(
-            [
-                network.log_prob(batch.documents)
-                for batch in ordered_batches(corpus, BATCH, seed, ordering)
-            ]
-        ).double()
-        for ordering in range(n_orderings)
-    ]
-    return torch.stack(rounds).numpy()
+    check_count("n_orderings", n_orderings, least=1)
+    return np.stack(
+        [
+            _measure(corpus, lambda batch: network.log_prob(batch.documents), seed, ordering)
+            for ordering in range(n_orderings)
+        ]
+    )
 
 
-@torch.no_grad()
+def joint_log_prob_over_orderings(
+    network: SupDocNADENetwork, corpus: Corpus, n_orderings: int = 1, seed: int = 0
+) -> NDArray[np.float64]:
+    """Return log p(v, y) of every document and its label, as `log_prob_over_orderings` does."""
+    check_count("n_orderings", n_orderings, least=1)
+    if (corpus.label_B == NO_LABEL).any():
+        raise InvalidArgument("log p(v, y) needs a label for every document, some have none.")
+
+    def joint(batch: LabelledBatch) -> Tensor:
+        return network.joint_log_prob(batch.documents, batch.label_B)
+
+    return np.stack([_measure(corpus, joint, seed, ordering) for ordering in range(n_orderings)])
+
+
 def class_log_prob(network: SupDocNADENetwork, corpus: Corpus) -> NDArray[np.float64]:
     """Return log p(y | v) from the visual words of every document, (B, C)."""
     visual = corpus.without_annotations()
-    parts = [
-        network.class_log_prob(batch.documents) for batch in ordered_batches(visual, BATCH, 0, 0)
-    ]
-    return torch.cat(parts).double().numpy()
+    return _measure(visual, lambda batch: network.class_log_prob(batch.documents))
 
 
-@torch.no_grad()
 def annotation_log_prob(network: DocNADENetwork, corpus: Corpus) -> NDArray[np.float64]:
     """Return log p(a | v) over the annotation words from the visual words, (B, A)."""
     visual = corpus.without_annotations()
-    parts = [
-        network.annotation_log_prob(batch.documents)
-        for batch in ordered_batches(visual, BATCH, 0, 0)
-    ]
-    return torch.cat(parts).double().numpy()
+    return _measure(visual, lambda batch: network.annotation_log_prob(batch.documents))
 
 
 def available_metrics(network: DocNADENetwork, corpus: Corpus) -> tuple[str, ...]:
@@ -70,7 +89,6 @@ def available_metrics(network: DocNADENetwork, corpus: Corpus) -> tuple[str, ...
     return tuple(names)
 
 
-@torch.no_grad()
 def validate(
     network: DocNADENetwork,
     corpus: Corpus,
@@ -78,6 +96,7 @@ def validate(
     generative_weight: float,
     annotation_weight: float,
     seed: int,
+    class_weight_C: Tensor | None = None,
 ) -> dict[str, float]:
     """Return every available metric, under one order of each document that never changes.
 
@@ -87,12 +106,13 @@ def validate(
     wanted = available_metrics(network, corpus)
     options = {
         "annotation_weight": annotation_weight,
-        "n_summary_words": n_summary_words(network),
+        "n_summary_words": network.n_summary_words,
     }
-    losses = [
-        (len(batch), float(batch_loss(network, batch, generative_weight)))
-        for batch in ordered_batches(corpus, BATCH, seed, 0, **options)
-    ]
+    with torch.no_grad(), one_torch_thread():
+        losses = [
+            (len(batch), float(batch_loss(network, batch, generative_weight, class_weight_C)))
+            for batch in ordered_batches(corpus, BATCH, seed, 0, **options)
+        ]
     results = {"loss": sum(n * loss for n, loss in losses) / max(len(corpus), 1)}
     if "perplexity" in wanted:
         visual = corpus.without_annotations()

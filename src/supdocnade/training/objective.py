@@ -11,13 +11,6 @@ from supdocnade.ops.threads import one_torch_thread
 from supdocnade.training.batches import LabelledBatch
 
 
-def n_summary_words(network: DocNADENetwork) -> int | None:
-    """Return below which id words enter the class term while training; None: all of them."""
-    if isinstance(network, SupDocNADENetwork) and network.config.class_input == "all":
-        return None
-    return network.config.n_visual_words
-
-
 def batch_loss(
     network: DocNADENetwork,
     batch: LabelledBatch,
@@ -33,13 +26,13 @@ def batch_loss(
     ----------
     class_weight_C : multiplies the class term of documents of each class.
     """
-    weight_B = batch.weight_B / max(len(batch), 1)
+    weight_B = batch.weight_B.to(network.word_embedding.dtype) / max(len(batch), 1)
     supervised = isinstance(network, SupDocNADENetwork)
     if generative_weight == 0 and supervised:
         summary_BH = network.summary(batch.documents)
         generative = summary_BH.new_zeros(())
     else:
-        documents = _weigh_tokens(batch, generative_weight * weight_B)
+        documents = _weigh_tokens(batch.documents, generative_weight * weight_B)
         terms = network.terms(documents)
         summary_BH, generative = terms.summary_BH, terms.nll_B.sum()
     if not isinstance(network, SupDocNADENetwork):
@@ -48,20 +41,23 @@ def batch_loss(
         per_document_B = cross_entropy(
             network.class_logits(summary_BH),
             batch.label_B,
-            weight=class_weight_C,
+            weight=None if class_weight_C is None else class_weight_C.to(weight_B.dtype),
             ignore_index=NO_LABEL,
             reduction="none",
         )
         return generative + torch.dot(weight_B, per_document_B)
 
 
-def _weigh_tokens(batch: LabelledBatch, weight_B: Tensor) -> DocumentBatch:
+def _weigh_tokens(documents: DocumentBatch, weight_B: Tensor) -> DocumentBatch:
     """Put the weight of every document into the loss weights of its tokens.
 
     The fused backends then have the final gradients at hand, with nothing left to scale.
     """
-    documents = batch.documents
+    input_N, loss_N = documents.input_weight_N, documents.loss_weight_N
     weight_N = torch.repeat_interleave(weight_B, documents.offsets_B1.diff())
-    if documents.loss_weight_N is not None:
-        weight_N = weight_N * documents.loss_weight_N
-    return documents._replace(loss_weight_N=weight_N)
+    if loss_N is not None:
+        weight_N = weight_N * loss_N
+    return documents._replace(
+        input_weight_N=None if input_N is None else input_N.to(weight_B.dtype),
+        loss_weight_N=weight_N,
+    )

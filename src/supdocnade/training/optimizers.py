@@ -9,7 +9,8 @@ import math
 import torch
 from torch import Tensor, nn
 
-from supdocnade.ops.contract import SPARSE_ROWS
+from supdocnade.models import DocNADENetwork
+from supdocnade.ops.contract import touches_few_rows
 from supdocnade.ops.row_adam import AdamRates, row_adam
 from supdocnade.ops.threads import one_torch_thread
 
@@ -66,14 +67,16 @@ def settle_gradients(parameters: list[nn.Parameter]) -> None:
 
 
 def make_optimizers(
-    network: nn.Module, name: str, learning_rate: float
+    network: DocNADENetwork, name: str, learning_rate: float
 ) -> list[torch.optim.Optimizer]:
     """Return the optimisers that together update every parameter of a network."""
     parameters = list(network.parameters())
     if name == "sgd":
         return [torch.optim.SGD(parameters, lr=learning_rate)]
-    tables = [p for p in parameters if p.ndim == 2 and len(p) > SPARSE_ROWS]
-    dense = [p for p in parameters if p.ndim != 2 or len(p) <= SPARSE_ROWS]
+    tables: list[nn.Parameter] = []
+    if touches_few_rows(network.config.n_words):
+        tables = [network.word_embedding, network.node_weight]
+    dense = [p for p in parameters if not any(p is table for table in tables)]
     # fused: one pass over each parameter; elementwise, so threads do not change its bits.
     optimizers: list[torch.optim.Optimizer] = [
         torch.optim.Adam(dense, lr=learning_rate, betas=BETAS, eps=EPSILON, fused=True)

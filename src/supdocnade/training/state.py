@@ -1,5 +1,6 @@
 """Everything a training run must remember to go on as if it had never stopped."""
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,9 @@ from supdocnade.storage import Arrays, load_arrays, save_arrays
 from supdocnade.training.history import History
 
 FORMAT = 1
+
+MOMENTS = {"step", "exp_avg", "exp_avg_sq"}
+"""What Adam remembers of a parameter; SGD remembers nothing."""
 
 Tensors = dict[str, Tensor]
 
@@ -65,17 +69,23 @@ def save_checkpoint(
         "parameter": copy_parameters(network),
         "average": state.average or {},
         "best": state.best or {},
+        "buffer": dict(network.named_buffers()),
+        "optimizer": dict(_moments(optimizers)),
     }
     for group, tensors in groups.items():
         for name, tensor in tensors.items():
             arrays[f"{group}/{name}"] = tensor.cpu().numpy()
+    description = {"format": FORMAT, "settings": settings, "state": state.describe()}
+    save_arrays(path, arrays, description)
+
+
+def _moments(optimizers: list[torch.optim.Optimizer]) -> Iterator[tuple[str, Tensor]]:
+    """Yield what the optimisers remember, as "optimiser/parameter/name"."""
     for number, optimizer in enumerate(optimizers):
         for index, moments in optimizer.state_dict()["state"].items():
             for name, value in moments.items():
                 if isinstance(value, Tensor):
-                    arrays[f"optimizer/{number}/{index}/{name}"] = value.cpu().numpy()
-    description = {"format": FORMAT, "settings": settings, "state": state.describe()}
-    save_arrays(path, arrays, description)
+                    yield f"{number}/{index}/{name}", value
 
 
 def load_checkpoint(
@@ -84,33 +94,89 @@ def load_checkpoint(
     network: nn.Module,
     optimizers: list[torch.optim.Optimizer],
 ) -> TrainingState:
-    """Read a run back into a network and its optimisers; refuse one of other settings or data."""
+    """Read a run back into a network and its optimisers; refuse one of other settings or data.
+
+    Everything is checked before anything is changed.
+    """
     arrays, description = load_arrays(path)
     if description.get("format") != FORMAT:
         raise StorageError(
             f"{path} has checkpoint format {description.get('format')!r}, expected {FORMAT}."
         )
-    _check_settings(path, description.get("settings", {}), settings)
-    values = dict(description["state"])
-    state = TrainingState(**{**values, "history": History.from_json(values["history"])})
-    groups: dict[str, Tensors] = {"parameter": {}, "average": {}, "best": {}}
-    moments: list[dict[int, Tensors]] = [{} for _ in optimizers]
+    _check_settings(path, description.get("settings"), settings)
+    try:
+        values = dict(description["state"])
+        state = TrainingState(**{**values, "history": History.from_json(values["history"])})
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise StorageError(f"{path} is damaged: its state cannot be read ({error!r}).") from error
+    groups: dict[str, Tensors] = {}
     for key, array in arrays.items():
-        kind, *rest = key.split("/")
-        if kind == "optimizer":
-            number, index, name = int(rest[0]), int(rest[1]), rest[2]
-            moments[number].setdefault(index, {})[name] = torch.from_numpy(array)
-        else:
-            groups[kind][rest[0]] = torch.from_numpy(array)
+        group, _, name = key.partition("/")
+        groups.setdefault(group, {})[name] = torch.from_numpy(array)
+    unknown = groups.keys() - {"parameter", "average", "best", "buffer", "optimizer"}
+    if unknown:
+        raise StorageError(f"{path} is damaged: it holds {sorted(unknown)}.")
+    parameters = dict(network.named_parameters())
+    _check_tensors(path, "parameter", groups.get("parameter", {}), parameters)
+    _check_tensors(path, "buffer", groups.get("buffer", {}), dict(network.named_buffers()))
+    for group in ("average", "best"):
+        if group in groups:
+            _check_tensors(path, group, groups[group], parameters)
+    remembered = _sort_moments(path, groups.get("optimizer", {}), optimizers)
+
     set_parameters(network, groups["parameter"])
-    state.average, state.best = groups["average"] or None, groups["best"] or None
-    for optimizer, state_of in zip(optimizers, moments, strict=True):
+    state.average, state.best = groups.get("average"), groups.get("best")
+    for optimizer, moments in zip(optimizers, remembered, strict=True):
         param_groups = optimizer.state_dict()["param_groups"]
-        optimizer.load_state_dict({"state": state_of, "param_groups": param_groups})
+        optimizer.load_state_dict({"state": moments, "param_groups": param_groups})
     return state
 
 
-def _check_settings(path: Path, stored: dict[str, Any], ours: dict[str, Any]) -> None:
+def _check_tensors(
+    path: Path, group: str, stored: Mapping[str, Tensor], ours: Mapping[str, Tensor]
+) -> None:
+    if stored.keys() != ours.keys():
+        raise StorageError(
+            f"{path} is damaged: its {group} arrays are {sorted(stored)}, expected {sorted(ours)}."
+        )
+    for name, tensor in ours.items():
+        if stored[name].shape != tensor.shape or stored[name].dtype != tensor.dtype:
+            raise StorageError(
+                f"{path} is damaged: {group} {name} has shape {tuple(stored[name].shape)} of "
+                f"{stored[name].dtype}, expected {tuple(tensor.shape)} of {tensor.dtype}."
+            )
+
+
+def _sort_moments(
+    path: Path, stored: Mapping[str, Tensor], optimizers: list[torch.optim.Optimizer]
+) -> list[dict[int, Tensors]]:
+    """Return the moments by optimiser and parameter, each of the shape of its parameter."""
+    remembered: list[dict[int, Tensors]] = [{} for _ in optimizers]
+    parameters = [
+        [p for group in optimizer.param_groups for p in group["params"]] for optimizer in optimizers
+    ]
+    for key, tensor in stored.items():
+        try:
+            number, index, name = key.split("/")
+            parameter = parameters[int(number)][int(index)]
+        except (ValueError, IndexError) as error:
+            raise StorageError(f"{path} is damaged: it holds optimizer/{key}.") from error
+        expected = torch.Size() if name == "step" else parameter.shape
+        if name not in MOMENTS or tensor.shape != expected:
+            raise StorageError(
+                f"{path} is damaged: optimizer/{key} has shape {tuple(tensor.shape)}, "
+                f"expected {tuple(expected)}."
+            )
+        remembered[int(number)].setdefault(int(index), {})[name] = tensor
+    for moments in (each for one in remembered for each in one.values()):
+        if moments.keys() != MOMENTS:
+            raise StorageError(f"{path} is damaged: it holds moments {sorted(moments)} alone.")
+    return remembered
+
+
+def _check_settings(path: Path, stored: object, ours: dict[str, Any]) -> None:
+    if not isinstance(stored, dict):
+        raise StorageError(f"{path} is damaged: it names no settings.")
     for name in sorted(stored.keys() | ours.keys()):
         before, now = stored.get(name), ours.get(name)
         if before != now:

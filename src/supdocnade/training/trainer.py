@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from supdocnade.corpus import Corpus
 from supdocnade.errors import InvalidArgument, TrainingDiverged
@@ -28,7 +28,7 @@ from supdocnade.training.batches import LabelledBatch, epoch_batches, make_batch
 from supdocnade.training.config import TrainerConfig
 from supdocnade.training.evaluation import available_metrics, validate
 from supdocnade.training.history import EpochRecord, History, Progress
-from supdocnade.training.objective import batch_loss, n_summary_words
+from supdocnade.training.objective import batch_loss
 from supdocnade.training.optimizers import (
     clip_gradients,
     make_optimizers,
@@ -42,6 +42,9 @@ from supdocnade.training.state import (
     save_checkpoint,
     set_parameters,
 )
+
+Documents = NDArray[np.int64]
+"""Numbers of documents in a corpus."""
 
 HIGHER_IS_BETTER = {"loss": False, "perplexity": False, "accuracy": True, "f_measure": True}
 
@@ -65,13 +68,13 @@ class Trainer:
         config: TrainerConfig,
         *,
         class_weight: ArrayLike | None = None,
-        checkpoint: Path | None = None,
+        checkpoint: str | Path | None = None,
         checkpoint_every: int | None = None,
         on_progress: Callable[[Progress], None] | None = None,
     ):
         self.network = network
         self.config = config
-        self.checkpoint = checkpoint
+        self.checkpoint = None if checkpoint is None else Path(checkpoint)
         self.checkpoint_every = checkpoint_every
         self.on_progress = on_progress
         self.class_weight = _class_weight(network, class_weight)
@@ -89,6 +92,10 @@ class Trainer:
         corpus : what is learned from.
         validation : what is measured after every epoch; early stopping needs it.
         """
+        with one_torch_thread():
+            return self._fit(corpus, validation)
+
+    def _fit(self, corpus: Corpus, validation: Corpus | None) -> History:
         self._check(corpus, validation)
         self._settings = self._describe_settings(corpus, validation)
         if self.checkpoint is not None and self.checkpoint.exists():
@@ -130,6 +137,8 @@ class Trainer:
             due = self.checkpoint_every and (number + 1) % self.checkpoint_every == 0
             if due and number + 1 < len(parts):
                 self._save()
+        if parts:
+            self._check_last_update(corpus, parts[-1])
         last = max((state.epoch + 1) * len(parts) - 1, 0)
         record = EpochRecord(
             epoch=state.epoch + 1,
@@ -140,9 +149,7 @@ class Trainer:
         state.history.seconds.append(time.perf_counter() - started)
         state.epoch, state.update, state.loss_sum, state.n_seen = state.epoch + 1, 0, 0.0, 0
 
-    def _batch(
-        self, corpus: Corpus, documents: np.ndarray[Any, np.dtype[np.int64]]
-    ) -> LabelledBatch:
+    def _batch(self, corpus: Corpus, documents: Documents) -> LabelledBatch:
         """Gather documents, their words in an order that no other epoch gives them."""
         lengths = corpus.length_B[documents]
         order = token_order(self.config.seed, self.state.epoch, documents, lengths)
@@ -151,7 +158,7 @@ class Trainer:
             documents,
             order,
             annotation_weight=self.config.annotation_weight,
-            n_summary_words=n_summary_words(self.network),
+            n_summary_words=self.network.n_summary_words,
         )
 
     def _update(self, batch: LabelledBatch, rate: float, update: int) -> float:
@@ -161,14 +168,12 @@ class Trainer:
             parameter.grad = None
         loss = batch_loss(self.network, batch, config.generative_weight, self.class_weight)
         value = float(loss.detach())
-        if not math.isfinite(value):
-            self._diverged(value, rate)
+        self._check_finite("the objective", value)
         loss.backward()  # type: ignore[no-untyped-call]
         settle_gradients(parameters)
         if config.clip_norm is not None:
             norm = clip_gradients(parameters, config.clip_norm)
-            if not math.isfinite(norm):
-                self._diverged(norm, rate)
+            self._check_finite("the norm of the gradients", norm)
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = rate
@@ -181,12 +186,24 @@ class Trainer:
                     self.state.average[name].lerp_(parameter, 1 - decay)
         return value
 
-    def _diverged(self, value: float, rate: float) -> None:
-        clip = self.config.clip_norm
+    def _check_last_update(self, corpus: Corpus, documents: Documents) -> None:
+        """Look at the objective once more: no later update of this epoch would notice it."""
+        config = self.config
+        with torch.no_grad():
+            batch = self._batch(corpus, documents)
+            loss = batch_loss(self.network, batch, config.generative_weight, self.class_weight)
+        self._check_finite("the objective", float(loss), f"after epoch {self.state.epoch + 1}")
+
+    def _check_finite(self, what: str, value: float, when: str = "") -> None:
+        """Stop with a sentence if the run has diverged."""
+        if math.isfinite(value):
+            return
+        config, state = self.config, self.state
+        when = when or f"in epoch {state.epoch + 1}, update {state.update + 1}"
+        clip = "set clip_norm" if config.clip_norm is None else f"clip_norm ({config.clip_norm:g})"
         raise TrainingDiverged(
-            f"the objective became {value} in epoch {self.state.epoch + 1}, update "
-            f"{self.state.update + 1}; lower learning_rate (now {rate:g}) or set "
-            f"clip_norm (now {clip})."
+            f"{what} became {value} {when}; lower learning_rate ({config.learning_rate:g}) "
+            f"or {clip}."
         )
 
     def _end_epoch(self, validation: Corpus | None) -> None:
@@ -203,8 +220,13 @@ class Trainer:
                     generative_weight=config.generative_weight,
                     annotation_weight=config.annotation_weight,
                     seed=config.seed,
+                    class_weight_C=self.class_weight,
                 )
             )
+            for name, value in record.validation.items():
+                self._check_finite(
+                    f"the validation part's {name}", value, f"after epoch {state.epoch}"
+                )
             if not config.early_stopping:
                 return
             value = record.validation[config.metric]
@@ -251,6 +273,8 @@ class Trainer:
         return {
             **asdict(self.network.config),
             **asdict(self.config),
+            "backend": self.network.resolved_backend,
+            "type": str(self.network.word_embedding.dtype),
             "class_weight": weight,
             "tree": hashlib.blake2b(tree, digest_size=16).hexdigest(),
             "data": corpus.fingerprint(),
@@ -298,4 +322,8 @@ def _class_weight(network: DocNADENetwork, given: ArrayLike | None) -> torch.Ten
         raise InvalidArgument("class_weight needs a network with classes.")
     weight = torch.as_tensor(np.asarray(given, np.float32))
     check_shape("class_weight", weight.shape, (network.config.n_classes,))
+    if not bool((weight.isfinite() & (weight >= 0)).all()):
+        raise InvalidArgument(
+            f"class_weight must be finite and not negative, got {weight.tolist()}."
+        )
     return weight

@@ -77,6 +77,34 @@ def test_the_representation_is_the_summary_of_the_likelihood(output, activation)
     torch.testing.assert_close(network.summary(weighted)[0], c + 0.5 * W[0] + W[1])
 
 
+@pytest.mark.parametrize("class_input", ["visual", "all"])
+def test_the_joint_probability_follows_the_class_input(class_input):
+    network = make_network(class_input=class_input)
+    words, labels = [0, 1, 6], torch.tensor([2])
+    used = words if class_input == "all" else [0, 1]
+    expected = network.log_prob(batch_of([words])) + network.class_log_prob(batch_of([used]))[:, 2]
+    torch.testing.assert_close(network.joint_log_prob(batch_of([words]), labels), expected)
+
+
+def test_the_tree_is_stored_with_the_parameters():
+    network, other = make_network(seed=0), make_network(seed=1)
+    batch = batch_of([[0, 1, 6]])
+    assert not torch.equal(network.log_prob(batch), other.log_prob(batch))
+    other.load_state_dict(network.state_dict())
+    torch.testing.assert_close(other.log_prob(batch), network.log_prob(batch), rtol=0, atol=0)
+    torch.testing.assert_close(
+        other.word_log_prob(batch), network.word_log_prob(batch), rtol=0, atol=0
+    )
+
+
+def test_counts_of_another_shape_are_refused():
+    for output in OUTPUTS:
+        with pytest.raises(InvalidArgument, match=r"counts must have shape \(8,\), got \(1,\)"):
+            make_network(output).initialize(np.ones(1), 0)
+    with pytest.raises(InvalidArgument, match=r"class_counts must have shape \(3,\), got \(1,\)"):
+        make_network().initialize_classes(np.ones(1, int))
+
+
 def test_class_probabilities():
     network = make_network()
     log_p = network.class_log_prob(batch_of([[0, 1], []]))
@@ -131,7 +159,8 @@ def test_samples_follow_the_model(output, n_words):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"n_visual_words": 0}, "n_visual_words must be a finite number at least 1, got 0"),
+        ({"n_visual_words": 0}, "n_visual_words must be a whole number of at least 1, got 0"),
+        ({"n_topics": 2.5}, "n_topics must be a whole number of at least 1, got 2.5"),
         ({"n_topics": 0}, "n_topics must be"),
         ({"output": "tee"}, "output must be one of 'tree', 'softmax', got 'tee'"),
         ({"activation": "gelu"}, "activation must be one of"),

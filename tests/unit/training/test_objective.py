@@ -5,7 +5,7 @@ from tests.scenes import network_for
 
 from supdocnade.corpus import Corpus
 from supdocnade.training.batches import make_batch
-from supdocnade.training.objective import batch_loss, n_summary_words
+from supdocnade.training.objective import batch_loss
 
 COUNTS = [[2, 0, 1], [0, 3, 0], [1, 1, 1]]
 TAGS = [[1, 0], [0, 1], [0, 0]]
@@ -21,7 +21,7 @@ def all_of(corpus, network, annotation_weight=1.0):
         np.arange(3),
         np.arange(len(corpus.token_ids_N)),
         annotation_weight=annotation_weight,
-        n_summary_words=n_summary_words(network),
+        n_summary_words=network.n_summary_words,
     )
 
 
@@ -59,6 +59,42 @@ def test_the_hybrid_objective_by_its_definition(class_input, generative_weight):
             document = document - [1.0, None, 3.0][d] * log_p_class[[0, None, 1][d]]
         expected = expected + [1, 1, 2][d] * document / 3
     torch.testing.assert_close(loss, expected)
+
+
+@pytest.mark.parametrize("output", ["tree", "softmax"])
+@pytest.mark.parametrize("activation", ["relu", "tanh", "sigmoid"])
+@pytest.mark.parametrize("generative_weight", [0.0, 0.3])
+def test_all_gradients_against_finite_differences(output, activation, generative_weight):
+    corpus = corpus_of([0, -1, 1], document_weight=[1, 1, 2])
+    network = trained_like(
+        network_for(corpus, output=output, activation=activation, n_topics=3)
+    ).double()
+    batch = all_of(corpus, network, annotation_weight=5.0)
+    names = [name for name, _ in network.named_parameters()]
+    if generative_weight == 0:
+        names = [name for name in names if not name.startswith("node")]
+
+    def loss(*values):
+        return torch.func.functional_call(
+            Loss(network, batch, generative_weight),
+            {f"network.{name}": value for name, value in zip(names, values, strict=True)},
+            (),
+        )
+
+    values = tuple(network.get_parameter(name).detach().requires_grad_() for name in names)
+    assert len(values) == (6 if generative_weight else 4)
+    assert torch.autograd.gradcheck(loss, values)
+
+
+class Loss(torch.nn.Module):
+    """The objective as a module, so that its parameters can be swapped for others."""
+
+    def __init__(self, network, batch, generative_weight):
+        super().__init__()
+        self.network, self.batch, self.generative_weight = network, batch, generative_weight
+
+    def forward(self):
+        return batch_loss(self.network, self.batch, self.generative_weight)
 
 
 def test_a_network_without_classes_has_the_generative_term_alone():

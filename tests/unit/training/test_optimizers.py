@@ -3,6 +3,8 @@ import pytest
 import torch
 from torch import nn
 
+from supdocnade.models import DocNADEConfig, DocNADENetwork
+from supdocnade.models.docnade import random_tree
 from supdocnade.ops.contract import SPARSE_ROWS
 from supdocnade.ops.row_adam import AdamRates, row_adam
 from supdocnade.training.optimizers import (
@@ -62,14 +64,18 @@ def test_rows_that_come_twice_are_added_up():
 
 
 def test_large_tables_get_row_adam():
-    module = nn.Module()
-    module.small = nn.Parameter(torch.zeros(3, 2))
-    module.large = nn.Parameter(torch.zeros(SPARSE_ROWS + 1, 1))
-    dense, rows = make_optimizers(module, "adam", 0.1)
-    assert isinstance(rows, RowAdam)
-    assert [p is module.large for p in rows.param_groups[0]["params"]] == [True]
-    assert [p is module.small for p in dense.param_groups[0]["params"]] == [True]
-    assert len(make_optimizers(module, "sgd", 0.1)) == 1
+    for n_words, expected in [(SPARSE_ROWS, 1), (SPARSE_ROWS + 1, 2)]:
+        config = DocNADEConfig(n_visual_words=n_words, n_topics=1)
+        network = DocNADENetwork(config, random_tree(config, 0))
+        optimizers = make_optimizers(network, "adam", 0.1)
+        assert len(optimizers) == expected
+        updated = [p for o in optimizers for g in o.param_groups for p in g["params"]]
+        assert len(updated) == 4
+        assert len(make_optimizers(network, "sgd", 0.1)) == 1
+    assert isinstance(optimizers[1], RowAdam)
+    tables = optimizers[1].param_groups[0]["params"]
+    assert tables[0] is network.word_embedding
+    assert tables[1] is network.node_weight
 
 
 def test_clipping_scales_dense_and_sparse_gradients_together():

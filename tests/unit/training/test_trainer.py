@@ -3,10 +3,14 @@ import math
 import numpy as np
 import pytest
 import torch
+from scipy import sparse
 from tests.scenes import network_for, scene_corpus
 
 from supdocnade.corpus import Corpus
 from supdocnade.errors import InvalidArgument, StorageError, TrainingDiverged
+from supdocnade.ops import contract
+from supdocnade.ops.contract import SPARSE_ROWS
+from supdocnade.storage import load_arrays, save_arrays
 from supdocnade.training import Trainer, TrainerConfig
 from supdocnade.training.history import History
 
@@ -74,11 +78,7 @@ def test_killed_and_resumed_is_as_if_never_stopped(tmp_path, change, killed_afte
 
 
 def test_row_updates_resume_too(tmp_path, monkeypatch):
-    from supdocnade.ops import contract, cpu_engine
-    from supdocnade.training import optimizers
-
-    for module in (contract, cpu_engine, optimizers):
-        monkeypatch.setattr(module, "SPARSE_ROWS", 4)
+    monkeypatch.setattr(contract, "SPARSE_ROWS", 4)
     config = TrainerConfig(**EVERYTHING)
     expected, _ = train(config)
     options = {"checkpoint": tmp_path / "run"}
@@ -112,12 +112,96 @@ def test_a_checkpoint_of_other_data_or_shape_is_refused(tmp_path):
         train(config, network={"n_topics": 9}, **options)
 
 
-def test_a_damaged_checkpoint_is_refused(tmp_path):
+def test_a_truncated_checkpoint_is_refused(tmp_path):
     path = tmp_path / "run"
     train(TrainerConfig(**EVERYTHING), checkpoint=path)
     path.write_bytes(path.read_bytes()[:-10])
     with pytest.raises(StorageError, match="damaged"):
         train(TrainerConfig(**EVERYTHING), checkpoint=path)
+
+
+def drop(name):
+    return lambda arrays, _: arrays.pop(name)
+
+
+def put(name, shape):
+    return lambda arrays, _: arrays.update({name: np.zeros(shape, np.float32)})
+
+
+def describe(key, value):
+    return lambda _, description: description.update({key: value})
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (drop("parameter/hidden_bias"), "its parameter arrays are"),
+        (put("parameter/hidden_bias", 1), r"parameter hidden_bias has shape \(1,\)"),
+        (put("parameter/extra", 1), "its parameter arrays are"),
+        (drop("average/hidden_bias"), "its average arrays are"),
+        (put("best/hidden_bias", 9), r"best hidden_bias has shape \(9,\)"),
+        (drop("buffer/leaf_of_word"), "its buffer arrays are"),
+        (drop("optimizer/0/1/exp_avg"), "holds moments"),
+        (put("optimizer/0/1/exp_avg", 3), r"optimizer/0/1/exp_avg has shape \(3,\)"),
+        (put("optimizer/0/1/else", 8), "optimizer/0/1/else"),
+        (put("optimizer/0/99/exp_avg", 8), "holds optimizer/0/99/exp_avg"),
+        (put("optimizer/x", 8), "holds optimizer/x"),
+        (put("other/thing", 8), r"it holds \['other'\]"),
+        (describe("state", {}), "its state cannot be read"),
+        (describe("state", None), "its state cannot be read"),
+        (describe("state", {"history": {"epochs": [{"a": 1}]}}), "its state cannot be read"),
+        (describe("settings", []), "it names no settings"),
+        (describe("format", 2), "checkpoint format 2, expected 1"),
+    ],
+)
+def test_a_malformed_checkpoint_is_refused_and_changes_nothing(tmp_path, spoil, message):
+    path = tmp_path / "run"
+    config = TrainerConfig(**EVERYTHING)
+    train(config, checkpoint=path)
+    arrays, description = load_arrays(path)
+    spoil(arrays, description)
+    save_arrays(path, arrays, description)
+    network = network_for(CORPUS)
+    before = bits(network)
+    with pytest.raises(StorageError, match=message):
+        Trainer(network, config, checkpoint=str(path)).fit(CORPUS, VALIDATION)
+    assert bits(network) == before
+
+
+def test_numbers_of_numpy_are_taken_as_plain_ones(tmp_path):
+    config = TrainerConfig(max_epochs=np.int64(1), learning_rate=np.float32(0.01), seed=np.int8(3))
+    train(config, checkpoint=tmp_path / "run")
+    assert type(config.seed) is int
+    assert type(config.learning_rate) is float
+
+
+def test_a_checkpoint_of_another_backend_is_refused(tmp_path):
+    config = TrainerConfig(max_epochs=1)
+    train(config, checkpoint=tmp_path / "run")
+    network = network_for(CORPUS)
+    network.backend = "vectorized"
+    with pytest.raises(StorageError, match="made with backend = 'cpu', this run has 'vectorized'"):
+        Trainer(network, config, checkpoint=tmp_path / "run").fit(CORPUS, VALIDATION)
+
+
+@pytest.mark.parametrize("n_words", [SPARSE_ROWS, SPARSE_ROWS + 1, SPARSE_ROWS + 2])
+@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
+def test_the_step_from_dense_to_sparse_gradients(n_words, optimizer):
+    counts = sparse.csr_array(([1.0, 2.0, 1.0], ([0, 0, 1], [0, 7, n_words - 1])), (2, n_words))
+    corpus = Corpus.from_counts(counts, labels=[0, 1], n_classes=2)
+    config = TrainerConfig(max_epochs=2, optimizer=optimizer, learning_rate=0.1)
+    network, _ = train(config, corpus=corpus, validation=None, network={"n_topics": 2})
+    start = network_for(corpus, n_topics=2)
+    moved = (network.word_embedding != start.word_embedding).any(dim=1)
+    # Rows of words that never occur stay; of the others, those whose units are on must move.
+    assert {7} <= set(moved.nonzero()[:, 0].tolist()) <= {0, 7, n_words - 1}
+
+
+def test_validation_weighs_classes_as_training_does():
+    config = TrainerConfig(max_epochs=1)
+    _, plain = train(config)
+    _, weighted = train(config, class_weight=[100, 1, 1, 1])
+    assert weighted.epochs[0].validation["loss"] > plain.epochs[0].validation["loss"] + 1
 
 
 def test_the_same_seed_gives_the_same_bits_and_another_does_not():
@@ -186,10 +270,18 @@ def test_the_library_prints_nothing(capsys):
 
 
 def test_divergence_says_where_and_what_to_change():
-    config = TrainerConfig(max_epochs=5, learning_rate=1e30, optimizer="sgd")
-    message = r"became (nan|inf) in epoch \d, update \d; lower learning_rate \(now .*\) or set clip"
+    config = TrainerConfig(max_epochs=5, learning_rate=1e30, optimizer="sgd", batch_size=10)
+    message = r"became (nan|inf) in epoch 1, update \d; lower learning_rate \(1e\+30\) or set clip"
     with pytest.raises(TrainingDiverged, match=message):
         train(config)
+
+
+def test_divergence_in_the_last_update_is_noticed(tmp_path):
+    config = TrainerConfig(max_epochs=1, learning_rate=1e30, optimizer="sgd", batch_size=50)
+    for options in ({"validation": None}, {"checkpoint": tmp_path / "run"}):
+        with pytest.raises(TrainingDiverged, match=r"became (nan|inf) after epoch 1; lower"):
+            train(config, **options)
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_class_weight_moves_the_class_bias():
@@ -229,6 +321,7 @@ def test_missing_labels_and_annotations_drop_their_terms():
         ({}, {"corpus": CORPUS.take([])}, "corpus must have a document"),
         ({}, {"validation": Corpus.from_counts([[1]])}, "validation must have 60 visual and 12"),
         ({}, {"class_weight": [1, 2]}, r"class_weight must have shape \(4,\), got \(2,\)"),
+        ({}, {"class_weight": [1, 1, 1, -1]}, "class_weight must be finite and not negative"),
     ],
 )
 def test_what_cannot_be_trained_is_refused(config, options, message):
@@ -241,7 +334,10 @@ def test_what_cannot_be_trained_is_refused(config, options, message):
     [
         ({"learning_rate": 0}, "learning_rate must be a finite number above 0"),
         ({"learning_rate": math.nan}, "learning_rate must be a finite number"),
-        ({"batch_size": 0}, "batch_size must be"),
+        ({"learning_rate": "fast"}, "learning_rate must be a finite number above 0, got 'fast'"),
+        ({"batch_size": 0}, "batch_size must be a whole number of at least 1, got 0"),
+        ({"batch_size": 2.5}, "batch_size must be a whole number"),
+        ({"max_epochs": True}, "max_epochs must be a whole number"),
         ({"optimizer": "rmsprop"}, "optimizer must be one of 'adam', 'sgd'"),
         ({"averaging": 2}, "averaging must be a finite number above 0 and at most 1, got 2"),
         ({"seed": -1}, "seed must be between 0"),

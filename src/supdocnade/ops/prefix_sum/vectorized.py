@@ -6,12 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding
 
-from supdocnade.ops.contract import (
-    SPARSE_ROWS,
-    DocumentBatch,
-    Parameters,
-    activate,
-)
+from supdocnade.ops.contract import DocumentBatch, Parameters, activate, touches_few_rows
 
 
 class Prefixes(NamedTuple):
@@ -21,9 +16,9 @@ class Prefixes(NamedTuple):
     summary_BH: Tensor
 
 
-def gather_rows(table_KH: Tensor, rows: Tensor) -> Tensor:
-    """Return rows of a table; for a large one the gradient is the rows alone."""
-    return embedding(rows, table_KH, sparse=len(table_KH) > SPARSE_ROWS)
+def gather_rows(table: Tensor, rows: Tensor, n_words: int) -> Tensor:
+    """Return rows of a table; with a large vocabulary its gradient is those rows alone."""
+    return embedding(rows, table, sparse=touches_few_rows(n_words))
 
 
 def documents_of_tokens(batch: DocumentBatch) -> Tensor:
@@ -51,7 +46,7 @@ def prefixes(batch: DocumentBatch, parameters: Parameters, activation: str) -> P
     W_KH, c_H = parameters.word_embedding_KH, parameters.hidden_bias_H
     ids_N = batch.word_ids_N.long()
     document_N = documents_of_tokens(batch)
-    embedded_NH = gather_rows(W_KH, ids_N)
+    embedded_NH = gather_rows(W_KH, ids_N, len(W_KH))
     if batch.input_weight_N is not None:
         embedded_NH = embedded_NH * batch.input_weight_N[:, None]
 

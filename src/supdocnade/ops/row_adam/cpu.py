@@ -5,10 +5,9 @@ from torch import Tensor
 
 from supdocnade.ops.row_adam import AdamRates
 from supdocnade.ops.row_adam.cpu_kernels import update_rows
-from supdocnade.ops.threads import run_parts
+from supdocnade.ops.threads import SMALL_WORK, run_parts
 
 ROWS_PER_PART = 1024
-SMALL_WORK = 100_000
 
 
 def row_adam(

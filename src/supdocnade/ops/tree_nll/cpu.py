@@ -116,7 +116,7 @@ class TreeLayer:
             above = np.zeros((len(self.parts), SUBTREE_DEPTH), np.int64)
             for number, part in enumerate(self.parts):
                 above[number, : len(part.above)] = part.above
-            add_tops(above, depths, top_V, top_b, slots_T, grad_V, grad_b)
+            add_tops(edges, above, depths, top_V, top_b, slots_T, grad_V, grad_b)
         return nll_N
 
 

@@ -250,9 +250,14 @@ def walk(
 
 
 @kernel
-def add_tops(above, depths, top_V, top_b, slots_T, grad_V, grad_b_T):
-    """Add what the subtrees found for the nodes above them, in order."""
+def add_tops(edges, above, depths, top_V, top_b, slots_T, grad_V, grad_b_T):
+    """Add what the subtrees found for the nodes above them, in order.
+
+    A subtree without tokens found nothing, and nodes that nobody touched have no row to add to.
+    """
     for p in range(depths.size):
+        if edges[p] == edges[p + 1]:
+            continue
         for m in range(depths[p]):
             node = above[p, m]
             grad_b_T[node] += top_b[p, m]

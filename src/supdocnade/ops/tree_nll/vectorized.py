@@ -17,7 +17,8 @@ def tree_nll(
     nodes_KL, signs_KL = (torch.as_tensor(table, device=V_TH.device) for table in tree.paths)
     ids_N = batch.word_ids_N.long()
     nodes_NL, signs_NL = nodes_KL[ids_N].long(), signs_KL[ids_N].to(V_TH.dtype)
-    logits_NL = torch.einsum("nlh,nh->nl", gather_rows(V_TH, nodes_NL), hidden_NH) + b_T[nodes_NL]
+    rows_NLH = gather_rows(V_TH, nodes_NL, tree.n_words)
+    logits_NL = torch.einsum("nlh,nh->nl", rows_NLH, hidden_NH) + b_T[nodes_NL]
     # Padding has sign 0; it must not count the log 2 that softplus(0) would give.
     decisions_NL = softplus(-signs_NL * logits_NL) * signs_NL.abs()
     return DocumentTerms(sum_by_document(decisions_NL.sum(dim=1), batch), summary_BH)
