@@ -23,7 +23,7 @@ import torch
 
 RESULTS = Path(__file__).parent / "results"
 ROUNDS = 7
-PAUSE = 0.05
+PAUSE = 0.002
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ Both outputs are differentiable with respect to W, c, V and b.
 
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -135,10 +136,11 @@ def _check_documents(batch: DocumentBatch, n_words: int) -> None:
             "offsets must be a one-dimensional int64 tensor with one entry more than documents, "
             f"got shape {tuple(offsets.shape)} of {offsets.dtype}."
         )
-    if offsets[0] != 0 or offsets[-1] != len(ids) or bool((offsets.diff() < 0).any()):
+    bounds = offsets.cpu().numpy()
+    if bounds[0] != 0 or bounds[-1] != len(ids) or (np.diff(bounds) < 0).any():
         raise InvalidArgument(
             f"offsets must rise from 0 to the number of tokens, {len(ids)}, "
-            f"got {offsets[0].item()} to {offsets[-1].item()}."
+            f"got {bounds[0]} to {bounds[-1]}."
         )
     if len(ids):
         least, most = _extremes(ids)

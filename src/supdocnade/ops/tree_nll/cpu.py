@@ -11,8 +11,8 @@ nodes above it are shared with others, so it keeps their gradients apart, and th
 order at the end.
 """
 
+import functools
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -57,16 +57,31 @@ def subtrees(n_leaves: int, depth: int) -> list[Subtree]:
     return parts
 
 
+class Cut(NamedTuple):
+    """The subtrees of a tree as arrays, one entry each."""
+
+    first_leaf: NDArray[np.int32]
+    depth: NDArray[np.int64]
+    above: NDArray[np.int64]
+    """(subtrees, SUBTREE_DEPTH): the nodes above, as many as `depth` says."""
+
+
+@functools.cache
+def cut(n_leaves: int) -> Cut:
+    """Return the fixed parts of the walk over a tree of this size."""
+    parts = subtrees(n_leaves, SUBTREE_DEPTH)
+    above = np.zeros((len(parts), SUBTREE_DEPTH), np.int64)
+    for number, part in enumerate(parts):
+        above[number, : len(part.above)] = part.above
+    first_leaf = np.array([part.lo for part in parts], np.int32)
+    return Cut(first_leaf, np.array([len(part.above) for part in parts]), above)
+
+
 @dataclass(frozen=True, eq=False)
 class TreeLayer:
     """The tree as an output layer of the CPU engine."""
 
     tree: WordTree
-
-    @cached_property
-    def parts(self) -> list[Subtree]:
-        """The fixed parts of the walk."""
-        return subtrees(self.tree.n_words, SUBTREE_DEPTH)
 
     def touched_rows(self, ids_N: Integers) -> NDArray[np.int64]:
         """See `OutputLayer`."""
@@ -93,12 +108,12 @@ class TreeLayer:
         loss_weight_N = block.documents.loss_weight_N[block.tokens]
         order, leaves = np.empty_like(ids_N), np.empty_like(ids_N)
         sort_by_leaf(ids_N, self.tree.leaf_of_word_K, order, leaves)
-        edges = np.searchsorted(leaves, [part.lo for part in self.parts] + [self.tree.n_words])
-        depths = np.array([len(part.above) for part in self.parts])
+        first_leaf, depths, above = cut(self.tree.n_words)
+        edges = np.append(np.searchsorted(leaves, first_leaf), len(leaves))
 
         nll_N = np.empty(len(order), np.float32)
-        top_V = np.zeros((len(self.parts), SUBTREE_DEPTH, hidden_NH.shape[1]), np.float32)
-        top_b = np.zeros((len(self.parts), SUBTREE_DEPTH), np.float32)
+        top_V = np.zeros((*above.shape, hidden_NH.shape[1]), np.float32)
+        top_b = np.zeros(above.shape, np.float32)
         if gradients is None:
             slots_T, grad_V, grad_b = np.empty(0, np.int32), top_V[0], top_b[0]
         else:
@@ -113,9 +128,6 @@ class TreeLayer:
 
         run_parts(walk_parts, even_ranges(edges, n_threads()), small=block.small)
         if gradients is not None:
-            above = np.zeros((len(self.parts), SUBTREE_DEPTH), np.int64)
-            for number, part in enumerate(self.parts):
-                above[number, : len(part.above)] = part.above
             add_tops(edges, above, depths, top_V, top_b, slots_T, grad_V, grad_b)
         return nll_N
 
