@@ -46,7 +46,7 @@ def _find_paths(leaves, n_leaves, nodes, target):
 
 @kernel
 def _logits(hidden_NH, places, nodes, depth, V_TH, b_T, z):
-    """z[r, m] = b + V[node] · h_r; rows that share a node are taken four at a time."""
+    """z[r, m] = b + V[node] · h_r; rows that share a node are taken eight or four at a time."""
     width, n_rows = V_TH.shape[1], places.size
     z[:n_rows, depth:] = _CERTAIN
     for m in range(depth):
@@ -58,7 +58,25 @@ def _logits(hidden_NH, places, nodes, depth, V_TH, b_T, z):
                 r += 1
                 continue
             v, b = V_TH[node], b_T[node]
-            if r + 3 < n_rows and nodes[r + 3, m] == node:
+            if r + 7 < n_rows and nodes[r + 7, m] == node:
+                h0, h1 = hidden_NH[places[r]], hidden_NH[places[r + 1]]
+                h2, h3 = hidden_NH[places[r + 2]], hidden_NH[places[r + 3]]
+                h4, h5 = hidden_NH[places[r + 4]], hidden_NH[places[r + 5]]
+                h6, h7 = hidden_NH[places[r + 6]], hidden_NH[places[r + 7]]
+                a0 = a1 = a2 = a3 = a4 = a5 = a6 = a7 = _ZERO
+                for j in range(width):
+                    a0 += h0[j] * v[j]
+                    a1 += h1[j] * v[j]
+                    a2 += h2[j] * v[j]
+                    a3 += h3[j] * v[j]
+                    a4 += h4[j] * v[j]
+                    a5 += h5[j] * v[j]
+                    a6 += h6[j] * v[j]
+                    a7 += h7[j] * v[j]
+                z[r, m], z[r + 1, m], z[r + 2, m], z[r + 3, m] = a0 + b, a1 + b, a2 + b, a3 + b
+                z[r + 4, m], z[r + 5, m], z[r + 6, m], z[r + 7, m] = a4 + b, a5 + b, a6 + b, a7 + b
+                r += 8
+            elif r + 3 < n_rows and nodes[r + 3, m] == node:
                 h0, h1 = hidden_NH[places[r]], hidden_NH[places[r + 1]]
                 h2, h3 = hidden_NH[places[r + 2]], hidden_NH[places[r + 3]]
                 a0 = a1 = a2 = a3 = _ZERO
@@ -88,7 +106,8 @@ def _decide(z, target, cost, count):
         x = -abs(z[k])
         x = np.float32(-60.0) if x < np.float32(-60.0) else x
         n = np.floor(x * np.float32(1.44269504) + _HALF)
-        # exp(x) is 2^n times the exponential series of r; log 2 in two parts keeps r precise.
+        # exp(x) is 2^n times the exponential series of r; log 2 in two parts keeps r precise. It is
+        # written out here too: Numba's cache would not notice a change in a function elsewhere.
         r = x - n * np.float32(0.693359375) + n * np.float32(2.12194440e-4)
         p = np.float32(1 / 5040)
         p = p * r + np.float32(1 / 720)
@@ -120,7 +139,7 @@ def _decide(z, target, cost, count):
 def _add_node_gradients(
     hidden_NH, places, nodes, delta, depth, top_depth, slots_T, grad_V, grad_b_T, top_V, top_b
 ):
-    """dV[node] += Σ_r δ_r h_r; rows that share a node are taken four at a time."""
+    """dV[node] += Σ_r δ_r h_r; rows that share a node are taken eight or four at a time."""
     width, n_rows = hidden_NH.shape[1], places.size
     for m in range(depth):
         r = 0
@@ -131,7 +150,19 @@ def _add_node_gradients(
                 continue
             g = top_V[m] if m < top_depth else grad_V[slots_T[node]]
             h0, x0 = hidden_NH[places[r]], delta[r, m]
-            if r + 3 < n_rows and nodes[r + 3, m] == node:
+            if r + 7 < n_rows and nodes[r + 7, m] == node:
+                h1, h2 = hidden_NH[places[r + 1]], hidden_NH[places[r + 2]]
+                h3, h4 = hidden_NH[places[r + 3]], hidden_NH[places[r + 4]]
+                h5, h6 = hidden_NH[places[r + 5]], hidden_NH[places[r + 6]]
+                h7 = hidden_NH[places[r + 7]]
+                x1, x2, x3 = delta[r + 1, m], delta[r + 2, m], delta[r + 3, m]
+                x4, x5, x6, x7 = delta[r + 4, m], delta[r + 5, m], delta[r + 6, m], delta[r + 7, m]
+                for j in range(width):
+                    low = x0 * h0[j] + x1 * h1[j] + x2 * h2[j] + x3 * h3[j]
+                    g[j] += low + x4 * h4[j] + x5 * h5[j] + x6 * h6[j] + x7 * h7[j]
+                x0 += (x1 + x2 + x3) + (x4 + x5 + x6 + x7)
+                r += 8
+            elif r + 3 < n_rows and nodes[r + 3, m] == node:
                 h1, h2 = hidden_NH[places[r + 1]], hidden_NH[places[r + 2]]
                 h3 = hidden_NH[places[r + 3]]
                 x1, x2, x3 = delta[r + 1, m], delta[r + 2, m], delta[r + 3, m]
