@@ -57,20 +57,6 @@ def _tanh(x):
 
 
 @kernel
-def _activate_row(activation, a_H, hidden_H):
-    if activation == RELU:
-        for j in range(a_H.size):
-            # Written so that NaN stays NaN: a diverging model must show in the loss.
-            hidden_H[j] = _ZERO if a_H[j] <= _ZERO else a_H[j]
-    elif activation == TANH:
-        for j in range(a_H.size):
-            hidden_H[j] = _tanh(a_H[j])
-    else:
-        for j in range(a_H.size):
-            hidden_H[j] = _sigmoid(a_H[j])
-
-
-@kernel
 def prefix_documents(
     first, last, ids_N, offsets_B1, input_weight_N, W_KH, c_H, activation, limit, hidden_NH,
     summary_BH,
@@ -85,18 +71,27 @@ def prefix_documents(
         a_H[:] = c_H
         all_summed = True
         for i in range(offsets_B1[d], offsets_B1[d + 1]):
-            _activate_row(activation, a_H, hidden_NH[i - base])
-            weight, row_H = input_weight_N[i], W_KH[ids_N[i]]
+            if activation == RELU:
+                for j in range(a_H.size):
+                    # Written so that NaN stays NaN: a diverging model must show in the loss.
+                    hidden_NH[i - base, j] = _ZERO if a_H[j] <= _ZERO else a_H[j]
+            elif activation == TANH:
+                for j in range(a_H.size):
+                    hidden_NH[i - base, j] = _tanh(a_H[j])
+            else:
+                for j in range(a_H.size):
+                    hidden_NH[i - base, j] = _sigmoid(a_H[j])
+            weight, word = input_weight_N[i], ids_N[i]
             for j in range(a_H.size):
-                a_H[j] += weight * row_H[j]
-            all_summed &= ids_N[i] < limit
+                a_H[j] += weight * W_KH[word, j]
+            all_summed &= word < limit
         if not all_summed:
             a_H[:] = c_H
             for i in range(offsets_B1[d], offsets_B1[d + 1]):
-                if ids_N[i] < limit:
-                    weight, row_H = input_weight_N[i], W_KH[ids_N[i]]
+                weight, word = input_weight_N[i], ids_N[i]
+                if word < limit:
                     for j in range(a_H.size):
-                        a_H[j] += weight * row_H[j]
+                        a_H[j] += weight * W_KH[word, j]
         summary_BH[d] = a_H
 
 
@@ -110,17 +105,17 @@ def suffix_columns(
     activations after i, and c those of all. `grad_NH` starts at the token `base`.
     """
     after = np.empty(last - first, np.float32)
+    # An unsigned column cannot count from the end, which would have to be asked at every element.
+    start = np.uintp(first)
     for d in range(offsets_B1.size - 1):
         after[:] = _ZERO
         for i in range(offsets_B1[d + 1] - 1, offsets_B1[d] - 1, -1):
-            weight = input_weight_N[i]
-            target = grad_W[slots_N[i], first:last]
-            source = grad_NH[i - base, first:last]
+            weight, slot = input_weight_N[i], slots_N[i]
             for j in range(after.size):
-                target[j] += weight * after[j]
-                after[j] += source[j]
+                grad_W[slot, start + np.uintp(j)] += weight * after[j]
+                after[j] += grad_NH[i - base, start + np.uintp(j)]
         for j in range(after.size):
-            grad_c_H[first + j] += after[j]
+            grad_c_H[start + np.uintp(j)] += after[j]
 
 
 @kernel
@@ -128,16 +123,16 @@ def summary_columns(
     first, last, ids_N, slots_N, offsets_B1, input_weight_N, limit, incoming_BH, grad_W, grad_c_H
 ):  # fmt: skip
     """Add the columns `first:last` of what flows back through the summaries."""
+    start, width = np.uintp(first), last - first
     for d in range(offsets_B1.size - 1):
-        source = incoming_BH[d, first:last]
         for i in range(offsets_B1[d], offsets_B1[d + 1]):
             if ids_N[i] < limit:
-                weight = input_weight_N[i]
-                target = grad_W[slots_N[i], first:last]
-                for j in range(source.size):
-                    target[j] += weight * source[j]
-        for j in range(source.size):
-            grad_c_H[first + j] += source[j]
+                weight, slot = input_weight_N[i], slots_N[i]
+                for j in range(width):
+                    column = start + np.uintp(j)
+                    grad_W[slot, column] += weight * incoming_BH[d, column]
+        for j in range(width):
+            grad_c_H[start + np.uintp(j)] += incoming_BH[d, start + np.uintp(j)]
 
 
 @kernel

@@ -10,8 +10,8 @@ def update_rows(first, last, table, mean, square, rows, gradient, beta1, beta2, 
     """Update the rows `rows[first:last]`; see `cpu.py` for the scalars."""
     one = np.float32(1)
     for r in range(first, last):
-        w, m, s, g = table[rows[r]], mean[rows[r]], square[rows[r]], gradient[r]
-        for j in range(g.size):
-            m[j] += (one - beta1) * (g[j] - m[j])
-            s[j] = beta2 * s[j] + (one - beta2) * g[j] * g[j]
-            w[j] -= scale * m[j] / (np.sqrt(s[j]) * root + eps)
+        k = rows[r]
+        for j in range(gradient.shape[1]):
+            mean[k, j] += (one - beta1) * (gradient[r, j] - mean[k, j])
+            square[k, j] = beta2 * square[k, j] + (one - beta2) * gradient[r, j] * gradient[r, j]
+            table[k, j] -= scale * mean[k, j] / (np.sqrt(square[k, j]) * root + eps)

@@ -1,7 +1,8 @@
 """The walk over the tree, compiled for the CPU (`cpu.py` says how it works).
 
-Rows are taken out of arrays by index: unpacking (`a, b = array`) gives views whose memory layout
-Numba no longer knows, and loops over them are three times slower.
+Two habits keep the kernels fast. Elements are addressed as `array[row, j]`, never through a view of
+the row, and no function is called for a single token: a view or a call counts references to its
+arrays, and for rows of 200 floats that costs more than the arithmetic on them.
 """
 
 import numpy as np
@@ -24,23 +25,20 @@ def _find_paths(leaves, n_leaves, nodes, target):
 
     A path is padded with node -1 and turns to the right, which `_logits` makes certain.
     """
-    longest = 0
+    longest, levels = 0, nodes.shape[1]
     for r in range(leaves.size):
-        if r > 0 and leaves[r] == leaves[r - 1]:
-            nodes[r] = nodes[r - 1]
-            target[r] = target[r - 1]
-            continue
         low, high, m = 0, n_leaves, 0
         while high - low > 1:
             middle = (low + high + 1) // 2
-            nodes[r, m] = middle - 1
             right = leaves[r] >= middle
+            nodes[r, m] = middle - 1
             target[r, m] = _ONE if right else _ZERO
             low, high = (middle, high) if right else (low, middle)
             m += 1
         longest = max(longest, m)
-        nodes[r, m:] = -1
-        target[r, m:] = _ONE
+        for rest in range(m, levels):
+            nodes[r, rest] = -1
+            target[r, rest] = _ONE
     return longest
 
 
@@ -48,51 +46,51 @@ def _find_paths(leaves, n_leaves, nodes, target):
 def _logits(hidden_NH, places, nodes, depth, V_TH, b_T, z):
     """z[r, m] = b + V[node] · h_r; rows that share a node are taken eight or four at a time."""
     width, n_rows = V_TH.shape[1], places.size
-    z[:n_rows, depth:] = _CERTAIN
+    for r in range(n_rows):
+        for m in range(depth, nodes.shape[1]):
+            z[r, m] = _CERTAIN
     for m in range(depth):
         r = 0
         while r < n_rows:
-            node = nodes[r, m]
-            if node < 0:
+            n = nodes[r, m]
+            if n < 0:
                 z[r, m] = _CERTAIN
                 r += 1
                 continue
-            v, b = V_TH[node], b_T[node]
-            if r + 7 < n_rows and nodes[r + 7, m] == node:
-                h0, h1 = hidden_NH[places[r]], hidden_NH[places[r + 1]]
-                h2, h3 = hidden_NH[places[r + 2]], hidden_NH[places[r + 3]]
-                h4, h5 = hidden_NH[places[r + 4]], hidden_NH[places[r + 5]]
-                h6, h7 = hidden_NH[places[r + 6]], hidden_NH[places[r + 7]]
-                a0 = a1 = a2 = a3 = a4 = a5 = a6 = a7 = _ZERO
+            p0, a0 = places[r], _ZERO
+            if r + 7 < n_rows and nodes[r + 7, m] == n:
+                p1, p2, p3, p4 = places[r + 1], places[r + 2], places[r + 3], places[r + 4]
+                p5, p6, p7 = places[r + 5], places[r + 6], places[r + 7]
+                a1 = a2 = a3 = a4 = a5 = a6 = a7 = _ZERO
                 for j in range(width):
-                    a0 += h0[j] * v[j]
-                    a1 += h1[j] * v[j]
-                    a2 += h2[j] * v[j]
-                    a3 += h3[j] * v[j]
-                    a4 += h4[j] * v[j]
-                    a5 += h5[j] * v[j]
-                    a6 += h6[j] * v[j]
-                    a7 += h7[j] * v[j]
-                z[r, m], z[r + 1, m], z[r + 2, m], z[r + 3, m] = a0 + b, a1 + b, a2 + b, a3 + b
-                z[r + 4, m], z[r + 5, m], z[r + 6, m], z[r + 7, m] = a4 + b, a5 + b, a6 + b, a7 + b
-                r += 8
-            elif r + 3 < n_rows and nodes[r + 3, m] == node:
-                h0, h1 = hidden_NH[places[r]], hidden_NH[places[r + 1]]
-                h2, h3 = hidden_NH[places[r + 2]], hidden_NH[places[r + 3]]
-                a0 = a1 = a2 = a3 = _ZERO
+                    a0 += hidden_NH[p0, j] * V_TH[n, j]
+                    a1 += hidden_NH[p1, j] * V_TH[n, j]
+                    a2 += hidden_NH[p2, j] * V_TH[n, j]
+                    a3 += hidden_NH[p3, j] * V_TH[n, j]
+                    a4 += hidden_NH[p4, j] * V_TH[n, j]
+                    a5 += hidden_NH[p5, j] * V_TH[n, j]
+                    a6 += hidden_NH[p6, j] * V_TH[n, j]
+                    a7 += hidden_NH[p7, j] * V_TH[n, j]
+                z[r + 1, m], z[r + 2, m], z[r + 3, m] = a1 + b_T[n], a2 + b_T[n], a3 + b_T[n]
+                z[r + 4, m], z[r + 5, m] = a4 + b_T[n], a5 + b_T[n]
+                z[r + 6, m], z[r + 7, m] = a6 + b_T[n], a7 + b_T[n]
+                count = 8
+            elif r + 3 < n_rows and nodes[r + 3, m] == n:
+                p1, p2, p3 = places[r + 1], places[r + 2], places[r + 3]
+                a1 = a2 = a3 = _ZERO
                 for j in range(width):
-                    a0 += h0[j] * v[j]
-                    a1 += h1[j] * v[j]
-                    a2 += h2[j] * v[j]
-                    a3 += h3[j] * v[j]
-                z[r, m], z[r + 1, m], z[r + 2, m], z[r + 3, m] = a0 + b, a1 + b, a2 + b, a3 + b
-                r += 4
+                    a0 += hidden_NH[p0, j] * V_TH[n, j]
+                    a1 += hidden_NH[p1, j] * V_TH[n, j]
+                    a2 += hidden_NH[p2, j] * V_TH[n, j]
+                    a3 += hidden_NH[p3, j] * V_TH[n, j]
+                z[r + 1, m], z[r + 2, m], z[r + 3, m] = a1 + b_T[n], a2 + b_T[n], a3 + b_T[n]
+                count = 4
             else:
-                h0, a0 = hidden_NH[places[r]], _ZERO
                 for j in range(width):
-                    a0 += h0[j] * v[j]
-                z[r, m] = a0 + b
-                r += 1
+                    a0 += hidden_NH[p0, j] * V_TH[n, j]
+                count = 1
+            z[r, m] = a0 + b_T[n]
+            r += count
 
 
 @kernel
@@ -136,83 +134,79 @@ def _decide(z, target, cost, count):
 
 
 @kernel
-def _add_node_gradients(
-    hidden_NH, places, nodes, delta, depth, top_depth, slots_T, grad_V, grad_b_T, top_V, top_b
-):
-    """dV[node] += Σ_r δ_r h_r; rows that share a node are taken eight or four at a time."""
-    width, n_rows = hidden_NH.shape[1], places.size
-    for m in range(depth):
-        r = 0
-        while r < n_rows:
-            node = nodes[r, m]
-            if node < 0:
-                r += 1
-                continue
-            g = top_V[m] if m < top_depth else grad_V[slots_T[node]]
-            h0, x0 = hidden_NH[places[r]], delta[r, m]
-            if r + 7 < n_rows and nodes[r + 7, m] == node:
-                h1, h2 = hidden_NH[places[r + 1]], hidden_NH[places[r + 2]]
-                h3, h4 = hidden_NH[places[r + 3]], hidden_NH[places[r + 4]]
-                h5, h6 = hidden_NH[places[r + 5]], hidden_NH[places[r + 6]]
-                h7 = hidden_NH[places[r + 7]]
-                x1, x2, x3 = delta[r + 1, m], delta[r + 2, m], delta[r + 3, m]
+def _add_level(hidden_NH, places, nodes, delta, m, is_top, slots_T, grad, grad_bias):
+    """dV[node] += Σ_r δ_r h_r at level m; rows that share a node are taken eight or four at a time.
+
+    The gradients of a shared level stand in its own row, those of other nodes in theirs.
+    """
+    width, n_rows, r = hidden_NH.shape[1], places.size, 0
+    while r < n_rows:
+        n = nodes[r, m]
+        if n < 0:
+            r += 1
+            continue
+        row = m if is_top else slots_T[n]
+        p0, x0 = places[r], delta[r, m]
+        if r + 3 < n_rows and nodes[r + 3, m] == n:
+            p1, p2, p3 = places[r + 1], places[r + 2], places[r + 3]
+            x1, x2, x3 = delta[r + 1, m], delta[r + 2, m], delta[r + 3, m]
+            if r + 7 < n_rows and nodes[r + 7, m] == n:
+                p4, p5, p6, p7 = places[r + 4], places[r + 5], places[r + 6], places[r + 7]
                 x4, x5, x6, x7 = delta[r + 4, m], delta[r + 5, m], delta[r + 6, m], delta[r + 7, m]
                 for j in range(width):
-                    low = x0 * h0[j] + x1 * h1[j] + x2 * h2[j] + x3 * h3[j]
-                    g[j] += low + x4 * h4[j] + x5 * h5[j] + x6 * h6[j] + x7 * h7[j]
-                x0 += (x1 + x2 + x3) + (x4 + x5 + x6 + x7)
+                    low = x0 * hidden_NH[p0, j] + x1 * hidden_NH[p1, j]
+                    low += x2 * hidden_NH[p2, j] + x3 * hidden_NH[p3, j]
+                    high = x4 * hidden_NH[p4, j] + x5 * hidden_NH[p5, j]
+                    high += x6 * hidden_NH[p6, j] + x7 * hidden_NH[p7, j]
+                    grad[row, j] += low + high
+                x0 += x4 + x5 + x6 + x7
                 r += 8
-            elif r + 3 < n_rows and nodes[r + 3, m] == node:
-                h1, h2 = hidden_NH[places[r + 1]], hidden_NH[places[r + 2]]
-                h3 = hidden_NH[places[r + 3]]
-                x1, x2, x3 = delta[r + 1, m], delta[r + 2, m], delta[r + 3, m]
+            else:
                 for j in range(width):
-                    g[j] += x0 * h0[j] + x1 * h1[j] + x2 * h2[j] + x3 * h3[j]
-                x0 += x1 + x2 + x3
+                    low = x0 * hidden_NH[p0, j] + x1 * hidden_NH[p1, j]
+                    grad[row, j] += low + x2 * hidden_NH[p2, j] + x3 * hidden_NH[p3, j]
                 r += 4
-            else:
-                for j in range(width):
-                    g[j] += x0 * h0[j]
-                r += 1
-            if m < top_depth:
-                top_b[m] += x0
-            else:
-                grad_b_T[node] += x0
+            x0 += x1 + x2 + x3
+        else:
+            for j in range(width):
+                grad[row, j] += x0 * hidden_NH[p0, j]
+            r += 1
+        grad_bias[m if is_top else n] += x0
 
 
 @kernel
-def _hidden_gradient(nodes, delta, depth, V_TH, grad_h):
-    """dh = Σ_m δ_m V[node_m], eight nodes at a time, then four.
+def _hidden_gradients(places, nodes, delta, depth, V_TH, activation, grad_h, hidden_NH):
+    """Replace h by da = (Σ_m δ_m V[node_m]) ∘ g'(a), with g' written in terms of h = g(a).
 
-    Steps past the end of the path have δ = 0 and node -1, some row that does not matter.
+    Eight nodes at a time, then four; steps past the end of a path have δ = 0 and node -1, some row
+    that does not matter.
     """
     width = grad_h.size
-    v0, v1, v2, v3 = V_TH[nodes[0]], V_TH[nodes[1]], V_TH[nodes[2]], V_TH[nodes[3]]
-    v4, v5, v6, v7 = V_TH[nodes[4]], V_TH[nodes[5]], V_TH[nodes[6]], V_TH[nodes[7]]
-    x0, x1, x2, x3 = delta[0], delta[1], delta[2], delta[3]
-    x4, x5, x6, x7 = delta[4], delta[5], delta[6], delta[7]
-    for j in range(width):
-        low = x0 * v0[j] + x1 * v1[j] + x2 * v2[j] + x3 * v3[j]
-        grad_h[j] = low + x4 * v4[j] + x5 * v5[j] + x6 * v6[j] + x7 * v7[j]
-    for m in range(8, depth, 4):
-        v0, v1, v2, v3 = V_TH[nodes[m]], V_TH[nodes[m + 1]], V_TH[nodes[m + 2]], V_TH[nodes[m + 3]]
-        x0, x1, x2, x3 = delta[m], delta[m + 1], delta[m + 2], delta[m + 3]
+    for r in range(places.size):
+        n0, n1, n2, n3 = nodes[r, 0], nodes[r, 1], nodes[r, 2], nodes[r, 3]
+        n4, n5, n6, n7 = nodes[r, 4], nodes[r, 5], nodes[r, 6], nodes[r, 7]
+        x0, x1, x2, x3 = delta[r, 0], delta[r, 1], delta[r, 2], delta[r, 3]
+        x4, x5, x6, x7 = delta[r, 4], delta[r, 5], delta[r, 6], delta[r, 7]
         for j in range(width):
-            grad_h[j] += x0 * v0[j] + x1 * v1[j] + x2 * v2[j] + x3 * v3[j]
-
-
-@kernel
-def _through_activation(activation, grad_h, row):
-    """Replace h by da = dh ∘ g'(a), with g' written in terms of h = g(a)."""
-    if activation == RELU:
-        for j in range(row.size):
-            row[j] = grad_h[j] if row[j] > _ZERO else _ZERO
-    elif activation == TANH:
-        for j in range(row.size):
-            row[j] = grad_h[j] * (_ONE - row[j] * row[j])
-    else:
-        for j in range(row.size):
-            row[j] = grad_h[j] * row[j] * (_ONE - row[j])
+            low = x0 * V_TH[n0, j] + x1 * V_TH[n1, j] + x2 * V_TH[n2, j] + x3 * V_TH[n3, j]
+            high = x4 * V_TH[n4, j] + x5 * V_TH[n5, j] + x6 * V_TH[n6, j] + x7 * V_TH[n7, j]
+            grad_h[j] = low + high
+        for m in range(8, depth, 4):
+            n0, n1, n2, n3 = nodes[r, m], nodes[r, m + 1], nodes[r, m + 2], nodes[r, m + 3]
+            x0, x1, x2, x3 = delta[r, m], delta[r, m + 1], delta[r, m + 2], delta[r, m + 3]
+            for j in range(width):
+                low = x0 * V_TH[n0, j] + x1 * V_TH[n1, j]
+                grad_h[j] += low + x2 * V_TH[n2, j] + x3 * V_TH[n3, j]
+        p = places[r]
+        if activation == RELU:
+            for j in range(width):
+                hidden_NH[p, j] = grad_h[j] if hidden_NH[p, j] > _ZERO else _ZERO
+        elif activation == TANH:
+            for j in range(width):
+                hidden_NH[p, j] = grad_h[j] * (_ONE - hidden_NH[p, j] * hidden_NH[p, j])
+        else:
+            for j in range(width):
+                hidden_NH[p, j] = grad_h[j] * hidden_NH[p, j] * (_ONE - hidden_NH[p, j])
 
 
 @kernel
@@ -246,22 +240,12 @@ def _walk_subtree(
                 z[r, m] *= weight
             nll_N[places[r]] = weight * total
         if slots_T.size > 0:
-            _add_node_gradients(
-                hidden_NH,
-                places,
-                nodes,
-                z,
-                depth,
-                top_depth,
-                slots_T,
-                grad_V,
-                grad_b_T,
-                top_V,
-                top_b,
-            )
-            for r in range(n_rows):
-                _hidden_gradient(nodes[r], z[r], depth, V_TH, grad_h)
-                _through_activation(activation, grad_h, hidden_NH[places[r]])
+            for m in range(depth):
+                if m < top_depth:
+                    _add_level(hidden_NH, places, nodes, z, m, True, slots_T, top_V, top_b)
+                else:
+                    _add_level(hidden_NH, places, nodes, z, m, False, slots_T, grad_V, grad_b_T)
+            _hidden_gradients(places, nodes, z, depth, V_TH, activation, grad_h, hidden_NH)
 
 
 @kernel
@@ -292,9 +276,8 @@ def add_tops(edges, above, depths, top_V, top_b, slots_T, grad_V, grad_b_T):
         for m in range(depths[p]):
             node = above[p, m]
             grad_b_T[node] += top_b[p, m]
-            target, source = grad_V[slots_T[node]], top_V[p, m]
-            for j in range(target.size):
-                target[j] += source[j]
+            for j in range(grad_V.shape[1]):
+                grad_V[slots_T[node], j] += top_V[p, m, j]
 
 
 @kernel
