@@ -1,0 +1,55 @@
+"""A training process that is killed outright, and another that takes up its checkpoint."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+# Trains with a checkpoint and prints a digest; kills itself after some updates if told to.
+CODE = """
+import hashlib, os, signal, sys
+from supdocnade.training import Trainer, TrainerConfig
+from tests.scenes import network_for, scene_corpus
+
+path, output, last = sys.argv[1], sys.argv[2], int(sys.argv[3])
+seen = 0
+
+def on_progress(_):
+    global seen
+    seen += 1
+    if seen == last:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+_, corpus = scene_corpus(50, mean_length=20)
+network = network_for(corpus, output=output)
+config = TrainerConfig(max_epochs=3, batch_size=16, averaging=0.9, early_stopping=True)
+trainer = Trainer(network, config, checkpoint=path, checkpoint_every=1, on_progress=on_progress)
+trainer.fit(corpus, corpus)
+bits = b"".join(p.detach().numpy().tobytes() for p in network.parameters())
+print(hashlib.sha256(bits).hexdigest())
+"""
+
+
+def train(path: Path, output: str, last: int = 0) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", CODE, str(path), output, str(last)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize("output", ["tree", "softmax"])
+def test_a_killed_process_is_resumed_bit_for_bit(tmp_path, output):
+    whole = train(tmp_path / "whole", output)
+    assert whole.returncode == 0, whole.stderr
+    assert train(tmp_path / "run", output, last=6).returncode == -signal.SIGKILL
+    resumed = train(tmp_path / "run", output)
+    assert resumed.returncode == 0, resumed.stderr
+    assert resumed.stdout == whole.stdout
