@@ -23,6 +23,13 @@ Part = TypeVar("Part")
 SMALL_WORK = 100_000
 """Below this many numbers to compute, waking another thread costs more than it saves."""
 
+# The vector math library inside torch chooses its code at the first call of each function. When two
+# threads made that first call together, one of them was seen to get another variant, with other
+# last bits (docs/decisions/0003-threads.md). An import happens in one thread: the choice is made
+# here.
+for _function in (torch.exp, torch.log, torch.tanh, torch.sigmoid):
+    _function(torch.zeros(1))
+
 _pool: ThreadPoolExecutor | None = None
 _pool_size = 0
 _lock = threading.Lock()
