@@ -1,3 +1,22 @@
 """SupDocNADE: a neural topic model of words, annotations and classes."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from supdocnade.estimators import DampCounts, DocNADE, SupDocNADE, make_annotation_scorer
+
 __version__ = "0.1.0.dev0"
+
+__all__ = ["DampCounts", "DocNADE", "SupDocNADE", "make_annotation_scorer"]
+
+
+def __getattr__(name: str) -> Any:
+    """Load public names when they are first used, so that `import supdocnade` stays light."""
+    if name in __all__:
+        return getattr(import_module("supdocnade.estimators"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -42,7 +42,7 @@ def save_arrays(
 ) -> None:
     """Write arrays and a JSON description to one file, atomically."""
     contiguous = {name: np.asarray(array, order="C") for name, array in arrays.items()}
-    content = {"description": description, "digest": _digest(contiguous)}
+    content = {"description": description, "digest": _digest(contiguous, description)}
     metadata = {_KEY: json.dumps(content, allow_nan=False)}
     write_atomically(path, save(contiguous, metadata=metadata))
 
@@ -58,18 +58,18 @@ def load_arrays(path: Path) -> tuple[Arrays, dict[str, Any]]:
         header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
         metadata = json.loads(header["__metadata__"][_KEY])
         description, digest = metadata["description"], metadata["digest"]
-    except (SafetensorError, KeyError, TypeError, ValueError) as error:
+    except (SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise StorageError(f"{path} is damaged, or no file of supdocnade: {error}.") from error
     if not isinstance(description, dict):
         raise StorageError(f"{path} is damaged: its description is no JSON object.")
-    if digest != _digest(arrays):
-        raise StorageError(f"{path} is damaged: its arrays are not those that were written.")
+    if digest != _digest(arrays, description):
+        raise StorageError(f"{path} is damaged: its contents are not those that were written.")
     return arrays, description
 
 
-def _digest(arrays: Mapping[str, NDArray[Any]]) -> str:
-    """Return a digest of names, types, shapes and contents."""
-    digest = hashlib.blake2b(digest_size=16)
+def _digest(arrays: Mapping[str, NDArray[Any]], description: Mapping[str, Any]) -> str:
+    """Return a digest of the description and of all names, types, shapes and contents."""
+    digest = hashlib.blake2b(json.dumps(description, sort_keys=True).encode(), digest_size=16)
     for name in sorted(arrays):
         array = arrays[name]
         digest.update(repr((name, array.dtype.str, array.shape)).encode())

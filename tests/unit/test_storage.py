@@ -43,15 +43,11 @@ def test_every_truncation_and_every_flipped_bit_is_refused(tmp_path):
         path.write_bytes(content[:length])
         with pytest.raises(StorageError, match=r"damaged, or no file"):
             load_arrays(path)
-    # A changed bit of the description's text may spell another one; all others are noticed.
-    text = slice(content.index(b"description"), content.index(b"digest"))
     for place in range(len(content)):
         for bit in range(8):
             mutated = bytearray(content)
             mutated[place] ^= 1 << bit
             path.write_bytes(mutated)
-            if text.start <= place < text.stop:
-                continue
             with pytest.raises(StorageError):
                 load_arrays(path)
 

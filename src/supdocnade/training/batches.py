@@ -10,7 +10,7 @@ from torch import Tensor
 
 from supdocnade.corpus import Corpus
 from supdocnade.ops.contract import DocumentBatch
-from supdocnade.seeding import named_generator, token_order
+from supdocnade.seeding import bag_keys, named_generator, token_order
 
 
 class LabelledBatch(NamedTuple):
@@ -78,10 +78,12 @@ def ordered_batches(
 ) -> Iterator[LabelledBatch]:
     """Yield all documents in their own sequence, their tokens in the `ordering`-th random order.
 
-    For measuring, not for training: the orders are the same however often they are asked for.
+    For measuring, not for training: the orders are the same however often they are asked for, and
+    follow from the contents of a document, not from its place in the corpus.
     """
+    keys = bag_keys(corpus.token_ids_N, corpus.token_weight_N, corpus.offsets_B1)
     for first in range(0, len(corpus), batch_size):
         documents = np.arange(first, min(first + batch_size, len(corpus)))
         lengths = corpus.length_B[documents]
-        order = token_order(seed, ordering, documents, lengths, stream="measuring")
+        order = token_order(seed, ordering, keys[documents], lengths, stream="measuring")
         yield make_batch(corpus, documents, order, **options)  # type: ignore[arg-type]

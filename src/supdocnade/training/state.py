@@ -12,7 +12,7 @@ from supdocnade.errors import StorageError
 from supdocnade.storage import Arrays, load_arrays, save_arrays
 from supdocnade.training.history import History
 
-FORMAT = 1
+FORMAT = 2
 
 MOMENTS = {"step", "exp_avg", "exp_avg_sq"}
 """What Adam remembers of a parameter; SGD remembers nothing."""

@@ -77,12 +77,16 @@ class Trainer:
         self.checkpoint = None if checkpoint is None else Path(checkpoint)
         self.checkpoint_every = checkpoint_every
         self.on_progress = on_progress
-        self.class_weight = _class_weight(network, class_weight)
+        self.set_class_weight(class_weight)
         self.optimizers = make_optimizers(network, config.optimizer, config.learning_rate)
         self.state = TrainingState()
         if config.averaging is not None:
             self.state.average = copy_parameters(network)
         self._settings: dict[str, Any] = {}
+
+    def set_class_weight(self, given: ArrayLike | None) -> None:
+        """Change what multiplies the class term of documents of each class, (C,)."""
+        self.class_weight = _class_weight(self.network, given)
 
     def fit(self, corpus: Corpus, validation: Corpus | None = None) -> History:
         """Train until `max_epochs` or until the validation metric stops improving.

@@ -151,7 +151,7 @@ def describe(key, value):
         (describe("state", None), "its state cannot be read"),
         (describe("state", {"history": {"epochs": [{"a": 1}]}}), "its state cannot be read"),
         (describe("settings", []), "it names no settings"),
-        (describe("format", 2), "checkpoint format 2, expected 1"),
+        (describe("format", 1), "checkpoint format 1, expected 2"),
     ],
 )
 def test_a_malformed_checkpoint_is_refused_and_changes_nothing(tmp_path, spoil, message):

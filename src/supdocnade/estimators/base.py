@@ -1,0 +1,458 @@
+"""What `DocNADE` and `SupDocNADE` share: settings, fitting, topics, likelihoods, annotations."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from joblib import effective_n_jobs
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+
+from supdocnade.corpus import Corpus
+from supdocnade.errors import InvalidArgument
+from supdocnade.estimators import inference
+from supdocnade.estimators.inputs import read_counts
+from supdocnade.estimators.saved import load_estimator, save_estimator
+from supdocnade.metrics import over_orderings, perplexity, top_ranked
+from supdocnade.models import DocNADEConfig, DocNADENetwork
+from supdocnade.models.docnade import random_tree
+from supdocnade.ops.threads import at_most
+from supdocnade.seeding import check_seed, named_generator
+from supdocnade.shapes import check_choice, check_count, check_range
+from supdocnade.training import Trainer, TrainerConfig
+from supdocnade.training.evaluation import log_prob_over_orderings
+from supdocnade.training.history import Progress
+
+CHECKPOINT = "checkpoint.safetensors"
+"""The file in the folder `checkpoint`."""
+
+MOST_THREADS = 1024
+
+MEASURING_SEED = 0
+"""Orders of words in which documents are measured; not those of training, whatever its seed."""
+
+
+class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """An autoregressive topic model of counts, with annotations."""
+
+    network_: DocNADENetwork
+    _trainer: Trainer | None
+
+    def __init__(
+        self,
+        n_topics: int = 200,
+        *,
+        output: str = "tree",
+        activation: str = "relu",
+        annotation_weight: float = 1.0,
+        optimizer: str = "adam",
+        learning_rate: float = 3e-4,
+        schedule: str = "cosine",
+        batch_size: int = 64,
+        max_epochs: int = 60,
+        clip_norm: float | None = None,
+        averaging: float | None = None,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_epochs_no_change: int = 10,
+        metric: str = "loss",
+        checkpoint: str | Path | None = None,
+        backend: str = "auto",
+        device: str = "auto",
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ):
+        self.n_topics = n_topics
+        self.output = output
+        self.activation = activation
+        self.annotation_weight = annotation_weight
+        self.optimizer = optimizer
+        self.learning_rate = learning_rate
+        self.schedule = schedule
+        self.batch_size = batch_size
+        self.max_epochs = max_epochs
+        self.clip_norm = clip_norm
+        self.averaging = averaging
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_epochs_no_change = n_epochs_no_change
+        self.metric = metric
+        self.checkpoint = checkpoint
+        self.backend = backend
+        self.device = device
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # What a subclass decides.
+
+    def _config(self, n_visual_words: int, n_annotation_words: int) -> DocNADEConfig:
+        raise NotImplementedError
+
+    def _new_network(self, corpus: Corpus, seed: int) -> DocNADENetwork:
+        raise NotImplementedError
+
+    def _generative_weight(self) -> float:
+        raise NotImplementedError
+
+    def _class_weight_C(self, corpus: Corpus) -> NDArray[np.float64] | None:
+        return None
+
+    # Fitting.
+
+    def _read_corpus(
+        self,
+        X: Any,
+        labels: NDArray[np.int64] | None,
+        n_classes: int,
+        annotations: Any,
+        annotation_mask: Any,
+        sample_weight: Any,
+        *,
+        reset: bool,
+    ) -> Corpus:
+        """Check everything that a fit is given, and put it together."""
+        counts = read_counts(self, X, reset=reset)
+        if annotations is None and not reset and self.n_annotations_ > 0:
+            # Annotations were modelled before; of these documents they are not known.
+            annotations = sparse.csr_array((counts.shape[0], self.n_annotations_))
+        if sample_weight is not None:
+            sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+            if (sample_weight < 0).any():
+                raise InvalidArgument(
+                    f"sample_weight must not be negative, got {sample_weight.min():g}."
+                )
+        if labels is not None and len(labels) != counts.shape[0]:
+            raise InvalidArgument(
+                f"y must have a label or None for each of the {counts.shape[0]} documents of X, "
+                f"got {len(labels)} of inconsistent length."
+            )
+        corpus = Corpus.from_counts(
+            counts,
+            annotations=annotations,
+            annotation_mask=annotation_mask,
+            labels=labels,
+            n_classes=n_classes,
+            document_weight=sample_weight,
+        )
+        if not reset and corpus.n_annotation_words != self.n_annotations_:
+            raise InvalidArgument(
+                f"annotations must have {self.n_annotations_} columns, as before, "
+                f"got {corpus.n_annotation_words}."
+            )
+        return corpus
+
+    def _fit_corpus(self, corpus: Corpus, names: list[str] | None) -> Self:
+        """Train a new network; nothing that was learned before is touched until it is done."""
+        self._check_settings()
+        seed = self._seed()
+        training, validation = self._split(corpus, seed)
+        network = self._new_network(training, seed)
+        folder = self.checkpoint
+        trainer = Trainer(
+            network,
+            self._trainer_config(seed, self.max_epochs, self.schedule),
+            class_weight=self._class_weight_C(training),
+            checkpoint=None if folder is None else Path(folder) / CHECKPOINT,
+            on_progress=_print_progress if self.verbose else None,
+        )
+        with at_most(self._n_threads()):
+            history = trainer.fit(training, validation)
+        self._learned(network, names, seed)
+        self.history_ = history
+        self._trainer = None
+        return self
+
+    def _partial_fit_corpus(self, corpus: Corpus, names: list[str] | None) -> Self:
+        """Pass over the corpus once, at a constant learning rate."""
+        self._check_settings()
+        if not hasattr(self, "network_"):
+            seed = self._seed()
+            self._learned(self._new_network(corpus, seed), names, seed)
+        trainer = getattr(self, "_trainer", None)
+        if trainer is None:
+            trainer = Trainer(
+                self.network_, self._trainer_config(self.seed_, 1, "constant", plain=True)
+            )
+            self._trainer, self.history_ = trainer, trainer.state.history
+        trainer.set_class_weight(self._class_weight_C(corpus))
+        with at_most(self._n_threads()):
+            trainer.run_epoch(corpus)
+        return self
+
+    def _learned(self, network: DocNADENetwork, names: list[str] | None, seed: int) -> None:
+        self.network_ = network
+        self.seed_ = seed
+        self.n_annotations_ = network.config.n_annotation_words
+        self.annotation_names_ = None if names is None else np.array(names, object)
+
+    def _check_settings(self) -> None:
+        check_choice("device", self.device, ("auto", "cpu"))
+        check_range("validation_fraction", self.validation_fraction, above=0, most=1)
+        whole = isinstance(self.n_jobs, int | np.integer) and not isinstance(self.n_jobs, bool)
+        if self.n_jobs is not None and not (whole and 0 < abs(self.n_jobs) <= MOST_THREADS):
+            raise InvalidArgument(
+                f"n_jobs must be None or a whole number other than 0, at most {MOST_THREADS}, "
+                f"got {self.n_jobs!r}."
+            )
+
+    def _n_threads(self) -> int | None:
+        return None if self.n_jobs is None else effective_n_jobs(self.n_jobs)
+
+    def _seed(self) -> int:
+        given = self.random_state
+        if isinstance(given, int | np.integer) and not isinstance(given, bool):
+            return check_seed("random_state", int(given))
+        return int(check_random_state(given).randint(np.iinfo(np.int32).max))
+
+    def _trainer_config(
+        self, seed: int, max_epochs: int, schedule: str, *, plain: bool = False
+    ) -> TrainerConfig:
+        """Return the settings of a run; a plain one neither averages nor stops early."""
+        return TrainerConfig(
+            generative_weight=self._generative_weight(),
+            annotation_weight=self.annotation_weight,
+            optimizer=self.optimizer,
+            learning_rate=self.learning_rate,
+            schedule=schedule,
+            batch_size=self.batch_size,
+            max_epochs=max_epochs,
+            clip_norm=self.clip_norm,
+            averaging=None if plain else self.averaging,
+            early_stopping=False if plain else bool(self.early_stopping),
+            n_epochs_no_change=self.n_epochs_no_change,
+            metric=self.metric,
+            seed=seed,
+        )
+
+    def _split(self, corpus: Corpus, seed: int) -> tuple[Corpus, Corpus | None]:
+        """Hold documents out for early stopping: the same share of every class."""
+        if not self.early_stopping:
+            return corpus, None
+        generator = named_generator(seed, "split")
+        held_out = np.zeros(len(corpus), np.bool_)
+        for label in np.unique(corpus.label_B):
+            members = generator.permutation(np.flatnonzero(corpus.label_B == label))
+            share = min(round(self.validation_fraction * len(members)), len(members) - 1)
+            held_out[members[:share]] = True
+        if not held_out.any():
+            raise InvalidArgument(
+                f"early_stopping needs a validation part, but validation_fraction = "
+                f"{self.validation_fraction:g} of {len(corpus)} documents leaves none."
+            )
+        return corpus.take(np.flatnonzero(~held_out)), corpus.take(np.flatnonzero(held_out))
+
+    def _network_of(self, corpus: Corpus, seed: int, kind: type[DocNADENetwork]) -> DocNADENetwork:
+        """Return an initialised network for a corpus."""
+        config = self._config(corpus.n_visual_words, corpus.n_annotation_words)
+        network = kind(config, random_tree(config, seed), backend=self.backend)
+        network.initialize(corpus.word_counts(), seed)
+        return network
+
+    # Topics.
+
+    def transform(self, X: Any) -> NDArray[np.float32]:
+        """Return the topic features h_y(v) of every document, (documents, topics).
+
+        Parameters
+        ----------
+        X : (documents, words) sparse or dense counts, finite and not negative.
+        """
+        return self._representations(self._read(X))
+
+    @property
+    def components_(self) -> NDArray[np.float32]:
+        """W as topics × joint vocabulary: words first, then annotations."""
+        check_is_fitted(self, "network_")
+        return self.network_.word_embedding.detach().numpy().T
+
+    def top_words(self, n: int = 10, feature_names: Sequence[str] | None = None) -> list[list[str]]:
+        """Return the words that excite every topic most, strongest first.
+
+        Parameters
+        ----------
+        n : how many words of each topic.
+        feature_names : names of the columns of X, and after them of the annotations if these are
+            wanted, too; by default the names that `fit` saw, or x0, x1, ...
+        """
+        check_is_fitted(self, "network_")
+        check_count("n", n, least=1)
+        names = self._word_names() if feature_names is None else list(feature_names)
+        widths = (self.n_features_in_, self.n_features_in_ + self.n_annotations_)
+        if len(names) not in widths:
+            raise InvalidArgument(
+                f"feature_names must have {' or '.join(map(str, sorted(set(widths))))} names, "
+                f"got {len(names)}."
+            )
+        best = top_ranked(self.components_[:, : len(names)], n)
+        return [[str(names[word]) for word in row] for row in best]
+
+    def _word_names(self) -> list[str]:
+        given = getattr(self, "feature_names_in_", None)
+        words = [f"x{k}" for k in range(self.n_features_in_)] if given is None else list(given)
+        return [*words, *map(str, self._annotation_labels())]
+
+    @property
+    def _n_features_out(self) -> int:
+        n_topics: int = self.network_.config.n_topics
+        return n_topics
+
+    # Likelihoods.
+
+    def log_prob(
+        self, X: Any, y: Any = None, n_orderings: int = 1, *, combine: str = "mean_log"
+    ) -> NDArray[np.float64]:
+        """Return log p(v) of every document in nats, its words in a random order (Algorithm 1).
+
+        The order follows from the words of the document, so the value is always the same.
+
+        Parameters
+        ----------
+        X : (documents, words) counts.
+        y : labels, for log p(v, y); only of a model with classes.
+        n_orderings : how many orders are averaged over.
+        combine : over several orders "mean_log", the mean of log p, or "log_mean", the log of the
+            mean p, which is never less.
+        """
+        log_prob_RB = self._log_prob_RB(self._measured(X, y), n_orderings)
+        return over_orderings(log_prob_RB, combine)
+
+    def _log_prob_RB(self, corpus: Corpus, n_orderings: int) -> NDArray[np.float64]:
+        with at_most(self._n_threads()):
+            return log_prob_over_orderings(self.network_, corpus, n_orderings, MEASURING_SEED)
+
+    def _measured(self, X: Any, y: Any) -> Corpus:
+        """Return documents as the network takes them."""
+        if y is not None:
+            raise InvalidArgument("y must be None for a model without classes; see SupDocNADE.")
+        return self._corpus_of(self._read(X))
+
+    def _corpus_of(self, counts: sparse.csr_array, **labels: Any) -> Corpus:
+        tags = sparse.csr_array((counts.shape[0], self.n_annotations_))
+        return Corpus.from_counts(counts, annotations=tags, **labels)
+
+    def perplexity(
+        self,
+        X: Any,
+        n_orderings: int = 1,
+        average: str = "document",
+        *,
+        combine: str = "mean_log",
+    ) -> float:
+        """Return the perplexity per word; documents without words are left out.
+
+        Parameters
+        ----------
+        X : (documents, words) counts.
+        n_orderings : how many random orders of every document are averaged over.
+        average : "document", exp(-mean of log p(v) / |v|), as published figures are, or "corpus",
+            exp(-Σ log p(v) / Σ |v|).
+        combine : how orders are combined, see `log_prob`.
+        """
+        corpus = self._corpus_of(self._read(X))
+        log_prob_B = over_orderings(self._log_prob_RB(corpus, n_orderings), combine)
+        return perplexity(log_prob_B, corpus.size_B, average).value
+
+    # Annotations.
+
+    def annotation_log_proba(self, X: Any, *, normalize: bool = False) -> NDArray[np.float64]:
+        """Return log p(next word = a | v) of every annotation, (documents, annotations).
+
+        Parameters
+        ----------
+        X : (documents, words) counts.
+        normalize : divide by the mass of all annotations, so that probabilities sum to 1.
+        """
+        counts = self._read(X)
+        if self.n_annotations_ == 0:
+            raise InvalidArgument(
+                f"this {type(self).__name__} was fitted without annotations, it cannot annotate."
+            )
+        hidden_BH = self._representations(counts)
+        with at_most(self._n_threads()):
+            log_p_BA = inference.annotation_log_proba(self.network_, hidden_BH)
+        if normalize:
+            log_p_BA -= np.logaddexp.reduce(log_p_BA, axis=1, keepdims=True)
+        return log_p_BA
+
+    def annotation_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return how probable every annotation is among all of them; rows sum to 1.
+
+        Parameters
+        ----------
+        X : (documents, words) counts.
+        """
+        return np.exp(self.annotation_log_proba(X, normalize=True))
+
+    def annotate(self, X: Any, top: int = 5) -> NDArray[Any]:
+        """Return the most probable annotations of every document, (documents, top).
+
+        Parameters
+        ----------
+        X : (documents, words) counts.
+        top : how many, at most as many as there are.
+
+        Returns
+        -------
+        Names where `fit` was given names, otherwise column numbers; most probable first, equally
+        probable ones by their number.
+        """
+        best = top_ranked(self.annotation_log_proba(X), check_count("top", top, least=1))
+        names: NDArray[Any] = self._annotation_labels()[best]
+        return names
+
+    def _annotation_labels(self) -> NDArray[Any]:
+        names = self.annotation_names_
+        return np.arange(self.n_annotations_) if names is None else names
+
+    # On disk.
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted model to one file, which holds arrays and plain values alone.
+
+        Parameters
+        ----------
+        path : of the file; it is replaced as a whole or not at all.
+        """
+        check_is_fitted(self, "network_")
+        save_estimator(self, path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Return a model that `save` wrote; a damaged or foreign file raises `StorageError`.
+
+        It predicts what the saved one did, bit for bit. `partial_fit` goes on from it with an
+        optimiser that remembers nothing.
+
+        Parameters
+        ----------
+        path : of the file.
+        """
+        loaded: Self = load_estimator(cls, path)
+        return loaded
+
+    # Reading X.
+
+    def _read(self, X: Any) -> sparse.csr_array:
+        check_is_fitted(self, "network_")
+        return read_counts(self, X, reset=False)
+
+    def _representations(self, counts: sparse.csr_array) -> NDArray[np.float32]:
+        with at_most(self._n_threads()):
+            return inference.representations(self.network_, counts)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = tags.input_tags.positive_only = True
+        tags.transformer_tags.preserves_dtype = []  # Topic features are float32, whatever X is.
+        return tags
+
+
+def _print_progress(progress: Progress) -> None:
+    if progress.update == progress.n_updates:
+        print(f"epoch {progress.epoch}/{progress.max_epochs}: loss {progress.loss:.4f}", flush=True)

@@ -1,0 +1,133 @@
+"""From what users pass to what a corpus takes: counts, labels, annotations and their names."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+from sklearn.utils import column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
+
+from supdocnade.corpus.documents import NO_LABEL
+from supdocnade.errors import InvalidArgument
+
+
+def read_counts(estimator: Any, X: Any, *, reset: bool) -> sparse.csr_array:
+    """Return X as a canonical matrix of counts: sorted, no duplicates, no zeros.
+
+    Parameters
+    ----------
+    reset : remember the width and the feature names of X; otherwise X must agree with them.
+    """
+    # Whether all counts are finite and not negative is checked here, in one sentence.
+    checked = validate_data(
+        estimator,
+        X,
+        reset=reset,
+        accept_sparse="csr",
+        dtype=np.float64,
+        ensure_all_finite=False,
+        copy=sparse.issparse(X),
+    )
+    matrix = sparse.csr_array(checked)
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    if not np.isfinite(matrix.data).all():
+        what = "NaN" if np.isnan(matrix.data).any() else "infinity"
+        raise InvalidArgument(f"X must be counts, finite and not negative, got {what}.")
+    if (matrix.data < 0).any():
+        # scikit-learn's checks look for the first words of this sentence.
+        raise InvalidArgument(
+            f"Negative values in data passed to {type(estimator).__name__}: X must be counts, "
+            f"finite and not negative, got {matrix.data.min():g}."
+        )
+    return matrix
+
+
+def read_labels(y: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Return labels as an array, and which of them are known: not None, NaN or NA."""
+    labels = column_or_1d(y, warn=True)
+    if labels.dtype.kind == "f":
+        known = ~np.isnan(labels)
+    elif labels.dtype.kind in "OTU":
+        known = np.array([not is_missing(label) for label in labels], np.bool_)
+    else:
+        known = np.ones(len(labels), np.bool_)
+    if labels.dtype.kind == "O" and known.any():
+        # Once None is gone, labels of one type have an array of that type.
+        kept = np.array(labels[known].tolist())
+        if kept.ndim == 1 and kept.dtype.kind in "biufU":
+            whole = np.empty(len(labels), kept.dtype)
+            whole[known], whole[~known] = kept, kept[0]
+            labels = whole
+    return labels, known
+
+
+def is_missing(value: object) -> bool:
+    """Whether a label stands for "not known": None, NaN, or pandas' NA."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, float | np.floating) and bool(np.isnan(value))
+
+
+def classes_of(labels: NDArray[Any], known: NDArray[np.bool_]) -> NDArray[Any]:
+    """Return the sorted classes that occur among the known labels."""
+    if not known.any():
+        raise InvalidArgument(
+            "y must have a label for at least one document, got none; DocNADE needs no labels."
+        )
+    if labels.dtype.kind == "f" and np.isinf(labels[known]).any():
+        raise InvalidArgument("y must be classes, got infinity.")
+    check_classification_targets(labels[known])
+    classes: NDArray[Any] = np.unique(labels[known])
+    return classes
+
+
+def number_labels(
+    labels: NDArray[Any], known: NDArray[np.bool_], classes: NDArray[Any]
+) -> NDArray[np.int64]:
+    """Return the number of every label among the sorted classes, `NO_LABEL` where not known."""
+    numbers = np.full(len(labels), NO_LABEL, np.int64)
+    if not known.any():
+        return numbers
+    try:
+        places = np.searchsorted(classes, labels[known])
+    except TypeError as error:  # Numbers and strings have no common order.
+        raise _never_seen(labels[known], classes) from error
+    places = np.minimum(places, len(classes) - 1)
+    right = classes[places] == labels[known]
+    if not np.all(right):
+        raise _never_seen(labels[known][~np.asarray(right, np.bool_)], classes)
+    numbers[known] = places
+    return numbers
+
+
+def _never_seen(labels: NDArray[Any], classes: NDArray[Any]) -> InvalidArgument:
+    return InvalidArgument(
+        f"y must be among the classes {classes.tolist()}, got {labels.tolist()[0]!r}."
+    )
+
+
+def read_annotation_names(
+    annotations: Any, given: Sequence[str] | ArrayLike | None
+) -> list[str] | None:
+    """Return the names of the annotation columns: those given, or those of a data frame."""
+    if annotations is None:
+        if given is not None:
+            raise InvalidArgument("annotation_names needs annotations, got none.")
+        return None
+    width = np.shape(annotations)[1] if len(np.shape(annotations)) == 2 else None
+    if given is None:
+        columns = list(getattr(annotations, "columns", ()))
+        return columns if columns and all(isinstance(name, str) for name in columns) else None
+    names = list(np.asarray(given, object))
+    if width is not None and len(names) != width:
+        raise InvalidArgument(
+            f"annotation_names must have {width} names, one for each column of annotations, "
+            f"got {len(names)}."
+        )
+    if not all(isinstance(name, str) for name in names) or len(set(names)) != len(names):
+        raise InvalidArgument("annotation_names must be strings, each of them once.")
+    return [str(name) for name in names]

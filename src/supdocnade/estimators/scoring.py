@@ -1,0 +1,87 @@
+"""The paper's F-measure of annotations as a scikit-learn scorer."""
+
+from typing import Any
+
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.pipeline import Pipeline
+
+from supdocnade.corpus import Corpus
+from supdocnade.errors import InvalidArgument
+from supdocnade.metrics import FMeasure, f_measure, top_ranked
+from supdocnade.shapes import check_count
+
+
+class AnnotationScorer(BaseEstimator):  # type: ignore[misc]
+    """Scores how well an estimator annotates (made by `make_annotation_scorer`)."""
+
+    def __init__(self, top: int = 5):
+        self.top = top
+
+    def score(
+        self,
+        estimator: Any,
+        X: Any,
+        y: Any = None,
+        *,
+        annotations: Any = None,
+        annotation_mask: Any = None,
+    ) -> float:
+        """Return the mean F-measure of the top annotations of every document that has some.
+
+        Parameters
+        ----------
+        estimator : a fitted estimator with `annotation_proba`, or a pipeline that ends in one.
+        X : (documents, words) counts.
+        y : ignored.
+        annotations : (documents, annotations) the right ones: above 0 where present.
+        annotation_mask : (documents,) false where they are not known.
+        """
+        return self.measure(estimator, X, annotations, annotation_mask).value
+
+    def measure(
+        self, estimator: Any, X: Any, annotations: Any, annotation_mask: Any = None
+    ) -> FMeasure:
+        """Return the same with the number of documents that were counted."""
+        check_count("top", self.top, least=1)
+        proba_BA = _annotation_proba(estimator, X)
+        right = Corpus.from_counts(
+            sparse.csr_array((len(proba_BA), 1)),
+            annotations=annotations,
+            annotation_mask=annotation_mask,
+        )
+        return f_measure(top_ranked(proba_BA, self.top), right.annotation_presence())
+
+    def __call__(self, estimator: Any, X: Any, y: Any = None, **metadata: Any) -> float:
+        """Score as scikit-learn calls it."""
+        return self.score(estimator, X, y, **metadata)
+
+
+def _annotation_proba(estimator: Any, X: Any) -> Any:
+    """Return the annotation probabilities of an estimator, or of a pipeline's last step."""
+    while isinstance(estimator, Pipeline):
+        if len(estimator) > 1:
+            X = estimator[:-1].transform(X)
+        estimator = estimator[-1]
+    if not hasattr(estimator, "annotation_proba"):
+        raise InvalidArgument(
+            f"estimator must have annotation_proba, or be a pipeline whose last step does, "
+            f"got {type(estimator).__name__}."
+        )
+    return estimator.annotation_proba(X)
+
+
+def make_annotation_scorer(top: int = 5) -> AnnotationScorer:
+    """Return a scorer for `cross_val_score` and `GridSearchCV`: the top-`top` F-measure.
+
+    It takes the right annotations by metadata routing:
+
+    >>> import sklearn
+    >>> with sklearn.config_context(enable_metadata_routing=True):
+    ...     scorer = make_annotation_scorer(top=5).set_score_request(annotations=True)
+
+    Parameters
+    ----------
+    top : how many annotations every document gets.
+    """
+    return AnnotationScorer(top)

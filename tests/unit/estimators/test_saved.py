@@ -1,0 +1,186 @@
+"""Saved models come back bit for bit; damaged and hostile files are refused with a sentence."""
+
+import copy
+
+import numpy as np
+import pytest
+from tests.scenes import scene_corpus
+
+from supdocnade import DocNADE, SupDocNADE
+from supdocnade.errors import InvalidArgument, StorageError
+from supdocnade.storage import load_arrays, save_arrays
+
+FAST = {"n_topics": 3, "max_epochs": 2, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def scenes():
+    return scene_corpus(20, n_visual_words=9, mean_length=10, n_tags_per_class=1)[0]
+
+
+def fitted(scenes, **options):
+    model = SupDocNADE(**{**FAST, **options})
+    labels = np.array(["sea", "city", "wood", "hill"])[scenes.labels]
+    names = [f"tag {k}" for k in range(scenes.tags.shape[1])]
+    return model.fit(scenes.counts, labels, annotations=scenes.tags, annotation_names=names)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"output": "softmax", "activation": "tanh"},
+        {"class_weight": "balanced", "class_input": "all"},
+        {"class_weight": {"sea": 2.0, "city": 1.0, "wood": 1.0, "hill": 0.5}, "averaging": 0.9},
+        {"early_stopping": True, "validation_fraction": 0.3, "checkpoint": "x/never-used"},
+        {"random_state": np.random.RandomState(3)},
+    ],
+)
+def test_a_model_comes_back(tmp_path, scenes, options, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    model = fitted(scenes, **options)
+    model.save(tmp_path / "model")
+    loaded = SupDocNADE.load(tmp_path / "model")
+    X = scenes.counts
+    for method in ("transform", "predict", "predict_proba", "annotation_proba", "annotate",
+                   "log_prob"):  # fmt: skip
+        np.testing.assert_array_equal(getattr(loaded, method)(X), getattr(model, method)(X))
+    assert loaded.history_ == model.history_
+    assert loaded.top_words(3) == model.top_words(3)
+    expected = {**model.get_params(), "random_state": None}
+    assert {**loaded.get_params(), "random_state": None} == expected
+    loaded.partial_fit(X, ["sea"] * len(X))
+
+
+@pytest.mark.parametrize("labels", [[0, 1] * 10, [0.5, 2.5] * 10, [True, False] * 10])
+def test_classes_keep_their_type(tmp_path, scenes, labels):
+    labels = np.array(labels)
+    if labels.dtype.kind == "f":
+        labels = labels * 2  # Whole numbers: scikit-learn takes others for a regression.
+    model = SupDocNADE(**FAST).fit(scenes.counts, labels)
+    model.save(tmp_path / "model")
+    loaded = SupDocNADE.load(tmp_path / "model")
+    assert loaded.classes_.dtype == model.classes_.dtype
+    np.testing.assert_array_equal(loaded.classes_, model.classes_)
+
+
+def test_classes_of_mixed_types_are_refused(tmp_path, scenes):
+    model = fitted(scenes)
+    model.classes_ = np.array([1, "a", "b", "c"], object)
+    with pytest.raises(InvalidArgument, match="classes must be all of bool, int, float or str"):
+        model.save(tmp_path / "model")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_every_kind_of_damage_to_the_bytes_is_refused(tmp_path, scenes):
+    path = tmp_path / "model"
+    fitted(scenes).save(path)
+    content = path.read_bytes()
+    rng = np.random.default_rng(0)
+    for _ in range(3000):
+        damaged = bytearray(content)
+        place = int(rng.integers(len(content)))
+        match rng.integers(4):
+            case 0:
+                damaged[place] ^= 1 << int(rng.integers(8))
+            case 1:
+                damaged[place:] = b""
+            case 2:
+                damaged[place:place] = rng.bytes(int(rng.integers(1, 9)))
+            case _:
+                del damaged[place : place + int(rng.integers(1, 99))]
+        if damaged == content:
+            continue
+        path.write_bytes(damaged)
+        with pytest.raises(StorageError) as caught:
+            SupDocNADE.load(path)
+        assert str(path) in str(caught.value)
+
+
+def places(value, path=()):
+    """Every place in a nested description."""
+    yield path
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, inner in items:
+        if isinstance(inner, dict | list):
+            yield from places(inner, (*path, key))
+        else:
+            yield (*path, key)
+
+
+ODD = [None, -1, 0, 3, 10**30, 0.5, "x", [], {}, [[]], True, "\u0000", [1, 2], {"kind": "str"}]
+
+
+def test_hostile_descriptions_are_refused_or_harmless(tmp_path, scenes):
+    """Whoever forges the digest, too, gets a refusal or a working model, nothing in between."""
+    path = tmp_path / "model"
+    fitted(scenes).save(path)
+    arrays, description = load_arrays(path)
+    sentences, accepted = [], 0
+    for place in places(description):
+        for odd in [*ODD, "delete"]:
+            changed = copy.deepcopy(description)
+            inner = changed
+            for key in place[:-1]:
+                inner = inner[key]
+            if odd == "delete" and place:
+                del inner[place[-1]]
+            elif place:
+                inner[place[-1]] = odd
+            else:
+                changed = {"odd": odd}
+            if changed == description:
+                continue
+            save_arrays(path, arrays, changed)
+            try:
+                loaded = SupDocNADE.load(path)
+            except StorageError as error:
+                sentences.append(str(error))
+            else:
+                assert loaded.predict(scenes.counts).shape == (20,)
+                assert loaded.annotate(scenes.counts).shape == (20, 4)
+                accepted += 1
+    assert len(sentences) > 500
+    assert all(str(path) in sentence and "\n" not in sentence for sentence in sentences)
+    # A model may have other versions, names, a longer history or other settings for a next fit.
+    assert accepted > 50
+
+
+def test_hostile_arrays_are_refused(tmp_path, scenes):
+    path = tmp_path / "model"
+    fitted(scenes).save(path)
+    arrays, description = load_arrays(path)
+    for name, array in arrays.items():
+        bad = {
+            "wider": np.concatenate([array, array]),
+            "flat": array.reshape(-1, 1),
+            "typed": array.astype(np.float64),
+            "short": array[:-1],
+        }
+        if array.dtype.kind == "f":
+            bad |= {"nan": np.full_like(array, np.nan), "inf": np.full_like(array, np.inf)}
+        else:
+            bad |= {"repeated": np.zeros_like(array), "beyond": array + 1}
+        for changed in bad.values():
+            save_arrays(path, {**arrays, name: changed}, description)
+            with pytest.raises(StorageError, match=name):
+                SupDocNADE.load(path)
+        save_arrays(path, {k: v for k, v in arrays.items() if k != name}, description)
+        with pytest.raises(StorageError, match=name):
+            SupDocNADE.load(path)
+    save_arrays(path, {**arrays, "extra": np.zeros(3)}, description)
+    with pytest.raises(StorageError, match="extra"):
+        SupDocNADE.load(path)
+
+
+def test_other_kinds_formats_and_files_are_named(tmp_path, scenes):
+    path = tmp_path / "model"
+    fitted(scenes).save(path)
+    with pytest.raises(StorageError, match="holds a 'SupDocNADE', not a DocNADE"):
+        DocNADE.load(path)
+    arrays, description = load_arrays(path)
+    save_arrays(path, arrays, {**description, "format": 99})
+    with pytest.raises(StorageError, match="has format 99, this version reads 1"):
+        SupDocNADE.load(path)
+    with pytest.raises(StorageError, match="cannot be read"):
+        SupDocNADE.load(tmp_path / "none")
