@@ -3,7 +3,7 @@ VENV := .venv
 PYTHON := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
-.PHONY: demo test check format bench clean
+.PHONY: demo test check format bench experiments clean
 
 $(READY): pyproject.toml constraints.txt
 	python3 -m venv $(VENV)
@@ -29,7 +29,14 @@ format: $(READY)  ## put the code into the house style
 bench: $(READY)  ## speed beside plain torch, as ratios; writes benchmarks/results/
 	$(PYTHON) -m benchmarks.bench_tree_nll
 	$(PYTHON) -m benchmarks.bench_training
+	$(PYTHON) -m benchmarks.bench_inference
 	$(PYTHON) -m benchmarks.page
+
+experiments: $(READY)  ## results on published corpora (an hour); writes experiments/results/
+	$(PYTHON) -m experiments.class_slda
+	$(PYTHON) -m experiments.newsgroups
+	$(PYTHON) -m experiments.tmn
+	$(PYTHON) -m experiments.page
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache

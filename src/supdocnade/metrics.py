@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from scipy.special import logsumexp
 
 from supdocnade.errors import InvalidArgument
@@ -101,3 +102,34 @@ def over_orderings(log_prob_RB: NDArray[np.floating], combine: str) -> Floats:
         return mean
     mixture: Floats = logsumexp(log_prob, axis=0) - np.log(len(log_prob))
     return mixture
+
+
+def npmi_coherence(words_HX: NDArray[np.integer], counts: sparse.sparray) -> Floats:
+    """Return how much the top words of every topic occur in the same documents, (H,) in [-1, 1].
+
+    The mean over all pairs of NPMI = log(p(i, j) / (p(i) p(j))) / -log p(i, j), with p the share of
+    documents that hold the words; -1 for a pair that never meets.
+
+    Parameters
+    ----------
+    words_HX : (topics, at least 2) column numbers, no word twice in a topic.
+    counts : (documents, words) the documents that are looked at.
+
+    >>> together = sparse.csr_array([[1, 1, 0], [2, 1, 0], [0, 0, 1], [0, 0, 3]])
+    >>> npmi_coherence(np.array([[0, 1], [0, 2]]), together).tolist()
+    [1.0, -1.0]
+    """
+    if words_HX.ndim != 2 or words_HX.shape[1] < 2:
+        raise InvalidArgument(f"words must be at least 2 a topic, got shape {words_HX.shape}.")
+    used, places = np.unique(words_HX, return_inverse=True)
+    present = (sparse.csc_array(counts)[:, used] > 0).astype(np.float64)
+    joint = (present.T @ present).toarray() / max(counts.shape[0], 1)
+    p_i, p_j = np.diag(joint)[:, None], np.diag(joint)[None]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        npmi = np.log(joint / (p_i * p_j)) / -np.log(joint)
+    npmi[joint == 0] = -1.0
+    npmi[joint == 1] = 0.0  # Words of every document say nothing about each other.
+    first, second = np.triu_indices(words_HX.shape[1], 1)
+    places = places.reshape(words_HX.shape)
+    coherence: Floats = npmi[places[:, first], places[:, second]].mean(axis=1)
+    return coherence

@@ -15,14 +15,35 @@ def run(arguments):
     return subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True)
 
 
-def test_the_readme_example_learns():
-    readme = (ROOT / "README.md").read_text()
-    (code,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
-    result = run([sys.executable, "-c", code])
+def run_snippet(document, folder):
+    (code,) = re.findall(r"```python\n(.*?)```", document.read_text(), re.DOTALL)
+    result = subprocess.run(
+        [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True
+    )
     assert result.returncode == 0, result.stderr
-    accuracy, tag_accuracy, _ = map(float, result.stdout.split())
+    return code, result.stdout
+
+
+def test_the_readme_example_learns(tmp_path):
+    _, printed = run_snippet(ROOT / "README.md", tmp_path)
+    accuracy, tag_accuracy = map(float, printed.split()[:2])
     assert accuracy > 0.9
     assert tag_accuracy > 0.9
+    assert (tmp_path / "scenes.safetensors").exists()
+
+
+def test_the_text_example_has_twenty_lines_and_learns(tmp_path):
+    code, printed = run_snippet(ROOT / "docs" / "model.md", tmp_path)
+    assert len([line for line in code.splitlines() if line]) <= 20
+    predicted, perplexity, city, sea, coherence = printed.splitlines()
+    assert predicted == "['sea' 'city']"
+    # Nine equally frequent words a text: 9 is the best possible, 18 the unigram's.
+    one, several = map(float, re.findall(r"\d+\.\d+", perplexity))
+    assert 8 < several < 12
+    assert 8 < one < 12
+    assert {"tower", "street", "tram", "shop", "square"} & set(re.findall(r"'(\w+)'", city))
+    assert {"waves", "sand", "gull", "boat", "tide"} & set(re.findall(r"'(\w+)'", sea))
+    assert float(coherence.split()[-1]) > 0
 
 
 def test_the_demo_comes_close_to_the_best_possible():
@@ -44,8 +65,9 @@ def test_every_make_target_that_is_named_exists():
         assert named <= targets, document
 
 
-def test_the_figures_on_the_performance_page_are_those_of_the_results():
-    result = run([sys.executable, "-m", "benchmarks.page", "--check"])
+@pytest.mark.parametrize("kind", ["benchmarks", "experiments"])
+def test_the_figures_on_the_pages_are_those_of_the_results(kind):
+    result = run([sys.executable, "-m", f"{kind}.page", "--check"])
     assert result.returncode == 0, result.stdout + result.stderr
 
 
@@ -54,5 +76,5 @@ def test_links_and_paths_lead_somewhere(document):
     text = document.read_text()
     for link in re.findall(r"\]\(([^)#]+)\)", text):
         assert (document.parent / link).exists(), link
-    for path in re.findall(r"`((?:src|tests|docs|benchmarks|examples)/[\w./]*)`", text):
+    for path in re.findall(r"`((?:src|tests|docs|benchmarks|experiments|examples)/[\w./]*)`", text):
         assert (ROOT / path).exists(), path

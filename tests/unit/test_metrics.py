@@ -1,8 +1,15 @@
 import numpy as np
 import pytest
+from scipy import sparse
 
 from supdocnade.errors import InvalidArgument
-from supdocnade.metrics import f_measure, over_orderings, perplexity, top_ranked
+from supdocnade.metrics import (
+    f_measure,
+    npmi_coherence,
+    over_orderings,
+    perplexity,
+    top_ranked,
+)
 
 
 def test_f_measure_by_hand():
@@ -50,3 +57,15 @@ def test_log_of_the_mean_is_at_least_the_mean_of_the_logs():
     np.testing.assert_allclose(over_orderings(log_prob, "mean_log"), log_prob.mean(axis=0))
     far = np.array([[-5000.0], [-5001.0]])
     assert over_orderings(far, "log_mean")[0] == pytest.approx(-5000 + np.log((1 + np.exp(-1)) / 2))
+
+
+def test_npmi_by_hand():
+    counts = sparse.csr_array([[1, 1, 0, 1], [1, 0, 0, 1], [0, 2, 0, 1], [3, 1, 0, 1]])
+    # p(0) = p(1) = 3/4 and p(0, 1) = 2/4; word 2 never occurs, word 3 always does.
+    expected = np.log((2 / 4) / (3 / 4) ** 2) / -np.log(2 / 4)
+    got = npmi_coherence(np.array([[0, 1], [0, 2], [0, 3]]), counts)
+    np.testing.assert_allclose(got, [expected, -1, 0], atol=1e-12)
+    mean_of_pairs = npmi_coherence(np.array([[0, 1, 2]]), counts)
+    np.testing.assert_allclose(mean_of_pairs, [(expected - 2) / 3])
+    with pytest.raises(InvalidArgument, match="at least 2 a topic"):
+        npmi_coherence(np.array([[0]]), counts)

@@ -17,7 +17,7 @@ from supdocnade.errors import InvalidArgument
 from supdocnade.estimators import inference
 from supdocnade.estimators.inputs import read_counts
 from supdocnade.estimators.saved import load_estimator, save_estimator
-from supdocnade.metrics import over_orderings, perplexity, top_ranked
+from supdocnade.metrics import npmi_coherence, over_orderings, perplexity, top_ranked
 from supdocnade.models import DocNADEConfig, DocNADENetwork
 from supdocnade.models.docnade import random_tree
 from supdocnade.ops.threads import at_most
@@ -291,6 +291,18 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             )
         best = top_ranked(self.components_[:, : len(names)], n)
         return [[str(names[word]) for word in row] for row in best]
+
+    def coherence(self, X: Any, n: int = 10) -> NDArray[np.float64]:
+        """Return how much the top words of every topic occur together, (topics,): mean NPMI.
+
+        Parameters
+        ----------
+        X : (documents, words) counts of the documents that are looked at.
+        n : how many words of each topic, at least 2.
+        """
+        counts = self._read(X)
+        best = top_ranked(self.components_[:, : self.n_features_in_], check_count("n", n, least=2))
+        return npmi_coherence(best, counts)
 
     def _word_names(self) -> list[str]:
         given = getattr(self, "feature_names_in_", None)

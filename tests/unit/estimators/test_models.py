@@ -208,6 +208,9 @@ def test_topics_can_be_read(model, X):
     assert len(words) == 8
     strongest = int(model.components_[2, :40].argmax())
     assert words[2][0] == f"w{strongest}"
+    coherence = model.coherence(X, n=5)
+    assert coherence.shape == (8,)
+    assert ((coherence >= -1) & (coherence <= 1)).all()
     assert model.class_topics(2).shape == (len(model.classes_), 2)
     with pytest.raises(InvalidArgument, match="feature_names must have 40 or"):
         model.top_words(3, ["only one"])

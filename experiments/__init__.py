@@ -1,0 +1,1 @@
+"""Experiments on real data, whose results are committed."""

@@ -1,0 +1,65 @@
+"""20 Newsgroups: likelihood beside scikit-learn's LDA.
+
+python -m experiments.newsgroups
+
+Settings of both are chosen on a tenth of the training part. The perplexity of LDA is that of its
+variational bound, an upper limit of the true one; that of DocNADE is exact for one random order of
+each document. Both are per word over the corpus, as scikit-learn defines it.
+"""
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.decomposition import LatentDirichletAllocation
+
+from experiments.common import timed, write_results
+from experiments.data import newsgroups
+from supdocnade import DocNADE
+
+DOCNADE_GRID: list[dict[str, Any]] = [
+    {"learning_rate": rate, "max_epochs": epochs} for rate in (3e-4, 1e-3) for epochs in (10, 30)
+]
+LDA_GRID = [{"n_components": topics} for topics in (20, 50, 100)]
+
+
+def docnade(settings: dict[str, Any], train: sparse.csr_array) -> DocNADE:
+    return DocNADE(200, random_state=0, **settings).fit(train)
+
+
+def lda(settings: dict[str, Any], train: sparse.csr_array) -> LatentDirichletAllocation:
+    return LatentDirichletAllocation(max_iter=20, random_state=0, **settings).fit(train)
+
+
+def main() -> None:
+    train, test = (bags.counts[bags.counts.sum(axis=1) > 0] for bags in newsgroups())
+    shuffled = np.random.default_rng(0).permutation(train.shape[0])
+    cut = train.shape[0] // 10
+    held_out, known = train[shuffled[:cut]], train[shuffled[cut:]]
+    results: dict[str, Any] = {}
+    for name, fit, grid, measure in (
+        ("DocNADE, tree, 200 topics", docnade, DOCNADE_GRID,
+         lambda model, X: model.perplexity(X, average="corpus")),
+        ("LDA (bound)", lda, LDA_GRID, lambda model, X: float(model.perplexity(X))),
+    ):  # fmt: skip
+        record: dict[str, Any] = {"validation": []}
+        for settings in grid:
+            value = measure(fit(settings, known), held_out)
+            record["validation"].append({**settings, "perplexity": value})
+            print(name, settings, value, flush=True)
+        best = min(range(len(grid)), key=lambda i: record["validation"][i]["perplexity"])
+        record["settings"] = grid[best]
+        with timed(record, "fit seconds"):
+            model = fit(grid[best], train)
+        record["perplexity"] = measure(model, test)
+        results[name] = record
+    frequency = (train.sum(axis=0) + 0.5) / (train.sum() + 0.5 * train.shape[1])
+    unigram = np.exp(-(test @ np.log(frequency)).sum() / test.sum())
+    results["unigram"] = {"perplexity": float(unigram)}
+    for name, record in results.items():
+        print(f"{name}: {record['perplexity']:.1f}")
+    write_results("newsgroups", "python -m experiments.newsgroups", {"models": results})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+"""TagMyNews, short texts: likelihood, retrieval and classification beside published figures.
+
+python -m experiments.tmn
+
+200 topics. Learning rate and number of epochs are those of the best perplexity on the validation
+part, chosen with the tree for each activation and used for the softmax, too. Retrieval: every test
+text is a query, the training texts are ranked by the cosine between topics, and the precision is
+the share of the query's class among the first 2 %.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler, normalize
+
+from experiments.common import timed, write_results
+from experiments.data import Bags, tag_my_news
+from supdocnade import DocNADE
+from supdocnade.metrics import over_orderings, perplexity
+
+FRACTION = 0.02
+
+LEARNING_RATES = (1e-3, 3e-3)
+EPOCHS = (5, 10, 20, 40)
+
+PUBLISHED = {
+    "DocNADE, tree, sigmoid": {"perplexity": 548, "precision": 0.64},
+    "DocNADE, softmax": {"perplexity": 592, "precision": 0.60},
+    "iDocNADE": {"perplexity": 536, "precision": 0.66},
+}
+
+
+def perplexities(model: DocNADE, test: Bags, n_orderings: int) -> dict[str, dict[str, float]]:
+    """Return the perplexity over 1, 16, 256 orders, orders combined in both ways."""
+    corpus = model._corpus_of(test.counts)
+    log_prob_RB = model._log_prob_RB(corpus, n_orderings)
+    return {
+        str(count): {
+            combine: perplexity(over_orderings(log_prob_RB[:count], combine), corpus.size_B).value
+            for combine in ("mean_log", "log_mean")
+        }
+        for count in (1, 16, 256)
+        if count <= n_orderings
+    }
+
+
+def retrieval_precision(train: NDArray[Any], y: NDArray[Any], test: NDArray[Any],
+                        z: NDArray[Any]) -> float:  # fmt: skip
+    """Return the precision among the nearest 2 % of the training texts."""
+    first, second = normalize(train), normalize(test)
+    count = round(FRACTION * len(first))
+    hits = []
+    for start in range(0, len(second), 500):
+        near = np.argpartition(-second[start : start + 500] @ first.T, count, axis=1)[:, :count]
+        hits.append((y[near] == z[start : start + 500, None]).mean(axis=1))
+    return float(np.concatenate(hits).mean())
+
+
+def choose(activation: str) -> dict[str, Any]:
+    """Return learning rate and epochs with the best perplexity on the validation part."""
+    train, validation, _ = tag_my_news()
+    tried = []
+    for rate in LEARNING_RATES:
+        for epochs in EPOCHS:
+            settings: dict[str, Any] = {
+                "activation": activation,
+                "learning_rate": rate,
+                "max_epochs": epochs,
+            }
+            model = DocNADE(200, random_state=0, **settings).fit(train.counts)
+            tried.append((model.perplexity(validation.counts), settings))
+            print(f"  validation perplexity {tried[-1][0]:.1f} with {settings}", flush=True)
+    return min(tried, key=lambda pair: pair[0])[1]
+
+
+def run(output: str, settings: dict[str, Any]) -> dict[str, Any]:
+    train, _, test = tag_my_news()
+    record: dict[str, Any] = {"settings": settings}
+    model = DocNADE(200, output=output, random_state=0, **settings)
+    with timed(record, "fit seconds"):
+        model.fit(train.counts)
+    with timed(record, "perplexity seconds"):
+        record["perplexity"] = perplexities(model, test, 256)
+    topics, unseen = model.transform(train.counts), model.transform(test.counts)
+    record["precision"] = retrieval_precision(topics, train.labels, unseen, test.labels)
+    classifier = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000, C=0.1))
+    record["accuracy"] = float(classifier.fit(topics, train.labels).score(unseen, test.labels))
+    return record
+
+
+def main() -> None:
+    results: dict[str, Any] = {}
+    chosen = {activation: choose(activation) for activation in ("sigmoid", "relu")}
+    for output in ("tree", "softmax"):
+        for activation, settings in chosen.items():
+            name = f"{output}, {activation}"
+            print(name, flush=True)
+            results[name] = run(output, settings)
+            print("  ", results[name], flush=True)
+    train, _, test = tag_my_news()
+    frequency = (train.counts.sum(axis=0) + 0.5) / (train.counts.sum() + 0.5 * 2000)
+    sizes = test.counts.sum(axis=1)
+    log_p = test.counts @ np.log(frequency)
+    results["unigram"] = {"perplexity": float(np.exp(-(log_p / sizes)[sizes > 0].mean()))}
+    write_results(
+        "tmn",
+        "python -m experiments.tmn",
+        {"published": PUBLISHED, "models": results},
+    )
+
+
+if __name__ == "__main__":
+    main()
