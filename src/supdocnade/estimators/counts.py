@@ -50,9 +50,11 @@ class DampCounts(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         X : (documents, words) sparse or dense counts, finite and not negative.
         """
         counts = read_counts(self, X, reset=False)
-        counts.data = np.round(check_range("scale", self.scale, above=0) * np.sqrt(counts.data))
-        counts.eliminate_zeros()
-        return sparse.csr_matrix(counts)
+        damped = np.round(check_range("scale", self.scale, above=0) * np.sqrt(counts.data))
+        indices, indptr = counts.indices.copy(), counts.indptr.copy()
+        result = sparse.csr_matrix((damped, indices, indptr), shape=counts.shape)
+        result.eliminate_zeros()
+        return result
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "n_features_in_")

@@ -17,6 +17,8 @@ from supdocnade.errors import InvalidArgument
 def read_counts(estimator: Any, X: Any, *, reset: bool) -> sparse.csr_array:
     """Return X as a canonical matrix of counts: sorted, no duplicates, no zeros.
 
+    It may share its arrays with X: they must not be written to.
+
     Parameters
     ----------
     reset : remember the width and the feature names of X; otherwise X must agree with them.
@@ -29,11 +31,12 @@ def read_counts(estimator: Any, X: Any, *, reset: bool) -> sparse.csr_array:
         accept_sparse="csr",
         dtype=np.float64,
         ensure_all_finite=False,
-        copy=sparse.issparse(X),
     )
     matrix = sparse.csr_array(checked)
-    matrix.sum_duplicates()
-    matrix.eliminate_zeros()
+    if not matrix.has_canonical_format or not matrix.data.all():
+        matrix = matrix.copy()  # The caller's own arrays are never changed.
+        matrix.sum_duplicates()
+        matrix.eliminate_zeros()
     if not np.isfinite(matrix.data).all():
         what = "NaN" if np.isnan(matrix.data).any() else "infinity"
         raise InvalidArgument(f"X must be counts, finite and not negative, got {what}.")

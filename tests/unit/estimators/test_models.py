@@ -312,3 +312,16 @@ def test_labels_never_seen_and_wrong_widths_are_refused(model, X):
         model.predict(X[:, :39])
     with pytest.raises(InvalidArgument, match="fitted without annotations"):
         DocNADE(n_topics=2, max_epochs=1).fit(X).annotate(X)
+
+
+def test_the_callers_matrix_is_left_as_it_was(model):
+    data, indices = np.array([1.0, 0.0, 0.01, 3.0, 1.0]), np.array([3, 1, 2, 0, 0])
+    X = sparse.csr_array((data, indices, [0, 3, 5]), shape=(2, 40))
+    expected = model.transform(X.toarray())
+    np.testing.assert_array_equal(model.transform(X), expected)
+    DampCounts().fit_transform(X)
+    assert X.data.tolist() == [1.0, 0.0, 0.01, 3.0, 1.0]
+    assert X.indices.tolist() == [3, 1, 2, 0, 0]
+    canonical = sparse.csr_array(np.array([[0.01, 4.0]]))
+    DampCounts().fit_transform(canonical)
+    assert canonical.toarray().tolist() == [[0.01, 4.0]]

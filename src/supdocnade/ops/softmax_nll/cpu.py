@@ -1,8 +1,10 @@
 """The softmax likelihood and its gradients on the CPU, in bounded memory.
 
-The products go to torch's matrix multiplication. The logits of a few hundred tokens exist at a
+The products go to torch's matrix multiplication. The logits of a few thousand tokens exist at a
 time; they become probabilities and then derivatives in place. Products are cut into fixed parts,
-each computed on one thread, so the bits do not depend on the number of threads.
+each computed on one thread, so the bits do not depend on the number of threads. Parts are as large
+as a cache allows: every call into torch holds the interpreter lock for a moment, and with small
+parts the threads would wait for each other there.
 """
 
 from dataclasses import dataclass
@@ -17,11 +19,27 @@ from supdocnade.ops.eager import Gradients, differentiable
 from supdocnade.ops.prefix_sum.cpu_kernels import RELU, TANH
 from supdocnade.ops.threads import run_parts
 
-LOGITS = 2**20
-"""Logits that exist at a time: 4 MiB, which stays in the caches."""
+LOGITS = 2**21
+"""Logits that exist at a time: 8 MiB."""
 
-ROW_PART = 64
+PART_LOGITS = 2**17
+"""Logits of the tokens that a thread takes at a time: 512 KiB, which stays in its cache."""
+
+ROW_STEP = 64
+"""Tokens are taken in multiples of this."""
+
 WORD_PARTS = 16
+LEAST_WORDS = 64
+"""The gradient of V is cut into at most so many parts, of at least so many words."""
+
+
+def rows_of_part(n_words: int) -> int:
+    """Return how many tokens a thread takes at a time.
+
+    >>> rows_of_part(158), rows_of_part(200_000)
+    (768, 64)
+    """
+    return max(PART_LOGITS // n_words // ROW_STEP, 1) * ROW_STEP
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +62,8 @@ class SoftmaxLayer:
         nll_N = np.empty(block.n_tokens, np.float32)
         words_N = torch.from_numpy(block.documents.ids_N[block.tokens]).long()
         weight_N = torch.from_numpy(block.documents.loss_weight_N[block.tokens])
-        n_rows = max(LOGITS // len(V_TH) // ROW_PART, 1) * ROW_PART
+        part = rows_of_part(len(V_TH))
+        n_rows = max(LOGITS // len(V_TH) // part, 1) * part
         for start in range(0, block.n_tokens, n_rows):
             rows = slice(start, start + n_rows)
             tile = Tile(
@@ -75,20 +94,20 @@ class Tile:
         n_tokens, n_words = len(self.words_N), len(self.V_KH)
         delta_NK = torch.empty(n_tokens, n_words)
         grad_NH = torch.empty_like(self.hidden_NH)
-        wanted = gradients is not None
+        wanted, part = gradients is not None, rows_of_part(n_words)
 
         def by_rows(start: int) -> None:
-            rows = slice(start, start + ROW_PART)
+            rows = slice(start, start + part)
             self._decide(rows, delta_NK[rows])
             if wanted:
                 torch.mm(delta_NK[rows], self.V_KH, out=grad_NH[rows])
 
-        run_parts(by_rows, range(0, n_tokens, ROW_PART), small=small)
+        run_parts(by_rows, range(0, n_tokens, part), small=small)
         if gradients is None:
             return
         grad_V = torch.from_numpy(gradients.node_weight.values)
         grad_b = torch.from_numpy(gradients.node_bias_T)
-        width = -(-n_words // WORD_PARTS)
+        width = max(-(-n_words // WORD_PARTS), LEAST_WORDS)
 
         def by_words(start: int) -> None:
             words = slice(start, start + width)
@@ -96,7 +115,13 @@ class Tile:
             grad_b[words] += delta_NK[:, words].sum(dim=0)
 
         run_parts(by_words, range(0, n_words, width), small=small)
-        self.hidden_NH.copy_(grad_NH * _slope(activation, self.hidden_NH))
+
+        def by_rows_again(start: int) -> None:
+            rows = slice(start, start + part)
+            hidden = self.hidden_NH[rows]
+            hidden.copy_(grad_NH[rows].mul_(_slope(activation, hidden)))
+
+        run_parts(by_rows_again, range(0, n_tokens, part), small=small)
 
     def _decide(self, rows: slice, delta_NK: Tensor) -> None:
         """Write w · -log p for some rows, and w · (p - 1_v), the derivative by the logits."""
