@@ -25,8 +25,14 @@ from experiments.common import mean_and_error, timed, write_results
 from experiments.data import Bags, class_slda
 from supdocnade import DocNADE, SupDocNADE
 
-DENSITY: dict[str, Any] = {"learning_rate": 1e-3, "batch_size": 16, "max_epochs": 40}
-"""Settings of DocNADE, chosen on a fifth of the training part of the published split."""
+DENSITY: dict[str, Any] = {
+    "activation": "tanh",
+    "learning_rate": 5e-4,
+    "batch_size": 4,
+    "max_epochs": 20,
+}
+"""Settings of DocNADE, chosen on a fifth of the training part of the published split, where ReLU
+units at the same settings had a perplexity of 112.6 and tanh units of 107.9."""
 
 SVM_GRID = {"svc__C": [1.0, 10.0, 100.0], "svc__gamma": [0.1, 0.3, 1.0, 3.0, 10.0]}
 """γ is in units of 1 / (features × variance), scikit-learn's "scale"."""
@@ -100,18 +106,18 @@ def run_split(train: Bags, test: Bags) -> dict[str, Any]:
     unigram = (train.counts.sum(axis=0) + 0.5) / (train.counts + 0.5 / 800).sum()
     per_word = test.counts @ np.log(unigram) / test.counts.sum(axis=1)
     perplexity["unigram"] = float(np.exp(-per_word.mean()))
-    for output in ("tree", "softmax"):
+    for output in ("softmax", "tree"):
         with timed(seconds, f"DocNADE, {output}"):
             model = DocNADE(output=output, random_state=0, **DENSITY).fit(train.counts)
         perplexity[f"DocNADE, {output}"] = model.perplexity(test.counts)
+    topics, unseen = model.transform(train.counts), model.transform(test.counts)
+    note("DocNADE + RBF SVM", svm(topics, train.labels, unseen, scaled=True))
     with timed(seconds, "SupDocNADE"):
         supervised = SupDocNADE(random_state=0).fit(train.counts, train.labels)
     note("SupDocNADE, default arguments", supervised.predict(test.counts))
     perplexity["SupDocNADE, tree, λ = 0.01"] = supervised.perplexity(test.counts)
     with timed(seconds, "RBF SVM on SupDocNADE's topics"):
         note("SupDocNADE + RBF SVM", svm_on_supervised_topics(train, test, supervised))
-    topics, unseen = supervised_free_topics(train, test)
-    note("DocNADE + RBF SVM", svm(topics, train.labels, unseen, scaled=True))
     roots, test_roots = np.sqrt(train.counts.toarray()), np.sqrt(test.counts.toarray())
     logistic = GridSearchCV(
         make_pipeline(StandardScaler(), LogisticRegression(max_iter=2000)),
@@ -120,29 +126,24 @@ def run_split(train: Bags, test: Bags) -> dict[str, Any]:
     )
     note("logistic regression on √counts", logistic.fit(roots, train.labels).predict(test_roots))
     note("RBF SVM on √counts", svm(roots, train.labels, test_roots, scaled=False))
-    with timed(seconds, "LDA, 100 topics"):
-        lda = LatentDirichletAllocation(100, max_iter=30, random_state=0).fit(train.counts)
+    with timed(seconds, "LDA, 50 topics"):
+        lda = LatentDirichletAllocation(50, max_iter=20, random_state=0).fit(train.counts)
         shares, test_shares = lda.transform(train.counts), lda.transform(test.counts)
-    perplexity["LDA, 100 topics (bound)"] = float(lda.perplexity(test.counts))
+    perplexity["LDA, 50 topics (bound)"] = float(lda.perplexity(test.counts))
     note("LDA + RBF SVM", svm(shares, train.labels, test_shares, scaled=True))
     return {"perplexity": perplexity, "accuracy": accuracy, "seconds": seconds}
 
 
-def supervised_free_topics(train: Bags, test: Bags) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the topics of a DocNADE that never saw a label."""
-    model = DocNADE(random_state=0).fit(train.counts)
-    return model.transform(train.counts), model.transform(test.counts)
-
-
 def slda(train: Bags, test: Bags, n_topics: int) -> dict[str, float]:
-    """Return the accuracy of tomotopy's sLDA, one binary response a class, and its time."""
+    """Return the accuracy of tomotopy's sLDA, one binary response a class, after 100 rounds, and
+    its time."""
     record: dict[str, Any] = {}
     responses = np.eye(8)[train.labels]
     model = tomotopy.SLDAModel(k=n_topics, vars="b" * 8, seed=0)
     with timed(record, "seconds"):
         for row, response in zip(train.counts, responses, strict=True):
             model.add_doc(_words(row), response.tolist())
-        model.train(200, workers=1)
+        model.train(100, workers=1)
         documents = [model.make_doc(_words(row)) for row in test.counts]
         model.infer(documents)
         predicted = np.array([model.estimate(document) for document in documents]).argmax(axis=1)
@@ -155,25 +156,25 @@ def _words(row: sparse.csr_array) -> list[str]:
 
 
 def main() -> None:
+    parts = splits()
+    peers = {"tomotopy sLDA, 10 topics": slda(*parts[0][1:], 10)}
     results: dict[str, Any] = {}
-    for name, train, test in splits():
+    for name, train, test in parts:
         print(name, flush=True)
         results[name] = run_split(train, test)
         print("  ", results[name], flush=True)
-    summary = {
-        kind: {
-            method: mean_and_error([split[kind][method] for split in results.values()])
-            for method in results["published"][kind]
+        summary = {
+            kind: {
+                method: mean_and_error([split[kind][method] for split in results.values()])
+                for method in results["published"][kind]
+            }
+            for kind in ("perplexity", "accuracy")
         }
-        for kind in ("perplexity", "accuracy")
-    }
-    _, train, test = splits()[0]
-    peers = {"tomotopy sLDA, 10 topics": slda(train, test, 10)}
-    write_results(
-        "class_slda",
-        "python -m experiments.class_slda",
-        {"density_settings": DENSITY, "summary": summary, "slda": peers, "splits": results},
-    )
+        write_results(
+            "class_slda",
+            "python -m experiments.class_slda",
+            {"density_settings": DENSITY, "summary": summary, "slda": peers, "splits": results},
+        )
 
 
 if __name__ == "__main__":
