@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 from benchmarks.common import metadata
+from numpy.typing import NDArray
+from scipy import sparse
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -34,3 +36,10 @@ def mean_and_error(values: list[float]) -> dict[str, float]:
     """Return the mean of several runs and its standard error."""
     error = np.std(values, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else 0.0
     return {"mean": float(np.mean(values)), "standard_error": float(error)}
+
+
+def unigram_log_prob(train: sparse.csr_array, test: sparse.csr_array) -> NDArray[np.float64]:
+    """Return log p of every test document under the smoothed frequencies of the training words."""
+    counts = np.asarray(train.sum(axis=0), np.float64) + 0.5
+    log_prob: NDArray[np.float64] = test @ np.log(counts / counts.sum())
+    return log_prob

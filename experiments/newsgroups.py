@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.decomposition import LatentDirichletAllocation
 
-from experiments.common import timed, write_results
+from experiments.common import timed, unigram_log_prob, write_results
 from experiments.data import newsgroups
 from supdocnade import DocNADE
 
@@ -53,8 +53,7 @@ def main() -> None:
             model = fit(grid[best], train)
         record["perplexity"] = measure(model, test)
         results[name] = record
-    frequency = (train.sum(axis=0) + 0.5) / (train.sum() + 0.5 * train.shape[1])
-    unigram = np.exp(-(test @ np.log(frequency)).sum() / test.sum())
+    unigram = np.exp(-unigram_log_prob(train, test).sum() / test.sum())
     results["unigram"] = {"perplexity": float(unigram)}
     for name, record in results.items():
         print(f"{name}: {record['perplexity']:.1f}")

@@ -16,7 +16,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler, normalize
 
-from experiments.common import timed, write_results
+from experiments.common import timed, unigram_log_prob, write_results
 from experiments.data import Bags, tag_my_news
 from supdocnade import DocNADE
 from supdocnade.metrics import over_orderings, perplexity
@@ -101,10 +101,9 @@ def main() -> None:
             results[name] = run(output, settings)
             print("  ", results[name], flush=True)
     train, _, test = tag_my_news()
-    frequency = (train.counts.sum(axis=0) + 0.5) / (train.counts.sum() + 0.5 * 2000)
     sizes = test.counts.sum(axis=1)
-    log_p = test.counts @ np.log(frequency)
-    results["unigram"] = {"perplexity": float(np.exp(-(log_p / sizes)[sizes > 0].mean()))}
+    per_word = (unigram_log_prob(train.counts, test.counts) / np.maximum(sizes, 1))[sizes > 0]
+    results["unigram"] = {"perplexity": float(np.exp(-per_word.mean()))}
     write_results(
         "tmn",
         "python -m experiments.tmn",

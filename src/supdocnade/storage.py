@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,17 +25,21 @@ Arrays = dict[str, NDArray[Any]]
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Replace a file: whoever reads it, even after a kill, sees the old one or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     # One name per target: what a kill leaves behind, the next write replaces.
     temporary = path.with_name(f".{path.name}.partial")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         with open(temporary, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
+    except OSError as error:
+        reason = error.strerror or error
+        raise StorageError(f"{path} cannot be written: {reason}.") from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # It may not even have a folder.
+            temporary.unlink(missing_ok=True)
 
 
 def save_arrays(

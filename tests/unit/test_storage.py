@@ -29,7 +29,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypat
         raise OSError("disk full")
 
     monkeypatch.setattr(os, "replace", fail)
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(StorageError, match="file cannot be written: disk full"):
         write_atomically(path, b"new")
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["file"]
@@ -61,3 +61,13 @@ def test_a_description_must_be_an_object(tmp_path):
     save_arrays(tmp_path / "file", {}, [1])  # type: ignore[arg-type]
     with pytest.raises(StorageError, match="no JSON object"):
         load_arrays(tmp_path / "file")
+
+
+def test_a_folder_in_the_way_is_named(tmp_path):
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(StorageError, match=r"folder cannot be written: Is a directory"):
+        write_atomically(tmp_path / "folder", b"")
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(StorageError, match=r"inside cannot be written: "):
+        write_atomically(tmp_path / "file" / "inside", b"")
+    assert sorted(os.listdir(tmp_path)) == ["file", "folder"]

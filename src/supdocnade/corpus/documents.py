@@ -16,6 +16,9 @@ from scipy import sparse
 from supdocnade.errors import InvalidArgument
 from supdocnade.shapes import check_shape
 
+MAX_TOKENS = 2**34
+"""A corpus is held in memory, four bytes a token: 64 GiB."""
+
 NO_LABEL = -1
 """Stands for a missing label within a corpus, which estimators make; users have None or NaN."""
 
@@ -85,6 +88,10 @@ class Corpus:
                 tags.eliminate_zeros()
             n_annotation_words = tags.shape[1]
             matrix = sparse.csr_array(sparse.hstack([matrix, tags], format="csr"))
+        if matrix.data.sum() > MAX_TOKENS:
+            raise InvalidArgument(
+                f"counts must add up to at most {MAX_TOKENS} words, got {matrix.data.sum():.3g}."
+            )
         repeats = np.ceil(matrix.data).astype(np.int64)
         share = (matrix.data / repeats).astype(np.float32)
         ends = np.concatenate([[0], np.cumsum(repeats)])

@@ -51,7 +51,8 @@ def read_counts(estimator: Any, X: Any, *, reset: bool) -> sparse.csr_array:
 
 def read_labels(y: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """Return labels as an array, and which of them are known: not None, NaN or NA."""
-    labels = column_or_1d(y, warn=True)
+    # An array of a list of numbers and strings would silently turn all of them into strings.
+    labels = column_or_1d(np.array(y, object) if isinstance(y, list | tuple) else y, warn=True)
     if labels.dtype.kind == "f":
         known = ~np.isnan(labels)
     elif labels.dtype.kind in "OTU":
@@ -60,6 +61,9 @@ def read_labels(y: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         known = np.ones(len(labels), np.bool_)
     if labels.dtype.kind == "O" and known.any():
         # Once None is gone, labels of one type have an array of that type.
+        kinds = {type(label).__name__ for label in labels[known]}
+        if "str" in kinds and len(kinds) > 1:
+            raise InvalidArgument(f"y must be classes of one type, got {sorted(kinds)}.")
         kept = np.array(labels[known].tolist())
         if kept.ndim == 1 and kept.dtype.kind in "biufU":
             whole = np.empty(len(labels), kept.dtype)

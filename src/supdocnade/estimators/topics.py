@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Self
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from supdocnade.corpus import Corpus
@@ -137,8 +138,7 @@ class DocNADE(TopicModel):
         X : (documents, words) counts.
         y : ignored.
         """
-        corpus = self._corpus_of(self._read(X))
-        return float(self._log_prob_RB(corpus, 1)[0].sum() / corpus.size_B.sum())
+        return -float(np.log(self.perplexity(X, average="corpus")))
 
     def _generative_weight(self) -> float:
         return 1.0

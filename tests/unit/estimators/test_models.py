@@ -216,6 +216,11 @@ def test_topics_can_be_read(model, X):
         model.top_words(3, ["only one"])
 
 
+def test_a_corpus_without_words_has_no_likelihood(X):
+    with pytest.raises(InvalidArgument, match="perplexity needs a document with words"):
+        DocNADE(n_topics=2, max_epochs=1).fit(X).score(np.zeros((2, 40)))
+
+
 def test_a_run_goes_on_from_its_checkpoint_and_refuses_other_data(tmp_path, X, scenes):
     folder = tmp_path / "run"
     model = SupDocNADE(**FAST, checkpoint=folder).fit(X, scenes.labels)
@@ -267,6 +272,8 @@ def bad_fits():
         (nan, y, {}, r"X must be counts, finite and not negative, got NaN"),
         (X, [None] * 4, {}, r"y must have a label .* got none; DocNADE needs no labels"),
         (X, None, {}, r"requires y to be passed"),
+        (X, [1, "a", 1, "a"], {}, r"y must be classes of one type, got \['int', 'str'\]"),
+        (1e12 * X, y, {}, r"counts must add up to at most \d+ words, got 1.2e\+13"),
         (X, y[:3], {}, r"y must have a label or None for each of the 4 documents .* got 3"),
         (X, y, {"annotations": np.ones((3, 2))}, r"annotations must have shape \(4,\), got \(3,\)"),
         (X, y, {"annotations": -np.ones((4, 2))}, r"annotations must not be negative, got -1"),
