@@ -69,6 +69,7 @@ def main() -> None:
         {
             "ms_per_document": ms,
             "predict_proba_over_sparse_product": ours / base,
+            "features_and_class_over_sparse_product": ms["transform and predict_proba"] / base,
             "sklearn_lda_over_predict_proba": ms["scikit-learn LDA transform"] / ours,
             "tomotopy_infer_over_predict_proba": ms["tomotopy LDA infer"] / ours,
         },

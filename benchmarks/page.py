@@ -21,7 +21,7 @@ def load(name: str) -> dict[str, Any]:
 
 
 def figures() -> str:
-    operation, training = load("tree_nll"), load("training")
+    operation, training, inference = load("tree_nll"), load("training"), load("inference")
     ms = operation["ms_per_document"]
     rows = [
         (
@@ -48,6 +48,22 @@ def figures() -> str:
             f"{training['epoch_over_operation']:.2f}",
         ),
         ("that epoch: 800 documents × 961 words", f"{training['epoch_seconds']:.2f} s"),
+        (
+            "`predict_proba` over one sparse product X · W (scipy), 10,000 documents",
+            f"{inference['predict_proba_over_sparse_product']:.2f}",
+        ),
+        (
+            "topic features and class, both asked for, over that product",
+            f"{inference['features_and_class_over_sparse_product']:.2f}",
+        ),
+        (
+            "scikit-learn's LDA `transform` over `predict_proba`, per document",
+            f"{inference['sklearn_lda_over_predict_proba']:.0f}",
+        ),
+        (
+            "tomotopy's LDA `infer` over `predict_proba`, per document",
+            f"{inference['tomotopy_infer_over_predict_proba']:.0f}",
+        ),
     ]
     lines = ["| what | measured |", "|---|---|", *(f"| {what} | {value} |" for what, value in rows)]
     lines += [

@@ -1,0 +1,72 @@
+"""The readers and measures of the experiments, on small files made here."""
+
+import numpy as np
+import pytest
+from experiments.common import mean_and_error, unigram_log_prob
+from experiments.data import class_slda, newsgroups, tag_my_news
+from experiments.tmn import retrieval_precision
+from scipy import sparse
+
+
+@pytest.fixture
+def data(tmp_path, monkeypatch):
+    monkeypatch.setenv("SUPDOCNADE_DATA", str(tmp_path))
+    for name in ("class_slda", "text/tmn", "text/newsgroups"):
+        (tmp_path / name).mkdir(parents=True)
+    return tmp_path
+
+
+def test_lda_c_files(data):
+    for part in ("train", "test"):
+        (data / "class_slda" / f"{part}-data.dat").write_text("2 0:3 157:1\n1 5:2\n")
+        (data / "class_slda" / f"{part}-label.dat").write_text("4\n0\n")
+    train, test = class_slda()
+    assert train.counts.shape == (2, 158)
+    assert train.counts[0, 0] == 3
+    assert train.counts[0, 157] == 1
+    assert train.counts.sum() == 6
+    assert test.labels.tolist() == [4, 0]
+
+
+def test_docnade_csv_files(data):
+    for part in ("training", "validation", "test"):
+        (data / "text" / "tmn" / f"{part}_docnade.csv").write_text("6,0 7 7 1999\n2,5\n")
+    train, _, _ = tag_my_news()
+    assert train.counts.shape == (2, 2000)
+    assert train.counts[0, 7] == 2
+    assert train.counts.sum(axis=1).tolist() == [4, 1]
+    assert train.labels.tolist() == [6, 2]
+
+
+def test_words_of_the_newsgroups_count_from_one(data):
+    for part in ("train", "test"):
+        (data / "text" / "newsgroups" / f"{part}.feat").write_text("1 1:2 1995:1\n1\n")
+    train, _ = newsgroups()
+    assert train.counts.shape == (2, 1995)
+    assert train.counts[0, 0] == 2
+    assert train.counts[0, 1994] == 1
+    assert train.counts[1].sum() == 0
+
+
+def test_a_missing_folder_is_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("SUPDOCNADE_DATA", str(tmp_path))
+    with pytest.raises(SystemExit, match="class_slda does not exist: set SUPDOCNADE_DATA"):
+        class_slda()
+
+
+def test_retrieval_precision_by_hand():
+    # Two directions, one a class; 2 % of 100 are two neighbours.
+    train = np.repeat(np.eye(2), 50, axis=0) + 1e-3 * np.random.default_rng(0).random((100, 2))
+    labels = np.repeat([0, 1], 50)
+    labels[:50:2] = 1
+    test, truth = np.array([[0.0, 3.0], [0.0, 1.0]]), np.array([1, 0])
+    assert retrieval_precision(train, labels, test, truth) == 0.5
+
+
+def test_small_helpers():
+    counts = sparse.csr_array([[1, 0], [0, 2]])
+    frequency = np.array([1.5, 2.5]) / 4
+    np.testing.assert_allclose(
+        unigram_log_prob(counts, counts), [np.log(frequency[0]), 2 * np.log(frequency[1])]
+    )
+    assert mean_and_error([1.0, 3.0]) == {"mean": 2.0, "standard_error": 1.0}
