@@ -11,6 +11,8 @@ import numpy as np
 from benchmarks.common import metadata
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.special import gammaln, psi
+from sklearn.decomposition import LatentDirichletAllocation
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -32,10 +34,30 @@ def write_results(name: str, command: str, results: dict[str, Any]) -> None:
     print(f"written to {path}")
 
 
-def mean_and_error(values: list[float]) -> dict[str, float]:
-    """Return the mean of several runs and its standard error."""
-    error = np.std(values, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else 0.0
-    return {"mean": float(np.mean(values)), "standard_error": float(error)}
+def kept_results(name: str) -> dict[str, Any]:
+    """Return what an interrupted run of an experiment has written, to go on from it."""
+    path = RESULTS / f"{name}.json"
+    results: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    return results
+
+
+def mean_and_spread(values: list[float]) -> dict[str, float]:
+    """Return the mean of several runs and their standard deviation."""
+    spread = np.std(values, ddof=1) if len(values) > 1 else 0.0
+    return {"mean": float(np.mean(values)), "standard_deviation": float(spread)}
+
+
+def lda_log_prob_bound(model: LatentDirichletAllocation, counts: sparse.csr_array) -> float:
+    """Return a lower bound of the log-likelihood of documents under a fitted LDA.
+
+    scikit-learn's own `score` also charges the documents for the divergence of the topics from
+    their prior, which belongs to the training documents; here it is taken out, in favour of LDA.
+    """
+    prior, beta_HK = model.topic_word_prior_, model.components_
+    mean_log_HK = psi(beta_HK) - psi(beta_HK.sum(axis=1, keepdims=True))
+    of_topics = ((prior - beta_HK) * mean_log_HK + gammaln(beta_HK) - gammaln(prior)).sum()
+    of_topics += (gammaln(prior * beta_HK.shape[1]) - gammaln(beta_HK.sum(axis=1))).sum()
+    return float(model.score(counts) - of_topics)
 
 
 def unigram_log_prob(train: sparse.csr_array, test: sparse.csr_array) -> NDArray[np.float64]:

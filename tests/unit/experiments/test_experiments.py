@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-from experiments.common import mean_and_error, unigram_log_prob
+from experiments.common import lda_log_prob_bound, mean_and_spread, unigram_log_prob
 from experiments.data import class_slda, newsgroups, tag_my_news
 from experiments.tmn import retrieval_precision
 from scipy import sparse
+from sklearn.decomposition import LatentDirichletAllocation
 
 
 @pytest.fixture
@@ -69,4 +70,17 @@ def test_small_helpers():
     np.testing.assert_allclose(
         unigram_log_prob(counts, counts), [np.log(frequency[0]), 2 * np.log(frequency[1])]
     )
-    assert mean_and_error([1.0, 3.0]) == {"mean": 2.0, "standard_error": 1.0}
+    assert mean_and_spread([0.0, 3.0, 6.0]) == {"mean": 3.0, "standard_deviation": 3.0}
+
+
+def test_the_bound_of_lda_adds_up_over_documents():
+    """Topics belong to the model: two documents together have the sum of their bounds."""
+    counts = sparse.csr_array(np.random.default_rng(0).poisson(2, (12, 6)))
+    model = LatentDirichletAllocation(2, random_state=0).fit(counts)
+    apart = [lda_log_prob_bound(model, counts[[i]]) for i in range(12)]
+    assert lda_log_prob_bound(model, counts) == pytest.approx(sum(apart), rel=1e-3)
+    # A bound lies below the likelihood of the best possible mixture of the topics.
+    frequency = model.components_ / model.components_.sum(axis=1, keepdims=True)
+    shares = model.transform(counts)
+    likelihood = (counts.toarray() * np.log(shares @ frequency)).sum()
+    assert sum(apart) < likelihood
