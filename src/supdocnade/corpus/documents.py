@@ -79,13 +79,10 @@ class Corpus:
         if annotation_mask is not None and annotations is None:
             raise InvalidArgument("annotation_mask needs annotations, got none.")
         if annotations is not None:
+            if annotation_mask is not None:
+                annotations = _only_known(annotations, annotation_mask, n_documents)
             tags = _counts("annotations", annotations)
             check_shape("annotations", tags.shape[:1], (n_documents,))
-            if annotation_mask is not None:
-                known = np.asarray(annotation_mask, np.bool_)
-                check_shape("annotation_mask", known.shape, (n_documents,))
-                tags = sparse.csr_array(tags.multiply(known[:, None]))
-                tags.eliminate_zeros()
             n_annotation_words = tags.shape[1]
             matrix = sparse.csr_array(sparse.hstack([matrix, tags], format="csr"))
         if matrix.data.sum() > MAX_TOKENS:
@@ -127,13 +124,18 @@ class Corpus:
         return np.diff(before[self.offsets_B1])
 
     def word_counts(self) -> NDArray[np.float64]:
-        """Return how often every word of the joint vocabulary occurs."""
+        """Return how often every word of the joint vocabulary occurs, by the documents' weights."""
         weights = self._weights_or_ones().astype(np.float64)
+        if self.document_weight_B is not None:
+            weights *= np.repeat(self.document_weight_B, self.length_B)
         return np.asarray(np.bincount(self.token_ids_N, weights, self.n_words), np.float64)
 
-    def class_counts(self) -> NDArray[np.int64]:
-        """Return how many documents are labelled with every class."""
-        return np.bincount(self.label_B[self.label_B != NO_LABEL], minlength=self.n_classes)
+    def class_counts(self) -> NDArray[np.float64]:
+        """Return how many documents are labelled with every class, counted by their weights."""
+        known = self.label_B != NO_LABEL
+        weights = np.ones(len(self)) if self.document_weight_B is None else self.document_weight_B
+        counts = np.bincount(self.label_B[known], weights[known], self.n_classes)
+        return np.asarray(counts, np.float64)
 
     def token_places(self, documents: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return where the tokens of the given documents stand, one document after the other."""
@@ -224,6 +226,21 @@ def _counts(name: str, given: Any) -> sparse.csr_array:
         raise InvalidArgument(f"{name} must be finite, got NaN or infinity.")
     if (matrix.data < 0).any():
         raise InvalidArgument(f"{name} must not be negative, got {matrix.data.min()}.")
+    return matrix
+
+
+def _only_known(annotations: Any, mask: ArrayLike, n_documents: int) -> Any:
+    """Return annotations with the rows that are not known emptied, whatever stood there."""
+    known = np.asarray(mask)
+    check_shape("annotation_mask", known.shape, (n_documents,))
+    if known.dtype.kind not in "biu" or not np.isin(known, (0, 1)).all():
+        raise InvalidArgument("annotation_mask must be true or false for every document.")
+    known = known.astype(np.bool_)
+    if not sparse.issparse(annotations):
+        return np.where(known[:, None], np.asarray(annotations, object), 0)
+    matrix = sparse.csr_array(annotations, copy=True)
+    if matrix.shape[0] == n_documents:
+        matrix.data[np.repeat(~known, np.diff(matrix.indptr))] = 0
     return matrix
 
 

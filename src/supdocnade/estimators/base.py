@@ -1,6 +1,8 @@
 """What `DocNADE` and `SupDocNADE` share: settings, fitting, topics, likelihoods, annotations."""
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
@@ -25,7 +27,8 @@ from supdocnade.seeding import check_seed, named_generator
 from supdocnade.shapes import check_choice, check_count, check_range
 from supdocnade.training import Trainer, TrainerConfig
 from supdocnade.training.evaluation import log_prob_over_orderings
-from supdocnade.training.history import Progress
+from supdocnade.training.history import History, Progress
+from supdocnade.training.state import copy_parameters, set_parameters, stored_seed
 
 CHECKPOINT = "checkpoint.safetensors"
 """The file in the folder `checkpoint`."""
@@ -148,7 +151,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         return corpus
 
     def _fit_corpus(self, corpus: Corpus, names: list[str] | None) -> Self:
-        """Train a new network; nothing that was learned before is touched until it is done."""
+        """Train a new network."""
         self._check_settings()
         seed = self._seed()
         training, validation = self._split(corpus, seed)
@@ -171,19 +174,54 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     def _partial_fit_corpus(self, corpus: Corpus, names: list[str] | None) -> Self:
         """Pass over the corpus once, at a constant learning rate."""
         self._check_settings()
+        self._check_names(names)
+        seed = getattr(self, "seed_", None)
+        seed = self._seed() if seed is None else seed
+        config = self._trainer_config(seed, 1, "constant", plain=True)
+        class_weight_C = self._class_weight_C(corpus)
         if not hasattr(self, "network_"):
-            seed = self._seed()
             self._learned(self._new_network(corpus, seed), names, seed)
+            self.history_ = History()
         trainer = getattr(self, "_trainer", None)
-        if trainer is None:
-            trainer = Trainer(
-                self.network_, self._trainer_config(self.seed_, 1, "constant", plain=True)
-            )
-            self._trainer, self.history_ = trainer, trainer.state.history
-        trainer.set_class_weight(self._class_weight_C(corpus))
-        with at_most(self._n_threads()):
-            trainer.run_epoch(corpus)
+        if trainer is None or trainer.config.optimizer != config.optimizer:
+            trainer = Trainer(self.network_, config)
+            trainer.state.history, trainer.state.epoch = self.history_, len(self.history_.epochs)
+        trainer.config = config
+        trainer.on_progress = _print_progress if self.verbose else None
+        trainer.set_class_weight(class_weight_C)
+        before = copy_parameters(self.network_)
+        # Should the pass fail half-way, the optimiser is forgotten and the parameters come back.
+        self._trainer = None
+        try:
+            with at_most(self._n_threads()):
+                trainer.run_epoch(corpus)
+        except BaseException:
+            set_parameters(self.network_, before)
+            raise
+        self._trainer = trainer
         return self
+
+    def _check_names(self, names: list[str] | None) -> None:
+        """Refuse annotation columns that are not named as they were before."""
+        before = getattr(self, "annotation_names_", None)
+        if names is not None and before is not None and names != before.tolist():
+            raise InvalidArgument(
+                f"annotation_names must be those of the first call, {before.tolist()}, got {names}."
+            )
+
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """Undo whatever a fit has learned of itself if it fails or is interrupted."""
+        before = dict(vars(self))
+        try:
+            yield
+        except BaseException:
+            forgotten = vars(self).get("_trainer", self) is None
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            if forgotten:
+                self._trainer = None
+            raise
 
     def _learned(self, network: DocNADENetwork, names: list[str] | None, seed: int) -> None:
         self.network_ = network
@@ -206,6 +244,11 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     def _seed(self) -> int:
         given = self.random_state
+        if given is None and self.checkpoint is not None:
+            path = Path(self.checkpoint) / CHECKPOINT
+            stored = stored_seed(path) if path.exists() else None
+            if stored is not None:
+                return stored
         if isinstance(given, int | np.integer) and not isinstance(given, bool):
             return check_seed("random_state", int(given))
         return int(check_random_state(given).randint(np.iinfo(np.int32).max))
@@ -269,7 +312,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     def components_(self) -> NDArray[np.float32]:
         """W as topics × joint vocabulary: words first, then annotations."""
         check_is_fitted(self, "network_")
-        return self.network_.word_embedding.detach().numpy().T
+        return self.network_.word_embedding.detach().numpy().T.copy()
 
     def top_words(self, n: int = 10, feature_names: Sequence[str] | None = None) -> list[list[str]]:
         """Return the words that excite every topic most, strongest first.
@@ -278,7 +321,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         ----------
         n : how many words of each topic.
         feature_names : names of the columns of X, and after them of the annotations if these are
-            wanted, too; by default the names that `fit` saw, or x0, x1, ...
+            wanted, too; by default both, by the names that `fit` saw, or x0, x1, ..., annotation0.
         """
         check_is_fitted(self, "network_")
         check_count("n", n, least=1)
@@ -307,7 +350,9 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     def _word_names(self) -> list[str]:
         given = getattr(self, "feature_names_in_", None)
         words = [f"x{k}" for k in range(self.n_features_in_)] if given is None else list(given)
-        return [*words, *map(str, self._annotation_labels())]
+        if self.annotation_names_ is not None:
+            return [*words, *self.annotation_names_]
+        return [*words, *(f"annotation{k}" for k in range(self.n_annotations_))]
 
     @property
     def _n_features_out(self) -> int:
@@ -368,11 +413,18 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         """
         corpus = self._corpus_of(self._read(X))
         log_prob_B = over_orderings(self._log_prob_RB(corpus, n_orderings), combine)
-        return perplexity(log_prob_B, corpus.size_B, average).value
+        result = perplexity(log_prob_B, corpus.size_B, average)
+        if result.n_empty:
+            warnings.warn(
+                f"{result.n_empty} of {len(corpus)} documents have no words and are left out of "
+                "the perplexity.",
+                stacklevel=2,
+            )
+        return result.value
 
     # Annotations.
 
-    def annotation_log_proba(self, X: Any, *, normalize: bool = False) -> NDArray[np.float64]:
+    def annotation_log_proba(self, X: Any, normalize: bool = False) -> NDArray[np.float64]:
         """Return log p(next word = a | v) of every annotation, (documents, annotations).
 
         Parameters

@@ -7,8 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
-from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from supdocnade.corpus import Corpus
 from supdocnade.corpus.documents import NO_LABEL
@@ -24,7 +23,11 @@ from supdocnade.estimators.inputs import (
 from supdocnade.metrics import top_ranked
 from supdocnade.models import SupDocNADEConfig, SupDocNADENetwork
 from supdocnade.ops.threads import at_most
+from supdocnade.shapes import check_choice, check_count
 from supdocnade.training.evaluation import joint_log_prob_over_orderings
+
+TEXT = "OTU"
+"""Kinds of arrays that hold strings."""
 
 
 class SupDocNADE(ClassifierMixin, TopicModel):  # type: ignore[misc]
@@ -42,7 +45,8 @@ class SupDocNADE(ClassifierMixin, TopicModel):  # type: ignore[misc]
         What the class is predicted from while training: the words alone, as at test time, or the
         annotations, too, which is how the paper reads.
     class_weight : dict, "balanced" or None, default=None
-        Multiplies the class term of documents of each class.
+        Multiplies the class term of documents of each class; a class that a dict does not name has
+        weight 1.
     n_topics, output, activation, annotation_weight, optimizer, learning_rate, schedule, \
 batch_size, max_epochs, clip_norm, averaging, early_stopping, validation_fraction, \
 n_epochs_no_change, metric, checkpoint, backend, device, n_jobs, random_state, verbose
@@ -146,11 +150,12 @@ n_epochs_no_change, metric, checkpoint, backend, device, n_jobs, random_state, v
         classes = classes_of(labels, known)
         numbers = number_labels(labels, known, classes)
         names = read_annotation_names(annotations, annotation_names)
-        corpus = self._read_corpus(
-            X, numbers, len(classes), annotations, annotation_mask, sample_weight, reset=True
-        )
-        self.classes_ = classes
-        return self._fit_corpus(corpus, names)
+        with self._all_or_nothing():
+            corpus = self._read_corpus(
+                X, numbers, len(classes), annotations, annotation_mask, sample_weight, reset=True
+            )
+            self.classes_ = classes
+            return self._fit_corpus(corpus, names)
 
     def partial_fit(
         self,
@@ -180,19 +185,28 @@ n_epochs_no_change, metric, checkpoint, backend, device, n_jobs, random_state, v
             given, all_known = read_labels(classes)
             if not all_known.all():
                 raise InvalidArgument("classes must not have missing values.")
-            self.classes_ = classes_of(given, all_known)
+            ours = classes_of(given, all_known, listed=True)
         elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
             raise InvalidArgument(
                 f"classes must be those of the first call, {self.classes_.tolist()}, "
                 f"got {np.unique(classes).tolist()}."
             )
+        else:
+            ours = self.classes_
+        if isinstance(self.class_weight, str):
+            raise InvalidArgument(
+                f"class_weight must be a dict or None for partial_fit, which sees only a part of "
+                f"the documents, got {self.class_weight!r}."
+            )
         labels, known = read_labels(_required(y))
-        numbers = number_labels(labels, known, self.classes_)
+        numbers = number_labels(labels, known, ours)
         names = read_annotation_names(annotations, annotation_names)
-        corpus = self._read_corpus(
-            X, numbers, len(self.classes_), annotations, annotation_mask, sample_weight, reset=first
-        )
-        return self._partial_fit_corpus(corpus, names)
+        with self._all_or_nothing():
+            self.classes_ = ours
+            corpus = self._read_corpus(
+                X, numbers, len(ours), annotations, annotation_mask, sample_weight, reset=first
+            )
+            return self._partial_fit_corpus(corpus, names)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable class of every document.
@@ -237,9 +251,18 @@ n_epochs_no_change, metric, checkpoint, backend, device, n_jobs, random_state, v
         labels, known = read_labels(_required(y))
         if not known.any():
             raise InvalidArgument("y must have a label for at least one document, got none.")
-        right = self.predict(X)[known] == labels[known]
-        weight = None if sample_weight is None else np.asarray(sample_weight)[known]
-        return float(np.average(right, weights=weight))
+        predicted = self.predict(X)
+        if len(labels) != len(predicted):
+            raise InvalidArgument(
+                f"y must have {len(predicted)} labels, one for each row of X, got {len(labels)}."
+            )
+        if (labels.dtype.kind in TEXT) != (self.classes_.dtype.kind in TEXT):
+            raise InvalidArgument(
+                f"y must be classes like {self.classes_.tolist()[0]!r}, "
+                f"got {labels[known].tolist()[0]!r}."
+            )
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float64)[known]
+        return float(np.average(predicted[known] == labels[known], weights=weight))
 
     def class_topics(self, n: int = 3) -> NDArray[np.int64]:
         """Return the topics that speak most for every class, by their weight in U.
@@ -253,6 +276,7 @@ n_epochs_no_change, metric, checkpoint, backend, device, n_jobs, random_state, v
         (classes, n) numbers of topics, the strongest first; `top_words` says what they mean.
         """
         check_is_fitted(self, "network_")
+        check_count("n", n, least=1)
         return top_ranked(self.network_.label_weight.detach().numpy(), n)
 
     def _measured(self, X: Any, y: Any) -> Corpus:
@@ -281,14 +305,19 @@ n_epochs_no_change, metric, checkpoint, backend, device, n_jobs, random_state, v
     def _class_weight_C(self, corpus: Corpus) -> NDArray[np.float64] | None:
         if self.class_weight is None:
             return None
-        seen = corpus.label_B[corpus.label_B != NO_LABEL]
-        present = np.unique(seen)
-        weight_C = np.ones(len(self.classes_))
-        if len(present):
-            weight_C[present] = compute_class_weight(
-                self.class_weight, classes=self.classes_[present], y=self.classes_[seen]
-            )
-        return weight_C
+        if isinstance(self.class_weight, Mapping):
+            given = dict(self.class_weight)
+            weight_C = np.array([given.pop(name, 1.0) for name in self.classes_.tolist()])
+            if given:
+                raise InvalidArgument(
+                    f"class_weight must name classes among {self.classes_.tolist()}, "
+                    f"got {next(iter(given))!r}."
+                )
+            return weight_C
+        check_choice("class_weight", self.class_weight, ("balanced",))
+        seen = np.bincount(corpus.label_B[corpus.label_B != NO_LABEL], minlength=corpus.n_classes)
+        balanced: NDArray[np.float64] = seen.sum() / (np.count_nonzero(seen) * np.maximum(seen, 1))
+        return balanced
 
     def _config(self, n_visual_words: int, n_annotation_words: int) -> SupDocNADEConfig:
         return SupDocNADEConfig(

@@ -5,6 +5,7 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
 
 from supdocnade.estimators.inputs import read_counts
 from supdocnade.shapes import check_range
@@ -49,6 +50,7 @@ class DampCounts(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         ----------
         X : (documents, words) sparse or dense counts, finite and not negative.
         """
+        check_is_fitted(self)
         counts = read_counts(self, X, reset=False)
         damped = np.round(check_range("scale", self.scale, above=0) * np.sqrt(counts.data))
         indices, indptr = counts.indices.copy(), counts.indptr.copy()

@@ -10,7 +10,7 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from supdocnade.corpus.documents import NO_LABEL
+from supdocnade.corpus.documents import MAX_TOKENS, NO_LABEL
 from supdocnade.errors import InvalidArgument
 
 
@@ -40,6 +40,10 @@ def read_counts(estimator: Any, X: Any, *, reset: bool) -> sparse.csr_array:
     if not np.isfinite(matrix.data).all():
         what = "NaN" if np.isnan(matrix.data).any() else "infinity"
         raise InvalidArgument(f"X must be counts, finite and not negative, got {what}.")
+    if matrix.data.sum() > MAX_TOKENS:
+        raise InvalidArgument(
+            f"X must be counts that add up to at most {MAX_TOKENS}, got {matrix.data.sum():.3g}."
+        )
     if (matrix.data < 0).any():
         # scikit-learn's checks look for the first words of this sentence.
         raise InvalidArgument(
@@ -51,19 +55,26 @@ def read_counts(estimator: Any, X: Any, *, reset: bool) -> sparse.csr_array:
 
 def read_labels(y: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """Return labels as an array, and which of them are known: not None, NaN or NA."""
-    # An array of a list of numbers and strings would silently turn all of them into strings.
-    labels = column_or_1d(np.array(y, object) if isinstance(y, list | tuple) else y, warn=True)
+    # As objects, so that numbers beside strings are not turned into strings, nor integers beside a
+    # missing value into floats.
+    if isinstance(y, list | tuple):
+        y = np.array(y, object)
+    elif type(y).__module__.startswith("pandas"):
+        y = y.to_numpy(dtype=object)
+    labels = column_or_1d(y, warn=True)
     if labels.dtype.kind == "f":
         known = ~np.isnan(labels)
+    elif labels.dtype.kind in "mM":
+        known = ~np.isnat(labels)
     elif labels.dtype.kind in "OTU":
         known = np.array([not is_missing(label) for label in labels], np.bool_)
     else:
         known = np.ones(len(labels), np.bool_)
     if labels.dtype.kind == "O" and known.any():
         # Once None is gone, labels of one type have an array of that type.
-        kinds = {type(label).__name__ for label in labels[known]}
-        if "str" in kinds and len(kinds) > 1:
-            raise InvalidArgument(f"y must be classes of one type, got {sorted(kinds)}.")
+        if len({isinstance(label, str) for label in labels[known]}) > 1:
+            kinds = sorted({type(label).__name__ for label in labels[known]})
+            raise InvalidArgument(f"y must be classes of one type, got {kinds}.")
         kept = np.array(labels[known].tolist())
         if kept.ndim == 1 and kept.dtype.kind in "biufU":
             whole = np.empty(len(labels), kept.dtype)
@@ -79,15 +90,23 @@ def is_missing(value: object) -> bool:
     return isinstance(value, float | np.floating) and bool(np.isnan(value))
 
 
-def classes_of(labels: NDArray[Any], known: NDArray[np.bool_]) -> NDArray[Any]:
-    """Return the sorted classes that occur among the known labels."""
+def classes_of(
+    labels: NDArray[Any], known: NDArray[np.bool_], *, listed: bool = False
+) -> NDArray[Any]:
+    """Return the sorted classes that occur among the known labels.
+
+    Parameters
+    ----------
+    listed : every class stands there once, which among labels would look like a regression.
+    """
     if not known.any():
         raise InvalidArgument(
             "y must have a label for at least one document, got none; DocNADE needs no labels."
         )
     if labels.dtype.kind == "f" and np.isinf(labels[known]).any():
         raise InvalidArgument("y must be classes, got infinity.")
-    check_classification_targets(labels[known])
+    if not listed:
+        check_classification_targets(labels[known])
     classes: NDArray[Any] = np.unique(labels[known])
     return classes
 
@@ -127,9 +146,11 @@ def read_annotation_names(
         return None
     width = np.shape(annotations)[1] if len(np.shape(annotations)) == 2 else None
     if given is None:
-        columns = list(getattr(annotations, "columns", ()))
-        return columns if columns and all(isinstance(name, str) for name in columns) else None
-    names = list(np.asarray(given, object))
+        names = list(getattr(annotations, "columns", ()))
+        if not names or not all(isinstance(name, str) for name in names):
+            return None
+    else:
+        names = list(np.asarray(given, object))
     if width is not None and len(names) != width:
         raise InvalidArgument(
             f"annotation_names must have {width} names, one for each column of annotations, "

@@ -5,8 +5,10 @@ description: what `describe` writes. A change of either raises `FORMAT`; readers
 stay. Nothing that is read is ever executed, and nothing is built before everything was checked.
 """
 
+import json
 import platform
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from supdocnade.errors import InvalidArgument, StorageError
+from supdocnade.errors import InvalidArgument, StorageError, SupDocNADEError
 from supdocnade.models import DocNADEConfig, DocNADENetwork, SupDocNADEConfig, SupDocNADENetwork
 from supdocnade.seeding import check_seed
 from supdocnade.shapes import check_count
@@ -33,7 +35,13 @@ def save_estimator(estimator: Any, path: str | Path) -> None:
     network: DocNADENetwork = estimator.network_
     arrays = {name: p.detach().cpu().numpy() for name, p in network.named_parameters()}
     arrays |= {name: buffer.cpu().numpy() for name, buffer in network.named_buffers()}
-    save_arrays(Path(path), arrays, describe(estimator))
+    description = describe(estimator)
+    try:
+        # What cannot be read back is not written.
+        _build(type(estimator), arrays, json.loads(json.dumps(description, allow_nan=False)))
+    except (SupDocNADEError, ValueError, TypeError, KeyError, OverflowError) as error:
+        raise InvalidArgument(f"this model cannot be saved: {error}") from error
+    save_arrays(Path(path), arrays, description)
 
 
 def describe(estimator: Any) -> dict[str, Any]:
@@ -49,6 +57,7 @@ def describe(estimator: Any) -> dict[str, Any]:
             "torch": torch.__version__,
         },
         "settings": _plain_settings(estimator.get_params(deep=False)),
+        "network": asdict(estimator.network_.config),
         "seed": estimator.seed_,
         "n_words": estimator.n_features_in_,
         "word_names": None if words is None else list(words),
@@ -60,14 +69,22 @@ def describe(estimator: Any) -> dict[str, Any]:
 
 
 def _plain_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    plain = dict(settings)
+    plain = {name: _plain(value) for name, value in settings.items()}
     if plain["checkpoint"] is not None:
         plain["checkpoint"] = str(plain["checkpoint"])
-    if not isinstance(plain["random_state"], int | np.integer):
-        plain["random_state"] = None  # A generator's state is not kept; the seed it gave is.
+    # A generator's state is not kept; the seed it gave is.
+    given = plain["random_state"]
+    plain["random_state"] = int(given) if isinstance(given, int) else None
+    plain["verbose"], plain["early_stopping"] = int(plain["verbose"]), bool(plain["early_stopping"])
     if isinstance(plain.get("class_weight"), Mapping):
-        plain["class_weight"] = [list(pair) for pair in plain["class_weight"].items()]
-    return {name: v.item() if isinstance(v, np.generic) else v for name, v in plain.items()}
+        pairs = plain["class_weight"].items()
+        plain["class_weight"] = [[_plain(name), _plain(weight)] for name, weight in pairs]
+    return plain
+
+
+def _plain(value: Any) -> Any:
+    """Return a numpy scalar as the Python one that JSON knows."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _plain_classes(classes: NDArray[Any]) -> dict[str, Any]:
@@ -105,11 +122,18 @@ def _build(kind: type[Any], arrays: Arrays, description: dict[str, Any]) -> Any:
     annotation_names = _names("annotation_names", description["annotation_names"], n_annotations)
     history = _history(description["history"])
     seed = check_seed("seed", description["seed"])
-    if (description["classes"] is None) != (not hasattr(estimator, "generative_weight")):
+    supervised = hasattr(estimator, "generative_weight")
+    if (description["classes"] is None) == supervised:
         raise InvalidArgument("its classes do not go with its kind")
-    if description["classes"] is not None:
+    if not isinstance(description["network"], dict):
+        raise InvalidArgument("its network is no JSON object")
+    config = (SupDocNADEConfig if supervised else DocNADEConfig)(**description["network"])
+    if (config.n_visual_words, config.n_annotation_words) != (n_words, n_annotations):
+        raise InvalidArgument("its network does not go with its words and annotations")
+    if isinstance(config, SupDocNADEConfig):
         estimator.classes_ = _classes(description["classes"])
-    config = estimator._config(n_words, n_annotations)
+        if config.n_classes != len(estimator.classes_):
+            raise InvalidArgument("its network does not go with its classes")
     estimator._trainer_config(seed, estimator.max_epochs, estimator.schedule)
     estimator._check_settings()
     estimator._learned(_network(config, arrays, estimator.backend), annotation_names, seed)

@@ -44,12 +44,22 @@ class AnnotationScorer(BaseEstimator):  # type: ignore[misc]
     ) -> FMeasure:
         """Return the same with the number of documents that were counted."""
         check_count("top", self.top, least=1)
+        if annotations is None:
+            raise InvalidArgument(
+                "annotations must be passed to the scorer, by metadata routing: "
+                "make_annotation_scorer().set_score_request(annotations=True)."
+            )
         proba_BA = _annotation_proba(estimator, X)
         right = Corpus.from_counts(
             sparse.csr_array((len(proba_BA), 1)),
             annotations=annotations,
             annotation_mask=annotation_mask,
         )
+        if right.n_annotation_words != proba_BA.shape[1]:
+            raise InvalidArgument(
+                f"annotations must have {proba_BA.shape[1]} columns, as the estimator was fitted "
+                f"with, got {right.n_annotation_words}."
+            )
         return f_measure(top_ranked(proba_BA, self.top), right.annotation_presence())
 
     def __call__(self, estimator: Any, X: Any, y: Any = None, **metadata: Any) -> float:

@@ -104,10 +104,11 @@ class DocNADE(TopicModel):
         sample_weight : (documents,) multiplies a document's part of the objective.
         """
         names = read_annotation_names(annotations, annotation_names)
-        corpus = self._read_corpus(
-            X, None, 0, annotations, annotation_mask, sample_weight, reset=True
-        )
-        return self._fit_corpus(corpus, names)
+        with self._all_or_nothing():
+            corpus = self._read_corpus(
+                X, None, 0, annotations, annotation_mask, sample_weight, reset=True
+            )
+            return self._fit_corpus(corpus, names)
 
     def partial_fit(
         self,
@@ -125,10 +126,11 @@ class DocNADE(TopicModel):
         """
         first = not hasattr(self, "network_")
         names = read_annotation_names(annotations, annotation_names)
-        corpus = self._read_corpus(
-            X, None, 0, annotations, annotation_mask, sample_weight, reset=first
-        )
-        return self._partial_fit_corpus(corpus, names)
+        with self._all_or_nothing():
+            corpus = self._read_corpus(
+                X, None, 0, annotations, annotation_mask, sample_weight, reset=first
+            )
+            return self._partial_fit_corpus(corpus, names)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return the mean log-likelihood per word, in nats.

@@ -39,7 +39,7 @@ class SupDocNADENetwork(DocNADENetwork):
         return None if self.config.class_input == "all" else self.config.n_visual_words
 
     @torch.no_grad()
-    def initialize_classes(self, class_counts_C: NDArray[np.int64]) -> None:
+    def initialize_classes(self, class_counts_C: NDArray[np.float64]) -> None:
         """Set U to zero and d to the log-frequencies: the model starts with the class prior."""
         check_shape("class_counts", class_counts_C.shape, (self.config.n_classes,))
         frequency = (class_counts_C + 0.5) / (class_counts_C + 0.5).sum()

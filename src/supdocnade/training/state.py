@@ -17,6 +17,9 @@ FORMAT = 2
 MOMENTS = {"step", "exp_avg", "exp_avg_sq"}
 """What Adam remembers of a parameter; SGD remembers nothing."""
 
+FINGERPRINTS = {"data", "validation data", "tree"}
+"""Settings that are digests, which tell a reader nothing."""
+
 Tensors = dict[str, Tensor]
 
 
@@ -132,6 +135,13 @@ def load_checkpoint(
     return state
 
 
+def stored_seed(path: Path) -> int | None:
+    """Return the seed of the run that a checkpoint holds, if it is one."""
+    settings = load_arrays(path)[1].get("settings")
+    seed = settings.get("seed") if isinstance(settings, dict) else None
+    return seed if type(seed) is int else None
+
+
 def _check_tensors(
     path: Path, group: str, stored: Mapping[str, Tensor], ours: Mapping[str, Tensor]
 ) -> None:
@@ -179,6 +189,10 @@ def _check_settings(path: Path, stored: object, ours: dict[str, Any]) -> None:
         raise StorageError(f"{path} is damaged: it names no settings.")
     for name in sorted(stored.keys() | ours.keys()):
         before, now = stored.get(name), ours.get(name)
+        if before != now and name in FINGERPRINTS:
+            raise StorageError(
+                f"checkpoint {path} was made from other {name}; use the same or another checkpoint."
+            )
         if before != now:
             raise StorageError(
                 f"checkpoint {path} was made with {name} = {before!r}, this run has {now!r}; "

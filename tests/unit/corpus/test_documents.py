@@ -24,8 +24,9 @@ def test_tokens_by_hand(corpus):
     assert corpus.token_weight_N.tolist() == [1] * 9 + [0.5, 1, 1]
     assert corpus.size_B.tolist() == [4.0, 2.0, 5.5]
     assert (len(corpus), corpus.n_words) == (3, 5)
-    assert corpus.word_counts().tolist() == [2, 3, 1.5, 2, 3]
-    assert corpus.class_counts().tolist() == [1, 1]
+    # Documents count by their weights 1, 2 and 0.5.
+    assert corpus.word_counts().tolist() == [2, 1.5, 1 + 0.25, 1 + 0.5, 4 + 0.5]
+    assert corpus.class_counts().tolist() == [0.5, 1]
 
 
 def test_whole_counts_need_no_weights():

@@ -4,12 +4,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
+from sklearn.utils.class_weight import compute_class_weight
 from tests.scenes import scene_corpus
 
-from supdocnade import DampCounts, DocNADE, SupDocNADE
+from supdocnade import DampCounts, DocNADE, SupDocNADE, make_annotation_scorer
 from supdocnade.corpus import Corpus
 from supdocnade.errors import InvalidArgument, StorageError
 from supdocnade.estimators.inference import annotation_log_proba, representations
+from supdocnade.training import Trainer
 from supdocnade.training.evaluation import annotation_log_prob, class_log_prob
 
 FAST = {"n_topics": 8, "learning_rate": 0.01, "max_epochs": 40, "random_state": 0}
@@ -227,7 +229,7 @@ def test_a_run_goes_on_from_its_checkpoint_and_refuses_other_data(tmp_path, X, s
     again = SupDocNADE(**FAST, checkpoint=folder).fit(X, scenes.labels)
     np.testing.assert_array_equal(model.predict_proba(X), again.predict_proba(X))
     assert again.history_.seconds == model.history_.seconds  # Read back, not trained again.
-    with pytest.raises(StorageError, match="was made with data"):
+    with pytest.raises(StorageError, match="was made from other data"):
         SupDocNADE(**FAST, checkpoint=folder).fit(X[::-1], scenes.labels)
     with pytest.raises(StorageError, match="was made with n_topics = 8, this run has 9"):
         SupDocNADE(**{**FAST, "n_topics": 9}, checkpoint=folder).fit(X, scenes.labels)
@@ -273,7 +275,7 @@ def bad_fits():
         (X, [None] * 4, {}, r"y must have a label .* got none; DocNADE needs no labels"),
         (X, None, {}, r"requires y to be passed"),
         (X, [1, "a", 1, "a"], {}, r"y must be classes of one type, got \['int', 'str'\]"),
-        (1e12 * X, y, {}, r"counts must add up to at most \d+ words, got 1.2e\+13"),
+        (1e12 * X, y, {}, r"X must be counts that add up to at most \d+, got 1.2e\+13"),
         (X, y[:3], {}, r"y must have a label or None for each of the 4 documents .* got 3"),
         (X, y, {"annotations": np.ones((3, 2))}, r"annotations must have shape \(4,\), got \(3,\)"),
         (X, y, {"annotations": -np.ones((4, 2))}, r"annotations must not be negative, got -1"),
@@ -332,3 +334,135 @@ def test_the_callers_matrix_is_left_as_it_was(model):
     canonical = sparse.csr_array(np.array([[0.01, 4.0]]))
     DampCounts().fit_transform(canonical)
     assert canonical.toarray().tolist() == [[0.01, 4.0]]
+
+
+def test_a_fit_that_fails_changes_nothing(X, scenes):
+    model = SupDocNADE(**FAST).fit(X, scenes.labels)
+    expected = model.predict_proba(X)
+    model.set_params(clip_norm=-1.0)
+    names = np.array(["a", "b", "c", "d"])[scenes.labels]
+    with pytest.raises(InvalidArgument, match="clip_norm"):
+        model.fit(np.ones((80, 400)), names)
+    with pytest.raises(ValueError, match="X has 400 features"):
+        model.transform(np.ones((2, 400)))
+    np.testing.assert_array_equal(model.predict_proba(X), expected)
+    assert model.classes_.dtype.kind == "i"
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_partial_fit_that_is_interrupted_changes_nothing(X, scenes, first, monkeypatch):
+    options = {"n_topics": 4, "batch_size": 10, "random_state": 0}
+    model, twin = SupDocNADE(**options), SupDocNADE(**options)
+    classes = np.unique(scenes.labels)
+    if not first:
+        model.partial_fit(X, scenes.labels, classes)
+        twin.partial_fit(X, scenes.labels, classes)
+        twin._trainer = None  # The optimiser's memory is what an interruption costs.
+    update, calls = Trainer._update, []
+
+    def interrupt(self, *args):
+        calls.append(args)
+        if len(calls) == 5:
+            raise KeyboardInterrupt
+        return update(self, *args)
+
+    monkeypatch.setattr(Trainer, "_update", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        model.partial_fit(X, scenes.labels, classes)
+    assert hasattr(model, "network_") != first
+    for each in (model, twin):
+        each.partial_fit(X[:40], scenes.labels[:40], classes)
+    np.testing.assert_array_equal(model.predict_proba(X), twin.predict_proba(X))
+
+
+def test_partial_fit_heeds_settings_and_names_of_later_calls(X, scenes):
+    names = [f"t{k}" for k in range(scenes.tags.shape[1])]
+    model = DocNADE(n_topics=4, random_state=0)
+    model.partial_fit(X, annotations=scenes.tags, annotation_names=names)
+    with pytest.raises(InvalidArgument, match="annotation_names must be those of the first call"):
+        model.partial_fit(X, annotations=scenes.tags, annotation_names=names[::-1])
+    before = model.transform(X)
+    model.set_params(learning_rate=1e-12).partial_fit(X)
+    np.testing.assert_allclose(model.transform(X), before, atol=1e-4)
+    fitted = DocNADE(**FAST).fit(X)
+    assert len(fitted.partial_fit(X).history_.epochs) == FAST["max_epochs"] + 1
+
+
+def test_class_weights_are_checked(X, scenes):
+    with pytest.raises(InvalidArgument, match=r"class_weight must name classes among .* got 'x'"):
+        SupDocNADE(**FAST, class_weight={"x": 1.0}).fit(X, scenes.labels)
+    with pytest.raises(InvalidArgument, match="class_weight must be one of 'balanced', got 'bal'"):
+        SupDocNADE(**FAST, class_weight="bal").fit(X, scenes.labels)
+    with pytest.raises(InvalidArgument, match="class_weight must be a dict or None for partial"):
+        SupDocNADE(class_weight="balanced").partial_fit(X, scenes.labels, scenes.labels)
+    # A batch may lack a class that the dict names.
+    model = SupDocNADE(n_topics=2, class_weight={np.int64(0): 2.0})
+    model.partial_fit(X, scenes.labels, np.unique(scenes.labels))
+    some = scenes.labels > 0
+    model.partial_fit(X[some], scenes.labels[some])
+
+
+def test_balanced_weights_are_scikit_learns(X, scenes):
+    corpus = Corpus.from_counts(X, labels=scenes.labels, n_classes=scenes.n_classes)
+    model = SupDocNADE(class_weight="balanced")
+    expected = compute_class_weight("balanced", classes=np.arange(4), y=scenes.labels)
+    np.testing.assert_allclose(model._class_weight_C(corpus), expected)
+
+
+def test_weights_reach_the_prior(X):
+    y, weight = np.repeat([0, 1], 40), np.repeat([1.0, 0.0], 40)
+    model = SupDocNADE(n_topics=2, max_epochs=0).fit(X, y, sample_weight=weight)
+    assert model.predict_proba(np.zeros((1, 40)))[0, 0] > 0.9
+
+
+def test_whatever_stands_in_unknown_annotations_is_not_read(X, scenes):
+    mask = np.arange(80) % 2 == 0
+    unknown = np.where(mask[:, None], scenes.tags, np.nan)
+    blanked = DocNADE(**FAST).fit(X, annotations=scenes.tags * mask[:, None])
+    for tags in (unknown, sparse.csr_array(unknown)):
+        model = DocNADE(**FAST).fit(X, annotations=tags, annotation_mask=mask)
+        np.testing.assert_array_equal(model.transform(X), blanked.transform(X))
+    with pytest.raises(InvalidArgument, match="annotation_mask must be true or false"):
+        DocNADE().fit(X, annotations=scenes.tags, annotation_mask=["no"] * 80)
+
+
+def test_labels_keep_their_type(X):
+    half = [None] * 40
+    for given, kind in (
+        ([1, 2] * 20 + half, "i"),
+        (pd.array([1, 2] * 20 + half, dtype="Int64"), "i"),
+        (pd.Series([True, False] * 20 + half, dtype="boolean"), "b"),
+        ([np.str_("a"), "b"] * 20 + half, "U"),
+    ):
+        assert SupDocNADE(n_topics=2, max_epochs=1).fit(X, given).classes_.dtype.kind == kind
+    dates = np.array(["2020-01-01", "2021-01-01"] * 40, "datetime64[D]")
+    dates[0] = "NaT"
+    assert len(SupDocNADE(n_topics=2, max_epochs=1).fit(X, dates).classes_) == 2
+
+
+def test_scores_refuse_what_they_cannot_compare(X, scenes):
+    model = SupDocNADE(**FAST).fit(X, scenes.labels)
+    with pytest.raises(InvalidArgument, match=r"y must be classes like .* got '1'"):
+        model.score(X, scenes.labels.astype(str))
+    with pytest.raises(InvalidArgument, match=r"y must have 80 labels, .* got 79"):
+        model.score(X, scenes.labels[1:])
+    scorer = make_annotation_scorer()
+    tagged = DocNADE(**FAST).fit(X, annotations=scenes.tags)
+    with pytest.raises(InvalidArgument, match="annotations must be passed to the scorer"):
+        scorer(tagged, X)
+    with pytest.raises(InvalidArgument, match="annotations must have 12 columns"):
+        scorer(tagged, X, annotations=scenes.tags[:, :2])
+    with pytest.raises(InvalidArgument, match="estimator must have annotation_proba"):
+        scorer(DampCounts(), X, annotations=scenes.tags)
+
+
+def test_a_checkpoint_brings_its_seed(tmp_path, X):
+    options = {**FAST, "random_state": None, "checkpoint": tmp_path}
+    first, again = DocNADE(**options).fit(X), DocNADE(**options).fit(X)
+    np.testing.assert_array_equal(first.transform(X), again.transform(X))
+
+
+def test_documents_without_words_are_counted(model, X):
+    with_empty = sparse.vstack([X[:3], sparse.csr_array((2, 40))])
+    with pytest.warns(UserWarning, match="2 of 5 documents have no words"):
+        assert model.perplexity(with_empty) == pytest.approx(model.perplexity(X[:3]))

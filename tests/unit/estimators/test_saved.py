@@ -49,7 +49,7 @@ def test_a_model_comes_back(tmp_path, scenes, options, monkeypatch):
     assert loaded.top_words(3) == model.top_words(3)
     expected = {**model.get_params(), "random_state": None}
     assert {**loaded.get_params(), "random_state": None} == expected
-    loaded.partial_fit(X, ["sea"] * len(X))
+    loaded.set_params(class_weight=None).partial_fit(X, ["sea"] * len(X))
 
 
 @pytest.mark.parametrize("labels", [[0, 1] * 10, [0.5, 2.5] * 10, [True, False] * 10])
@@ -184,3 +184,23 @@ def test_other_kinds_formats_and_files_are_named(tmp_path, scenes):
         SupDocNADE.load(path)
     with pytest.raises(StorageError, match="cannot be read"):
         SupDocNADE.load(tmp_path / "none")
+
+
+def test_settings_that_were_changed_after_the_fit_do_not_change_the_model(tmp_path, scenes):
+    model = fitted(scenes)
+    expected = model.predict_proba(scenes.counts)
+    model.set_params(activation="sigmoid", n_topics=9, verbose=True, early_stopping=np.bool_(True))
+    model.set_params(class_weight={np.str_("sea"): np.float32(2)})
+    model.save(tmp_path / "model")
+    loaded = SupDocNADE.load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict_proba(scenes.counts), expected)
+    assert loaded.n_topics == 9
+    assert loaded.class_weight == {"sea": 2.0}
+
+
+def test_what_could_not_be_loaded_is_not_saved(tmp_path, scenes):
+    model = fitted(scenes).set_params(n_topics="many", checkpoint=object)
+    model.network_.word_embedding.data[0, 0] = np.nan
+    with pytest.raises(InvalidArgument, match="this model cannot be saved: word_embedding must be"):
+        model.save(tmp_path / "model")
+    assert list(tmp_path.iterdir()) == []

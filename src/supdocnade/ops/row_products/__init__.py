@@ -26,6 +26,7 @@ def bag_activations(
     counts : (rows, words) of at most K words, its indices sorted within each row.
     activation : g, "relu", "tanh" or "sigmoid".
     """
+    assert counts.shape[1] <= len(table_KH), "a word without a row would be read from elsewhere"
     out_BH = np.empty((counts.shape[0], len(bias_H)), np.float32)
     # The kernels are compiled for one kind of index, whatever the matrix came with.
     indptr = counts.indptr.astype(np.int64, copy=False)
