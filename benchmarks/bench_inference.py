@@ -3,8 +3,11 @@
 python -m benchmarks.bench_inference
 """
 
+from copy import copy
+
 import numpy as np
 import tomotopy
+import torch
 from scipy import sparse
 from sklearn.decomposition import LatentDirichletAllocation
 
@@ -33,10 +36,15 @@ def draw() -> tuple[sparse.csr_array, np.ndarray]:
 def main() -> None:
     X, labels = draw()
     model = SupDocNADE(N_TOPICS, max_epochs=1, random_state=0).fit(X[:640], labels[:640])
+    alone = copy(model).set_params(n_jobs=1)
     W_KH = model.components_.T.copy()
     X_float = sparse.csr_matrix(X, dtype=np.float32)
     few = X[:PEER_DOCUMENTS]
-    lda = LatentDirichletAllocation(N_TOPICS, max_iter=2, random_state=0).fit(X[:PEER_TRAINING])
+    threads = torch.get_num_threads()
+    # All but the product, which has no threads, use as many as torch is set to.
+    lda = LatentDirichletAllocation(N_TOPICS, max_iter=2, n_jobs=threads, random_state=0).fit(
+        X[:PEER_TRAINING]
+    )
     gibbs = tomotopy.LDAModel(k=N_TOPICS, seed=0)
     for document in X[:PEER_TRAINING]:
         gibbs.add_doc(_words(document))
@@ -49,8 +57,9 @@ def main() -> None:
             "transform": lambda: model.transform(X),
             "transform and predict_proba": lambda: (model.transform(X), model.predict_proba(X)),
             "predict_proba": lambda: model.predict_proba(X),
+            "predict_proba, one thread": lambda: alone.predict_proba(X),
             "scikit-learn LDA transform": lambda: lda.transform(few),
-            "tomotopy LDA infer": lambda: gibbs.infer(unseen),
+            "tomotopy LDA infer": lambda: gibbs.infer(unseen, workers=threads),
         }
     )
     ms = {
@@ -69,6 +78,7 @@ def main() -> None:
         {
             "ms_per_document": ms,
             "predict_proba_over_sparse_product": ours / base,
+            "predict_proba_one_thread_over_sparse_product": ms["predict_proba, one thread"] / base,
             "features_and_class_over_sparse_product": ms["transform and predict_proba"] / base,
             "sklearn_lda_over_predict_proba": ms["scikit-learn LDA transform"] / ours,
             "tomotopy_infer_over_predict_proba": ms["tomotopy LDA infer"] / ours,

@@ -49,8 +49,9 @@ def figures() -> str:
         ),
         ("that epoch: 800 documents × 961 words", f"{training['epoch_seconds']:.2f} s"),
         (
-            "`predict_proba` over one sparse product X · W (scipy), 10,000 documents",
-            f"{inference['predict_proba_over_sparse_product']:.2f}",
+            "`predict_proba` over one sparse product X · W (scipy, one thread), 10,000 documents",
+            f"{inference['predict_proba_over_sparse_product']:.2f}, on one thread "
+            f"{inference['predict_proba_one_thread_over_sparse_product']:.2f}",
         ),
         (
             "topic features and class, both asked for, over that product",
