@@ -23,3 +23,7 @@ class TrainingDiverged(SupDocNADEError, ValueError):
 
 class StorageError(SupDocNADEError, ValueError):
     """A file or folder on disk is missing, damaged or from another format."""
+
+
+class UnreadableImage(SupDocNADEError, ValueError):
+    """An image file is missing, damaged, too large, or no image."""

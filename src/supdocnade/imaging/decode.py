@@ -1,0 +1,183 @@
+"""From an image, in whatever form it comes, to an array of grey levels or colours.
+
+There is one path, the same for training and prediction: libraries differ by several grey levels in
+how they decode, and visual words differ with them. Pillow decodes; the rotation that a camera noted
+is applied; transparent parts are put on white; sixteen bits become eight by their upper half;
+colours become grey by Pillow's weights (ITU-R 601); the longest side is brought to `max_side`.
+"""
+
+import io
+import os
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from supdocnade.errors import InvalidArgument, UnreadableImage
+from supdocnade.shapes import check_count
+
+FORMATS: tuple[str, ...] = ("JPEG", "PNG", "WEBP", "BMP", "TIFF", "GIF", "AVIF")
+"""What is decoded. Pillow knows many more; each is code that a hostile file could reach."""
+
+MAX_PIXELS = 100_000_000
+"""Of a file as it says of itself, before anything is decoded: 300 MB of colours."""
+
+_HEIC_BRANDS = (b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b"msf1")
+
+_SIXTEEN_BITS = ("I;16", "I;16L", "I;16B", "I;16N")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecodeConfig:
+    """How images are read; a part of every model that was trained on them."""
+
+    max_side: int | None = None
+    """The longest side becomes exactly so many pixels; None: images stay as they are."""
+    upscale: bool = True
+    """Whether images smaller than `max_side` are enlarged."""
+    color: bool = False
+    """Whether to keep three colour channels."""
+
+    def __post_init__(self) -> None:
+        if self.max_side is not None:
+            check_count("max_side", self.max_side, least=1)
+
+
+def decode(source: Any, config: DecodeConfig | None = None, *, name: str = "") -> NDArray[np.uint8]:
+    """Return an image as (height, width) grey levels, or (height, width, 3) colours, uint8.
+
+    Parameters
+    ----------
+    source : a path, the bytes of a file, a PIL image, or an array: (height, width) or
+        (height, width, 1 | 3 | 4) of uint8, of uint16, or of floats in [0, 1].
+    config : size and colours.
+    name : what to call the image in an error; a path is called by itself.
+
+    Raises
+    ------
+    UnreadableImage : the file is missing, empty, cut off, no image, or too large.
+    """
+    config = config or DecodeConfig()
+    if isinstance(source, np.ndarray):
+        return _finish(_from_array(source, name or "the array"), config)
+    if isinstance(source, Image.Image):
+        return _finish(_flatten(ImageOps.exif_transpose(source)), config)
+    if isinstance(source, bytes | bytearray | memoryview):
+        content, name = bytes(source), name or "the image"
+    elif isinstance(source, str | os.PathLike):
+        name = name or os.fspath(source)
+        content = _read(Path(source), name)
+    else:
+        raise InvalidArgument(
+            f"an image must be a path, bytes, an array or a PIL image, got {type(source).__name__}."
+        )
+    return _finish(_from_bytes(content, name), config)
+
+
+def _read(path: Path, name: str) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UnreadableImage(f"{name} cannot be read: {error.strerror or error}.") from error
+
+
+def _from_bytes(content: bytes, name: str) -> Image.Image:
+    """Decode a file; whatever is wrong with it becomes one sentence."""
+    if not content:
+        raise UnreadableImage(f"{name} is empty.")
+    formats = FORMATS
+    if content[4:8] == b"ftyp" and content[8:12] in _HEIC_BRANDS:
+        formats = _with_heic(name)
+    try:
+        with warnings.catch_warnings():
+            # Pillow warns of odd metadata and of many pixels; the first does not matter here, and
+            # the second is refused below.
+            warnings.simplefilter("ignore")
+            with Image.open(io.BytesIO(content), formats=formats) as image:
+                width, height = image.size
+                if width * height > MAX_PIXELS:
+                    raise UnreadableImage(
+                        f"{name} has {width} × {height} pixels, at most {MAX_PIXELS} are read."
+                    )
+                image.load()
+                return _flatten(ImageOps.exif_transpose(image))
+    except UnreadableImage:
+        raise
+    except UnidentifiedImageError as error:
+        raise UnreadableImage(f"{name} is no image of a known format.") from error
+    except Image.DecompressionBombError as error:
+        raise UnreadableImage(f"{name} has too many pixels to be read.") from error
+    except Exception as error:
+        # Pillow's decoders raise whatever a damaged file makes them trip over.
+        reason = str(error).rstrip(".") or type(error).__name__
+        raise UnreadableImage(f"{name} is damaged: {reason}.") from error
+
+
+def _with_heic(name: str) -> tuple[str, ...]:
+    try:
+        import pillow_heif  # type: ignore[import-not-found, unused-ignore]
+    except ImportError as error:
+        raise UnreadableImage(
+            f"{name} is a HEIC image, which needs an extra: pip install 'supdocnade[heic]'."
+        ) from error
+    pillow_heif.register_heif_opener()
+    return (*FORMATS, "HEIF")
+
+
+def _flatten(image: Image.Image) -> Image.Image:
+    """Return an image in mode L or RGB: eight bits, no palette, no transparency."""
+    if image.mode in ("L", "RGB"):
+        return image
+    if image.mode in _SIXTEEN_BITS:
+        return Image.fromarray((np.asarray(image).astype(np.uint16) >> 8).astype(np.uint8))
+    if image.mode == "I":  # Pillow's older name for sixteen bits of grey.
+        return Image.fromarray((np.clip(np.asarray(image), 0, 65535) >> 8).astype(np.uint8))
+    if image.mode == "1":
+        return image.convert("L")
+    if image.mode in ("LA", "La", "PA", "RGBA", "RGBa") or "transparency" in image.info:
+        colors = image.convert("RGBA")
+        white = Image.new("RGBA", colors.size, "white")
+        flat = Image.alpha_composite(white, colors)
+        return flat.convert("L" if image.mode in ("LA", "La") else "RGB")
+    if image.mode in ("P", "CMYK", "YCbCr", "LAB", "HSV", "RGBX"):
+        return image.convert("RGB")
+    raise UnreadableImage(f"an image of Pillow's mode {image.mode!r} cannot be read.")
+
+
+def _from_array(given: NDArray[Any], name: str) -> Image.Image:
+    shape, channels = given.shape, given.shape[2] if given.ndim == 3 else 1
+    if given.ndim not in (2, 3) or channels not in (1, 3, 4) or 0 in shape:
+        raise UnreadableImage(
+            f"{name} must have shape (height, width) or (height, width, 1, 3 or 4), got {shape}."
+        )
+    if given.dtype == np.uint16:
+        levels = (given >> 8).astype(np.uint8)
+    elif given.dtype.kind == "f":
+        if not (given.min() >= 0 and given.max() <= 1):  # NaN fails, too.
+            raise UnreadableImage(
+                f"{name} must lie within [0, 1] as floats, got {given.min():g} .. {given.max():g}."
+            )
+        levels = np.round(given * 255).astype(np.uint8)
+    elif given.dtype in (np.uint8, np.bool_):
+        levels = given.astype(np.uint8) * (255 if given.dtype == np.bool_ else 1)
+    else:
+        raise UnreadableImage(f"{name} must be uint8, uint16, bool or floats, got {given.dtype}.")
+    if given.ndim == 3 and channels == 1:
+        levels = levels[..., 0]
+    return _flatten(Image.fromarray(np.ascontiguousarray(levels)))
+
+
+def _finish(image: Image.Image, config: DecodeConfig) -> NDArray[np.uint8]:
+    """Bring an image to its size and its channels."""
+    image = image.convert("RGB" if config.color else "L")
+    longest = max(image.size)
+    wanted = config.max_side
+    if wanted is not None and longest != wanted and (config.upscale or longest > wanted):
+        # The longest side becomes exactly `max_side`; the other is rounded, at least one pixel.
+        width, height = (max(round(side * wanted / longest), 1) for side in image.size)
+        image = image.resize((width, height), Image.Resampling.LANCZOS)
+    return np.asarray(image)

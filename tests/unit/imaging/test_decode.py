@@ -1,0 +1,196 @@
+"""One path from any image to its grey levels, and one sentence for what is none."""
+
+import io
+import os
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from supdocnade.errors import InvalidArgument, UnreadableImage
+from supdocnade.imaging.decode import DecodeConfig, decode
+
+
+@pytest.fixture(scope="module")
+def colors():
+    """A smooth picture, which every format keeps nearly as it is."""
+    y, x = np.mgrid[0:40, 0:60] / 60
+    return np.round(255 * np.stack([x, y, (x + y) / 2], axis=-1)).astype(np.uint8)
+
+
+def file_of(image, kind, **options):
+    buffer = io.BytesIO()
+    image.save(buffer, kind, **options)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "tolerance"),
+    [
+        ("PNG", {}, 0),
+        ("BMP", {}, 0),
+        ("TIFF", {}, 0),
+        ("WEBP", {"lossless": True}, 0),
+        ("JPEG", {"quality": 95}, 4),
+        ("AVIF", {"quality": 90}, 6),
+        ("GIF", {}, 24),
+    ],
+)
+def test_every_format_gives_the_same_picture(tmp_path, colors, kind, options, tolerance):
+    image = Image.fromarray(colors)
+    content = file_of(image, kind, **options)
+    path = tmp_path / "picture.wrong_extension"
+    path.write_bytes(content)
+    expected = decode(colors).astype(int)
+    for source in (path, str(path), content, bytearray(content)):
+        grey = decode(source)
+        assert grey.shape == (40, 60)
+        assert grey.dtype == np.uint8
+        assert abs(grey.astype(int) - expected).max() <= tolerance
+    color = decode(content, DecodeConfig(color=True))
+    assert color.shape == (40, 60, 3)
+
+
+def test_grey_by_hand():
+    red, green, blue = (decode(np.full((2, 2, 3), rgb, np.uint8))[0, 0] for rgb in np.eye(3) * 255)
+    assert (red, green, blue) == (76, 150, 29)  # 0.299, 0.587 and 0.114 of 255.
+
+
+def test_the_noted_rotation_is_applied(colors):
+    exif = Image.Exif()
+    exif[0x0112] = 6  # Turn by 90 degrees clockwise to see it upright.
+    turned = Image.fromarray(np.rot90(colors).copy())
+    content = file_of(turned, "PNG", exif=exif)
+    np.testing.assert_array_equal(decode(content), decode(colors))
+
+
+def test_all_kinds_of_pixels(colors):
+    image = Image.fromarray(colors)
+    grey = decode(colors)
+    alpha = image.copy()
+    alpha.putalpha(255)
+    assert np.array_equal(decode(file_of(alpha, "PNG")), grey)
+    clear = image.copy()
+    clear.putalpha(0)
+    assert (decode(file_of(clear, "PNG")) == 255).all()
+    sixteen = Image.fromarray(grey.astype(np.uint16) * 257)
+    assert np.array_equal(decode(file_of(sixteen, "PNG")), grey)
+    assert np.array_equal(decode(file_of(sixteen, "TIFF")), grey)
+    ink = decode(file_of(image.convert("CMYK"), "TIFF"))
+    assert abs(ink.astype(int) - grey).max() <= 1
+    palette = decode(file_of(image.quantize(256), "PNG"))
+    assert abs(palette.astype(int) - grey).max() <= 24
+    assert set(np.unique(decode(file_of(image.convert("1"), "PNG")))) <= {0, 255}
+    assert np.array_equal(decode(file_of(image.convert("LA"), "PNG")), grey)
+    assert np.array_equal(decode(image), grey)
+
+
+def test_arrays(colors):
+    grey = decode(colors)
+    assert np.array_equal(decode(grey), grey)
+    assert np.array_equal(decode(grey[..., None]), grey)
+    assert np.array_equal(decode(grey / 255), grey)
+    assert np.array_equal(decode(grey.astype(np.uint16) * 257), grey)
+    for bad, message in (
+        (grey.astype(int), "must be uint8, uint16, bool or floats, got int64"),
+        (grey / 100, r"must lie within \[0, 1\]"),
+        (np.full((3, 3), np.nan), r"must lie within \[0, 1\]"),
+        (np.zeros((3, 3, 2), np.uint8), r"must have shape .* got \(3, 3, 2\)"),
+        (np.zeros((0, 3), np.uint8), r"must have shape .* got \(0, 3\)"),
+    ):
+        with pytest.raises(UnreadableImage, match=message):
+            decode(bad)
+    with pytest.raises(InvalidArgument, match="must be a path, bytes, an array or a PIL image"):
+        decode(3)
+
+
+@pytest.mark.parametrize(
+    ("shape", "settings", "expected"),
+    [
+        ((40, 60), {"max_side": 30}, (20, 30)),
+        ((60, 40), {"max_side": 90}, (90, 60)),
+        ((60, 40), {"max_side": 90, "upscale": False}, (60, 40)),
+        ((60, 40), {"max_side": 30, "upscale": False}, (30, 20)),
+        ((1, 500), {"max_side": 100}, (1, 100)),
+        ((60, 40), {}, (60, 40)),
+    ],
+)
+def test_the_longest_side_becomes_exactly_as_asked(shape, settings, expected):
+    grey = np.full(shape, 77, np.uint8)
+    resized = decode(grey, DecodeConfig(**settings))
+    assert resized.shape == expected
+    assert (resized == 77).all()
+
+
+def test_only_the_first_frame_of_a_moving_picture_is_read(colors):
+    frames = [Image.fromarray(colors), Image.fromarray(255 - colors)]
+    content = file_of(frames[0], "WEBP", lossless=True, save_all=True, append_images=frames[1:])
+    np.testing.assert_array_equal(decode(content), decode(colors))
+
+
+def test_bad_files_are_named_with_the_reason(tmp_path, colors):
+    whole = file_of(Image.fromarray(colors), "JPEG")
+    cases = {
+        "empty.jpg": (b"", "is empty"),
+        "text.jpg": (b"Dear reader, this is no image.", "is no image of a known format"),
+        "cut.jpg": (whole[: len(whole) // 2], r"is damaged: .*[Tt]runcated"),
+        "phone.heic": (
+            b"\0\0\0\x18ftypheic" + b"\0" * 100,
+            "is a HEIC image, which needs an extra",
+        ),
+    }
+    for name, (content, message) in cases.items():
+        path = tmp_path / name
+        path.write_bytes(content)
+        with pytest.raises(UnreadableImage, match=message) as caught:
+            decode(path)
+        assert name in str(caught.value)
+        assert "\n" not in str(caught.value)
+    with pytest.raises(UnreadableImage, match=r"none\.jpg cannot be read: No such file"):
+        decode(tmp_path / "none.jpg")
+    with pytest.raises(UnreadableImage, match="cannot be read: Is a directory"):
+        decode(tmp_path)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
+def test_a_file_without_permission_is_named(tmp_path):
+    path = tmp_path / "locked.png"
+    path.write_bytes(b"x")
+    path.chmod(0)
+    with pytest.raises(UnreadableImage, match="Permission denied"):
+        decode(path)
+
+
+def test_too_many_pixels_are_refused_before_they_are_decoded():
+    bomb = file_of(Image.new("1", (30_000, 30_000)), "PNG")
+    assert len(bomb) < 500_000
+    with pytest.raises(UnreadableImage, match=r"30000 × 30000 pixels, at most|too many pixels"):
+        decode(bomb, name="bomb.png")
+
+
+def test_one_pixel_is_an_image():
+    assert decode(file_of(Image.new("L", (1, 1), 9), "PNG")).tolist() == [[9]]
+
+
+def test_damaged_files_are_refused_or_read_never_more(colors):
+    """Thousands of files, each damaged somewhere: an array or one sentence comes back."""
+    rng = np.random.default_rng(0)
+    image = Image.fromarray(colors)
+    outcomes = {"read": 0, "refused": 0}
+    for kind in ("JPEG", "PNG", "WEBP", "BMP", "TIFF", "GIF"):
+        content = file_of(image, kind)
+        for _ in range(400):
+            damaged = bytearray(content)
+            for place in rng.integers(len(content), size=int(rng.integers(1, 8))):
+                damaged[place] = rng.integers(256)
+            if rng.random() < 0.3:
+                damaged = damaged[: rng.integers(1, len(content))]
+            try:
+                grey = decode(bytes(damaged), DecodeConfig(max_side=64), name="x")
+            except UnreadableImage:
+                outcomes["refused"] += 1
+            else:
+                outcomes["read"] += 1
+                assert grey.ndim == 2
+                assert max(grey.shape) == 64
+    assert min(outcomes.values()) > 200
