@@ -1,0 +1,1 @@
+"""Words for what is seen in images, and for what is said of them."""

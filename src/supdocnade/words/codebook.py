@@ -1,0 +1,100 @@
+"""Visual words: the centres of k-means on descriptors; each descriptor has its nearest one."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.cluster import KMeans, MiniBatchKMeans
+from threadpoolctl import threadpool_limits
+
+from supdocnade.errors import InvalidArgument
+from supdocnade.seeding import named_generator
+from supdocnade.shapes import check_count, check_shape
+
+MAX_WORDS = 100_000
+
+FULL_BATCH_WORDS = 2_000
+"""Above this many words k-means takes small batches: full rounds would take hours."""
+
+BLOCK = 2**22
+"""Distances that exist at a time: 16 MiB."""
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Codebook:
+    """The visual words."""
+
+    centres_KD: Floats
+    """(words, descriptor size)."""
+
+    def __post_init__(self) -> None:
+        centres = self.centres_KD
+        if centres.ndim != 2 or centres.dtype != np.float32 or not np.isfinite(centres).all():
+            raise InvalidArgument(
+                "centres must be a finite matrix of float32, "
+                f"got shape {centres.shape} of {centres.dtype}."
+            )
+
+    @property
+    def n_words(self) -> int:
+        """K, the number of words."""
+        return len(self.centres_KD)
+
+    def assign(self, values_SD: Floats) -> NDArray[np.int32]:
+        """Return the nearest word of every descriptor, the lowest of equally near ones, (S,).
+
+        The bits of the distances follow torch's number of threads; so may the word of a descriptor
+        that lies half-way between two.
+        """
+        check_shape("descriptors", values_SD.shape[1:], self.centres_KD.shape[1:])
+        centres_KD = torch.from_numpy(self.centres_KD)
+        # |v - c|² = |v|² - 2 v · c + |c|², and |v|² is the same for all words.
+        offset_K = 0.5 * centres_KD.square().sum(dim=1)
+        words_S = np.empty(len(values_SD), np.int32)
+        rows = max(BLOCK // self.n_words, 1)
+        for start in range(0, len(values_SD), rows):
+            part = torch.from_numpy(np.ascontiguousarray(values_SD[start : start + rows]))
+            near = torch.addmm(offset_K, part, centres_KD.T, alpha=-1)
+            words_S[start : start + rows] = near.argmin(dim=1).numpy()
+        return words_S
+
+
+def fit_codebook(sample_ND: Floats, n_words: int, seed: int, *, max_rounds: int = 50) -> Codebook:
+    """Return the words of a sample of descriptors.
+
+    Descriptors of zero, which patches of one colour have, are left out: they would draw a word of
+    their own away from patches that show something. They are assigned like all others.
+
+    Parameters
+    ----------
+    sample_ND : (sample, descriptor size), at least as many different ones as words.
+    n_words : 2 to 100,000.
+    max_rounds : of k-means.
+    """
+    check_count("n_words", n_words, least=2)
+    if n_words > MAX_WORDS:
+        raise InvalidArgument(f"n_words must be at most {MAX_WORDS}, got {n_words}.")
+    sample = np.ascontiguousarray(sample_ND[np.any(sample_ND != 0, axis=1)], np.float32)
+    if len(sample) < n_words or len(np.unique(sample[: 50 * n_words], axis=0)) < n_words:
+        n_different = len(np.unique(sample, axis=0))
+        if n_different < n_words:
+            raise InvalidArgument(
+                f"n_words must be at most the number of different patches, {n_different}, "
+                f"got {n_words}."
+            )
+    state = int(named_generator(seed, "codebook").integers(2**31))
+    options = {"n_clusters": n_words, "n_init": 1, "random_state": state}
+    # scikit-learn's k-means gives other bits on other numbers of threads.
+    with threadpool_limits(1):
+        if n_words <= FULL_BATCH_WORDS:
+            means = KMeans(max_iter=max_rounds, **options).fit(sample)
+        else:
+            batch = min(max(10 * n_words, 2**14), len(sample))
+            rounds = max(max_rounds * batch // len(sample), 5)
+            means = MiniBatchKMeans(
+                batch_size=batch, max_iter=rounds, init="random", **options
+            ).fit(sample)
+    return Codebook(np.ascontiguousarray(means.cluster_centers_, np.float32))

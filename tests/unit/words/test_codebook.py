@@ -1,0 +1,114 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from supdocnade.errors import InvalidArgument
+from supdocnade.words.codebook import Codebook, fit_codebook
+
+ROOT = Path(__file__).parents[3]
+
+
+def blobs(n_blobs, count, seed=0):
+    rng = np.random.default_rng(seed)
+    centres = rng.normal(0, 10, (n_blobs, 6)).astype(np.float32)
+    labels = rng.integers(n_blobs, size=count)
+    return centres, centres[labels] + rng.normal(0, 0.1, (count, 6)).astype(np.float32), labels
+
+
+def test_planted_words_are_found():
+    centres, values, labels = blobs(12, 3000)
+    codebook = fit_codebook(values, 12, seed=0)
+    words = codebook.assign(values)
+    # One word a blob, and one blob a word.
+    pairs = set(zip(words.tolist(), labels.tolist(), strict=True))
+    assert len(pairs) == 12
+    order = codebook.assign(centres)
+    np.testing.assert_allclose(codebook.centres_KD[order], centres, atol=0.05)
+
+
+def test_assignment_is_the_nearest_centre():
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=(300, 128)).astype(np.float32)
+    values = rng.normal(size=(1000, 128)).astype(np.float32)
+    distances = ((values[:, None].astype(float) - centres[None]) ** 2).sum(axis=2)
+    words = Codebook(centres).assign(values)
+    np.testing.assert_array_equal(words, distances.argmin(axis=1))
+    assert words.dtype == np.int32
+
+
+def test_of_equally_near_words_the_first_is_taken_and_zeros_are_assigned(monkeypatch):
+    centres = np.array([[1, 0], [0, 1], [1, 0]], np.float32)
+    book = Codebook(centres)
+    values = np.array([[2, 0], [0, 0], [0, 3]], np.float32)
+    assert book.assign(values).tolist() == [0, 0, 1]
+    monkeypatch.setattr("supdocnade.words.codebook.BLOCK", 3)  # One descriptor at a time.
+    assert book.assign(values).tolist() == [0, 0, 1]
+    assert book.assign(np.empty((0, 2), np.float32)).tolist() == []
+
+
+def test_descriptors_of_zero_make_no_word():
+    _, values, _ = blobs(3, 300)
+    with_zeros = np.concatenate([values, np.zeros((300, 6), np.float32)])
+    book = fit_codebook(with_zeros, 3, seed=0)
+    assert (abs(book.centres_KD).sum(axis=1) > 1).all()
+
+
+def test_many_words_are_made_in_small_batches():
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(6000, 4)).astype(np.float32)
+    book = fit_codebook(values, 2500, seed=0)
+    assert book.n_words == 2500
+    spread = ((values - book.centres_KD[book.assign(values)]) ** 2).sum(axis=1).mean()
+    assert spread < 0.25 * values.var(axis=0).sum()
+
+
+def test_the_same_bits_for_any_number_of_threads():
+    code = """
+import hashlib, numpy as np
+from supdocnade.words.codebook import fit_codebook
+values = np.random.default_rng(0).normal(size=(4000, 32)).astype(np.float32)
+print(hashlib.sha256(fit_codebook(values, 20, seed=3).centres_KD.tobytes()).hexdigest())
+"""
+    runs = [
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "OMP_NUM_THREADS": threads},
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+        )
+        for threads in ("1", "2", "3")
+    ]
+    assert {run.returncode for run in runs} == {0}, runs[0].stderr
+    assert len({run.stdout for run in runs}) == 1
+
+
+@pytest.mark.parametrize(
+    ("count", "n_words", "message"),
+    [
+        (50, 1, "n_words must be a whole number of at least 2, got 1"),
+        (50, 100_001, "n_words must be at most 100000"),
+        (50, 51, "n_words must be at most the number of different patches, 50, got 51"),
+    ],
+)
+def test_odd_numbers_of_words_are_refused(count, n_words, message):
+    with pytest.raises(InvalidArgument, match=message):
+        fit_codebook(blobs(3, count)[1], n_words, seed=0)
+
+
+def test_equal_descriptors_are_one():
+    values = np.repeat(np.eye(4, dtype=np.float32), 50, axis=0)
+    assert fit_codebook(values, 4, seed=0).n_words == 4
+    with pytest.raises(InvalidArgument, match="different patches, 4, got 5"):
+        fit_codebook(values, 5, seed=0)
+
+
+def test_centres_are_checked():
+    with pytest.raises(InvalidArgument, match="centres must be a finite matrix of float32"):
+        Codebook(np.full((2, 2), np.nan, np.float32))
+    with pytest.raises(InvalidArgument, match=r"descriptors must have shape \(2,\), got \(3,\)"):
+        Codebook(np.eye(2, dtype=np.float32)).assign(np.zeros((1, 3), np.float32))
