@@ -12,6 +12,7 @@ import json
 import platform
 import statistics
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -114,3 +115,20 @@ def print_table(title: str, header: list[str], rows: list[list[str]]) -> None:
     print(f"\n{title}")
     for row in [header, ["-" * width for width in widths], *rows]:
         print("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)))
+
+
+def update_page(page: Path, sections: Mapping[str, str]) -> None:
+    """Put text between the marks of every section of a page; with --check, fail if it is not there.
+
+    A section stands between `<!-- name: begin -->` and `<!-- name: end -->`.
+    """
+    text = current = page.read_text()
+    for name, body in sections.items():
+        begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+        before, rest = current.split(begin)
+        _, after = rest.split(end)
+        current = f"{before}{begin}\n{body}\n{end}{after}"
+    if "--check" not in sys.argv:
+        page.write_text(current)
+    elif current != text:
+        sys.exit(f"{page.name} is not current: run this without --check.")

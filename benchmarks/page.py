@@ -5,14 +5,12 @@ python -m benchmarks.page --check    # fail if the page is not current
 """
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common import RESULTS
+from benchmarks.common import RESULTS, update_page
 
 PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
-BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
 
 
 def load(name: str) -> dict[str, Any]:
@@ -76,14 +74,7 @@ def figures() -> str:
 
 
 def main() -> None:
-    text = PAGE.read_text()
-    before, rest = text.split(BEGIN)
-    _, after = rest.split(END)
-    current = f"{before}{BEGIN}\n{figures()}\n{END}{after}"
-    if "--check" not in sys.argv:
-        PAGE.write_text(current)
-    elif current != text:
-        sys.exit(f"{PAGE.name} is not current: run python -m benchmarks.page")
+    update_page(PAGE, {"figures": figures()})
 
 
 if __name__ == "__main__":

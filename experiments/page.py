@@ -5,9 +5,10 @@ python -m experiments.page --check    # fail if the page is not current
 """
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
+
+from benchmarks.common import update_page
 
 from experiments.common import RESULTS, mean_and_spread
 
@@ -100,17 +101,13 @@ SECTIONS = {"class_slda": class_slda, "tmn": tmn, "newsgroups": newsgroups}
 
 
 def main() -> None:
-    text = current = PAGE.read_text()
-    for name, make in SECTIONS.items():
-        begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
-        before, rest = current.split(begin)
-        _, after = rest.split(end)
-        body = make() if (RESULTS / f"{name}.json").exists() else "Not measured yet."
-        current = f"{before}{begin}\n{body}\n{end}{after}"
-    if "--check" not in sys.argv:
-        PAGE.write_text(current)
-    elif current != text:
-        sys.exit(f"{PAGE.name} is not current: run python -m experiments.page")
+    update_page(
+        PAGE,
+        {
+            name: make() if (RESULTS / f"{name}.json").exists() else "Not measured yet."
+            for name, make in SECTIONS.items()
+        },
+    )
 
 
 if __name__ == "__main__":
