@@ -153,6 +153,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     def _fit_corpus(self, corpus: Corpus, names: list[str] | None) -> Self:
         """Train a new network."""
         self._check_settings()
+        self._trainer_config(0, self.max_epochs, self.schedule)  # A bad one draws no seed.
         seed = self._seed()
         training, validation = self._split(corpus, seed)
         network = self._new_network(training, seed)
@@ -203,10 +204,12 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     def _check_names(self, names: list[str] | None) -> None:
         """Refuse annotation columns that are not named as they were before."""
-        before = getattr(self, "annotation_names_", None)
-        if names is not None and before is not None and names != before.tolist():
+        if names is None or not hasattr(self, "network_"):
+            return
+        before = None if self.annotation_names_ is None else self.annotation_names_.tolist()
+        if names != before:
             raise InvalidArgument(
-                f"annotation_names must be those of the first call, {before.tolist()}, got {names}."
+                f"annotation_names must be those of the first call, {before}, got {names}."
             )
 
     @contextmanager
@@ -519,4 +522,6 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
 def _print_progress(progress: Progress) -> None:
     if progress.update == progress.n_updates:
-        print(f"epoch {progress.epoch}/{progress.max_epochs}: loss {progress.loss:.4f}", flush=True)
+        # partial_fit has no last epoch: its passes are only counted.
+        of_all = f"/{progress.max_epochs}" if progress.epoch <= progress.max_epochs else ""
+        print(f"epoch {progress.epoch}{of_all}: loss {progress.loss:.4f}", flush=True)

@@ -179,20 +179,14 @@ n_epochs_no_change, metric, checkpoint, backend, device, n_jobs, random_state, v
             As for `fit`; no document of a later call needs a label.
         """
         first = not hasattr(self, "network_")
-        if first:
-            if classes is None:
-                raise InvalidArgument("classes must be given to the first call of partial_fit.")
-            given, all_known = read_labels(classes)
-            if not all_known.all():
-                raise InvalidArgument("classes must not have missing values.")
-            ours = classes_of(given, all_known, listed=True)
-        elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+        if first and classes is None:
+            raise InvalidArgument("classes must be given to the first call of partial_fit.")
+        ours = self.classes_ if classes is None else _listed_classes(classes)
+        if not first and ours.tolist() != self.classes_.tolist():
             raise InvalidArgument(
                 f"classes must be those of the first call, {self.classes_.tolist()}, "
-                f"got {np.unique(classes).tolist()}."
+                f"got {ours.tolist()}."
             )
-        else:
-            ours = self.classes_
         if isinstance(self.class_weight, str):
             raise InvalidArgument(
                 f"class_weight must be a dict or None for partial_fit, which sees only a part of "
@@ -335,6 +329,13 @@ n_epochs_no_change, metric, checkpoint, backend, device, n_jobs, random_state, v
         assert isinstance(network, SupDocNADENetwork)
         network.initialize_classes(corpus.class_counts())
         return network
+
+
+def _listed_classes(classes: Any) -> NDArray[Any]:
+    given, known = read_labels(classes)
+    if not known.all():
+        raise InvalidArgument("classes must not have missing values.")
+    return classes_of(given, known, listed=True)
 
 
 def _required(y: Any) -> Any:

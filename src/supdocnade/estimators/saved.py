@@ -35,8 +35,8 @@ def save_estimator(estimator: Any, path: str | Path) -> None:
     network: DocNADENetwork = estimator.network_
     arrays = {name: p.detach().cpu().numpy() for name, p in network.named_parameters()}
     arrays |= {name: buffer.cpu().numpy() for name, buffer in network.named_buffers()}
-    description = describe(estimator)
     try:
+        description = describe(estimator)
         # What cannot be read back is not written.
         _build(type(estimator), arrays, json.loads(json.dumps(description, allow_nan=False)))
     except (SupDocNADEError, ValueError, TypeError, KeyError, OverflowError) as error:

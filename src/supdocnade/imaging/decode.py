@@ -26,7 +26,7 @@ FORMATS: tuple[str, ...] = ("JPEG", "PNG", "WEBP", "BMP", "TIFF", "GIF", "AVIF")
 MAX_PIXELS = 100_000_000
 """Of a file as it says of itself, before anything is decoded: 300 MB of colours."""
 
-_HEIC_BRANDS = (b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b"msf1")
+_HEIC_BRANDS = {b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b"msf1"}
 
 _SIXTEEN_BITS = ("I;16", "I;16L", "I;16B", "I;16N")
 
@@ -63,9 +63,9 @@ def decode(source: Any, config: DecodeConfig | None = None, *, name: str = "") -
     """
     config = config or DecodeConfig()
     if isinstance(source, np.ndarray):
-        return _finish(_from_array(source, name or "the array"), config)
+        return _finish(_from_array(np.asarray(source), name or "the array"), config)
     if isinstance(source, Image.Image):
-        return _finish(_flatten(ImageOps.exif_transpose(source)), config)
+        return _finish(_load(source, name or "the image"), config)
     if isinstance(source, bytes | bytearray | memoryview):
         content, name = bytes(source), name or "the image"
     elif isinstance(source, str | os.PathLike):
@@ -81,43 +81,75 @@ def decode(source: Any, config: DecodeConfig | None = None, *, name: str = "") -
 def _read(path: Path, name: str) -> bytes:
     try:
         return path.read_bytes()
-    except OSError as error:
-        raise UnreadableImage(f"{name} cannot be read: {error.strerror or error}.") from error
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UnreadableImage(f"{name} cannot be read: {reason}.") from error
 
 
 def _from_bytes(content: bytes, name: str) -> Image.Image:
     """Decode a file; whatever is wrong with it becomes one sentence."""
     if not content:
         raise UnreadableImage(f"{name} is empty.")
-    formats = FORMATS
-    if content[4:8] == b"ftyp" and content[8:12] in _HEIC_BRANDS:
-        formats = _with_heic(name)
+    formats = (*FORMATS, "HEIF") if _is_heic(content, name) else FORMATS
     try:
         with warnings.catch_warnings():
-            # Pillow warns of odd metadata and of many pixels; the first does not matter here, and
-            # the second is refused below.
-            warnings.simplefilter("ignore")
-            with Image.open(io.BytesIO(content), formats=formats) as image:
-                width, height = image.size
-                if width * height > MAX_PIXELS:
-                    raise UnreadableImage(
-                        f"{name} has {width} × {height} pixels, at most {MAX_PIXELS} are read."
-                    )
-                image.load()
-                return _flatten(ImageOps.exif_transpose(image))
-    except UnreadableImage:
-        raise
+            warnings.simplefilter("ignore")  # Of many pixels, which `_load` refuses.
+            image = Image.open(io.BytesIO(content), formats=formats)
     except UnidentifiedImageError as error:
         raise UnreadableImage(f"{name} is no image of a known format.") from error
     except Image.DecompressionBombError as error:
         raise UnreadableImage(f"{name} has too many pixels to be read.") from error
     except Exception as error:
+        raise _damaged(name, error) from error
+    with image:
+        return _load(image, name)
+
+
+def _load(image: Image.Image, name: str) -> Image.Image:
+    """Return the pixels of an opened image upright and in mode L or RGB."""
+    width, height = image.size
+    if not 0 < width * height <= MAX_PIXELS:
+        raise UnreadableImage(
+            f"{name} has {width} × {height} pixels, 1 to {MAX_PIXELS} of them are read."
+        )
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Of odd metadata, which does not matter here.
+            image.load()
+            return _flatten(_upright(image), name, image.format)
+    except UnreadableImage:
+        raise
+    except Exception as error:
         # Pillow's decoders raise whatever a damaged file makes them trip over.
-        reason = str(error).rstrip(".") or type(error).__name__
-        raise UnreadableImage(f"{name} is damaged: {reason}.") from error
+        raise _damaged(name, error) from error
 
 
-def _with_heic(name: str) -> tuple[str, ...]:
+def _damaged(name: str, error: Exception) -> UnreadableImage:
+    reason = str(error).rstrip(".") or type(error).__name__
+    return UnreadableImage(f"{name} is damaged: {reason}.")
+
+
+def _upright(image: Image.Image) -> Image.Image:
+    """Turn an image as its camera noted; a note that cannot be read turns nothing."""
+    try:
+        return ImageOps.exif_transpose(image)
+    except Exception:
+        return image
+
+
+def _is_heic(content: bytes, name: str) -> bool:
+    """Whether a file is HEIC, which then must have its decoder; AVIF has the same frame."""
+    if content[4:8] != b"ftyp":
+        return False
+    length = min(int.from_bytes(content[:4], "big"), len(content), 256)
+    brands = {content[8:12], *(content[i : i + 4] for i in range(16, length, 4))}
+    if b"avif" in brands or b"avis" in brands or not brands & _HEIC_BRANDS:
+        return False
+    _register_heic(name)
+    return True
+
+
+def _register_heic(name: str) -> None:
     try:
         import pillow_heif  # type: ignore[import-not-found, unused-ignore]
     except ImportError as error:
@@ -125,27 +157,38 @@ def _with_heic(name: str) -> tuple[str, ...]:
             f"{name} is a HEIC image, which needs an extra: pip install 'supdocnade[heic]'."
         ) from error
     pillow_heif.register_heif_opener()
-    return (*FORMATS, "HEIF")
 
 
-def _flatten(image: Image.Image) -> Image.Image:
+def _flatten(image: Image.Image, name: str, file_format: str | None = None) -> Image.Image:
     """Return an image in mode L or RGB: eight bits, no palette, no transparency."""
+    if image.mode in _SIXTEEN_BITS:
+        return _upper_bits(np.asarray(image).astype(np.uint16), image.info.get("transparency"))
+    if image.mode == "I" and file_format in (None, "PNG"):
+        # Pillow's older name for sixteen bits of grey; from a TIFF it has 32, of unknown range.
+        levels = np.asarray(image)
+        if levels.min() >= 0 and levels.max() <= 65535:
+            return _upper_bits(levels.astype(np.uint16), image.info.get("transparency"))
+    if image.mode in ("LA", "La", "PA", "RGBA", "RGBa") or "transparency" in image.info:
+        grey = image.mode in ("L", "LA", "La", "1")
+        whole = {"La": "LA", "RGBa": "RGBA"}.get(image.mode, image.mode)
+        colors = image.convert(whole).convert("RGBA")
+        white = Image.new("RGBA", colors.size, "white")
+        return Image.alpha_composite(white, colors).convert("L" if grey else "RGB")
     if image.mode in ("L", "RGB"):
         return image
-    if image.mode in _SIXTEEN_BITS:
-        return Image.fromarray((np.asarray(image).astype(np.uint16) >> 8).astype(np.uint8))
-    if image.mode == "I":  # Pillow's older name for sixteen bits of grey.
-        return Image.fromarray((np.clip(np.asarray(image), 0, 65535) >> 8).astype(np.uint8))
     if image.mode == "1":
         return image.convert("L")
-    if image.mode in ("LA", "La", "PA", "RGBA", "RGBa") or "transparency" in image.info:
-        colors = image.convert("RGBA")
-        white = Image.new("RGBA", colors.size, "white")
-        flat = Image.alpha_composite(white, colors)
-        return flat.convert("L" if image.mode in ("LA", "La") else "RGB")
     if image.mode in ("P", "CMYK", "YCbCr", "LAB", "HSV", "RGBX"):
         return image.convert("RGB")
-    raise UnreadableImage(f"an image of Pillow's mode {image.mode!r} cannot be read.")
+    raise UnreadableImage(f"{name} has pixels of Pillow's mode {image.mode!r}, which are not read.")
+
+
+def _upper_bits(levels: NDArray[np.uint16], transparent: object) -> Image.Image:
+    """Return the upper half of sixteen bits, one level of them shown as white."""
+    grey = (levels >> 8).astype(np.uint8)
+    if isinstance(transparent, int):
+        grey[levels == transparent] = 255
+    return Image.fromarray(grey)
 
 
 def _from_array(given: NDArray[Any], name: str) -> Image.Image:
@@ -154,7 +197,7 @@ def _from_array(given: NDArray[Any], name: str) -> Image.Image:
         raise UnreadableImage(
             f"{name} must have shape (height, width) or (height, width, 1, 3 or 4), got {shape}."
         )
-    if given.dtype == np.uint16:
+    if given.dtype.kind == "u" and given.dtype.itemsize == 2:
         levels = (given >> 8).astype(np.uint8)
     elif given.dtype.kind == "f":
         if not (given.min() >= 0 and given.max() <= 1):  # NaN fails, too.
@@ -168,7 +211,7 @@ def _from_array(given: NDArray[Any], name: str) -> Image.Image:
         raise UnreadableImage(f"{name} must be uint8, uint16, bool or floats, got {given.dtype}.")
     if given.ndim == 3 and channels == 1:
         levels = levels[..., 0]
-    return _flatten(Image.fromarray(np.ascontiguousarray(levels)))
+    return _flatten(Image.fromarray(np.ascontiguousarray(levels)), name)
 
 
 def _finish(image: Image.Image, config: DecodeConfig) -> NDArray[np.uint8]:

@@ -82,6 +82,8 @@ def dense_sift(grey: NDArray[np.uint8], config: DenseSIFTConfig | None = None) -
     grey : (height, width) grey levels.
     """
     config = config or DenseSIFTConfig()
+    if grey.ndim != 2:
+        raise InvalidArgument(f"grey must have shape (height, width), got {grey.shape}.")
     height, width = grey.shape
     rows, columns = config.starts(height), config.starts(width)
     if not len(rows) or not len(columns):
@@ -123,13 +125,13 @@ def _orientation_planes(grey_YX: Tensor) -> Tensor:
     lower = turn.floor()
     upper_share = length * (turn - lower)
     lower = lower.long() % N_ORIENTATIONS
-    planes_OYX = torch.zeros(N_ORIENTATIONS, *grey_YX.shape)
+    planes_OYX = grey_YX.new_zeros(N_ORIENTATIONS, *grey_YX.shape)
     planes_OYX.scatter_add_(0, lower[None], (length - upper_share)[None])
     planes_OYX.scatter_add_(0, ((lower + 1) % N_ORIENTATIONS)[None], upper_share[None])
     return planes_OYX
 
 
-@functools.lru_cache(maxsize=64)
+@functools.lru_cache(maxsize=8)  # At a step of 8, two bytes times the squared length each.
 def _weights(length: int, config: DenseSIFTConfig) -> Tensor:
     """Return the weights of all bins of all patches along a side, (patches · bins, length).
 

@@ -86,4 +86,8 @@ class Regions:
         >>> regions.words(np.array([7, 7]), np.array([[0], [3]]), 240).tolist()
         [7, 727]
         """
+        if words_S.size and not (words_S.min() >= 0 and words_S.max() < n_words):
+            raise InvalidArgument(
+                f"words must lie in 0 .. {n_words - 1}, got {words_S.min()} .. {words_S.max()}."
+            )
         return (cells_SG * n_words + words_S[:, None]).reshape(-1)

@@ -44,7 +44,7 @@ class EncodedTags(NamedTuple):
 
 @dataclass(frozen=True)
 class AnnotationVocabulary:
-    """The tags that a model knows, in alphabetical order; tag number a is annotation word a."""
+    """The tags that a model knows; tag number a is annotation word a."""
 
     names: tuple[str, ...]
     _numbers: dict[str, int] = field(init=False, repr=False, compare=False)
@@ -65,7 +65,7 @@ class AnnotationVocabulary:
         check_count("min_count", min_count, least=1)
         counts: Counter[str] = Counter()
         for some in tags:
-            counts.update(_spelled(some or ()))
+            counts.update(_spelled(some))
         return cls(tuple(sorted(name for name, count in counts.items() if count >= min_count)))
 
     def __len__(self) -> int:
@@ -76,7 +76,7 @@ class AnnotationVocabulary:
         """Return the tags of images as a matrix; repeated tags count once."""
         rows, columns, unknown = [], [], Counter[str]()
         for row, some in enumerate(tags):
-            for name in sorted(_spelled(some or ())):
+            for name in sorted(_spelled(some)):
                 if name in self._numbers:
                     rows.append(row)
                     columns.append(self._numbers[name])
@@ -88,8 +88,10 @@ class AnnotationVocabulary:
         return EncodedTags(matrix, known, unknown)
 
 
-def _spelled(tags: Sequence[str]) -> set[str]:
+def _spelled(tags: Tags) -> set[str]:
     """Return the different tags of an image; empty ones are none."""
-    if isinstance(tags, str):
+    if tags is None:
+        return set()
+    if isinstance(tags, str | float):
         raise InvalidArgument(f"the tags of an image must be a list of strings, got {tags!r}.")
     return {name for name in map(normalize_tag, tags) if name}

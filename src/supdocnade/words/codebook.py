@@ -31,12 +31,16 @@ class Codebook:
     """(words, descriptor size)."""
 
     def __post_init__(self) -> None:
+        # An array of our own, in one piece, whatever was given.
+        object.__setattr__(self, "centres_KD", np.array(self.centres_KD, order="C"))
         centres = self.centres_KD
-        if centres.ndim != 2 or centres.dtype != np.float32 or not np.isfinite(centres).all():
+        if centres.ndim != 2 or centres.dtype != np.float32 or not centres.size:
             raise InvalidArgument(
-                "centres must be a finite matrix of float32, "
+                "centres must be a matrix of float32, "
                 f"got shape {centres.shape} of {centres.dtype}."
             )
+        if not np.isfinite(centres).all():
+            raise InvalidArgument("centres must be finite, got NaN or infinity.")
 
     @property
     def n_words(self) -> int:
@@ -44,19 +48,21 @@ class Codebook:
         return len(self.centres_KD)
 
     def assign(self, values_SD: Floats) -> NDArray[np.int32]:
-        """Return the nearest word of every descriptor, the lowest of equally near ones, (S,).
+        """Return the nearest word of every descriptor, (S,).
 
-        The bits of the distances follow torch's number of threads; so may the word of a descriptor
-        that lies half-way between two.
+        Distances are rounded, and differently for other numbers of threads and for a descriptor
+        alone: one that lies half-way between two words may go to either.
         """
         check_shape("descriptors", values_SD.shape[1:], self.centres_KD.shape[1:])
+        if not np.isfinite(values_SD).all():
+            raise InvalidArgument("descriptors must be finite, got NaN or infinity.")
         centres_KD = torch.from_numpy(self.centres_KD)
         # |v - c|² = |v|² - 2 v · c + |c|², and |v|² is the same for all words.
         offset_K = 0.5 * centres_KD.square().sum(dim=1)
         words_S = np.empty(len(values_SD), np.int32)
         rows = max(BLOCK // self.n_words, 1)
         for start in range(0, len(values_SD), rows):
-            part = torch.from_numpy(np.ascontiguousarray(values_SD[start : start + rows]))
+            part = torch.from_numpy(np.array(values_SD[start : start + rows], np.float32))
             near = torch.addmm(offset_K, part, centres_KD.T, alpha=-1)
             words_S[start : start + rows] = near.argmin(dim=1).numpy()
         return words_S
@@ -72,9 +78,14 @@ def fit_codebook(sample_ND: Floats, n_words: int, seed: int, *, max_rounds: int 
     ----------
     sample_ND : (sample, descriptor size), at least as many different ones as words.
     n_words : 2 to 100,000.
-    max_rounds : of k-means.
+    max_rounds : passes of k-means over the sample; with many words, about as many.
     """
     check_count("n_words", n_words, least=2)
+    check_count("max_rounds", max_rounds, least=1)
+    if sample_ND.ndim != 2 or not np.isfinite(sample_ND).all():
+        raise InvalidArgument(
+            f"descriptors must be a finite matrix, got one of shape {sample_ND.shape}."
+        )
     if n_words > MAX_WORDS:
         raise InvalidArgument(f"n_words must be at most {MAX_WORDS}, got {n_words}.")
     sample = np.ascontiguousarray(sample_ND[np.any(sample_ND != 0, axis=1)], np.float32)
@@ -93,8 +104,7 @@ def fit_codebook(sample_ND: Floats, n_words: int, seed: int, *, max_rounds: int 
             means = KMeans(max_iter=max_rounds, **options).fit(sample)
         else:
             batch = min(max(10 * n_words, 2**14), len(sample))
-            rounds = max(max_rounds * batch // len(sample), 5)
             means = MiniBatchKMeans(
-                batch_size=batch, max_iter=rounds, init="random", **options
+                batch_size=batch, max_iter=max_rounds, init="random", **options
             ).fit(sample)
     return Codebook(np.ascontiguousarray(means.cluster_centers_, np.float32))

@@ -46,6 +46,10 @@ def test_an_empty_vocabulary_encodes_to_no_columns():
 def test_what_is_no_list_of_tags_is_refused():
     with pytest.raises(InvalidArgument, match="must be a list of strings, got 'sea'"):
         AnnotationVocabulary.of(["sea"])
+    with pytest.raises(InvalidArgument, match="must be a list of strings, got ''"):
+        AnnotationVocabulary(()).encode([""])
+    with pytest.raises(InvalidArgument, match="must be a list of strings, got nan"):
+        AnnotationVocabulary(()).encode([float("nan")])
     with pytest.raises(InvalidArgument, match="a tag must be a string, got 3"):
         AnnotationVocabulary.of([[3]])
     for names in (("b", "b"), ("Sea",), ("", "a b", "a_b")):

@@ -40,13 +40,16 @@ def test_assignment_is_the_nearest_centre():
     assert words.dtype == np.int32
 
 
-def test_of_equally_near_words_the_first_is_taken_and_zeros_are_assigned(monkeypatch):
-    centres = np.array([[1, 0], [0, 1], [1, 0]], np.float32)
-    book = Codebook(centres)
-    values = np.array([[2, 0], [0, 0], [0, 3]], np.float32)
-    assert book.assign(values).tolist() == [0, 0, 1]
-    monkeypatch.setattr("supdocnade.words.codebook.BLOCK", 3)  # One descriptor at a time.
-    assert book.assign(values).tolist() == [0, 0, 1]
+def test_zeros_are_assigned_and_blocks_do_not_matter(monkeypatch):
+    centres = np.array([[1, 0], [0, 2]], np.float32)
+    centres.setflags(write=False)
+    book = Codebook(centres[::-1])
+    values = np.array([[2, 0], [0, 0], [0, 3]], np.float64)
+    assert book.assign(values).tolist() == [1, 1, 0]
+    monkeypatch.setattr("supdocnade.words.codebook.BLOCK", 2)  # One descriptor at a time.
+    assert book.assign(values).tolist() == [1, 1, 0]
+    with pytest.raises(InvalidArgument, match="descriptors must be finite"):
+        book.assign(np.full((1, 2), np.nan))
     assert book.assign(np.empty((0, 2), np.float32)).tolist() == []
 
 
@@ -108,7 +111,7 @@ def test_equal_descriptors_are_one():
 
 
 def test_centres_are_checked():
-    with pytest.raises(InvalidArgument, match="centres must be a finite matrix of float32"):
+    with pytest.raises(InvalidArgument, match="centres must be finite"):
         Codebook(np.full((2, 2), np.nan, np.float32))
     with pytest.raises(InvalidArgument, match=r"descriptors must have shape \(2,\), got \(3,\)"):
         Codebook(np.eye(2, dtype=np.float32)).assign(np.zeros((1, 3), np.float32))

@@ -20,7 +20,7 @@ from supdocnade.ops.prefix_sum.cpu_kernels import RELU, TANH
 from supdocnade.ops.threads import run_parts
 
 LOGITS = 2**21
-"""Logits that exist at a time: 8 MiB."""
+"""Logits that exist at a time: 8 MiB, or those of `ROW_STEP` tokens if these are more."""
 
 PART_LOGITS = 2**17
 """Logits of the tokens that a thread takes at a time: 512 KiB, which stays in its cache."""
@@ -92,7 +92,7 @@ class Tile:
     def run(self, activation: int, gradients: Gradients | None, *, small: bool) -> None:
         """Write the costs; with `gradients`, add those of V and b and replace the hidden units."""
         n_tokens, n_words = len(self.words_N), len(self.V_KH)
-        delta_NK = torch.empty(n_tokens, n_words)
+        delta_NK = torch.empty(n_tokens, n_words, dtype=self.hidden_NH.dtype)
         grad_NH = torch.empty_like(self.hidden_NH)
         wanted, part = gradients is not None, rows_of_part(n_words)
 
