@@ -13,7 +13,8 @@ from supdocnade.corpus import Corpus
 from supdocnade.corpus.documents import NO_LABEL
 from supdocnade.errors import InvalidArgument
 from supdocnade.estimators import inference
-from supdocnade.estimators.base import MEASURING_SEED, TopicModel
+from supdocnade.estimators.answers import MEASURING_SEED
+from supdocnade.estimators.base import TopicModel
 from supdocnade.estimators.inputs import (
     classes_of,
     number_labels,
