@@ -19,7 +19,7 @@ from safetensors.numpy import load, save
 
 from supdocnade.errors import StorageError
 
-_KEY = "supdocnade"
+_KEY, _DIGEST = "supdocnade", "supdocnade.digest"
 Arrays = dict[str, NDArray[Any]]
 
 
@@ -47,8 +47,8 @@ def save_arrays(
 ) -> None:
     """Write arrays and a JSON description to one file, atomically."""
     contiguous = {name: np.asarray(array, order="C") for name, array in arrays.items()}
-    content = {"description": description, "digest": _digest(contiguous, description)}
-    metadata = {_KEY: json.dumps(content, allow_nan=False)}
+    text = json.dumps(description, allow_nan=False)
+    metadata = {_KEY: text, _DIGEST: _digest(contiguous, text)}
     write_atomically(path, save(contiguous, metadata=metadata))
 
 
@@ -61,20 +61,20 @@ def load_arrays(path: Path) -> tuple[Arrays, dict[str, Any]]:
     try:
         arrays: Arrays = load(content)
         header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
-        metadata = json.loads(header["__metadata__"][_KEY])
-        description, digest = metadata["description"], metadata["digest"]
+        text, digest = header["__metadata__"][_KEY], header["__metadata__"][_DIGEST]
+        description = json.loads(text)
     except (SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise StorageError(f"{path} is damaged, or no file of supdocnade: {error}.") from error
     if not isinstance(description, dict):
         raise StorageError(f"{path} is damaged: its description is no JSON object.")
-    if digest != _digest(arrays, description):
+    if digest != _digest(arrays, text):
         raise StorageError(f"{path} is damaged: its contents are not those that were written.")
     return arrays, description
 
 
-def _digest(arrays: Mapping[str, NDArray[Any]], description: Mapping[str, Any]) -> str:
-    """Return a digest of the description and of all names, types, shapes and contents."""
-    digest = hashlib.blake2b(json.dumps(description, sort_keys=True).encode(), digest_size=16)
+def _digest(arrays: Mapping[str, NDArray[Any]], description: str) -> str:
+    """Return a digest of the description's text and of all names, types, shapes and contents."""
+    digest = hashlib.blake2b(description.encode(), digest_size=16)
     for name in sorted(arrays):
         array = arrays[name]
         digest.update(repr((name, array.dtype.str, array.shape)).encode())

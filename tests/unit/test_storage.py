@@ -37,7 +37,8 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypat
 
 def test_every_truncation_and_every_flipped_bit_is_refused(tmp_path):
     path = tmp_path / "file"
-    save_arrays(path, {"a": np.arange(3.0)}, {"n": 1})
+    # Another spelling of the same number is damage, too.
+    save_arrays(path, {"a": np.arange(3.0)}, {"n": 1, "x": 1e-05, "é": "\u00e9"})
     content = path.read_bytes()
     for length in range(len(content)):
         path.write_bytes(content[:length])
