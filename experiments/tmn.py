@@ -23,7 +23,7 @@ from supdocnade.metrics import over_orderings, perplexity
 
 FRACTION = 0.02
 
-LEARNING_RATES = (1e-3, 3e-3)
+LEARNING_RATES = (1e-3, 3e-3, 1e-2)
 EPOCHS = (5, 10, 20, 40)
 
 PUBLISHED = {

@@ -3,7 +3,8 @@
 There is one path, the same for training and prediction: libraries differ by several grey levels in
 how they decode, and visual words differ with them. Pillow decodes; the rotation that a camera noted
 is applied; transparent parts are put on white; sixteen bits become eight by their upper half;
-colours become grey by Pillow's weights (ITU-R 601); the longest side is brought to `max_side`.
+colours become grey by the weights of ITU-R 601, which in a JPEG file are those of its own
+luminance: where grey is wanted, only that is decoded. The longest side is brought to `max_side`.
 """
 
 import io
@@ -70,23 +71,24 @@ def decode(source: Any, config: DecodeConfig | None = None, *, name: str = "") -
         content, name = bytes(source), name or "the image"
     elif isinstance(source, str | os.PathLike):
         name = name or os.fspath(source)
-        content = _read(Path(source), name)
+        content = read_image_file(source, name)
     else:
         raise InvalidArgument(
             f"an image must be a path, bytes, an array or a PIL image, got {type(source).__name__}."
         )
-    return _finish(_from_bytes(content, name), config)
+    return _finish(_from_bytes(content, name, grey=not config.color), config)
 
 
-def _read(path: Path, name: str) -> bytes:
+def read_image_file(path: str | os.PathLike[str], name: str = "") -> bytes:
+    """Return the contents of a file that should be an image."""
     try:
-        return path.read_bytes()
+        return Path(path).read_bytes()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise UnreadableImage(f"{name} cannot be read: {reason}.") from error
+        raise UnreadableImage(f"{name or os.fspath(path)} cannot be read: {reason}.") from error
 
 
-def _from_bytes(content: bytes, name: str) -> Image.Image:
+def _from_bytes(content: bytes, name: str, *, grey: bool) -> Image.Image:
     """Decode a file; whatever is wrong with it becomes one sentence."""
     if not content:
         raise UnreadableImage(f"{name} is empty.")
@@ -102,6 +104,8 @@ def _from_bytes(content: bytes, name: str) -> Image.Image:
     except Exception as error:
         raise _damaged(name, error) from error
     with image:
+        if grey and image.format == "JPEG" and image.mode == "RGB":
+            image.draft("L", image.size)
         return _load(image, name)
 
 

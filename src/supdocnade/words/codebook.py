@@ -64,7 +64,8 @@ class Codebook:
         for start in range(0, len(values_SD), rows):
             part = torch.from_numpy(np.array(values_SD[start : start + rows], np.float32))
             near = torch.addmm(offset_K, part, centres_KD.T, alpha=-1)
-            words_S[start : start + rows] = near.argmin(dim=1).numpy()
+            # numpy's argmin takes the first of equals, and a tenth of the time of torch's.
+            words_S[start : start + rows] = near.numpy().argmin(axis=1)
         return words_S
 
 

@@ -8,7 +8,7 @@ rows of W, so there the work is split by columns: every part owns its columns of
 
 import numpy as np
 
-from supdocnade.ops.jit import kernel
+from supdocnade.jit import kernel
 
 RELU, TANH, SIGMOID = 0, 1, 2
 ACTIVATION_CODES = {"relu": RELU, "tanh": TANH, "sigmoid": SIGMOID}

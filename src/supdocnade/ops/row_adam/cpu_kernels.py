@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from supdocnade.ops.jit import kernel
+from supdocnade.jit import kernel
 
 
 @kernel

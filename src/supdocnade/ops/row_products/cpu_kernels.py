@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from supdocnade.ops.jit import kernel
+from supdocnade.jit import kernel
 from supdocnade.ops.prefix_sum.cpu_kernels import RELU, TANH, _sigmoid, _tanh
 
 _ZERO = np.float32(0)

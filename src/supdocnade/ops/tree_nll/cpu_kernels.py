@@ -7,7 +7,7 @@ arrays, and for rows of 200 floats that costs more than the arithmetic on them.
 
 import numpy as np
 
-from supdocnade.ops.jit import kernel
+from supdocnade.jit import kernel
 from supdocnade.ops.prefix_sum.cpu_kernels import RELU, TANH
 
 TILE = 32
