@@ -1,6 +1,6 @@
 """Where in the image a patch lies: the cell of a grid, or one cell of each grid of a pyramid."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,11 +41,11 @@ class Regions:
         >>> Regions.of((2, 2)).n_regions, Regions.of([(1, 1), (2, 2), (4, 4)]).n_regions
         (4, 21)
         """
-        try:
-            grids = [tuple(grid) for grid in given]  # type: ignore[arg-type]
-        except TypeError:
-            grids = [tuple(given)]  # type: ignore[arg-type]
-        return cls(tuple(grids))  # type: ignore[arg-type]
+        if not isinstance(given, Iterable):
+            raise InvalidArgument(f"grid must be rows and columns, got {given!r}.")
+        parts = list(given)
+        several = all(isinstance(part, Iterable) for part in parts)
+        return cls(tuple(tuple(part) for part in parts) if several else (tuple(parts),))  # type: ignore[arg-type]
 
     @property
     def n_regions(self) -> int:

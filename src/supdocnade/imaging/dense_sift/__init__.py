@@ -11,7 +11,7 @@ Two implementations behind one contract: `cpu` (Numba, one thread, without the i
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,6 +80,15 @@ class Descriptors(NamedTuple):
     """(patches,) how strong the gradient is: the length of the sums over the area of a bin."""
     patch_size_S: NDArray[np.int32]
     """(patches,) pixels along a side."""
+
+    def take(self, chosen: NDArray[Any]) -> "Descriptors":
+        """Return some of the patches, by their numbers or by a mask."""
+        return Descriptors(
+            self.values_SD[chosen],
+            self.centres_S2[chosen],
+            self.contrast_S[chosen],
+            self.patch_size_S[chosen],
+        )
 
 
 def dense_sift(

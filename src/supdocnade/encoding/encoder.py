@@ -1,0 +1,143 @@
+"""A fitted encoder: from one image to its visual words, each in its region."""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supdocnade.errors import StorageError, SupDocNADEError, UnreadableImage
+from supdocnade.imaging.decode import DecodeConfig, decode
+from supdocnade.imaging.dense_sift import DenseSIFTConfig, Descriptors, dense_sift
+from supdocnade.imaging.regions import Regions
+from supdocnade.ops.threads import one_torch_thread
+from supdocnade.words.codebook import Codebook
+
+FORMAT = 1
+"""Of the description of an encoder; it changes when the same settings come to mean other words."""
+
+
+class EncodedImage(NamedTuple):
+    """The words of one image, patch by patch."""
+
+    ids: NDArray[np.int32]
+    """(patches · grids,) columns of the counts: a visual word in a region is a word of its own."""
+    words_S: NDArray[np.int32]
+    """(patches,) visual words."""
+    centres_S2: NDArray[np.float32]
+    """(patches, 2): y and x in pixels of the image as it was described."""
+    patch_size_S: NDArray[np.int32]
+    """(patches,) pixels along a side."""
+    size: tuple[int, int]
+    """Height and width of the image as it was described."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Description:
+    """How the patches of an image are described, before there are words for them."""
+
+    decoding: DecodeConfig
+    sift: DenseSIFTConfig
+    keep_constant: bool = True
+    """Whether patches of one colour are words, too."""
+
+    def describe(self, source: Any, name: str = "") -> tuple[Descriptors, tuple[int, int]]:
+        """Return the descriptors of an image and its height and width."""
+        image = decode(source, self.decoding, name=name)
+        try:
+            found = dense_sift(image, self.sift)
+        except UnreadableImage as error:
+            raise UnreadableImage(f"{name or _name_of(source)}: {error}") from error
+        if not self.keep_constant:
+            some = np.any(found.values_SD != 0, axis=1)
+            if not some.all():
+                found = found.take(some)
+        return found, (image.shape[0], image.shape[1])
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ImageEncoder:
+    """Everything between an image and its words."""
+
+    description: Description
+    codebook: Codebook
+    regions: Regions
+
+    @property
+    def n_features(self) -> int:
+        """Number of different words: visual words times regions."""
+        return self.codebook.n_words * self.regions.n_regions
+
+    def encode(self, source: Any, name: str = "") -> EncodedImage:
+        """Return the words of an image: the same bits whatever the number of threads.
+
+        Parameters
+        ----------
+        source : whatever `decode` takes.
+        name : what to call the image in an error.
+        """
+        found, size = self.description.describe(source, name)
+        with one_torch_thread():
+            words_S = self.codebook.assign(found.values_SD)
+        cells_SG = self.regions.cells(found.centres_S2, size)
+        ids = self.regions.words(words_S, cells_SG, self.codebook.n_words)
+        return EncodedImage(
+            ids.astype(np.int32), words_S, found.centres_S2, found.patch_size_S, size
+        )
+
+    def fingerprint(self) -> str:
+        """Return a digest of everything that decides which words an image has."""
+        digest = hashlib.blake2b(
+            json.dumps(self.settings(), sort_keys=True).encode(), digest_size=16
+        )
+        digest.update(self.codebook.centres_KD.tobytes())
+        return digest.hexdigest()
+
+    def settings(self) -> dict[str, Any]:
+        """Return all settings as plain values; with the codebook they make the encoder."""
+        return {
+            "format": FORMAT,
+            "decoding": asdict(self.description.decoding),
+            "sift": asdict(self.description.sift),
+            "keep_constant": self.description.keep_constant,
+            "grids": [list(grid) for grid in self.regions.grids],
+        }
+
+    @classmethod
+    def from_settings(cls, settings: Any, codebook: Codebook, name: str) -> "ImageEncoder":
+        """Return the encoder that `settings` described; anything else raises `StorageError`.
+
+        Parameters
+        ----------
+        name : of the file they were read from, for the error.
+        """
+        try:
+            if settings["format"] != FORMAT:
+                raise StorageError(
+                    f"{name} has an encoder of format {settings['format']!r}, "
+                    f"this version reads {FORMAT}."
+                )
+            if type(settings["keep_constant"]) is not bool:
+                raise TypeError("keep_constant must be true or false")
+            encoder = cls(
+                description=Description(
+                    decoding=DecodeConfig(**settings["decoding"]),
+                    sift=DenseSIFTConfig(**settings["sift"]),
+                    keep_constant=settings["keep_constant"],
+                ),
+                codebook=codebook,
+                regions=Regions.of([tuple(grid) for grid in settings["grids"]]),
+            )
+        except StorageError:
+            raise
+        except (KeyError, TypeError, AttributeError, SupDocNADEError) as error:
+            raise StorageError(
+                f"{name} is damaged: its encoder has odd settings: {error}."
+            ) from error
+        return encoder
+
+
+def _name_of(source: Any) -> str:
+    return str(source) if isinstance(source, str) or hasattr(source, "__fspath__") else "the image"

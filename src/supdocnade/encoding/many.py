@@ -1,0 +1,168 @@
+"""Many images at once: over all cores, in their own sequence, with what could not be read.
+
+Every image is read by one thread from beginning to end, so its words do not depend on how many
+workers there are. Workers are threads, since decoding, SIFT and the search for words all release
+the interpreter lock; under `joblib.parallel_config` they are whatever it says, processes or other
+machines.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
+from numpy.typing import NDArray
+
+from supdocnade.encoding.cache import WordCache, content_key
+from supdocnade.encoding.encoder import ImageEncoder
+from supdocnade.errors import InvalidArgument, UnreadableImage
+from supdocnade.imaging.decode import read_image_file
+from supdocnade.shapes import check_choice
+
+Result = TypeVar("Result")
+OnProgress = Callable[[int, int], None]
+"""Called with the number of images done and of all images."""
+
+CHUNK, CHUNKS_AHEAD = 4, 16
+"""Images that a worker is given at a time, and how often before their results are handed on: what
+was read and not yet used is bounded, however many images there are."""
+
+
+class LeftOut(NamedTuple):
+    """An image that could not be read."""
+
+    number: int
+    """Its place among the images given."""
+    name: str
+    reason: str
+    """One sentence, which names the image."""
+
+
+def check_images(images: Any) -> list[Any]:
+    """Return images as a list, or raise `InvalidArgument`."""
+    if isinstance(images, str | bytes | os.PathLike):
+        raise InvalidArgument(
+            f"X must be a list of images, got one, {str(images)[:80]!r}; put it into a list."
+        )
+    if isinstance(images, np.ndarray) and images.dtype != object and images.ndim in (0, 2):
+        raise InvalidArgument(
+            f"X must be a list of images, got an array of shape {images.shape}; "
+            "put one image into a list."
+        )
+    try:
+        return list(images)
+    except TypeError as error:
+        raise InvalidArgument(
+            f"X must be a list of images, got {type(images).__name__}."
+        ) from error
+
+
+def image_name(images: Sequence[Any], number: int) -> str:
+    """Return what an image is called in messages: its path, or its place."""
+    source = images[number]
+    if isinstance(source, str | os.PathLike):
+        return os.fspath(source)
+    return f"image {number}"
+
+
+def over_images(
+    function: Callable[[Any, str, int], Result],
+    images: Sequence[Any],
+    *,
+    numbers: Sequence[int] | None = None,
+    n_jobs: int | None = None,
+    on_error: str = "raise",
+    on_progress: OnProgress | None = None,
+) -> Iterator[Result | LeftOut]:
+    """Apply a function to every image and yield the results in their sequence.
+
+    Parameters
+    ----------
+    function : takes an image, its name and its number.
+    numbers : which images; None: all.
+    n_jobs : workers, as joblib counts them; None: one.
+    on_error : "raise" the error of an image that cannot be read, or "skip" it: a `LeftOut` then
+        stands in its place.
+    """
+    check_choice("on_error", on_error, ("raise", "skip"))
+    chosen = range(len(images)) if numbers is None else numbers
+    done = 0
+    with Parallel(n_jobs=n_jobs, prefer="threads") as workers:
+        window = CHUNK * CHUNKS_AHEAD * effective_n_jobs(n_jobs)
+        for start in range(0, len(chosen), window):
+            part = chosen[start : start + window]
+            tasks = (
+                delayed(_work)(
+                    function,
+                    [(images[n], image_name(images, n), n) for n in part[i : i + CHUNK]],
+                    on_error == "skip",
+                )
+                for i in range(0, len(part), CHUNK)
+            )
+            for results in workers(tasks):
+                for result in results:
+                    done += 1
+                    if on_progress is not None:
+                        on_progress(done, len(chosen))
+                    yield result
+
+
+def _work(
+    function: Callable[[Any, str, int], Result], items: list[tuple[Any, str, int]], skip: bool
+) -> list[Result | LeftOut]:
+    results: list[Result | LeftOut] = []
+    for source, name, number in items:
+        try:
+            results.append(function(source, name, number))
+        except UnreadableImage as error:
+            if not skip:
+                raise
+            results.append(LeftOut(number, name, str(error)))
+    return results
+
+
+def encode_images(
+    encoder: ImageEncoder,
+    images: Sequence[Any],
+    *,
+    cache: str | Path | None = None,
+    n_jobs: int | None = None,
+    on_error: str = "raise",
+    on_progress: OnProgress | None = None,
+) -> Iterator[NDArray[np.int32] | LeftOut]:
+    """Yield the words of every image, or what was wrong with it.
+
+    Parameters
+    ----------
+    cache : a folder that remembers the words of images by their contents: a run that was killed
+        goes on where it was, and an image that was only moved or renamed is not read again.
+    n_jobs, on_error, on_progress : as for `over_images`.
+    """
+    kept = None
+    if cache is not None:
+        kept = WordCache(cache, encoder.fingerprint(), encoder.n_features)
+    yield from over_images(
+        _EncodeOne(encoder, kept), images, n_jobs=n_jobs, on_error=on_error, on_progress=on_progress
+    )
+
+
+class _EncodeOne:
+    """Encodes an image, or finds its words; a class, so that it travels to other processes."""
+
+    def __init__(self, encoder: ImageEncoder, cache: WordCache | None):
+        self.encoder, self.cache = encoder, cache
+
+    def __call__(self, source: Any, name: str, number: int) -> NDArray[np.int32]:
+        if self.cache is None:
+            return self.encoder.encode(source, name).ids
+        if isinstance(source, str | os.PathLike):
+            source = read_image_file(source, name)
+        key = content_key(source)
+        words = None if key is None else self.cache.get(key)
+        if words is None:
+            words = self.encoder.encode(source, name).ids
+            if key is not None:
+                self.cache.put(key, words)
+        return words

@@ -1,0 +1,30 @@
+"""Small images with something to see in them."""
+
+import io
+
+import numpy as np
+from PIL import Image
+
+
+def stripes(number, shape=(64, 72)):
+    """Stripes at an angle of their own, with some noise: other numbers look different."""
+    rng = np.random.default_rng(number)
+    y, x = np.mgrid[: shape[0], : shape[1]]
+    turn, width = rng.uniform(0, np.pi), rng.uniform(3, 9)
+    waves = np.sin((x * np.cos(turn) + y * np.sin(turn)) * 2 * np.pi / width)
+    return np.clip(128 + 90 * waves + rng.normal(0, 12, shape), 0, 255).astype(np.uint8)
+
+
+def as_png(image):
+    stream = io.BytesIO()
+    Image.fromarray(image).save(stream, "PNG")
+    return stream.getvalue()
+
+
+def write_images(folder, count, **options):
+    """Write textures to files and return their paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = [folder / f"{number:03}.png" for number in range(count)]
+    for number, path in enumerate(paths):
+        path.write_bytes(as_png(stripes(number, **options)))
+    return paths
