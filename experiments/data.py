@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from supdocnade.datasets.bags import read_labels, read_lda_c
+
 
 class Bags(NamedTuple):
     """Documents as word counts, with classes where there are any."""
@@ -34,13 +36,13 @@ def data_folder(name: str) -> Path:
 def class_slda() -> tuple[Bags, Bags]:
     """Return the LabelMe bags of the sLDA authors: 800 images to learn from, 800 to test."""
     folder = data_folder("class_slda")
-    parts = []
-    for part in ("train", "test"):
-        rows = [line.split()[1:] for line in (folder / f"{part}-data.dat").read_text().splitlines()]
-        pairs = [[tuple(map(int, pair.split(":"))) for pair in row] for row in rows]
-        labels = np.loadtxt(folder / f"{part}-label.dat", dtype=np.int64)
-        parts.append(Bags(_matrix(pairs, 158), labels))
-    return parts[0], parts[1]
+    train, test = (
+        Bags(
+            read_lda_c(folder / f"{part}-data.dat", 158), read_labels(folder / f"{part}-label.dat")
+        )
+        for part in ("train", "test")
+    )
+    return train, test
 
 
 def tag_my_news() -> tuple[Bags, Bags, Bags]:

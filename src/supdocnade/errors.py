@@ -27,3 +27,7 @@ class StorageError(SupDocNADEError, ValueError):
 
 class UnreadableImage(SupDocNADEError, ValueError):
     """An image file is missing, damaged, too large, or no image."""
+
+
+class DownloadFailed(SupDocNADEError, ValueError):
+    """A file that was asked for by name could not be fetched."""
