@@ -1,0 +1,122 @@
+"""From a file to visual words: beside VLFeat's SIFT alone.
+
+python -m benchmarks.bench_encoding
+
+Images are the photographs of LabelMe (256 × 256) where they are at hand (SUPDOCNADE_DATA), and
+drawn scenes of that size otherwise; everything is done on one core, one image after the other. The
+baseline is VLFeat's dense SIFT with a flat window, its own library called directly, without reading
+the file and without words; ours reads, describes (with the Gaussian window) and finds words.
+Without VLFeat (Debian: libvlfeat1), OpenCV's SIFT on the same grid is the baseline.
+"""
+
+import os
+import resource
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from benchmarks.baselines.vlfeat import FlatSIFT
+from benchmarks.common import alternate, print_table, write_results
+from supdocnade import BagOfVisualWords
+from supdocnade.datasets.synthetic import write_scenes
+from supdocnade.imaging.decode import decode
+from supdocnade.imaging.dense_sift import dense_sift
+
+N_IMAGES, N_WORDS, SIDE = 64, 240, 256
+MANY = 1600
+"""Images that are encoded while memory is watched."""
+
+
+def photographs(folder: Path) -> tuple[str, list[Path]]:
+    root = os.environ.get("SUPDOCNADE_DATA", Path(__file__).parents[2] / "shared" / "data")
+    paths = sorted((Path(root) / "labelme").glob("*/*.jpg"))
+    if paths:
+        return "LabelMe", paths[:: len(paths) // N_IMAGES][:N_IMAGES]
+    write_scenes(folder, N_IMAGES // 8, seed=0, size=(SIDE, SIDE))
+    return "drawn scenes", sorted(folder.glob("*/*.jpg"))
+
+
+def baselines(greys: Sequence[NDArray[np.uint8]]) -> dict[str, Callable[[], object]]:
+    """Return what can be compared with here."""
+    try:
+        flat = FlatSIFT((SIDE, SIDE))
+    except OSError:
+        return _opencv(greys)
+    floats = [grey.astype(np.float32) for grey in greys]
+    ours = dense_sift(greys[0]).values_SD
+    assert flat.describe(floats[0]).shape == ours.shape
+    return {"VLFeat, flat window, SIFT alone": lambda: [flat.describe(grey) for grey in floats]}
+
+
+def _opencv(greys: Sequence[NDArray[np.uint8]]) -> dict[str, Callable[[], object]]:
+    try:
+        import cv2  # type: ignore[import-not-found, unused-ignore]
+    except ImportError:
+        return {}
+    cv2.setNumThreads(1)
+    sift = cv2.SIFT_create()
+    # A key point of this size has bins of four pixels.
+    points = [
+        cv2.KeyPoint(float(x), float(y), 2.667, 0)
+        for y in range(6, SIDE - 6, 8)
+        for x in range(6, SIDE - 6, 8)
+    ]
+    return {"OpenCV on a grid, SIFT alone": lambda: [sift.compute(grey, points) for grey in greys]}
+
+
+def peak_while(run: Callable[[], object]) -> float:
+    """Return by how many MiB the most memory this process ever had grew in a call."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    run()
+    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    with TemporaryDirectory() as folder:
+        kind, paths = photographs(Path(folder))
+        greys = [decode(path) for path in paths]
+        bag = BagOfVisualWords(N_WORDS, random_state=0, sample_size=20_000).fit(paths)
+        encoder = bag.encoder_
+        described = [dense_sift(grey).values_SD for grey in greys]
+        timings = alternate(
+            {
+                "decode + SIFT + words": lambda: [encoder.encode(path) for path in paths],
+                "decode": lambda: [decode(path) for path in paths],
+                "SIFT": lambda: [dense_sift(grey) for grey in greys],
+                "SIFT, vectorized": lambda: [dense_sift(g, backend="vectorized") for g in greys],
+                "words": lambda: [encoder.codebook.assign(values) for values in described],
+                **baselines(greys),
+            }
+        )
+        many = (paths * (MANY // len(paths) + 1))[:MANY]
+        growth = peak_while(lambda: [None for _ in bag.iter_words(many)])
+    ms = {name: 1e3 * timing.median / len(paths) for name, timing in timings.items()}
+    ours = ms["decode + SIFT + words"]
+    print_table(
+        f"{len(paths)} × {kind}, {SIDE} × {SIDE}, {N_WORDS} words, one core",
+        ["what", "ms/image", "images/s"],
+        [[name, f"{value:.2f}", f"{1e3 / value:.0f}"] for name, value in ms.items()],
+    )
+    peer = next((name for name in ms if "alone" in name), None)
+    results = {
+        "images": kind,
+        "ms_per_image": ms,
+        "images_per_second_per_core": 1e3 / ours,
+        "vectorized_over_cpu_sift": ms["SIFT, vectorized"] / ms["SIFT"],
+        "peak_growth_mib_1600_images": growth,
+        "baseline": peer,
+        "encoding_over_baseline": None if peer is None else ours / ms[peer],
+    }
+    print(f"memory grew by {growth:.1f} MiB over {MANY} images")
+    if peer is not None:
+        print(f"decode + SIFT + words over {peer}: {ours / ms[peer]:.2f}")
+    write_results("encoding", results)
+
+
+if __name__ == "__main__":
+    main()
