@@ -9,7 +9,8 @@ import numpy as np
 import torch
 
 from benchmarks.common import alternate, print_table, write_results
-from supdocnade.corpus import Corpus
+from supdocnade.corpus import Documents
+from supdocnade.corpus.tokens import MemoryTokens
 from supdocnade.models import SupDocNADEConfig, SupDocNADENetwork
 from supdocnade.models.docnade import random_tree
 from supdocnade.seeding import token_order
@@ -19,14 +20,12 @@ from supdocnade.training.batches import epoch_batches, make_batch
 N_TOPICS, LENGTH, BATCH, N_CLASSES = 200, 961, 64, 8
 
 
-def draw_corpus(n_documents: int, n_words: int) -> Corpus:
+def draw_corpus(n_documents: int, n_words: int) -> Documents:
     """Documents of equal length over equally frequent words, the worst case for caches."""
     rng = np.random.default_rng(0)
     ids = np.sort(rng.integers(0, n_words, (n_documents, LENGTH)).astype(np.int32), axis=1)
-    return Corpus(
-        token_ids_N=ids.ravel(),
-        offsets_B1=np.arange(n_documents + 1) * LENGTH,
-        token_weight_N=None,
+    return Documents(
+        tokens=MemoryTokens(ids.ravel(), np.arange(n_documents + 1) * LENGTH),
         n_visual_words=n_words,
         n_annotation_words=0,
         label_B=rng.integers(0, N_CLASSES, n_documents),
@@ -34,7 +33,7 @@ def draw_corpus(n_documents: int, n_words: int) -> Corpus:
     )
 
 
-def make_network(corpus: Corpus) -> SupDocNADENetwork:
+def make_network(corpus: Documents) -> SupDocNADENetwork:
     config = SupDocNADEConfig(
         n_visual_words=corpus.n_visual_words, n_topics=N_TOPICS, n_classes=N_CLASSES
     )
@@ -44,14 +43,14 @@ def make_network(corpus: Corpus) -> SupDocNADENetwork:
     return network
 
 
-def training_epoch(corpus: Corpus) -> Callable[[], None]:
+def training_epoch(corpus: Documents) -> Callable[[], None]:
     """Return a call that trains one more epoch: shuffling, class head and optimiser included."""
     config = TrainerConfig(batch_size=BATCH, generative_weight=0.01, schedule="constant")
     trainer = Trainer(make_network(corpus), config)
     return lambda: trainer.run_epoch(corpus)
 
 
-def operation_epoch(corpus: Corpus) -> Callable[[], None]:
+def operation_epoch(corpus: Documents) -> Callable[[], None]:
     """Return a call of the operation alone, forward and all gradients, on the same batches."""
     network = make_network(corpus)
     batches = []

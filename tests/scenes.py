@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from supdocnade.corpus import Corpus
+from supdocnade.corpus import Documents
 from supdocnade.datasets.synthetic import PlantedScenes, planted_scenes
 from supdocnade.models import DocNADEConfig, DocNADENetwork, SupDocNADEConfig, SupDocNADENetwork
 from supdocnade.models.docnade import random_tree
@@ -10,9 +10,9 @@ from supdocnade.models.docnade import random_tree
 
 def scene_corpus(
     n_documents: int, seed: int = 0, *, tags: bool = True, **options
-) -> tuple[PlantedScenes, Corpus]:
+) -> tuple[PlantedScenes, Documents]:
     scenes = planted_scenes(n_documents, np.random.default_rng(seed), **options)
-    corpus = Corpus.from_counts(
+    corpus = Documents.from_counts(
         scenes.counts,
         annotations=scenes.tags if tags else None,
         labels=scenes.labels,
@@ -21,7 +21,7 @@ def scene_corpus(
     return scenes, corpus
 
 
-def network_for(corpus: Corpus, *, supervised: bool = True, seed: int = 0, **options):
+def network_for(corpus: Documents, *, supervised: bool = True, seed: int = 0, **options):
     """An initialised network of the corpus' shape."""
     shape = {
         "n_visual_words": corpus.n_visual_words,

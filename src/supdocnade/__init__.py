@@ -4,17 +4,34 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from supdocnade.estimators import DampCounts, DocNADE, SupDocNADE, make_annotation_scorer
+    from supdocnade.corpus import Corpus
+    from supdocnade.estimators import (
+        BagOfVisualWords,
+        DampCounts,
+        DocNADE,
+        ImagesLeftOut,
+        SupDocNADE,
+        make_annotation_scorer,
+    )
 
 __version__ = "0.1.0.dev0"
 
-__all__ = ["DampCounts", "DocNADE", "SupDocNADE", "make_annotation_scorer"]
+__all__ = [
+    "BagOfVisualWords",
+    "Corpus",
+    "DampCounts",
+    "DocNADE",
+    "ImagesLeftOut",
+    "SupDocNADE",
+    "make_annotation_scorer",
+]
 
 
 def __getattr__(name: str) -> Any:
     """Load public names when they are first used, so that `import supdocnade` stays light."""
     if name in __all__:
-        return getattr(import_module("supdocnade.estimators"), name)
+        room = "corpus" if name == "Corpus" else "estimators"
+        return getattr(import_module(f"supdocnade.{room}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

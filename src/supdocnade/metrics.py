@@ -1,6 +1,7 @@
 """How good predictions are: the definitions behind every figure this package reports."""
 
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,7 +105,9 @@ def over_orderings(log_prob_RB: NDArray[np.floating], combine: str) -> Floats:
     return mixture
 
 
-def npmi_coherence(words_HX: NDArray[np.integer], counts: sparse.sparray) -> Floats:
+def npmi_coherence(
+    words_HX: NDArray[np.integer], counts: sparse.sparray | Iterable[sparse.sparray]
+) -> Floats:
     """Return how much the top words of every topic occur in the same documents, (H,) in [-1, 1].
 
     The mean over all pairs of NPMI = log(p(i, j) / (p(i) p(j))) / -log p(i, j), with p the share of
@@ -113,7 +116,7 @@ def npmi_coherence(words_HX: NDArray[np.integer], counts: sparse.sparray) -> Flo
     Parameters
     ----------
     words_HX : (topics, at least 2) column numbers, no word twice in a topic.
-    counts : (documents, words) the documents that are looked at.
+    counts : (documents, words) the documents that are looked at, in one matrix or in several.
 
     >>> together = sparse.csr_array([[1, 1, 0], [2, 1, 0], [0, 0, 1], [0, 0, 3]])
     >>> npmi_coherence(np.array([[0, 1], [0, 2]]), together).tolist()
@@ -122,8 +125,13 @@ def npmi_coherence(words_HX: NDArray[np.integer], counts: sparse.sparray) -> Flo
     if words_HX.ndim != 2 or words_HX.shape[1] < 2:
         raise InvalidArgument(f"words must be at least 2 a topic, got shape {words_HX.shape}.")
     used, places = np.unique(words_HX, return_inverse=True)
-    present = (sparse.csc_array(counts)[:, used] > 0).astype(np.float64)
-    joint = (present.T @ present).toarray() / max(counts.shape[0], 1)
+    joint, n_documents = np.zeros((len(used), len(used))), 0
+    blocks: Iterable[Any] = [counts] if sparse.issparse(counts) else counts
+    for block in blocks:
+        present = (sparse.csc_array(block)[:, used] > 0).astype(np.float64)
+        joint += (present.T @ present).toarray()  # Whole numbers: exact in any blocks.
+        n_documents += block.shape[0]
+    joint /= max(n_documents, 1)
     p_i, p_j = np.diag(joint)[:, None], np.diag(joint)[None]
     with np.errstate(divide="ignore", invalid="ignore"):
         npmi = np.log(joint / (p_i * p_j)) / -np.log(joint)

@@ -127,6 +127,7 @@ def encode_images(
     encoder: ImageEncoder,
     images: Sequence[Any],
     *,
+    numbers: Sequence[int] | None = None,
     cache: str | Path | None = None,
     n_jobs: int | None = None,
     on_error: str = "raise",
@@ -138,13 +139,18 @@ def encode_images(
     ----------
     cache : a folder that remembers the words of images by their contents: a run that was killed
         goes on where it was, and an image that was only moved or renamed is not read again.
-    n_jobs, on_error, on_progress : as for `over_images`.
+    numbers, n_jobs, on_error, on_progress : as for `over_images`.
     """
     kept = None
     if cache is not None:
         kept = WordCache(cache, encoder.fingerprint(), encoder.n_features)
     yield from over_images(
-        _EncodeOne(encoder, kept), images, n_jobs=n_jobs, on_error=on_error, on_progress=on_progress
+        _EncodeOne(encoder, kept),
+        images,
+        numbers=numbers,
+        n_jobs=n_jobs,
+        on_error=on_error,
+        on_progress=on_progress,
     )
 
 

@@ -1,8 +1,16 @@
-"""The models as scikit-learn estimators on matrices of word counts."""
+"""Images to counts of words, and the models of counts, as scikit-learn estimators."""
 
 from supdocnade.estimators.classifier import SupDocNADE
 from supdocnade.estimators.counts import DampCounts
+from supdocnade.estimators.features import BagOfVisualWords, ImagesLeftOut
 from supdocnade.estimators.scoring import make_annotation_scorer
 from supdocnade.estimators.topics import DocNADE
 
-__all__ = ["DampCounts", "DocNADE", "SupDocNADE", "make_annotation_scorer"]
+__all__ = [
+    "BagOfVisualWords",
+    "DampCounts",
+    "DocNADE",
+    "ImagesLeftOut",
+    "SupDocNADE",
+    "make_annotation_scorer",
+]

@@ -1,7 +1,7 @@
 """What a fitted model answers: topics, likelihoods, annotations; and how it is kept on disk."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,10 +12,10 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from supdocnade.corpus import Corpus
+from supdocnade.corpus import Corpus, Documents
 from supdocnade.errors import InvalidArgument
 from supdocnade.estimators import inference
-from supdocnade.estimators.inputs import read_counts
+from supdocnade.estimators.inputs import read_counts_or_corpus
 from supdocnade.estimators.saved import load_estimator, save_estimator
 from supdocnade.metrics import npmi_coherence, over_orderings, perplexity, top_ranked
 from supdocnade.models import DocNADENetwork
@@ -43,7 +43,8 @@ class FittedTopics(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
         Parameters
         ----------
-        X : (documents, words) sparse or dense counts, finite and not negative.
+        X : (documents, words) sparse or dense counts, finite and not negative; or a `Corpus`,
+            of which a part is read at a time.
         """
         return self._representations(self._read(X))
 
@@ -79,12 +80,12 @@ class FittedTopics(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
         Parameters
         ----------
-        X : (documents, words) counts of the documents that are looked at.
+        X : (documents, words) counts of the documents that are looked at, or a `Corpus`.
         n : how many words of each topic, at least 2.
         """
         counts = self._read(X)
         best = top_ranked(self.components_[:, : self.n_features_in_], check_count("n", n, least=2))
-        return npmi_coherence(best, counts)
+        return npmi_coherence(best, _blocks(counts))
 
     def _word_names(self) -> list[str]:
         given = getattr(self, "feature_names_in_", None)
@@ -109,7 +110,7 @@ class FittedTopics(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
         Parameters
         ----------
-        X : (documents, words) counts.
+        X : (documents, words) counts, or a `Corpus`.
         y : labels, for log p(v, y); only of a model with classes.
         n_orderings : how many orders are averaged over.
         combine : over several orders "mean_log", the mean of log p, or "log_mean", the log of the
@@ -118,19 +119,19 @@ class FittedTopics(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         log_prob_RB = self._log_prob_RB(self._measured(X, y), n_orderings)
         return over_orderings(log_prob_RB, combine)
 
-    def _log_prob_RB(self, corpus: Corpus, n_orderings: int) -> NDArray[np.float64]:
+    def _log_prob_RB(self, corpus: Documents, n_orderings: int) -> NDArray[np.float64]:
         with at_most(self._n_threads()):
             return log_prob_over_orderings(self.network_, corpus, n_orderings, MEASURING_SEED)
 
-    def _measured(self, X: Any, y: Any) -> Corpus:
+    def _measured(self, X: Any, y: Any) -> Documents:
         """Return documents as the network takes them."""
         if y is not None:
             raise InvalidArgument("y must be None for a model without classes; see SupDocNADE.")
         return self._corpus_of(self._read(X))
 
-    def _corpus_of(self, counts: sparse.csr_array, **labels: Any) -> Corpus:
+    def _corpus_of(self, counts: sparse.csr_array | Corpus, **labels: Any) -> Documents:
         tags = sparse.csr_array((counts.shape[0], self.n_annotations_))
-        return Corpus.from_counts(counts, annotations=tags, **labels)
+        return Documents.from_counts(counts, annotations=tags, **labels)
 
     def perplexity(
         self,
@@ -144,7 +145,7 @@ class FittedTopics(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
         Parameters
         ----------
-        X : (documents, words) counts.
+        X : (documents, words) counts, or a `Corpus`.
         n_orderings : how many random orders of every document are averaged over.
         average : "document", exp(-mean of log p(v) / |v|), as published figures are, or "corpus",
             exp(-Σ log p(v) / Σ |v|).
@@ -168,7 +169,7 @@ class FittedTopics(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
         Parameters
         ----------
-        X : (documents, words) counts.
+        X : (documents, words) counts, or a `Corpus`.
         normalize : divide by the mass of all annotations, so that probabilities sum to 1.
         """
         counts = self._read(X)
@@ -188,7 +189,7 @@ class FittedTopics(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
         Parameters
         ----------
-        X : (documents, words) counts.
+        X : (documents, words) counts, or a `Corpus`.
         """
         return np.exp(self.annotation_log_proba(X, normalize=True))
 
@@ -197,7 +198,7 @@ class FittedTopics(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
         Parameters
         ----------
-        X : (documents, words) counts.
+        X : (documents, words) counts, or a `Corpus`.
         top : how many, at most as many as there are.
 
         Returns
@@ -241,13 +242,15 @@ class FittedTopics(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     # Reading X.
 
-    def _read(self, X: Any) -> sparse.csr_array:
+    def _read(self, X: Any) -> sparse.csr_array | Corpus:
         check_is_fitted(self, "network_")
-        return read_counts(self, X, reset=False)
+        return read_counts_or_corpus(self, X, reset=False)
 
-    def _representations(self, counts: sparse.csr_array) -> NDArray[np.float32]:
+    def _representations(self, counts: sparse.csr_array | Corpus) -> NDArray[np.float32]:
         with at_most(self._n_threads()):
-            return inference.representations(self.network_, counts)
+            # A row has the same bits in any block.
+            parts = [inference.representations(self.network_, part) for part in _blocks(counts)]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -257,3 +260,8 @@ class FittedTopics(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     def _n_threads(self) -> int | None:
         return None if self.n_jobs is None else effective_n_jobs(self.n_jobs)
+
+
+def _blocks(counts: sparse.csr_array | Corpus) -> Iterator[sparse.csr_array]:
+    """Return matrices that fit into memory; one that is there already is not cut."""
+    return counts.blocks() if isinstance(counts, Corpus) else iter([counts])

@@ -9,17 +9,16 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight
 
-from supdocnade.corpus import Corpus
+from supdocnade.corpus import Documents
 from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.answers import FittedTopics
-from supdocnade.estimators.inputs import read_counts
+from supdocnade.estimators.inputs import read_counts_or_corpus, read_seed
 from supdocnade.models import DocNADEConfig, DocNADENetwork
 from supdocnade.models.docnade import random_tree
 from supdocnade.ops.threads import at_most
-from supdocnade.seeding import check_seed, named_generator
+from supdocnade.seeding import named_generator
 from supdocnade.shapes import check_choice, check_range
 from supdocnade.training import Trainer, TrainerConfig
 from supdocnade.training.history import History, Progress
@@ -89,12 +88,12 @@ class TopicModel(FittedTopics):
     def _config(self, n_visual_words: int, n_annotation_words: int) -> DocNADEConfig: ...
 
     @abstractmethod
-    def _new_network(self, corpus: Corpus, seed: int) -> DocNADENetwork: ...
+    def _new_network(self, corpus: Documents, seed: int) -> DocNADENetwork: ...
 
     @abstractmethod
     def _generative_weight(self) -> float: ...
 
-    def _class_weight_C(self, corpus: Corpus) -> NDArray[np.float64] | None:
+    def _class_weight_C(self, corpus: Documents) -> NDArray[np.float64] | None:
         return None
 
     # Fitting.
@@ -109,9 +108,9 @@ class TopicModel(FittedTopics):
         sample_weight: Any,
         *,
         reset: bool,
-    ) -> Corpus:
+    ) -> Documents:
         """Check everything that a fit is given, and put it together."""
-        counts = read_counts(self, X, reset=reset)
+        counts = read_counts_or_corpus(self, X, reset=reset)
         if annotations is None and not reset and self.n_annotations_ > 0:
             # Annotations were modelled before; of these documents they are not known.
             annotations = sparse.csr_array((counts.shape[0], self.n_annotations_))
@@ -126,7 +125,7 @@ class TopicModel(FittedTopics):
                 f"y must have a label or None for each of the {counts.shape[0]} documents of X, "
                 f"got {len(labels)} of inconsistent length."
             )
-        corpus = Corpus.from_counts(
+        corpus = Documents.from_counts(
             counts,
             annotations=annotations,
             annotation_mask=annotation_mask,
@@ -141,7 +140,7 @@ class TopicModel(FittedTopics):
             )
         return corpus
 
-    def _fit_corpus(self, corpus: Corpus, names: list[str] | None) -> Self:
+    def _fit_corpus(self, corpus: Documents, names: list[str] | None) -> Self:
         """Train a new network."""
         self._check_settings()
         self._trainer_config(0, self.max_epochs, self.schedule)  # A bad one draws no seed.
@@ -163,7 +162,7 @@ class TopicModel(FittedTopics):
         self._trainer = None
         return self
 
-    def _partial_fit_corpus(self, corpus: Corpus, names: list[str] | None) -> Self:
+    def _partial_fit_corpus(self, corpus: Documents, names: list[str] | None) -> Self:
         """Pass over the corpus once, at a constant learning rate."""
         self._check_settings()
         self._check_names(names)
@@ -234,15 +233,12 @@ class TopicModel(FittedTopics):
             )
 
     def _seed(self) -> int:
-        given = self.random_state
-        if given is None and self.checkpoint is not None:
+        if self.random_state is None and self.checkpoint is not None:
             path = Path(self.checkpoint) / CHECKPOINT
             stored = stored_seed(path) if path.exists() else None
             if stored is not None:
                 return stored
-        if isinstance(given, int | np.integer) and not isinstance(given, bool):
-            return check_seed("random_state", int(given))
-        return int(check_random_state(given).randint(np.iinfo(np.int32).max))
+        return read_seed(self.random_state)
 
     def _trainer_config(
         self, seed: int, max_epochs: int, schedule: str, *, plain: bool = False
@@ -264,7 +260,7 @@ class TopicModel(FittedTopics):
             seed=seed,
         )
 
-    def _split(self, corpus: Corpus, seed: int) -> tuple[Corpus, Corpus | None]:
+    def _split(self, corpus: Documents, seed: int) -> tuple[Documents, Documents | None]:
         """Hold documents out for early stopping: the same share of every class."""
         if not self.early_stopping:
             return corpus, None
@@ -281,7 +277,9 @@ class TopicModel(FittedTopics):
             )
         return corpus.take(np.flatnonzero(~held_out)), corpus.take(np.flatnonzero(held_out))
 
-    def _network_of(self, corpus: Corpus, seed: int, kind: type[DocNADENetwork]) -> DocNADENetwork:
+    def _network_of(
+        self, corpus: Documents, seed: int, kind: type[DocNADENetwork]
+    ) -> DocNADENetwork:
         """Return an initialised network for a corpus."""
         config = self._config(corpus.n_visual_words, corpus.n_annotation_words)
         network = kind(config, random_tree(config, seed), backend=self.backend)

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from supdocnade.corpus import Corpus
+from supdocnade.corpus import Documents
 from supdocnade.corpus.documents import NO_LABEL
 from supdocnade.errors import InvalidArgument
 from supdocnade.estimators import inference
@@ -140,7 +140,8 @@ n_epochs_no_change, metric, checkpoint, backend, device, n_jobs, random_state, v
 
         Parameters
         ----------
-        X : (documents, words) sparse or dense counts, finite and not negative.
+        X : (documents, words) sparse or dense counts, finite and not negative; or a `Corpus`,
+            of which a part is read at a time.
         y : (documents,) classes; None, NaN or NA where the class is not known.
         annotations : (documents, annotations) counts; a document without any has none.
         annotation_mask : (documents,) false where the annotations are not known.
@@ -208,7 +209,7 @@ n_epochs_no_change, metric, checkpoint, backend, device, n_jobs, random_state, v
 
         Parameters
         ----------
-        X : (documents, words) counts.
+        X : (documents, words) counts, or a `Corpus`.
         """
         log_p_BC = self.predict_log_proba(X)
         predicted: NDArray[Any] = self.classes_[log_p_BC.argmax(axis=1)]
@@ -219,7 +220,7 @@ n_epochs_no_change, metric, checkpoint, backend, device, n_jobs, random_state, v
 
         Parameters
         ----------
-        X : (documents, words) counts.
+        X : (documents, words) counts, or a `Corpus`.
         """
         return np.exp(self.predict_log_proba(X))
 
@@ -228,7 +229,7 @@ n_epochs_no_change, metric, checkpoint, backend, device, n_jobs, random_state, v
 
         Parameters
         ----------
-        X : (documents, words) counts.
+        X : (documents, words) counts, or a `Corpus`.
         """
         hidden_BH = self._representations(self._read(X))
         with at_most(self._n_threads()):
@@ -239,7 +240,7 @@ n_epochs_no_change, metric, checkpoint, backend, device, n_jobs, random_state, v
 
         Parameters
         ----------
-        X : (documents, words) counts.
+        X : (documents, words) counts, or a `Corpus`.
         y : (documents,) the right classes; None, NaN or NA where not known.
         sample_weight : (documents,) weights of the documents.
         """
@@ -274,7 +275,7 @@ n_epochs_no_change, metric, checkpoint, backend, device, n_jobs, random_state, v
         check_count("n", n, least=1)
         return top_ranked(self.network_.label_weight.detach().numpy(), n)
 
-    def _measured(self, X: Any, y: Any) -> Corpus:
+    def _measured(self, X: Any, y: Any) -> Documents:
         counts = self._read(X)
         if y is None:
             return self._corpus_of(counts)
@@ -288,7 +289,7 @@ n_epochs_no_change, metric, checkpoint, backend, device, n_jobs, random_state, v
             )
         return self._corpus_of(counts, labels=numbers, n_classes=len(self.classes_))
 
-    def _log_prob_RB(self, corpus: Corpus, n_orderings: int) -> NDArray[np.float64]:
+    def _log_prob_RB(self, corpus: Documents, n_orderings: int) -> NDArray[np.float64]:
         if (corpus.label_B == NO_LABEL).any() or len(corpus) == 0:
             return super()._log_prob_RB(corpus, n_orderings)
         with at_most(self._n_threads()):
@@ -297,7 +298,7 @@ n_epochs_no_change, metric, checkpoint, backend, device, n_jobs, random_state, v
     def _generative_weight(self) -> float:
         return self.generative_weight
 
-    def _class_weight_C(self, corpus: Corpus) -> NDArray[np.float64] | None:
+    def _class_weight_C(self, corpus: Documents) -> NDArray[np.float64] | None:
         if self.class_weight is None:
             return None
         if isinstance(self.class_weight, Mapping):
@@ -325,7 +326,7 @@ n_epochs_no_change, metric, checkpoint, backend, device, n_jobs, random_state, v
             class_input=self.class_input,
         )
 
-    def _new_network(self, corpus: Corpus, seed: int) -> SupDocNADENetwork:
+    def _new_network(self, corpus: Documents, seed: int) -> SupDocNADENetwork:
         network = self._network_of(corpus, seed, SupDocNADENetwork)
         assert isinstance(network, SupDocNADENetwork)
         network.initialize_classes(corpus.class_counts())

@@ -36,7 +36,8 @@ class DampCounts(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
 
         Parameters
         ----------
-        X : (documents, words) sparse or dense counts, finite and not negative.
+        X : (documents, words) sparse or dense counts, finite and not negative; or a `Corpus`,
+            which is read as a whole.
         y : ignored.
         """
         check_range("scale", self.scale, above=0)
@@ -48,7 +49,8 @@ class DampCounts(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
 
         Parameters
         ----------
-        X : (documents, words) sparse or dense counts, finite and not negative.
+        X : (documents, words) sparse or dense counts, finite and not negative; or a `Corpus`,
+            which is read as a whole.
         """
         check_is_fitted(self)
         counts = read_counts(self, X, reset=False)

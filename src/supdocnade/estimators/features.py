@@ -13,6 +13,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from supdocnade.encoding.corpora import EncodedCorpus, encode_corpus
 from supdocnade.encoding.encoder import Description, EncodedImage, ImageEncoder
 from supdocnade.encoding.fitting import fit_words
 from supdocnade.encoding.many import LeftOut, OnProgress, check_images, encode_images
@@ -219,6 +220,36 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return encode_images(
             self._fitted_encoder(),
             check_images(X),
+            cache=self.cache,
+            n_jobs=self.n_jobs,
+            on_error=self.on_error,
+            on_progress=self._progress("encoded"),
+        )
+
+    def encode_corpus(
+        self,
+        X: Any,
+        folder: str | Path,
+        *,
+        labels: Sequence[str | None] | None = None,
+        tags: Sequence[Sequence[str] | None] | None = None,
+    ) -> EncodedCorpus:
+        """Write the words of images to a corpus on disk, a thousand images at a time.
+
+        Images that the corpus holds already are not read again: a run that was killed goes on.
+
+        Parameters
+        ----------
+        X : a list of images.
+        folder : of a new corpus, or of one that was made with the same words.
+        labels, tags : of every image, to be kept with it; None where not known.
+        """
+        return encode_corpus(
+            self._fitted_encoder(),
+            check_images(X),
+            folder,
+            labels=labels,
+            tags=tags,
             cache=self.cache,
             n_jobs=self.n_jobs,
             on_error=self.on_error,

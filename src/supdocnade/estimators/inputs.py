@@ -6,12 +6,34 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from sklearn.utils import column_or_1d
+from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from supdocnade.corpus.documents import MAX_TOKENS, NO_LABEL
+from supdocnade.corpus import Corpus
+from supdocnade.corpus.counts import MAX_TOKENS
+from supdocnade.corpus.documents import NO_LABEL
 from supdocnade.errors import InvalidArgument
+from supdocnade.seeding import check_seed
+
+
+def read_counts_or_corpus(estimator: Any, X: Any, *, reset: bool) -> sparse.csr_array | Corpus:
+    """Return X as `read_counts` does, or as it is if it is a corpus of the right width.
+
+    Parameters
+    ----------
+    reset : remember the width of X; otherwise X must agree with it.
+    """
+    if not isinstance(X, Corpus):
+        return read_counts(estimator, X, reset=reset)
+    _check_corpus(estimator, X, reset=reset)
+    return X
+
+
+def _check_corpus(estimator: Any, corpus: Corpus, *, reset: bool) -> None:
+    if len(corpus) == 0:
+        raise InvalidArgument(f"X must have a document, got none in {corpus.folder}.")
+    validate_data(estimator, corpus, reset=reset, skip_check_array=True)
 
 
 def read_counts(estimator: Any, X: Any, *, reset: bool) -> sparse.csr_array:
@@ -23,6 +45,9 @@ def read_counts(estimator: Any, X: Any, *, reset: bool) -> sparse.csr_array:
     ----------
     reset : remember the width and the feature names of X; otherwise X must agree with them.
     """
+    if isinstance(X, Corpus):
+        _check_corpus(estimator, X, reset=reset)
+        return X.counts()
     # Whether all counts are finite and not negative is checked here, in one sentence.
     checked = validate_data(
         estimator,
@@ -159,3 +184,10 @@ def read_annotation_names(
     if not all(isinstance(name, str) for name in names) or len(set(names)) != len(names):
         raise InvalidArgument("annotation_names must be strings, each of them once.")
     return [str(name) for name in names]
+
+
+def read_seed(random_state: Any) -> int:
+    """Return a seed: an integer as it is, or one drawn from a generator."""
+    if isinstance(random_state, int | np.integer) and not isinstance(random_state, bool):
+        return check_seed("random_state", int(random_state))
+    return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))

@@ -6,7 +6,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
-from supdocnade.corpus import Corpus
+from supdocnade.corpus import Documents
 from supdocnade.errors import InvalidArgument
 from supdocnade.metrics import FMeasure, f_measure, top_ranked
 from supdocnade.shapes import check_count
@@ -32,7 +32,7 @@ class AnnotationScorer(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         estimator : a fitted estimator with `annotation_proba`, or a pipeline that ends in one.
-        X : (documents, words) counts.
+        X : (documents, words) counts, or a `Corpus`.
         y : ignored.
         annotations : (documents, annotations) the right ones: above 0 where present.
         annotation_mask : (documents,) false where they are not known.
@@ -50,7 +50,7 @@ class AnnotationScorer(BaseEstimator):  # type: ignore[misc]
                 "make_annotation_scorer().set_score_request(annotations=True)."
             )
         proba_BA = _annotation_proba(estimator, X)
-        right = Corpus.from_counts(
+        right = Documents.from_counts(
             sparse.csr_array((len(proba_BA), 1)),
             annotations=annotations,
             annotation_mask=annotation_mask,

@@ -6,7 +6,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supdocnade.corpus import Corpus
+from supdocnade.corpus import Documents
 from supdocnade.estimators.base import TopicModel
 from supdocnade.estimators.inputs import read_annotation_names
 from supdocnade.models import DocNADEConfig, DocNADENetwork
@@ -96,7 +96,8 @@ class DocNADE(TopicModel):
 
         Parameters
         ----------
-        X : (documents, words) sparse or dense counts, finite and not negative.
+        X : (documents, words) sparse or dense counts, finite and not negative; or a `Corpus`,
+            of which a part is read at a time.
         y : ignored.
         annotations : (documents, annotations) counts; a document without any has none.
         annotation_mask : (documents,) false where the annotations are not known.
@@ -137,7 +138,7 @@ class DocNADE(TopicModel):
 
         Parameters
         ----------
-        X : (documents, words) counts.
+        X : (documents, words) counts, or a `Corpus`.
         y : ignored.
         """
         return -float(np.log(self.perplexity(X, average="corpus")))
@@ -154,5 +155,5 @@ class DocNADE(TopicModel):
             activation=self.activation,
         )
 
-    def _new_network(self, corpus: Corpus, seed: int) -> DocNADENetwork:
+    def _new_network(self, corpus: Documents, seed: int) -> DocNADENetwork:
         return self._network_of(corpus, seed, DocNADENetwork)

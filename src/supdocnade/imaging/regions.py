@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,9 +44,10 @@ class Regions:
         """
         if not isinstance(given, Iterable):
             raise InvalidArgument(f"grid must be rows and columns, got {given!r}.")
-        parts = list(given)
+        parts: list[Any] = list(given)
         several = all(isinstance(part, Iterable) for part in parts)
-        return cls(tuple(tuple(part) for part in parts) if several else (tuple(parts),))  # type: ignore[arg-type]
+        grids: list[Any] = [tuple(part) for part in parts] if several else [tuple(parts)]
+        return cls(tuple(grids))
 
     @property
     def n_regions(self) -> int:

@@ -1,4 +1,4 @@
-"""From a corpus to batches of tokens in a fresh random order."""
+"""From documents to batches of tokens in a fresh random order."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -8,7 +8,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from supdocnade.corpus import Corpus
+from supdocnade.corpus import Documents
+from supdocnade.corpus.tokens import Tokens
 from supdocnade.ops.contract import DocumentBatch
 from supdocnade.seeding import bag_keys, named_generator, token_order
 
@@ -27,14 +28,14 @@ class LabelledBatch(NamedTuple):
 
 
 def make_batch(
-    corpus: Corpus,
+    corpus: Documents,
     documents: NDArray[np.int64],
     order_N: NDArray[np.int64],
     *,
     annotation_weight: float = 1.0,
     n_summary_words: int | None = None,
 ) -> LabelledBatch:
-    """Gather documents of a corpus with their tokens in a given order.
+    """Gather documents with their tokens in a given order.
 
     Parameters
     ----------
@@ -42,10 +43,20 @@ def make_batch(
     annotation_weight : multiplies the loss of annotation words, never their input.
     n_summary_words : ids below this enter the summary (`DocumentBatch`).
     """
-    places_N = corpus.token_places(documents)[order_N]
-    ids_N = corpus.token_ids_N[places_N]
+    tokens = corpus.tokens.gather(documents, order_N)
+    return _batch_of(corpus, documents, tokens, annotation_weight, n_summary_words)
+
+
+def _batch_of(
+    corpus: Documents,
+    documents: NDArray[np.int64],
+    tokens: Tokens,
+    annotation_weight: float = 1.0,
+    n_summary_words: int | None = None,
+) -> LabelledBatch:
+    """Put tokens that were gathered together with what is known of their documents."""
+    ids_N, share_N = tokens
     lengths_B = corpus.length_B[documents]
-    share_N = None if corpus.token_weight_N is None else corpus.token_weight_N[places_N]
     loss_N = share_N
     if annotation_weight != 1.0 and corpus.n_annotation_words:
         factor_N = np.where(ids_N < corpus.n_visual_words, 1.0, annotation_weight)
@@ -74,16 +85,16 @@ def epoch_batches(
 
 
 def ordered_batches(
-    corpus: Corpus, batch_size: int, seed: int, ordering: int, **options: float | int | None
+    corpus: Documents, batch_size: int, seed: int, ordering: int, **options: float | int | None
 ) -> Iterator[LabelledBatch]:
     """Yield all documents in their own sequence, their tokens in the `ordering`-th random order.
 
     For measuring, not for training: the orders are the same however often they are asked for, and
-    follow from the contents of a document, not from its place in the corpus.
+    follow from the contents of a document, not from its place among the others.
     """
-    keys = bag_keys(corpus.token_ids_N, corpus.token_weight_N, corpus.offsets_B1)
     for first in range(0, len(corpus), batch_size):
         documents = np.arange(first, min(first + batch_size, len(corpus)))
-        lengths = corpus.length_B[documents]
-        order = token_order(seed, ordering, keys[documents], lengths, stream="measuring")
-        yield make_batch(corpus, documents, order, **options)  # type: ignore[arg-type]
+        tokens, lengths = corpus.tokens.gather(documents), corpus.length_B[documents]
+        keys = bag_keys(*tokens, np.concatenate([[0], np.cumsum(lengths)]))
+        order = token_order(seed, ordering, keys, lengths, stream="measuring")
+        yield _batch_of(corpus, documents, tokens.ordered(order), **options)  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from supdocnade.corpus import Corpus
+from supdocnade.corpus import Documents
 from supdocnade.corpus.documents import NO_LABEL
 from supdocnade.errors import InvalidArgument
 from supdocnade.metrics import f_measure, perplexity, top_ranked
@@ -24,7 +24,7 @@ BATCH = 64
 
 
 def _measure(
-    corpus: Corpus, function: Callable[[LabelledBatch], Tensor], seed: int = 0, ordering: int = 0
+    corpus: Documents, function: Callable[[LabelledBatch], Tensor], seed: int = 0, ordering: int = 0
 ) -> NDArray[np.float64]:
     """Apply a function of batches to all documents, in an order of words that never changes."""
     nothing = np.empty(0, np.int64)
@@ -36,7 +36,7 @@ def _measure(
 
 
 def log_prob_over_orderings(
-    network: DocNADENetwork, corpus: Corpus, n_orderings: int = 1, seed: int = 0
+    network: DocNADENetwork, corpus: Documents, n_orderings: int = 1, seed: int = 0
 ) -> NDArray[np.float64]:
     """Return log p(v) of every document under several random orders of its words, (R, B).
 
@@ -52,7 +52,7 @@ def log_prob_over_orderings(
 
 
 def joint_log_prob_over_orderings(
-    network: SupDocNADENetwork, corpus: Corpus, n_orderings: int = 1, seed: int = 0
+    network: SupDocNADENetwork, corpus: Documents, n_orderings: int = 1, seed: int = 0
 ) -> NDArray[np.float64]:
     """Return log p(v, y) of every document and its label, as `log_prob_over_orderings` does."""
     check_count("n_orderings", n_orderings, least=1)
@@ -65,22 +65,22 @@ def joint_log_prob_over_orderings(
     return np.stack([_measure(corpus, joint, seed, ordering) for ordering in range(n_orderings)])
 
 
-def class_log_prob(network: SupDocNADENetwork, corpus: Corpus) -> NDArray[np.float64]:
+def class_log_prob(network: SupDocNADENetwork, corpus: Documents) -> NDArray[np.float64]:
     """Return log p(y | v) from the visual words of every document, (B, C)."""
     visual = corpus.without_annotations()
     return _measure(visual, lambda batch: network.class_log_prob(batch.documents))
 
 
-def annotation_log_prob(network: DocNADENetwork, corpus: Corpus) -> NDArray[np.float64]:
+def annotation_log_prob(network: DocNADENetwork, corpus: Documents) -> NDArray[np.float64]:
     """Return log p(a | v) over the annotation words from the visual words, (B, A)."""
     visual = corpus.without_annotations()
     return _measure(visual, lambda batch: network.annotation_log_prob(batch.documents))
 
 
-def available_metrics(network: DocNADENetwork, corpus: Corpus) -> tuple[str, ...]:
+def available_metrics(network: DocNADENetwork, corpus: Documents) -> tuple[str, ...]:
     """Return what can be measured of this network on this corpus."""
     names = ["loss"]
-    if (corpus.token_ids_N < corpus.n_visual_words).any():
+    if corpus.has_visual_words():
         names.append("perplexity")
     if isinstance(network, SupDocNADENetwork) and (corpus.label_B != NO_LABEL).any():
         names.append("accuracy")
@@ -91,7 +91,7 @@ def available_metrics(network: DocNADENetwork, corpus: Corpus) -> tuple[str, ...
 
 def validate(
     network: DocNADENetwork,
-    corpus: Corpus,
+    corpus: Documents,
     *,
     generative_weight: float,
     annotation_weight: float,

@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from supdocnade.corpus import Corpus
+from supdocnade.corpus import Documents
+from supdocnade.corpus.tokens import Rows
 from supdocnade.errors import InvalidArgument, TrainingDiverged
 from supdocnade.models import DocNADENetwork, SupDocNADENetwork
 from supdocnade.models.outputs import TreeOutput
@@ -42,9 +43,6 @@ from supdocnade.training.state import (
     save_checkpoint,
     set_parameters,
 )
-
-Documents = NDArray[np.int64]
-"""Numbers of documents in a corpus."""
 
 HIGHER_IS_BETTER = {"loss": False, "perplexity": False, "accuracy": True, "f_measure": True}
 
@@ -88,7 +86,7 @@ class Trainer:
         """Change what multiplies the class term of documents of each class, (C,)."""
         self.class_weight = _class_weight(self.network, given)
 
-    def fit(self, corpus: Corpus, validation: Corpus | None = None) -> History:
+    def fit(self, corpus: Documents, validation: Documents | None = None) -> History:
         """Train until `max_epochs` or until the validation metric stops improving.
 
         Parameters
@@ -99,7 +97,7 @@ class Trainer:
         with one_torch_thread():
             return self._fit(corpus, validation)
 
-    def _fit(self, corpus: Corpus, validation: Corpus | None) -> History:
+    def _fit(self, corpus: Documents, validation: Documents | None) -> History:
         self._check(corpus, validation)
         self._settings = self._describe_settings(corpus, validation)
         if self.checkpoint is not None and self.checkpoint.exists():
@@ -115,12 +113,12 @@ class Trainer:
             set_parameters(self.network, kept)
         return self.state.history
 
-    def run_epoch(self, corpus: Corpus) -> None:
+    def run_epoch(self, corpus: Documents) -> None:
         """Pass over the corpus once, or over what is left of the epoch, and record it."""
         with one_torch_thread():
             self._run_updates(corpus)
 
-    def _run_updates(self, corpus: Corpus) -> None:
+    def _run_updates(self, corpus: Documents) -> None:
         config, state = self.config, self.state
         started = time.perf_counter()
         parts = epoch_batches(len(corpus), config.batch_size, config.seed, state.epoch)
@@ -153,7 +151,7 @@ class Trainer:
         state.history.seconds.append(time.perf_counter() - started)
         state.epoch, state.update, state.loss_sum, state.n_seen = state.epoch + 1, 0, 0.0, 0
 
-    def _batch(self, corpus: Corpus, documents: Documents) -> LabelledBatch:
+    def _batch(self, corpus: Documents, documents: Rows) -> LabelledBatch:
         """Gather documents, their words in an order that no other epoch gives them."""
         lengths = corpus.length_B[documents]
         order = token_order(self.config.seed, self.state.epoch, documents, lengths)
@@ -190,7 +188,7 @@ class Trainer:
                     self.state.average[name].lerp_(parameter, 1 - decay)
         return value
 
-    def _check_last_update(self, corpus: Corpus, documents: Documents) -> None:
+    def _check_last_update(self, corpus: Documents, documents: Rows) -> None:
         """Look at the objective once more: no later update of this epoch would notice it."""
         config = self.config
         with torch.no_grad():
@@ -210,7 +208,7 @@ class Trainer:
             f"or {clip}."
         )
 
-    def _end_epoch(self, validation: Corpus | None) -> None:
+    def _end_epoch(self, validation: Documents | None) -> None:
         """Measure, remember the best epoch, and decide whether to go on."""
         config, state = self.config, self.state
         if validation is None:
@@ -267,7 +265,7 @@ class Trainer:
                 self.checkpoint, self._settings, self.state, self.network, self.optimizers
             )
 
-    def _describe_settings(self, corpus: Corpus, validation: Corpus | None) -> dict[str, Any]:
+    def _describe_settings(self, corpus: Documents, validation: Documents | None) -> dict[str, Any]:
         """Return everything that fixes the result, to compare a checkpoint with."""
         if self.checkpoint is None:
             return {}
@@ -285,7 +283,7 @@ class Trainer:
             "validation data": None if validation is None else validation.fingerprint(),
         }
 
-    def _check(self, corpus: Corpus, validation: Corpus | None) -> None:
+    def _check(self, corpus: Documents, validation: Documents | None) -> None:
         config, network = self.config, self.network
         if len(corpus) == 0:
             raise InvalidArgument("corpus must have a document, got none.")

@@ -2,14 +2,14 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from supdocnade.corpus import Corpus
+from supdocnade.corpus import Documents
 from supdocnade.corpus.documents import NO_LABEL
 from supdocnade.errors import InvalidArgument
 
 
 @pytest.fixture
 def corpus():
-    return Corpus.from_counts(
+    return Documents.from_counts(
         [[2, 0, 1], [0, 0, 0], [0, 3, 0.5]],
         annotations=[[1, 0], [0, 2], [1, 1]],
         labels=[1, NO_LABEL, 0],
@@ -19,9 +19,9 @@ def corpus():
 
 
 def test_tokens_by_hand(corpus):
-    assert corpus.token_ids_N.tolist() == [0, 0, 2, 3, 4, 4, 1, 1, 1, 2, 3, 4]
-    assert corpus.offsets_B1.tolist() == [0, 4, 6, 12]
-    assert corpus.token_weight_N.tolist() == [1] * 9 + [0.5, 1, 1]
+    assert corpus.tokens.ids_N.tolist() == [0, 0, 2, 3, 4, 4, 1, 1, 1, 2, 3, 4]
+    assert corpus.tokens.offsets_B1.tolist() == [0, 4, 6, 12]
+    assert corpus.tokens.weight_N.tolist() == [1] * 9 + [0.5, 1, 1]
     assert corpus.size_B.tolist() == [4.0, 2.0, 5.5]
     assert (len(corpus), corpus.n_words) == (3, 5)
     # Documents count by their weights 1, 2 and 0.5.
@@ -30,31 +30,33 @@ def test_tokens_by_hand(corpus):
 
 
 def test_whole_counts_need_no_weights():
-    assert Corpus.from_counts([[1, 2]]).token_weight_N is None
+    assert Documents.from_counts([[1, 2]]).tokens.weight_N is None
 
 
 @pytest.mark.parametrize("make", [sparse.csr_matrix, sparse.csc_array, sparse.coo_array, np.array])
 @pytest.mark.parametrize("dtype", [np.int32, np.float32, np.uint8])
-def test_every_kind_of_matrix_gives_the_same_corpus(make, dtype):
+def test_every_kind_of_matrix_gives_the_same_documents(make, dtype):
     counts = np.array([[2, 0, 1], [0, 4, 0]], dtype)
-    expected = Corpus.from_counts(counts.tolist())
-    assert Corpus.from_counts(make(counts)).fingerprint() == expected.fingerprint()
+    expected = Documents.from_counts(counts.tolist())
+    assert Documents.from_counts(make(counts)).fingerprint() == expected.fingerprint()
 
 
 def test_duplicate_entries_add_up_and_the_matrix_is_left_alone():
     matrix = sparse.coo_array(([1.0, 2.0, 0.0], ([0, 0, 0], [1, 1, 0])), shape=(1, 2))
-    assert Corpus.from_counts(matrix).token_ids_N.tolist() == [1, 1, 1]
+    assert Documents.from_counts(matrix).tokens.ids_N.tolist() == [1, 1, 1]
     assert matrix.nnz == 3
 
 
 def test_unknown_annotations_leave_no_tokens():
-    corpus = Corpus.from_counts([[1], [1]], annotations=[[1], [1]], annotation_mask=[True, False])
-    assert corpus.token_ids_N.tolist() == [0, 1, 0]
+    corpus = Documents.from_counts(
+        [[1], [1]], annotations=[[1], [1]], annotation_mask=[True, False]
+    )
+    assert corpus.tokens.ids_N.tolist() == [0, 1, 0]
 
 
 def test_taking_documents(corpus):
     taken = corpus.take([2, 0, 2])
-    assert taken.token_ids_N.tolist() == [1, 1, 1, 2, 3, 4, 0, 0, 2, 3, 1, 1, 1, 2, 3, 4]
+    assert taken.tokens.ids_N.tolist() == [1, 1, 1, 2, 3, 4, 0, 0, 2, 3, 1, 1, 1, 2, 3, 4]
     assert taken.label_B.tolist() == [0, 1, 0]
     assert taken.document_weight_B.tolist() == [0.5, 1, 0.5]
     assert taken.size_B.tolist() == [5.5, 4.0, 5.5]
@@ -63,8 +65,8 @@ def test_taking_documents(corpus):
 
 def test_visual_words_alone(corpus):
     visual = corpus.without_annotations()
-    assert visual.token_ids_N.tolist() == [0, 0, 2, 1, 1, 1, 2]
-    assert visual.offsets_B1.tolist() == [0, 3, 3, 7]
+    assert visual.tokens.ids_N.tolist() == [0, 0, 2, 1, 1, 1, 2]
+    assert visual.tokens.offsets_B1.tolist() == [0, 3, 3, 7]
     assert visual.n_annotation_words == 2
 
 
@@ -74,13 +76,13 @@ def test_annotation_presence(corpus):
 
 def test_the_fingerprint_sees_every_part(corpus):
     others = [
-        Corpus.from_counts([[1, 0]]),
-        Corpus.from_counts([[0, 1]]),
-        Corpus.from_counts([[0.5, 0]]),
-        Corpus.from_counts([[1, 0, 0]]),
-        Corpus.from_counts([[1, 0]], labels=[0], n_classes=1),
-        Corpus.from_counts([[1, 0]], document_weight=[2]),
-        Corpus.from_counts([[1]], annotations=[[0]]),
+        Documents.from_counts([[1, 0]]),
+        Documents.from_counts([[0, 1]]),
+        Documents.from_counts([[0.5, 0]]),
+        Documents.from_counts([[1, 0, 0]]),
+        Documents.from_counts([[1, 0]], labels=[0], n_classes=1),
+        Documents.from_counts([[1, 0]], document_weight=[2]),
+        Documents.from_counts([[1]], annotations=[[0]]),
         corpus,
     ]
     assert len({other.fingerprint() for other in others}) == len(others)
@@ -110,4 +112,4 @@ def test_the_fingerprint_sees_every_part(corpus):
 )
 def test_wrong_input_is_refused(counts, options, message):
     with pytest.raises(InvalidArgument, match=message):
-        Corpus.from_counts(counts, **options)
+        Documents.from_counts(counts, **options)

@@ -8,7 +8,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from tests.scenes import scene_corpus
 
 from supdocnade import DampCounts, DocNADE, SupDocNADE, make_annotation_scorer
-from supdocnade.corpus import Corpus
+from supdocnade.corpus import Documents
 from supdocnade.errors import InvalidArgument, StorageError
 from supdocnade.estimators.inference import annotation_log_proba, representations
 from supdocnade.training import Trainer
@@ -237,7 +237,7 @@ def test_a_run_goes_on_from_its_checkpoint_and_refuses_other_data(tmp_path, X, s
 
 def test_early_stopping_holds_a_part_of_every_class_out(X, scenes):
     model = SupDocNADE(**FAST, early_stopping=True, validation_fraction=0.25, metric="accuracy")
-    corpus = Corpus.from_counts(X, labels=scenes.labels, n_classes=scenes.n_classes)
+    corpus = Documents.from_counts(X, labels=scenes.labels, n_classes=scenes.n_classes)
     training, held_out = model._split(corpus, 0)
     assert len(training) + len(held_out) == 80
     for label in np.unique(scenes.labels):
@@ -403,7 +403,7 @@ def test_class_weights_are_checked(X, scenes):
 
 
 def test_balanced_weights_are_scikit_learns(X, scenes):
-    corpus = Corpus.from_counts(X, labels=scenes.labels, n_classes=scenes.n_classes)
+    corpus = Documents.from_counts(X, labels=scenes.labels, n_classes=scenes.n_classes)
     model = SupDocNADE(class_weight="balanced")
     expected = compute_class_weight("balanced", classes=np.arange(4), y=scenes.labels)
     np.testing.assert_allclose(model._class_weight_C(corpus), expected)

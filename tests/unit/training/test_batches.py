@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 import torch
 
-from supdocnade.corpus import Corpus
+from supdocnade.corpus import Documents
 from supdocnade.training.batches import epoch_batches, make_batch, ordered_batches
 
-CORPUS = Corpus.from_counts(
+CORPUS = Documents.from_counts(
     [[2, 0.5, 0], [0, 0, 1], [1, 1, 1]],
     annotations=[[1], [0], [2]],
     labels=[0, -1, 1],
@@ -48,8 +48,8 @@ def test_measuring_gives_the_same_order_in_any_batch_size():
 
 @pytest.mark.parametrize("weight", [1.0, 2.0])
 def test_weights_are_left_out_where_all_are_one(weight):
-    corpus = Corpus.from_counts([[1, 1]], annotations=[[1]] if weight != 1 else None)
-    batch = make_batch(corpus, np.array([0]), np.arange(len(corpus.token_ids_N)),
+    corpus = Documents.from_counts([[1, 1]], annotations=[[1]] if weight != 1 else None)
+    batch = make_batch(corpus, np.array([0]), np.arange(len(corpus.tokens.ids_N)),
                        annotation_weight=weight)  # fmt: skip
     assert batch.documents.input_weight_N is None
     assert (batch.documents.loss_weight_N is None) == (weight == 1.0)

@@ -3,7 +3,7 @@ import pytest
 import torch
 from tests.scenes import network_for, scene_corpus
 
-from supdocnade.corpus import Corpus
+from supdocnade.corpus import Documents
 from supdocnade.errors import InvalidArgument
 from supdocnade.training.evaluation import (
     annotation_log_prob,
@@ -45,7 +45,7 @@ def test_joint_probability_is_words_times_class(network):
     words = log_prob_over_orderings(network, CORPUS, 2)
     classes = class_log_prob(network, CORPUS)[np.arange(70), CORPUS.label_B]
     np.testing.assert_allclose(joint, words + classes, rtol=1e-5)
-    unlabelled = Corpus.from_counts(np.ones((1, 60)), annotations=np.ones((1, 12)))
+    unlabelled = Documents.from_counts(np.ones((1, 60)), annotations=np.ones((1, 12)))
     with pytest.raises(InvalidArgument, match="needs a label for every document"):
         joint_log_prob_over_orderings(network, unlabelled)
 
@@ -71,7 +71,7 @@ def test_predictions_never_see_the_annotations(network):
 
 
 def test_what_can_be_measured(network):
-    words = Corpus.from_counts(np.ones((2, 60)), annotations=np.zeros((2, 12)))
+    words = Documents.from_counts(np.ones((2, 60)), annotations=np.zeros((2, 12)))
     assert available_metrics(network, CORPUS) == ("loss", "perplexity", "accuracy", "f_measure")
     assert available_metrics(network, words) == ("loss", "perplexity")
     assert available_metrics(network, CORPUS.take([])) == ("loss",)
@@ -82,7 +82,7 @@ def test_what_can_be_measured(network):
 
 
 def test_bits_do_not_depend_on_threads():
-    corpus = Corpus.from_counts(
+    corpus = Documents.from_counts(
         np.random.default_rng(0).poisson(1.0, (64, 50)), annotations=np.ones((64, 9)),
         labels=np.arange(64) % 8, n_classes=8,
     )  # fmt: skip

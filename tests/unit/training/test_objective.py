@@ -3,7 +3,7 @@ import pytest
 import torch
 from tests.scenes import network_for
 
-from supdocnade.corpus import Corpus
+from supdocnade.corpus import Documents
 from supdocnade.training.batches import make_batch
 from supdocnade.training.objective import batch_loss
 
@@ -12,14 +12,14 @@ TAGS = [[1, 0], [0, 1], [0, 0]]
 
 
 def corpus_of(labels, **options):
-    return Corpus.from_counts(COUNTS, annotations=TAGS, labels=labels, n_classes=2, **options)
+    return Documents.from_counts(COUNTS, annotations=TAGS, labels=labels, n_classes=2, **options)
 
 
 def all_of(corpus, network, annotation_weight=1.0):
     return make_batch(
         corpus,
         np.arange(3),
-        np.arange(len(corpus.token_ids_N)),
+        np.arange(len(corpus.tokens.ids_N)),
         annotation_weight=annotation_weight,
         n_summary_words=network.n_summary_words,
     )
@@ -44,7 +44,7 @@ def test_the_hybrid_objective_by_its_definition(class_input, generative_weight):
     W, c = network.word_embedding, network.hidden_bias
     expected = torch.zeros(())
     for d, (start, stop) in enumerate([(0, 4), (4, 8), (8, 11)]):
-        words = corpus.token_ids_N[start:stop].tolist()
+        words = corpus.tokens.ids_N[start:stop].tolist()
         a = c
         document = torch.zeros(())
         for word in words:

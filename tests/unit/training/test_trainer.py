@@ -6,7 +6,7 @@ import torch
 from scipy import sparse
 from tests.scenes import network_for, scene_corpus
 
-from supdocnade.corpus import Corpus
+from supdocnade.corpus import Documents
 from supdocnade.errors import InvalidArgument, StorageError, TrainingDiverged
 from supdocnade.ops import contract
 from supdocnade.ops.contract import SPARSE_ROWS
@@ -188,7 +188,7 @@ def test_a_checkpoint_of_another_backend_is_refused(tmp_path):
 @pytest.mark.parametrize("optimizer", ["adam", "sgd"])
 def test_the_step_from_dense_to_sparse_gradients(n_words, optimizer):
     counts = sparse.csr_array(([1.0, 2.0, 1.0], ([0, 0, 1], [0, 7, n_words - 1])), (2, n_words))
-    corpus = Corpus.from_counts(counts, labels=[0, 1], n_classes=2)
+    corpus = Documents.from_counts(counts, labels=[0, 1], n_classes=2)
     config = TrainerConfig(max_epochs=2, optimizer=optimizer, learning_rate=0.1)
     network, _ = train(config, corpus=corpus, validation=None, network={"n_topics": 2})
     start = network_for(corpus, n_topics=2)
@@ -295,7 +295,7 @@ def test_missing_labels_and_annotations_drop_their_terms():
     labels = np.where(np.arange(30) < 15, np.arange(30) % 2, -1)
     tags = np.eye(3, dtype=int)[np.arange(30) % 3]
     known = np.arange(30) % 2 == 0
-    corpus = Corpus.from_counts(
+    corpus = Documents.from_counts(
         counts, annotations=tags, annotation_mask=known, labels=labels, n_classes=2
     )
     config = TrainerConfig(max_epochs=2)
@@ -319,7 +319,7 @@ def test_missing_labels_and_annotations_drop_their_terms():
         ),
         ({"generative_weight": 0}, {"network": {"supervised": False}}, "must be above 0"),
         ({}, {"corpus": CORPUS.take([])}, "corpus must have a document"),
-        ({}, {"validation": Corpus.from_counts([[1]])}, "validation must have 60 visual and 12"),
+        ({}, {"validation": Documents.from_counts([[1]])}, "validation must have 60 visual and 12"),
         ({}, {"class_weight": [1, 2]}, r"class_weight must have shape \(4,\), got \(2,\)"),
         ({}, {"class_weight": [1, 1, 1, -1]}, "class_weight must be finite and not negative"),
     ],

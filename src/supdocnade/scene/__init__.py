@@ -1,0 +1,1 @@
+"""The product: from photographs to labels, tags and reasons, behind one class."""

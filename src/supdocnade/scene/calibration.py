@@ -1,0 +1,154 @@
+"""Scores to probabilities, and thresholds: all learned on images that no model was fitted on."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize, minimize_scalar
+from scipy.special import expit, log_expit, log_softmax
+
+from supdocnade.errors import InvalidArgument
+from supdocnade.shapes import check_range
+
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+TEMPERATURES = (1e-2, 1e2)
+N_BINS = 10
+SHRINKAGE = 1.0
+"""Of slope and prior towards 1 and 0, which take the model at its word."""
+
+
+def fit_temperature(score_BC: Floats, label_B: NDArray[np.int64]) -> float:
+    """Return T for which softmax(scores / T) is most likely to give the right classes."""
+
+    def loss(log_t: float) -> float:
+        log_p_BC = log_softmax(score_BC / np.exp(log_t), axis=1)
+        return -float(log_p_BC[np.arange(len(label_B)), label_B].mean())
+
+    if not len(label_B):
+        return 1.0
+    bounds = tuple(np.log(TEMPERATURES))
+    return float(np.exp(minimize_scalar(loss, bounds=bounds, method="bounded").x))
+
+
+def unsure_below(confidence_B: Floats, right_B: Mask) -> float:
+    """Return the confidence below which a label was wrong more often than right.
+
+    It is the threshold that most wrong answers lie below beyond the right ones; 0 if there is none.
+    """
+    order = np.argsort(confidence_B, kind="stable")
+    gain = np.concatenate([[0], np.cumsum(np.where(right_B[order], -1, 1))])
+    best = int(gain.argmax())
+    if best == 0:
+        return 0.0
+    ranked = confidence_B[order]
+    if best == len(ranked):
+        return float(min(ranked[-1] + 1e-9, 1.0))
+    return float((ranked[best - 1] + ranked[best]) / 2)
+
+
+def calibration_error(confidence_N: Floats, right_N: Mask) -> float:
+    """Return the expected calibration error: |confidence - share of right answers|, over ten bins.
+
+    >>> calibration_error(np.array([0.75, 0.75, 0.75, 0.75]), np.array([True, True, True, False]))
+    0.0
+    """
+    bins = np.minimum((confidence_N * N_BINS).astype(np.int64), N_BINS - 1)
+    size = np.bincount(bins, minlength=N_BINS)
+    gap = np.bincount(bins, confidence_N, N_BINS) - np.bincount(bins, right_N, N_BINS)
+    return float(abs(gap).sum() / max(size.sum(), 1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TagCalibration:
+    """p(tag is there) = σ(slope · log p(tag | image) + prior · logit of its frequency + offset).
+
+    Three numbers for all tags together: most tags are too rare among held-out images for numbers
+    of their own.
+    """
+
+    slope: float
+    prior: float
+    offset: float
+    threshold: float
+    """A tag is given from this probability on."""
+
+    def __post_init__(self) -> None:
+        for name in ("slope", "prior", "offset"):
+            check_range(name, getattr(self, name))
+        check_range("threshold", self.threshold, least=0, most=1)
+
+    def probability(self, log_p_BA: Floats, frequency_A: Floats) -> Floats:
+        """Return how probable it is that every tag is there, (images, tags)."""
+        logits: Floats = self.slope * log_p_BA + self.prior * _logit(frequency_A) + self.offset
+        probability: Floats = expit(logits)
+        return probability
+
+
+def fit_tags(log_p_BA: Floats, frequency_A: Floats, present_BA: Mask) -> TagCalibration:
+    """Learn probabilities and a threshold from images whose tags are known.
+
+    Parameters
+    ----------
+    log_p_BA : (images, tags) log p(tag | image) among all tags: rows of p sum to 1.
+    frequency_A : (tags,) share of the training images that have each tag.
+    present_BA : (images, tags) which tags are there.
+    """
+    if log_p_BA.shape != present_BA.shape:
+        raise InvalidArgument(f"present must have shape {log_p_BA.shape}, got {present_BA.shape}.")
+    prior_BA = np.broadcast_to(_logit(frequency_A), log_p_BA.shape)
+    features = np.stack([log_p_BA.ravel(), prior_BA.ravel(), np.ones(log_p_BA.size)])
+    sign_N = np.where(present_BA.ravel(), 1.0, -1.0)
+    # Taken at its word, the model expects p(tag | image) times the usual number of tags of it.
+    start = np.array([1.0, 0.0, np.log(max(frequency_A.sum(), 1e-4))])
+    stiffness = np.array([SHRINKAGE, SHRINKAGE, 0.0])
+
+    def loss(weights: Floats) -> tuple[float, Floats]:
+        margin_N = sign_N * (weights @ features)
+        away = weights - start
+        value = -log_expit(margin_N).sum() + 0.5 * stiffness @ (away * away)
+        slope = features @ (-sign_N * expit(-margin_N)) + stiffness * away
+        return float(value), slope
+
+    slope, prior, offset = minimize(loss, start, jac=True, method="L-BFGS-B").x.tolist()
+    loose = TagCalibration(slope=slope, prior=prior, offset=offset, threshold=0.5)
+    probability_BA = loose.probability(log_p_BA, frequency_A)
+    return TagCalibration(
+        slope=slope,
+        prior=prior,
+        offset=offset,
+        threshold=best_threshold(probability_BA, present_BA),
+    )
+
+
+def best_threshold(probability_BA: Floats, present_BA: Mask) -> float:
+    """Return the threshold that gives images the tags with the best mean F-measure."""
+    tagged = present_BA.any(axis=1)
+    if not tagged.any():
+        return 0.5
+    thresholds = np.linspace(0.02, 0.98, 97)
+    scores = [
+        f_of_sets(probability_BA[tagged] >= threshold, present_BA[tagged]).mean()
+        for threshold in thresholds
+    ]
+    best = np.flatnonzero(np.array(scores) >= max(scores) - 1e-12)
+    return float(thresholds[best].mean())  # The middle of a plateau.
+
+
+def f_of_sets(chosen_BA: Mask, present_BA: Mask) -> Floats:
+    """Return the F-measure of every image's chosen tags against those that are there.
+
+    >>> f_of_sets(np.array([[True, True, False]]), np.array([[True, False, False]])).tolist()
+    [0.6666666666666666]
+    """
+    hits_B = (chosen_BA & present_BA).sum(axis=1)
+    total_B = chosen_BA.sum(axis=1) + present_BA.sum(axis=1)
+    scores: Floats = 2 * hits_B / np.maximum(total_B, 1)
+    return scores
+
+
+def _logit(frequency_A: Floats) -> Floats:
+    clipped = np.clip(frequency_A, 1e-4, 1 - 1e-4)
+    logits: Floats = np.log(clipped) - np.log1p(-clipped)
+    return logits

@@ -1,0 +1,172 @@
+"""How much every word of a document spoke for a score.
+
+The share of a word is its integrated gradient along a(t) = c + t Σ_k x_k W[v_k], from the empty
+document (t = 0) to the whole one (t = 1). Shares add up to score(document) - score(empty document).
+With s = Σ_k x_k W[v_k], a score that is linear in the topics h = g(a) has a closed form for every
+topic: the path's mean slope of g is (g(c + s) - g(c)) / s, or g'(c) where s = 0. Other scores are
+integrated numerically, interval by interval between the kinks of ReLU units, within which all is
+smooth.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from supdocnade.models import DocNADENetwork
+from supdocnade.ops.contract import Parameters
+from supdocnade.scene.svm import RBFSVM
+
+Floats = NDArray[np.float64]
+
+INTERVALS = 32
+"""At least so many; kinks of ReLU units add their own."""
+
+NODES, WEIGHTS = (
+    0.5 * np.polynomial.legendre.leggauss(3)[0] + 0.5,
+    0.5 * np.polynomial.legendre.leggauss(3)[1],
+)
+"""Gauss-Legendre on [0, 1]."""
+
+
+class Evidence(NamedTuple):
+    """What spoke for a score."""
+
+    word_share_V: Floats
+    """(words of the document,) adds up to `whole - empty`."""
+    topic_share_H: Floats
+    """(topics,) what went through every topic; adds up to the same."""
+    empty: float
+    """The score of a document without words."""
+    whole: float
+    """The score of the document."""
+
+
+class Score(Protocol):
+    """A function of the topics of a document."""
+
+    def value(self, hidden_QH: Floats) -> Floats:
+        """Return the scores of several documents, (Q,)."""
+        ...
+
+    def mean_slope(self, bias_H: Floats, total_H: Floats, activation: str) -> Floats:
+        """Return the mean of d score / d a along the path, (H,)."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class LinearScore:
+    """weight · h + offset: a logit of the softmax classifier."""
+
+    weight_H: Floats
+    offset: float
+
+    def value(self, hidden_QH: Floats) -> Floats:
+        """See `Score`."""
+        values: Floats = hidden_QH @ self.weight_H + self.offset
+        return values
+
+    def mean_slope(self, bias_H: Floats, total_H: Floats, activation: str) -> Floats:
+        """See `Score`."""
+        rise_H = _activate(bias_H + total_H, activation) - _activate(bias_H, activation)
+        flat = total_H == 0
+        slope_H = np.where(flat, _derivative(bias_H, activation), rise_H)
+        slope_H /= np.where(flat, 1.0, total_H)
+        return self.weight_H * slope_H
+
+
+@dataclass(frozen=True, eq=False)
+class SmoothScore:
+    """Any differentiable function of the topics."""
+
+    function: Callable[[Floats], Floats]
+    gradient: Callable[[Floats], Floats]
+    """From (Q, H) topics to (Q, H) derivatives."""
+
+    def value(self, hidden_QH: Floats) -> Floats:
+        """See `Score`."""
+        return self.function(hidden_QH)
+
+    def mean_slope(self, bias_H: Floats, total_H: Floats, activation: str) -> Floats:
+        """See `Score`."""
+        edges = np.linspace(0.0, 1.0, INTERVALS + 1)
+        if activation == "relu":
+            with np.errstate(divide="ignore", invalid="ignore"):
+                kinks = -bias_H / total_H
+            edges = np.concatenate([edges, kinks[(kinks > 0) & (kinks < 1)]])
+        edges = np.unique(edges)
+        width_Q = np.outer(np.diff(edges), WEIGHTS).ravel()
+        t_Q = (edges[:-1, None] + np.outer(np.diff(edges), NODES)).ravel()
+        a_QH = bias_H + t_Q[:, None] * total_H
+        slope_QH = self.gradient(_activate(a_QH, activation)) * _derivative(a_QH, activation)
+        mean: Floats = width_Q @ slope_QH
+        return mean
+
+
+def explain_score(
+    network: DocNADENetwork, words_V: NDArray[np.int64], amount_V: Floats, score: Score
+) -> Evidence:
+    """Share out the score of a document among its words and topics.
+
+    Parameters
+    ----------
+    words_V : the different words of the document.
+    amount_V : how often each of them counts.
+    """
+    W_VH = network.word_embedding.detach().cpu().numpy()[words_V].astype(np.float64)
+    bias_H = network.hidden_bias.detach().cpu().numpy().astype(np.float64)
+    activation = network.config.activation
+    total_H = amount_V @ W_VH
+    slope_H = score.mean_slope(bias_H, total_H, activation)
+    ends_2H = _activate(np.stack([bias_H, bias_H + total_H]), activation)
+    empty, whole = score.value(ends_2H).tolist()
+    return Evidence(amount_V * (W_VH @ slope_H), total_H * slope_H, empty, whole)
+
+
+def svm_score(svm: RBFSVM, label: int) -> SmoothScore:
+    """Return the decision value of a class."""
+
+    def gradient(hidden_QH: Floats) -> Floats:
+        return np.stack([svm.gradient(hidden_H, label) for hidden_H in hidden_QH])
+
+    return SmoothScore(lambda hidden_QH: svm.decide(hidden_QH)[:, label], gradient)
+
+
+def word_score(network: DocNADENetwork, word: int) -> SmoothScore:
+    """Return log p(next word = word | document), the score of a tag."""
+    W_KH, c_H, V_TH, b_T = (each.detach().cpu().double() for each in network.weights)
+    parameters = Parameters(W_KH, c_H, V_TH, b_T)
+    words = torch.tensor([word])
+
+    def function(hidden_QH: Floats) -> Floats:
+        with torch.no_grad():
+            found = network.output.log_prob(torch.from_numpy(hidden_QH), parameters, words)
+        values: Floats = found[:, 0].numpy()
+        return values
+
+    def gradient(hidden_QH: Floats) -> Floats:
+        hidden = torch.from_numpy(hidden_QH).requires_grad_()
+        network.output.log_prob(hidden, parameters, words).sum().backward()  # type: ignore[no-untyped-call]
+        assert hidden.grad is not None
+        slopes: Floats = hidden.grad.numpy()
+        return slopes
+
+    return SmoothScore(function, gradient)
+
+
+def _activate(a: Floats, activation: str) -> Floats:
+    if activation == "relu":
+        return np.maximum(a, 0)
+    result: Floats = np.tanh(a) if activation == "tanh" else expit(a)
+    return result
+
+
+def _derivative(a: Floats, activation: str) -> Floats:
+    if activation == "relu":
+        return (a > 0).astype(np.float64)
+    h = _activate(a, activation)
+    return 1 - h * h if activation == "tanh" else h * (1 - h)

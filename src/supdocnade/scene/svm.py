@@ -1,0 +1,179 @@
+"""The paper's classifier, an RBF SVM on topic features, as arrays.
+
+One SVM a class against the rest, so that a decision value is a smooth function of the topics: it
+can be turned into probabilities and explained. scikit-learn trains them; what is kept are support
+vectors, coefficients and intercepts, and evaluation is three lines of our own.
+"""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+from sklearn.svm import SVC
+
+from supdocnade.errors import InvalidArgument
+from supdocnade.shapes import check_range, check_shape
+
+Floats = NDArray[np.float64]
+
+C_GRID = (1.0, 10.0, 100.0)
+GAMMA_GRID = (0.1, 0.3, 1.0, 3.0, 10.0)
+"""In units of 1 / topics: features have unit variance."""
+
+GRID = tuple(itertools.product(C_GRID, GAMMA_GRID))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RBFSVM:
+    """f_c(h) = Σ_s A[c, s] exp(-γ |z(h) - z_s|²) + b_c, with z(h) = (h - mean) / scale."""
+
+    mean_H: Floats
+    scale_H: Floats
+    support_SH: Floats
+    """(support vectors, topics), scaled."""
+    coefficient_CS: Floats
+    intercept_C: Floats
+    gamma: float
+
+    def __post_init__(self) -> None:
+        n_classes, n_support = self.coefficient_CS.shape
+        n_topics = len(self.mean_H)
+        check_shape("scale", self.scale_H.shape, (n_topics,))
+        check_shape("support vectors", self.support_SH.shape, (n_support, n_topics))
+        check_shape("intercepts", self.intercept_C.shape, (n_classes,))
+        check_range("gamma", self.gamma, above=0)
+        for array in (self.mean_H, self.scale_H, self.support_SH, self.coefficient_CS):
+            if not np.isfinite(array).all():
+                raise InvalidArgument("an SVM must have finite numbers, got NaN or infinity.")
+        if not np.isfinite(self.intercept_C).all() or not (self.scale_H > 0).all():
+            raise InvalidArgument("an SVM must have finite intercepts and positive scales.")
+
+    def decide(self, hidden_BH: NDArray[np.floating]) -> Floats:
+        """Return the decision values of documents, (B, C): the class is the largest.
+
+        Every row is computed by itself: its numbers do not depend on the others.
+        """
+        values_BC = np.empty((len(hidden_BH), len(self.intercept_C)))
+        for row, hidden_H in enumerate(hidden_BH):
+            values_BC[row] = self.coefficient_CS @ self._kernel(hidden_H) + self.intercept_C
+        return values_BC
+
+    def gradient(self, hidden_H: NDArray[np.floating], label: int) -> Floats:
+        """Return the gradient of a class's decision value by the topics of one document, (H,)."""
+        scaled_H = (hidden_H - self.mean_H) / self.scale_H
+        pull_S = self.coefficient_CS[label] * self._kernel(hidden_H)
+        gradient: Floats = (
+            -2 * self.gamma * (pull_S.sum() * scaled_H - pull_S @ self.support_SH) / self.scale_H
+        )
+        return gradient
+
+    def _kernel(self, hidden_H: NDArray[np.floating]) -> Floats:
+        scaled_H = (hidden_H.astype(np.float64) - self.mean_H) / self.scale_H
+        kernel_S: Floats = np.exp(-self.gamma * np.square(self.support_SH - scaled_H).sum(axis=1))
+        return kernel_S
+
+
+def fit_svm(
+    hidden_BH: NDArray[np.floating],
+    label_B: NDArray[np.int64],
+    n_classes: int,
+    *,
+    C: float,
+    gamma: float,
+    n_jobs: int | None = None,
+) -> RBFSVM:
+    """Train an SVM on topic features.
+
+    Parameters
+    ----------
+    label_B : (B,) class numbers, at least two different ones.
+    C : what an error costs; documents of rare classes cost more, so that all classes cost the same.
+    gamma : of the kernel, in units of 1 / topics.
+    """
+    mean_H, scale_H = _scaler(hidden_BH)
+    scaled_BH = (hidden_BH - mean_H) / scale_H
+    width = gamma / hidden_BH.shape[1]
+    kernel_BB = np.exp(-width * squared_distances(scaled_BH, scaled_BH))
+    fits = _fit_all(kernel_BB, label_B, n_classes, C, n_jobs)
+    coefficient_CB = np.stack([coefficient for coefficient, _ in fits])
+    used = np.any(coefficient_CB != 0, axis=0)
+    return RBFSVM(
+        mean_H=mean_H,
+        scale_H=scale_H,
+        support_SH=np.ascontiguousarray(scaled_BH[used]),
+        coefficient_CS=np.ascontiguousarray(coefficient_CB[:, used]),
+        intercept_C=np.array([intercept for _, intercept in fits]),
+        gamma=width,
+    )
+
+
+def choose_svm(
+    hidden_BH: NDArray[np.floating],
+    label_B: NDArray[np.int64],
+    unseen_BH: NDArray[np.floating],
+    wanted_B: NDArray[np.int64],
+    n_classes: int,
+    *,
+    grid: Sequence[tuple[float, float]] = GRID,
+    n_jobs: int | None = None,
+) -> tuple[float, float, float]:
+    """Return C, γ and the accuracy of the best SVM on documents that it has not seen.
+
+    Equally good ones: the one with the least C, then the least γ, which is the smoothest.
+    """
+    mean_H, scale_H = _scaler(hidden_BH)
+    scaled_BH, other_BH = ((each - mean_H) / scale_H for each in (hidden_BH, unseen_BH))
+    inner_BB = squared_distances(scaled_BH, scaled_BH)
+    outer_BB = squared_distances(other_BH, scaled_BH)
+    ranked = []
+    for C, gamma in grid:
+        width = gamma / hidden_BH.shape[1]
+        fits = _fit_all(np.exp(-width * inner_BB), label_B, n_classes, C, n_jobs)
+        outer = np.exp(-width * outer_BB)
+        values = np.stack([outer @ coefficient + b for coefficient, b in fits], axis=1)
+        accuracy = float((values.argmax(axis=1) == wanted_B).mean())
+        ranked.append((-accuracy, C, gamma))
+    worst, C, gamma = min(ranked)
+    return C, gamma, -worst
+
+
+def squared_distances(first_AH: Floats, second_BH: Floats) -> Floats:
+    """Return |a - b|² of all pairs, (A, B)."""
+    squares = np.square(first_AH).sum(axis=1)[:, None] + np.square(second_BH).sum(axis=1)
+    distances: Floats = np.maximum(squares - 2 * first_AH @ second_BH.T, 0)
+    return distances
+
+
+def _scaler(hidden_BH: NDArray[np.floating]) -> tuple[Floats, Floats]:
+    """Return mean and deviation of every topic; one that never changes is left as it is."""
+    mean_H = hidden_BH.mean(axis=0, dtype=np.float64)
+    scale_H = hidden_BH.std(axis=0, dtype=np.float64)
+    scale_H[scale_H < 1e-12 * (1 + abs(mean_H))] = 1.0
+    return mean_H, scale_H
+
+
+def _fit_all(
+    kernel_BB: Floats, label_B: NDArray[np.int64], n_classes: int, C: float, n_jobs: int | None
+) -> list[tuple[Floats, float]]:
+    if len(np.unique(label_B)) < 2:
+        raise InvalidArgument("an SVM needs documents of at least two classes, got one.")
+    return list(
+        Parallel(n_jobs=n_jobs, prefer="threads")(
+            delayed(_fit_one)(kernel_BB, label_B == label, C) for label in range(n_classes)
+        )
+    )
+
+
+def _fit_one(kernel_BB: Floats, mine_B: NDArray[np.bool_], C: float) -> tuple[Floats, float]:
+    """Return coefficients, one a document, and the intercept of one class against the rest."""
+    coefficient_B = np.zeros(len(mine_B))
+    if not mine_B.any():
+        return coefficient_B, -1.0  # A class without documents is never chosen.
+    svc: Any = SVC(C=C, kernel="precomputed", class_weight="balanced", cache_size=500)
+    svc.fit(kernel_BB, mine_B)
+    coefficient_B[svc.support_] = svc.dual_coef_[0]
+    return coefficient_B, float(svc.intercept_[0])

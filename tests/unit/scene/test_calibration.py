@@ -1,0 +1,86 @@
+import numpy as np
+import pytest
+from scipy.special import expit, softmax
+
+from supdocnade.errors import InvalidArgument
+from supdocnade.scene.calibration import (
+    TagCalibration,
+    best_threshold,
+    calibration_error,
+    fit_tags,
+    fit_temperature,
+    unsure_below,
+)
+
+
+def drawn_labels(probability_BC, rng):
+    return (probability_BC.cumsum(axis=1) > rng.random((len(probability_BC), 1))).argmax(axis=1)
+
+
+@pytest.mark.parametrize("temperature", [0.3, 1.0, 4.0])
+def test_a_temperature_is_found_again(temperature):
+    """Labels drawn from softmax(scores / T): the T that explains them best is T."""
+    rng = np.random.default_rng(0)
+    score_BC = 2 * rng.normal(size=(20_000, 5))
+    label_B = drawn_labels(softmax(score_BC / temperature, axis=1), rng)
+    assert fit_temperature(score_BC, label_B) == pytest.approx(temperature, rel=0.06)
+    confidence = softmax(score_BC / temperature, axis=1)
+    right = confidence.argmax(axis=1) == label_B
+    assert calibration_error(confidence.max(axis=1), right) < 0.015
+    assert calibration_error(softmax(5 * score_BC / temperature, axis=1).max(axis=1), right) > 0.05
+
+
+def test_without_labels_there_is_nothing_to_scale():
+    assert fit_temperature(np.empty((0, 3)), np.empty(0, np.int64)) == 1.0
+
+
+def test_unsure_is_where_wrong_outnumbers_right():
+    confidence = np.array([0.9, 0.2, 0.3, 0.8, 0.4, 0.7])
+    right = np.array([True, False, False, True, False, True])
+    assert unsure_below(confidence, right) == pytest.approx(0.55)
+    assert unsure_below(confidence, np.ones(6, np.bool_)) == 0
+    assert unsure_below(confidence, np.zeros(6, np.bool_)) == pytest.approx(0.9)
+    assert unsure_below(np.empty(0), np.empty(0, np.bool_)) == 0
+
+
+def test_calibration_error_by_hand():
+    confidence = np.array([0.95, 0.95, 0.55, 0.55])
+    right = np.array([True, False, True, False])
+    assert calibration_error(confidence, right) == pytest.approx((0.45 + 0.05) / 2)
+
+
+def test_tag_probabilities_are_found_again():
+    rng = np.random.default_rng(0)
+    frequency_A = np.array([0.5, 0.2, 0.05, 0.3])
+    log_p_BA = np.log(rng.dirichlet(np.ones(4), size=5000))
+    prior_A = np.log(frequency_A / (1 - frequency_A))
+    true_BA = expit(1.7 * log_p_BA + 0.8 * prior_A + 2.0)
+    present_BA = rng.random(true_BA.shape) < true_BA
+    found = fit_tags(log_p_BA, frequency_A, present_BA)
+    assert found.slope == pytest.approx(1.7, rel=0.05)
+    assert found.prior == pytest.approx(0.8, rel=0.1)
+    probability = found.probability(log_p_BA, frequency_A)
+    assert abs(probability - true_BA).max() < 0.05
+    assert calibration_error(probability.ravel(), present_BA.ravel()) < 0.01
+
+
+def test_the_threshold_has_the_best_f_measure():
+    probability = np.array([[0.9, 0.6, 0.1], [0.8, 0.3, 0.2]])
+    present = np.array([[True, True, False], [True, False, False]])
+    assert 0.3 < best_threshold(probability, present) <= 0.6
+    assert best_threshold(probability, np.zeros((2, 3), np.bool_)) == 0.5
+
+
+def test_few_images_leave_the_model_as_it_is():
+    found = fit_tags(np.empty((0, 3)), np.full(3, 0.1), np.empty((0, 3), np.bool_))
+    assert (found.slope, found.prior) == (1.0, 0.0)
+    assert np.exp(found.offset) == pytest.approx(0.3)
+
+
+def test_odd_numbers_are_refused():
+    with pytest.raises(InvalidArgument, match="threshold must be"):
+        TagCalibration(slope=1.0, prior=0.0, offset=0.0, threshold=1.5)
+    with pytest.raises(InvalidArgument, match="slope must be"):
+        TagCalibration(slope=float("nan"), prior=0.0, offset=0.0, threshold=0.5)
+    with pytest.raises(InvalidArgument, match="present must have shape"):
+        fit_tags(np.empty((2, 3)), np.ones(3), np.empty((2, 4), np.bool_))

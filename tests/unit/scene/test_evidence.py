@@ -1,0 +1,144 @@
+import numpy as np
+import pytest
+import torch
+
+from supdocnade.models import SupDocNADEConfig, SupDocNADENetwork
+from supdocnade.models.docnade import random_tree
+from supdocnade.scene.evidence import (
+    LinearScore,
+    SmoothScore,
+    explain_score,
+    svm_score,
+    word_score,
+)
+from supdocnade.scene.svm import fit_svm
+
+N_WORDS, N_TAGS, N_TOPICS, N_CLASSES = 30, 7, 12, 4
+ACTIVATIONS = ("relu", "tanh", "sigmoid")
+
+
+def network(activation, output="tree", seed=0):
+    config = SupDocNADEConfig(
+        n_visual_words=N_WORDS,
+        n_annotation_words=N_TAGS,
+        n_topics=N_TOPICS,
+        n_classes=N_CLASSES,
+        activation=activation,
+        output=output,
+    )
+    made = SupDocNADENetwork(config, random_tree(config, 0))
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in made.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=generator) * 0.4)
+    return made
+
+
+def document(seed=0):
+    rng = np.random.default_rng(seed)
+    words = np.sort(rng.permutation(N_WORDS)[:11])
+    return words, rng.integers(1, 5, size=11).astype(np.float64)
+
+
+def topics(made, words, amounts):
+    a = made.hidden_bias.detach().numpy() + amounts @ made.word_embedding.detach().numpy()[words]
+    kinds = {"relu": lambda x: np.maximum(x, 0), "tanh": np.tanh}
+    return kinds.get(made.config.activation, lambda x: 1 / (1 + np.exp(-x)))(a.astype(np.float64))
+
+
+def logit(made, label):
+    weight = made.label_weight.detach().numpy().astype(np.float64)[label]
+    return LinearScore(weight, float(made.label_bias.detach()[label]))
+
+
+def some_svm(made):
+    hidden = np.stack([topics(made, *document(seed)) for seed in range(40)])
+    return fit_svm(hidden, np.arange(40) % N_CLASSES, N_CLASSES, C=10.0, gamma=1.0)
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize("label", range(N_CLASSES))
+def test_shares_of_a_logit_add_up(activation, label):
+    made = network(activation)
+    words, amounts = document(label)
+    found = explain_score(made, words, amounts, logit(made, label))
+    rise = found.whole - found.empty
+    assert found.word_share_V.sum() == pytest.approx(rise, abs=1e-5)
+    assert found.topic_share_H.sum() == pytest.approx(rise, abs=1e-5)
+    assert found.whole == pytest.approx(
+        logit(made, label).value(topics(made, words, amounts)[None])[0], abs=1e-5
+    )
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_closed_form_is_the_integral(activation):
+    made = network(activation)
+    words, amounts = document()
+    exact = logit(made, 1)
+    integrated = SmoothScore(
+        exact.value, lambda hidden: np.broadcast_to(exact.weight_H, hidden.shape)
+    )
+    one, other = (explain_score(made, words, amounts, score) for score in (exact, integrated))
+    np.testing.assert_allclose(one.word_share_V, other.word_share_V, atol=1e-6)
+    np.testing.assert_allclose(one.topic_share_H, other.topic_share_H, atol=1e-6)
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize("kind", ["svm", "tree", "softmax"])
+def test_shares_of_svm_and_tags_add_up(activation, kind):
+    made = network(activation, output="softmax" if kind == "softmax" else "tree")
+    score = svm_score(some_svm(made), 2) if kind == "svm" else word_score(made, N_WORDS + 3)
+    for seed in range(5):
+        words, amounts = document(seed)
+        found = explain_score(made, words, amounts, score)
+        rise = found.whole - found.empty
+        assert found.word_share_V.sum() == pytest.approx(rise, abs=1e-3)
+        assert found.topic_share_H.sum() == pytest.approx(rise, abs=1e-3)
+
+
+def test_the_score_of_a_tag_is_its_log_probability():
+    made = network("relu")
+    words, amounts = document()
+    hidden = topics(made, words, amounts)[None]
+    expected = made.output.log_prob(
+        torch.from_numpy(hidden).float(), made.weights, torch.tensor([N_WORDS + 3])
+    )
+    found = word_score(made, N_WORDS + 3).value(hidden)
+    assert found[0] == pytest.approx(float(expected.detach()[0, 0]), abs=1e-5)
+
+
+def test_shares_are_gradients_where_everything_is_linear():
+    """With positive weights ReLU never bends: a share is amount × U · W[v]."""
+    made = network("relu")
+    with torch.no_grad():
+        made.word_embedding.abs_()
+        made.hidden_bias.abs_()
+    words, amounts = document()
+    found = explain_score(made, words, amounts, logit(made, 0))
+    W, U = made.word_embedding.detach().numpy()[words], made.label_weight.detach().numpy()[0]
+    np.testing.assert_allclose(found.word_share_V, amounts * (W @ U), rtol=1e-5)
+
+
+def test_a_topic_that_no_word_moves_has_the_slope_of_its_bias():
+    made = network("tanh")
+    with torch.no_grad():
+        made.word_embedding[:, 3] = 0
+    found = explain_score(made, *document(), logit(made, 0))
+    assert found.topic_share_H[3] == 0
+    assert np.isfinite(found.word_share_V).all()
+
+
+def test_an_empty_document_has_no_shares():
+    made = network("relu")
+    nothing = np.empty(0, np.int64), np.empty(0)
+    for score in (logit(made, 0), word_score(made, N_WORDS)):
+        found = explain_score(made, *nothing, score)
+        assert found.whole == found.empty
+        assert found.word_share_V.size == 0
+        assert (found.topic_share_H == 0).all()
+
+
+def test_parameters_have_no_gradients_afterwards():
+    made = network("relu")
+    explain_score(made, *document(), word_score(made, N_WORDS))
+    assert all(parameter.grad is None for parameter in made.parameters())

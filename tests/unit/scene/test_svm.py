@@ -1,0 +1,103 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+
+from supdocnade.errors import InvalidArgument
+from supdocnade.scene.svm import choose_svm, fit_svm
+
+N_CLASSES, N_TOPICS = 4, 6
+
+
+def blobs(seed, n=60):
+    rng = np.random.default_rng(seed)
+    label_B = rng.integers(N_CLASSES, size=n)
+    centre_CH = 2 * np.random.default_rng(9).normal(size=(N_CLASSES, N_TOPICS))
+    hidden_BH = centre_CH[label_B] + rng.normal(size=(n, N_TOPICS))
+    return (3 + hidden_BH * np.arange(1, N_TOPICS + 1)).astype(np.float32), label_B
+
+
+X, Y = blobs(0)
+Z, W = blobs(1)
+SVM = fit_svm(X, Y, N_CLASSES, C=10.0, gamma=1.0)
+
+
+@pytest.mark.parametrize("label", range(N_CLASSES))
+def test_decisions_are_those_of_scikit_learn(label):
+    theirs = make_pipeline(
+        StandardScaler(), SVC(C=10.0, gamma=1 / N_TOPICS, class_weight="balanced", tol=1e-6)
+    ).fit(X.astype(np.float64), label == Y)
+    ours = SVM.decide(Z)[:, label]
+    # Both stop their search at a tolerance.
+    np.testing.assert_allclose(ours, theirs.decision_function(Z.astype(np.float64)), atol=2e-3)
+
+
+def test_it_classifies():
+    assert (SVM.decide(Z).argmax(axis=1) == W).mean() > 0.9
+
+
+def test_a_row_does_not_depend_on_the_others():
+    np.testing.assert_array_equal(SVM.decide(Z)[7:8], SVM.decide(Z[7:8]))
+
+
+def test_gradients_are_finite_differences():
+    hidden = Z[3].astype(np.float64)
+    for label in range(N_CLASSES):
+        found = SVM.gradient(hidden, label)
+        for topic in range(N_TOPICS):
+            step = np.zeros(N_TOPICS)
+            step[topic] = 1e-5
+            both = SVM.decide(np.stack([hidden + step, hidden - step]))[:, label]
+            assert found[topic] == pytest.approx((both[0] - both[1]) / 2e-5, rel=1e-5, abs=1e-9)
+
+
+def test_a_topic_that_never_changes_does_no_harm():
+    flat = X.copy()
+    flat[:, 2] = 5.0
+    svm = fit_svm(flat, Y, N_CLASSES, C=1.0, gamma=1.0)
+    assert np.isfinite(svm.decide(flat)).all()
+    assert svm.scale_H[2] == 1.0
+
+
+def test_a_class_without_documents_is_never_chosen():
+    svm = fit_svm(X, Y, N_CLASSES + 1, C=10.0, gamma=1.0)
+    assert (svm.decide(Z).argmax(axis=1) < N_CLASSES).all()
+
+
+def test_the_choice_is_the_best_on_unseen_documents():
+    grid = [(C, gamma) for C in (0.01, 10.0) for gamma in (0.3, 1000.0)]
+    C, gamma, accuracy = choose_svm(X, Y, Z, W, N_CLASSES, grid=grid)
+    scores = {
+        pair: (fit_svm(X, Y, N_CLASSES, C=pair[0], gamma=pair[1]).decide(Z).argmax(1) == W).mean()
+        for pair in grid
+    }
+    assert accuracy == max(scores.values())
+    assert (C, gamma) == min(pair for pair in grid if scores[pair] == accuracy)
+
+
+def test_any_number_of_workers_gives_the_same_arrays():
+    other = fit_svm(X, Y, N_CLASSES, C=10.0, gamma=1.0, n_jobs=2)
+    np.testing.assert_array_equal(other.coefficient_CS, SVM.coefficient_CS)
+
+
+def test_one_class_is_refused():
+    with pytest.raises(InvalidArgument, match="at least two classes, got one"):
+        fit_svm(X, np.zeros(len(X), np.int64), 3, C=1.0, gamma=1.0)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"scale_H": np.zeros(N_TOPICS)},
+        {"mean_H": np.full(N_TOPICS, np.nan)},
+        {"intercept_C": np.zeros(2)},
+        {"support_SH": np.zeros((3, N_TOPICS))},
+        {"gamma": -1.0},
+    ],
+)
+def test_odd_arrays_are_refused(change):
+    with pytest.raises(InvalidArgument):
+        replace(SVM, **change)
