@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         SupDocNADE,
         make_annotation_scorer,
     )
+    from supdocnade.scene.model import SceneModel
 
 __version__ = "0.1.0.dev0"
 
@@ -22,6 +23,7 @@ __all__ = [
     "DampCounts",
     "DocNADE",
     "ImagesLeftOut",
+    "SceneModel",
     "SupDocNADE",
     "make_annotation_scorer",
 ]
@@ -30,7 +32,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Load public names when they are first used, so that `import supdocnade` stays light."""
     if name in __all__:
-        room = "corpus" if name == "Corpus" else "estimators"
+        room = {"Corpus": "corpus", "SceneModel": "scene.model"}.get(name, "estimators")
         return getattr(import_module(f"supdocnade.{room}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

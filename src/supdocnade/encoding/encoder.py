@@ -2,11 +2,13 @@
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from supdocnade.errors import StorageError, SupDocNADEError, UnreadableImage
 from supdocnade.imaging.decode import DecodeConfig, decode
@@ -137,6 +139,16 @@ class ImageEncoder:
                 f"{name} is damaged: its encoder has odd settings: {error}."
             ) from error
         return encoder
+
+
+def count_words(documents: Sequence[NDArray[np.int32]], n_features: int) -> sparse.csr_array:
+    """Return how often every word occurs in every document, (documents, words)."""
+    ends = np.cumsum([0, *(len(words) for words in documents)])
+    words = np.concatenate([np.empty(0, np.int32), *documents])
+    ones = np.ones(len(words), np.int64)
+    matrix = sparse.csr_array((ones, words, ends), shape=(len(documents), n_features))
+    matrix.sum_duplicates()
+    return matrix
 
 
 def _name_of(source: Any) -> str:

@@ -1,8 +1,9 @@
 """What `DocNADE` and `SupDocNADE` share: their settings and how they are fitted."""
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -34,6 +35,13 @@ class TopicModel(FittedTopics):
     """An autoregressive topic model of counts, with annotations."""
 
     _trainer: Trainer | None
+
+    _stop_after: int | None = None
+    """Epochs after which `fit` ends, its schedule as for all of `max_epochs`."""
+    _on_epoch: Callable[[DocNADENetwork, int], None] | None = None
+    """Called by `fit` with the network and the number of every epoch that is over."""
+    _on_progress: Callable[[Progress], None] | None = None
+    """Called by `fit` after every update, instead of printing."""
 
     def __init__(
         self,
@@ -153,7 +161,8 @@ class TopicModel(FittedTopics):
             self._trainer_config(seed, self.max_epochs, self.schedule),
             class_weight=self._class_weight_C(training),
             checkpoint=None if folder is None else Path(folder) / CHECKPOINT,
-            on_progress=_print_progress if self.verbose else None,
+            on_progress=self._on_progress or (_print_progress if self.verbose else None),
+            on_epoch=None if self._on_epoch is None else partial(self._on_epoch, network),
         )
         with at_most(self._n_threads()):
             history = trainer.fit(training, validation)
@@ -252,6 +261,7 @@ class TopicModel(FittedTopics):
             schedule=schedule,
             batch_size=self.batch_size,
             max_epochs=max_epochs,
+            stop_after=None if plain else self._stop_after,
             clip_norm=self.clip_norm,
             averaging=None if plain else self.averaging,
             early_stopping=False if plain else bool(self.early_stopping),

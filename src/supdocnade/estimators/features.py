@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from supdocnade.encoding.corpora import EncodedCorpus, encode_corpus
-from supdocnade.encoding.encoder import Description, EncodedImage, ImageEncoder
+from supdocnade.encoding.encoder import Description, EncodedImage, ImageEncoder, count_words
 from supdocnade.encoding.fitting import fit_words
 from supdocnade.encoding.many import LeftOut, OnProgress, check_images, encode_images
 from supdocnade.errors import InvalidArgument
@@ -105,6 +105,9 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     (4, 40)
     """
 
+    _on_progress: OnProgress | None = None
+    """Called with the number of images done and of all images, instead of printing."""
+
     def __init__(
         self,
         n_words: int = 240,
@@ -194,19 +197,18 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         ----------
         X : a list of images.
         """
-        left_out, counts = [], []
+        left_out, documents = [], []
         images = check_images(X)
         encoder: ImageEncoder = self._fitted_encoder()
         for found in self.iter_words(images):
             if isinstance(found, LeftOut):
                 left_out.append(found)
                 found = np.empty(0, np.int32)
-            words, count = np.unique(found, return_counts=True)
-            counts.append((words, count))
+            documents.append(found)
         read = np.ones(len(images), np.bool_)
         read[[each.number for each in left_out]] = False
-        matrix = _rows_to_matrix(counts, encoder.n_features)
-        return EncodedImages(matrix, read, tuple(left_out))
+        counts = count_words(documents, encoder.n_features)
+        return EncodedImages(counts, read, tuple(left_out))
 
     def iter_words(self, X: Any) -> Iterator[NDArray[np.int32] | LeftOut]:
         """Yield the words (columns) of one image after the other, one for every patch.
@@ -347,7 +349,7 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return encoder
 
     def _progress(self, verb: str) -> OnProgress | None:
-        return _PrintProgress(verb) if self.verbose else None
+        return self._on_progress or (_PrintProgress(verb) if self.verbose else None)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -379,12 +381,3 @@ def _warn(left_out: Sequence[LeftOut]) -> None:
         warnings.warn(
             f"{len(left_out)} images were left out: {first}{more}", ImagesLeftOut, stacklevel=3
         )
-
-
-def _rows_to_matrix(
-    rows: list[tuple[NDArray[np.int32], NDArray[np.int64]]], n_features: int
-) -> sparse.csr_array:
-    ends = np.cumsum([0, *(len(words) for words, _ in rows)])
-    words = np.concatenate([np.empty(0, np.int32), *(words for words, _ in rows)])
-    counts = np.concatenate([np.empty(0, np.int64), *(counts for _, counts in rows)])
-    return sparse.csr_array((counts, words, ends), shape=(len(rows), n_features))

@@ -26,6 +26,8 @@ class TrainerConfig:
     batch_size: int = 64
     """Documents per update."""
     max_epochs: int = 60
+    stop_after: int | None = None
+    """End the run after so many epochs of the schedule; None: after all of them."""
     clip_norm: float | None = None
     """Gradients are scaled down to this norm when theirs is larger."""
     averaging: float | None = None
@@ -53,6 +55,8 @@ class TrainerConfig:
             ),
             "seed": check_seed("seed", self.seed),
         }
+        if self.stop_after is not None:
+            checked["stop_after"] = check_count("stop_after", self.stop_after, least=1)
         if self.clip_norm is not None:
             checked["clip_norm"] = check_range("clip_norm", self.clip_norm, above=0)
         if self.averaging is not None:

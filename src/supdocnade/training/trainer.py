@@ -58,6 +58,8 @@ class Trainer:
     checkpoint : a file that is written after every epoch, and resumed from if it is there.
     checkpoint_every : also write it after this many updates within an epoch.
     on_progress : called after every update. The trainer itself prints nothing.
+    on_epoch : called with the number of every epoch that is over, before it is checkpointed: after
+        a kill it is called again for an epoch whose checkpoint was not written.
     """
 
     def __init__(
@@ -69,12 +71,14 @@ class Trainer:
         checkpoint: str | Path | None = None,
         checkpoint_every: int | None = None,
         on_progress: Callable[[Progress], None] | None = None,
+        on_epoch: Callable[[int], None] | None = None,
     ):
         self.network = network
         self.config = config
         self.checkpoint = None if checkpoint is None else Path(checkpoint)
         self.checkpoint_every = checkpoint_every
         self.on_progress = on_progress
+        self.on_epoch = on_epoch
         self.set_class_weight(class_weight)
         self.optimizers = make_optimizers(network, config.optimizer, config.learning_rate)
         self.state = TrainingState()
@@ -104,9 +108,12 @@ class Trainer:
             self.state = load_checkpoint(
                 self.checkpoint, self._settings, self.network, self.optimizers
             )
-        while not self.state.finished and self.state.epoch < self.config.max_epochs:
+        last_epoch = min(self.config.stop_after or np.inf, self.config.max_epochs)
+        while not self.state.finished and self.state.epoch < last_epoch:
             self.run_epoch(corpus)
             self._end_epoch(validation)
+            if self.on_epoch is not None:
+                self.on_epoch(self.state.epoch)
             self._save()
         kept = self.state.best or self.state.average
         if kept is not None:

@@ -346,3 +346,19 @@ def test_what_cannot_be_trained_is_refused(config, options, message):
 def test_wrong_settings_are_refused(change, message):
     with pytest.raises(InvalidArgument, match=message):
         TrainerConfig(**change)
+
+
+def test_a_run_can_end_before_its_schedule():
+    """The parameters are those that the whole run had after that epoch."""
+    seen = {}
+    whole = network_for(CORPUS)
+    Trainer(
+        whole,
+        TrainerConfig(max_epochs=4),
+        on_epoch=lambda epoch: seen.update({epoch: bits(whole)}),
+    ).fit(CORPUS)
+    part, history = train(TrainerConfig(max_epochs=4, stop_after=3))
+    assert sorted(seen) == [1, 2, 3, 4]
+    assert len(history.epochs) == 3
+    assert bits(part) == seen[3]
+    assert seen[3] != seen[4]

@@ -1,0 +1,248 @@
+"""Choosing on photographs held out: epochs, the SVM, temperature and thresholds."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.special import softmax
+
+from supdocnade.metrics import f_measure, top_ranked
+from supdocnade.scene.calibration import (
+    TagCalibration,
+    calibration_error,
+    f_of_sets,
+    fit_tags,
+    fit_temperature,
+    unsure_below,
+)
+from supdocnade.scene.fitted import (
+    Choices,
+    HeldOut,
+    HeldOutImage,
+    class_scores,
+    tag_log_proba,
+)
+from supdocnade.scene.photographs import Photographs
+from supdocnade.scene.svm import choose_svm, fit_svm
+from supdocnade.training.state import set_parameters
+from supdocnade.words.annotations import AnnotationVocabulary, normalize_tag
+
+Floats = NDArray[np.float64]
+
+TOP = 5
+"""Tags of an image for the F-measure, as in the paper."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Candidate:
+    """A topic model after some number of epochs, and what it makes of the photographs."""
+
+    n_epochs: int
+    hidden_BH: NDArray[np.float32]
+    """Topics of the photographs it was fitted on."""
+    unseen_BH: NDArray[np.float32]
+    """Topics of those held out."""
+    head_BC: Floats | None
+    """What its own softmax says of those held out."""
+    tag_log_p_BA: Floats
+
+    @classmethod
+    def of(
+        cls,
+        topics: Any,
+        parameters: Any,
+        n_epochs: int,
+        seen: sparse.csr_array,
+        unseen: sparse.csr_array,
+    ) -> "Candidate":
+        """Look at a model with the parameters it had after some epochs."""
+        set_parameters(topics.network_, parameters)
+        hidden_BH = topics.transform(unseen)
+        has_classes = hasattr(topics, "classes_")
+        return cls(
+            n_epochs=n_epochs,
+            hidden_BH=topics.transform(seen),
+            unseen_BH=hidden_BH,
+            head_BC=class_scores(topics, None, hidden_BH) if has_classes else None,
+            tag_log_p_BA=tag_log_proba(topics, hidden_BH),
+        )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Evaluated:
+    """The best of some candidates."""
+
+    score: float
+    n_epochs: int
+    C: float | None
+    gamma: float | None
+    classes: tuple[str, ...]
+    class_scores_BC: Floats | None
+    tag_log_p_BA: Floats
+    tuned: dict[str, float]
+
+
+def choose(
+    candidates: Sequence[Candidate],
+    seen: Photographs,
+    unseen: Photographs,
+    vocabulary: AnnotationVocabulary,
+    classifier: str,
+    *,
+    tuned: dict[str, float],
+    n_jobs: int | None = None,
+) -> Evaluated:
+    """Return the candidate with the best accuracy and F-measure together; of equals, the latest."""
+    classes = tuple(seen.classes)
+    numbers, wanted = seen.label_numbers(classes), unseen.label_numbers(classes)
+    labelled, asked = np.flatnonzero(numbers >= 0), np.flatnonzero(wanted >= 0)
+    present = present_tags(unseen, vocabulary)
+    found = []
+    for each in candidates:
+        C = gamma = scores_BC = None
+        score = 0.0
+        if classes:
+            scores_BC = each.head_BC
+            if classifier == "svm" and len(classes) > 1:
+                hidden, y = each.hidden_BH[labelled], numbers[labelled]
+                C, gamma, _ = choose_svm(
+                    hidden, y, each.unseen_BH[asked], wanted[asked], len(classes), n_jobs=n_jobs
+                )
+                svm = fit_svm(hidden, y, len(classes), C=C, gamma=gamma, n_jobs=n_jobs)
+                scores_BC = svm.decide(each.unseen_BH)
+            assert scores_BC is not None, "a model with classes has a softmax"
+            if len(asked):
+                score += float((scores_BC[asked].argmax(axis=1) == wanted[asked]).mean())
+        if present.any():
+            top = top_ranked(each.tag_log_p_BA, TOP)
+            score += f_measure(top, present).value
+        found.append(
+            Evaluated(
+                score=score,
+                n_epochs=each.n_epochs,
+                C=C,
+                gamma=gamma,
+                classes=classes,
+                class_scores_BC=scores_BC,
+                tag_log_p_BA=each.tag_log_p_BA,
+                tuned=tuned,
+            )
+        )
+    return max(found, key=lambda each: (each.score, each.n_epochs))
+
+
+def present_tags(photographs: Photographs, vocabulary: AnnotationVocabulary) -> NDArray[np.bool_]:
+    """Return which tags of the vocabulary photographs have, and after them, in further columns,
+    those that it does not know: nobody can name them, but they count as missed."""
+    known = vocabulary.encode(photographs.tags)
+    inside: NDArray[np.bool_] = known.annotations.toarray() > 0
+    others = sorted(known.unknown_tags)
+    place = {name: number for number, name in enumerate(others)}
+    outside = np.zeros((len(photographs), len(others)), np.bool_)
+    for row, tags in enumerate(photographs.tags):
+        for tag in tags or ():
+            number = place.get(normalize_tag(tag))
+            if number is not None:
+                outside[row, number] = True
+    return np.hstack([inside, outside])
+
+
+def measure(
+    best: Evaluated,
+    unseen: Photographs,
+    vocabulary: AnnotationVocabulary,
+    frequency_A: Floats,
+) -> tuple[Choices, HeldOut]:
+    """Learn temperature and thresholds, and say how well the chosen model did."""
+    figures: dict[str, float] = {}
+    temperature, below = 1.0, 0.0
+    confusion = probability_BC = None
+    if best.class_scores_BC is not None:
+        wanted = unseen.label_numbers(best.classes)
+        asked = np.flatnonzero(wanted >= 0)
+        temperature = fit_temperature(best.class_scores_BC[asked], wanted[asked])
+        probability_BC = softmax(best.class_scores_BC / temperature, axis=1)
+        predicted = probability_BC[asked].argmax(axis=1)
+        confidence, right = probability_BC[asked].max(axis=1), predicted == wanted[asked]
+        confusion = np.zeros((len(best.classes),) * 2, np.int64)
+        np.add.at(confusion, (wanted[asked], predicted), 1)
+        if len(asked):
+            below = unsure_below(confidence, right)
+            figures["accuracy"] = float(right.mean())
+            figures["n_labelled"] = len(asked)
+            figures["class_calibration_error"] = calibration_error(confidence, right)
+    tags = _measure_tags(best, unseen, vocabulary, frequency_A, figures)
+    choices = Choices(
+        n_epochs=best.n_epochs,
+        C=best.C,
+        gamma=best.gamma,
+        temperature=temperature,
+        unsure_below=below,
+        tags=tags,
+        tuned=best.tuned,
+    )
+    images = _images(best, unseen, vocabulary, frequency_A, probability_BC, tags)
+    held_out = HeldOut(n_images=len(unseen), figures=figures, confusion_CC=confusion, images=images)
+    return choices, held_out
+
+
+def _measure_tags(
+    best: Evaluated,
+    unseen: Photographs,
+    vocabulary: AnnotationVocabulary,
+    frequency_A: Floats,
+    figures: dict[str, float],
+) -> TagCalibration | None:
+    known = np.array([tags is not None for tags in unseen.tags], np.bool_)
+    if not len(vocabulary) or not known.any():
+        return None
+    present = present_tags(unseen, vocabulary)[known]
+    log_p_BA = best.tag_log_p_BA[known]
+    inside = present[:, : len(vocabulary)]
+    calibration = fit_tags(log_p_BA, frequency_A, inside)
+    probability_BA = calibration.probability(log_p_BA, frequency_A)
+    figures["n_tagged"] = int(present.any(axis=1).sum())
+    figures["tag_calibration_error"] = calibration_error(probability_BA.ravel(), inside.ravel())
+    tagged = present.any(axis=1)
+    if tagged.any():
+        figures["f_measure"] = f_measure(top_ranked(log_p_BA, TOP), present).value
+        chosen = np.zeros_like(present)
+        chosen[:, : len(vocabulary)] = probability_BA >= calibration.threshold
+        figures["f_measure_of_given"] = float(f_of_sets(chosen, present)[tagged].mean())
+    return calibration
+
+
+def _images(
+    best: Evaluated,
+    unseen: Photographs,
+    vocabulary: AnnotationVocabulary,
+    frequency_A: Floats,
+    probability_BC: Floats | None,
+    tags: TagCalibration | None,
+) -> tuple[HeldOutImage, ...]:
+    top = top_ranked(best.tag_log_p_BA, TOP)
+    presence = np.exp(best.tag_log_p_BA)
+    if tags is not None:
+        presence = tags.probability(best.tag_log_p_BA, frequency_A)
+    images = []
+    for row in range(len(unseen)):
+        label = probability = None
+        if probability_BC is not None:
+            number = int(probability_BC[row].argmax())
+            label, probability = best.classes[number], float(probability_BC[row, number])
+        given = tuple((vocabulary.names[a], float(presence[row, a])) for a in top[row])
+        true = unseen.tags[row]
+        images.append(
+            HeldOutImage(
+                name=unseen.names[row],
+                label=unseen.labels[row],
+                predicted=label,
+                probability=probability,
+                tags=None if true is None else tuple(true),
+                given=given,
+            )
+        )
+    return tuple(images)

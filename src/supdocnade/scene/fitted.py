@@ -1,0 +1,125 @@
+"""A fitted scene model: from topic features to labels, tags and their probabilities."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.special import softmax
+
+from supdocnade.estimators import DampCounts, DocNADE, SupDocNADE
+from supdocnade.estimators.features import BagOfVisualWords
+from supdocnade.estimators.inference import annotation_log_proba, class_log_proba
+from supdocnade.scene.calibration import TagCalibration
+from supdocnade.scene.settings import SceneSettings
+from supdocnade.scene.svm import RBFSVM
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choices:
+    """What was chosen on held-out photographs."""
+
+    n_epochs: int
+    C: float | None = None
+    gamma: float | None = None
+    """In units of 1 / topics."""
+    temperature: float = 1.0
+    unsure_below: float = 0.0
+    """A label of less probability was wrong more often than right."""
+    tags: TagCalibration | None = None
+    tuned: dict[str, float] = field(default_factory=dict)
+    """Settings that `tune` found, in place of those given."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeldOutImage:
+    """A photograph that was held out, and what was said of it."""
+
+    name: str
+    label: str | None
+    predicted: str | None
+    probability: float | None
+    tags: tuple[str, ...] | None
+    given: tuple[tuple[str, float], ...]
+    """The five most probable tags, with their probabilities of being there."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeldOut:
+    """How a model that had not seen them did on held-out photographs, before it was fitted again
+    on all."""
+
+    n_images: int = 0
+    figures: dict[str, float] = field(default_factory=dict)
+    """accuracy, f_measure, class_calibration_error, ... as far as they could be measured."""
+    confusion_CC: NDArray[np.int64] | None = None
+    """(true classes, predicted classes)."""
+    images: tuple[HeldOutImage, ...] = ()
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FittedScene:
+    """Everything that was learned."""
+
+    settings: SceneSettings
+    bag: BagOfVisualWords
+    topics: SupDocNADE | DocNADE
+    classes: tuple[str, ...]
+    svm: RBFSVM | None
+    tag_names: tuple[str, ...]
+    tag_frequency_A: Floats
+    """Share of the photographs with known tags that have each tag."""
+    choices: Choices
+    held_out: HeldOut
+    data: dict[str, Any]
+    """What was learned from: counts of photographs, classes and tags, and a fingerprint."""
+
+    def counts(self, raw: sparse.csr_array) -> sparse.csr_array:
+        """Return counts of words as the topic model takes them."""
+        return damped(raw, self.settings.damping)
+
+    def hidden(self, raw: sparse.csr_array) -> NDArray[np.float32]:
+        """Return the topic features of photographs, (B, H)."""
+        return self.topics.transform(self.counts(raw))
+
+    def class_scores(self, hidden_BH: NDArray[np.float32]) -> Floats:
+        """Return the scores that labels follow from, (B, C)."""
+        return class_scores(self.topics, self.svm, hidden_BH)
+
+    def class_proba(self, hidden_BH: NDArray[np.float32]) -> Floats:
+        """Return the probabilities of all classes, (B, C)."""
+        scores_BC = self.class_scores(hidden_BH)
+        probability: Floats = softmax(scores_BC / self.choices.temperature, axis=1)
+        return probability
+
+    def tag_proba(self, hidden_BH: NDArray[np.float32]) -> Floats:
+        """Return how probable it is that every tag is there, (B, A)."""
+        log_p_BA = tag_log_proba(self.topics, hidden_BH)
+        if self.choices.tags is None:
+            return np.exp(log_p_BA)
+        return self.choices.tags.probability(log_p_BA, self.tag_frequency_A)
+
+
+def damped(raw: sparse.csr_array, damping: float | None) -> sparse.csr_array:
+    """Return counts with repeated words damped, if wanted."""
+    if damping is None:
+        return raw
+    return sparse.csr_array(DampCounts(scale=damping).fit(raw).transform(raw))
+
+
+def class_scores(topics: Any, svm: RBFSVM | None, hidden_BH: NDArray[np.float32]) -> Floats:
+    """Return decision values of the SVM, or log probabilities of the softmax, (B, C)."""
+    if svm is not None:
+        return svm.decide(hidden_BH)
+    return class_log_proba(topics.network_, hidden_BH)
+
+
+def tag_log_proba(topics: Any, hidden_BH: NDArray[np.float32]) -> Floats:
+    """Return log p(tag | photograph) among all tags, (B, A)."""
+    log_p_BA = annotation_log_proba(topics.network_, hidden_BH)
+    if log_p_BA.shape[1]:
+        log_p_BA -= np.logaddexp.reduce(log_p_BA, axis=1, keepdims=True)
+    return log_p_BA

@@ -1,0 +1,318 @@
+"""How a scene model is fitted.
+
+1. A share of the photographs is held out (`photographs.hold_out`).
+2. Visual words are learned from the others, and all photographs are encoded.
+3. A topic model is fitted on the others; epochs, the SVM's C and γ, the temperature and the tags'
+   thresholds are those that do best on the photographs held out, which neither has seen.
+4. Everything is fitted again on all photographs with these choices. Figures are those of step 3.
+"""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+
+from supdocnade.encoding.many import LeftOut
+from supdocnade.errors import InvalidArgument
+from supdocnade.estimators import BagOfVisualWords, DocNADE, ImagesLeftOut, SupDocNADE
+from supdocnade.estimators.answers import FittedTopics
+from supdocnade.scene.choosing import Candidate, Evaluated, choose, measure
+from supdocnade.scene.fitted import Choices, FittedScene, HeldOut, damped
+from supdocnade.scene.photographs import Photographs, hold_out
+from supdocnade.scene.settings import SceneSettings
+from supdocnade.scene.svm import RBFSVM, fit_svm
+from supdocnade.seeding import named_generator
+from supdocnade.storage import load_arrays, save_arrays
+from supdocnade.training.history import Progress
+from supdocnade.training.state import copy_parameters
+from supdocnade.words.annotations import AnnotationVocabulary
+
+OnStage = Callable[[str, int, int], None]
+"""Called with what is being done, how much of it is done, and how much there is."""
+
+EPOCH_SHARES = (0.5, 0.75, 1.0)
+"""Of the schedule: after these many epochs a model is looked at."""
+
+DEFAULT_C, DEFAULT_GAMMA = 10.0, 1.0
+"""Where there is nothing held out to choose them on."""
+
+TUNED = {
+    "generative_weight": (1e-3, 1e-2, 1e-1),
+    "learning_rate": (1e-4, 3e-4),
+    "annotation_weight": (1.0, 30.0),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitOptions:
+    """How the work is done; none of it changes the result."""
+
+    seed: int
+    n_jobs: int | None = None
+    on_error: str = "raise"
+    cache: Path | None = None
+    checkpoint: Path | None = None
+    on_stage: OnStage | None = None
+
+    def progress(self, stage: str) -> Callable[[int, int], None] | None:
+        """Return what reports the progress of a stage."""
+        if self.on_stage is None:
+            return None
+        report = self.on_stage
+        return lambda done, total: report(stage, done, total)
+
+
+def fit_scene(
+    photographs: Photographs, settings: SceneSettings, options: FitOptions
+) -> tuple[FittedScene, tuple[LeftOut, ...]]:
+    """Fit a scene model; return it with the photographs that could not be read."""
+    _check(photographs)
+    held_B = np.zeros(len(photographs), np.bool_)
+    if settings.held_out > 0:
+        held_B = hold_out(photographs, settings.held_out, options.seed)
+    bag = _learn_words(photographs.take(np.flatnonzero(~held_B)), settings, options)
+    bag._on_progress = options.progress("reading photographs")
+    encoded = bag.encode(photographs.sources)
+    bag._on_progress = None
+    read = np.flatnonzero(encoded.read)
+    _check(photographs.take(read))
+    data = _Data(photographs.take(read), damped(encoded.counts[read], settings.damping))
+    held_B = held_B[read]
+    choices, held_out = _choose(data, held_B, settings, options)
+    final = settings.tuned(choices.tuned)
+    vocabulary = AnnotationVocabulary.of(data.photographs.tags, min_count=settings.min_tag_count)
+    topics = _fit_topics(
+        data, vocabulary, final, options, "learning from all", stop_after=choices.n_epochs
+    )
+    svm = _final_svm(topics, data, choices, settings, options)
+    fitted = FittedScene(
+        settings=settings,
+        bag=bag,
+        topics=topics,
+        classes=tuple(data.photographs.classes),
+        svm=svm,
+        tag_names=vocabulary.names,
+        tag_frequency_A=_frequency(vocabulary, data.photographs),
+        choices=choices,
+        held_out=held_out,
+        data=_describe(data),
+    )
+    return fitted, encoded.left_out
+
+
+@dataclass(frozen=True, eq=False)
+class _Data:
+    """Photographs as the topic model takes them."""
+
+    photographs: Photographs
+    counts: sparse.csr_array
+
+    def take(self, chosen: NDArray[np.integer]) -> "_Data":
+        return _Data(self.photographs.take(chosen), self.counts[chosen])
+
+
+def _check(photographs: Photographs) -> None:
+    if not len(photographs):
+        raise InvalidArgument("images must have a photograph that can be read, got none.")
+
+
+def _learn_words(
+    photographs: Photographs, settings: SceneSettings, options: FitOptions
+) -> BagOfVisualWords:
+    bag = BagOfVisualWords(
+        settings.n_words,
+        settings.grid,
+        settings.step,
+        settings.patch_size,
+        settings.max_side,
+        upscale=False,
+        contrast_percentile=settings.contrast_percentile,
+        n_jobs=options.n_jobs,
+        random_state=options.seed,
+        on_error=options.on_error,
+        cache=options.cache,
+    )
+    bag._on_progress = options.progress("learning words")
+    with warnings.catch_warnings():
+        # They are reported once, when all photographs have been read.
+        warnings.simplefilter("ignore", ImagesLeftOut)
+        return bag.fit(photographs.sources)
+
+
+def _choose(
+    data: _Data, held_B: NDArray[np.bool_], settings: SceneSettings, options: FitOptions
+) -> tuple[Choices, HeldOut]:
+    """Fit on the photographs that are not held out, and choose what does best on the others."""
+    if not held_B.any():
+        epochs = settings.max_epochs
+        return Choices(n_epochs=epochs, C=DEFAULT_C, gamma=DEFAULT_GAMMA), HeldOut()
+    part, rest = data.take(np.flatnonzero(~held_B)), data.take(np.flatnonzero(held_B))
+    vocabulary = AnnotationVocabulary.of(part.photographs.tags, min_count=settings.min_tag_count)
+    best: Evaluated | None = None
+    trials = _trials(settings, options.seed)
+    for number, tuned in enumerate(trials):
+        stage = "learning" if len(trials) == 1 else f"trial {number + 1} of {len(trials)}"
+        candidates = _candidates(part, rest, vocabulary, settings.tuned(tuned), options, stage)
+        found = choose(
+            candidates,
+            part.photographs,
+            rest.photographs,
+            vocabulary,
+            settings.classifier,
+            tuned=tuned,
+            n_jobs=options.n_jobs,
+        )
+        best = found if best is None or found.score > best.score else best
+    assert best is not None, "there is always one trial"
+    return measure(best, rest.photographs, vocabulary, _frequency(vocabulary, part.photographs))
+
+
+def _trials(settings: SceneSettings, seed: int) -> list[dict[str, float]]:
+    """Return the settings to try: those given, and with `tune` others of the grid at random."""
+    if not settings.tune:
+        return [{}]
+    grid = [
+        {"generative_weight": weight, "learning_rate": rate, "annotation_weight": tags}
+        for weight in TUNED["generative_weight"]
+        for rate in TUNED["learning_rate"]
+        for tags in TUNED["annotation_weight"]
+    ]
+    given = {name: getattr(settings, name) for name in TUNED}
+    order = named_generator(seed, "tuning").permutation(len(grid))
+    others = [grid[i] for i in order if grid[i] != given]
+    return [{}, *others[: settings.tune_trials - 1]]
+
+
+def _candidates(
+    part: _Data,
+    rest: _Data,
+    vocabulary: AnnotationVocabulary,
+    settings: SceneSettings,
+    options: FitOptions,
+    stage: str,
+) -> list[Candidate]:
+    """Fit a topic model and look at it after several numbers of epochs."""
+    epochs = sorted({max(round(share * settings.max_epochs), 1) for share in EPOCH_SHARES})
+    kept: dict[int, Any] = {}
+    folder = None if options.checkpoint is None else options.checkpoint / stage.replace(" ", "-")
+
+    def keep(network: Any, epoch: int) -> None:
+        if epoch in epochs:
+            kept[epoch] = copy_parameters(network)
+            if folder is not None:
+                arrays = {name: value.numpy() for name, value in kept[epoch].items()}
+                save_arrays(folder / f"epoch-{epoch}.safetensors", arrays, {"epoch": epoch})
+
+    topics = _fit_topics(part, vocabulary, settings, options, stage, on_epoch=keep)
+    candidates = []
+    for epoch in epochs:
+        if epoch not in kept and folder is not None:  # Of a run that was resumed.
+            arrays, _ = load_arrays(folder / f"epoch-{epoch}.safetensors")
+            kept[epoch] = {name: torch.from_numpy(array) for name, array in arrays.items()}
+        candidates.append(Candidate.of(topics, kept[epoch], epoch, part.counts, rest.counts))
+    return candidates
+
+
+def _fit_topics(
+    data: _Data,
+    vocabulary: AnnotationVocabulary,
+    settings: SceneSettings,
+    options: FitOptions,
+    stage: str,
+    *,
+    stop_after: int | None = None,
+    on_epoch: Any = None,
+) -> Any:
+    """Fit DocNADE, or SupDocNADE where there are labels."""
+    shared: dict[str, Any] = {
+        "n_topics": settings.n_topics,
+        "activation": settings.activation,
+        "annotation_weight": settings.annotation_weight,
+        "learning_rate": settings.learning_rate,
+        "batch_size": settings.batch_size,
+        "max_epochs": settings.max_epochs,
+        "n_jobs": options.n_jobs,
+        "random_state": options.seed,
+        "checkpoint": (
+            None if options.checkpoint is None else options.checkpoint / stage.replace(" ", "-")
+        ),
+    }
+    photographs = data.photographs
+    tags = vocabulary.encode(photographs.tags)
+    known: dict[str, Any] = {}
+    if len(vocabulary):
+        known = {
+            "annotations": tags.annotations,
+            "annotation_mask": tags.known,
+            "annotation_names": list(vocabulary.names),
+        }
+    topics: FittedTopics
+    labels: list[str | None] | None = None
+    if photographs.classes:
+        topics = SupDocNADE(**shared, generative_weight=settings.generative_weight)
+        labels = photographs.labels
+    else:
+        topics = DocNADE(**shared)
+    topics._stop_after, topics._on_epoch = stop_after, on_epoch
+    report = options.progress(stage)
+    if report is not None:
+        topics._on_progress = _by_updates(report, stop_after or settings.max_epochs)
+    try:
+        topics.fit(data.counts, labels, **known)
+    finally:
+        topics._stop_after = topics._on_epoch = topics._on_progress = None
+    return topics
+
+
+def _by_updates(report: Callable[[int, int], None], n_epochs: int) -> Callable[[Progress], None]:
+    """Count the updates of all epochs."""
+
+    def on_progress(progress: Progress) -> None:
+        done = (progress.epoch - 1) * progress.n_updates + progress.update
+        report(done, n_epochs * progress.n_updates)
+
+    return on_progress
+
+
+def _final_svm(
+    topics: Any, data: _Data, choices: Choices, settings: SceneSettings, options: FitOptions
+) -> RBFSVM | None:
+    classes = data.photographs.classes
+    if settings.classifier != "svm" or len(classes) < 2:
+        return None
+    C, gamma = choices.C or DEFAULT_C, choices.gamma or DEFAULT_GAMMA
+    numbers = data.photographs.label_numbers(classes)
+    known = np.flatnonzero(numbers >= 0)
+    hidden = topics.transform(data.counts[known])
+    return fit_svm(
+        hidden,
+        numbers[known],
+        len(classes),
+        C=C,
+        gamma=gamma,
+        n_jobs=options.n_jobs,
+    )
+
+
+def _frequency(vocabulary: AnnotationVocabulary, photographs: Photographs) -> Any:
+    tags = vocabulary.encode(photographs.tags)
+    total = np.asarray(tags.annotations.sum(axis=0), np.float64)
+    return total / max(int(tags.known.sum()), 1)
+
+
+def _describe(data: _Data) -> dict[str, Any]:
+    photographs = data.photographs
+    return {
+        "n_images": len(photographs),
+        "images_of_class": {
+            label: photographs.labels.count(label) for label in photographs.classes
+        },
+        "n_unlabelled": photographs.labels.count(None),
+        "n_tagged": sum(tags is not None for tags in photographs.tags),
+    }

@@ -1,0 +1,367 @@
+"""SceneModel: photographs in; labels, tags, topics and reasons out."""
+
+from collections.abc import Iterator, Sequence
+from copy import copy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from supdocnade.encoding.encoder import count_words
+from supdocnade.encoding.many import LeftOut, image_name
+from supdocnade.errors import InvalidArgument
+from supdocnade.estimators.inputs import read_seed
+from supdocnade.metrics import top_ranked
+from supdocnade.scene.explanation import Explanation, explain_image
+from supdocnade.scene.fitted import FittedScene, tag_log_proba
+from supdocnade.scene.fitting import FitOptions, OnStage, fit_scene
+from supdocnade.scene.photographs import expand_folders, read_photographs
+from supdocnade.scene.saved import load_scene, save_scene
+from supdocnade.scene.settings import SceneSettings
+from supdocnade.shapes import check_count
+from supdocnade.words.annotations import Tags
+
+BLOCK = 64
+"""Photographs whose topics are computed together."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prediction:
+    """What a model says of one photograph."""
+
+    name: str
+    label: str | None
+    """None: the model knows no classes."""
+    probability: float | None
+    unsure: bool
+    """Labels of so little probability were wrong more often than right on held-out photographs."""
+    probabilities: dict[str, float]
+    ranked_tags: tuple[tuple[str, float], ...]
+    """All tags by p(tag | photograph), as the paper ranks them, with the probability that they are
+    there."""
+    tags: tuple[tuple[str, float], ...]
+    """Those among them that the photograph deserves: their probability reaches the threshold that
+    was learned."""
+
+
+class SceneModel(BaseEstimator):  # type: ignore[misc]
+    """Learns classes and tags of photographs.
+
+    Parameters
+    ----------
+    n_topics : int, default=200
+        Topics of the model.
+    classifier : {"svm", "softmax"}, default="svm"
+        The paper's RBF SVM on topic features, or the model's own softmax.
+    n_words : int, default=500
+        Visual words.
+    grid : (rows, columns), or a list of them, default=(2, 2)
+        Regions of the photograph.
+    step, patch_size : int, default=8, 16
+        Of dense SIFT, in pixels.
+    max_side : int or None, default=300
+        Larger photographs are made smaller, so that their longest side has so many pixels.
+    contrast_percentile : float, default=15
+        Patches with less contrast than this percentile count as less distinct.
+    damping : float or None, default=2
+        A word that occurs n times counts round(damping · √n) times; None: n times.
+    min_tag_count : int, default=3
+        Tags of fewer photographs are not learned.
+    generative_weight, annotation_weight, learning_rate, max_epochs, batch_size, activation
+        Of the topic model, see `SupDocNADE`.
+    held_out : float, default=0.15
+        Share of the photographs on which epochs, the SVM's settings, the temperature of
+        probabilities and the threshold of tags are chosen, before all are learned from.
+    tune : bool, default=False
+        Also search for `generative_weight`, `learning_rate` and `annotation_weight`.
+    tune_trials : int, default=8
+        How many settings are tried.
+    n_jobs : int, optional
+        Workers. The result does not depend on it.
+    random_state : int, RandomState or None, default=None
+        An integer makes every result reproducible.
+    on_error : {"raise", "skip"}, default="raise"
+        What to do about photographs that cannot be read; those skipped are in `left_out_`.
+    cache : path of a folder, optional
+        Remembers the words of photographs by their contents.
+    checkpoint : path of a folder, optional
+        `fit` goes on from it when it was interrupted.
+
+    Attributes
+    ----------
+    fitted_ : FittedScene
+        Everything that was learned.
+    left_out_ : tuple of LeftOut
+        Photographs that could not be read.
+    """
+
+    def __init__(
+        self,
+        n_topics: int = 200,
+        classifier: str = "svm",
+        *,
+        n_words: int = 500,
+        grid: Any = (2, 2),
+        step: int = 8,
+        patch_size: Any = 16,
+        max_side: int | None = 300,
+        contrast_percentile: float = 15.0,
+        damping: float | None = 2.0,
+        min_tag_count: int = 3,
+        generative_weight: float = 1e-2,
+        annotation_weight: float = 30.0,
+        learning_rate: float = 3e-4,
+        max_epochs: int = 40,
+        batch_size: int = 64,
+        activation: str = "relu",
+        held_out: float = 0.15,
+        tune: bool = False,
+        tune_trials: int = 8,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        on_error: str = "raise",
+        cache: str | Path | None = None,
+        checkpoint: str | Path | None = None,
+    ):
+        self.n_topics = n_topics
+        self.classifier = classifier
+        self.n_words = n_words
+        self.grid = grid
+        self.step = step
+        self.patch_size = patch_size
+        self.max_side = max_side
+        self.contrast_percentile = contrast_percentile
+        self.damping = damping
+        self.min_tag_count = min_tag_count
+        self.generative_weight = generative_weight
+        self.annotation_weight = annotation_weight
+        self.learning_rate = learning_rate
+        self.max_epochs = max_epochs
+        self.batch_size = batch_size
+        self.activation = activation
+        self.held_out = held_out
+        self.tune = tune
+        self.tune_trials = tune_trials
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.on_error = on_error
+        self.cache = cache
+        self.checkpoint = checkpoint
+
+    def fit(
+        self,
+        images: Any,
+        labels: Sequence[Any] | None = None,
+        tags: Sequence[Tags] | None = None,
+        *,
+        on_stage: OnStage | None = None,
+    ) -> Self:
+        """Learn from photographs.
+
+        Parameters
+        ----------
+        images : a folder with one sub-folder a class and optional metadata; or a list of paths,
+            bytes of files, arrays or PIL images.
+        labels : their classes, None where not known.
+        tags : a list of tags for each, None where not known.
+        on_stage : called with what is being done, how much of it is done, and how much there is.
+        """
+        settings = SceneSettings(**{name: getattr(self, name) for name in SceneSettings.names()})
+        options = FitOptions(
+            seed=read_seed(self.random_state),
+            n_jobs=self.n_jobs,
+            on_error=self.on_error,
+            cache=None if self.cache is None else Path(self.cache),
+            checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
+            on_stage=on_stage,
+        )
+        photographs = read_photographs(images, labels, tags)
+        self.fitted_, self.left_out_ = fit_scene(photographs, settings, options)
+        return self
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The classes that the model knows."""
+        return np.array(self._fitted().classes, object)
+
+    @property
+    def tag_names_(self) -> NDArray[Any]:
+        """The tags that the model knows."""
+        return np.array(self._fitted().tag_names, object)
+
+    def predict(self, images: Any) -> NDArray[Any]:
+        """Return the labels of photographs.
+
+        Parameters
+        ----------
+        images : a folder, or a list of paths, folders, bytes, arrays or PIL images.
+        """
+        fitted = self._with_classes()
+        best = self.predict_proba(images).argmax(axis=1)
+        labels: NDArray[Any] = np.array(fitted.classes, object)[best]
+        return labels
+
+    def predict_proba(self, images: Any) -> NDArray[np.float64]:
+        """Return the probabilities of the classes, (photographs, classes).
+
+        Parameters
+        ----------
+        images : as for `predict`.
+        """
+        return self._with_classes().class_proba(self.transform(images))
+
+    def transform(self, images: Any) -> NDArray[np.float32]:
+        """Return the topic features of photographs, (photographs, topics).
+
+        Parameters
+        ----------
+        images : as for `predict`.
+        """
+        fitted = self._fitted()
+        return fitted.hidden(self._bag().transform(expand_folders(images)))
+
+    def annotate(self, images: Any, top: int | None = 5) -> list[tuple[str, ...]]:
+        """Return the tags of photographs, the most fitting first.
+
+        Parameters
+        ----------
+        images : as for `predict`.
+        top : how many; None: those whose probability reaches the threshold that was learned.
+        """
+        if top is not None:
+            check_count("top", top, least=1)
+        found = []
+        for each in self.iter_predictions(images):
+            assert isinstance(each, Prediction), "what cannot be read was an error"
+            chosen = each.tags if top is None else each.ranked_tags[:top]
+            found.append(tuple(tag for tag, _ in chosen))
+        return found
+
+    def iter_predictions(
+        self, images: Any, *, on_error: str = "raise"
+    ) -> Iterator[Prediction | LeftOut]:
+        """Yield what the model says of one photograph after the other, as they are read.
+
+        Parameters
+        ----------
+        images : as for `predict`.
+        on_error : "raise", or "skip": a `LeftOut` stands in for what cannot be read.
+        """
+        fitted = self._fitted()
+        sources = expand_folders(images)
+        bag = self._bag().set_params(on_error=on_error)
+        waiting: list[tuple[str, NDArray[np.int32] | LeftOut]] = []
+        for number, words in enumerate(bag.iter_words(sources)):
+            waiting.append((image_name(sources, number), words))
+            if len(waiting) == BLOCK or number + 1 == len(sources):
+                yield from _answer(fitted, waiting)
+                waiting = []
+
+    def explain(
+        self, image: Any, *, label: str | None = None, tag: str | None = None
+    ) -> Explanation:
+        """Return which patches of a photograph spoke for its class, another class, or a tag.
+
+        Parameters
+        ----------
+        image : a path, bytes of a file, an array or a PIL image.
+        label : the class to explain; None: the one that is predicted.
+        tag : the tag to explain, instead of a class.
+        """
+        return explain_image(self._fitted(), image, label=label, tag=tag)
+
+    def save(self, folder: str | Path) -> None:
+        """Write the model to a folder, which is replaced as a whole or not at all.
+
+        Parameters
+        ----------
+        folder : that is new, or holds a model.
+        """
+        save_scene(self._fitted(), self._plain_params(), Path(folder))
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """Return a model that `save` wrote; a damaged or foreign one raises `StorageError`.
+
+        Parameters
+        ----------
+        folder : of the model.
+        """
+        fitted, params = load_scene(Path(folder))
+        model = cls(**params)
+        model.fitted_, model.left_out_ = fitted, ()
+        return model
+
+    def _plain_params(self) -> dict[str, Any]:
+        """Return what else than the settings is kept."""
+        seed = self.random_state
+        return {"random_state": int(seed) if isinstance(seed, int | np.integer) else None}
+
+    def _fitted(self) -> FittedScene:
+        check_is_fitted(self, "fitted_")
+        fitted: FittedScene = self.fitted_
+        return fitted
+
+    def _with_classes(self) -> FittedScene:
+        fitted = self._fitted()
+        if not fitted.classes:
+            raise InvalidArgument("this model was fitted without labels, it knows no classes.")
+        return fitted
+
+    def _bag(self) -> Any:
+        """Return the encoder with this model's workers and cache."""
+        return copy(self._fitted().bag).set_params(n_jobs=self.n_jobs, cache=self.cache)
+
+
+def _answer(
+    fitted: FittedScene, waiting: list[tuple[str, NDArray[np.int32] | LeftOut]]
+) -> Iterator[Prediction | LeftOut]:
+    """Predict for some photographs at once; those that could not be read keep their places."""
+    read = [words for _, words in waiting if not isinstance(words, LeftOut)]
+    hidden_BH = fitted.hidden(count_words(read, fitted.bag.n_features_out_))
+    proba_BC = fitted.class_proba(hidden_BH) if fitted.classes else None
+    presence_BA = fitted.tag_proba(hidden_BH)
+    order_BA = top_ranked(tag_log_proba(fitted.topics, hidden_BH), len(fitted.tag_names))
+    row = 0
+    for name, words in waiting:
+        if isinstance(words, LeftOut):
+            yield words
+            continue
+        yield _prediction(
+            fitted,
+            name,
+            None if proba_BC is None else proba_BC[row],
+            presence_BA[row],
+            order_BA[row],
+        )
+        row += 1
+
+
+def _prediction(
+    fitted: FittedScene,
+    name: str,
+    proba_C: NDArray[np.float64] | None,
+    presence_A: NDArray[np.float64],
+    order_A: NDArray[np.int64],
+) -> Prediction:
+    label = probability = None
+    probabilities: dict[str, float] = {}
+    if proba_C is not None:
+        best = int(proba_C.argmax())
+        label, probability = fitted.classes[best], float(proba_C[best])
+        probabilities = dict(zip(fitted.classes, proba_C.tolist(), strict=True))
+    threshold = 0.5 if fitted.choices.tags is None else fitted.choices.tags.threshold
+    ranked = tuple((fitted.tag_names[a], float(presence_A[a])) for a in order_A)
+    return Prediction(
+        name=name,
+        label=label,
+        probability=probability,
+        unsure=probability is not None and probability < fitted.choices.unsure_below,
+        probabilities=probabilities,
+        ranked_tags=ranked,
+        tags=tuple(tag for tag in ranked if tag[1] >= threshold),
+    )

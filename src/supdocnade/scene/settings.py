@@ -1,0 +1,52 @@
+"""Everything that a scene model can be told, checked once."""
+
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from supdocnade.shapes import check_choice, check_count, check_range
+
+CLASSIFIERS = ("svm", "softmax")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SceneSettings:
+    """Settings of a scene model; `SceneModel` says what they mean."""
+
+    n_topics: int = 200
+    classifier: str = "svm"
+    n_words: int = 500
+    grid: tuple[Any, ...] = (2, 2)
+    step: int = 8
+    patch_size: int | tuple[int, ...] = 16
+    max_side: int | None = 300
+    contrast_percentile: float = 15.0
+    damping: float | None = 2.0
+    min_tag_count: int = 3
+    generative_weight: float = 1e-2
+    annotation_weight: float = 30.0
+    learning_rate: float = 3e-4
+    max_epochs: int = 40
+    batch_size: int = 64
+    activation: str = "relu"
+    held_out: float = 0.15
+    tune: bool = False
+    tune_trials: int = 8
+
+    def __post_init__(self) -> None:
+        check_count("n_topics", self.n_topics, least=1)
+        check_choice("classifier", self.classifier, CLASSIFIERS)
+        if self.damping is not None:
+            check_range("damping", self.damping, above=0)
+        check_count("min_tag_count", self.min_tag_count, least=1)
+        check_count("max_epochs", self.max_epochs, least=1)
+        check_range("held_out", self.held_out, least=0, most=0.9)
+        check_count("tune_trials", self.tune_trials, least=1)
+
+    def tuned(self, found: dict[str, Any]) -> "SceneSettings":
+        """Return the settings with those that tuning found."""
+        return replace(self, **found)
+
+    @classmethod
+    def names(cls) -> list[str]:
+        """Return the names of all settings."""
+        return [each.name for each in fields(cls)]
