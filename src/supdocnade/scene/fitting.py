@@ -235,7 +235,7 @@ def _fit_topics(
         "activation": settings.activation,
         "annotation_weight": settings.annotation_weight,
         "learning_rate": settings.learning_rate,
-        "batch_size": settings.batch_size,
+        "batch_size": settings.batch_of(len(data.photographs)),
         "max_epochs": settings.max_epochs,
         "n_jobs": options.n_jobs,
         "random_state": options.seed,

@@ -71,8 +71,10 @@ class SceneModel(BaseEstimator):  # type: ignore[misc]
         A word that occurs n times counts round(damping · √n) times; None: n times.
     min_tag_count : int, default=3
         Tags of fewer photographs are not learned.
-    generative_weight, annotation_weight, learning_rate, max_epochs, batch_size, activation
+    generative_weight, annotation_weight, learning_rate, max_epochs, activation
         Of the topic model, see `SupDocNADE`.
+    batch_size : int, optional
+        Photographs of an update; None: a twelfth of them, but 4 to 64.
     held_out : float, default=0.15
         Share of the photographs on which epochs, the SVM's settings, the temperature of
         probabilities and the threshold of tags are chosen, before all are learned from.
@@ -116,7 +118,7 @@ class SceneModel(BaseEstimator):  # type: ignore[misc]
         annotation_weight: float = 30.0,
         learning_rate: float = 3e-4,
         max_epochs: int = 40,
-        batch_size: int = 64,
+        batch_size: int | None = None,
         activation: str = "relu",
         held_out: float = 0.15,
         tune: bool = False,

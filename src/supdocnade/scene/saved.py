@@ -108,16 +108,21 @@ def _write(fitted: FittedScene, params: dict[str, Any], folder: Path) -> None:
 def load_scene(folder: Path) -> tuple[FittedScene, dict[str, Any]]:
     """Read a model; return it with the parameters of its `SceneModel`."""
     description = _read_description(folder)
+    digests = description.get("files")
+    if not isinstance(digests, dict):
+        raise StorageError(f"{folder / DESCRIPTION} is damaged: it must list the files.")
     for name in FILES:
         path = folder / name
         try:
             content = path.read_bytes()
         except OSError as error:
             raise StorageError(f"{path} cannot be read: {error.strerror}.") from error
-        if _digest(content) != description.get("files", {}).get(name):
+        if _digest(content) != digests.get(name):
             raise StorageError(f"{path} is damaged: its contents are not those that were written.")
     try:
         fitted = _build(folder, description)
+        if set(description["params"]) != {"random_state"}:
+            raise InvalidArgument("its params must be random_state alone")
         return fitted, {**_public(fitted.settings), **description["params"]}
     except (InvalidArgument, KeyError, TypeError, AttributeError) as error:
         what = f"it lacks {error}" if isinstance(error, KeyError) else str(error).rstrip(".")

@@ -7,6 +7,9 @@ from supdocnade.shapes import check_choice, check_count, check_range
 
 CLASSIFIERS = ("svm", "softmax")
 
+UPDATES, LEAST_BATCH, MOST_BATCH = 12, 4, 64
+"""Updates an epoch has at least, whatever the number of photographs, within these sizes."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class SceneSettings:
@@ -26,7 +29,7 @@ class SceneSettings:
     annotation_weight: float = 30.0
     learning_rate: float = 3e-4
     max_epochs: int = 40
-    batch_size: int = 64
+    batch_size: int | None = None
     activation: str = "relu"
     held_out: float = 0.15
     tune: bool = False
@@ -39,8 +42,20 @@ class SceneSettings:
             check_range("damping", self.damping, above=0)
         check_count("min_tag_count", self.min_tag_count, least=1)
         check_count("max_epochs", self.max_epochs, least=1)
+        if self.batch_size is not None:
+            check_count("batch_size", self.batch_size, least=1)
         check_range("held_out", self.held_out, least=0, most=0.9)
         check_count("tune_trials", self.tune_trials, least=1)
+
+    def batch_of(self, n_images: int) -> int:
+        """Return the number of photographs of an update.
+
+        >>> [SceneSettings().batch_of(n) for n in (20, 240, 5000)]
+        [4, 20, 64]
+        """
+        if self.batch_size is not None:
+            return self.batch_size
+        return min(max(n_images // UPDATES, LEAST_BATCH), MOST_BATCH)
 
     def tuned(self, found: dict[str, Any]) -> "SceneSettings":
         """Return the settings with those that tuning found."""

@@ -1,0 +1,34 @@
+"""A small scene model, fitted once for all tests that need one."""
+
+from functools import cache
+
+from supdocnade import SceneModel
+from supdocnade.datasets.synthetic import drawn_scenes
+
+SETTINGS = {
+    "n_topics": 12,
+    "n_words": 30,
+    "max_epochs": 12,
+    "learning_rate": 3e-3,
+    "max_side": 128,
+    "min_tag_count": 2,
+    "random_state": 0,
+}
+CLASSES = ("coast", "forest", "skyline")
+
+
+@cache
+def scenes(n_per_class=8, seed=0):
+    """Small drawn scenes of three classes, with tags."""
+    return tuple(drawn_scenes(n_per_class, seed, size=(96, 128), classes=CLASSES))
+
+
+def columns(some):
+    """Return images, labels and tags."""
+    return [s.image for s in some], [s.label for s in some], [s.tags for s in some]
+
+
+@cache
+def small_model(classifier="svm"):
+    """A model of three classes; it must not be changed."""
+    return SceneModel(classifier=classifier, **SETTINGS).fit(*columns(scenes()))

@@ -1,0 +1,103 @@
+import numpy as np
+import pytest
+
+from supdocnade.scene.choosing import Candidate, choose, measure, present_tags
+from supdocnade.scene.photographs import Photographs
+from supdocnade.words.annotations import AnnotationVocabulary
+
+
+def photographs(labels, tags):
+    n = len(labels)
+    return Photographs(
+        sources=[None] * n, names=[f"image {i}" for i in range(n)], labels=labels, tags=tags
+    )
+
+
+def blobs(labels, spread, seed):
+    rng = np.random.default_rng(seed)
+    place = {"a": 0.0, "b": 4.0, None: 2.0}
+    centre = np.array([[place[label], -place[label]] for label in labels])
+    return (centre + spread * rng.normal(size=centre.shape)).astype(np.float32)
+
+
+SEEN_LABELS = ["a"] * 10 + ["b"] * 10 + [None] * 3
+UNSEEN_LABELS = ["a"] * 8 + ["b"] * 8 + [None]
+TAGS = [["sea"]] * 8 + [["wood", "owl"]] * 8 + [None]
+VOCABULARY = AnnotationVocabulary(("sea", "wood"))
+SEEN = photographs(SEEN_LABELS, [["sea"]] * 10 + [["wood"]] * 10 + [None] * 3)
+UNSEEN = photographs(UNSEEN_LABELS, TAGS)
+
+
+def candidate(n_epochs, spread):
+    log_p = np.log(np.tile([0.7, 0.3], (17, 1)))
+    log_p[8:16] = np.log([0.2, 0.8])
+    return Candidate(
+        n_epochs=n_epochs,
+        hidden_BH=blobs(SEEN_LABELS, spread, 0),
+        unseen_BH=blobs(UNSEEN_LABELS, spread, 1),
+        head_BC=np.log(np.tile([0.6, 0.4], (17, 1))),
+        tag_log_p_BA=log_p,
+    )
+
+
+def test_the_candidate_with_the_best_answers_is_chosen():
+    found = choose(
+        [candidate(5, 6.0), candidate(10, 0.3), candidate(20, 6.0)],
+        SEEN,
+        UNSEEN,
+        VOCABULARY,
+        "svm",
+        tuned={},
+    )
+    assert found.n_epochs == 10
+    assert found.C is not None
+    assert found.class_scores_BC.shape == (17, 2)
+
+
+def test_of_equals_the_latest_is_chosen():
+    same = [candidate(epochs, 0.3) for epochs in (5, 20, 10)]
+    assert choose(same, SEEN, UNSEEN, VOCABULARY, "svm", tuned={}).n_epochs == 20
+
+
+def test_the_softmax_needs_no_svm():
+    found = choose([candidate(5, 0.3)], SEEN, UNSEEN, VOCABULARY, "softmax", tuned={})
+    assert (found.C, found.gamma) == (None, None)
+    # It says "a" of all: half of them are right, and two of three tags of every photograph.
+    assert found.score == pytest.approx(0.5 + (2 / 3 * 8 + 1.0 * 0 + 2 / 4 * 8) / 16)
+
+
+def test_figures_of_held_out_photographs():
+    best = choose([candidate(5, 0.3)], SEEN, UNSEEN, VOCABULARY, "svm", tuned={"a": 1.0})
+    choices, held_out = measure(best, UNSEEN, VOCABULARY, np.array([0.5, 0.5]))
+    assert held_out.n_images == 17
+    assert held_out.figures["accuracy"] == 1.0
+    assert held_out.figures["n_labelled"] == 16
+    assert held_out.figures["n_tagged"] == 16
+    np.testing.assert_array_equal(held_out.confusion_CC, [[8, 0], [0, 8]])
+    assert choices.unsure_below == 0
+    assert choices.tuned == {"a": 1.0}
+    # "owl" was never learned: it counts as missed.
+    assert held_out.figures["f_measure_of_given"] == pytest.approx((8 * 1 + 8 * 2 / 3) / 16)
+    first = held_out.images[0]
+    assert (first.label, first.predicted, first.tags) == ("a", "a", ("sea",))
+    assert [name for name, _ in first.given] == ["sea", "wood"]
+    assert held_out.images[16].label is None
+
+
+def test_without_labels_and_tags_there_is_nothing_to_measure():
+    none = photographs([None] * 17, [None] * 17)
+    unlabelled = photographs([None] * 23, [None] * 23)
+    best = choose([candidate(5, 0.3)], unlabelled, none, VOCABULARY, "svm", tuned={})
+    assert best.class_scores_BC is None
+    choices, held_out = measure(best, none, VOCABULARY, np.array([0.5, 0.5]))
+    assert held_out.figures == {}
+    assert choices.tags is None
+    assert held_out.images[0].predicted is None
+
+
+def test_unknown_tags_are_further_columns():
+    present = present_tags(UNSEEN, VOCABULARY)
+    assert present.shape == (17, 3)
+    assert present[0].tolist() == [True, False, False]
+    assert present[8].tolist() == [False, True, True]
+    assert not present[16].any()

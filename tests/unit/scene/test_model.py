@@ -1,0 +1,202 @@
+import numpy as np
+import pytest
+from PIL import Image
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from tests.drawn import CLASSES, SETTINGS, columns, scenes, small_model
+from tests.textures import as_png
+
+from supdocnade import SceneModel
+from supdocnade.encoding.many import LeftOut
+from supdocnade.errors import InvalidArgument, UnreadableImage
+
+NEW = scenes(4, 7)
+
+
+def fit(some=None, **settings):
+    return SceneModel(**{**SETTINGS, **settings}).fit(*(some or columns(scenes())))
+
+
+def test_it_learns_classes_and_tags():
+    model = small_model()
+    images, labels, _ = columns(NEW)
+    assert model.classes_.tolist() == list(CLASSES)
+    assert (model.predict(images) == labels).mean() > 0.7
+    probability = model.predict_proba(images)
+    np.testing.assert_allclose(probability.sum(axis=1), 1)
+    assert (model.classes_[probability.argmax(axis=1)] == model.predict(images)).all()
+    assert model.transform(images).shape == (12, 12)
+    assert "tree" in model.tag_names_
+
+
+@pytest.mark.parametrize("classifier", ["svm", "softmax"])
+def test_predictions_one_by_one_are_those_of_all(classifier):
+    model = small_model(classifier)
+    images, _, _ = columns(NEW)
+    each = list(model.iter_predictions(images))
+    assert [one.label for one in each] == model.predict(images).tolist()
+    proba = model.predict_proba(images)
+    for row, one in enumerate(each):
+        assert list(one.probabilities.values()) == proba[row].tolist()
+        assert one.probability == max(one.probabilities.values())
+        assert set(one.tags) <= set(one.ranked_tags)
+        assert len(one.ranked_tags) == len(model.tag_names_)
+        threshold = model.fitted_.choices.tags.threshold
+        assert all(chance >= threshold for _, chance in one.tags)
+    assert model.annotate(images, top=3) == [
+        tuple(tag for tag, _ in one.ranked_tags[:3]) for one in each
+    ]
+    assert model.annotate(images, top=None) == [tuple(tag for tag, _ in one.tags) for one in each]
+
+
+def test_every_kind_of_image_gives_the_same_answer(tmp_path):
+    model = small_model()
+    image = NEW[0].image
+    (tmp_path / "a.png").write_bytes(as_png(image))
+    kinds = [image, as_png(image), Image.fromarray(image), tmp_path / "a.png", tmp_path]
+    probability = model.predict_proba(kinds)
+    assert (probability == probability[0]).all()
+    np.testing.assert_array_equal(model.predict_proba(tmp_path), probability[:1])
+
+
+def test_one_seed_gives_one_model_for_any_number_of_workers():
+    images, _, _ = columns(NEW)
+    again = fit(n_jobs=2)
+    np.testing.assert_array_equal(again.predict_proba(images), small_model().predict_proba(images))
+    assert again.fitted_.choices == small_model().fitted_.choices
+
+
+def test_labels_may_be_missing():
+    images, labels, tags = columns(scenes())
+    some = [None if number % 3 == 0 else label for number, label in enumerate(labels)]
+    model = fit((images, some, tags))
+    assert model.fitted_.data["n_unlabelled"] == 8
+    assert model.classes_.tolist() == list(CLASSES)
+
+
+def test_without_labels_there_are_tags_alone():
+    images, _, tags = columns(scenes())
+    model = fit((images, None, tags))
+    one = next(model.iter_predictions(images))
+    assert (one.label, one.probability, one.unsure) == (None, None, False)
+    assert one.ranked_tags
+    with pytest.raises(InvalidArgument, match="fitted without labels"):
+        model.predict(images)
+    with pytest.raises(InvalidArgument, match="knows no classes; give a tag"):
+        model.explain(images[0])
+
+
+def test_without_tags_there_are_classes_alone():
+    images, labels, _ = columns(scenes())
+    model = fit((images, labels, None))
+    assert model.annotate(images[:2]) == [(), ()]
+    with pytest.raises(InvalidArgument, match="tag must be one that the model knows"):
+        model.explain(images[0], tag="sea")
+
+
+def test_without_both_there_are_topics():
+    images, _, _ = columns(scenes())
+    model = fit((images, None, None))
+    assert model.transform(images).shape == (24, 12)
+
+
+def test_one_class_is_always_that_class():
+    images, _, tags = columns(scenes())
+    model = fit((images, ["all"] * len(images), tags))
+    assert set(model.predict(images)) == {"all"}
+
+
+def test_few_photographs_are_all_learned_from():
+    images, labels, tags = columns(scenes())
+    few = [0, 1, 8, 9, 16]
+    model = fit(
+        ([images[i] for i in few], [labels[i] for i in few], [tags[i] for i in few]),
+        min_tag_count=1,
+    )
+    assert model.fitted_.held_out.n_images == 0
+    assert model.predict(images).shape == (24,)
+
+
+def test_classes_of_very_unequal_size():
+    """Eight, eight, and one photograph: the small class is learned, and none is forgotten."""
+    images, labels, tags = columns(scenes()[:17])
+    model = fit((images, labels, tags))
+    assert model.classes_.tolist() == list(CLASSES)
+    right = model.predict(images) == labels
+    assert right[16]
+    assert right.mean() > 0.8
+
+
+def test_photographs_that_cannot_be_read():
+    images, labels, tags = columns(scenes())
+    bad = [*images, b"no image"], [*labels, "coast"], [*tags, None]
+    with pytest.raises(UnreadableImage, match="image 24 is no image"):
+        fit(bad)
+    model = fit(bad, on_error="skip")
+    assert [each.number for each in model.left_out_] == [24]
+    found = list(model.iter_predictions([images[0], b"", images[1]], on_error="skip"))
+    assert isinstance(found[1], LeftOut)
+    assert found[2].label == model.predict(images[1:2])[0]
+    with pytest.raises(InvalidArgument, match="images must have a photograph"):
+        fit(([], None, None))
+
+
+def test_tuning_tries_settings_within_its_budget():
+    seen = []
+    model = SceneModel(**{**SETTINGS, "max_epochs": 2}, tune=True, tune_trials=3).fit(
+        *columns(scenes()), on_stage=lambda stage, *_: seen.append(stage)
+    )
+    trials = {stage for stage in seen if stage.startswith("trial")}
+    assert trials == {f"trial {number} of 3" for number in (1, 2, 3)}
+    assert set(model.fitted_.choices.tuned) <= {
+        "generative_weight",
+        "learning_rate",
+        "annotation_weight",
+    }
+
+
+def test_progress_is_reported_to_the_end():
+    last = {}
+    fit_model = SceneModel(**{**SETTINGS, "max_epochs": 2})
+    fit_model.fit(*columns(scenes()), on_stage=lambda stage, *now: last.update({stage: now}))
+    assert list(last) == ["learning words", "reading photographs", "learning", "learning from all"]
+    assert all(done == total for done, total in last.values())
+
+
+def test_a_fit_that_was_interrupted_goes_on(tmp_path):
+    whole = fit()
+
+    def interrupt(stage, done, total):
+        if stage == "learning from all" and done == total - 1:
+            raise KeyboardInterrupt
+
+    images, labels, tags = columns(scenes())
+    model = SceneModel(**SETTINGS, checkpoint=tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(images, labels, tags, on_stage=interrupt)
+    seen = []
+    model.fit(images, labels, tags, on_stage=lambda *now: seen.append(now))
+    np.testing.assert_array_equal(model.predict_proba(images), whole.predict_proba(images))
+    assert not [now for now in seen if now[0] == "learning"]
+
+
+def test_it_is_cloned():
+    model = small_model()
+    assert clone(model).get_params() == model.get_params()
+    with pytest.raises(NotFittedError):
+        SceneModel().predict([NEW[0].image])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"classifier": "tree"}, "classifier must be one of"),
+        ({"n_topics": 0}, "n_topics must be"),
+        ({"held_out": 1.0}, "held_out must be"),
+        ({"max_epochs": 0}, "max_epochs must be"),
+        ({"damping": -1}, "damping must be"),
+    ],
+)
+def test_odd_settings_are_refused(settings, message):
+    with pytest.raises(InvalidArgument, match=message):
+        fit(**settings)

@@ -1,0 +1,128 @@
+import json
+
+import numpy as np
+import pytest
+from tests.drawn import SETTINGS, columns, scenes, small_model
+
+from supdocnade import SceneModel
+from supdocnade.errors import StorageError
+from supdocnade.scene.saved import DESCRIPTION, FILES, _digest
+
+IMAGES, LABELS, TAGS = columns(scenes(2, 5))
+
+
+@pytest.mark.parametrize("classifier", ["svm", "softmax"])
+def test_what_was_saved_answers_the_same(tmp_path, classifier):
+    model = small_model(classifier)
+    model.save(tmp_path / "model")
+    (tmp_path / "model").rename(tmp_path / "elsewhere")
+    loaded = SceneModel.load(tmp_path / "elsewhere")
+    np.testing.assert_array_equal(loaded.predict_proba(IMAGES), model.predict_proba(IMAGES))
+    assert list(loaded.iter_predictions(IMAGES)) == list(model.iter_predictions(IMAGES))
+    np.testing.assert_array_equal(
+        loaded.explain(IMAGES[0]).share_S, model.explain(IMAGES[0]).share_S
+    )
+    assert loaded.get_params() == {**model.get_params(), "cache": None, "checkpoint": None}
+    one, other = loaded.fitted_, model.fitted_
+    assert (one.choices, one.data, one.settings) == (other.choices, other.data, other.settings)
+    assert one.held_out.images == other.held_out.images
+    np.testing.assert_array_equal(one.held_out.confusion_CC, other.held_out.confusion_CC)
+    assert one.topics.history_.epochs == other.topics.history_.epochs
+
+
+@pytest.mark.parametrize("known", [(None, None), (LABELS, None), (None, TAGS)])
+def test_models_that_know_less_are_saved_too(tmp_path, known):
+    settings = {**SETTINGS, "n_words": 10, "max_epochs": 1, "min_tag_count": 1}
+    model = SceneModel(**settings, grid=[(1, 1), (2, 1)], patch_size=(16, 24), damping=None)
+    model.fit(IMAGES, *known).save(tmp_path / "model")
+    loaded = SceneModel.load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.transform(IMAGES), model.transform(IMAGES))
+
+
+def test_a_model_is_replaced_as_a_whole(tmp_path, monkeypatch):
+    folder = tmp_path / "model"
+    small_model().save(folder)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("supdocnade.scene.saved._write", full)
+        with pytest.raises(StorageError, match="cannot be written: No space left on device"):
+            small_model("softmax").save(folder)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    small_model("softmax").save(folder)
+    assert SceneModel.load(folder).fitted_.svm is None
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_a_folder_with_other_things_is_not_touched(tmp_path):
+    (tmp_path / "letter.txt").write_text("dear")
+    with pytest.raises(StorageError, match="must be new or hold a model"):
+        small_model().save(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]
+
+
+def test_damaged_files_are_refused(tmp_path):
+    small_model().save(tmp_path / "model")
+    rng = np.random.default_rng(0)
+    for name in (DESCRIPTION, *FILES):
+        path = tmp_path / "model" / name
+        whole = path.read_bytes()
+        for number in range(60):
+            damaged = bytearray(whole)
+            if number % 3 == 0:
+                damaged = damaged[: rng.integers(len(whole))]
+            else:
+                damaged[rng.integers(len(whole))] ^= 1 << int(rng.integers(8))
+            path.write_bytes(damaged)
+            with pytest.raises(StorageError, match="model"):
+                SceneModel.load(tmp_path / "model")
+        path.unlink()
+        with pytest.raises(StorageError, match="cannot be read"):
+            SceneModel.load(tmp_path / "model")
+        path.write_bytes(whole)
+    SceneModel.load(tmp_path / "model")
+
+
+def rewrite(folder, change):
+    """Change the description as somebody would who knows how its digest is made."""
+    path = folder / DESCRIPTION
+    description = json.loads(path.read_text().rpartition("}")[0] + "}")
+    change(description)
+    text = json.dumps(description)
+    path.write_text(f"{text}\n{_digest(text.encode())}\n")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda d: d.update(format=2),
+        lambda d: d.update(kind="other"),
+        lambda d: d.update(classes=["coast", "forest"]),
+        lambda d: d.update(classes=["a", "b", "c"]),
+        lambda d: d.update(tags=d["tags"][1:]),
+        lambda d: d.update(topics="os.system"),
+        lambda d: d.pop("settings"),
+        lambda d: d["settings"].update(n_topics="many"),
+        lambda d: d["settings"].update(surprise=1),
+        lambda d: d["choices"].update(surprise=1),
+        lambda d: d["choices"]["tags"].update(threshold=7),
+        lambda d: d["held_out"].update(images=[{}]),
+        lambda d: d.update(files={}),
+        lambda d: d.update(files=None),
+        lambda d: d.update(params={"surprise": 1}),
+        lambda d: d.update(params=None),
+    ],
+)
+def test_hostile_descriptions_are_refused(tmp_path, change):
+    small_model().save(tmp_path / "model")
+    rewrite(tmp_path / "model", change)
+    with pytest.raises(StorageError, match="model"):
+        SceneModel.load(tmp_path / "model")
+
+
+def test_what_is_no_model_is_refused(tmp_path):
+    with pytest.raises(StorageError, match="is no model"):
+        SceneModel.load(tmp_path)
