@@ -10,8 +10,8 @@ $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
 	touch $@
 
-demo: $(READY)  ## train on a generated corpus and print what was found
-	$(PYTHON) examples/planted_scenes.py
+demo: $(READY)  ## draw scenes, learn from them, test the model and write a report
+	$(VENV)/bin/supdocnade demo
 
 test: $(READY)  ## unit, parity and functional tests, doctests and the README's commands
 	$(PYTHON) -m pytest

@@ -1,11 +1,14 @@
 """What the documents say can be done, is done here."""
 
 import re
+import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tests.commands import SMALL, draw, supdocnade
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
@@ -32,6 +35,26 @@ def test_the_readme_example_learns(tmp_path):
     assert (tmp_path / "scenes.safetensors").exists()
 
 
+def test_the_commands_of_the_readme_do_what_they_say(tmp_path, monkeypatch):
+    blocks = re.findall(r"```sh\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    commands = [shlex.split(line, comments=True) for line in "".join(blocks).splitlines()]
+    monkeypatch.chdir(tmp_path)
+    draw(Path("photos"))
+    draw(Path("test-photos"), 2, seed=1)
+    shutil.copytree("test-photos/coast", "new-photos")
+    shutil.copy("new-photos/coast_0001.jpg", "photo.jpg")
+    # As the reader types them, on little data and with little work.
+    little = {"demo": ("--scenes", "4"), "train": SMALL}
+    for program, command, *arguments in commands:
+        assert program == "supdocnade"
+        done = supdocnade(command, *arguments, *little.get(command, ()))
+        assert done.code == 0, (command, done.err)
+        assert done.out
+    assert {command for _, command, *_ in commands} >= {"demo", "train", "predict", "report"}
+    assert Path("supdocnade-demo/report.html").is_file()
+    assert Path("scenes/report.html").is_file()
+
+
 def test_the_text_example_has_twenty_lines_and_learns(tmp_path):
     code, printed = run_snippet(ROOT / "docs" / "model.md", tmp_path)
     assert len([line for line in code.splitlines() if line]) <= 20
@@ -46,7 +69,7 @@ def test_the_text_example_has_twenty_lines_and_learns(tmp_path):
     assert float(coherence.split()[-1]) > 0
 
 
-def test_the_demo_comes_close_to_the_best_possible():
+def test_the_planted_example_comes_close_to_the_best_possible():
     result = run([sys.executable, "examples/planted_scenes.py"])
     assert result.returncode == 0, result.stderr
     table = re.findall(r"([\d.]+)%? +([\d.]+)%? +([\d.]+)%?$", result.stdout, re.MULTILINE)

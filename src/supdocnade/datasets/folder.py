@@ -44,7 +44,7 @@ def read_folder(root: str | os.PathLike[str]) -> list[ImageRecord]:
             raise StorageError(f"{metadata}, line {entry.line} names {name}, which {reason}.")
     records = []
     for name in found:
-        label, tags = _folder_label(name), None
+        label, tags = folder_label(name), None
         if name in entries:
             tags = entries[name].tags
             label = entries[name].label if entries[name].has_label else label
@@ -85,6 +85,11 @@ def photographs(root: Path) -> list[PurePosixPath]:
     return sorted(found, key=lambda path: path.parts)
 
 
-def _folder_label(name: str) -> str | None:
+def folder_label(name: str) -> str | None:
+    """Return the class that the path of a photograph below its folder stands for, if any.
+
+    >>> folder_label("coast/2020/beach.jpg"), folder_label("beach.jpg")
+    ('coast', None)
+    """
     first, *rest = name.split("/")
     return first if rest and first != UNLABELLED else None

@@ -20,16 +20,30 @@ SHRINKAGE = 1.0
 
 
 def fit_temperature(score_BC: Floats, label_B: NDArray[np.int64]) -> float:
-    """Return T for which softmax(scores / T) is most likely to give the right classes."""
+    """Return T for which softmax(scores / T) is most likely to give the right classes.
+
+    One more image, whose scores are like the others' and whose class could be any, keeps the
+    confidence below 1 where all answers were right.
+    """
 
     def loss(log_t: float) -> float:
         log_p_BC = log_softmax(score_BC / np.exp(log_t), axis=1)
-        return -float(log_p_BC[np.arange(len(label_B)), label_B].mean())
+        right = log_p_BC[np.arange(len(label_B)), label_B].sum()
+        return -float(right + log_p_BC.mean()) / (len(label_B) + 1)
 
     if not len(label_B):
         return 1.0
     bounds = tuple(np.log(TEMPERATURES))
     return float(np.exp(minimize_scalar(loss, bounds=bounds, method="bounded").x))
+
+
+def mean_probability(score_BC: Floats, label_B: NDArray[np.int64]) -> float:
+    """Return the geometric mean of the probabilities of the right classes, at the best
+    temperature."""
+    if not len(label_B):
+        return 0.0
+    log_p_BC = log_softmax(score_BC / fit_temperature(score_BC, label_B), axis=1)
+    return float(np.exp(log_p_BC[np.arange(len(label_B)), label_B].mean()))
 
 
 def unsure_below(confidence_B: Floats, right_B: Mask) -> float:
@@ -81,7 +95,7 @@ class TagCalibration:
 
     def probability(self, log_p_BA: Floats, frequency_A: Floats) -> Floats:
         """Return how probable it is that every tag is there, (images, tags)."""
-        logits: Floats = self.slope * log_p_BA + self.prior * _logit(frequency_A) + self.offset
+        logits: Floats = self.slope * log_p_BA + self.prior * logit(frequency_A) + self.offset
         probability: Floats = expit(logits)
         return probability
 
@@ -97,7 +111,7 @@ def fit_tags(log_p_BA: Floats, frequency_A: Floats, present_BA: Mask) -> TagCali
     """
     if log_p_BA.shape != present_BA.shape:
         raise InvalidArgument(f"present must have shape {log_p_BA.shape}, got {present_BA.shape}.")
-    prior_BA = np.broadcast_to(_logit(frequency_A), log_p_BA.shape)
+    prior_BA = np.broadcast_to(logit(frequency_A), log_p_BA.shape)
     features = np.stack([log_p_BA.ravel(), prior_BA.ravel(), np.ones(log_p_BA.size)])
     sign_N = np.where(present_BA.ravel(), 1.0, -1.0)
     # Taken at its word, the model expects p(tag | image) times the usual number of tags of it.
@@ -148,7 +162,8 @@ def f_of_sets(chosen_BA: Mask, present_BA: Mask) -> Floats:
     return scores
 
 
-def _logit(frequency_A: Floats) -> Floats:
+def logit(frequency_A: Floats) -> Floats:
+    """Return the log-odds of frequencies, which are kept off 0 and 1."""
     clipped = np.clip(frequency_A, 1e-4, 1 - 1e-4)
     logits: Floats = np.log(clipped) - np.log1p(-clipped)
     return logits

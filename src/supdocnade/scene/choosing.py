@@ -16,6 +16,7 @@ from supdocnade.scene.calibration import (
     f_of_sets,
     fit_tags,
     fit_temperature,
+    mean_probability,
     unsure_below,
 )
 from supdocnade.scene.fitted import (
@@ -95,7 +96,11 @@ def choose(
     tuned: dict[str, float],
     n_jobs: int | None = None,
 ) -> Evaluated:
-    """Return the candidate with the best accuracy and F-measure together; of equals, the latest."""
+    """Return the candidate with the best probabilities of the right classes and the best tags.
+
+    Its score is the sum of `mean_probability` and of the F-measure, whichever there are; of equals
+    the latest is taken.
+    """
     classes = tuple(seen.classes)
     numbers, wanted = seen.label_numbers(classes), unseen.label_numbers(classes)
     labelled, asked = np.flatnonzero(numbers >= 0), np.flatnonzero(wanted >= 0)
@@ -115,7 +120,7 @@ def choose(
                 scores_BC = svm.decide(each.unseen_BH)
             assert scores_BC is not None, "a model with classes has a softmax"
             if len(asked):
-                score += float((scores_BC[asked].argmax(axis=1) == wanted[asked]).mean())
+                score += mean_probability(scores_BC[asked], wanted[asked])
         if present.any():
             top = top_ranked(each.tag_log_p_BA, TOP)
             score += f_measure(top, present).value

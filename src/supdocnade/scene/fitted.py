@@ -1,21 +1,37 @@
 """A fitted scene model: from topic features to labels, tags and their probabilities."""
 
+import platform
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import sklearn
+import torch
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import softmax
 
+from supdocnade import __version__
 from supdocnade.estimators import DampCounts, DocNADE, SupDocNADE
 from supdocnade.estimators.features import BagOfVisualWords
 from supdocnade.estimators.inference import annotation_log_proba, class_log_proba
 from supdocnade.scene.calibration import TagCalibration
+from supdocnade.scene.examples import ExamplePhotographs
 from supdocnade.scene.settings import SceneSettings
 from supdocnade.scene.svm import RBFSVM
 
 Floats = NDArray[np.float64]
+
+
+def current_versions() -> dict[str, str]:
+    """Return the versions of what decides the bits of a result."""
+    return {
+        "supdocnade": __version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "scikit-learn": sklearn.__version__,
+        "torch": str(torch.__version__),
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +92,10 @@ class FittedScene:
     held_out: HeldOut
     data: dict[str, Any]
     """What was learned from: counts of photographs, classes and tags, and a fingerprint."""
+    examples: ExamplePhotographs = field(default_factory=ExamplePhotographs)
+    """Small copies of some of the photographs."""
+    versions: dict[str, str] = field(default_factory=current_versions)
+    """Of the programs that it was fitted with."""
 
     def counts(self, raw: sparse.csr_array) -> sparse.csr_array:
         """Return counts of words as the topic model takes them."""

@@ -5,6 +5,7 @@
 3. A topic model is fitted on the others; epochs, the SVM's C and γ, the temperature and the tags'
    thresholds are those that do best on the photographs held out, which neither has seen.
 4. Everything is fitted again on all photographs with these choices. Figures are those of step 3.
+5. Small copies of some photographs are kept (`keeping`), to show what was learned.
 """
 
 import warnings
@@ -24,6 +25,7 @@ from supdocnade.estimators import BagOfVisualWords, DocNADE, ImagesLeftOut, SupD
 from supdocnade.estimators.answers import FittedTopics
 from supdocnade.scene.choosing import Candidate, Evaluated, choose, measure
 from supdocnade.scene.fitted import Choices, FittedScene, HeldOut, damped
+from supdocnade.scene.keeping import keep_examples
 from supdocnade.scene.photographs import Photographs, hold_out
 from supdocnade.scene.settings import SceneSettings
 from supdocnade.scene.svm import RBFSVM, fit_svm
@@ -91,6 +93,17 @@ def fit_scene(
         data, vocabulary, final, options, "learning from all", stop_after=choices.n_epochs
     )
     svm = _final_svm(topics, data, choices, settings, options)
+    examples = keep_examples(
+        data.photographs,
+        topics.transform(data.counts),
+        topics,
+        held_out.images,
+        n_jobs=options.n_jobs,
+        on_progress=options.progress("keeping examples"),
+    )
+    # Where and how the work was done is no part of the model.
+    bag.set_params(n_jobs=None, cache=None)
+    topics.set_params(n_jobs=None, checkpoint=None)
     fitted = FittedScene(
         settings=settings,
         bag=bag,
@@ -102,6 +115,7 @@ def fit_scene(
         choices=choices,
         held_out=held_out,
         data=_describe(data),
+        examples=examples,
     )
     return fitted, encoded.left_out
 

@@ -19,6 +19,7 @@ from supdocnade.metrics import top_ranked
 from supdocnade.scene.explanation import Explanation, explain_image
 from supdocnade.scene.fitted import FittedScene, tag_log_proba
 from supdocnade.scene.fitting import FitOptions, OnStage, fit_scene
+from supdocnade.scene.onnx import export_onnx
 from supdocnade.scene.photographs import expand_folders, read_photographs
 from supdocnade.scene.saved import load_scene, save_scene
 from supdocnade.scene.settings import SceneSettings
@@ -279,11 +280,22 @@ class SceneModel(BaseEstimator):  # type: ignore[misc]
     def save(self, folder: str | Path) -> None:
         """Write the model to a folder, which is replaced as a whole or not at all.
 
+        Small copies of some photographs are a part of it: whoever has the model can see them.
+
         Parameters
         ----------
         folder : that is new, or holds a model.
         """
         save_scene(self._fitted(), self._plain_params(), Path(folder))
+
+    def export_onnx(self, path: str | Path) -> None:
+        """Write the part after the words as an ONNX model: from counts to topics, classes, tags.
+
+        Parameters
+        ----------
+        path : of the file; `scene.onnx` says what goes in and what comes out.
+        """
+        export_onnx(self._fitted(), Path(path))
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:

@@ -8,6 +8,7 @@ model.json                  format, settings, classes, tags, choices, figures, v
 words.safetensors           the visual words and their examples (`estimators.saved_words`)
 topics.safetensors          the topic model (`estimators.saved`)
 classifier.safetensors      the SVM as arrays, and the frequencies of tags
+examples.safetensors        small copies of some photographs (`examples`)
 =========================== ==================================================================
 
 The folder is written beside its place and moved there as a whole. Nothing that is read is ever
@@ -17,19 +18,16 @@ executed, and nothing is built before its digest was compared.
 import hashlib
 import json
 import os
-import platform
 import shutil
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-
 from supdocnade.errors import InvalidArgument, StorageError
 from supdocnade.estimators import BagOfVisualWords, DocNADE, SupDocNADE
 from supdocnade.scene.calibration import TagCalibration
+from supdocnade.scene.examples import load_examples, save_examples
 from supdocnade.scene.fitted import Choices, FittedScene, HeldOut, HeldOutImage
 from supdocnade.scene.settings import SceneSettings
 from supdocnade.scene.svm import RBFSVM
@@ -38,7 +36,12 @@ from supdocnade.storage import load_arrays, save_arrays
 
 FORMAT = 1
 DESCRIPTION = "model.json"
-FILES = ("words.safetensors", "topics.safetensors", "classifier.safetensors")
+FILES = (
+    "words.safetensors",
+    "topics.safetensors",
+    "classifier.safetensors",
+    "examples.safetensors",
+)
 _SVM = ("mean_H", "scale_H", "support_SH", "coefficient_CS", "intercept_C")
 
 
@@ -58,11 +61,12 @@ def save_scene(fitted: FittedScene, params: dict[str, Any], folder: Path) -> Non
             os.replace(target, old)
         os.replace(partial, target)
     except OSError as error:
-        if not target.exists() and old.exists():
-            os.replace(old, target)
         raise StorageError(f"{folder} cannot be written: {error.strerror or error}.") from error
     finally:
         with suppress(OSError):
+            # Whatever stopped it between the two moves, Ctrl-C too, the old model comes back.
+            if old.exists() and not target.exists():
+                os.replace(old, target)
             shutil.rmtree(partial, ignore_errors=True)
             shutil.rmtree(old, ignore_errors=True)
 
@@ -77,15 +81,12 @@ def _write(fitted: FittedScene, params: dict[str, Any], folder: Path) -> None:
         arrays["confusion"] = fitted.held_out.confusion_CC
     gamma = None if fitted.svm is None else fitted.svm.gamma
     save_arrays(folder / FILES[2], arrays, {"gamma": gamma})
+    save_examples(fitted.examples, folder / FILES[3])
     held_out = fitted.held_out
     description = {
         "format": FORMAT,
         "kind": "SceneModel",
-        "versions": {
-            "python": platform.python_version(),
-            "numpy": np.__version__,
-            "torch": torch.__version__,
-        },
+        "versions": fitted.versions,
         "settings": asdict(fitted.settings),
         "params": params,
         "topics": type(fitted.topics).__name__,
@@ -100,7 +101,8 @@ def _write(fitted: FittedScene, params: dict[str, Any], folder: Path) -> None:
         "data": fitted.data,
         "files": {name: _digest((folder / name).read_bytes()) for name in FILES},
     }
-    text = json.dumps(description, allow_nan=False, ensure_ascii=False, indent=1)
+    # All ASCII: names of files may be no Unicode.
+    text = json.dumps(description, allow_nan=False, indent=1)
     lines = f"{text}\n{_digest(text.encode())}\n"
     (folder / DESCRIPTION).write_text(lines, encoding="utf-8")
 
@@ -173,6 +175,7 @@ def _build(folder: Path, description: dict[str, Any]) -> FittedScene:
     choices = dict(description["choices"])
     calibration = choices.pop("tags")
     held_out = description["held_out"]
+    images = tuple(_image(each) for each in held_out["images"])
     return FittedScene(
         settings=settings,
         bag=bag,
@@ -188,9 +191,11 @@ def _build(folder: Path, description: dict[str, Any]) -> FittedScene:
             n_images=held_out["n_images"],
             figures=held_out["figures"],
             confusion_CC=arrays.get("confusion"),
-            images=tuple(_image(each) for each in held_out["images"]),
+            images=images,
         ),
         data=description["data"],
+        examples=load_examples(folder / FILES[3], n_topics, (image.name for image in images)),
+        versions=description["versions"],
     )
 
 

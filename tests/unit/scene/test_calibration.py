@@ -30,6 +30,15 @@ def test_a_temperature_is_found_again(temperature):
     assert calibration_error(softmax(5 * score_BC / temperature, axis=1).max(axis=1), right) > 0.05
 
 
+def test_few_right_answers_do_not_make_certain():
+    """Of eight right answers out of eight, the ninth may be wrong."""
+    score_BC = 5 * np.eye(4)[np.arange(8) % 4]
+    temperature = fit_temperature(score_BC, np.arange(8) % 4)
+    confidence = softmax(score_BC / temperature, axis=1).max(axis=1)
+    # One image of nine counts as any of four classes.
+    assert confidence[0] == pytest.approx(1 - 3 / 4 / 9, abs=0.01)
+
+
 def test_without_labels_there_is_nothing_to_scale():
     assert fit_temperature(np.empty((0, 3)), np.empty(0, np.int64)) == 1.0
 

@@ -159,7 +159,8 @@ def test_progress_is_reported_to_the_end():
     last = {}
     fit_model = SceneModel(**{**SETTINGS, "max_epochs": 2})
     fit_model.fit(*columns(scenes()), on_stage=lambda stage, *now: last.update({stage: now}))
-    assert list(last) == ["learning words", "reading photographs", "learning", "learning from all"]
+    stages = ["learning words", "reading photographs", "learning", "learning from all"]
+    assert list(last) == [*stages, "keeping examples"]
     assert all(done == total for done, total in last.values())
 
 

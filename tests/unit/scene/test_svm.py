@@ -7,6 +7,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from supdocnade.errors import InvalidArgument
+from supdocnade.scene.calibration import mean_probability
 from supdocnade.scene.svm import choose_svm, fit_svm
 
 N_CLASSES, N_TOPICS = 4, 6
@@ -69,13 +70,13 @@ def test_a_class_without_documents_is_never_chosen():
 
 def test_the_choice_is_the_best_on_unseen_documents():
     grid = [(C, gamma) for C in (0.01, 10.0) for gamma in (0.3, 1000.0)]
-    C, gamma, accuracy = choose_svm(X, Y, Z, W, N_CLASSES, grid=grid)
+    C, gamma, score = choose_svm(X, Y, Z, W, N_CLASSES, grid=grid)
     scores = {
-        pair: (fit_svm(X, Y, N_CLASSES, C=pair[0], gamma=pair[1]).decide(Z).argmax(1) == W).mean()
+        pair: mean_probability(fit_svm(X, Y, N_CLASSES, C=pair[0], gamma=pair[1]).decide(Z), W)
         for pair in grid
     }
-    assert accuracy == max(scores.values())
-    assert (C, gamma) == min(pair for pair in grid if scores[pair] == accuracy)
+    assert score == pytest.approx(max(scores.values()))
+    assert scores[C, gamma] == max(scores.values())
 
 
 def test_any_number_of_workers_gives_the_same_arrays():

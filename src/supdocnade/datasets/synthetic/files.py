@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from supdocnade.datasets.synthetic.drawn import CLASSES, SIZE, check_request, numbered_scene
@@ -22,6 +22,7 @@ def write_scenes(
     size: tuple[int, int] = SIZE,
     classes: Sequence[str] = CLASSES,
     ending: str = ".jpg",
+    on_progress: Callable[[int, int], None] | None = None,
 ) -> list[Path]:
     """Write drawn scenes as `folder/coast/coast_0001.jpg` and so on, and what is true of them.
 
@@ -33,6 +34,7 @@ def write_scenes(
     folder : made where it does not exist.
     n_per_class, seed, size, classes : as `drawn_scenes` takes them.
     ending : ".jpg" or ".png".
+    on_progress : called with the number of scenes done and of all scenes.
 
     Returns
     -------
@@ -56,6 +58,8 @@ def write_scenes(
         scene = numbered_scene(name, number, seed, size)
         _write(root / file_name, encode(scene.image, KINDS[ending]))
         lines.append({"file_name": file_name, "label": scene.label, "tags": list(scene.tags)})
+        if on_progress is not None:
+            on_progress(len(lines), len(names))
     text = "".join(json.dumps(line) + "\n" for line in lines)
     _write(root / METADATA, text.encode())
     return [root / file_name for file_name in names]

@@ -1,0 +1,136 @@
+"""`supdocnade bench`: how fast this machine is, beside the plain implementation, as ratios."""
+
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Annotated, Any
+
+import typer
+
+from supdocnade.cli.console import Stages, say, say_json, table
+from supdocnade.cli.options import Debug, Json, Quiet, Seed
+
+N_WORDS, N_TOPICS, LENGTH, BATCH = 1160, 200, 961, 16
+"""The paper's sizes: words in regions with tags, topics, patches of an image; and a batch."""
+
+N_IMAGES = 8
+
+
+def bench(
+    rounds: Annotated[int, typer.Option(min=1, help="Times that everything is measured.")] = 5,
+    seed: Seed = 0,
+    json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Time the fast code beside plain code, as ratios.
+
+    Learning: forward and backward of the topic model's likelihood on one batch, compiled and fused,
+    beside vectorized torch. Reading: dense SIFT of drawn scenes on one core, compiled, beside the
+    same as matrix products in torch. Both take turns; a figure is the median of its rounds after
+    one that does not count. Other programs that run at the same time make figures worthless.
+
+    \b
+    Examples:
+      supdocnade bench
+      supdocnade bench --json --rounds 9
+    """
+    with Stages(quiet=quiet) as stages:
+        results = measure(rounds, seed, stages)
+    if json:
+        say_json(results)
+        return
+    rows = [["", "plain ms", "ours ms", "ratio"]]
+    for name, row in results.items():
+        cells = [f"{row['plain_ms']:.2f}", f"{row['ours_ms']:.2f}", f"{row['ratio']:.1f} ×"]
+        rows.append([f"{name}, {row['per']}", *cells])
+    say(table(rows))
+
+
+def measure(rounds: int, seed: int, stages: Stages) -> dict[str, dict[str, Any]]:
+    """Time learning and reading."""
+    results = {}
+    for name, per, number, variants in (
+        ("learning", "a document", BATCH, learning(seed)),
+        ("reading", "an image", N_IMAGES, reading(seed)),
+    ):
+        seconds = alternate(variants, rounds, partial(stages, name))
+        plain, ours = (1e3 * seconds[each] / number for each in ("plain", "ours"))
+        results[name] = {"per": per, "plain_ms": plain, "ours_ms": ours, "ratio": plain / ours}
+    return results
+
+
+def alternate(
+    variants: Mapping[str, Callable[[], object]],
+    rounds: int,
+    on_progress: Callable[[int, int], None],
+) -> dict[str, float]:
+    """Return the median seconds of variants that take turns; a first round does not count."""
+    seconds: dict[str, list[float]] = {name: [] for name in variants}
+    for number in range(rounds + 1):
+        on_progress(number, rounds)
+        for name, run in variants.items():
+            started = time.perf_counter()
+            run()
+            if number > 0:
+                seconds[name].append(time.perf_counter() - started)
+    return {name: statistics.median(values) for name, values in seconds.items()}
+
+
+def learning(seed: int) -> dict[str, Callable[[], object]]:
+    """Return forward and backward of the tree's likelihood on a batch of the paper's sizes."""
+    import numpy as np
+    import torch
+
+    from supdocnade.ops.contract import DocumentBatch, Parameters
+    from supdocnade.ops.tree_nll import tree_nll
+    from supdocnade.tree import WordTree
+
+    rng = np.random.default_rng(seed)
+
+    def normal(spread: float, *shape: int) -> torch.Tensor:
+        drawn = rng.normal(0, spread, shape).astype(np.float32)
+        return torch.from_numpy(drawn).requires_grad_()
+
+    parameters = Parameters(
+        normal(0.01, N_WORDS, N_TOPICS),
+        normal(0.01, N_TOPICS),
+        normal(0.1, N_WORDS - 1, N_TOPICS),
+        normal(0.1, N_WORDS - 1),
+    )
+    words = torch.from_numpy(rng.integers(0, N_WORDS, BATCH * LENGTH, dtype=np.int32))
+    batch = DocumentBatch(words, torch.arange(BATCH + 1) * LENGTH)
+    tree = WordTree.random(N_WORDS, rng)
+
+    def run(backend: str) -> None:
+        for parameter in parameters:
+            parameter.grad = None
+        terms = tree_nll(batch, parameters, tree, backend=backend)
+        terms.nll_B.sum().backward()  # type: ignore[no-untyped-call]
+
+    return {"plain": lambda: run("vectorized"), "ours": lambda: run("cpu")}
+
+
+def reading(seed: int) -> dict[str, Callable[[], object]]:
+    """Return dense SIFT of some drawn scenes in grey."""
+    import numpy as np
+
+    from supdocnade.datasets.synthetic import CLASSES, draw_scene
+    from supdocnade.imaging.dense_sift import dense_sift
+    from supdocnade.ops.threads import one_torch_thread
+
+    greys = [
+        draw_scene(CLASSES[number % len(CLASSES)], seed + number)
+        .image.mean(axis=2)
+        .astype(np.uint8)
+        for number in range(N_IMAGES)
+    ]
+
+    def plain() -> None:
+        # Photographs are read one a core: the other has one core too.
+        with one_torch_thread():
+            for grey in greys:
+                dense_sift(grey, backend="vectorized")
+
+    return {"plain": plain, "ours": lambda: [dense_sift(grey) for grey in greys]}

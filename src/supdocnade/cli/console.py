@@ -1,0 +1,132 @@
+"""What people see: results on stdout, notes and progress on stderr."""
+
+import json
+import sys
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+
+def say(text: str) -> None:
+    """Print a line of a result; it is seen at once, also through a pipe."""
+    print(text, flush=True)
+
+
+def say_json(value: Any) -> None:
+    """Print a value as one line of JSON, in plain ASCII, whatever names are in it."""
+    say(json.dumps(value, allow_nan=False))
+
+
+def note(text: str) -> None:
+    """Print a line on stderr."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def count(number: int, noun: str) -> str:
+    """Return a number with its noun.
+
+    >>> count(1, "photograph"), count(3, "class")
+    ('1 photograph', '3 classes')
+    """
+    if number == 1:
+        return f"1 {noun}"
+    return f"{number} {noun}{'es' if noun.endswith('s') else 's'}"
+
+
+def percent(share: float) -> str:
+    """Return a share as people read it.
+
+    >>> percent(0.934)
+    '93 %'
+    """
+    return f"{100 * share:.0f} %"
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """Return lines of cells in columns, the first to the left and the others to the right.
+
+    >>> print(table([["coast", "9"], ["forest", "10"]]))
+    coast    9
+    forest  10
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for first, *others in rows:
+        cells = [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
+        lines.append("  ".join([first.ljust(widths[0]), *cells]).rstrip())
+    return "\n".join(lines)
+
+
+class Stages:
+    """Takes reports of progress: draws a bar for every stage, and adds up the time that it took.
+
+    Bars are drawn on stderr, and only where that is a terminal.
+    """
+
+    def __init__(self, *, quiet: bool = False):
+        self.seconds: dict[str, float] = {}
+        """Of every stage, from the end of the one before it."""
+        self._bars: Progress | None = None
+        self._tasks: dict[str, TaskID] = {}
+        self._stage: str | None = None
+        self._since = time.perf_counter()
+        if not quiet and sys.stderr.isatty():
+            self._bars = _bars()
+
+    def __enter__(self) -> Self:
+        self._since = time.perf_counter()
+        if self._bars is not None:
+            self._bars.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._clock(None)
+        if self._bars is not None:
+            self._bars.stop()
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        """Report what is being done, how much of it is done, and how much there is."""
+        self._clock(stage)
+        if self._bars is None:
+            return
+        if stage not in self._tasks:
+            self._tasks[stage] = self._bars.add_task(stage, total=total)
+        self._bars.update(self._tasks[stage], completed=done, total=total)
+
+    def _clock(self, stage: str | None) -> None:
+        """Give the time since the last change to the stage that is over."""
+        if stage == self._stage and stage is not None:
+            return
+        now = time.perf_counter()
+        if self._stage is not None:
+            self.seconds[self._stage] = self.seconds.get(self._stage, 0.0) + now - self._since
+            self._since = now
+        self._stage = stage
+
+
+def _bars() -> "Progress":
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(elapsed_when_finished=True),
+        console=Console(stderr=True),
+    )

@@ -1,0 +1,99 @@
+"""`supdocnade evaluate`: how well a model does on photographs whose classes and tags are known."""
+
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from supdocnade.cli.console import Stages, count, note, percent, say, say_json, table
+from supdocnade.cli.options import Debug, Device, Jobs, Json, Model, Photos, Quiet, check_device
+
+if TYPE_CHECKING:
+    from supdocnade.evaluation.measured import Measured
+
+
+def evaluate(
+    model: Model,
+    photos: Photos,
+    device: Device = "auto",
+    jobs: Jobs = -1,
+    json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Compare a model with photographs whose classes and tags are known.
+
+    PHOTOS is read as by `train`. Use photographs that the model was not trained on: on others the
+    figures only say what it remembers. Accuracy is the share of right classes; the F-measure
+    compares the five best tags with the true ones; a calibration error says how far probabilities
+    are from the truth, 0 being right on.
+
+    \b
+    Examples:
+      supdocnade evaluate scenes other-photos
+      supdocnade evaluate scenes other-photos --json
+    """
+    check_device(device)
+    measured = evaluate_model(model, photos, jobs=jobs, quiet=quiet)
+    for each in measured.left_out:
+        note(f"error: {each.reason}")
+    if json:
+        say_json(as_object(measured))
+    else:
+        say(as_text(measured))
+    if measured.left_out:
+        raise typer.Exit(1)
+
+
+def evaluate_model(model: Path, photos: Path, *, jobs: int, quiet: bool) -> "Measured":
+    """Load a model and let it look at a folder."""
+    from supdocnade.datasets.folder import read_folder
+    from supdocnade.evaluation.measured import measure_photographs
+    from supdocnade.scene.model import SceneModel
+
+    loaded = SceneModel.load(model).set_params(n_jobs=jobs)
+    records = read_folder(photos)
+    with Stages(quiet=quiet) as stages:
+        return measure_photographs(loaded, records, on_progress=partial(stages, "predicting"))
+
+
+def as_object(measured: "Measured") -> dict[str, Any]:
+    """Return what `--json` prints."""
+    left_out = [{"file": each.name, "reason": each.reason} for each in measured.left_out]
+    return {**asdict(measured), "left_out": left_out}
+
+
+def as_text(measured: "Measured") -> str:
+    """Return figures and the confusion matrix as people read them."""
+    rows = [["photographs", f"{measured.n_images}"]]
+    if measured.accuracy is not None:
+        rows.append(["accuracy", f"{100 * measured.accuracy:.1f} %"])
+        if measured.accuracy_of_sure is not None and measured.n_unsure:
+            rows.append(["  where it is sure", f"{100 * measured.accuracy_of_sure:.1f} %"])
+            rows.append(["  unsure of", f"{measured.n_unsure}"])
+        rows.append(["  calibration error", f"{measured.class_calibration_error:.3f}"])
+    if measured.f_measure is not None:
+        rows.append(["F-measure of five tags", f"{measured.f_measure:.3f}"])
+        rows.append(["  of the tags it gives", f"{measured.f_measure_of_given:.3f}"])
+        rows.append(["  calibration error", f"{measured.tag_calibration_error:.3f}"])
+    text = table(rows)
+    if measured.n_unknown_classes:
+        n_unknown = count(measured.n_unknown_classes, "photograph")
+        text += f"\n{n_unknown} of classes that the model does not know count as mistakes"
+    if measured.confusion:
+        text += "\n\n" + _confusion(measured.confusion)
+    return text
+
+
+def _confusion(confusion: dict[str, dict[str, int]]) -> str:
+    """Return a row for every true class: its name, how many are right, and the numbers."""
+    given = list(next(iter(confusion.values())))
+    header = ["true class", "right", *(f"[{n}]" for n in range(1, len(given) + 1))]
+    rows = [header]
+    for label, row in confusion.items():
+        number = f"[{given.index(label) + 1}] " if label in given else ""
+        right = row.get(label, 0) / max(sum(row.values()), 1)
+        rows.append([f"{number}{label}", percent(right), *(str(row[name]) for name in given)])
+    return table(rows)

@@ -1,0 +1,36 @@
+"""Pictures inside a page: as data, so that nothing has to be fetched."""
+
+from base64 import b64encode
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supdocnade.imaging.encode import encode
+
+COLUMNS = 4
+EMPTY = 128
+"""Grey level of a place without a patch."""
+
+
+def jpeg_uri(content: bytes) -> str:
+    """Return a JPEG file as an address that holds it."""
+    return f"data:image/jpeg;base64,{b64encode(content).decode('ascii')}"
+
+
+def mosaic(patches: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return patches side by side, four in a row and as many rows, (4 · side, 4 · side, 3).
+
+    Parameters
+    ----------
+    patches : (up to 16, side, side, 3).
+    """
+    side = patches.shape[1]
+    full = np.full((COLUMNS * COLUMNS, side, side, 3), EMPTY, np.uint8)
+    full[: len(patches)] = patches[: len(full)]
+    grid = full.reshape(COLUMNS, COLUMNS, side, side, 3)
+    return grid.transpose(0, 2, 1, 3, 4).reshape(COLUMNS * side, COLUMNS * side, 3)
+
+
+def mosaic_uri(patches: NDArray[np.uint8]) -> str:
+    """Return patches side by side as an address that holds them."""
+    return jpeg_uri(encode(mosaic(patches), "JPEG", quality=85))

@@ -1,0 +1,176 @@
+"""The part after the words as an ONNX model, for programs that have no Python.
+
+Input `counts`, (photographs, words in regions) float32: how often every word occurs, as
+`BagOfVisualWords` counts them. Outputs: `topics` (photographs, topics) float32; with classes
+`probabilities` (photographs, classes) float64; with tags `tag_log_proba` and `tag_probabilities`
+(photographs, tags) float64. The metadata has the names of classes and tags as JSON.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supdocnade.errors import InvalidArgument
+from supdocnade.models import SupDocNADENetwork
+from supdocnade.models.outputs import TreeOutput
+from supdocnade.scene.calibration import logit
+from supdocnade.scene.fitted import FittedScene
+from supdocnade.storage import write_atomically
+
+OPSET, IR_VERSION = 18, 9
+_ACTIVATIONS = {"relu": "Relu", "tanh": "Tanh", "sigmoid": "Sigmoid"}
+
+
+def export_onnx(fitted: FittedScene, path: Path) -> None:
+    """Write a fitted model as an ONNX file.
+
+    Raises
+    ------
+    InvalidArgument : the extra `onnx` is not installed.
+    """
+    try:
+        import onnx  # type: ignore[import-not-found, import-untyped, unused-ignore]
+    except ImportError as error:
+        raise InvalidArgument(
+            "exporting needs an extra: pip install 'supdocnade[onnx]'."
+        ) from error
+    graph = _Graph(onnx)
+    topics = _topics(graph, fitted)
+    outputs: list[tuple[str, str, Any, int]] = [
+        (topics, "topics", np.float32, fitted.topics.network_.config.n_topics)
+    ]
+    wide = graph.add("Cast", topics, to=onnx.TensorProto.DOUBLE)
+    if fitted.classes:
+        scores = _class_scores(graph, fitted, wide)
+        scaled = graph.add("Div", scores, graph.constant(np.array(fitted.choices.temperature)))
+        probability = graph.add("Softmax", scaled, axis=1)
+        outputs.append((probability, "probabilities", np.float64, len(fitted.classes)))
+    if fitted.tag_names:
+        log_p = _tag_log_proba(graph, fitted, wide)
+        outputs.append((log_p, "tag_log_proba", np.float64, len(fitted.tag_names)))
+        outputs.append(
+            (
+                _presence(graph, fitted, log_p),
+                "tag_probabilities",
+                np.float64,
+                len(fitted.tag_names),
+            )
+        )
+    model = graph.model(fitted.bag.n_features_out_, outputs)
+    names = {"classes": list(fitted.classes), "tags": list(fitted.tag_names)}
+    onnx.helper.set_model_props(model, {k: json.dumps(v) for k, v in names.items()})
+    onnx.checker.check_model(model, full_check=True)
+    write_atomically(path, model.SerializeToString())
+
+
+class _Graph:
+    """Nodes and constants of a graph, named one after the other."""
+
+    def __init__(self, onnx: Any):
+        self.onnx = onnx
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+
+    def constant(self, array: NDArray[Any]) -> str:
+        name = f"constant{len(self.constants)}"
+        self.constants.append(self.onnx.numpy_helper.from_array(np.asarray(array), name))
+        return name
+
+    def add(self, kind: str, *inputs: str, **attributes: Any) -> str:
+        name = f"{kind}{len(self.nodes)}"
+        self.nodes.append(self.onnx.helper.make_node(kind, list(inputs), [name], **attributes))
+        return name
+
+    def product(self, left: str, matrix: NDArray[Any]) -> str:
+        return self.add("MatMul", left, self.constant(matrix))
+
+    def model(self, n_features: int, outputs: list[tuple[str, str, Any, int]]) -> Any:
+        helper, proto = self.onnx.helper, self.onnx.TensorProto
+        kinds = {np.float32: proto.FLOAT, np.float64: proto.DOUBLE}
+        counts = helper.make_tensor_value_info("counts", proto.FLOAT, ["photographs", n_features])
+        for inner, name, _, _ in outputs:
+            self.nodes.append(helper.make_node("Identity", [inner], [name]))
+        infos = [
+            helper.make_tensor_value_info(name, kinds[kind], ["photographs", width])
+            for _, name, kind, width in outputs
+        ]
+        graph = helper.make_graph(self.nodes, "supdocnade", [counts], infos, self.constants)
+        return helper.make_model(
+            graph,
+            ir_version=IR_VERSION,
+            opset_imports=[helper.make_opsetid("", OPSET)],
+            producer_name="supdocnade",
+        )
+
+
+def _topics(graph: _Graph, fitted: FittedScene) -> str:
+    """h = g(c + Σ_k x_k W[v_k]), the counts damped before."""
+    network = fitted.topics.network_
+    counts = "counts"
+    if fitted.settings.damping is not None:
+        roots = graph.add("Sqrt", counts)
+        scale = graph.constant(np.array(fitted.settings.damping, np.float32))
+        counts = graph.add("Round", graph.add("Mul", roots, scale))
+    W_KH = network.word_embedding.detach().cpu().numpy()[: network.config.n_visual_words]
+    c_H = network.hidden_bias.detach().cpu().numpy()
+    total = graph.add("Add", graph.product(counts, W_KH), graph.constant(c_H))
+    return graph.add(_ACTIVATIONS[network.config.activation], total)
+
+
+def _class_scores(graph: _Graph, fitted: FittedScene, hidden: str) -> str:
+    svm = fitted.svm
+    if svm is None:
+        network = fitted.topics.network_
+        assert isinstance(network, SupDocNADENetwork), "a model with classes"
+        U_CH = network.label_weight.detach().cpu().numpy().astype(np.float64)
+        d_C = network.label_bias.detach().cpu().numpy().astype(np.float64)
+        return graph.add("Add", graph.product(hidden, U_CH.T), graph.constant(d_C))
+    centred = graph.add("Sub", hidden, graph.constant(svm.mean_H))
+    scaled = graph.add("Div", centred, graph.constant(svm.scale_H))
+    # |z - s|² = |z|² + |s|² - 2 z · s
+    own = graph.add(
+        "ReduceSum", graph.add("Mul", scaled, scaled), graph.constant(np.array([1])), keepdims=1
+    )
+    squares = graph.add("Add", own, graph.constant(np.square(svm.support_SH).sum(axis=1)))
+    distances = graph.add("Add", squares, graph.product(scaled, -2 * svm.support_SH.T))
+    kernel = graph.add("Exp", graph.add("Mul", distances, graph.constant(np.array(-svm.gamma))))
+    values = graph.product(kernel, svm.coefficient_CS.T)
+    return graph.add("Add", values, graph.constant(svm.intercept_C))
+
+
+def _tag_log_proba(graph: _Graph, fitted: FittedScene, hidden: str) -> str:
+    """log p(tag | photograph) among all tags: the log-sum-exp of all of them is taken off."""
+    network = fitted.topics.network_
+    first, last = network.config.n_visual_words, network.config.n_words
+    V_TH = network.node_weight.detach().cpu().numpy().astype(np.float64)
+    b_T = network.node_bias.detach().cpu().numpy().astype(np.float64)
+    if isinstance(network.output, TreeOutput):
+        nodes_KL, signs_KL = network.output.tree.paths
+        nodes, signs = nodes_KL[first:last], signs_KL[first:last]
+        used = np.unique(nodes[signs != 0])
+        z = graph.add("Add", graph.product(hidden, V_TH[used].T), graph.constant(b_T[used]))
+        # log p(left) = -softplus(z) and log p(right) = -softplus(-z), added up along paths.
+        both = graph.add(
+            "Concat", graph.add("Softplus", z), graph.add("Softplus", graph.add("Neg", z)), axis=1
+        )
+        steps = np.zeros((2 * len(used), last - first))
+        tags, step = np.nonzero(signs)
+        places = np.searchsorted(used, nodes[tags, step])
+        steps[places + np.where(signs[tags, step] > 0, len(used), 0), tags] = -1
+        log_p = graph.product(both, steps)
+    else:
+        rows = slice(first, last)
+        log_p = graph.add("Add", graph.product(hidden, V_TH[rows].T), graph.constant(b_T[rows]))
+    return graph.add("LogSoftmax", log_p, axis=1)
+
+
+def _presence(graph: _Graph, fitted: FittedScene, log_p: str) -> str:
+    tags = fitted.choices.tags
+    if tags is None:
+        return graph.add("Exp", log_p)
+    offset_A = tags.prior * logit(fitted.tag_frequency_A) + tags.offset
+    sloped = graph.add("Mul", log_p, graph.constant(np.array(tags.slope)))
+    return graph.add("Sigmoid", graph.add("Add", sloped, graph.constant(offset_A)))

@@ -1,0 +1,54 @@
+"""The command line inside this process, and small photographs for it."""
+
+import io
+import json
+from contextlib import redirect_stderr, redirect_stdout
+from typing import NamedTuple
+
+from supdocnade.cli.main import run
+from supdocnade.datasets.synthetic import write_scenes
+from supdocnade.storage import load_arrays
+
+SIZE = (96, 128)
+CLASSES = ("coast", "forest", "skyline")
+SMALL = (
+    *("--topics", "8", "--words", "20", "--epochs", "6"),
+    *("--learning-rate", "0.003", "--min-tag-count", "2"),
+)
+
+
+class Done(NamedTuple):
+    """What a command did."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def objects(self):
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+def supdocnade(*arguments) -> Done:
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        code = run([str(argument) for argument in arguments])
+    return Done(code, out.getvalue(), err.getvalue())
+
+
+def draw(folder, n_per_class=6, seed=0, classes=CLASSES):
+    write_scenes(folder, n_per_class, seed, size=SIZE, classes=classes)
+    return folder
+
+
+def learned(model):
+    """Return everything in a model that a seed decides."""
+    found = {}
+    for path in sorted(model.glob("*.safetensors")):
+        arrays, description = load_arrays(path)
+        description.get("history", {}).pop("seconds", None)
+        found[path.name] = (
+            {name: (array.shape, array.tobytes()) for name, array in arrays.items()},
+            description,
+        )
+    return found

@@ -1,0 +1,224 @@
+"""Photographs and places that are not as they should be: one line, a code, nothing destroyed."""
+
+import errno
+import json
+import os
+import shutil
+
+import pytest
+from tests.commands import SMALL, draw, learned, supdocnade
+
+from supdocnade import SceneModel
+
+
+@pytest.fixture(scope="module")
+def scenes(tmp_path_factory):
+    return draw(tmp_path_factory.mktemp("data") / "photos", 5, classes=("coast", "forest"))
+
+
+@pytest.fixture
+def photos(scenes, tmp_path):
+    """A copy that a test may spoil."""
+    return shutil.copytree(scenes, tmp_path / "photos")
+
+
+def refused(done):
+    """Return the one line of an error."""
+    assert done.code == 1
+    assert done.out == ""
+    (line,) = done.err.splitlines()
+    assert line.startswith("error: ")
+    return line
+
+
+def rewrite(photos, change):
+    """Change every line of the metadata; None takes it out."""
+    path = photos / "metadata.jsonl"
+    rows = [change(json.loads(line)) for line in path.read_text().splitlines()]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows if row is not None))
+
+
+def train(photos, *options):
+    return supdocnade("train", photos, "-o", photos.parent / "m", *SMALL, *options)
+
+
+def test_no_images(tmp_path):
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "notes.txt").write_text("no photograph")
+    assert "must hold photographs" in refused(train(tmp_path / "photos"))
+    assert "cannot be read" in refused(train(tmp_path / "nowhere"))
+    assert [path.name for path in tmp_path.iterdir()] == ["photos"]
+
+
+def test_neither_classes_nor_tags(photos):
+    (photos / "metadata.jsonl").unlink()
+    os.rename(photos / "coast", photos / "_unlabelled")
+    shutil.rmtree(photos / "forest")
+    assert "got neither" in refused(train(photos))
+
+
+def test_one_class(photos):
+    shutil.rmtree(photos / "forest")
+    rewrite(photos, lambda row: row if row["label"] == "coast" else None)
+    done = train(photos)
+    assert done.code == 0
+    assert "one class" in done.err
+    assert SceneModel.load(photos.parent / "m").classes_.tolist() == ["coast"]
+
+
+def test_a_class_with_one_image(photos):
+    (photos / "alone").mkdir()
+    shutil.copy(photos / "coast" / "coast_0001.jpg", photos / "alone" / "a.jpg")
+    done = train(photos)
+    assert done.code == 0
+    assert "class alone has one photograph" in done.err
+    assert "alone" in SceneModel.load(photos.parent / "m").classes_
+
+
+def test_unreadable_files(photos):
+    (photos / "coast" / "bad.jpg").write_bytes(b"no image")
+    assert "bad.jpg" in refused(train(photos))
+    assert not (photos.parent / "m.partial").exists()
+    done = train(photos, "--skip-unreadable", "--json")
+    assert done.code == 0
+    assert "left out" in done.err
+    (told,) = done.objects
+    assert [each["file"] for each in told["left_out"]] == [str(photos / "coast" / "bad.jpg")]
+
+
+def test_only_unreadable_files(photos):
+    for path in photos.glob("*/*.jpg"):
+        path.write_bytes(b"")
+    refused(train(photos, "--skip-unreadable"))
+
+
+def test_tags_for_files_that_do_not_exist(photos):
+    (photos / "coast" / "coast_0001.jpg").unlink()
+    line = refused(train(photos))
+    assert "coast_0001.jpg" in line
+    assert "does not exist" in line
+
+
+def test_files_without_tags(photos):
+    rewrite(photos, lambda row: row if "_0001" not in row["file_name"] else None)
+    done = train(photos)
+    assert (done.code, done.err) == (0, "")
+
+
+def test_no_tags_at_all(photos):
+    (photos / "metadata.jsonl").unlink()
+    assert train(photos).code == 0
+    done = supdocnade("predict", photos.parent / "m", photos / "coast", "--json")
+    assert all(each["tags"] == [] for each in done.objects)
+    assert "no tags" in supdocnade("predict", photos.parent / "m", photos / "coast").out
+
+
+def test_labels_that_clash(photos):
+    def change(row):
+        return {**row, "label": "forest"} if row["file_name"] == "coast/coast_0001.jpg" else row
+
+    rewrite(photos, change)
+    done = train(photos, "--json")
+    assert done.code == 0
+    assert "another class than the folder" in done.err
+    assert done.objects[0]["data"]["images_of_class"] == {"coast": 4, "forest": 6}
+
+
+def test_names_that_are_long_or_not_ascii(photos):
+    label = "Küste 海岸"
+    os.rename(photos / "coast", photos / label)
+    (photos / "metadata.jsonl").unlink()
+    long = photos / label / ("é" * 100 + "x" * 40 + ".jpg")
+    os.rename(photos / label / "coast_0001.jpg", long)
+    odd = os.fsdecode(os.fsencode(photos / label) + b"/\xff.jpg")
+    os.rename(photos / label / "coast_0002.jpg", odd)
+    done = train(photos)
+    assert done.code == 0, done.err
+    model = photos.parent / "m"
+    files = [each["file"] for each in supdocnade("predict", model, photos, "--json").objects]
+    assert {str(long), odd} <= set(files)
+    assert label in supdocnade("evaluate", model, photos).out
+    pictures = photos.parent / "pictures"
+    pictures.mkdir()
+    assert supdocnade("explain", model, long, "-o", pictures / "a.png").code == 0
+
+
+def test_an_output_that_exists(photos, tmp_path):
+    assert train(photos).code == 0
+    assert "--force replaces it" in refused(train(photos))
+    assert train(photos, "--force", "--seed", 1).code == 0
+    (tmp_path / "m" / "model.json").unlink()
+    assert "holds other things" in refused(train(photos, "--force"))
+    shutil.rmtree(tmp_path / "m")
+    (tmp_path / "m").write_text("a file")
+    assert "got a file" in refused(train(photos, "--force"))
+    assert (tmp_path / "m").read_text() == "a file"
+
+
+def test_ctrl_c_while_a_model_is_replaced(photos, tmp_path, monkeypatch):
+    assert train(photos).code == 0
+    before = learned(tmp_path / "m")
+    replace = os.replace
+
+    def stop(source, target):
+        if os.path.basename(source) == ".m.partial":
+            raise KeyboardInterrupt
+        replace(source, target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("os.replace", stop)
+        assert train(photos, "--force", "--seed", 1).code == 130
+    assert learned(tmp_path / "m") == before
+    assert train(photos, "--force", "--resume").code == 0
+    assert learned(tmp_path / "m") != before
+
+
+def test_a_folder_in_the_way_of_the_run(photos, tmp_path):
+    (tmp_path / "m.partial").mkdir()
+    (tmp_path / "m.partial" / "mine.txt").write_text("mine")
+    assert "--restart" in refused(train(photos))
+    assert "in the way" in refused(train(photos, "--restart"))
+    assert (tmp_path / "m.partial" / "mine.txt").exists()
+
+
+def test_a_disk_that_is_full_from_the_start(photos, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("os.fsync", full)
+    assert "No space left on device" in refused(train(photos))
+    assert not (photos.parent / "m").exists()
+
+
+def test_a_disk_that_is_full_at_the_end_loses_nothing(photos, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr("supdocnade.scene.saved._write", full)
+        assert "No space left on device" in refused(train(photos))
+    assert not (photos.parent / "m").exists()
+    assert "--resume" in refused(train(photos))
+    assert train(photos, "--resume").code == 0
+    assert SceneModel.load(photos.parent / "m").classes_.tolist() == ["coast", "forest"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is read-only to root")
+def test_a_read_only_place(photos, tmp_path):
+    tmp_path.chmod(0o500)
+    try:
+        assert "Permission denied" in refused(train(photos))
+    finally:
+        tmp_path.chmod(0o700)
+
+
+def test_a_place_that_cannot_be(photos, tmp_path):
+    (tmp_path / "file").write_text("a file")
+    refused(supdocnade("train", photos, "-o", tmp_path / "file" / "m", *SMALL))
+    refused(supdocnade("train", photos, "-o", tmp_path / ("x" * 300), *SMALL))
+
+
+def test_what_is_no_model(photos, tmp_path):
+    for command in (("predict", tmp_path, photos), ("evaluate", tmp_path, photos)):
+        assert "is no model" in refused(supdocnade(*command))
+    assert "is no model" in refused(supdocnade("report", tmp_path))

@@ -1,0 +1,152 @@
+"""The program as a process: Ctrl-C and resuming, terminals, pipes, and how soon it is there."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+
+import pytest
+from tests.commands import SMALL, draw, learned, supdocnade
+
+from supdocnade.cli.console import Stages
+
+PROGRAM = (sys.executable, "-c", "from supdocnade.cli.main import main; main()")
+HEAVY = ("torch", "sklearn", "scipy", "numba", "numpy", "PIL", "matplotlib", "rich.progress")
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory):
+    return draw(tmp_path_factory.mktemp("data") / "photos", 5, classes=("coast", "forest"))
+
+
+@pytest.fixture(scope="module")
+def model(photos, tmp_path_factory):
+    model = tmp_path_factory.mktemp("models") / "scenes"
+    assert supdocnade("train", photos, "-o", model, *SMALL).code == 0
+    return model
+
+
+def start(*arguments, **options):
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
+    return subprocess.Popen([*PROGRAM, *map(str, arguments)], **pipes)
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["train", "--help"], ["demo", "--help"]])
+def test_help_waits_for_nothing_heavy(arguments):
+    code = (
+        "import sys\n"
+        "from supdocnade.cli.main import run\n"
+        f"code = run({arguments!r})\n"
+        f"print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)\n"
+        "sys.exit(code)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0
+    assert done.stdout.startswith("Usage: supdocnade")
+    assert done.stderr == "[]\n"
+
+
+def test_ctrl_c_stops_with_a_line_that_says_how_to_go_on(photos, model, tmp_path):
+    output = tmp_path / "m"
+    endless = [*SMALL, "--epochs", "100000"]
+    terminal, end = pty.openpty()
+    process = start("train", photos, "-o", output, *endless, stderr=end)
+    os.close(end)
+    shown = b""
+    # The bar of the first learning tells that checkpoints are being written.
+    while b"learning " not in shown.replace(b"learning words", b""):
+        shown += os.read(terminal, 4096)
+    while not list(output.parent.glob("m.partial/checkpoint/*/*.safetensors")):
+        shown += os.read(terminal, 4096)
+    process.send_signal(signal.SIGINT)
+    while chunk := _read(terminal):
+        shown += chunk
+    os.close(terminal)
+    assert process.wait() == 130
+    assert process.stdout.read() == b""
+    process.stdout.close()
+    last = shown.decode().splitlines()[-1]
+    assert last.endswith(f"stopped; go on with: supdocnade train {photos} -o {output} --resume")
+    assert not output.exists()
+
+
+def _read(terminal):
+    try:
+        return os.read(terminal, 4096)
+    except OSError:  # The other end is closed.
+        return b""
+
+
+@pytest.mark.parametrize("stage", ["reading photographs", "learning", "learning from all"])
+def test_a_run_that_was_stopped_goes_on_to_the_same_model(
+    photos, model, tmp_path, monkeypatch, stage
+):
+    output = tmp_path / "m"
+    report = Stages.__call__
+
+    def stop(self, name, done, total):
+        report(self, name, done, total)
+        if name == stage and done > total / 2:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Stages, "__call__", stop)
+        done = supdocnade("train", photos, "-o", output, *SMALL)
+    assert done.code == 130
+    assert done.err == f"stopped; go on with: supdocnade train {photos} -o {output} --resume\n"
+    assert not output.exists()
+    refused = supdocnade("train", photos, "-o", output, *SMALL)
+    assert refused.code == 1
+    assert "--resume" in refused.err
+    assert "--restart" in refused.err
+    assert supdocnade("train", photos, "-o", output, "--resume").code == 0
+    assert learned(output) == learned(model)
+    assert [path.name for path in tmp_path.iterdir()] == ["m"]
+
+
+def test_resuming_changes_no_settings(photos, tmp_path, monkeypatch):
+    output = tmp_path / "m"
+    nothing = supdocnade("train", photos, "-o", output, "--resume")
+    assert nothing.code == 1
+    assert "no run to resume" in nothing.err
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Stages, "__call__", stop)
+        assert supdocnade("train", photos, "-o", output, *SMALL).code == 130
+    other = supdocnade("train", photos, "-o", output, "--resume", "--words", "21")
+    assert other.code == 1
+    assert "--words must be as in the run to resume, 20, got 21" in other.err
+    elsewhere = supdocnade("train", photos / "coast", "-o", output, "--resume")
+    assert "learns from" in elsewhere.err
+    assert supdocnade("train", photos, "-o", output, "--resume", "--restart").code == 1
+    assert supdocnade("train", photos, "-o", output, *SMALL, "--restart").code == 0
+
+
+def test_names_come_through_a_pipe(photos, model):
+    names = b"".join(os.fsencode(path) + b"\n" for path in sorted(photos.glob("coast/*.jpg")))
+    process = start("predict", model, "--files-from", "-", "--json", stdin=subprocess.PIPE)
+    out, err = process.communicate(names)
+    # Without a terminal there is nothing but results.
+    assert (process.returncode, err) == (0, b"")
+    assert len([json.loads(line) for line in out.splitlines()]) == 5
+
+
+def test_a_pipe_that_closes_early_is_no_disaster(photos, model):
+    process = start("predict", model, photos)
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    assert process.wait() == 1
+
+
+def test_exit_codes_of_the_process():
+    for arguments, code in ((["nope"], 2), (["demo", "--device", "cuda"], 1), (["--version"], 0)):
+        process = start(*arguments)
+        _, err = process.communicate()
+        assert process.returncode == code
+        assert err.count(b"\n") == (code > 0)

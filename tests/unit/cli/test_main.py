@@ -1,0 +1,113 @@
+import sys
+import warnings
+
+import pytest
+from tests.commands import supdocnade
+
+from supdocnade import __version__
+from supdocnade.cli import main as program
+from supdocnade.errors import StorageError
+
+BENCH = sys.modules["supdocnade.cli.bench"]
+COMMANDS = ("demo", "train", "predict", "evaluate", "explain", "report", "bench")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_helps_with_examples(command):
+    done = supdocnade(command, "--help")
+    assert done.code == 0
+    assert f"Examples:\n    supdocnade {command}" in done.out or command == "predict"
+    assert "--debug" in done.out
+
+
+def test_help_names_all_commands():
+    done = supdocnade("--help")
+    assert done.code == 0
+    for command in COMMANDS:
+        assert f"\n  {command} " in done.out
+    bare = supdocnade()
+    assert (bare.code, bare.out) == (2, done.out)
+    assert supdocnade("--version").out == f"supdocnade {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["nope"],
+        ["train"],
+        ["train", "photos"],
+        ["train", "photos", "-o", "m", "--topics", "many"],
+        ["train", "photos", "-o", "m", "--topics", "0"],
+        ["train", "photos", "-o", "m", "--classifier", "forest"],
+        ["train", "photos", "-o", "m", "--device", "tpu"],
+        ["predict", "model"],
+        ["predict", "model", "a.jpg", "--json", "--csv"],
+        ["predict", "model", "a.jpg", "--dry-run"],
+        ["explain", "model", "a.jpg", "--label", "a", "--tag", "b"],
+        ["bench", "--seed", "-1"],
+        ["demo", "--jobs", "0"],
+    ],
+)
+def test_a_wrong_command_line_is_one_line_and_code_2(arguments):
+    done = supdocnade(*arguments)
+    assert done.code == 2
+    assert done.out == ""
+    assert done.err.startswith("error: ")
+    assert done.err.count("\n") == 1
+
+
+def test_a_device_that_is_not_there_is_refused():
+    for command in (["demo"], ["train", "a", "-o", "b"], ["predict", "a", "b"]):
+        done = supdocnade(*command, "--device", "cuda")
+        assert done.code == 1
+        assert "not available" in done.err
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (StorageError("a\nfile is\n damaged."), "error: a file is damaged.\n"),
+        (OSError(28, "No space left on device"), "error: No space left on device.\n"),
+        (OSError(13, "Permission denied", "x"), "error: x: Permission denied.\n"),
+        (MemoryError(), "error: there is not enough memory.\n"),
+        (
+            RuntimeError("oh"),
+            "error: RuntimeError: oh (a mistake of this program; --debug shows where)\n",
+        ),
+    ],
+)
+def test_errors_are_one_line_unless_debugging(monkeypatch, error, line):
+    def fail(*_):
+        raise error
+
+    monkeypatch.setattr(BENCH, "measure", fail)
+    done = supdocnade("bench")
+    assert (done.code, done.out, done.err) == (1, "", line)
+    with pytest.raises(type(error)):
+        supdocnade("bench", "--debug")
+
+
+def test_ctrl_c_is_code_130(monkeypatch):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(BENCH, "measure", stop)
+    assert supdocnade("bench").code == 130
+
+
+def test_bench_shows_a_table(monkeypatch):
+    row = {"per": "an image", "plain_ms": 12.0, "ours_ms": 3.0, "ratio": 4.0}
+    monkeypatch.setattr(BENCH, "measure", lambda *_: {"reading": row})
+    lines = supdocnade("bench").out.splitlines()
+    assert lines[1].split() == ["reading,", "an", "image", "12.00", "3.00", "4.0", "×"]
+
+
+def test_the_program_ends_with_its_code(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["supdocnade", "nope"])
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
+    with pytest.raises(SystemExit) as ended:
+        program.main()
+    assert ended.value.code == 2
+    capsys.readouterr()
+    warnings.showwarning(UserWarning("a\nb"), UserWarning, "file.py", 1)
+    assert capsys.readouterr().err == "note: a b\n"

@@ -1,0 +1,133 @@
+import pytest
+
+from supdocnade.cli.sidecars import Sidecars
+from supdocnade.cli.xmp import UnusableXMP, add_keywords, new_packet, read_keywords
+from supdocnade.errors import StorageError
+from supdocnade.scene.model import Prediction
+
+RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+DC = "http://purl.org/dc/elements/1.1/"
+LR = "http://ns.adobe.com/lightroom/1.0/"
+
+
+def sidecar(inside, *, attributes=""):
+    """A sidecar with prefixes of its own and much that is not ours."""
+    return (
+        '<?xml version="1.0" encoding="UTF-8"?>\n<!-- mine -->\n'
+        f'<x:xmpmeta xmlns:x="adobe:ns:meta/"><r:RDF xmlns:r="{RDF}">\n'
+        f'<r:Description r:about=\'\' xmlns:d="{DC}" xmlns:lr="{LR}"\t{attributes}>{inside}'
+        "</r:Description></r:RDF></x:xmpmeta>"
+    ).encode()
+
+
+def prediction(name, label="coast", tags=("sea", "sky"), unsure=False):
+    given = tuple((tag, 0.9) for tag in tags)
+    return Prediction(
+        name=str(name),
+        label=label,
+        probability=0.9,
+        unsure=unsure,
+        probabilities={},
+        ranked_tags=given,
+        tags=given,
+    )
+
+
+def test_keywords_come_back_from_a_new_packet():
+    keywords = ["sea", "rock & <roll>", 'a "quoted" one', "海"]
+    assert read_keywords(new_packet(keywords)) == keywords
+
+
+def test_what_xml_cannot_hold_is_dropped():
+    assert read_keywords(new_packet(["a\x00b\x1b\ud800c"])) == ["abc"]
+    packet = new_packet(["abc"])
+    assert add_keywords(packet, ["a\x00bc"]) == packet
+
+
+@pytest.mark.parametrize(
+    ("inside", "before"),
+    [
+        ("<d:subject><r:Bag><r:li>old</r:li></r:Bag></d:subject>", ["old"]),
+        ("<d:subject><r:Seq>\n<r:li>a&amp;b</r:li>\n</r:Seq></d:subject>", ["a&b"]),
+        ("<d:subject><r:Bag></r:Bag></d:subject>", []),
+        ("<d:subject><r:Bag/></d:subject>", []),
+        ("<d:subject><r:Bag /></d:subject><d:creator>me</d:creator>", []),
+        ("<d:creator>me</d:creator>", []),
+        ("", []),
+    ],
+)
+def test_every_other_byte_of_a_sidecar_stays(inside, before):
+    content = sidecar(inside, attributes="note='a/>b &gt;'")
+    assert read_keywords(content) == before
+    added = add_keywords(content, ["sea", "sky"])
+    assert read_keywords(added) == [*before, "sea", "sky"]
+    assert add_keywords(added, ["sky", "sea"]) == added
+    # What was there is still there, in its order.
+    rest = iter(added)
+    assert all(byte in rest for byte in content.replace(b" />", b">").replace(b"/></d", b"></d"))
+
+
+def test_a_description_without_contents_gets_some():
+    content = f'<r:RDF xmlns:r="{RDF}"><r:Description r:about="a/>b"/></r:RDF>'.encode()
+    added = add_keywords(content, ["sea"])
+    assert read_keywords(added) == ["sea"]
+    assert b'r:about="a/>b"' in added
+
+
+def test_keywords_also_go_where_darktable_looks_first():
+    inside = "<lr:hierarchicalSubject><r:Bag><r:li>a|b</r:li></r:Bag></lr:hierarchicalSubject>"
+    added = add_keywords(sidecar(inside), ["sea"]).decode()
+    assert added.count(">sea<") == 2
+    assert "<r:li>a|b</r:li>" in added
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"no xml",
+        b"<a/>",
+        new_packet(["sea"])[:-40],
+        new_packet(["sea"]).decode().encode("utf-16"),
+        b'<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>',
+        sidecar("<d:subject>sea</d:subject>"),
+    ],
+)
+def test_what_is_no_sidecar_is_refused(content):
+    with pytest.raises(UnusableXMP):
+        add_keywords(content, ["sky"])
+
+
+def test_sidecars_are_named_as_photo_managers_name_them():
+    assert Sidecars().path_of("x/a.b.jpg").name == "a.b.jpg.xmp"
+    assert Sidecars(by_stem=True).path_of("x/a.b.jpg").name == "a.b.xmp"
+
+
+def test_a_label_becomes_a_keyword_when_asked_and_sure():
+    assert Sidecars().keywords_of(prediction("a.jpg")) == ["sea", "sky"]
+    labelled = Sidecars(with_label=True)
+    assert labelled.keywords_of(prediction("a.jpg", label="sea")) == ["sea", "sky"]
+    assert labelled.keywords_of(prediction("a.jpg")) == ["coast", "sea", "sky"]
+    assert labelled.keywords_of(prediction("a.jpg", unsure=True)) == ["sea", "sky"]
+    assert Sidecars().keywords_of(prediction("a.jpg"), 1) == ["sea"]
+
+
+def test_nothing_is_written_without_keywords_or_in_a_dry_run(tmp_path):
+    assert Sidecars().write(prediction(tmp_path / "a.jpg", tags=())) == ""
+    assert "would write" in Sidecars(dry_run=True).write(prediction(tmp_path / "a.jpg"))
+    assert not list(tmp_path.iterdir())
+
+
+def test_two_photographs_do_not_share_a_sidecar(tmp_path):
+    sidecars = Sidecars(by_stem=True)
+    sidecars.write(prediction(tmp_path / "a.jpg"))
+    with pytest.raises(StorageError, match=r"a\.png"):
+        sidecars.write(prediction(tmp_path / "a.png"))
+
+
+def test_a_sidecar_that_cannot_be_written_is_an_error(tmp_path):
+    with pytest.raises(StorageError, match="cannot be written"):
+        Sidecars().write(prediction(tmp_path / ("x" * 250 + ".jpg")))
+    (tmp_path / "b.jpg.xmp").mkdir()
+    with pytest.raises(StorageError, match="cannot be read"):
+        Sidecars().write(prediction(tmp_path / "b.jpg"))

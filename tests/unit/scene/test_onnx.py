@@ -1,0 +1,58 @@
+import json
+import sys
+
+import numpy as np
+import pytest
+from tests.drawn import SETTINGS, columns, scenes, small_model
+
+from supdocnade import SceneModel
+from supdocnade.errors import InvalidArgument
+from supdocnade.estimators.inference import annotation_log_proba
+
+onnxruntime = pytest.importorskip("onnxruntime")
+IMAGES, LABELS, TAGS = columns(scenes(3, 5))
+
+
+def run(model, path):
+    model.export_onnx(path)
+    session = onnxruntime.InferenceSession(path.read_bytes(), providers=["CPUExecutionProvider"])
+    counts = model.fitted_.bag.transform(IMAGES).toarray().astype(np.float32)
+    names = [output.name for output in session.get_outputs()]
+    found = dict(zip(names, session.run(None, {"counts": counts}), strict=True))
+    return found, session.get_modelmeta().custom_metadata_map
+
+
+@pytest.mark.parametrize("classifier", ["svm", "softmax"])
+def test_it_answers_as_the_model_does(tmp_path, classifier):
+    model = small_model(classifier)
+    found, names = run(model, tmp_path / "model.onnx")
+    np.testing.assert_allclose(found["topics"], model.transform(IMAGES), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(found["probabilities"], model.predict_proba(IMAGES), atol=1e-5)
+    hidden = model.transform(IMAGES)
+    log_p = annotation_log_proba(model.fitted_.topics.network_, hidden)
+    log_p -= np.logaddexp.reduce(log_p, axis=1, keepdims=True)
+    np.testing.assert_allclose(found["tag_log_proba"], log_p, atol=1e-4)
+    np.testing.assert_allclose(
+        found["tag_probabilities"], model.fitted_.tag_proba(hidden), atol=1e-5
+    )
+    assert json.loads(names["classes"]) == model.classes_.tolist()
+    assert json.loads(names["tags"]) == model.tag_names_.tolist()
+
+
+@pytest.mark.parametrize("activation", ["tanh", "sigmoid"])
+def test_other_models_are_exported_too(tmp_path, activation):
+    settings = {**SETTINGS, "n_words": 10, "max_epochs": 1, "min_tag_count": 1}
+    model = SceneModel(**settings, activation=activation, damping=None).fit(IMAGES, None, TAGS)
+    found, _ = run(model, tmp_path / "model.onnx")
+    assert "probabilities" not in found
+    np.testing.assert_allclose(found["topics"], model.transform(IMAGES), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        found["tag_probabilities"], model.fitted_.tag_proba(model.transform(IMAGES)), atol=1e-5
+    )
+
+
+def test_the_extra_is_named_where_it_is_missing(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(InvalidArgument, match=r"pip install 'supdocnade\[onnx\]'"):
+        small_model().export_onnx(tmp_path / "model.onnx")
+    assert not (tmp_path / "model.onnx").exists()
