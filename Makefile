@@ -30,12 +30,15 @@ bench: $(READY)  ## speed beside plain torch, as ratios; writes benchmarks/resul
 	$(PYTHON) -m benchmarks.bench_tree_nll
 	$(PYTHON) -m benchmarks.bench_training
 	$(PYTHON) -m benchmarks.bench_inference
+	$(PYTHON) -m benchmarks.bench_encoding
 	$(PYTHON) -m benchmarks.page
 
 experiments: $(READY)  ## results on published corpora (an hour); writes experiments/results/
 	$(PYTHON) -m experiments.class_slda
 	$(PYTHON) -m experiments.newsgroups
 	$(PYTHON) -m experiments.tmn
+	$(PYTHON) -m experiments.visual_words
+	$(PYTHON) -m experiments.labelme_product
 	$(PYTHON) -m experiments.page
 
 clean:

@@ -20,6 +20,7 @@ def load(name: str) -> dict[str, Any]:
 
 def figures() -> str:
     operation, training, inference = load("tree_nll"), load("training"), load("inference")
+    encoding = load("encoding")
     ms = operation["ms_per_document"]
     rows = [
         (
@@ -62,6 +63,23 @@ def figures() -> str:
         (
             "tomotopy's LDA `infer` over `predict_proba`, per document",
             f"{inference['tomotopy_infer_over_predict_proba']:.0f}",
+        ),
+        (
+            f"from file to visual words (decode, SIFT, 240 words; {encoding['images']}, "
+            "256 × 256, one core)",
+            f"{encoding['images_per_second_per_core']:.0f} images/s",
+        ),
+        (
+            f"that over {encoding['baseline']}",
+            f"{encoding['encoding_over_baseline']:.2f}",
+        ),
+        (
+            "dense SIFT: backend `vectorized` (matrix products in torch) over `cpu`",
+            f"{encoding['vectorized_over_cpu_sift']:.1f}",
+        ),
+        (
+            "memory that encoding 1,600 images adds to what it takes for the first few",
+            f"{encoding['peak_growth_mib_1600_images']:.0f} MiB",
         ),
     ]
     lines = ["| what | measured |", "|---|---|", *(f"| {what} | {value} |" for what, value in rows)]

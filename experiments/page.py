@@ -97,7 +97,79 @@ def newsgroups() -> str:
     return table(["model", "perplexity", "fit (s)"], rows)
 
 
-SECTIONS = {"class_slda": class_slda, "tmn": tmn, "newsgroups": newsgroups}
+def visual_words() -> str:
+    results = load("visual_words")["results"]
+    rows = []
+    for name in ("Scene15", "LabelMe"):
+        for n_words in (240, 1000):
+            for percentile, said in ((0, "no"), (15, "below the 15th percentile")):
+                runs = [
+                    record
+                    for key, record in results.items()
+                    if key.startswith(f"{name}, ")
+                    and key.endswith(f", {n_words} words, percentile {percentile}")
+                ]
+                if not runs:
+                    continue
+                cells = []
+                for grid in ("1×1", "2×2", "pyramid"):
+                    mean = mean_and_spread([100 * run[grid]["accuracy"] for run in runs])
+                    cells.append(f"{mean['mean']:.1f} ({mean['standard_deviation']:.1f})")
+                rows.append([name, str(n_words), said, str(len(runs)), *cells])
+    header = ["images", "words", "patches shortened", "splits", "1×1", "2×2", "pyramid 1, 2, 4"]
+    return table(header, rows)
+
+
+def labelme_product() -> str:
+    rows = []
+    runs = load("labelme_product")["runs"]
+    for name, run in runs.items():
+        found = run["evaluated"]
+        rows.append(
+            [
+                name,
+                f"{100 * found['accuracy']:.1f}",
+                f"{found['f_measure']:.3f}",
+                f"{found['f_measure_of_given']:.3f}",
+                f"{100 * found['class_calibration_error']:.1f}",
+                f"{100 * found['tag_calibration_error']:.1f}",
+                f"{run['train_seconds']:.0f}",
+            ]
+        )
+    measured = [run["evaluated"] for run in runs.values()]
+    rows.append(
+        [
+            "mean",
+            f"{100 * _mean(measured, 'accuracy'):.1f}",
+            f"{_mean(measured, 'f_measure'):.3f}",
+            f"{_mean(measured, 'f_measure_of_given'):.3f}",
+            f"{100 * _mean(measured, 'class_calibration_error'):.1f}",
+            f"{100 * _mean(measured, 'tag_calibration_error'):.1f}",
+            f"{_mean(list(runs.values()), 'train_seconds'):.0f}",
+        ]
+    )
+    header = [
+        "", "accuracy (%)", "F, five tags", "F, tags given",
+        "calibration error, class (%)", "tags (%)", "training (s)",
+    ]  # fmt: skip
+    stages = [
+        [stage, *(f"{run['trained']['seconds'][stage]:.1f}" for run in runs.values())]
+        for stage in next(iter(runs.values()))["trained"]["seconds"]
+    ]
+    return table(header, rows) + "\n\n" + table(["stage (s)", *runs], stages)
+
+
+def _mean(records: list[dict[str, Any]], name: str) -> float:
+    return mean_and_spread([record[name] for record in records])["mean"]
+
+
+SECTIONS = {
+    "labelme_product": labelme_product,
+    "class_slda": class_slda,
+    "tmn": tmn,
+    "newsgroups": newsgroups,
+    "visual_words": visual_words,
+}
 
 
 def main() -> None:

@@ -62,13 +62,14 @@ class SceneModel(BaseEstimator):  # type: ignore[misc]
         Visual words.
     grid : (rows, columns), or a list of them, default=(2, 2)
         Regions of the photograph.
-    step, patch_size : int, default=8, 16
+    step : int, default=8
+    patch_size : int, or several, default=(16, 32)
         Of dense SIFT, in pixels.
     max_side : int or None, default=300
         Larger photographs are made smaller, so that their longest side has so many pixels.
-    contrast_percentile : float, default=15
+    contrast_percentile : float, default=10
         Patches with less contrast than this percentile count as less distinct.
-    damping : float or None, default=2
+    damping : float or None, default=1.5
         A word that occurs n times counts round(damping · √n) times; None: n times.
     min_tag_count : int, default=3
         Tags of fewer photographs are not learned.
@@ -110,10 +111,10 @@ class SceneModel(BaseEstimator):  # type: ignore[misc]
         n_words: int = 500,
         grid: Any = (2, 2),
         step: int = 8,
-        patch_size: Any = 16,
+        patch_size: Any = (16, 32),
         max_side: int | None = 300,
-        contrast_percentile: float = 15.0,
-        damping: float | None = 2.0,
+        contrast_percentile: float = 10.0,
+        damping: float | None = 1.5,
         min_tag_count: int = 3,
         generative_weight: float = 1e-2,
         annotation_weight: float = 30.0,

@@ -20,10 +20,10 @@ class SceneSettings:
     n_words: int = 500
     grid: tuple[Any, ...] = (2, 2)
     step: int = 8
-    patch_size: int | tuple[int, ...] = 16
+    patch_size: int | tuple[int, ...] = (16, 32)
     max_side: int | None = 300
-    contrast_percentile: float = 15.0
-    damping: float | None = 2.0
+    contrast_percentile: float = 10.0
+    damping: float | None = 1.5
     min_tag_count: int = 3
     generative_weight: float = 1e-2
     annotation_weight: float = 30.0

@@ -1,0 +1,86 @@
+"""LabelMe through the command line alone, as a user has it.
+
+python -m experiments.labelme_product
+
+Three splits (100 photographs a class to learn from, 100 to test; seeds 0, 1, 2 for split and model
+alike), default settings, one attempt each. Tags are LabelMe's free ones, those on fewer than three
+photographs of the whole data set removed first, as in the paper. The folders are links; training,
+from JPEG files to the saved model, and evaluation are two commands, timed from outside.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from experiments.common import write_results
+from experiments.data import data_folder
+from supdocnade.datasets.records import ImageRecord
+from supdocnade.datasets.scenes import read_labelme
+from supdocnade.datasets.splits import split_labelme
+
+SEEDS = (0, 1, 2)
+MIN_TAG_COUNT = 3
+
+
+def link(records: list[ImageRecord], kept: set[str], folder: Path) -> None:
+    """Make a folder as users have them: links to photographs, one folder a class, and tags."""
+    lines = ["file\ttags"]
+    for record in records:
+        name = f"{record.label}/{record.path.name}"
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        os.symlink(record.path.resolve(), folder / name)
+        lines.append(f"{name}\t{'|'.join(tag for tag in record.tags or () if tag in kept)}")
+    (folder / "tags.tsv").write_text("\n".join(lines) + "\n")
+
+
+def command(*arguments: str | Path) -> tuple[dict[str, Any], float]:
+    """Run a command that prints JSON; return what it printed and its seconds."""
+    started = time.perf_counter()
+    program = [str(Path(sys.executable).with_name("supdocnade"))]
+    done = subprocess.run(
+        [*program, *map(str, arguments), "--json"], capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        sys.exit(done.stderr)
+    printed: dict[str, Any] = json.loads(done.stdout)
+    return printed, round(time.perf_counter() - started, 1)
+
+
+def run(records: list[ImageRecord], seed: int) -> dict[str, Any]:
+    counts = Counter(tag for record in records for tag in set(record.tags or ()))
+    kept = {tag for tag, count in counts.items() if count >= MIN_TAG_COUNT}
+    train, test = split_labelme(records, seed=seed)
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        link([records[i] for i in train], kept, folder / "train")
+        link([records[i] for i in test], kept, folder / "test")
+        trained, train_seconds = command(
+            "train", folder / "train", "-o", folder / "model", "--seed", str(seed)
+        )
+        measured, test_seconds = command("evaluate", folder / "model", folder / "test")
+    trained.pop("model", None)
+    return {
+        "trained": trained,
+        "train_seconds": train_seconds,
+        "evaluated": measured,
+        "evaluate_seconds": test_seconds,
+    }
+
+
+def main() -> None:
+    records = read_labelme(data_folder("labelme"))
+    results = {}
+    for seed in SEEDS:
+        results[f"seed {seed}"] = run(records, seed)
+        print(f"seed {seed}", results[f"seed {seed}"], flush=True)
+    write_results("labelme_product", "python -m experiments.labelme_product", {"runs": results})
+
+
+if __name__ == "__main__":
+    main()
