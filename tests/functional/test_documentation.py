@@ -35,8 +35,15 @@ def test_the_readme_example_learns(tmp_path):
     assert (tmp_path / "scenes.safetensors").exists()
 
 
-def test_the_commands_of_the_readme_do_what_they_say(tmp_path, monkeypatch):
-    blocks = re.findall(r"```sh\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+def test_the_tour_in_python_does_what_it_says(tmp_path):
+    _, printed = run_snippet(ROOT / "docs" / "tour.md", tmp_path)
+    assert "'accuracy'" in printed
+    assert (tmp_path / "why.png").is_file()
+
+
+@pytest.mark.parametrize("document", ["README.md", "docs/tour.md"])
+def test_the_commands_of_a_document_do_what_they_say(document, tmp_path, monkeypatch):
+    blocks = re.findall(r"```sh\n(.*?)```", (ROOT / document).read_text(), re.DOTALL)
     commands = [shlex.split(line, comments=True) for line in "".join(blocks).splitlines()]
     monkeypatch.chdir(tmp_path)
     draw(Path("photos"))
@@ -50,9 +57,10 @@ def test_the_commands_of_the_readme_do_what_they_say(tmp_path, monkeypatch):
         done = supdocnade(command, *arguments, *little.get(command, ()))
         assert done.code == 0, (command, done.err)
         assert done.out
-    assert {command for _, command, *_ in commands} >= {"demo", "train", "predict", "report"}
-    assert Path("supdocnade-demo/report.html").is_file()
+    assert {command for _, command, *_ in commands} >= {"train", "predict", "explain", "report"}
     assert Path("scenes/report.html").is_file()
+    if document == "README.md":
+        assert Path("supdocnade-demo/report.html").is_file()
 
 
 def test_the_text_example_has_twenty_lines_and_learns(tmp_path):

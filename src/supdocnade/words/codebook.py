@@ -58,25 +58,31 @@ class Codebook:
         half: Floats = 0.5 * np.square(self.centres_KD).sum(axis=1)
         return half
 
-    def assign(self, values_SD: Floats) -> NDArray[np.int32]:
+    def assign(self, values_SD: Floats, *, device: str = "cpu") -> NDArray[np.int32]:
         """Return the nearest word of every descriptor, (S,).
 
-        Distances are rounded, and differently for other numbers of threads and for a descriptor
-        alone: one that lies half-way between two words may go to either.
+        Distances are rounded, and differently for other numbers of threads, on other devices and
+        for a descriptor alone: one that lies half-way between two words may go to either.
+
+        Parameters
+        ----------
+        device : where the products are computed, as torch names it; worth it for the descriptors
+            of many images at once.
         """
         check_shape("descriptors", values_SD.shape[1:], self.centres_KD.shape[1:])
         if not np.isfinite(values_SD).all():
             raise InvalidArgument("descriptors must be finite, got NaN or infinity.")
-        centres_KD = torch.from_numpy(self.centres_KD)
+        centres_KD = torch.from_numpy(self.centres_KD).to(device)
         # |v - c|² = |v|² - 2 v · c + |c|², and |v|² is the same for all words.
-        offset_K = torch.from_numpy(self._half_squares_K)
+        offset_K = torch.from_numpy(self._half_squares_K).to(device)
         words_S = np.empty(len(values_SD), np.int32)
         rows = max(BLOCK // self.n_words, 1)
         for start in range(0, len(values_SD), rows):
             part = torch.from_numpy(np.array(values_SD[start : start + rows], np.float32))
-            near = torch.addmm(offset_K, part, centres_KD.T, alpha=-1)
+            near = torch.addmm(offset_K, part.to(device), centres_KD.T, alpha=-1)
             # numpy's argmin takes the first of equals, and a tenth of the time of torch's.
-            words_S[start : start + rows] = near.numpy().argmin(axis=1)
+            best = near.numpy().argmin(axis=1) if device == "cpu" else near.argmin(dim=1).cpu()
+            words_S[start : start + rows] = best
         return words_S
 
 

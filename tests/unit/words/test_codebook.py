@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from supdocnade.errors import InvalidArgument
 from supdocnade.words.codebook import Codebook, fit_codebook
@@ -115,3 +116,19 @@ def test_centres_are_checked():
         Codebook(np.full((2, 2), np.nan, np.float32))
     with pytest.raises(InvalidArgument, match=r"descriptors must have shape \(2,\), got \(3,\)"):
         Codebook(np.eye(2, dtype=np.float32)).assign(np.zeros((1, 3), np.float32))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("n_words", [240, 20_000])
+def test_a_gpu_gives_the_same_words_but_for_ties(n_words):
+    rng = np.random.default_rng(0)
+    codebook = Codebook(rng.random((n_words, 128)).astype(np.float32))
+    values = rng.random((5000, 128)).astype(np.float32)
+    ours, theirs = codebook.assign(values), codebook.assign(values, device="cuda")
+    other = np.flatnonzero(ours != theirs)
+    away = [
+        np.square(values[other] - codebook.centres_KD[words[other]]).sum(axis=1)
+        for words in (ours, theirs)
+    ]
+    np.testing.assert_allclose(away[0], away[1], rtol=1e-5)
+    assert len(other) < 50

@@ -1,0 +1,36 @@
+"""Make the golden scene model: `python -m tests.golden.make_scene_model`.
+
+Run once for every format of saved models, never again: later versions must read what it wrote.
+"""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+from tests.drawn import columns, scenes
+
+from supdocnade import SceneModel
+
+FOLDER = Path(__file__).parent
+
+
+def main():
+    target = FOLDER / "scene_model_format_1"
+    shutil.rmtree(target, ignore_errors=True)
+    model = SceneModel(
+        n_topics=6, n_words=10, patch_size=16, max_epochs=8, learning_rate=3e-3, random_state=0
+    ).fit(*columns(scenes()))
+    model.save(target)
+    pictures = np.load(FOLDER / "dense_sift.npz")
+    images = [pictures[f"picture/{name}"] for name in ("waves", "noise", "disc")]
+    answers = {
+        "probabilities": model.predict_proba(images).tolist(),
+        "topics": model.transform(images).tolist(),
+        "tags": model.annotate(images, top=3),
+    }
+    (FOLDER / "scene_model_format_1.json").write_text(json.dumps(answers, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
