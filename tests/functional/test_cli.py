@@ -62,6 +62,21 @@ def test_train_tunes_when_asked_to(photos, tmp_path):
     assert "trial 2 of 2" in done.objects[0]["seconds"]
 
 
+def test_train_adds_photographs_to_a_model(model, tmp_path):
+    more = draw(tmp_path / "more", 5, seed=3, classes=("street",))
+    done = supdocnade("train", more, "--add", model, "-o", tmp_path / "both", "--json")
+    assert done.code == 0, done.err
+    (described,) = done.objects
+    assert described["classes"] == ["coast", "forest", "skyline", "street"]
+    assert described["data"]["images_of_class"] == dict.fromkeys(described["classes"], 6) | {
+        "street": 5
+    }
+    assert supdocnade("predict", tmp_path / "both", more).code == 0
+    refused = supdocnade("train", more, "--add", model, "-o", tmp_path / "x", "--words", "9")
+    assert refused.code == 1
+    assert "--words must not be given with --add" in refused.err
+
+
 def test_predict_gives_a_line_for_every_photograph(model, fresh):
     done = supdocnade("predict", model, fresh / "coast", fresh / "forest" / "forest_0001.jpg")
     assert done.code == 0

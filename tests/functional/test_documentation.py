@@ -48,13 +48,16 @@ def test_the_commands_of_a_document_do_what_they_say(document, tmp_path, monkeyp
     monkeypatch.chdir(tmp_path)
     draw(Path("photos"))
     draw(Path("test-photos"), 2, seed=1)
+    draw(Path("more-photos"), 2, seed=2)
     shutil.copytree("test-photos/coast", "new-photos")
     shutil.copy("new-photos/coast_0001.jpg", "photo.jpg")
     # As the reader types them, on little data and with little work.
     little = {"demo": ("--scenes", "4"), "train": SMALL}
     for program, command, *arguments in commands:
         assert program == "supdocnade"
-        done = supdocnade(command, *arguments, *little.get(command, ()))
+        # What is added to a model has its settings.
+        extra = () if "--add" in arguments else little.get(command, ())
+        done = supdocnade(command, *arguments, *extra)
         assert done.code == 0, (command, done.err)
         assert done.out
     assert {command for _, command, *_ in commands} >= {"train", "predict", "explain", "report"}

@@ -48,6 +48,8 @@ class Request:
     """Settings that were asked for by name: resuming may not change them."""
     jobs: int = -1
     cache: Path | None = None
+    add: Path | None = None
+    """A model whose photographs are learned from, too."""
     force: bool = False
     resume: bool = False
     restart: bool = False
@@ -83,6 +85,10 @@ def train(
     cache: Annotated[
         Path | None, typer.Option(help="Folder that remembers what photographs look like.")
     ] = None,
+    add: Annotated[
+        Path | None,
+        typer.Option("--add", help="A model: learn from its photographs, too, with its words."),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a model that exists.")] = False,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with a run that was stopped.")
@@ -110,6 +116,7 @@ def train(
       supdocnade train photos -o scenes
       supdocnade train photos -o scenes --tune --seed 1
       supdocnade train photos -o scenes --resume
+      supdocnade train more-photos --add scenes -o more-scenes
     """
     check_device(device)
     values = {name: context.params[option] for name, option in _OPTIONS.items()}
@@ -124,6 +131,7 @@ def train(
         ),
         jobs=jobs,
         cache=cache,
+        add=add,
         force=force,
         resume=resume,
         restart=restart,
@@ -148,15 +156,18 @@ def train_model(request: Request) -> "tuple[SceneModel, Stages]":
     check_records(request.photos, records, quiet=request.quiet)
     if not request.resume:
         unfinished.begin(request.photos, settings)
-    model = SceneModel(
+    previous = settings.pop("add", None)
+    model = SceneModel() if previous is None else SceneModel.load(previous)
+    model.set_params(
         **settings,
         n_jobs=request.jobs,
         cache=request.cache or unfinished.words,
         checkpoint=unfinished.checkpoint,
     )
+    learn = model.fit if previous is None else model.fit_more
     try:
         with Stages(quiet=request.quiet) as stages:
-            model.fit(
+            learn(
                 [record.path for record in records],
                 [record.label for record in records],
                 [record.tags for record in records],
@@ -262,9 +273,9 @@ def _settings(request: Request, unfinished: UnfinishedRun) -> dict[str, Any]:
                 f"{unfinished.folder} holds a run that was stopped: go on with --resume, "
                 "or begin anew with --restart."
             )
-        return request.settings
+        return _new_settings(request)
     settings = unfinished.settings(request.photos)
-    for name in sorted(request.given):
+    for name in sorted(request.given & settings.keys()):
         if settings.get(name) != request.settings[name]:
             option = "--" + _OPTIONS[name].replace("_", "-")
             raise InvalidArgument(
@@ -272,6 +283,21 @@ def _settings(request: Request, unfinished: UnfinishedRun) -> dict[str, Any]:
                 f"{request.settings[name]!r}; leave it out, or begin anew with --restart."
             )
     return settings
+
+
+def _new_settings(request: Request) -> dict[str, Any]:
+    """Return the settings of a new run; one that adds to a model has those of the model."""
+    if request.add is None:
+        return request.settings
+    if "n_words" in request.given:
+        raise InvalidArgument("--words must not be given with --add: the visual words stay.")
+    given = {name: request.settings[name] for name in request.given}
+    return {
+        **given,
+        "on_error": request.settings["on_error"],
+        "random_state": request.settings["random_state"],
+        "add": os.path.abspath(request.add),
+    }
 
 
 def _resuming(request: Request) -> str:

@@ -1,7 +1,7 @@
 """Small copies of some photographs, kept in the model, so that it can be looked at without them."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,22 @@ class ExamplePhotographs:
     def picture(self, name: str) -> bytes | None:
         """Return the small copy of a photograph, None where none was kept."""
         return self.pictures[self.names.index(name)] if name in self.names else None
+
+    def with_those_of(
+        self, previous: "ExamplePhotographs", wanted: Iterable[str]
+    ) -> "ExamplePhotographs":
+        """Return these and the small copies that another model has of photographs wanted."""
+        names = set(wanted) - set(self.names)
+        others = {
+            name: picture
+            for name, picture in zip(previous.names, previous.pictures, strict=True)
+            if name in names
+        }
+        return replace(
+            self,
+            names=(*self.names, *others),
+            pictures=(*self.pictures, *others.values()),
+        )
 
     @property
     def strongest_topics(self) -> tuple[int, ...]:

@@ -17,6 +17,7 @@ from supdocnade.estimators.features import BagOfVisualWords
 from supdocnade.estimators.inference import annotation_log_proba, class_log_proba
 from supdocnade.scene.calibration import TagCalibration
 from supdocnade.scene.examples import ExamplePhotographs
+from supdocnade.scene.learned import LearnedFrom
 from supdocnade.scene.settings import SceneSettings
 from supdocnade.scene.svm import RBFSVM
 
@@ -92,6 +93,8 @@ class FittedScene:
     held_out: HeldOut
     data: dict[str, Any]
     """What was learned from: counts of photographs, classes and tags, and a fingerprint."""
+    learned: LearnedFrom
+    """The photographs as words, so that more can be added."""
     examples: ExamplePhotographs = field(default_factory=ExamplePhotographs)
     """Small copies of some of the photographs."""
     versions: dict[str, str] = field(default_factory=current_versions)

@@ -10,7 +10,8 @@
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from supdocnade.estimators.answers import FittedTopics
 from supdocnade.scene.choosing import Candidate, Evaluated, choose, measure
 from supdocnade.scene.fitted import Choices, FittedScene, HeldOut, damped
 from supdocnade.scene.keeping import keep_examples
+from supdocnade.scene.learned import LearnedFrom
 from supdocnade.scene.photographs import Photographs, hold_out
 from supdocnade.scene.settings import SceneSettings
 from supdocnade.scene.svm import RBFSVM, fit_svm
@@ -75,17 +77,58 @@ def fit_scene(
 ) -> tuple[FittedScene, tuple[LeftOut, ...]]:
     """Fit a scene model; return it with the photographs that could not be read."""
     _check(photographs)
-    held_B = np.zeros(len(photographs), np.bool_)
-    if settings.held_out > 0:
-        held_B = hold_out(photographs, settings.held_out, options.seed)
+    photographs = photographs.with_keys()
+    held_B = _held_out(photographs, settings, options)
     bag = _learn_words(photographs.take(np.flatnonzero(~held_B)), settings, options)
+    learned, read, left_out = _read(bag, photographs, options)
+    return _fit_read(bag, learned, held_B[read], settings, options), left_out
+
+
+def extend_scene(
+    previous: FittedScene, photographs: Photographs, settings: SceneSettings, options: FitOptions
+) -> tuple[FittedScene, tuple[LeftOut, ...]]:
+    """Fit a model on what another was learned from and on more photographs, with its words."""
+    _check(photographs)
+    bag = copy(previous.bag)
+    bag.set_params(n_jobs=options.n_jobs, on_error=options.on_error, cache=options.cache)
+    learned, _, left_out = _read(bag, photographs.with_keys(), options)
+    both = previous.learned.joined(learned)
+    held_B = _held_out(both.photographs, settings, options)
+    fitted = _fit_read(bag, both, held_B, settings, options)
+    held_out = [image.name for image in fitted.held_out.images]
+    examples = fitted.examples.with_those_of(previous.examples, held_out)
+    return replace(fitted, examples=examples), left_out
+
+
+def _held_out(
+    photographs: Photographs, settings: SceneSettings, options: FitOptions
+) -> NDArray[np.bool_]:
+    if settings.held_out == 0:
+        return np.zeros(len(photographs), np.bool_)
+    return hold_out(photographs, settings.held_out, options.seed)
+
+
+def _read(
+    bag: BagOfVisualWords, photographs: Photographs, options: FitOptions
+) -> tuple[LearnedFrom, NDArray[np.int64], tuple[LeftOut, ...]]:
+    """Return photographs as words; which they are; and which could not be read."""
     bag._on_progress = options.progress("reading photographs")
     encoded = bag.encode(photographs.sources)
     bag._on_progress = None
     read = np.flatnonzero(encoded.read)
     _check(photographs.take(read))
-    data = _Data(photographs.take(read), damped(encoded.counts[read], settings.damping))
-    held_B = held_B[read]
+    return LearnedFrom(photographs.take(read), encoded.counts[read]), read, encoded.left_out
+
+
+def _fit_read(
+    bag: BagOfVisualWords,
+    learned: LearnedFrom,
+    held_B: NDArray[np.bool_],
+    settings: SceneSettings,
+    options: FitOptions,
+) -> FittedScene:
+    """Choose, and fit on all, with the photographs as words."""
+    data = _Data(learned.photographs, damped(learned.counts, settings.damping))
     choices, held_out = _choose(data, held_B, settings, options)
     final = settings.tuned(choices.tuned)
     vocabulary = AnnotationVocabulary.of(data.photographs.tags, min_count=settings.min_tag_count)
@@ -104,7 +147,7 @@ def fit_scene(
     # Where and how the work was done is no part of the model.
     bag.set_params(n_jobs=None, cache=None)
     topics.set_params(n_jobs=None, checkpoint=None)
-    fitted = FittedScene(
+    return FittedScene(
         settings=settings,
         bag=bag,
         topics=topics,
@@ -115,9 +158,9 @@ def fit_scene(
         choices=choices,
         held_out=held_out,
         data=_describe(data),
+        learned=learned,
         examples=examples,
     )
-    return fitted, encoded.left_out
 
 
 @dataclass(frozen=True, eq=False)

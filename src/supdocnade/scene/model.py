@@ -18,11 +18,11 @@ from supdocnade.estimators.inputs import read_seed
 from supdocnade.metrics import top_ranked
 from supdocnade.scene.explanation import Explanation, explain_image
 from supdocnade.scene.fitted import FittedScene, tag_log_proba
-from supdocnade.scene.fitting import FitOptions, OnStage, fit_scene
+from supdocnade.scene.fitting import FitOptions, OnStage, extend_scene, fit_scene
 from supdocnade.scene.onnx import export_onnx
 from supdocnade.scene.photographs import expand_folders, read_photographs
 from supdocnade.scene.saved import load_scene, save_scene
-from supdocnade.scene.settings import SceneSettings
+from supdocnade.scene.settings import WORD_SETTINGS, SceneSettings
 from supdocnade.shapes import check_count
 from supdocnade.words.annotations import Tags
 
@@ -174,17 +174,38 @@ class SceneModel(BaseEstimator):  # type: ignore[misc]
         tags : a list of tags for each, None where not known.
         on_stage : called with what is being done, how much of it is done, and how much there is.
         """
-        settings = SceneSettings(**{name: getattr(self, name) for name in SceneSettings.names()})
-        options = FitOptions(
-            seed=read_seed(self.random_state),
-            n_jobs=self.n_jobs,
-            on_error=self.on_error,
-            cache=None if self.cache is None else Path(self.cache),
-            checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
-            on_stage=on_stage,
-        )
+        settings, options = self._settings_and_options(on_stage)
         photographs = read_photographs(images, labels, tags)
         self.fitted_, self.left_out_ = fit_scene(photographs, settings, options)
+        return self
+
+    def fit_more(
+        self,
+        images: Any,
+        labels: Sequence[Any] | None = None,
+        tags: Sequence[Tags] | None = None,
+        *,
+        on_stage: OnStage | None = None,
+    ) -> Self:
+        """Learn from more photographs, together with those learned from before.
+
+        The visual words stay; all else is chosen and learned again. Of a photograph that was there
+        before, the new label and tags count.
+
+        Parameters
+        ----------
+        images, labels, tags, on_stage : as for `fit`.
+        """
+        previous = self._fitted()
+        settings, options = self._settings_and_options(on_stage)
+        for name in WORD_SETTINGS:
+            if getattr(settings, name) != getattr(previous.settings, name):
+                raise InvalidArgument(
+                    f"{name} must be as before, {getattr(previous.settings, name)!r}: "
+                    f"the visual words stay; got {getattr(settings, name)!r}."
+                )
+        photographs = read_photographs(images, labels, tags)
+        self.fitted_, self.left_out_ = extend_scene(previous, photographs, settings, options)
         return self
 
     @property
@@ -310,6 +331,18 @@ class SceneModel(BaseEstimator):  # type: ignore[misc]
         model = cls(**params)
         model.fitted_, model.left_out_ = fitted, ()
         return model
+
+    def _settings_and_options(self, on_stage: OnStage | None) -> tuple[SceneSettings, FitOptions]:
+        settings = SceneSettings(**{name: getattr(self, name) for name in SceneSettings.names()})
+        options = FitOptions(
+            seed=read_seed(self.random_state),
+            n_jobs=self.n_jobs,
+            on_error=self.on_error,
+            cache=None if self.cache is None else Path(self.cache),
+            checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
+            on_stage=on_stage,
+        )
+        return settings, options
 
     def _plain_params(self) -> dict[str, Any]:
         """Return what else than the settings is kept."""

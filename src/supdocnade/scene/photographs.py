@@ -3,7 +3,7 @@
 import os
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,8 @@ class Photographs:
     """Paths, or places where there are none."""
     labels: list[str | None]
     tags: list[Tags]
+    keys: list[str] | None = None
+    """Digests of their contents, where they were taken; see `content_keys`."""
 
     def __len__(self) -> int:
         """The number of photographs."""
@@ -47,7 +49,16 @@ class Photographs:
             names=[self.names[i] for i in chosen],
             labels=[self.labels[i] for i in chosen],
             tags=[self.tags[i] for i in chosen],
+            keys=None if self.keys is None else [self.keys[i] for i in chosen],
         )
+
+    def content_keys(self) -> list[str]:
+        """Return digests that are equal for copies of a photograph."""
+        return _content_keys(self.sources) if self.keys is None else self.keys
+
+    def with_keys(self) -> "Photographs":
+        """Return the same photographs, their digests taken once and for all."""
+        return replace(self, keys=self.content_keys())
 
     @property
     def classes(self) -> list[str]:
@@ -149,7 +160,7 @@ def hold_out(photographs: Photographs, fraction: float, seed: int) -> NDArray[np
     counts = Counter(label or _UNLABELLED for label in photographs.labels)
     small = {label for label, count in counts.items() if count < SMALL_CLASS}
     labels = [label or _UNLABELLED for label in photographs.labels]
-    groups = _copies(photographs.sources)
+    groups = np.unique(photographs.content_keys(), return_inverse=True)[1]
     split = split_per_class(
         [None if label in small else label for label in labels],
         train_size=1 - fraction,
@@ -163,8 +174,7 @@ def hold_out(photographs: Photographs, fraction: float, seed: int) -> NDArray[np
     return held
 
 
-def _copies(sources: Sequence[Any]) -> NDArray[np.int64]:
-    """Return equal numbers for images of equal contents."""
+def _content_keys(sources: Sequence[Any]) -> list[str]:
     keys = []
     for number, source in enumerate(sources):
         if isinstance(source, str | os.PathLike):
@@ -173,4 +183,4 @@ def _copies(sources: Sequence[Any]) -> NDArray[np.int64]:
             except UnreadableImage:
                 source = None
         keys.append(content_key(source) or f"image {number}")
-    return np.unique(keys, return_inverse=True)[1]
+    return keys

@@ -9,6 +9,7 @@ words.safetensors           the visual words and their examples (`estimators.sav
 topics.safetensors          the topic model (`estimators.saved`)
 classifier.safetensors      the SVM as arrays, and the frequencies of tags
 examples.safetensors        small copies of some photographs (`examples`)
+learned.safetensors         what was learned from, as words (`learned`), to add more to it
 =========================== ==================================================================
 
 The folder is written beside its place and moved there as a whole. Nothing that is read is ever
@@ -29,6 +30,7 @@ from supdocnade.estimators import BagOfVisualWords, DocNADE, SupDocNADE
 from supdocnade.scene.calibration import TagCalibration
 from supdocnade.scene.examples import load_examples, save_examples
 from supdocnade.scene.fitted import Choices, FittedScene, HeldOut, HeldOutImage
+from supdocnade.scene.learned import load_learned, save_learned
 from supdocnade.scene.settings import SceneSettings
 from supdocnade.scene.svm import RBFSVM
 from supdocnade.shapes import check_shape
@@ -41,6 +43,7 @@ FILES = (
     "topics.safetensors",
     "classifier.safetensors",
     "examples.safetensors",
+    "learned.safetensors",
 )
 _SVM = ("mean_H", "scale_H", "support_SH", "coefficient_CS", "intercept_C")
 
@@ -82,6 +85,7 @@ def _write(fitted: FittedScene, params: dict[str, Any], folder: Path) -> None:
     gamma = None if fitted.svm is None else fitted.svm.gamma
     save_arrays(folder / FILES[2], arrays, {"gamma": gamma})
     save_examples(fitted.examples, folder / FILES[3])
+    save_learned(fitted.learned, folder / FILES[4])
     held_out = fitted.held_out
     description = {
         "format": FORMAT,
@@ -194,6 +198,7 @@ def _build(folder: Path, description: dict[str, Any]) -> FittedScene:
             images=images,
         ),
         data=description["data"],
+        learned=load_learned(folder / FILES[4], bag.n_features_out_),
         examples=load_examples(folder / FILES[3], n_topics, (image.name for image in images)),
         versions=description["versions"],
     )

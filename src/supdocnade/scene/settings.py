@@ -11,6 +11,10 @@ UPDATES, LEAST_BATCH, MOST_BATCH = 12, 4, 64
 """Updates an epoch has at least, whatever the number of photographs, within these sizes."""
 
 
+WORD_SETTINGS = ("n_words", "grid", "step", "patch_size", "max_side", "contrast_percentile")
+"""Those that decide what the visual words are."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class SceneSettings:
     """Settings of a scene model; `SceneModel` says what they mean."""
@@ -36,6 +40,12 @@ class SceneSettings:
     tune_trials: int = 8
 
     def __post_init__(self) -> None:
+        # Lists are as good as tuples, and what JSON makes of them.
+        for name in ("grid", "patch_size"):
+            given = getattr(self, name)
+            if isinstance(given, list | tuple):
+                inner = [tuple(each) if isinstance(each, list) else each for each in given]
+                object.__setattr__(self, name, tuple(inner))
         check_count("n_topics", self.n_topics, least=1)
         check_choice("classifier", self.classifier, CLASSIFIERS)
         if self.damping is not None:

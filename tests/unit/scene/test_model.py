@@ -201,3 +201,40 @@ def test_it_is_cloned():
 def test_odd_settings_are_refused(settings, message):
     with pytest.raises(InvalidArgument, match=message):
         fit(**settings)
+
+
+def test_more_photographs_are_added():
+    """A new class, and a photograph that was there before under another name."""
+    images, labels, _ = columns(scenes())
+    more = columns(scenes(6, 11))
+    model = fit()
+    words = model.fitted_.bag.encoder_.fingerprint()
+    added = [*more[0], images[0]], [*(["hill"] * 6), *more[1][6:], "hill"], [*more[2], ["new tag"]]
+    model.fit_more(*added)
+    assert model.classes_.tolist() == ["coast", "forest", "hill", "skyline"]
+    assert model.fitted_.data["n_images"] == 24 + 18
+    assert model.fitted_.data["images_of_class"] == {
+        "coast": 7,
+        "forest": 14,
+        "hill": 7,
+        "skyline": 14,
+    }
+    assert model.fitted_.bag.encoder_.fingerprint() == words
+    assert (model.predict(images[8:]) == labels[8:]).mean() > 0.8
+
+
+def test_adding_is_fitting_on_all_with_the_same_words():
+    images, labels, tags = columns(scenes())
+    model = fit((images[::2], labels[::2], tags[::2]))
+    model.fit_more(images[1::2], labels[1::2], tags[1::2])
+    again = fit((images[::2], labels[::2], tags[::2]))
+    again.fit_more(images[1::2], labels[1::2], tags[1::2])
+    np.testing.assert_array_equal(model.predict_proba(images), again.predict_proba(images))
+    assert model.fitted_.learned.counts.sum() == model.fitted_.bag.transform(images).sum()
+
+
+def test_words_must_stay_when_photographs_are_added():
+    images, labels, tags = columns(scenes(3))
+    model = fit((images, labels, tags)).set_params(n_words=31)
+    with pytest.raises(InvalidArgument, match="n_words must be as before, 30"):
+        model.fit_more(images, labels, tags)

@@ -86,6 +86,16 @@ def test_damaged_files_are_refused(tmp_path):
     SceneModel.load(tmp_path / "model")
 
 
+def test_a_model_that_was_loaded_learns_more(tmp_path):
+    model = SceneModel(**SETTINGS).fit(*columns(scenes(3)))
+    model.save(tmp_path / "model")
+    loaded = SceneModel.load(tmp_path / "model").fit_more(IMAGES, LABELS, TAGS)
+    model.fit_more(IMAGES, LABELS, TAGS)
+    np.testing.assert_array_equal(loaded.predict_proba(IMAGES), model.predict_proba(IMAGES))
+    loaded.save(tmp_path / "more")
+    SceneModel.load(tmp_path / "more")
+
+
 def rewrite(folder, change):
     """Change the description as somebody would who knows how its digest is made."""
     path = folder / DESCRIPTION

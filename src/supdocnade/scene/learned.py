@@ -1,0 +1,91 @@
+"""What a model was learned from, kept as words, so that more photographs can be added to it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from supdocnade.errors import InvalidArgument
+from supdocnade.scene.photographs import Photographs
+from supdocnade.shapes import check_shape
+from supdocnade.storage import load_arrays, save_arrays
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedFrom:
+    """Photographs as words, with what is known of them."""
+
+    photographs: Photographs
+    """Their sources may be gone."""
+    counts: sparse.csr_array
+    """(photographs, words in regions), as they were counted."""
+
+    def joined(self, other: "LearnedFrom") -> "LearnedFrom":
+        """Return these photographs and others; of a photograph that is in both, the other's."""
+        again = set(other.photographs.content_keys())
+        kept = [i for i, key in enumerate(self.photographs.content_keys()) if key not in again]
+        mine, theirs = self.photographs.take(kept), other.photographs
+        return LearnedFrom(
+            Photographs(
+                sources=[*mine.sources, *theirs.sources],
+                names=[*mine.names, *theirs.names],
+                labels=[*mine.labels, *theirs.labels],
+                tags=[*mine.tags, *theirs.tags],
+                keys=[*mine.content_keys(), *theirs.content_keys()],
+            ),
+            sparse.csr_array(sparse.vstack([self.counts[kept], other.counts], format="csr")),
+        )
+
+
+def save_learned(learned: LearnedFrom, path: Path) -> None:
+    """Write what was learned from to one file."""
+    photographs, counts = learned.photographs, learned.counts
+    arrays = {
+        "ends": counts.indptr.astype(np.int64),
+        "words": counts.indices.astype(np.int32),
+        "counts": counts.data.astype(np.int32),
+    }
+    tags = [None if some is None else list(some) for some in photographs.tags]
+    description = {
+        "names": photographs.names,
+        "labels": photographs.labels,
+        "tags": tags,
+        "keys": photographs.content_keys(),
+    }
+    save_arrays(path, arrays, description)
+
+
+def load_learned(path: Path, n_features: int) -> LearnedFrom:
+    """Read what `save_learned` wrote, and check it.
+
+    Parameters
+    ----------
+    n_features : number of different words.
+    """
+    arrays, description = load_arrays(path)
+    names, labels, tags, keys = (description[key] for key in ("names", "labels", "tags", "keys"))
+    ends, words, counts = arrays["ends"], arrays["words"], arrays["counts"]
+    check_shape("ends", ends.shape, (len(names) + 1,))
+    check_shape("counts", counts.shape, words.shape)
+    if len({len(names), len(labels), len(tags), len(keys)}) != 1:
+        raise InvalidArgument("its photographs have different numbers of names, labels and tags")
+    _check_strings(names, labels, tags, keys)
+    sound = ends[0] == 0 and ends[-1] == len(words) and (np.diff(ends) >= 0).all()
+    if not sound or (words.size and not (words.min() >= 0 and words.max() < n_features)):
+        raise InvalidArgument("its words are out of range")
+    if counts.size and counts.min() < 1:
+        raise InvalidArgument("its counts must be positive")
+    matrix = sparse.csr_array((counts.astype(np.int64), words, ends), (len(names), n_features))
+    photographs = Photographs(
+        sources=[b""] * len(names), names=names, labels=labels, tags=tags, keys=keys
+    )
+    return LearnedFrom(photographs, matrix)
+
+
+def _check_strings(names: Any, labels: Any, tags: Any, keys: Any) -> None:
+    flat = [tag for some in tags if some is not None for tag in some]
+    strings = [*names, *keys, *flat, *(label for label in labels if label is not None)]
+    if not all(isinstance(each, str) for each in strings):
+        raise InvalidArgument("its names, labels and tags must be strings")
