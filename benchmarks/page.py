@@ -78,6 +78,10 @@ def figures() -> str:
             f"{encoding['vectorized_over_cpu_sift']:.1f}",
         ),
         (
+            "labels, tags and probabilities of files (`predict`) over their words alone",
+            f"{encoding['predictions_over_encoding']:.2f}",
+        ),
+        (
             "memory that encoding 1,600 images adds to what it takes for the first few",
             f"{encoding['peak_growth_mib_1600_images']:.0f} MiB",
         ),

@@ -30,7 +30,12 @@ def model(photos, tmp_path_factory):
 
 def start(*arguments, **options):
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
-    return subprocess.Popen([*PROGRAM, *map(str, arguments)], **pipes)
+    # Tests that run in the background of a script inherit that Ctrl-C is ignored.
+    return subprocess.Popen(
+        [*PROGRAM, *map(str, arguments)],
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        **pipes,
+    )
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["train", "--help"], ["demo", "--help"]])

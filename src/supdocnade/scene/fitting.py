@@ -372,4 +372,5 @@ def _describe(data: _Data) -> dict[str, Any]:
         },
         "n_unlabelled": photographs.labels.count(None),
         "n_tagged": sum(tags is not None for tags in photographs.tags),
+        "fingerprint": photographs.fingerprint(),
     }

@@ -1,5 +1,6 @@
 """Photographs as people have them: a folder, or a list of files, bytes, arrays or PIL images."""
 
+import hashlib
 import os
 from collections import Counter
 from collections.abc import Sequence
@@ -59,6 +60,12 @@ class Photographs:
     def with_keys(self) -> "Photographs":
         """Return the same photographs, their digests taken once and for all."""
         return replace(self, keys=self.content_keys())
+
+    def fingerprint(self) -> str:
+        """Return a digest of the contents, labels and tags of all photographs, not of names."""
+        rows = zip(self.content_keys(), self.labels, self.tags, strict=True)
+        known = sorted(repr((key, label, tags and sorted(tags))) for key, label, tags in rows)
+        return hashlib.blake2b("\n".join(known).encode(), digest_size=16).hexdigest()
 
     @property
     def classes(self) -> list[str]:

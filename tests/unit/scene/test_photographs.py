@@ -97,6 +97,16 @@ def test_files_that_cannot_be_read_are_no_copies(tmp_path):
     assert held.sum() == 3
 
 
+def test_fingerprints_are_of_what_is_known_not_of_names(tmp_path):
+    paths = write_images(tmp_path, 3)
+    one = read_photographs(paths, ["a", "b", None], [["x", "y"], None, []])
+    moved = [path.rename(path.with_stem(f"z{path.stem}")) for path in paths][::-1]
+    other = read_photographs(moved, [None, "b", "a"], [[], None, ["y", "x"]])
+    assert one.fingerprint() == other.fingerprint()
+    assert one.fingerprint() != read_photographs(moved, [None, "b", "b"]).fingerprint()
+    assert one.with_keys().take([0]).fingerprint() != one.fingerprint()
+
+
 def test_taking_some():
     some = made(["a", "b", None]).take(np.array([2, 0]))
     assert some.labels == [None, "a"]
