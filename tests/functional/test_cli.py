@@ -9,6 +9,7 @@ import pytest
 from tests.commands import CLASSES, SMALL, draw, learned, supdocnade
 
 from supdocnade import SceneModel
+from supdocnade.cli.unfinished import UnfinishedRun
 from supdocnade.cli.xmp import read_keywords
 
 
@@ -244,3 +245,32 @@ def test_demo_ends_with_a_report_and_what_to_type_next(tmp_path):
     assert done.out.count("  truth: ") == 4
     (folder / "mine.txt").write_text("mine")
     assert supdocnade("demo", "-o", folder).code == 1
+
+
+def test_a_file_that_cannot_be_read_alone_is_no_crash(model, tmp_path):
+    (tmp_path / "bad.jpg").write_text("junk")
+    done = supdocnade("predict", model, tmp_path / "bad.jpg")
+    assert done.code == 1
+    assert "bad.jpg is no image" in done.err
+    assert "mistake" not in done.err
+
+
+def test_explain_replaces_nothing_that_is_there(model, fresh, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    photo = sorted(fresh.glob("*/*.jpg"))[0]
+    first = supdocnade("explain", model, photo, "--json").objects[0]["picture"]
+    before = (tmp_path / first).read_bytes()
+    second = supdocnade("explain", model, photo, "--json").objects[0]["picture"]
+    assert first != second
+    assert (tmp_path / first).read_bytes() == before
+
+
+def test_a_run_that_is_going_on_is_left_alone(photos, tmp_path):
+    running = UnfinishedRun(tmp_path / "m")
+    running.begin(photos, {})
+    with running.lock():
+        for option in ((), ("--restart",), ("--resume",)):
+            done = supdocnade("train", photos, "-o", tmp_path / "m", *SMALL, *option)
+            assert done.code == 1
+            assert "another process is writing to it" in done.err
+    assert running.exists

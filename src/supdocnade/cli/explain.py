@@ -79,6 +79,15 @@ def default_picture(image: Path, name: str) -> Path:
     return Path(f"{image.stem[:_LONGEST]}-{spelled[:_LONGEST]}{ENDING}")
 
 
+def unused(picture: Path) -> Path:
+    """Return a name that nothing has yet: what is there may be a photograph."""
+    number, free = 1, picture
+    while free.exists():
+        number += 1
+        free = picture.with_name(f"{picture.stem}-{number}{picture.suffix}")
+    return free
+
+
 def explain_file(
     model: Path, image: Path, output: Path | None, *, label: str | None, tag: str | None
 ) -> "tuple[Explanation, Path]":
@@ -89,7 +98,7 @@ def explain_file(
 
     loaded = SceneModel.load(model)
     explanation = loaded.explain(image, label=label, tag=tag)
-    picture = default_picture(image, explanation.name) if output is None else output
+    picture = unused(default_picture(image, explanation.name)) if output is None else output
     decoding = loaded.fitted_.bag.encoder_.description.decoding
     write_image(picture, draw_explanation(image, explanation, decoding))
     return explanation, picture

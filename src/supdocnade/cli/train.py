@@ -148,6 +148,7 @@ def train_model(request: Request) -> "tuple[SceneModel, Stages]":
     """Train a model and write it; return it with the time that every stage took."""
     check_output(request.output, force=request.force)
     unfinished = UnfinishedRun(request.output)
+    unfinished.check_idle()
     settings = _settings(request, unfinished)
     from supdocnade.datasets.folder import read_folder
     from supdocnade.scene.model import SceneModel
@@ -166,7 +167,7 @@ def train_model(request: Request) -> "tuple[SceneModel, Stages]":
     )
     learn = model.fit if previous is None else model.fit_more
     try:
-        with Stages(quiet=request.quiet) as stages:
+        with unfinished.lock(), Stages(quiet=request.quiet) as stages:
             learn(
                 [record.path for record in records],
                 [record.label for record in records],
@@ -174,6 +175,7 @@ def train_model(request: Request) -> "tuple[SceneModel, Stages]":
                 on_stage=stages,
             )
             stages("writing", 0, 1)
+            check_output(request.output, force=request.force)
             model.save(request.output)
             stages("writing", 1, 1)
     except KeyboardInterrupt:
@@ -190,15 +192,11 @@ def train_model(request: Request) -> "tuple[SceneModel, Stages]":
 
 def check_output(output: Path, *, force: bool) -> None:
     """Refuse a place where a model would destroy something, before any work is done."""
-    if not output.exists():
-        return
-    if not output.is_dir():
-        raise StorageError(f"{output} must be a folder that a model can be written to, got a file.")
-    if (output / "model.json").is_file():
-        if not force:
-            raise StorageError(f"{output} holds a model; --force replaces it.")
-    elif any(output.iterdir()):
-        raise StorageError(f"{output} must be new or hold a model, it holds other things.")
+    from supdocnade.scene.saved import DESCRIPTION, check_target
+
+    check_target(output)
+    if (output / DESCRIPTION).is_file() and not force:
+        raise StorageError(f"{output} holds a model; --force replaces it.")
 
 
 def check_records(photos: Path, records: "Sequence[ImageRecord]", *, quiet: bool) -> None:
@@ -255,6 +253,8 @@ def _tell(model: "SceneModel", output: Path) -> None:
         figures.append(f"accuracy {percent(held_out.figures['accuracy'])}")
     if "f_measure" in held_out.figures:
         figures.append(f"F-measure of five tags {held_out.figures['f_measure']:.2f}")
+    if not held_out.n_images:
+        say("too few photographs to hold any out: probabilities are the model's own word")
     if figures:
         part = count(held_out.n_images, "photograph")
         say(f"on {part} held out, before learning from all: {', '.join(figures)}")

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,18 @@ class UnfinishedRun:
     def exists(self) -> bool:
         """Whether there is something of a run that was interrupted."""
         return self.folder.exists()
+
+    def lock(self) -> AbstractContextManager[None]:
+        """Keep other runs away; the lock goes with the process that holds it."""
+        from supdocnade.corpus.manifest import locked
+
+        return locked(self.folder)
+
+    def check_idle(self) -> None:
+        """Refuse to touch the folder of a run that is going on."""
+        if self.exists:
+            with self.lock():
+                pass
 
     def begin(self, photos: Path, settings: dict[str, Any]) -> None:
         """Remember what a run is asked to do."""

@@ -16,13 +16,16 @@ _DIGEST = 16
 
 
 def content_key(source: Any) -> str | None:
-    """Return a digest of an image given as bytes or as an array; None for anything else."""
+    """Return a digest of an image: of a file's bytes, or of the pixels; None for anything else."""
     digest = hashlib.blake2b(digest_size=20)
     if isinstance(source, bytes | bytearray | memoryview):
         digest.update(source)
     elif isinstance(source, np.ndarray):
         digest.update(repr((source.shape, source.dtype.str)).encode())
         digest.update(np.ascontiguousarray(source).data)
+    elif hasattr(source, "mode") and hasattr(source, "tobytes"):  # A PIL image.
+        digest.update(repr((source.mode, source.size)).encode())
+        digest.update(source.tobytes())
     else:
         return None
     return digest.hexdigest()

@@ -27,6 +27,9 @@ FORMATS: tuple[str, ...] = ("JPEG", "PNG", "WEBP", "BMP", "TIFF", "GIF", "AVIF")
 MAX_PIXELS = 100_000_000
 """Of a file as it says of itself, before anything is decoded: 300 MB of colours."""
 
+MAX_SIDE = 10_000
+"""Of an image that is resized."""
+
 _HEIC_BRANDS = {b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b"msf1"}
 
 _SIXTEEN_BITS = ("I;16", "I;16L", "I;16B", "I;16N")
@@ -44,8 +47,11 @@ class DecodeConfig:
     """Whether to keep three colour channels."""
 
     def __post_init__(self) -> None:
-        if self.max_side is not None:
-            check_count("max_side", self.max_side, least=1)
+        if self.max_side is not None and check_count("max_side", self.max_side, least=1) > MAX_SIDE:
+            raise InvalidArgument(f"max_side must be at most {MAX_SIDE}, got {self.max_side}.")
+        for name in ("upscale", "color"):
+            if not isinstance(getattr(self, name), bool):
+                raise InvalidArgument(f"{name} must be true or false, got {getattr(self, name)!r}.")
 
 
 def decode(source: Any, config: DecodeConfig | None = None, *, name: str = "") -> NDArray[np.uint8]:

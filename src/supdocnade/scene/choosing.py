@@ -33,6 +33,9 @@ from supdocnade.words.annotations import AnnotationVocabulary, normalize_tag
 
 Floats = NDArray[np.float64]
 
+DEFAULT_C, DEFAULT_GAMMA = 10.0, 1.0
+"""Where there is nothing held out to choose them on."""
+
 TOP = 5
 """Tags of an image for the F-measure, as in the paper."""
 
@@ -113,9 +116,11 @@ def choose(
             scores_BC = each.head_BC
             if classifier == "svm" and len(classes) > 1:
                 hidden, y = each.hidden_BH[labelled], numbers[labelled]
-                C, gamma, _ = choose_svm(
-                    hidden, y, each.unseen_BH[asked], wanted[asked], len(classes), n_jobs=n_jobs
-                )
+                C, gamma = DEFAULT_C, DEFAULT_GAMMA
+                if len(asked):
+                    C, gamma, _ = choose_svm(
+                        hidden, y, each.unseen_BH[asked], wanted[asked], len(classes), n_jobs=n_jobs
+                    )
                 svm = fit_svm(hidden, y, len(classes), C=C, gamma=gamma, n_jobs=n_jobs)
                 scores_BC = svm.decide(each.unseen_BH)
             assert scores_BC is not None, "a model with classes has a softmax"

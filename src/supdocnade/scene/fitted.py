@@ -12,6 +12,7 @@ from scipy import sparse
 from scipy.special import softmax
 
 from supdocnade import __version__
+from supdocnade.errors import InvalidArgument
 from supdocnade.estimators import DampCounts, DocNADE, SupDocNADE
 from supdocnade.estimators.features import BagOfVisualWords
 from supdocnade.estimators.inference import annotation_log_proba, class_log_proba
@@ -20,8 +21,12 @@ from supdocnade.scene.examples import ExamplePhotographs
 from supdocnade.scene.learned import LearnedFrom
 from supdocnade.scene.settings import SceneSettings
 from supdocnade.scene.svm import RBFSVM
+from supdocnade.shapes import check_choice, check_count, check_range
 
 Floats = NDArray[np.float64]
+
+TUNED = ("generative_weight", "learning_rate", "annotation_weight")
+"""Settings that tuning may change."""
 
 
 def current_versions() -> dict[str, str]:
@@ -50,6 +55,17 @@ class Choices:
     tuned: dict[str, float] = field(default_factory=dict)
     """Settings that `tune` found, in place of those given."""
 
+    def __post_init__(self) -> None:
+        check_count("n_epochs", self.n_epochs, least=1)
+        for name in ("C", "gamma"):
+            if getattr(self, name) is not None:
+                check_range(name, getattr(self, name), above=0)
+        check_range("temperature", self.temperature, above=0)
+        check_range("unsure_below", self.unsure_below, least=0, most=1)
+        for name, value in self.tuned.items():
+            check_choice("tuned", name, TUNED)
+            check_range(name, value, least=0)
+
 
 @dataclass(frozen=True, kw_only=True)
 class HeldOutImage:
@@ -63,6 +79,14 @@ class HeldOutImage:
     given: tuple[tuple[str, float], ...]
     """The five most probable tags, with their probabilities of being there."""
 
+    def __post_init__(self) -> None:
+        texts = (self.label, self.predicted, *(self.tags or ()), *(tag for tag, _ in self.given))
+        if not isinstance(self.name, str) or not all(isinstance(t, str | None) for t in texts):
+            raise InvalidArgument("names, labels and tags of photographs must be strings.")
+        chances = [chance for _, chance in self.given]
+        for chance in chances if self.probability is None else [*chances, self.probability]:
+            check_range("probability", chance, least=0, most=1)
+
 
 @dataclass(frozen=True, kw_only=True)
 class HeldOut:
@@ -75,6 +99,11 @@ class HeldOut:
     confusion_CC: NDArray[np.int64] | None = None
     """(true classes, predicted classes)."""
     images: tuple[HeldOutImage, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_count("n_images", self.n_images)
+        for name, value in self.figures.items():
+            check_range(str(name), value)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -106,6 +135,8 @@ class FittedScene:
 
     def hidden(self, raw: sparse.csr_array) -> NDArray[np.float32]:
         """Return the topic features of photographs, (B, H)."""
+        if raw.shape[0] == 0:
+            return np.empty((0, self.topics.network_.config.n_topics), np.float32)
         return self.topics.transform(self.counts(raw))
 
     def class_scores(self, hidden_BH: NDArray[np.float32]) -> Floats:
@@ -128,7 +159,7 @@ class FittedScene:
 
 def damped(raw: sparse.csr_array, damping: float | None) -> sparse.csr_array:
     """Return counts with repeated words damped, if wanted."""
-    if damping is None:
+    if damping is None or raw.shape[0] == 0:
         return raw
     return sparse.csr_array(DampCounts(scale=damping).fit(raw).transform(raw))
 

@@ -24,7 +24,19 @@ from supdocnade.encoding.many import LeftOut
 from supdocnade.errors import InvalidArgument
 from supdocnade.estimators import BagOfVisualWords, DocNADE, ImagesLeftOut, SupDocNADE
 from supdocnade.estimators.answers import FittedTopics
-from supdocnade.scene.choosing import Candidate, Evaluated, choose, measure
+from supdocnade.imaging.decode import DecodeConfig
+from supdocnade.imaging.dense_sift import DenseSIFTConfig
+from supdocnade.imaging.regions import Regions
+from supdocnade.ops.contract import ACTIVATIONS
+from supdocnade.scene.calibration import fit_tags
+from supdocnade.scene.choosing import (
+    DEFAULT_C,
+    DEFAULT_GAMMA,
+    Candidate,
+    Evaluated,
+    choose,
+    measure,
+)
 from supdocnade.scene.fitted import Choices, FittedScene, HeldOut, damped
 from supdocnade.scene.keeping import keep_examples
 from supdocnade.scene.learned import LearnedFrom
@@ -32,7 +44,9 @@ from supdocnade.scene.photographs import Photographs, hold_out
 from supdocnade.scene.settings import SceneSettings
 from supdocnade.scene.svm import RBFSVM, fit_svm
 from supdocnade.seeding import named_generator
+from supdocnade.shapes import check_choice, check_count, check_range
 from supdocnade.storage import load_arrays, save_arrays
+from supdocnade.training import TrainerConfig
 from supdocnade.training.history import Progress
 from supdocnade.training.state import copy_parameters
 from supdocnade.words.annotations import AnnotationVocabulary
@@ -40,11 +54,11 @@ from supdocnade.words.annotations import AnnotationVocabulary
 OnStage = Callable[[str, int, int], None]
 """Called with what is being done, how much of it is done, and how much there is."""
 
+MAX_SVM = 30_000
+"""Labelled photographs: 24 bytes for every pair, 22 GB."""
+
 EPOCH_SHARES = (0.5, 0.75, 1.0)
 """Of the schedule: after these many epochs a model is looked at."""
-
-DEFAULT_C, DEFAULT_GAMMA = 10.0, 1.0
-"""Where there is nothing held out to choose them on."""
 
 TUNED = {
     "generative_weight": (1e-3, 1e-2, 1e-1),
@@ -72,16 +86,32 @@ class FitOptions:
         return lambda done, total: report(stage, done, total)
 
 
+def check_settings(settings: SceneSettings) -> None:
+    """Refuse settings that some later step would refuse, before any work is done."""
+    DenseSIFTConfig(step=settings.step, patch_size=settings.patch_size)
+    DecodeConfig(max_side=settings.max_side)
+    Regions.of(settings.grid)
+    check_count("n_words", settings.n_words, least=2)
+    check_range("contrast_percentile", settings.contrast_percentile, least=0, most=100)
+    check_choice("activation", settings.activation, ACTIVATIONS)
+    TrainerConfig(
+        generative_weight=settings.generative_weight,
+        annotation_weight=settings.annotation_weight,
+        learning_rate=settings.learning_rate,
+    )
+
+
 def fit_scene(
     photographs: Photographs, settings: SceneSettings, options: FitOptions
 ) -> tuple[FittedScene, tuple[LeftOut, ...]]:
     """Fit a scene model; return it with the photographs that could not be read."""
     _check(photographs)
+    _check_size(photographs, settings)
     photographs = photographs.with_keys()
     held_B = _held_out(photographs, settings, options)
     bag = _learn_words(photographs.take(np.flatnonzero(~held_B)), settings, options)
-    learned, read, left_out = _read(bag, photographs, options)
-    return _fit_read(bag, learned, held_B[read], settings, options), left_out
+    learned, left_out = _read(bag, photographs, ~held_B, options)
+    return _fit_read(bag, learned, ~learned.in_words_B, settings, options), left_out
 
 
 def extend_scene(
@@ -91,9 +121,11 @@ def extend_scene(
     _check(photographs)
     bag = copy(previous.bag)
     bag.set_params(n_jobs=options.n_jobs, on_error=options.on_error, cache=options.cache)
-    learned, _, left_out = _read(bag, photographs.with_keys(), options)
+    new = photographs.with_keys()
+    learned, left_out = _read(bag, new, np.zeros(len(new), np.bool_), options)
     both = previous.learned.joined(learned)
-    held_B = _held_out(both.photographs, settings, options)
+    # Of what the words were learned from nothing can be held out.
+    held_B = _held_out(both.photographs, settings, options, both.in_words_B)
     fitted = _fit_read(bag, both, held_B, settings, options)
     held_out = [image.name for image in fitted.held_out.images]
     examples = fitted.examples.with_those_of(previous.examples, held_out)
@@ -101,23 +133,30 @@ def extend_scene(
 
 
 def _held_out(
-    photographs: Photographs, settings: SceneSettings, options: FitOptions
+    photographs: Photographs,
+    settings: SceneSettings,
+    options: FitOptions,
+    never_B: NDArray[np.bool_] | None = None,
 ) -> NDArray[np.bool_]:
     if settings.held_out == 0:
         return np.zeros(len(photographs), np.bool_)
-    return hold_out(photographs, settings.held_out, options.seed)
+    return hold_out(photographs, settings.held_out, options.seed, never_B)
 
 
 def _read(
-    bag: BagOfVisualWords, photographs: Photographs, options: FitOptions
-) -> tuple[LearnedFrom, NDArray[np.int64], tuple[LeftOut, ...]]:
-    """Return photographs as words; which they are; and which could not be read."""
+    bag: BagOfVisualWords,
+    photographs: Photographs,
+    in_words_B: NDArray[np.bool_],
+    options: FitOptions,
+) -> tuple[LearnedFrom, tuple[LeftOut, ...]]:
+    """Return photographs as words, and those that could not be read."""
     bag._on_progress = options.progress("reading photographs")
     encoded = bag.encode(photographs.sources)
     bag._on_progress = None
     read = np.flatnonzero(encoded.read)
     _check(photographs.take(read))
-    return LearnedFrom(photographs.take(read), encoded.counts[read]), read, encoded.left_out
+    learned = LearnedFrom(photographs.take(read), encoded.counts[read], in_words_B[read])
+    return learned, encoded.left_out
 
 
 def _fit_read(
@@ -179,6 +218,16 @@ def _check(photographs: Photographs) -> None:
         raise InvalidArgument("images must have a photograph that can be read, got none.")
 
 
+def _check_size(photographs: Photographs, settings: SceneSettings) -> None:
+    """Refuse what would need more memory than there is, before any work is done."""
+    n_labelled = len(photographs) - photographs.labels.count(None)
+    if settings.classifier == "svm" and n_labelled > MAX_SVM:
+        raise InvalidArgument(
+            f"classifier 'svm' takes at most {MAX_SVM} labelled photographs, since its memory "
+            f"grows with their square, got {n_labelled}; use classifier 'softmax'."
+        )
+
+
 def _learn_words(
     photographs: Photographs, settings: SceneSettings, options: FitOptions
 ) -> BagOfVisualWords:
@@ -207,8 +256,7 @@ def _choose(
 ) -> tuple[Choices, HeldOut]:
     """Fit on the photographs that are not held out, and choose what does best on the others."""
     if not held_B.any():
-        epochs = settings.max_epochs
-        return Choices(n_epochs=epochs, C=DEFAULT_C, gamma=DEFAULT_GAMMA), HeldOut()
+        return _unchosen(data, settings), HeldOut()
     part, rest = data.take(np.flatnonzero(~held_B)), data.take(np.flatnonzero(held_B))
     vocabulary = AnnotationVocabulary.of(part.photographs.tags, min_count=settings.min_tag_count)
     best: Evaluated | None = None
@@ -228,6 +276,15 @@ def _choose(
         best = found if best is None or found.score > best.score else best
     assert best is not None, "there is always one trial"
     return measure(best, rest.photographs, vocabulary, _frequency(vocabulary, part.photographs))
+
+
+def _unchosen(data: _Data, settings: SceneSettings) -> Choices:
+    """Return what is taken where there is nothing to choose on: the model at its word."""
+    tags = AnnotationVocabulary.of(data.photographs.tags, min_count=settings.min_tag_count)
+    nothing = np.empty((0, len(tags)))
+    frequency_A = _frequency(tags, data.photographs)
+    calibration = fit_tags(nothing, frequency_A, nothing > 0) if len(tags) else None
+    return Choices(n_epochs=settings.max_epochs, C=DEFAULT_C, gamma=DEFAULT_GAMMA, tags=calibration)
 
 
 def _trials(settings: SceneSettings, seed: int) -> list[dict[str, float]]:

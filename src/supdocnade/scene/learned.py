@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from supdocnade.errors import InvalidArgument
@@ -21,21 +22,26 @@ class LearnedFrom:
     """Their sources may be gone."""
     counts: sparse.csr_array
     """(photographs, words in regions), as they were counted."""
+    in_words_B: NDArray[np.bool_]
+    """(photographs,) which of them the visual words were learned from."""
 
     def joined(self, other: "LearnedFrom") -> "LearnedFrom":
         """Return these photographs and others; of a photograph that is in both, the other's."""
         again = set(other.photographs.content_keys())
         kept = [i for i, key in enumerate(self.photographs.content_keys()) if key not in again]
         mine, theirs = self.photographs.take(kept), other.photographs
+        taken = set(theirs.names)  # Another photograph may have the name of one before.
+        before = [f"{name} (before)" if name in taken else name for name in mine.names]
         return LearnedFrom(
             Photographs(
                 sources=[*mine.sources, *theirs.sources],
-                names=[*mine.names, *theirs.names],
+                names=[*before, *theirs.names],
                 labels=[*mine.labels, *theirs.labels],
                 tags=[*mine.tags, *theirs.tags],
                 keys=[*mine.content_keys(), *theirs.content_keys()],
             ),
             sparse.csr_array(sparse.vstack([self.counts[kept], other.counts], format="csr")),
+            np.concatenate([self.in_words_B[kept], other.in_words_B]),
         )
 
 
@@ -46,6 +52,7 @@ def save_learned(learned: LearnedFrom, path: Path) -> None:
         "ends": counts.indptr.astype(np.int64),
         "words": counts.indices.astype(np.int32),
         "counts": counts.data.astype(np.int32),
+        "in_words": learned.in_words_B,
     }
     tags = [None if some is None else list(some) for some in photographs.tags]
     description = {
@@ -69,6 +76,7 @@ def load_learned(path: Path, n_features: int) -> LearnedFrom:
     ends, words, counts = arrays["ends"], arrays["words"], arrays["counts"]
     check_shape("ends", ends.shape, (len(names) + 1,))
     check_shape("counts", counts.shape, words.shape)
+    check_shape("in_words", arrays["in_words"].shape, (len(names),))
     if len({len(names), len(labels), len(tags), len(keys)}) != 1:
         raise InvalidArgument("its photographs have different numbers of names, labels and tags")
     _check_strings(names, labels, tags, keys)
@@ -81,7 +89,7 @@ def load_learned(path: Path, n_features: int) -> LearnedFrom:
     photographs = Photographs(
         sources=[b""] * len(names), names=names, labels=labels, tags=tags, keys=keys
     )
-    return LearnedFrom(photographs, matrix)
+    return LearnedFrom(photographs, matrix, arrays["in_words"].astype(np.bool_))
 
 
 def _check_strings(names: Any, labels: Any, tags: Any, keys: Any) -> None:

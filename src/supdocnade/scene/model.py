@@ -18,7 +18,7 @@ from supdocnade.estimators.inputs import read_seed
 from supdocnade.metrics import top_ranked
 from supdocnade.scene.explanation import Explanation, explain_image
 from supdocnade.scene.fitted import FittedScene, tag_log_proba
-from supdocnade.scene.fitting import FitOptions, OnStage, extend_scene, fit_scene
+from supdocnade.scene.fitting import FitOptions, OnStage, check_settings, extend_scene, fit_scene
 from supdocnade.scene.onnx import export_onnx
 from supdocnade.scene.photographs import expand_folders, read_photographs
 from supdocnade.scene.saved import load_scene, save_scene
@@ -334,6 +334,7 @@ class SceneModel(BaseEstimator):  # type: ignore[misc]
 
     def _settings_and_options(self, on_stage: OnStage | None) -> tuple[SceneSettings, FitOptions]:
         settings = SceneSettings(**{name: getattr(self, name) for name in SceneSettings.names()})
+        check_settings(settings)
         options = FitOptions(
             seed=read_seed(self.random_state),
             n_jobs=self.n_jobs,

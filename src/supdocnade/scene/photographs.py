@@ -159,17 +159,30 @@ def _check_length(name: str, length: int, n_images: int) -> None:
         )
 
 
-def hold_out(photographs: Photographs, fraction: float, seed: int) -> NDArray[np.bool_]:
+def hold_out(
+    photographs: Photographs,
+    fraction: float,
+    seed: int,
+    never_B: NDArray[np.bool_] | None = None,
+) -> NDArray[np.bool_]:
     """Return which photographs are held out: a share of every class, copies of one together.
 
     Classes of fewer than five photographs are learned from as a whole.
+
+    Parameters
+    ----------
+    never_B : (photographs,) which of them must not be held out; None: any may be.
     """
+    never_B = np.zeros(len(photographs), np.bool_) if never_B is None else never_B
     counts = Counter(label or _UNLABELLED for label in photographs.labels)
     small = {label for label, count in counts.items() if count < SMALL_CLASS}
     labels = [label or _UNLABELLED for label in photographs.labels]
     groups = np.unique(photographs.content_keys(), return_inverse=True)[1]
     split = split_per_class(
-        [None if label in small else label for label in labels],
+        [
+            None if label in small or never else label
+            for label, never in zip(labels, never_B, strict=True)
+        ],
         train_size=1 - fraction,
         seed=seed,
         groups=groups,

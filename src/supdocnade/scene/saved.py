@@ -33,11 +33,12 @@ from supdocnade.scene.fitted import Choices, FittedScene, HeldOut, HeldOutImage
 from supdocnade.scene.learned import load_learned, save_learned
 from supdocnade.scene.settings import SceneSettings
 from supdocnade.scene.svm import RBFSVM
-from supdocnade.shapes import check_shape
+from supdocnade.shapes import check_count, check_shape
 from supdocnade.storage import load_arrays, save_arrays
 
 FORMAT = 1
-DESCRIPTION = "model.json"
+ATTEMPTS = 5
+DESCRIPTION, REPORT = "model.json", "report.html"
 FILES = (
     "words.safetensors",
     "topics.safetensors",
@@ -50,9 +51,8 @@ _SVM = ("mean_H", "scale_H", "support_SH", "coefficient_CS", "intercept_C")
 
 def save_scene(fitted: FittedScene, params: dict[str, Any], folder: Path) -> None:
     """Write a model; a folder that holds something else than a model is not touched."""
-    if folder.exists() and not (folder / DESCRIPTION).is_file() and any(folder.iterdir()):
-        raise StorageError(f"{folder} must be new or hold a model, it holds other things.")
-    target = Path(os.path.abspath(folder))
+    check_target(folder)
+    target = Path(os.path.realpath(folder))
     partial = target.with_name(f".{target.name}.partial")
     old = target.with_name(f".{target.name}.old")
     try:
@@ -72,6 +72,25 @@ def save_scene(fitted: FittedScene, params: dict[str, Any], folder: Path) -> Non
                 os.replace(old, target)
             shutil.rmtree(partial, ignore_errors=True)
             shutil.rmtree(old, ignore_errors=True)
+
+
+def check_target(folder: Path) -> None:
+    """Refuse a folder in which a model would destroy something else."""
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise StorageError(f"{folder} must be a folder that a model can be written to, got a file.")
+    if os.path.samefile(folder, os.curdir):
+        raise StorageError(f"{folder} must not be the current folder: a model replaces its folder.")
+    found = {entry.name for entry in folder.iterdir()}
+    if found:
+        others = sorted(found - {DESCRIPTION, REPORT, *FILES})
+        if others or DESCRIPTION not in found:
+            raise StorageError(
+                f"{folder} must be new or hold a model and nothing else, it holds other things, "
+                f"such as {(others or sorted(found))[0]!r}."
+            )
+        _read_description(folder)
 
 
 def _write(fitted: FittedScene, params: dict[str, Any], folder: Path) -> None:
@@ -112,17 +131,37 @@ def _write(fitted: FittedScene, params: dict[str, Any], folder: Path) -> None:
 
 
 def load_scene(folder: Path) -> tuple[FittedScene, dict[str, Any]]:
-    """Read a model; return it with the parameters of its `SceneModel`."""
+    """Read a model; return it with the parameters of its `SceneModel`.
+
+    One that is replaced by another meanwhile is read again.
+    """
+    for _ in range(ATTEMPTS - 1):
+        before = _stamp(folder)
+        try:
+            return _load(folder)
+        except StorageError:
+            if before is not None and _stamp(folder) == before:
+                raise
+    return _load(folder)
+
+
+def _stamp(folder: Path) -> tuple[int, int] | None:
+    """Return what tells one writing of a model from another; None: there is none just now."""
+    try:
+        status = (folder / DESCRIPTION).stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns
+
+
+def _load(folder: Path) -> tuple[FittedScene, dict[str, Any]]:
     description = _read_description(folder)
     digests = description.get("files")
     if not isinstance(digests, dict):
         raise StorageError(f"{folder / DESCRIPTION} is damaged: it must list the files.")
     for name in FILES:
         path = folder / name
-        try:
-            content = path.read_bytes()
-        except OSError as error:
-            raise StorageError(f"{path} cannot be read: {error.strerror}.") from error
+        content = _read_file(path)
         if _digest(content) != digests.get(name):
             raise StorageError(f"{path} is damaged: its contents are not those that were written.")
     try:
@@ -130,19 +169,18 @@ def load_scene(folder: Path) -> tuple[FittedScene, dict[str, Any]]:
         if set(description["params"]) != {"random_state"}:
             raise InvalidArgument("its params must be random_state alone")
         return fitted, {**_public(fitted.settings), **description["params"]}
-    except (InvalidArgument, KeyError, TypeError, AttributeError) as error:
+    except StorageError:
+        raise
+    except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
         what = f"it lacks {error}" if isinstance(error, KeyError) else str(error).rstrip(".")
         raise StorageError(f"{folder / DESCRIPTION} is damaged: {what}.") from error
 
 
 def _read_description(folder: Path) -> dict[str, Any]:
     path = folder / DESCRIPTION
-    try:
-        lines = path.read_bytes()
-    except OSError as error:
-        raise StorageError(
-            f"{folder} is no model: {path} cannot be read: {error.strerror}."
-        ) from error
+    if not path.exists():
+        raise StorageError(f"{folder} is no model: it has no {DESCRIPTION}.")
+    lines = _read_file(path)
     text, _, digest = lines.rstrip(b"\n").rpartition(b"\n")
     if digest != _digest(text).encode() or not lines.endswith(b"\n"):
         raise StorageError(f"{path} is damaged: its contents are not those that were written.")
@@ -172,7 +210,13 @@ def _build(folder: Path, description: dict[str, Any]) -> FittedScene:
         raise InvalidArgument("its words or tags are not those of its topics")
     if list(classes) != (topics.classes_.tolist() if kind is SupDocNADE else []):
         raise InvalidArgument("its classes are not those of its topics")
+    if list(tags) != ([] if topics.annotation_names_ is None else list(topics.annotation_names_)):
+        raise InvalidArgument("its tags are not those of its topics")
+    if not ((frequency >= 0) & (frequency <= 1)).all():
+        raise InvalidArgument("its frequencies of tags must lie in 0 .. 1")
     svm = None
+    if (extra["gamma"] is not None) != (settings.classifier == "svm" and len(classes) > 1):
+        raise InvalidArgument("its classifier is not that of its settings")
     if extra["gamma"] is not None:
         svm = RBFSVM(**{name: arrays[name] for name in _SVM}, gamma=extra["gamma"])
         check_shape("svm", (len(svm.intercept_C), len(svm.mean_H)), (len(classes), n_topics))
@@ -197,11 +241,36 @@ def _build(folder: Path, description: dict[str, Any]) -> FittedScene:
             confusion_CC=arrays.get("confusion"),
             images=images,
         ),
-        data=description["data"],
+        data=_checked_data(description["data"], classes),
         learned=load_learned(folder / FILES[4], bag.n_features_out_),
         examples=load_examples(folder / FILES[3], n_topics, (image.name for image in images)),
-        versions=description["versions"],
+        versions=_checked_versions(description["versions"]),
     )
+
+
+def _read_file(path: Path) -> bytes:
+    if path.exists() and not path.is_file():
+        raise StorageError(f"{path} must be a file.")
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise StorageError(f"{path} cannot be read: {error.strerror}.") from error
+
+
+def _checked_data(given: Any, classes: tuple[str, ...]) -> dict[str, Any]:
+    """Return what is said of the photographs, if it is what is shown of them."""
+    counts = [given[name] for name in ("n_images", "n_unlabelled", "n_tagged")]
+    for number in [*counts, *given["images_of_class"].values()]:
+        check_count("data", number)
+    if set(given["images_of_class"]) != set(classes) or not isinstance(given["fingerprint"], str):
+        raise InvalidArgument("its data must be of its classes")
+    return dict(given)
+
+
+def _checked_versions(given: Any) -> dict[str, str]:
+    if not all(isinstance(text, str) for pair in given.items() for text in pair):
+        raise InvalidArgument("its versions must be strings")
+    return dict(given)
 
 
 def _image(values: dict[str, Any]) -> HeldOutImage:

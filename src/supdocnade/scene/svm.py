@@ -41,6 +41,10 @@ class RBFSVM:
     gamma: float
 
     def __post_init__(self) -> None:
+        arrays = (self.mean_H, self.scale_H, self.support_SH, self.coefficient_CS, self.intercept_C)
+        kinds = [(array.ndim, array.dtype) for array in arrays]
+        if kinds != [(n, np.dtype(np.float64)) for n in (1, 1, 2, 2, 1)]:
+            raise InvalidArgument(f"an SVM must have vectors and matrices of float64, got {kinds}.")
         n_classes, n_support = self.coefficient_CS.shape
         n_topics = len(self.mean_H)
         check_shape("scale", self.scale_H.shape, (n_topics,))

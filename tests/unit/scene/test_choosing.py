@@ -67,7 +67,9 @@ def test_the_softmax_needs_no_svm():
 
 
 def test_figures_of_held_out_photographs():
-    best = choose([candidate(5, 0.3)], SEEN, UNSEEN, VOCABULARY, "svm", tuned={"a": 1.0})
+    best = choose(
+        [candidate(5, 0.3)], SEEN, UNSEEN, VOCABULARY, "svm", tuned={"learning_rate": 1.0}
+    )
     choices, held_out = measure(best, UNSEEN, VOCABULARY, np.array([0.5, 0.5]))
     assert held_out.n_images == 17
     assert held_out.figures["accuracy"] == 1.0
@@ -75,7 +77,7 @@ def test_figures_of_held_out_photographs():
     assert held_out.figures["n_tagged"] == 16
     np.testing.assert_array_equal(held_out.confusion_CC, [[8, 0], [0, 8]])
     assert choices.unsure_below == 0
-    assert choices.tuned == {"a": 1.0}
+    assert choices.tuned == {"learning_rate": 1.0}
     # "owl" was never learned: it counts as missed.
     assert held_out.figures["f_measure_of_given"] == pytest.approx((8 * 1 + 8 * 2 / 3) / 16)
     first = held_out.images[0]

@@ -141,6 +141,71 @@ def test_photographs_that_cannot_be_read():
         fit(([], None, None))
 
 
+def test_blocks_without_a_readable_photograph():
+    """A bad file alone, or alone after a full block of good ones, is left out like any other."""
+    model = small_model()
+    assert [type(each) for each in model.iter_predictions([b"junk"], on_error="skip")] == [LeftOut]
+    found = list(model.iter_predictions([NEW[0].image] * 64 + [b"junk"], on_error="skip"))
+    assert len(found) == 65
+    assert isinstance(found[64], LeftOut)
+    assert model.predict([]).shape == (0,)
+    assert model.transform([]).shape == (0, 12)
+
+
+def test_pil_images_are_known_by_their_pixels():
+    images, labels, tags = columns(scenes(5))
+    pictures = [Image.fromarray(image) for image in images]
+    model = fit((pictures, labels, tags))
+    others = columns(scenes(5, 3))
+    model.fit_more([Image.fromarray(image) for image in others[0]], *others[1:])
+    assert model.fitted_.data["n_images"] == 30
+    model.fit_more(pictures[:2], labels[:2], tags[:2])
+    assert model.fitted_.data["n_images"] == 30
+
+
+def test_what_words_were_learned_from_is_never_held_out():
+    model = fit()
+    seen = {
+        key
+        for key, used in zip(
+            model.fitted_.learned.photographs.content_keys(),
+            model.fitted_.learned.in_words_B,
+            strict=True,
+        )
+        if used
+    }
+    more = columns(scenes(8, 21))
+    model.fit_more(*more)
+    learned = model.fitted_.learned
+    names = {image.name for image in model.fitted_.held_out.images}
+    assert names
+    keys = dict(zip(learned.photographs.names, learned.photographs.content_keys(), strict=True))
+    assert not {keys[name] for name in names} & seen
+
+
+def test_names_of_added_photographs_do_not_hide_those_before():
+    model = fit()
+    model.fit_more(*columns(scenes(8, 21)))
+    names = model.fitted_.learned.photographs.names
+    assert len(set(names)) == len(names) == 48
+
+
+def test_tags_without_photographs_held_out_follow_their_frequency():
+    images, labels, _ = columns(scenes(4))
+    some = [i for i in range(12) if i % 4 < 4]
+    model = fit(
+        ([images[i] for i in some], [labels[i] for i in some], [["sky"]] * 12), min_tag_count=1
+    )
+    assert model.fitted_.held_out.n_images == 0
+    assert all(each == ("sky",) for each in model.annotate(images, top=None))
+
+
+def test_too_many_photographs_for_an_svm_are_refused_at_once(monkeypatch):
+    monkeypatch.setattr("supdocnade.scene.fitting.MAX_SVM", 5)
+    with pytest.raises(InvalidArgument, match="takes at most 5 labelled photographs"):
+        fit()
+
+
 def test_tuning_tries_settings_within_its_budget():
     seen = []
     model = SceneModel(**{**SETTINGS, "max_epochs": 2}, tune=True, tune_trials=3).fit(
@@ -196,6 +261,11 @@ def test_it_is_cloned():
         ({"held_out": 1.0}, "held_out must be"),
         ({"max_epochs": 0}, "max_epochs must be"),
         ({"damping": -1}, "damping must be"),
+        ({"learning_rate": 0}, "learning_rate must be"),
+        ({"patch_size": 18}, "patch_size must be a multiple of 4"),
+        ({"grid": (0, 1)}, "grid must be"),
+        ({"max_side": 10**6}, "max_side must be at most"),
+        ({"activation": "gelu"}, "activation must be one of"),
     ],
 )
 def test_odd_settings_are_refused(settings, message):

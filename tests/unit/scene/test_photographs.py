@@ -99,7 +99,7 @@ def test_files_that_cannot_be_read_are_no_copies(tmp_path):
 
 def test_fingerprints_are_of_what_is_known_not_of_names(tmp_path):
     paths = write_images(tmp_path, 3)
-    one = read_photographs(paths, ["a", "b", None], [["x", "y"], None, []])
+    one = read_photographs(paths, ["a", "b", None], [["x", "y"], None, []]).with_keys()
     moved = [path.rename(path.with_stem(f"z{path.stem}")) for path in paths][::-1]
     other = read_photographs(moved, [None, "b", "a"], [[], None, ["y", "x"]])
     assert one.fingerprint() == other.fingerprint()

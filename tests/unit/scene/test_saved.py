@@ -64,6 +64,37 @@ def test_a_folder_with_other_things_is_not_touched(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]
 
 
+def test_a_folder_with_something_beside_a_model_is_not_touched(tmp_path):
+    small_model().save(tmp_path / "model")
+    (tmp_path / "model" / "report.html").write_text("")
+    small_model().save(tmp_path / "model")
+    (tmp_path / "model" / "thesis.txt").write_text("years of work")
+    with pytest.raises(StorageError, match=r"such as 'thesis\.txt'"):
+        small_model().save(tmp_path / "model")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "model.json").write_text('{"format": "of another program"}')
+    with pytest.raises(StorageError, match=r"is damaged|describes no scene model"):
+        small_model().save(tmp_path / "other")
+    assert (tmp_path / "model" / "thesis.txt").exists()
+
+
+def test_a_link_to_a_folder_stays_a_link(tmp_path):
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "disk")
+    for _ in range(2):
+        small_model().save(tmp_path / "link")
+        assert (tmp_path / "link").is_symlink()
+        SceneModel.load(tmp_path / "disk")
+
+
+def test_files_that_are_no_files_are_refused(tmp_path):
+    small_model().save(tmp_path / "model")
+    (tmp_path / "model" / FILES[0]).unlink()
+    (tmp_path / "model" / FILES[0]).symlink_to("/dev/zero")
+    with pytest.raises(StorageError, match="must be a file"):
+        SceneModel.load(tmp_path / "model")
+
+
 def test_damaged_files_are_refused(tmp_path):
     small_model().save(tmp_path / "model")
     rng = np.random.default_rng(0)
@@ -80,7 +111,7 @@ def test_damaged_files_are_refused(tmp_path):
             with pytest.raises(StorageError, match="model"):
                 SceneModel.load(tmp_path / "model")
         path.unlink()
-        with pytest.raises(StorageError, match="cannot be read"):
+        with pytest.raises(StorageError, match=r"cannot be read|is no model"):
             SceneModel.load(tmp_path / "model")
         path.write_bytes(whole)
     SceneModel.load(tmp_path / "model")
@@ -124,6 +155,20 @@ def rewrite(folder, change):
         lambda d: d.update(files=None),
         lambda d: d.update(params={"surprise": 1}),
         lambda d: d.update(params=None),
+        lambda d: d["choices"].update(temperature=-1),
+        lambda d: d["choices"].update(temperature="x"),
+        lambda d: d["choices"].update(unsure_below="x"),
+        lambda d: d["choices"].update(n_epochs=0),
+        lambda d: d["choices"].update(tuned={"surprise": 1}),
+        lambda d: d.update(tags=[f"t{i}" for i in range(len(d["tags"]))]),
+        lambda d: d.update(tags=list(range(len(d["tags"])))),
+        lambda d: d["held_out"].update(n_images="x"),
+        lambda d: d["held_out"].update(figures={"accuracy": "x"}),
+        lambda d: d["held_out"]["images"][0].update(probability=7e5),
+        lambda d: d["held_out"]["images"][0].update(label={}),
+        lambda d: d.update(data=[]),
+        lambda d: d.update(versions=3),
+        lambda d: d["settings"].update(classifier="softmax"),
     ],
 )
 def test_hostile_descriptions_are_refused(tmp_path, change):
