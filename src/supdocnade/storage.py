@@ -33,6 +33,8 @@ def write_atomically(path: Path, content: bytes) -> None:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
+        with suppress(FileNotFoundError):
+            os.chmod(temporary, path.stat().st_mode & 0o777)  # Who may read it stays as it was.
         os.replace(temporary, path)
     except OSError as error:
         reason = error.strerror or error

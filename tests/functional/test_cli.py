@@ -274,3 +274,8 @@ def test_a_run_that_is_going_on_is_left_alone(photos, tmp_path):
             assert done.code == 1
             assert "another process is writing to it" in done.err
     assert running.exists
+
+
+def test_evaluate_says_what_was_learned_from(model, photos, fresh):
+    assert "18 photographs of these were learned from" in supdocnade("evaluate", model, photos).err
+    assert "learned from" not in supdocnade("evaluate", model, fresh).err

@@ -132,6 +132,25 @@ def test_resuming_changes_no_settings(photos, tmp_path, monkeypatch):
     assert supdocnade("train", photos, "-o", output, *SMALL, "--restart").code == 0
 
 
+def test_resuming_after_the_photographs_changed_names_the_way_out(tmp_path, monkeypatch):
+    photos, output = draw(tmp_path / "photos", 5, classes=("coast", "forest")), tmp_path / "m"
+    report = Stages.__call__
+
+    def stop(self, name, done, total):
+        report(self, name, done, total)
+        if name == "learning" and done > total / 2:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Stages, "__call__", stop)
+        assert supdocnade("train", photos, "-o", output, *SMALL).code == 130
+    (photos / "coast" / "coast_0001.jpg").rename(photos / "forest" / "moved.jpg")
+    (photos / "metadata.jsonl").unlink()
+    refused = supdocnade("train", photos, "-o", output, "--resume")
+    assert refused.code == 1
+    assert "--restart" in refused.err
+
+
 def test_names_come_through_a_pipe(photos, model):
     names = b"".join(os.fsencode(path) + b"\n" for path in sorted(photos.glob("coast/*.jpg")))
     process = start("predict", model, "--files-from", "-", "--json", stdin=subprocess.PIPE)

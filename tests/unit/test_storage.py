@@ -72,3 +72,11 @@ def test_a_folder_in_the_way_is_named(tmp_path):
     with pytest.raises(StorageError, match=r"inside cannot be written: "):
         write_atomically(tmp_path / "file" / "inside", b"")
     assert sorted(os.listdir(tmp_path)) == ["file", "folder"]
+
+
+def test_who_may_read_a_file_stays_as_it_was(tmp_path):
+    path = tmp_path / "file"
+    write_atomically(path, b"one")
+    path.chmod(0o600)
+    write_atomically(path, b"two")
+    assert path.stat().st_mode & 0o777 == 0o600

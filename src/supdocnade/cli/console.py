@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from supdocnade.evaluation.names import plain_name
+
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
@@ -22,8 +24,8 @@ def say_json(value: Any) -> None:
 
 
 def note(text: str) -> None:
-    """Print a line on stderr."""
-    print(text, file=sys.stderr, flush=True)
+    """Print a line on stderr; names in it may come from anyone."""
+    print(plain_name(text), file=sys.stderr, flush=True)
 
 
 def count(number: int, noun: str) -> str:

@@ -9,6 +9,7 @@ import typer
 
 from supdocnade.cli.console import Stages, count, note, percent, say, say_json, table
 from supdocnade.cli.options import Debug, Device, Jobs, Json, Model, Photos, Quiet, check_device
+from supdocnade.evaluation.names import plain_name
 
 if TYPE_CHECKING:
     from supdocnade.evaluation.measured import Measured
@@ -36,7 +37,10 @@ def evaluate(
       supdocnade evaluate scenes other-photos --json
     """
     check_device(device)
-    measured = evaluate_model(model, photos, jobs=jobs, quiet=quiet)
+    measured, n_learned = evaluate_model(model, photos, jobs=jobs, quiet=quiet)
+    if n_learned and not quiet:
+        seen = count(n_learned, "photograph")
+        note(f"note: {seen} of these were learned from; the figures flatter the model.")
     for each in measured.left_out:
         note(f"error: {each.reason}")
     if json:
@@ -47,16 +51,19 @@ def evaluate(
         raise typer.Exit(1)
 
 
-def evaluate_model(model: Path, photos: Path, *, jobs: int, quiet: bool) -> "Measured":
-    """Load a model and let it look at a folder."""
+def evaluate_model(model: Path, photos: Path, *, jobs: int, quiet: bool) -> "tuple[Measured, int]":
+    """Let a model look at a folder; return how it did, and how much of it it had learned from."""
     from supdocnade.datasets.folder import read_folder
     from supdocnade.evaluation.measured import measure_photographs
     from supdocnade.scene.model import SceneModel
+    from supdocnade.scene.photographs import from_records
 
     loaded = SceneModel.load(model).set_params(n_jobs=jobs)
     records = read_folder(photos)
     with Stages(quiet=quiet) as stages:
-        return measure_photographs(loaded, records, on_progress=partial(stages, "predicting"))
+        measured = measure_photographs(loaded, records, on_progress=partial(stages, "predicting"))
+    seen = set(loaded.fitted_.learned.photographs.content_keys())
+    return measured, sum(key in seen for key in from_records(records).content_keys())
 
 
 def as_object(measured: "Measured") -> dict[str, Any]:
@@ -95,5 +102,7 @@ def _confusion(confusion: dict[str, dict[str, int]]) -> str:
     for label, row in confusion.items():
         number = f"[{given.index(label) + 1}] " if label in given else ""
         right = row.get(label, 0) / max(sum(row.values()), 1)
-        rows.append([f"{number}{label}", percent(right), *(str(row[name]) for name in given)])
+        rows.append(
+            [f"{number}{plain_name(label)}", percent(right), *(str(row[name]) for name in given)]
+        )
     return table(rows)

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from supdocnade.cli.console import percent
+from supdocnade.evaluation.names import plain_name
 
 if TYPE_CHECKING:
     from supdocnade.scene.model import Prediction
@@ -60,7 +61,10 @@ def text_line(prediction: "Prediction", top: int | None = None) -> str:
     parts = []
     if prediction.label is not None and prediction.probability is not None:
         unsure = " (unsure)" if prediction.unsure else ""
-        parts.append(f"{prediction.label} {percent(prediction.probability)}{unsure}")
-    tags = [f"{tag} {percent(probability)}" for tag, probability in tags_of(prediction, top)]
+        label = plain_name(prediction.label)
+        parts.append(f"{label} {percent(prediction.probability)}{unsure}")
+    tags = [
+        f"{plain_name(tag)} {percent(probability)}" for tag, probability in tags_of(prediction, top)
+    ]
     parts.append(", ".join(tags) if tags else "no tags")
-    return f"{prediction.name}: {'; '.join(parts)}"
+    return f"{plain_name(prediction.name)}: {'; '.join(parts)}"

@@ -181,6 +181,11 @@ def train_model(request: Request) -> "tuple[SceneModel, Stages]":
     except KeyboardInterrupt:
         note(f"stopped; go on with: {_resuming(request)}")
         raise typer.Exit(130) from None
+    except StorageError as error:
+        unfinished.discard_unless_useful()
+        if request.resume and "checkpoint" in str(error):
+            raise StorageError(f"{error} Begin anew with --restart.") from error
+        raise
     except Exception:
         unfinished.discard_unless_useful()
         raise

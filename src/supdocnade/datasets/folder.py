@@ -4,7 +4,7 @@ import os
 from collections import deque
 from pathlib import Path, PurePosixPath
 
-from supdocnade.datasets.metadata import find_metadata, read_metadata
+from supdocnade.datasets.metadata import NAMES, find_metadata, read_metadata
 from supdocnade.datasets.records import ImageRecord
 from supdocnade.errors import StorageError
 
@@ -35,6 +35,7 @@ def read_folder(root: str | os.PathLike[str]) -> list[ImageRecord]:
     found = [path.as_posix() for path in photographs(root)]
     if not found:
         raise StorageError(f"{root} must hold photographs ({', '.join(EXTENSIONS)}), got none.")
+    _check_places(root)
     metadata = find_metadata(root)
     entries = read_metadata(metadata) if metadata else {}
     known = set(found)
@@ -50,6 +51,16 @@ def read_folder(root: str | os.PathLike[str]) -> list[ImageRecord]:
             label = entries[name].label if entries[name].has_label else label
         records.append(ImageRecord(root / name, label, tags))
     return records
+
+
+def _check_places(root: Path) -> None:
+    """Refuse metadata where nobody looks for it: its tags would be lost without a word."""
+    for folder, _, files in os.walk(root):
+        for name in NAMES:
+            if name in files and Path(folder) != root:
+                raise StorageError(
+                    f"{Path(folder) / name} must be in {root}: metadata of sub-folders is not read."
+                )
 
 
 def photographs(root: Path) -> list[PurePosixPath]:

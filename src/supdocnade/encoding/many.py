@@ -7,6 +7,7 @@ machines.
 """
 
 import os
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -89,7 +90,7 @@ def over_images(
     check_choice("on_error", on_error, ("raise", "skip"))
     chosen = range(len(images)) if numbers is None else numbers
     done = 0
-    with Parallel(n_jobs=n_jobs, prefer="threads") as workers:
+    with Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator") as workers:
         window = CHUNK * CHUNKS_AHEAD * effective_n_jobs(n_jobs)
         for start in range(0, len(chosen), window):
             part = chosen[start : start + window]
@@ -101,12 +102,17 @@ def over_images(
                 )
                 for i in range(0, len(part), CHUNK)
             )
-            for results in workers(tasks):
-                for result in results:
-                    done += 1
-                    if on_progress is not None:
-                        on_progress(done, len(chosen))
-                    yield result
+            finished = workers(tasks)
+            try:
+                for results in finished:
+                    for result in results:
+                        done += 1
+                        if on_progress is not None:
+                            on_progress(done, len(chosen))
+                        yield result
+            finally:
+                # Whoever stops reading waits for the few images that have been begun.
+                deque(finished, maxlen=0)
 
 
 def _work(

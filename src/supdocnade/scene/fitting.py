@@ -107,7 +107,7 @@ def fit_scene(
     """Fit a scene model; return it with the photographs that could not be read."""
     _check(photographs)
     _check_size(photographs, settings)
-    photographs = photographs.with_keys()
+    photographs = photographs.with_keys(options.progress("looking for copies"))
     held_B = _held_out(photographs, settings, options)
     bag = _learn_words(photographs.take(np.flatnonzero(~held_B)), settings, options)
     learned, left_out = _read(bag, photographs, ~held_B, options)
@@ -121,7 +121,7 @@ def extend_scene(
     _check(photographs)
     bag = copy(previous.bag)
     bag.set_params(n_jobs=options.n_jobs, on_error=options.on_error, cache=options.cache)
-    new = photographs.with_keys()
+    new = photographs.with_keys(options.progress("looking for copies"))
     learned, left_out = _read(bag, new, np.zeros(len(new), np.bool_), options)
     both = previous.learned.joined(learned)
     # Of what the words were learned from nothing can be held out.

@@ -27,7 +27,8 @@ from supdocnade.shapes import check_count
 from supdocnade.words.annotations import Tags
 
 BLOCK = 64
-"""Photographs whose topics are computed together."""
+"""Photographs whose topics are computed together at most: the first alone, so that it is seen soon,
+then twice as many each time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -280,11 +281,12 @@ class SceneModel(BaseEstimator):  # type: ignore[misc]
         sources = expand_folders(images)
         bag = self._bag().set_params(on_error=on_error)
         waiting: list[tuple[str, NDArray[np.int32] | LeftOut]] = []
+        block = 1
         for number, words in enumerate(bag.iter_words(sources)):
             waiting.append((image_name(sources, number), words))
-            if len(waiting) == BLOCK or number + 1 == len(sources):
+            if len(waiting) == block or number + 1 == len(sources):
                 yield from _answer(fitted, waiting)
-                waiting = []
+                waiting, block = [], min(2 * block, BLOCK)
 
     def explain(
         self, image: Any, *, label: str | None = None, tag: str | None = None

@@ -16,7 +16,7 @@ from supdocnade.datasets.folder import read_folder
 from supdocnade.datasets.records import ImageRecord
 from supdocnade.datasets.splits import split_per_class
 from supdocnade.encoding.cache import content_key
-from supdocnade.encoding.many import check_images, image_name
+from supdocnade.encoding.many import OnProgress, check_images, image_name
 from supdocnade.errors import InvalidArgument, UnreadableImage
 from supdocnade.imaging.decode import read_image_file
 from supdocnade.words.annotations import Tags
@@ -57,9 +57,11 @@ class Photographs:
         """Return digests that are equal for copies of a photograph."""
         return _content_keys(self.sources) if self.keys is None else self.keys
 
-    def with_keys(self) -> "Photographs":
+    def with_keys(self, on_progress: OnProgress | None = None) -> "Photographs":
         """Return the same photographs, their digests taken once and for all."""
-        return replace(self, keys=self.content_keys())
+        if self.keys is not None:
+            return self
+        return replace(self, keys=_content_keys(self.sources, on_progress))
 
     def fingerprint(self) -> str:
         """Return a digest of the contents, labels and tags of all photographs, not of names."""
@@ -194,7 +196,7 @@ def hold_out(
     return held
 
 
-def _content_keys(sources: Sequence[Any]) -> list[str]:
+def _content_keys(sources: Sequence[Any], on_progress: OnProgress | None = None) -> list[str]:
     keys = []
     for number, source in enumerate(sources):
         if isinstance(source, str | os.PathLike):
@@ -203,4 +205,6 @@ def _content_keys(sources: Sequence[Any]) -> list[str]:
             except UnreadableImage:
                 source = None
         keys.append(content_key(source) or f"image {number}")
+        if on_progress is not None:
+            on_progress(number + 1, len(sources))
     return keys

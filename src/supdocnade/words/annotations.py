@@ -21,14 +21,14 @@ Tags = Sequence[str] | None
 def normalize_tag(tag: str) -> str:
     """Return a tag in its one spelling: lower case, single spaces for spaces and underscores.
 
-    A tag of several words stays one tag.
+    A tag of several words stays one tag. A bar, which separates tags in files, is a space, too.
 
     >>> normalize_tag("  Person_walking ") == normalize_tag("person  Walking")
     True
     """
     if not isinstance(tag, str):
         raise InvalidArgument(f"a tag must be a string, got {tag!r}.")
-    return re.sub(r"[\s_]+", " ", unicodedata.normalize("NFKC", tag)).strip().casefold()
+    return re.sub(r"[\s_|]+", " ", unicodedata.normalize("NFKC", tag)).strip().casefold()
 
 
 class EncodedTags(NamedTuple):

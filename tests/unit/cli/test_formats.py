@@ -54,3 +54,8 @@ def test_csv_is_read_back(name):
     assert row["file"] == name
     assert row["tags"] == "sea|sky"
     assert float(row["probability"]) == 0.934
+
+
+def test_names_for_people_stay_on_their_line_and_do_nothing_to_a_terminal():
+    odd = prediction(name="a\nb.jpg", label="\x1b[31mcoast")
+    assert text_line(odd, 1).startswith("a b.jpg: [31mcoast 93 %")

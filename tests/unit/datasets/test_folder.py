@@ -128,3 +128,11 @@ def test_folders_without_photographs_are_named(tmp_path):
     (tmp_path / "empty" / "sea").mkdir(parents=True)
     with pytest.raises(StorageError, match=r"empty must hold photographs .*\.heif\), got none"):
         read_folder(tmp_path / "empty")
+
+
+def test_metadata_where_nobody_looks_for_it_is_refused(tmp_path):
+    (tmp_path / "coast").mkdir()
+    (tmp_path / "coast" / "a.jpg").touch()
+    (tmp_path / "coast" / "metadata.jsonl").touch()
+    with pytest.raises(StorageError, match=r"coast/metadata\.jsonl must be in"):
+        read_folder(tmp_path)

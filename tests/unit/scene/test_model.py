@@ -152,6 +152,26 @@ def test_blocks_without_a_readable_photograph():
     assert model.transform([]).shape == (0, 12)
 
 
+def test_the_first_answer_does_not_wait_for_the_last_photograph():
+    """Of many photographs only a few are read before the first answer is there."""
+    read = []
+
+    images = [NEW[0].image] * 400
+    model = small_model()
+    encode = type(model.fitted_.bag.encoder_).encode
+
+    def counted(self, source, name=""):
+        read.append(name)
+        return encode(self, source, name)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(model.fitted_.bag.encoder_), "encode", counted)
+        answers = model.iter_predictions(images)
+        next(answers)
+        assert len(read) <= 64
+        answers.close()
+
+
 def test_pil_images_are_known_by_their_pixels():
     images, labels, tags = columns(scenes(5))
     pictures = [Image.fromarray(image) for image in images]
@@ -224,7 +244,8 @@ def test_progress_is_reported_to_the_end():
     last = {}
     fit_model = SceneModel(**{**SETTINGS, "max_epochs": 2})
     fit_model.fit(*columns(scenes()), on_stage=lambda stage, *now: last.update({stage: now}))
-    stages = ["learning words", "reading photographs", "learning", "learning from all"]
+    stages = ["looking for copies", "learning words", "reading photographs"]
+    stages += ["learning", "learning from all"]
     assert list(last) == [*stages, "keeping examples"]
     assert all(done == total for done, total in last.values())
 

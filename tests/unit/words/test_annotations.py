@@ -14,6 +14,7 @@ from supdocnade.words.annotations import AnnotationVocabulary, normalize_tag
         ("Straße", "strasse"),
         ("\ufb01re", "fire"),  # A ligature.
         ("cafe\u0301", "caf\u00e9"),  # An accent of its own.
+        ("sea|sky_blue", "sea sky blue"),  # In files a bar separates tags.
         ("__", ""),
     ],
 )
