@@ -17,7 +17,8 @@ from supdocnade.errors import StorageError
 if TYPE_CHECKING:
     from supdocnade.datasets.records import ImageRecord
     from supdocnade.evaluation.measured import Measured
-    from supdocnade.scene.model import Prediction, SceneModel
+    from supdocnade.scene.model import SceneModel
+    from supdocnade.scene.predictions import Prediction
 
 PHOTOS, FRESH, MODEL = "photos", "fresh", "model"
 
@@ -86,7 +87,8 @@ def demonstrate(
     from supdocnade.datasets.synthetic import write_scenes
     from supdocnade.evaluation.measured import measure_photographs
     from supdocnade.evaluation.report import write_report
-    from supdocnade.scene.model import Prediction, SceneModel
+    from supdocnade.scene.model import SceneModel
+    from supdocnade.scene.predictions import Prediction
 
     n_fresh = max(n_per_class // FRESH_SHARE, 1)
     with Stages(quiet=quiet) as stages:

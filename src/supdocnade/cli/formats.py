@@ -9,7 +9,7 @@ from supdocnade.cli.console import percent
 from supdocnade.evaluation.names import plain_name
 
 if TYPE_CHECKING:
-    from supdocnade.scene.model import Prediction
+    from supdocnade.scene.predictions import Prediction
 
 CSV_HEADER = "file,label,probability,unsure,tags,tag_probabilities"
 

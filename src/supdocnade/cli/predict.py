@@ -16,7 +16,8 @@ from supdocnade.errors import InvalidArgument, StorageError
 
 if TYPE_CHECKING:
     from supdocnade.encoding.many import LeftOut
-    from supdocnade.scene.model import Prediction, SceneModel
+    from supdocnade.scene.model import SceneModel
+    from supdocnade.scene.predictions import Prediction
 
 
 def predict(

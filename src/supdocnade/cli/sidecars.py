@@ -8,7 +8,7 @@ from supdocnade.cli.formats import tags_of
 from supdocnade.errors import StorageError
 
 if TYPE_CHECKING:
-    from supdocnade.scene.model import Prediction
+    from supdocnade.scene.predictions import Prediction
 
 
 class Sidecars:

@@ -12,7 +12,6 @@ import warnings
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,10 +23,6 @@ from supdocnade.encoding.many import LeftOut
 from supdocnade.errors import InvalidArgument
 from supdocnade.estimators import BagOfVisualWords, DocNADE, ImagesLeftOut, SupDocNADE
 from supdocnade.estimators.answers import FittedTopics
-from supdocnade.imaging.decode import DecodeConfig
-from supdocnade.imaging.dense_sift import DenseSIFTConfig
-from supdocnade.imaging.regions import Regions
-from supdocnade.ops.contract import ACTIVATIONS
 from supdocnade.scene.calibration import fit_tags
 from supdocnade.scene.choosing import (
     DEFAULT_C,
@@ -40,22 +35,15 @@ from supdocnade.scene.choosing import (
 from supdocnade.scene.fitted import Choices, FittedScene, HeldOut, damped
 from supdocnade.scene.keeping import keep_examples
 from supdocnade.scene.learned import LearnedFrom
+from supdocnade.scene.options import FitOptions, check_size
 from supdocnade.scene.photographs import Photographs, hold_out
 from supdocnade.scene.settings import SceneSettings
 from supdocnade.scene.svm import RBFSVM, fit_svm
 from supdocnade.seeding import named_generator
-from supdocnade.shapes import check_choice, check_count, check_range
 from supdocnade.storage import load_arrays, save_arrays
-from supdocnade.training import TrainerConfig
 from supdocnade.training.history import Progress
 from supdocnade.training.state import copy_parameters
 from supdocnade.words.annotations import AnnotationVocabulary
-
-OnStage = Callable[[str, int, int], None]
-"""Called with what is being done, how much of it is done, and how much there is."""
-
-MAX_SVM = 30_000
-"""Labelled photographs: 24 bytes for every pair, 22 GB."""
 
 EPOCH_SHARES = (0.5, 0.75, 1.0)
 """Of the schedule: after these many epochs a model is looked at."""
@@ -67,46 +55,12 @@ TUNED = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class FitOptions:
-    """How the work is done; none of it changes the result."""
-
-    seed: int
-    n_jobs: int | None = None
-    on_error: str = "raise"
-    cache: Path | None = None
-    checkpoint: Path | None = None
-    on_stage: OnStage | None = None
-
-    def progress(self, stage: str) -> Callable[[int, int], None] | None:
-        """Return what reports the progress of a stage."""
-        if self.on_stage is None:
-            return None
-        report = self.on_stage
-        return lambda done, total: report(stage, done, total)
-
-
-def check_settings(settings: SceneSettings) -> None:
-    """Refuse settings that some later step would refuse, before any work is done."""
-    DenseSIFTConfig(step=settings.step, patch_size=settings.patch_size)
-    DecodeConfig(max_side=settings.max_side)
-    Regions.of(settings.grid)
-    check_count("n_words", settings.n_words, least=2)
-    check_range("contrast_percentile", settings.contrast_percentile, least=0, most=100)
-    check_choice("activation", settings.activation, ACTIVATIONS)
-    TrainerConfig(
-        generative_weight=settings.generative_weight,
-        annotation_weight=settings.annotation_weight,
-        learning_rate=settings.learning_rate,
-    )
-
-
 def fit_scene(
     photographs: Photographs, settings: SceneSettings, options: FitOptions
 ) -> tuple[FittedScene, tuple[LeftOut, ...]]:
     """Fit a scene model; return it with the photographs that could not be read."""
     _check(photographs)
-    _check_size(photographs, settings)
+    check_size(photographs, settings)
     photographs = photographs.with_keys(options.progress("looking for copies"))
     held_B = _held_out(photographs, settings, options)
     bag = _learn_words(photographs.take(np.flatnonzero(~held_B)), settings, options)
@@ -216,16 +170,6 @@ class _Data:
 def _check(photographs: Photographs) -> None:
     if not len(photographs):
         raise InvalidArgument("images must have a photograph that can be read, got none.")
-
-
-def _check_size(photographs: Photographs, settings: SceneSettings) -> None:
-    """Refuse what would need more memory than there is, before any work is done."""
-    n_labelled = len(photographs) - photographs.labels.count(None)
-    if settings.classifier == "svm" and n_labelled > MAX_SVM:
-        raise InvalidArgument(
-            f"classifier 'svm' takes at most {MAX_SVM} labelled photographs, since its memory "
-            f"grows with their square, got {n_labelled}; use classifier 'softmax'."
-        )
 
 
 def _learn_words(

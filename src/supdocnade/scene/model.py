@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -11,16 +10,16 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from supdocnade.encoding.encoder import count_words
 from supdocnade.encoding.many import LeftOut, image_name
 from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.inputs import read_seed
-from supdocnade.metrics import top_ranked
 from supdocnade.scene.explanation import Explanation, explain_image
-from supdocnade.scene.fitted import FittedScene, tag_log_proba
-from supdocnade.scene.fitting import FitOptions, OnStage, check_settings, extend_scene, fit_scene
+from supdocnade.scene.fitted import FittedScene
+from supdocnade.scene.fitting import extend_scene, fit_scene
 from supdocnade.scene.onnx import export_onnx
+from supdocnade.scene.options import FitOptions, OnStage, check_settings
 from supdocnade.scene.photographs import expand_folders, read_photographs
+from supdocnade.scene.predictions import Prediction, Waiting, answer
 from supdocnade.scene.saved import load_scene, save_scene
 from supdocnade.scene.settings import WORD_SETTINGS, SceneSettings
 from supdocnade.shapes import check_count
@@ -29,25 +28,6 @@ from supdocnade.words.annotations import Tags
 BLOCK = 64
 """Photographs whose topics are computed together at most: the first alone, so that it is seen soon,
 then twice as many each time."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Prediction:
-    """What a model says of one photograph."""
-
-    name: str
-    label: str | None
-    """None: the model knows no classes."""
-    probability: float | None
-    unsure: bool
-    """Labels of so little probability were wrong more often than right on held-out photographs."""
-    probabilities: dict[str, float]
-    ranked_tags: tuple[tuple[str, float], ...]
-    """All tags by p(tag | photograph), as the paper ranks them, with the probability that they are
-    there."""
-    tags: tuple[tuple[str, float], ...]
-    """Those among them that the photograph deserves: their probability reaches the threshold that
-    was learned."""
 
 
 class SceneModel(BaseEstimator):  # type: ignore[misc]
@@ -280,12 +260,12 @@ class SceneModel(BaseEstimator):  # type: ignore[misc]
         fitted = self._fitted()
         sources = expand_folders(images)
         bag = self._bag().set_params(on_error=on_error)
-        waiting: list[tuple[str, NDArray[np.int32] | LeftOut]] = []
+        waiting: list[Waiting] = []
         block = 1
         for number, words in enumerate(bag.iter_words(sources)):
             waiting.append((image_name(sources, number), words))
             if len(waiting) == block or number + 1 == len(sources):
-                yield from _answer(fitted, waiting)
+                yield from answer(fitted, waiting)
                 waiting, block = [], min(2 * block, BLOCK)
 
     def explain(
@@ -366,53 +346,3 @@ class SceneModel(BaseEstimator):  # type: ignore[misc]
     def _bag(self) -> Any:
         """Return the encoder with this model's workers and cache."""
         return copy(self._fitted().bag).set_params(n_jobs=self.n_jobs, cache=self.cache)
-
-
-def _answer(
-    fitted: FittedScene, waiting: list[tuple[str, NDArray[np.int32] | LeftOut]]
-) -> Iterator[Prediction | LeftOut]:
-    """Predict for some photographs at once; those that could not be read keep their places."""
-    read = [words for _, words in waiting if not isinstance(words, LeftOut)]
-    hidden_BH = fitted.hidden(count_words(read, fitted.bag.n_features_out_))
-    proba_BC = fitted.class_proba(hidden_BH) if fitted.classes else None
-    presence_BA = fitted.tag_proba(hidden_BH)
-    order_BA = top_ranked(tag_log_proba(fitted.topics, hidden_BH), len(fitted.tag_names))
-    row = 0
-    for name, words in waiting:
-        if isinstance(words, LeftOut):
-            yield words
-            continue
-        yield _prediction(
-            fitted,
-            name,
-            None if proba_BC is None else proba_BC[row],
-            presence_BA[row],
-            order_BA[row],
-        )
-        row += 1
-
-
-def _prediction(
-    fitted: FittedScene,
-    name: str,
-    proba_C: NDArray[np.float64] | None,
-    presence_A: NDArray[np.float64],
-    order_A: NDArray[np.int64],
-) -> Prediction:
-    label = probability = None
-    probabilities: dict[str, float] = {}
-    if proba_C is not None:
-        best = int(proba_C.argmax())
-        label, probability = fitted.classes[best], float(proba_C[best])
-        probabilities = dict(zip(fitted.classes, proba_C.tolist(), strict=True))
-    threshold = 0.5 if fitted.choices.tags is None else fitted.choices.tags.threshold
-    ranked = tuple((fitted.tag_names[a], float(presence_A[a])) for a in order_A)
-    return Prediction(
-        name=name,
-        label=label,
-        probability=probability,
-        unsure=probability is not None and probability < fitted.choices.unsure_below,
-        probabilities=probabilities,
-        ranked_tags=ranked,
-        tags=tuple(tag for tag in ranked if tag[1] >= threshold),
-    )

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from supdocnade.cli.formats import CSV_HEADER, csv_line, json_line, text_line
-from supdocnade.scene.model import Prediction
+from supdocnade.scene.predictions import Prediction
 
 
 def prediction(**changes):

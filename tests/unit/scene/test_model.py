@@ -221,7 +221,7 @@ def test_tags_without_photographs_held_out_follow_their_frequency():
 
 
 def test_too_many_photographs_for_an_svm_are_refused_at_once(monkeypatch):
-    monkeypatch.setattr("supdocnade.scene.fitting.MAX_SVM", 5)
+    monkeypatch.setattr("supdocnade.scene.options.MAX_SVM", 5)
     with pytest.raises(InvalidArgument, match="takes at most 5 labelled photographs"):
         fit()
 
