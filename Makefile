@@ -26,7 +26,8 @@ format: $(READY)  ## put the code into the house style
 	$(VENV)/bin/ruff format .
 	$(VENV)/bin/ruff check --fix .
 
-bench: $(READY)  ## speed beside plain torch, as ratios; writes benchmarks/results/
+bench: $(READY)  ## speed beside plain torch and VLFeat, as ratios; writes benchmarks/results/
+	-apt-get install --yes --quiet libvlfeat1 || $(PYTHON) -m pip install --quiet opencv-python-headless
 	$(PYTHON) -m benchmarks.bench_tree_nll
 	$(PYTHON) -m benchmarks.bench_training
 	$(PYTHON) -m benchmarks.bench_inference

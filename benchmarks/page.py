@@ -70,8 +70,10 @@ def figures() -> str:
             f"{encoding['images_per_second_per_core']:.0f} images/s",
         ),
         (
-            f"that over {encoding['baseline']}",
-            f"{encoding['encoding_over_baseline']:.2f}",
+            f"that over {encoding['baseline'] or 'VLFeat or OpenCV, neither installed'}",
+            "–"
+            if encoding["encoding_over_baseline"] is None
+            else f"{encoding['encoding_over_baseline']:.2f}",
         ),
         (
             "dense SIFT: backend `vectorized` (matrix products in torch) over `cpu`",
