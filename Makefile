@@ -34,7 +34,7 @@ bench: $(READY)  ## speed beside plain torch and VLFeat, as ratios; writes bench
 	$(PYTHON) -m benchmarks.bench_encoding
 	$(PYTHON) -m benchmarks.page
 
-experiments: $(READY)  ## results on published corpora (an hour); writes experiments/results/
+experiments: $(READY)  ## results on published corpora (two hours); writes experiments/results/
 	$(PYTHON) -m experiments.class_slda
 	$(PYTHON) -m experiments.newsgroups
 	$(PYTHON) -m experiments.tmn

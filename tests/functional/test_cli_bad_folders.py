@@ -89,7 +89,7 @@ def test_unreadable_files(photos):
 def test_only_unreadable_files(photos):
     for path in photos.glob("*/*.jpg"):
         path.write_bytes(b"")
-    refused(train(photos, "--skip-unreadable"))
+    assert "an image that can be read" in refused(train(photos, "--skip-unreadable"))
 
 
 def test_tags_for_files_that_do_not_exist(photos):
@@ -214,8 +214,10 @@ def test_a_read_only_place(photos, tmp_path):
 
 def test_a_place_that_cannot_be(photos, tmp_path):
     (tmp_path / "file").write_text("a file")
-    refused(supdocnade("train", photos, "-o", tmp_path / "file" / "m", *SMALL))
-    refused(supdocnade("train", photos, "-o", tmp_path / ("x" * 300), *SMALL))
+    for place in (tmp_path / "file" / "m", tmp_path / ("x" * 300)):
+        line = refused(supdocnade("train", photos, "-o", place, *SMALL))
+        assert str(place) in line
+        assert "mistake" not in line
 
 
 def test_what_is_no_model(photos, tmp_path):

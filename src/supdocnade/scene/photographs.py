@@ -193,6 +193,8 @@ def hold_out(
     held[split.test] = True
     # Copies of a photograph that is learned from, though in a class too small to be split.
     held[np.isin(groups, groups[~held])] = False
+    if held.all():  # All are copies of one: something must be learned from.
+        held[:] = False
     return held
 
 

@@ -91,6 +91,12 @@ def test_copies_are_on_one_side():
         assert held.any()
 
 
+def test_something_is_always_learned_from():
+    same = [as_png(stripes(0, (16, 16)))] * 8
+    for seed in range(10):
+        assert not hold_out(made(["a"] * 8, same), 0.5, seed).any()
+
+
 def test_files_that_cannot_be_read_are_no_copies(tmp_path):
     sources = [tmp_path / f"{number}.png" for number in range(10)]
     held = hold_out(made(["a"] * 10, sources), 0.3, 0)
