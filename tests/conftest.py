@@ -1,4 +1,16 @@
 """What all tests share."""
 
+import importlib.util
+import os
+
+import torch
+
 # Scripts that made golden arrays need the programs that are compared with.
 collect_ignore_glob = ["golden/*.py"]
+
+if not torch.cuda.is_available():
+    # The GPU's kernels are then run by Triton's interpreter, number by number. It must be known
+    # before they are imported.
+    os.environ.setdefault("TRITON_INTERPRET", "1")
+
+has_triton = importlib.util.find_spec("triton") is not None

@@ -19,9 +19,9 @@ from supdocnade.errors import InvalidArgument
 MAX_SEED = 2**63 - 1
 
 # SplitMix64 (Steele, Lea, Flood 2014): increment by the golden ratio, then two multiply-xorshifts.
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
-_MIX_2 = np.uint64(0x94D049BB133111EB)
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
+MIX_2 = np.uint64(0x94D049BB133111EB)
 
 
 def check_seed(name: str, seed: int) -> int:
@@ -48,19 +48,21 @@ def named_generator(seed: int, name: str, *counters: int) -> np.random.Generator
 def _mix(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Finalise SplitMix64 in place: every bit of the input reaches every bit of the output."""
     state ^= state >> np.uint64(30)
-    state *= _MIX_1
+    state *= MIX_1
     state ^= state >> np.uint64(27)
-    state *= _MIX_2
+    state *= MIX_2
     state ^= state >> np.uint64(31)
     return state
 
 
-def _keys(seed: int, stream: str, epoch: int, documents: NDArray[np.int64]) -> NDArray[np.uint64]:
+def document_keys(
+    seed: int, stream: str, epoch: int, documents: NDArray[np.int64]
+) -> NDArray[np.uint64]:
     """Return one 64-bit key per document for this seed, purpose and epoch."""
     key = np.full(1, seed, np.uint64)
     for word in (zlib.crc32(stream.encode()), epoch):
-        key = _mix(key + _GOLDEN) ^ np.uint64(word)
-    return _mix((_mix(key + _GOLDEN) ^ documents.astype(np.uint64)) + _GOLDEN)
+        key = _mix(key + GOLDEN) ^ np.uint64(word)
+    return _mix((_mix(key + GOLDEN) ^ documents.astype(np.uint64)) + GOLDEN)
 
 
 def bag_keys(
@@ -79,7 +81,7 @@ def bag_keys(
     state = ids_N.astype(np.uint64) << np.uint64(32)
     if weight_N is not None:
         state |= np.ascontiguousarray(weight_N, np.float32).view(np.uint32)
-    before = np.concatenate([np.zeros(1, np.uint64), np.cumsum(_mix(state + _GOLDEN))])
+    before = np.concatenate([np.zeros(1, np.uint64), np.cumsum(_mix(state + GOLDEN))])
     return np.diff(before[offsets_B1]).view(np.int64)
 
 
@@ -129,7 +131,9 @@ def token_order(
     starts = np.cumsum(lengths) - lengths
     rank = np.repeat(np.arange(lengths.size, dtype=np.uint64), lengths)
     position = np.arange(n_tokens, dtype=np.uint64) - np.repeat(starts.astype(np.uint64), lengths)
-    key = _mix(np.repeat(_keys(seed, stream, epoch, documents), lengths) + position * _GOLDEN)
+    key = _mix(
+        np.repeat(document_keys(seed, stream, epoch, documents), lengths) + position * GOLDEN
+    )
     key >>= np.uint64(64 - hash_bits)
     key <<= np.uint64(position_bits)
     key |= position

@@ -148,7 +148,7 @@ class _EagerNLL(torch.autograd.Function):
 
         if scale is None:
             gradients = None  # Not two sets of them at the same time.
-            gradients = compute(_weigh_documents(ctx.batch, grad_nll_B))
+            gradients = compute(weigh_documents(ctx.batch, grad_nll_B))
         else:
             gradients = gradients or compute(ctx.batch)
             if scale != 1.0:
@@ -167,7 +167,7 @@ def _common_value(values: Tensor) -> float | None:
     return least if least == most else None
 
 
-def _weigh_documents(batch: DocumentBatch, weight_B: Tensor) -> DocumentBatch:
+def weigh_documents(batch: DocumentBatch, weight_B: Tensor) -> DocumentBatch:
     """Return the batch with every document's loss multiplied by its weight."""
     weight_N = torch.repeat_interleave(weight_B, batch.offsets_B1.diff())
     if batch.loss_weight_N is not None:

@@ -26,6 +26,12 @@ class LabelledBatch(NamedTuple):
         """B, the number of documents."""
         return len(self.label_B)
 
+    def to(self, device: torch.device) -> "LabelledBatch":
+        """Return the batch on another device."""
+        return LabelledBatch(
+            self.documents.to(device), self.label_B.to(device), self.weight_B.to(device)
+        )
+
 
 def make_batch(
     corpus: Documents,

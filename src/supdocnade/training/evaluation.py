@@ -24,15 +24,21 @@ BATCH = 64
 
 
 def _measure(
-    corpus: Documents, function: Callable[[LabelledBatch], Tensor], seed: int = 0, ordering: int = 0
+    network: DocNADENetwork,
+    corpus: Documents,
+    function: Callable[[LabelledBatch], Tensor],
+    seed: int = 0,
+    ordering: int = 0,
 ) -> NDArray[np.float64]:
     """Apply a function of batches to all documents, in an order of words that never changes."""
     nothing = np.empty(0, np.int64)
     with torch.no_grad(), one_torch_thread():
         # The empty batch gives the result of an empty corpus its other axes.
-        parts = [function(make_batch(corpus, nothing, nothing))]
-        parts += [function(batch) for batch in ordered_batches(corpus, BATCH, seed, ordering)]
-        return torch.cat(parts).double().numpy()
+        device = network.word_embedding.device
+        parts = [function(make_batch(corpus, nothing, nothing).to(device))]
+        batches = ordered_batches(corpus, BATCH, seed, ordering)
+        parts += [function(batch.to(device)) for batch in batches]
+        return torch.cat(parts).double().cpu().numpy()
 
 
 def log_prob_over_orderings(
@@ -45,7 +51,9 @@ def log_prob_over_orderings(
     check_count("n_orderings", n_orderings, least=1)
     return np.stack(
         [
-            _measure(corpus, lambda batch: network.log_prob(batch.documents), seed, ordering)
+            _measure(
+                network, corpus, lambda batch: network.log_prob(batch.documents), seed, ordering
+            )
             for ordering in range(n_orderings)
         ]
     )
@@ -62,19 +70,21 @@ def joint_log_prob_over_orderings(
     def joint(batch: LabelledBatch) -> Tensor:
         return network.joint_log_prob(batch.documents, batch.label_B)
 
-    return np.stack([_measure(corpus, joint, seed, ordering) for ordering in range(n_orderings)])
+    return np.stack(
+        [_measure(network, corpus, joint, seed, ordering) for ordering in range(n_orderings)]
+    )
 
 
 def class_log_prob(network: SupDocNADENetwork, corpus: Documents) -> NDArray[np.float64]:
     """Return log p(y | v) from the visual words of every document, (B, C)."""
     visual = corpus.without_annotations()
-    return _measure(visual, lambda batch: network.class_log_prob(batch.documents))
+    return _measure(network, visual, lambda batch: network.class_log_prob(batch.documents))
 
 
 def annotation_log_prob(network: DocNADENetwork, corpus: Documents) -> NDArray[np.float64]:
     """Return log p(a | v) over the annotation words from the visual words, (B, A)."""
     visual = corpus.without_annotations()
-    return _measure(visual, lambda batch: network.annotation_log_prob(batch.documents))
+    return _measure(network, visual, lambda batch: network.annotation_log_prob(batch.documents))
 
 
 def available_metrics(network: DocNADENetwork, corpus: Documents) -> tuple[str, ...]:
@@ -109,10 +119,10 @@ def validate(
         "n_summary_words": network.n_summary_words,
     }
     with torch.no_grad(), one_torch_thread():
-        losses = [
-            (len(batch), float(batch_loss(network, batch, generative_weight, class_weight_C)))
-            for batch in ordered_batches(corpus, BATCH, seed, 0, **options)
-        ]
+        device, losses = network.word_embedding.device, []
+        for batch in ordered_batches(corpus, BATCH, seed, 0, **options):
+            loss = batch_loss(network, batch.to(device), generative_weight, class_weight_C)
+            losses.append((len(batch), float(loss)))
     results = {"loss": sum(n * loss for n, loss in losses) / max(len(corpus), 1)}
     if "perplexity" in wanted:
         visual = corpus.without_annotations()

@@ -27,25 +27,49 @@ def batch_loss(
     class_weight_C : multiplies the class term of documents of each class.
     """
     weight_B = batch.weight_B.to(network.word_embedding.dtype) / max(len(batch), 1)
-    supervised = isinstance(network, SupDocNADENetwork)
-    if generative_weight == 0 and supervised:
+    if generative_weight == 0 and isinstance(network, SupDocNADENetwork):
         summary_BH = network.summary(batch.documents)
-        generative = summary_BH.new_zeros(())
-    else:
-        documents = _weigh_tokens(batch.documents, generative_weight * weight_B)
-        terms = network.terms(documents)
-        summary_BH, generative = terms.summary_BH, terms.nll_B.sum()
+        return _class_loss(network, summary_BH, batch.label_B, weight_B, class_weight_C)
+    documents = _weigh_tokens(batch.documents, generative_weight * weight_B)
+    return weighted_loss(network, documents, batch.label_B, weight_B, class_weight_C)
+
+
+def weighted_loss(
+    network: DocNADENetwork,
+    documents: DocumentBatch,
+    label_B: Tensor,
+    weight_B: Tensor,
+    class_weight_C: Tensor | None,
+) -> Tensor:
+    """Return the objective of documents whose loss weights are those of the objective.
+
+    Parameters
+    ----------
+    weight_B : multiplies the class terms.
+    """
+    terms = network.terms(documents)
+    loss = terms.nll_B.sum()
     if not isinstance(network, SupDocNADENetwork):
-        return generative
+        return loss
+    return loss + _class_loss(network, terms.summary_BH, label_B, weight_B, class_weight_C)
+
+
+def _class_loss(
+    network: SupDocNADENetwork,
+    summary_BH: Tensor,
+    label_B: Tensor,
+    weight_B: Tensor,
+    class_weight_C: Tensor | None,
+) -> Tensor:
     with one_torch_thread():
         per_document_B = cross_entropy(
             network.class_logits(summary_BH),
-            batch.label_B,
-            weight=None if class_weight_C is None else class_weight_C.to(weight_B.dtype),
+            label_B,
+            weight=None if class_weight_C is None else class_weight_C.to(weight_B),
             ignore_index=NO_LABEL,
             reduction="none",
         )
-        return generative + torch.dot(weight_B, per_document_B)
+        return torch.dot(weight_B, per_document_B)
 
 
 def _weigh_tokens(documents: DocumentBatch, weight_B: Tensor) -> DocumentBatch:

@@ -78,8 +78,11 @@ def make_optimizers(
         tables = [network.word_embedding, network.node_weight]
     dense = [p for p in parameters if not any(p is table for table in tables)]
     # fused: one pass over each parameter; elementwise, so threads do not change its bits.
+    # capturable: on a GPU an update must not wait for numbers from here.
+    on_gpu = network.word_embedding.is_cuda
+    rate = torch.tensor(learning_rate, device=dense[0].device) if on_gpu else learning_rate
     optimizers: list[torch.optim.Optimizer] = [
-        torch.optim.Adam(dense, lr=learning_rate, betas=BETAS, eps=EPSILON, fused=True)
+        torch.optim.Adam(dense, lr=rate, betas=BETAS, eps=EPSILON, fused=True, capturable=on_gpu)
     ]
     if tables:
         optimizers.append(RowAdam(tables, learning_rate))
@@ -97,16 +100,25 @@ def scheduled_rate(schedule: str, learning_rate: float, update: int, n_updates: 
     return learning_rate * 0.5 * (1 + math.cos(math.pi * update / max(n_updates, 1)))
 
 
+def set_rate(optimizer: torch.optim.Optimizer, rate: float | Tensor) -> None:
+    """Let the next update of an optimiser have a learning rate."""
+    for group in optimizer.param_groups:
+        if isinstance(group["lr"], Tensor):
+            group["lr"].copy_(torch.as_tensor(rate))
+        else:
+            group["lr"] = rate
+
+
 @torch.no_grad()
-def clip_gradients(parameters: list[nn.Parameter], clip_norm: float) -> float:
+def clip_gradients(parameters: list[nn.Parameter], clip_norm: float) -> Tensor:
     """Scale all gradients down to a common norm if they exceed it; return the norm they had."""
     values = [
         p.grad._values() if p.grad.is_sparse else p.grad for p in parameters if p.grad is not None
     ]
     with one_torch_thread():
         norms = [torch.linalg.vector_norm(value, dtype=torch.float64) for value in values]
-        norm = float(torch.linalg.vector_norm(torch.stack(norms))) if norms else 0.0
-        if norm > clip_norm:
-            for value in values:
-                value.mul_(clip_norm / norm)
+        norm: Tensor = torch.linalg.vector_norm(torch.stack(norms))
+        factor = (clip_norm / norm).clamp(max=1.0)
+        for value in values:
+            value.mul_(factor)
     return norm

@@ -128,7 +128,10 @@ def load_checkpoint(
     remembered = _sort_moments(path, groups.get("optimizer", {}), optimizers)
 
     set_parameters(network, groups["parameter"])
-    state.average, state.best = groups.get("average"), groups.get("best")
+    for group in ("average", "best"):
+        if group in groups:
+            there = {name: t.to(parameters[name].device) for name, t in groups[group].items()}
+            setattr(state, group, there)
     for optimizer, moments in zip(optimizers, remembered, strict=True):
         param_groups = optimizer.state_dict()["param_groups"]
         optimizer.load_state_dict({"state": moments, "param_groups": param_groups})

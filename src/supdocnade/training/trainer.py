@@ -22,20 +22,24 @@ from supdocnade.corpus.tokens import Rows
 from supdocnade.errors import InvalidArgument, TrainingDiverged
 from supdocnade.models import DocNADENetwork, SupDocNADENetwork
 from supdocnade.models.outputs import TreeOutput
+from supdocnade.ops.contract import touches_few_rows
 from supdocnade.ops.threads import one_torch_thread
 from supdocnade.seeding import token_order
 from supdocnade.shapes import check_shape
 from supdocnade.training.batches import LabelledBatch, epoch_batches, make_batch
 from supdocnade.training.config import TrainerConfig
 from supdocnade.training.evaluation import available_metrics, validate
+from supdocnade.training.graphed import GraphedUpdates
 from supdocnade.training.history import EpochRecord, History, Progress
 from supdocnade.training.objective import batch_loss
 from supdocnade.training.optimizers import (
     clip_gradients,
     make_optimizers,
     scheduled_rate,
+    set_rate,
     settle_gradients,
 )
+from supdocnade.training.resident import LEAST_HASH_BITS, resident_documents
 from supdocnade.training.state import (
     TrainingState,
     copy_parameters,
@@ -43,6 +47,10 @@ from supdocnade.training.state import (
     save_checkpoint,
     set_parameters,
 )
+
+REPORT_EVERY = 1_000
+"""On a GPU progress is reported at the end of an epoch, and after so many updates of a long one: to
+know the loss is to wait for it."""
 
 HIGHER_IS_BETTER = {"loss": False, "perplexity": False, "accuracy": True, "f_measure": True}
 
@@ -85,10 +93,12 @@ class Trainer:
         if config.averaging is not None:
             self.state.average = copy_parameters(network)
         self._settings: dict[str, Any] = {}
+        self._graphed: tuple[Documents, GraphedUpdates] | None = None
 
     def set_class_weight(self, given: ArrayLike | None) -> None:
         """Change what multiplies the class term of documents of each class, (C,)."""
         self.class_weight = _class_weight(self.network, given)
+        self._graphed = None
 
     def fit(self, corpus: Documents, validation: Documents | None = None) -> History:
         """Train until `max_epochs` or until the validation metric stops improving.
@@ -102,19 +112,36 @@ class Trainer:
             return self._fit(corpus, validation)
 
     def _fit(self, corpus: Documents, validation: Documents | None) -> History:
+        self.start(corpus, validation)
+        while self.going:
+            self.run_epoch(corpus)
+            self.end_epoch(validation)
+        return self.finish()
+
+    def start(self, corpus: Documents, validation: Documents | None) -> None:
+        """Check what is given, and go back to where a checkpoint is."""
         self._check(corpus, validation)
         self._settings = self._describe_settings(corpus, validation)
         if self.checkpoint is not None and self.checkpoint.exists():
             self.state = load_checkpoint(
                 self.checkpoint, self._settings, self.network, self.optimizers
             )
+
+    @property
+    def going(self) -> bool:
+        """Whether there is an epoch left."""
         last_epoch = min(self.config.stop_after or np.inf, self.config.max_epochs)
-        while not self.state.finished and self.state.epoch < last_epoch:
-            self.run_epoch(corpus)
-            self._end_epoch(validation)
-            if self.on_epoch is not None:
-                self.on_epoch(self.state.epoch)
-            self._save()
+        return not self.state.finished and self.state.epoch < last_epoch
+
+    def end_epoch(self, validation: Documents | None) -> None:
+        """Measure, decide, report and save after an epoch."""
+        self._judge(validation)
+        if self.on_epoch is not None:
+            self.on_epoch(self.state.epoch)
+        self._save()
+
+    def finish(self) -> History:
+        """Let the network have the parameters that are kept."""
         kept = self.state.best or self.state.average
         if kept is not None:
             set_parameters(self.network, kept)
@@ -126,36 +153,123 @@ class Trainer:
             self._run_updates(corpus)
 
     def _run_updates(self, corpus: Documents) -> None:
-        config, state = self.config, self.state
+        state = self.state
         started = time.perf_counter()
-        parts = epoch_batches(len(corpus), config.batch_size, config.seed, state.epoch)
-        n_updates = len(parts) * config.max_epochs
-        for number in range(state.update, len(parts)):
-            batch = self._batch(corpus, parts[number])
-            update = state.epoch * len(parts) + number
-            rate = scheduled_rate(config.schedule, config.learning_rate, update, n_updates)
-            loss = self._update(batch, rate, update)
-            state.update = number + 1
-            state.loss_sum += loss * len(batch)
-            state.n_seen += len(batch)
+        parts = self.parts(corpus)
+        for _ in self._updates(corpus, parts):
             if self.on_progress is not None:
                 mean = state.loss_sum / state.n_seen
                 self.on_progress(
-                    Progress(state.epoch + 1, config.max_epochs, number + 1, len(parts), mean)
+                    Progress(
+                        state.epoch + 1, self.config.max_epochs, state.update, len(parts), mean
+                    )
                 )
-            due = self.checkpoint_every and (number + 1) % self.checkpoint_every == 0
-            if due and number + 1 < len(parts):
+            due = self.checkpoint_every and state.update % self.checkpoint_every == 0
+            if due and state.update < len(parts):
                 self._save()
+        self.end_updates(len(parts), time.perf_counter() - started)
+
+    def parts(self, corpus: Documents) -> list[Rows]:
+        """Return the documents of every update of the current epoch."""
+        return epoch_batches(
+            len(corpus), self.config.batch_size, self.config.seed, self.state.epoch
+        )
+
+    def _updates(self, corpus: Documents, parts: list[Rows]) -> Iterator[None]:
+        """Do the updates that are left of an epoch; pause where its loss so far is known."""
+        graphed = self.graphed(corpus) if parts else None
+        if graphed is not None:
+            self.begin_epoch(graphed, parts)
+            while self.state.update < len(parts):
+                graphed.run()
+                self.state.update += 1
+                if self.state.update == len(parts) or self._is_due():
+                    self.read_loss(graphed, parts)
+                    yield
+            return
+        for number in range(self.state.update, len(parts)):
+            batch = self._batch(corpus, parts[number])
+            loss = self._update(batch, self._rate(number, len(parts)), self._count(number, parts))
+            self.state.update = number + 1
+            self.state.loss_sum += loss * len(batch)
+            self.state.n_seen += len(batch)
+            yield
         if parts:
             self._check_last_update(corpus, parts[-1])
-        last = max((state.epoch + 1) * len(parts) - 1, 0)
+
+    def _is_due(self) -> bool:
+        """Whether something is to be done before the epoch is over."""
+        every = self.checkpoint_every or REPORT_EVERY
+        return self.state.update % every == 0
+
+    def graphed(self, corpus: Documents) -> GraphedUpdates | None:
+        """Return what does the updates on a GPU, or None if they are done one by one."""
+        if not self.network.word_embedding.is_cuda or self.network.resolved_backend != "cuda":
+            return None
+        if touches_few_rows(self.network.config.n_words):
+            return None
+        if self._graphed is None or self._graphed[0] is not corpus:
+            documents = resident_documents(corpus, self.network.word_embedding.device)
+            if documents.hash_bits < LEAST_HASH_BITS:
+                return None
+            updates = GraphedUpdates(
+                self.network,
+                self.config,
+                documents,
+                self.optimizers,
+                self.class_weight,
+                self.state.average,
+            )
+            self._graphed = corpus, updates
+        return self._graphed[1]
+
+    def begin_epoch(self, graphed: GraphedUpdates, parts: list[Rows]) -> None:
+        """Let the GPU get ready for an epoch, or for what is left of it."""
+        numbers = range(len(parts))
+        graphed.begin(
+            self.state.epoch,
+            np.concatenate(parts),
+            self.state.update,
+            self.state.loss_sum,
+            np.array([self._rate(number, len(parts)) for number in numbers]),
+            np.array([self._decay(self._count(number, parts)) for number in numbers]),
+        )
+
+    def read_loss(self, graphed: GraphedUpdates, parts: list[Rows]) -> None:
+        """Wait for the updates so far, and see what they came to."""
+        state = self.state
+        state.loss_sum = graphed.loss_sum()
+        state.n_seen = sum(len(part) for part in parts[: state.update])
+        self._check_finite("the objective", state.loss_sum, f"in epoch {state.epoch + 1}")
+        finite = [p.isfinite().all() for p in self.network.parameters()]
+        if not bool(torch.stack(finite).all()):
+            self._check_finite("a parameter", math.nan, f"in epoch {state.epoch + 1}")
+
+    def _count(self, number: int, parts: list[Rows]) -> int:
+        """Return how many updates came before one of this epoch."""
+        return self.state.epoch * len(parts) + number
+
+    def _rate(self, number: int, n_parts: int) -> float:
+        """Return the learning rate of an update of this epoch."""
+        config = self.config
+        update, n_updates = self.state.epoch * n_parts + number, n_parts * config.max_epochs
+        return scheduled_rate(config.schedule, config.learning_rate, update, n_updates)
+
+    def _decay(self, update: int) -> float:
+        """Return the decay of the average: the first updates count less, so that it forgets where
+        it started."""
+        return min(self.config.averaging or 0.0, (1 + update) / (10 + update))
+
+    def end_updates(self, n_parts: int, seconds: float) -> None:
+        """Record an epoch."""
+        state = self.state
         record = EpochRecord(
             epoch=state.epoch + 1,
-            learning_rate=scheduled_rate(config.schedule, config.learning_rate, last, n_updates),
+            learning_rate=self._rate(max(n_parts - 1, 0), n_parts),
             loss=state.loss_sum / max(state.n_seen, 1),
         )
         state.history.epochs.append(record)
-        state.history.seconds.append(time.perf_counter() - started)
+        state.history.seconds.append(seconds)
         state.epoch, state.update, state.loss_sum, state.n_seen = state.epoch + 1, 0, 0.0, 0
 
     def _batch(self, corpus: Documents, documents: Rows) -> LabelledBatch:
@@ -168,7 +282,7 @@ class Trainer:
             order,
             annotation_weight=self.config.annotation_weight,
             n_summary_words=self.network.n_summary_words,
-        )
+        ).to(self.network.word_embedding.device)
 
     def _update(self, batch: LabelledBatch, rate: float, update: int) -> float:
         """Move the parameters by one step; return the objective before it."""
@@ -182,14 +296,12 @@ class Trainer:
         settle_gradients(parameters)
         if config.clip_norm is not None:
             norm = clip_gradients(parameters, config.clip_norm)
-            self._check_finite("the norm of the gradients", norm)
+            self._check_finite("the norm of the gradients", float(norm))
         for optimizer in self.optimizers:
-            for group in optimizer.param_groups:
-                group["lr"] = rate
+            set_rate(optimizer, rate)
             optimizer.step()
-        if self.state.average is not None and config.averaging is not None:
-            # The first updates count less, so that the average forgets where it started.
-            decay = min(config.averaging, (1 + update) / (10 + update))
+        if self.state.average is not None:
+            decay = self._decay(update)
             with torch.no_grad():
                 for name, parameter in self.network.named_parameters():
                     self.state.average[name].lerp_(parameter, 1 - decay)
@@ -215,7 +327,7 @@ class Trainer:
             f"or {clip}."
         )
 
-    def _end_epoch(self, validation: Documents | None) -> None:
+    def _judge(self, validation: Documents | None) -> None:
         """Measure, remember the best epoch, and decide whether to go on."""
         config, state = self.config, self.state
         if validation is None:

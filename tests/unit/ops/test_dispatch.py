@@ -22,7 +22,7 @@ def test_a_backend_asked_for_by_name_serves_or_raises(backend, dtype, message):
 
 def test_an_unknown_backend_is_refused():
     with pytest.raises(
-        InvalidArgument, match="'auto', 'reference', 'vectorized', 'cpu', got 'gpu'"
+        InvalidArgument, match="'auto', 'reference', 'vectorized', 'cpu', 'cuda', got 'gpu'"
     ):
         make_problem([3], 4, 2).run("relu", "gpu")
 

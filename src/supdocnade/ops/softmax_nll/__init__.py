@@ -9,8 +9,9 @@ OPERATION = Operation(
         Backend("reference", f"{__name__}.reference", ("cpu",), FLOATS[1:]),
         Backend("vectorized", f"{__name__}.vectorized", ("cpu", "cuda"), FLOATS),
         Backend("cpu", f"{__name__}.cpu", ("cpu",), FLOATS[:1], requires="numba"),
+        Backend("cuda", f"{__name__}.cuda", ("cuda",), FLOATS[:1], requires="triton"),
     ),
-    automatic=("cpu", "vectorized"),
+    automatic=("cpu", "cuda", "vectorized"),
 )
 
 
@@ -32,7 +33,7 @@ def softmax_nll(
     parameters : W (K × H), c (H), V (K × H) and b (K).
     activation : g, one of "relu" (the paper's), "tanh", "sigmoid".
     backend : "reference" (Algorithm 1 as loops, float64), "vectorized" (plain torch), "cpu" (in
-        bounded memory, float32), or "auto".
+        bounded memory, float32), "cuda" (in bounded memory, float32 on a GPU), or "auto".
 
     Returns
     -------

@@ -11,8 +11,9 @@ OPERATION = Operation(
         Backend("reference", f"{__name__}.reference", ("cpu",), FLOATS[1:]),
         Backend("vectorized", f"{__name__}.vectorized", ("cpu", "cuda"), FLOATS),
         Backend("cpu", f"{__name__}.cpu", ("cpu",), FLOATS[:1], requires="numba"),
+        Backend("cuda", f"{__name__}.cuda", ("cuda",), FLOATS[:1], requires="triton"),
     ),
-    automatic=("cpu", "vectorized"),
+    automatic=("cpu", "cuda", "vectorized"),
 )
 
 
@@ -36,7 +37,7 @@ def tree_nll(
     tree : which word sits at which leaf.
     activation : g, one of "relu" (the paper's), "tanh", "sigmoid".
     backend : "reference" (Algorithm 1 as loops, float64), "vectorized" (plain torch), "cpu" (fused,
-        float32), or "auto".
+        float32), "cuda" (fused, float32 on a GPU), or "auto".
 
     Returns
     -------

@@ -1,0 +1,284 @@
+"""The fused GPU evaluation that both output layers share.
+
+Forward: hidden units by prefix sums, tokens sorted by their words, the output layer on tiles of
+them, which overwrites the hidden units with the gradients of the activations. Backward: suffix sums
+over these, and their sums by word. Nothing waits for the GPU: sizes that only it knows have upper
+bounds here, and its programs leave when there is nothing to do. No float is added atomically, so
+the same call gives the same bits.
+
+Memory: one row of H numbers per token, the gradients, and partial sums of V of about the same size.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from supdocnade.ops.contract import DocumentBatch, DocumentTerms, Parameters, touches_few_rows
+from supdocnade.ops.eager import weigh_documents
+from supdocnade.ops.prefix_sum.cuda import (
+    Chunks,
+    hidden_units,
+    suffix_sums,
+    sum_documents,
+)
+from supdocnade.ops.row_sums.cuda import SortedTokens, sort_tokens, sum_rows
+
+_BESIDE: dict[torch.cuda.Stream, torch.cuda.Stream] = {}
+"""A second stream for every stream that was ever current here."""
+
+
+@contextmanager
+def beside(device: torch.device) -> Iterator[Callable[[], None]]:
+    """Let the GPU do something while it goes on with the rest; yields what waits for it.
+
+    What is done beside begins after all that came before, also before its memory is used again:
+    nothing can be overwritten that the other stream still reads.
+    """
+    if device.type != "cuda":
+        yield lambda: None
+        return
+    current = torch.cuda.current_stream(device)
+    second = _BESIDE.get(current)
+    if second is None:
+        second = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        _BESIDE[current] = second
+    second.wait_stream(current)
+    with torch.cuda.stream(second):
+        yield lambda: current.wait_stream(second)
+
+
+PRECISIONS = {"highest": "tf32x3", "high": "tf32", "medium": "bf16"}
+"""How operands of products are rounded, by torch's `set_float32_matmul_precision`."""
+
+
+class Sparsity(NamedTuple):
+    """Which rows of a table have a gradient."""
+
+    rows_R: Tensor
+    slot_T: Tensor
+    """Where the gradient of a row is, among those of `rows_R`; -1 for none."""
+
+    @classmethod
+    def of(cls, touched_T: Tensor) -> "Sparsity":
+        """Count the rows that are touched: this waits for the GPU."""
+        slot_T = touched_T.cumsum(0, dtype=torch.int32) - 1
+        return cls(touched_T.nonzero()[:, 0], slot_T.masked_fill(~touched_T, -1))
+
+    def slots_of(self, rows: Tensor) -> Tensor:
+        """Return where the gradients of given rows are; -1 for no row and for untouched ones."""
+        return self.slot_T[rows.clamp_min(0).long()].masked_fill(rows < 0, -1)
+
+    def tensor(self, values_RH: Tensor, n_rows: int) -> Tensor:
+        """Return the gradient of the whole table as autograd takes it."""
+        return torch.sparse_coo_tensor(
+            self.rows_R[None], values_RH, (n_rows, values_RH.shape[1]),
+            is_coalesced=True, check_invariants=False,
+        )  # fmt: skip
+
+
+class NodeGradients(NamedTuple):
+    """The gradients of V (its touched rows, where only these have one) and of b."""
+
+    node_weight: Tensor
+    node_bias_T: Tensor
+
+    @classmethod
+    def empty(cls, parameters: Parameters, sparsity: Sparsity | None) -> "NodeGradients":
+        """Return room for gradients."""
+        V_TH = parameters.node_weight_TH
+        n_rows = len(V_TH) if sparsity is None else len(sparsity.rows_R)
+        return cls(V_TH.new_empty(n_rows, V_TH.shape[1]), torch.empty_like(parameters.node_bias_T))
+
+
+FinishNodes = Callable[[Tensor], NodeGradients]
+"""From one number on the GPU, which multiplies all of them, to the gradients of V and b."""
+
+
+class LayerResult(NamedTuple):
+    """What an output layer makes of hidden units."""
+
+    nll_N: Tensor
+    """w_i · -log p(v_i | h_i) of every token."""
+    gradient_NS: Tensor
+    """Of the activations, if gradients were wanted."""
+    nodes: FinishNodes | None
+
+
+class OutputLayer(Protocol):
+    """The part of the model between hidden units and word probabilities."""
+
+    @property
+    def key_of_word_K(self) -> Tensor:
+        """By which tokens are sorted."""
+        ...
+
+    @property
+    def word_of_key(self) -> Tensor:
+        """The word of every key, -1 for none."""
+        ...
+
+    @property
+    def n_prefixes(self) -> int:
+        """Prefixes of the keys, sixteen keys each."""
+        ...
+
+    def touched_rows(self, ids_N: Tensor, n_rows: int) -> Tensor | None:
+        """Return which rows of V tokens touch, (T,), or None for all."""
+        ...
+
+    def run(
+        self,
+        tokens: SortedTokens,
+        ids_N: Tensor,
+        hidden_NS: Tensor,
+        loss_weight_N: Tensor | None,
+        parameters: Parameters,
+        activation: str,
+        precision: str,
+        sparsity: Sparsity | None,
+        *,
+        want_gradients: bool,
+    ) -> LayerResult:
+        """Compute the cost of every token and, if wanted, all gradients up to the activations.
+
+        Parameters
+        ----------
+        hidden_NS : may be overwritten.
+        sparsity : the rows of V that have a gradient; None: all.
+        """
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Forward:
+    """What `backward` needs of a call."""
+
+    chunks: Chunks
+    tokens: SortedTokens
+    gradient_NS: Tensor
+    """Of the activations."""
+    nodes: FinishNodes
+    node_sparsity: Sparsity | None
+    precision: str
+
+
+@dataclass(frozen=True, eq=False)
+class CUDAEngine:
+    """A fused backend, bound to its output layer and activation."""
+
+    layer: OutputLayer
+    activation: str
+
+    def forward(
+        self, batch: DocumentBatch, parameters: Parameters, *, want_gradients: bool
+    ) -> tuple[DocumentTerms, Forward | None]:
+        """Compute the terms; with `want_gradients`, also what the gradients follow from."""
+        precision = PRECISIONS[torch.get_float32_matmul_precision()]
+        K = len(parameters.word_embedding_KH)
+        batch = batch._replace(word_ids_N=batch.word_ids_N.int())
+        n_tokens = batch.offsets_B1[-1:]
+        with beside(batch.word_ids_N.device) as join:
+            tokens = sort_tokens(
+                batch.word_ids_N, self.layer.key_of_word_K, n_tokens, self.layer.n_prefixes
+            )
+        chunks = Chunks.of(batch)
+        # Products in bf16 would round the hidden units anyway.
+        kept = torch.bfloat16 if precision == "bf16" else torch.float32
+        hidden_NS, summary_BH = hidden_units(chunks, parameters, self.activation, kept)
+        join()
+        sparsity = None
+        if want_gradients and touches_few_rows(K):
+            touched_T = self.layer.touched_rows(batch.word_ids_N, len(parameters.node_weight_TH))
+            sparsity = None if touched_T is None else Sparsity.of(touched_T)
+        nll_N, gradient_NS, nodes = self.layer.run(
+            tokens, batch.word_ids_N, hidden_NS, batch.loss_weight_N, parameters,
+            self.activation, precision, sparsity, want_gradients=want_gradients,
+        )  # fmt: skip
+        terms = DocumentTerms(sum_documents(nll_N, batch), summary_BH)
+        if nodes is None:
+            return terms, None
+        return terms, Forward(chunks, tokens, gradient_NS, nodes, sparsity, precision)
+
+    def backward(
+        self,
+        forward: Forward,
+        parameters: Parameters,
+        scale: Tensor,
+        grad_summary_BH: Tensor | None,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return the gradients of all parameters; what `forward` holds is used up.
+
+        Parameters
+        ----------
+        scale : (1,) the gradient of every document's likelihood.
+        """
+        W_KH, _, V_TH, _ = parameters
+        K, H = W_KH.shape
+        batch = forward.chunks.batch
+        if grad_summary_BH is not None:
+            grad_summary_BH = grad_summary_BH.contiguous()
+        grad_c = suffix_sums(forward.chunks, forward.gradient_NS, scale, grad_summary_BH, H)
+        sparsity = None
+        row_of_key = self.layer.word_of_key
+        if touches_few_rows(K):
+            touched_K = torch.zeros(K, dtype=torch.bool, device=W_KH.device)
+            touched_K[batch.word_ids_N.long()] = True
+            sparsity = Sparsity.of(touched_K)
+            row_of_key = sparsity.slots_of(row_of_key)
+        grad_W = W_KH.new_zeros(K if sparsity is None else len(sparsity.rows_R), H)
+        sum_rows(forward.tokens, forward.gradient_NS, H, row_of_key, grad_W, forward.precision)
+        grad_V, grad_b = forward.nodes(scale)
+        return (
+            grad_W if sparsity is None else sparsity.tensor(grad_W, K),
+            grad_c,
+            grad_V
+            if forward.node_sparsity is None
+            else forward.node_sparsity.tensor(grad_V, len(V_TH)),
+            grad_b,
+        )
+
+
+class _FusedNLL(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, engine: CUDAEngine, batch: DocumentBatch, wanted: bool, *parameters: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        terms, ctx.kept = engine.forward(batch, Parameters(*parameters), want_gradients=wanted)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*parameters)
+        ctx.engine, ctx.batch = engine, batch
+        return terms.nll_B, terms.summary_BH
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad_nll_B: Tensor | None, grad_summary_BH: Tensor | None) -> Any:
+        # What was kept is changed in place: a second backward computes its own.
+        kept, ctx.kept = ctx.kept, None
+        parameters = Parameters(*ctx.saved_tensors)
+        batch = ctx.batch
+        if grad_nll_B is None:
+            grad_nll_B = parameters.hidden_bias_H.new_zeros(1).expand(batch.n_documents)
+        # What comes from `nll.sum()` is one number for all: it says so by its stride, without
+        # waiting for the GPU. Anything else is computed again with the gradients as weights.
+        common = grad_nll_B.numel() == 0 or grad_nll_B.stride(0) == 0
+        if not common:
+            kept, batch = None, weigh_documents(batch, grad_nll_B)
+        if kept is None:
+            _, kept = ctx.engine.forward(batch, parameters, want_gradients=True)
+        one = parameters.hidden_bias_H.new_ones(1)
+        scale = grad_nll_B[:1] if common and grad_nll_B.numel() else one
+        gradients = ctx.engine.backward(kept, parameters, scale, grad_summary_BH)
+        return None, None, None, *gradients
+
+
+def differentiable(
+    engine: CUDAEngine, batch: DocumentBatch, parameters: Parameters
+) -> DocumentTerms:
+    """Run the GPU engine so that autograd can go through it."""
+    apply: Callable[..., tuple[Tensor, Tensor]] = _FusedNLL.apply
+    wanted = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in parameters)
+    return DocumentTerms(*apply(engine, batch, wanted, *parameters))

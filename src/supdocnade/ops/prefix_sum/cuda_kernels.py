@@ -1,0 +1,279 @@
+"""Sums over the words before and after every token, in Triton.
+
+Documents are cut into chunks of `CHUNK` tokens, so that a long document occupies as many
+multiprocessors as many short ones. Three passes give a running sum: the sum of every chunk, the
+running sum of those within each document, and the running sum within every chunk.
+
+A program of one warp holds a chunk of some columns. A thread then owns whole columns of it, and the
+sum down a column needs no exchange between threads.
+"""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def count_pieces(bounds, first_piece, n_ranges, LENGTH: tl.constexpr, BLOCK: tl.constexpr):
+    """Write where the pieces of every range begin, (B + 1,)."""
+    total = 0
+    tl.store(first_piece, 0)
+    for start in range(0, n_ranges, BLOCK):
+        ranges = start + tl.arange(0, BLOCK)
+        used = ranges < n_ranges
+        begin = tl.load(bounds + ranges, mask=used, other=0)
+        end = tl.load(bounds + ranges + 1, mask=used, other=0)
+        counts = ((end - begin + LENGTH - 1) // LENGTH).to(tl.int32)
+        tl.store(first_piece + ranges + 1, total + tl.cumsum(counts, axis=0), mask=used)
+        total += tl.sum(counts, axis=0)
+
+
+@triton.jit
+def find_pieces(
+    bounds, first_piece, owner, start, n_ranges, n_pieces, n_halvings,
+    LENGTH: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Write the range of every piece, -1 beyond the last one, and its first row."""
+    pieces = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    low = tl.zeros([BLOCK], tl.int32)
+    high = tl.zeros([BLOCK], tl.int32) + n_ranges
+    for _ in range(n_halvings):
+        middle = (low + high) // 2
+        after = tl.load(first_piece + tl.minimum(middle + 1, n_ranges)) <= pieces
+        searching = low < high
+        low = tl.where(searching & after, middle + 1, low)
+        high = tl.where(searching & (after == 0), middle, high)
+    used = low < n_ranges
+    mine = tl.minimum(low, n_ranges - 1)
+    place = pieces - tl.load(first_piece + mine)
+    first_row = tl.load(bounds + mine) + place * LENGTH
+    within = pieces < n_pieces
+    tl.store(owner + pieces, tl.where(used, low, -1), mask=within)
+    tl.store(start + pieces, first_row.to(tl.int64), mask=within)
+
+
+@triton.jit
+def _words_of_chunk(
+    ids, input_weight, embedding, start, end, columns,
+    H: tl.constexpr, CHUNK: tl.constexpr, WEIGHTED: tl.constexpr,
+):  # fmt: skip
+    """Return the tokens of a chunk, which of them there are, their words and x_k W[v_k]."""
+    tokens = start + tl.arange(0, CHUNK)
+    used = tokens < end
+    words = tl.load(ids + tokens, mask=used, other=0)
+    places = words.to(tl.int64)[:, None] * H + columns[None, :]
+    rows = tl.load(embedding + places, mask=used[:, None] & (columns < H)[None, :], other=0.0)
+    if WEIGHTED:
+        rows *= tl.load(input_weight + tokens, mask=used, other=0.0)[:, None]
+    return tokens, used, words, rows
+
+
+@triton.jit
+def sum_embeddings(
+    ids, input_weight, offsets, chunk_document, chunk_start, embedding, sums, limited, limit,
+    H: tl.constexpr, CHUNK: tl.constexpr, BLOCK: tl.constexpr,
+    WEIGHTED: tl.constexpr, LIMITED: tl.constexpr,
+):  # fmt: skip
+    """Write Σ x_k W[v_k] over every chunk; `limited` has the words below `limit` alone."""
+    chunk = tl.program_id(0)
+    document = tl.load(chunk_document + chunk)
+    if document >= 0:
+        columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+        start, end = tl.load(chunk_start + chunk), tl.load(offsets + document + 1)
+        _, _, words, rows = _words_of_chunk(
+            ids, input_weight, embedding, start, end, columns, H, CHUNK, WEIGHTED
+        )
+        out = chunk.to(tl.int64) * H + columns
+        tl.store(sums + out, tl.sum(rows, axis=0), mask=columns < H)
+        if LIMITED:
+            below = tl.where((words < limit)[:, None], rows, 0.0)
+            tl.store(limited + out, tl.sum(below, axis=0), mask=columns < H)
+
+
+@triton.jit
+def scan_chunks(
+    first_chunk, sums, bias, totals,
+    H: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
+    REVERSE: tl.constexpr, BIASED: tl.constexpr,
+):  # fmt: skip
+    """Replace the sum of every chunk by that of the chunks before it (`REVERSE`: after it).
+
+    What a document amounts to goes to `totals`. Both begin with the bias where there is one.
+    """
+    document = tl.program_id(0)
+    columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    begin, end = tl.load(first_chunk + document), tl.load(first_chunk + document + 1)
+    carry = tl.zeros([BLOCK], tl.float32)
+    if BIASED:
+        carry = tl.load(bias + columns, mask=columns < H, other=0.0)
+    n_blocks = (end - begin + ROWS - 1) // ROWS
+    for number in range(n_blocks):
+        if REVERSE:
+            chunks = end - (number + 1) * ROWS + tl.arange(0, ROWS)
+        else:
+            chunks = begin + number * ROWS + tl.arange(0, ROWS)
+        used = ((chunks >= begin) & (chunks < end))[:, None] & (columns < H)[None, :]
+        places = chunks.to(tl.int64)[:, None] * H + columns[None, :]
+        rows = tl.load(sums + places, mask=used, other=0.0)
+        inclusive = tl.cumsum(rows, axis=0, reverse=REVERSE)
+        tl.store(sums + places, carry[None, :] + (inclusive - rows), mask=used)
+        carry += tl.sum(rows, axis=0)
+    tl.store(totals + document.to(tl.int64) * H + columns, carry, mask=columns < H)
+
+
+@triton.jit
+def add_chunks(
+    first_chunk, sums, bias, totals, H: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr
+):
+    """Write the bias and the sum of all chunks of a document to `totals`."""
+    document = tl.program_id(0)
+    columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    begin, end = tl.load(first_chunk + document), tl.load(first_chunk + document + 1)
+    total = tl.load(bias + columns, mask=columns < H, other=0.0)
+    for start in range(begin, end, ROWS):
+        chunks = start + tl.arange(0, ROWS)
+        used = (chunks < end)[:, None] & (columns < H)[None, :]
+        places = chunks.to(tl.int64)[:, None] * H + columns[None, :]
+        total += tl.sum(tl.load(sums + places, mask=used, other=0.0), axis=0)
+    tl.store(totals + document.to(tl.int64) * H + columns, total, mask=columns < H)
+
+
+@triton.jit
+def activated(values, ACTIVATION: tl.constexpr):
+    """g(a)."""
+    if ACTIVATION == "relu":
+        # As torch does it: a NaN stays one.
+        return tl.where(values < 0, 0.0, values)
+    elif ACTIVATION == "tanh":
+        shrunk = tl.exp(-2 * tl.abs(values))
+        size = (1 - shrunk) / (1 + shrunk)
+        return tl.where(values < 0, -size, size)
+    else:
+        return tl.sigmoid(values)
+
+
+@triton.jit
+def slope(hidden, ACTIVATION: tl.constexpr):
+    """g'(a) in terms of h = g(a)."""
+    if ACTIVATION == "relu":
+        return (hidden > 0).to(tl.float32)
+    elif ACTIVATION == "tanh":
+        return 1 - hidden * hidden
+    else:
+        return hidden * (1 - hidden)
+
+
+@triton.jit
+def write_hidden(
+    ids, input_weight, offsets, chunk_document, chunk_start, embedding, before, hidden,
+    H: tl.constexpr, STRIDE: tl.constexpr, CHUNK: tl.constexpr, BLOCK: tl.constexpr,
+    WEIGHTED: tl.constexpr, ACTIVATION: tl.constexpr,
+):  # fmt: skip
+    """Write h_i = g(c + Σ_{k<i} x_k W[v_k]) for the tokens of a chunk."""
+    chunk = tl.program_id(0)
+    document = tl.load(chunk_document + chunk)
+    if document >= 0:
+        columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+        start, end = tl.load(chunk_start + chunk), tl.load(offsets + document + 1)
+        tokens, used, _, rows = _words_of_chunk(
+            ids, input_weight, embedding, start, end, columns, H, CHUNK, WEIGHTED
+        )
+        there = chunk.to(tl.int64) * H + columns
+        carry = tl.load(before + there, mask=columns < H, other=0.0)
+        sums = carry[None, :] + (tl.cumsum(rows, axis=0) - rows)
+        places = tokens.to(tl.int64)[:, None] * STRIDE + columns[None, :]
+        values = activated(sums, ACTIVATION).to(hidden.dtype.element_ty)
+        tl.store(hidden + places, values, mask=used[:, None] & (columns < H)[None, :])
+
+
+@triton.jit
+def _gradients_of_chunk(
+    gradient, start, end, columns, H: tl.constexpr, STRIDE: tl.constexpr, CHUNK: tl.constexpr
+):
+    tokens = start + tl.arange(0, CHUNK)
+    mask = (tokens < end)[:, None] & (columns < H)[None, :]
+    places = tokens.to(tl.int64)[:, None] * STRIDE + columns[None, :]
+    return tokens, mask, places, tl.load(gradient + places, mask=mask, other=0.0).to(tl.float32)
+
+
+@triton.jit
+def sum_gradients(
+    gradient, offsets, chunk_document, chunk_start, sums,
+    H: tl.constexpr, STRIDE: tl.constexpr, CHUNK: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Write the sum of the gradients of the activations over every chunk."""
+    chunk = tl.program_id(0)
+    document = tl.load(chunk_document + chunk)
+    if document >= 0:
+        columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+        start, end = tl.load(chunk_start + chunk), tl.load(offsets + document + 1)
+        _, _, _, rows = _gradients_of_chunk(gradient, start, end, columns, H, STRIDE, CHUNK)
+        out = chunk.to(tl.int64) * H + columns
+        tl.store(sums + out, tl.sum(rows, axis=0), mask=columns < H)
+
+
+@triton.jit
+def write_suffixes(
+    ids, input_weight, gradient, scale, offsets, chunk_document, chunk_start, after,
+    grad_summary, limit,
+    H: tl.constexpr, STRIDE: tl.constexpr, CHUNK: tl.constexpr, BLOCK: tl.constexpr,
+    WEIGHTED: tl.constexpr, SUMMARIZED: tl.constexpr,
+):  # fmt: skip
+    """Replace the gradient of every activation a_k by x_k (s Σ_{i>k} dL/da_i + dL/dsummary).
+
+    That is what the token gives to the gradient of W[v_k]: all later activations contain it, and so
+    does the summary if the word is below `limit`. s is the common factor of all losses.
+    """
+    chunk = tl.program_id(0)
+    document = tl.load(chunk_document + chunk)
+    if document >= 0:
+        columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+        start, end = tl.load(chunk_start + chunk), tl.load(offsets + document + 1)
+        tokens, mask, places, rows = _gradients_of_chunk(
+            gradient, start, end, columns, H, STRIDE, CHUNK
+        )
+        used = tokens < end
+        there = chunk.to(tl.int64) * H + columns
+        carry = tl.load(after + there, mask=columns < H, other=0.0)
+        # From the front: a sum from the back would be turned round twice.
+        sums = carry[None, :] + (tl.sum(rows, axis=0)[None, :] - tl.cumsum(rows, axis=0))
+        sums *= tl.load(scale)
+        if SUMMARIZED:
+            here = document.to(tl.int64) * H + columns
+            extra = tl.load(grad_summary + here, mask=columns < H, other=0.0)
+            words = tl.load(ids + tokens, mask=used, other=0)
+            sums += tl.where((words < limit)[:, None], extra[None, :], 0.0)
+        if WEIGHTED:
+            sums *= tl.load(input_weight + tokens, mask=used, other=0.0)[:, None]
+        tl.store(gradient + places, sums.to(gradient.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def add_documents(
+    totals, scale, grad_summary, out, n_documents,
+    H: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr, SUMMARIZED: tl.constexpr,
+):  # fmt: skip
+    """Write the gradient of c: s Σ_i dL/da_i, and dL/dsummary, over all documents."""
+    columns = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    factor = tl.load(scale)
+    total = tl.zeros([BLOCK], tl.float32)
+    for start in range(0, n_documents, ROWS):
+        documents = start + tl.arange(0, ROWS)
+        mask = (documents < n_documents)[:, None] & (columns < H)[None, :]
+        places = documents.to(tl.int64)[:, None] * H + columns[None, :]
+        rows = tl.load(totals + places, mask=mask, other=0.0) * factor
+        if SUMMARIZED:
+            rows += tl.load(grad_summary + places, mask=mask, other=0.0)
+        total += tl.sum(rows, axis=0)
+    tl.store(out + columns, total, mask=columns < H)
+
+
+@triton.jit
+def sum_documents(values, offsets, totals, BLOCK: tl.constexpr):
+    """Write the sum of the values of the tokens of every document."""
+    document = tl.program_id(0)
+    begin, end = tl.load(offsets + document), tl.load(offsets + document + 1)
+    total = tl.zeros([BLOCK], tl.float32)
+    for start in range(begin, end, BLOCK):
+        tokens = start + tl.arange(0, BLOCK)
+        total += tl.load(values + tokens, mask=tokens < end, other=0.0)
+    tl.store(totals + document, tl.sum(total, axis=0))

@@ -1,0 +1,167 @@
+"""Tokens sorted by a key on a GPU, and sums over those that share it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+import triton
+from torch import Tensor
+
+from supdocnade.ops.prefix_sum.cuda import columns_of
+from supdocnade.ops.row_sums import cuda_kernels as kernels
+
+SHIFT = 4
+SLOTS = 1 << SHIFT
+"""Keys are taken sixteen at a time: the last four bits are a slot, the others a prefix."""
+
+FEW_PREFIXES = 16
+"""With so few prefixes one slot a program gives enough of them, and sums over many tiles."""
+
+
+@dataclass(frozen=True, eq=False)
+class SortedTokens:
+    """The tokens of a batch in the order of their keys."""
+
+    keys_N: Tensor
+    """The keys, sorted."""
+    order_N: Tensor
+    """Where the tokens stand in the batch."""
+    n_tokens: Tensor
+    """How many there are, on the GPU; the tables may be longer."""
+    first_row_P1: Tensor
+    """The first row of every prefix of the keys, and the number of tokens after them."""
+
+    @property
+    def n_prefixes(self) -> int:
+        """How many prefixes the keys can have."""
+        return len(self.first_row_P1) - 1
+
+
+def sort_tokens(
+    ids_N: Tensor, key_of_word_K: Tensor, n_tokens: Tensor, n_prefixes: int
+) -> SortedTokens:
+    """Sort tokens by the keys of their words; those of one word keep their sequence."""
+    N = len(ids_N)
+    # Keys of two bytes are sorted in half the time.
+    small = n_prefixes * SLOTS <= 2**15 - 1
+    keys_N = torch.empty(N, dtype=torch.int16 if small else torch.int32, device=ids_N.device)
+    most = 2**15 - 1 if small else 2**31 - 1
+    kernels.write_keys[(triton.cdiv(N, 1024),)](
+        ids_N, key_of_word_K, n_tokens, keys_N, N, most, BLOCK=1024
+    )
+    keys_N, order_N = torch.sort(keys_N, stable=True)
+    first_row_P1 = torch.empty(n_prefixes + 1, dtype=torch.int32, device=ids_N.device)
+    kernels.find_prefixes[(triton.cdiv(n_prefixes + 1, 128),)](
+        keys_N, n_tokens, first_row_P1, n_prefixes, N.bit_length(), SHIFT=SHIFT, BLOCK=128
+    )
+    return SortedTokens(keys_N, order_N, n_tokens, first_row_P1)
+
+
+def sum_rows(
+    tokens: SortedTokens,
+    rows_NS: Tensor,
+    n_columns: int,
+    row_of_slot: Tensor,
+    out: Tensor,
+    precision: str,
+) -> None:
+    """Write the sums of the rows of tokens that share a key.
+
+    Parameters
+    ----------
+    row_of_slot : (prefixes · 16,) the row of `out` for every key, -1 for none.
+    out : (rows, columns), zero where no token comes.
+    """
+    N, H = len(rows_NS), n_columns
+    block = columns_of(H)
+    tile = 128
+    n_tiles, width = triton.cdiv(N, tile), -(-H // 4) * 4
+    parts = out.new_empty(n_tiles * 2 * SLOTS * width)
+    kernels.sum_rows[(n_tiles, triton.cdiv(H, block))](
+        rows_NS, tokens.order_N, tokens.keys_N, tokens.n_tokens, row_of_slot, out, parts,
+        H=H, STRIDE=rows_NS.shape[1], WIDTH=width, TILE=tile, BLOCK=block, SHIFT=SHIFT,
+        PRECISION=precision,
+    )  # fmt: skip
+    # One band, which begins at prefix 0: `first_row` does as well as a table of that zero.
+    add_parts(tokens, parts, row_of_slot, row_of_slot, (0, tokens.n_prefixes),
+              tokens.first_row_P1, out, out, H=H, width=width, tile=tile, biased=False)  # fmt: skip
+
+
+def add_parts(
+    tokens: SortedTokens,
+    parts: Tensor,
+    row_of_slot: Tensor,
+    node_of_slot: Tensor,
+    bounds: tuple[int, ...],
+    first_prefix: Tensor,
+    out: Tensor,
+    out_bias: Tensor,
+    *,
+    H: int,
+    width: int,
+    tile: int,
+    biased: bool,
+) -> None:
+    """Write the rows of all prefixes that left parts in several tiles.
+
+    Parameters
+    ----------
+    bounds : where every band of prefixes begins, and where the last one ends.
+    first_prefix : the same on the GPU.
+    biased : whether parts have a column H for `out_bias`.
+    """
+    n_bands = len(bounds) - 1
+    for first, last, options in _launches(bounds, H + biased):
+        grid = (last - first, SLOTS // options["GROUP"], triton.cdiv(H + biased, options["BLOCK"]))
+        kernels.add_parts[grid](
+            parts, tokens.first_row_P1, row_of_slot, node_of_slot, first_prefix,
+            tokens.n_prefixes, out, out_bias,
+            H=H, WIDTH=width, TILE=tile, N_BANDS=n_bands, SLOTS=SLOTS, BIASED=biased,
+            FIRST=first, **options,
+        )  # fmt: skip
+
+
+def add_tiles(
+    parts: Tensor,
+    first_tile_P1: Tensor,
+    row_of_slot: Tensor,
+    node_of_slot: Tensor,
+    bounds: tuple[int, ...],
+    first_prefix: Tensor,
+    scale: Tensor,
+    out: Tensor,
+    out_bias: Tensor,
+    *,
+    width: int,
+) -> None:
+    """Write the rows of all prefixes, where tiles have one prefix each.
+
+    Parameters
+    ----------
+    first_tile_P1 : the first tile of every prefix of the lowest band.
+    bounds, first_prefix : as for `add_parts`.
+    scale : one number on the GPU that multiplies all.
+    """
+    H = out.shape[1]
+    for first, last, options in _launches(bounds, H + 1):
+        grid = (last - first, SLOTS // options["GROUP"], triton.cdiv(H + 1, options["BLOCK"]))
+        kernels.add_tiles[grid](
+            parts, first_tile_P1, row_of_slot, node_of_slot, first_prefix,
+            len(first_tile_P1) - 1, scale, out, out_bias,
+            H=H, WIDTH=width, N_BANDS=len(bounds) - 1, SLOTS=SLOTS, FIRST=first, **options,
+        )  # fmt: skip
+
+
+def _launches(bounds: tuple[int, ...], n_columns: int) -> Iterator[tuple[int, int, dict[str, int]]]:
+    """Yield ranges of prefixes, and how much of them a program takes.
+
+    A prefix of a band of few has many tiles: a slot of it is a program of its own. A prefix of a
+    band of many is one program.
+    """
+    n_few = sum(bound <= FEW_PREFIXES for bound in bounds[1:])
+    if n_few:
+        block = columns_of(n_columns, 32)
+        yield 0, bounds[n_few], {"GROUP": 1, "TILES": 128, "BLOCK": block}
+    if n_few < len(bounds) - 1:
+        block = columns_of(n_columns, 64)
+        yield bounds[n_few], bounds[-1], {"GROUP": SLOTS, "TILES": 4, "BLOCK": block}

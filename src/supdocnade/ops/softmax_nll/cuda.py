@@ -1,0 +1,109 @@
+"""The softmax likelihood and its gradients on a GPU."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import triton
+from torch import Tensor
+
+from supdocnade.ops.contract import DocumentBatch, DocumentTerms, Parameters
+from supdocnade.ops.cuda_engine import (
+    CUDAEngine,
+    LayerResult,
+    NodeGradients,
+    Sparsity,
+    differentiable,
+)
+from supdocnade.ops.prefix_sum.cuda import columns_of
+from supdocnade.ops.row_sums.cuda import SLOTS, SortedTokens
+from supdocnade.ops.softmax_nll import cuda_kernels as kernels
+
+TILE, WORDS, COLUMNS, OUT = 128, 64, 64, 256
+"""Tokens and words a program takes, columns it multiplies at a time and columns it writes."""
+
+PROGRAMS = 512
+"""The tokens are shared out until there are so many programs, which fill a large GPU."""
+
+
+@dataclass(frozen=True, eq=False)
+class SoftmaxLayer:
+    """The softmax as an output layer of the GPU engine."""
+
+    key_of_word_K: Tensor
+    word_of_key: Tensor
+
+    @classmethod
+    def of(cls, n_words: int, device: torch.device) -> "SoftmaxLayer":
+        """Return the layer of a vocabulary: tokens are sorted by their words as they are."""
+        padded = -(-n_words // SLOTS) * SLOTS
+        keys = torch.arange(padded, dtype=torch.int32, device=device)
+        return cls(keys[:n_words], keys.masked_fill(keys >= n_words, -1))
+
+    @property
+    def n_prefixes(self) -> int:
+        """Of the keys."""
+        return len(self.word_of_key) // SLOTS
+
+    def touched_rows(self, ids_N: Tensor, n_rows: int) -> None:
+        """Return None: a softmax moves the probability of every word."""
+
+    def run(
+        self,
+        tokens: SortedTokens,
+        ids_N: Tensor,
+        hidden_NS: Tensor,
+        loss_weight_N: Tensor | None,
+        parameters: Parameters,
+        activation: str,
+        precision: str,
+        sparsity: Sparsity | None,
+        *,
+        want_gradients: bool,
+    ) -> LayerResult:
+        """See `OutputLayer`."""
+        V_KH, b_K = parameters.node_weight_TH, parameters.node_bias_T
+        (N, stride), (K, H) = hidden_NS.shape, V_KH.shape
+        nll_N, normalizer_N = V_KH.new_empty(N), V_KH.new_empty(N)
+        weight_N = nll_N if loss_weight_N is None else loss_weight_N
+        inputs = (hidden_NS, ids_N, weight_N, tokens.n_tokens, V_KH, b_K, K)
+        options: dict[str, Any] = {
+            "H": H,
+            "STRIDE": stride,
+            "TILE": TILE,
+            "WORDS": WORDS,
+            "BLOCK": columns_of(H, COLUMNS),
+            "WEIGHTED": loss_weight_N is not None,
+            "PRECISION": precision,
+        }
+        n_tiles, out = triton.cdiv(N, TILE), columns_of(H, OUT)
+        kernels.normalize[(n_tiles,)](*inputs, nll_N, normalizer_N, **options)
+        if not want_gradients:
+            return LayerResult(nll_N, hidden_NS, None)
+        n_blocks, n_outs = triton.cdiv(K, WORDS), triton.cdiv(H, out)
+        n_shares = max(min(PROGRAMS // (n_blocks * n_outs), n_tiles), 1)
+        share = triton.cdiv(n_tiles, n_shares) * TILE
+        parts = V_KH.new_empty(n_shares, K, H)
+        bias_parts = V_KH.new_empty(n_shares, K)
+        warps = 8 if out == OUT else 4
+        kernels.differentiate_words[(n_blocks, n_outs, n_shares)](
+            *inputs, normalizer_N, parts, bias_parts, share, OUT=out, num_warps=warps,
+            num_stages=1, **options,
+        )  # fmt: skip
+        gradient_NS = torch.empty_like(hidden_NS)
+        kernels.differentiate_hidden[(n_tiles, n_outs)](
+            *inputs, normalizer_N, gradient_NS, OUT=out, ACTIVATION=activation,
+            num_warps=warps, num_stages=1, **options,
+        )  # fmt: skip
+
+        def finish(scale: Tensor) -> NodeGradients:
+            return NodeGradients(parts.sum(dim=0) * scale, bias_parts.sum(dim=0) * scale)
+
+        return LayerResult(nll_N, gradient_NS, finish)
+
+
+def softmax_nll(batch: DocumentBatch, parameters: Parameters, activation: str) -> DocumentTerms:
+    """See `supdocnade.ops.softmax_nll`."""
+    W_KH = parameters.word_embedding_KH
+    layer = SoftmaxLayer.of(len(W_KH), W_KH.device)
+    return differentiable(CUDAEngine(layer, activation), batch, parameters)

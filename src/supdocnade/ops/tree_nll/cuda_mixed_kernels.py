@@ -1,0 +1,118 @@
+"""The walk through the tree where few tokens share a prefix, in Triton.
+
+Tiles are cut without regard to prefixes, so that they are full. A tile takes the first prefix of
+every band at once, then the second prefix of those bands that have one here, and so on.
+"""
+
+import triton
+import triton.language as tl
+
+from supdocnade.ops.prefix_sum.cuda_kernels import slope
+from supdocnade.ops.row_sums.cuda_kernels import MOST, place_of_part, product
+from supdocnade.ops.tree_nll.cuda_kernels import (
+    decide,
+    logits,
+    nodes,
+    slots_passed,
+    some_rows,
+    store_rows,
+)
+
+
+@triton.jit
+def _next_prefixes(key, shift, current):
+    """Return the prefix after the current one that some token has, for every slot."""
+    prefixes = key[:, None] >> shift[None, :]
+    return tl.min(tl.where(prefixes > current[None, :], prefixes, MOST), axis=0)
+
+
+@triton.jit
+def _gradients(
+    h, delta, node, row, part, spans, columns, weights, grad_weights, parts,
+    H: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """Return what nodes give to the gradient of h in some columns; write that of the nodes.
+
+    It goes to their rows, or to the parts of prefixes that span several tiles.
+    """
+    v = some_rows(weights, node, columns, H, H)
+    grad_v = product(tl.trans(delta), h, PRECISION)
+    inside = (columns < H)[None, :]
+    there = part[:, None] + columns[None, :]
+    tl.store(parts + there, grad_v, mask=(spans & (node >= 0))[:, None] & inside)
+    there = row.to(tl.int64)[:, None] * H + columns[None, :]
+    tl.store(grad_weights + there, grad_v, mask=((spans == 0) & (row >= 0))[:, None] & inside)
+    return product(delta, v, PRECISION)
+
+
+@triton.jit
+def walk_tiles(
+    hidden, order, keys, loss_weight, n_tokens, weights, biases, node_of_slot, row_of_slot,
+    first_prefix, nll, grad_weights, grad_biases, parts,
+    H: tl.constexpr, STRIDE: tl.constexpr, WIDTH: tl.constexpr, TILE: tl.constexpr,
+    BLOCK: tl.constexpr, N_BANDS: tl.constexpr, SLOTS: tl.constexpr, WEIGHTED: tl.constexpr,
+    ACTIVATION: tl.constexpr, GRADIENTS: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """Write the cost of every token; with `GRADIENTS`, replace h by the gradient of a."""
+    tile = tl.program_id(0)
+    n = tl.load(n_tokens).to(tl.int32)
+    first = tile * TILE
+    if first < n:
+        tokens = first + tl.arange(0, TILE)
+        used = tokens < n
+        key = tl.load(keys + tokens, mask=used, other=-1).to(tl.int32)
+        position = tl.load(order + tokens, mask=used, other=-1)
+        key_first = tl.load(keys + first).to(tl.int32)
+        key_before = tl.load(keys + first - 1, mask=first > 0, other=-1).to(tl.int32)
+        key_after = tl.load(keys + first + TILE, mask=first + TILE < n, other=-1).to(tl.int32)
+        slots, bands = tl.arange(0, SLOTS) % 16, tl.arange(0, SLOTS) // 16
+        shift = 4 * tl.maximum(N_BANDS - bands, 1)
+        prefix_first = tl.where(bands < N_BANDS, key_first >> shift, MOST)
+        weight = used.to(tl.float32)
+        if WEIGHTED:
+            weight = tl.load(loss_weight + position, mask=used, other=0.0)
+
+        logit = tl.zeros([TILE, SLOTS], tl.float32)
+        exists = tl.zeros([TILE, SLOTS], tl.int1)
+        current = prefix_first
+        while tl.min(current, axis=0) < MOST:
+            place, node = nodes(node_of_slot, first_prefix, bands, slots, current, N_BANDS)
+            some = logits(
+                hidden, position, weights, biases, node, H, STRIDE, TILE, BLOCK, SLOTS,
+                PRECISION,
+            )  # fmt: skip
+            same = (key[:, None] >> shift[None, :]) == current[None, :]
+            logit = tl.where(same, some, logit)
+            exists = exists | (same & (node >= 0)[None, :])
+            current = _next_prefixes(key, shift, current)
+        passed, right = slots_passed(key, slots, shift)
+        cost, delta = decide(logit, right, passed & exists & used[:, None], weight)
+        tl.store(nll + position, cost * weight, mask=used)
+        if GRADIENTS:
+            for start in range(0, H, BLOCK):
+                columns = start + tl.arange(0, BLOCK)
+                h = some_rows(hidden, position, columns, H, STRIDE)
+                grad_h = tl.zeros([TILE, BLOCK], tl.float32)
+                current = prefix_first
+                while tl.min(current, axis=0) < MOST:
+                    place, node = nodes(node_of_slot, first_prefix, bands, slots, current, N_BANDS)
+                    row = tl.load(row_of_slot + place, mask=node >= 0, other=-1)
+                    continued = (key_before >> shift) == current
+                    spans = continued | ((key_after >> shift) == current)
+                    part = place_of_part(tile, bands, continued, slots, N_BANDS, 16, WIDTH)
+                    same = (key[:, None] >> shift[None, :]) == current[None, :]
+                    some = tl.where(same, delta, 0.0)
+                    if start == 0:
+                        grad_b = tl.sum(some, axis=0)
+                        tl.store(parts + part + H, grad_b, mask=spans & (node >= 0))
+                        whole = (spans == 0) & (node >= 0)
+                        tl.store(grad_biases + node, grad_b, mask=whole)
+                    grad_h += _gradients(
+                        h, some, node, row, part, spans, columns, weights, grad_weights,
+                        parts, H, PRECISION,
+                    )  # fmt: skip
+                    current = _next_prefixes(key, shift, current)
+                store_rows(
+                    hidden, position, columns,
+                    grad_h * slope(h.to(tl.float32), ACTIVATION), H, STRIDE,
+                )  # fmt: skip

@@ -1,0 +1,181 @@
+"""The GPU's kernels, run on the CPU by Triton's interpreter on the smallest cases.
+
+Everything that can be wrong about them but their speed and their precision shows here.
+"""
+
+import numpy as np
+import pytest
+import torch
+from tests.problems import Problem, make_problem, relative_error
+
+from supdocnade.ops import contract
+from supdocnade.ops.contract import Parameters
+
+pytest.importorskip("triton")
+pytestmark = pytest.mark.skipif(
+    torch.cuda.is_available(), reason="here the kernels run on the GPU itself (tests/gpu)"
+)
+
+# float32 against float64, as for the other backends.
+FLOAT32 = 5e-6
+
+
+def run(problem: Problem, activation: str):
+    """Call the backend itself: the dispatcher would refuse tensors that are not on a GPU."""
+    if problem.tree is None:
+        from supdocnade.ops.softmax_nll.cuda import softmax_nll
+
+        return softmax_nll(problem.batch, problem.parameters, activation)
+    from supdocnade.ops.tree_nll.cuda import tree_nll
+
+    return tree_nll(problem.batch, problem.parameters, problem.tree, activation)
+
+
+def outputs(terms, problem: Problem, *, uneven: bool = False):
+    dtype = terms.nll_B.dtype
+    generator = torch.Generator().manual_seed(5)
+
+    def noise(*shape):
+        return torch.randn(*shape, generator=generator, dtype=torch.float64).to(dtype)
+
+    noise_B = noise(len(terms.nll_B))
+    loss = (noise_B * terms.nll_B).sum() if uneven else 0.7 * terms.nll_B.sum()
+    (loss + (noise(*terms.summary_BH.shape) * terms.summary_BH).sum()).backward()
+    return [terms.nll_B.detach(), terms.summary_BH.detach(), *problem.gradients()]
+
+
+def assert_agrees(problem: Problem, activation: str = "relu", *, uneven: bool = False):
+    expected = outputs(problem.run(activation, "vectorized"), problem, uneven=uneven)
+    single = problem.to(torch.float32)
+    actual = outputs(run(single, activation), single, uneven=uneven)
+    names = ["nll", "summary", "W", "c", "V", "b"]
+    for name, a, e in zip(names, actual, expected, strict=True):
+        assert a.shape == e.shape, name
+        assert relative_error(a, e) <= FLOAT32, name
+
+
+@pytest.mark.parametrize("output", ["tree", "softmax"])
+@pytest.mark.parametrize("activation", ["relu", "tanh", "sigmoid"])
+def test_activations_and_uneven_gradients(output, activation):
+    problem = make_problem(
+        [0, 1, 9, 0, 25], 37, n_topics=7, output=output, n_summary_words=30, scale=0.2
+    )
+    assert_agrees(problem, activation, uneven=activation == "tanh")
+
+
+@pytest.mark.parametrize(("n_words", "n_topics"), [(2, 8), (17, 33), (300, 5)])
+@pytest.mark.parametrize("dense", [True, False])
+def test_trees_of_every_depth_by_prefixes_and_by_tiles(monkeypatch, n_words, n_topics, dense):
+    from supdocnade.ops.tree_nll import cuda
+
+    # One token to a prefix is enough for tiles of one prefix; more than there are is not.
+    monkeypatch.setattr(cuda, "DENSE", 1 if dense else 10**6)
+    assert_agrees(make_problem([30, 3], n_words, n_topics, scale=0.2))
+
+
+def test_prefixes_that_span_tiles_with_many_prefixes_to_a_launch(monkeypatch):
+    from supdocnade.ops.row_sums import cuda
+
+    monkeypatch.setattr(cuda, "FEW_PREFIXES", 0)
+    assert_agrees(make_problem([90], 3, n_topics=9, scale=0.1))
+
+
+def test_documents_of_several_chunks():
+    assert_agrees(make_problem([70, 16, 17], 5, n_topics=9, scale=0.05))
+
+
+@pytest.mark.parametrize("output", ["tree", "softmax"])
+def test_without_weights_and_with_weights_of_zero(output):
+    assert_agrees(make_problem([5, 12], 9, n_topics=8, output=output, weighted=False, scale=0.2))
+    problem = make_problem([5, 12], 9, n_topics=8, output=output, scale=0.2)
+    problem.batch.loss_weight_N[3:9] = 0
+    problem.batch.input_weight_N[::2] = 0
+    assert_agrees(problem)
+
+
+@pytest.mark.parametrize("output", ["tree", "softmax"])
+@pytest.mark.parametrize("lengths", [[], [0], [0, 0, 0]])
+def test_batches_without_words(output, lengths):
+    problem = make_problem(lengths, 6, n_topics=8, output=output).to(torch.float32)
+    nll, summary, *gradients = outputs(run(problem, "tanh"), problem)
+    assert nll.tolist() == [0.0] * len(lengths)
+    c_H = problem.parameters.hidden_bias_H.detach()
+    torch.testing.assert_close(summary, c_H.expand(len(lengths), 8))
+    assert not gradients[0].any()
+    assert not gradients[2].any()
+
+
+def test_one_word_alone_has_nothing_to_decide():
+    assert_agrees(make_problem([4, 0], 1, n_topics=3))
+
+
+def test_gradients_of_touched_rows(monkeypatch):
+    monkeypatch.setattr(contract, "SPARSE_ROWS", 10)
+    problem = make_problem([7, 4], 60, n_topics=9, scale=0.2)
+    assert_agrees(problem)
+    single = problem.to(torch.float32)
+    run(single, "relu").nll_B.sum().backward()
+    gradient = single.parameters.word_embedding_KH.grad
+    assert gradient.is_sparse
+    torch.testing.assert_close(
+        gradient._indices()[0], torch.unique(problem.batch.word_ids_N).long()
+    )
+    nodes, signs = problem.tree.paths
+    touched = np.unique(problem.batch.word_ids_N.numpy())
+    on_path = np.unique(nodes[touched][signs[touched] != 0])
+    np.testing.assert_array_equal(single.parameters.node_weight_TH.grad._indices()[0], on_path)
+
+
+def test_a_second_backward_gives_the_same_gradients():
+    problem = make_problem([5, 30], 6, n_topics=4).to(torch.float32)
+    loss = sum(term.sum() for term in run(problem, "tanh"))
+    loss.backward(retain_graph=True)
+    first = problem.gradients()
+    loss.backward()
+    for a, e in zip(problem.gradients(), first, strict=True):
+        torch.testing.assert_close(a, e, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("output", ["tree", "softmax"])
+def test_tables_longer_than_the_documents(output):
+    """What stands beyond the last token is never looked at."""
+    problem = make_problem([5, 12], 9, n_topics=8, output=output, scale=0.2).to(torch.float32)
+    expected = outputs(run(problem, "relu"), problem)
+    batch = problem.batch
+    extra = torch.full((8,), float("nan"))
+    longer = batch._replace(
+        word_ids_N=torch.cat([batch.word_ids_N, torch.full((8,), 10**6, dtype=torch.int32)]),
+        input_weight_N=torch.cat([batch.input_weight_N, extra]),
+        loss_weight_N=torch.cat([batch.loss_weight_N, extra]),
+        checked=True,
+    )
+    again = problem._replace(batch=longer)
+    for a, e in zip(outputs(run(again, "relu"), again), expected, strict=True):
+        torch.testing.assert_close(a, e, rtol=0, atol=0)
+
+
+@pytest.mark.filterwarnings("ignore:invalid value encountered")
+@pytest.mark.parametrize("output", ["tree", "softmax"])
+@pytest.mark.parametrize("which", [0, 1, 2, 3])
+def test_a_nan_parameter_shows_in_the_loss(output, which):
+    problem = make_problem([20], 4, n_topics=3, output=output).to(torch.float32)
+    problem.parameters[which].data.fill_(float("nan"))
+    assert run(problem, "relu").nll_B.isnan().all()
+
+
+def test_extreme_logits_stay_finite():
+    problem = make_problem([2], 2, n_topics=1, weighted=False).to(torch.float32)
+    problem.parameters.node_weight_TH.data.zero_()
+    problem.parameters.node_bias_T.data.fill_(1e30)
+    words = torch.tensor([0, 1], dtype=torch.int32)
+    terms = run(problem._replace(batch=problem.batch._replace(word_ids_N=words)), "relu")
+    assert terms.nll_B.item() == pytest.approx(1e30)
+    terms.nll_B.sum().backward()
+    assert problem.gradients()[3].item() == pytest.approx(1.0, abs=1e-6)
+
+
+def test_values_without_gradients():
+    problem = make_problem([5, 12], 9, n_topics=8, scale=0.2).to(torch.float32)
+    expected = run(problem, "relu").nll_B
+    frozen = problem._replace(parameters=Parameters(*(p.detach() for p in problem.parameters)))
+    torch.testing.assert_close(run(frozen, "relu").nll_B, expected.detach(), rtol=0, atol=0)
