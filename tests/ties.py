@@ -3,8 +3,8 @@
 import numpy as np
 
 NEAR = 1e-4
-"""How much two squared distances may differ, as a share of either, to be a tie: they are differences
-of numbers near 1, rounded at the seventh digit, and hardly ever below 0.03."""
+"""How much two squared distances may differ, as a share of either, to be a tie: they are
+differences of numbers near 1, rounded at the seventh digit, and hardly ever below 0.03."""
 
 MOST = 1e-3
 """Share of patches that may be ties."""

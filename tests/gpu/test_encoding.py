@@ -82,6 +82,15 @@ def test_words_are_those_of_the_cpu_but_for_ties(settings):
     assert_same_but_for_ties(bag.encoder_, IMAGES, ids(bag, IMAGES))
 
 
+def test_images_that_are_one_tensor_already():
+    images = IMAGES[::5]
+    pinned = torch.from_numpy(np.stack(images)).pin_memory()
+    batch = BatchEncoder(BAG.encoder_, choose_device("cuda"))
+    begun = [batch.begin_stack(pinned) for _ in range(3)]
+    for each in begun:
+        assert_same_but_for_ties(BAG.encoder_, images, each.words())
+
+
 def test_words_of_colours_are_those_of_the_cpu_but_for_ties():
     bag = fitted(COLORS, color=True)
     assert_same_but_for_ties(bag.encoder_, COLORS, ids(bag, COLORS))
@@ -99,6 +108,7 @@ def test_the_same_words_again_and_for_any_number_of_workers():
             np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.filterwarnings("ignore:Please use the new API settings")
 @pytest.mark.parametrize("way", ["newer", "older"])
 def test_rounded_products_allowed_elsewhere_change_nothing(way):
     products = torch.backends.cuda.matmul
@@ -161,7 +171,7 @@ def test_memory_is_bounded(n_words):
     found = [each.words() for each in begun]
     assert torch.cuda.max_memory_allocated(device) - before < 2**30
     np.testing.assert_array_equal(found[0][0], found[1][255])
-    assert len(found[2][0]) == len(encoder.encode(large).ids)
+    assert len(found[2][0]) == len(BAG.words_in(large).ids)
 
 
 @pytest.mark.parametrize("n_words", [240, 20_000])

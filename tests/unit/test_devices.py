@@ -53,6 +53,7 @@ def test_rounded_products_are_switched_off_and_on_again(products):
     assert products.fp32_precision == "tf32"
 
 
+@pytest.mark.filterwarnings("ignore:Please use the new API settings")
 def test_the_older_way_to_allow_rounding_counts_too(products):
     torch.backends.cuda.matmul.allow_tf32 = True
     with full_float32(GPU):

@@ -52,10 +52,18 @@ class BatchEncoder:
         for shape, places in by_shape.items():
             pixels = torch.empty((len(places), *shape), dtype=torch.uint8, pin_memory=self._on_gpu)
             np.stack([images[place] for place in places], out=pixels.numpy())
-            parts.append((places, self.fetch(self.ids(self.send(pixels)))))
+            parts.append((places, self._ask_for(pixels)))
         return Begun(len(images), parts, self._mark())
 
-    def send(self, pixels: Tensor) -> Tensor:
+    def begin_stack(self, pixels: Tensor) -> "Begun":
+        """Ask for the words of images of one size that are one tensor, best in pinned memory."""
+        places = list(range(len(pixels)))
+        return Begun(len(places), [(places, self._ask_for(pixels))], self._mark())
+
+    def _ask_for(self, pixels: Tensor) -> Tensor:
+        return self._fetch(self.ids(self._send(pixels)))
+
+    def _send(self, pixels: Tensor) -> Tensor:
         """Return pixels on the device, not waiting for them if their memory is pinned."""
         if self._sending is None:
             return pixels
@@ -93,7 +101,7 @@ class BatchEncoder:
             words_BS[part.images, part.patches] = words
         return (words_BS[:, :, None] + first_SG).to(torch.int32).flatten(1)
 
-    def fetch(self, ids: Tensor) -> Tensor:
+    def _fetch(self, ids: Tensor) -> Tensor:
         """Return words in ordinary memory; they are there when `Begun.words` has waited."""
         if not self._on_gpu:
             return ids

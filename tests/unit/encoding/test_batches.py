@@ -112,6 +112,12 @@ def test_some_of_the_images_and_their_progress():
     assert seen == [(1, 3), (2, 3), (3, 3)]
 
 
+def test_images_that_are_one_tensor_already():
+    images = IMAGES[::5]
+    begun = BatchEncoder(PLAIN, CPU).begin_stack(torch.from_numpy(np.stack(images)))
+    assert_same_but_for_ties(PLAIN, images, begun.words())
+
+
 def test_words_do_not_hold_pinned_memory():
     """Each image's words are an array of their own, whatever it was computed with."""
     assert all(each.base is None for each in words(IMAGES))

@@ -5,9 +5,9 @@ import pytest
 import torch
 from tests.textures import stripes
 
-from supdocnade.imaging.dense_sift import DenseSIFTConfig, dense_sift
+from supdocnade.imaging.dense_sift import DenseSIFTConfig, cpu, cpu_kernels, dense_sift
 from supdocnade.imaging.dense_sift import blocks as blocks_module
-from supdocnade.imaging.dense_sift.bins import side_weights
+from supdocnade.imaging.dense_sift.bins import N_ORIENTATIONS, side_weights
 from supdocnade.imaging.dense_sift.blocks import side_blocks
 from supdocnade.imaging.dense_sift.planes import orientation_planes
 from supdocnade.imaging.dense_sift.vectorized import MEMORY, describe_many
@@ -143,3 +143,12 @@ def test_planes_are_the_gradient_shared_out():
         away = np.abs((turn - o + 4) % 8 - 4)
         share = length * np.maximum(1 - away, 0)
         np.testing.assert_allclose(planes_OYX[o, :, :10], share, rtol=1e-5, atol=1e-5)
+
+
+def test_planes_are_those_of_the_kernel_to_the_last_bit():
+    image = np.random.default_rng(1).integers(0, 256, (30, 40)).astype(np.uint8)
+    expected_XO = np.zeros((40, N_ORIENTATIONS), np.float32)
+    planes_OYX = orientation_planes(torch.from_numpy(image)[None])[0].numpy()
+    for y in range(30):
+        cpu_kernels._planes_of_row(image, y, *cpu._gradient_table(), expected_XO)
+        np.testing.assert_array_equal(planes_OYX[:, y], expected_XO.T)
