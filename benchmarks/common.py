@@ -76,13 +76,9 @@ def _alternate(variants: Mapping[str, Callable[[], object]], rounds: int) -> dic
 
 def metadata() -> dict[str, Any]:
     """Return what a reader needs to know about the machine and the code."""
-    git = ["git", "-C", str(Path(__file__).parent)]
-    commit = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True)
-    dirty = subprocess.run(
-        [*git, "status", "--porcelain", "--", "../src"], capture_output=True, text=True
-    )
+    changes = "+changes" if _git("status", "--porcelain", "--", "../src") else ""
     return {
-        "commit": commit.stdout.strip() + ("+changes" if dirty.stdout.strip() else ""),
+        "commit": _git("rev-parse", "HEAD") + changes,
         "cpu": _cpu_name(),
         "threads": torch.get_num_threads(),
         "python": platform.python_version(),
@@ -90,6 +86,15 @@ def metadata() -> dict[str, Any]:
         "numba": numba.__version__,
         "numpy": np.__version__,
     }
+
+
+def _git(*arguments: str) -> str:
+    """Return what git says; nothing where it is not installed, or this is no clone."""
+    command = ["git", "-C", str(Path(__file__).parent), *arguments]
+    try:
+        return subprocess.run(command, capture_output=True, text=True).stdout.strip()
+    except FileNotFoundError:
+        return ""
 
 
 def _cpu_name() -> str:

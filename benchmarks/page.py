@@ -97,8 +97,34 @@ def figures() -> str:
     return "\n".join(lines)
 
 
+def gpu_encoding() -> str:
+    """Return what a GPU makes of images; it is measured where there is one, and not always is."""
+    if not (RESULTS / "gpu_encoding.json").exists():
+        return "Not measured yet."
+    found = load("gpu_encoding")
+    lines = [
+        "| images a second, 300 × 250, pixels to words | GPU | pixels there already | SIFT alone "
+        "| one core of the CPU | GPU over core | images with the same words | words that differ |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for name, each in found["settings"].items():
+        rates = (each[f"images_per_second_{of}"] for of in ("gpu", "gpu_pixels_there", "gpu_sift"))
+        lines.append(
+            f"| {name} | {' | '.join(f'{rate:,.0f}' for rate in rates)} "
+            f"| {each['images_per_second_cpu_core']:.0f} | {each['gpu_over_cpu_core']:.0f} "
+            f"| {each['share_of_images_with_the_same_words']:.1%} "
+            f"| {1e6 * each['share_of_words_that_differ']:.0f} in a million |"
+        )
+    lines += [
+        "",
+        f"{found['gpu']}, batches of {found['images']} images, beside {found['cpu']}; "
+        f"Python {found['python']}, torch {found['torch']}.",
+    ]
+    return "\n".join(lines)
+
+
 def main() -> None:
-    update_page(PAGE, {"figures": figures()})
+    update_page(PAGE, {"figures": figures(), "gpu encoding": gpu_encoding()})
 
 
 if __name__ == "__main__":

@@ -5,12 +5,13 @@ import os
 import threading
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from supdocnade.errors import StorageError
+from supdocnade.imaging.decode import read_image_file
 
 _DIGEST = 16
 
@@ -83,6 +84,30 @@ class WordCache:
 
     def _path(self, key: str) -> Path:
         return self.folder / key[:2] / key
+
+
+class Known(NamedTuple):
+    """What a cache knows of an image."""
+
+    source: Any
+    """The image, or the contents of its file."""
+    key: str | None = None
+    words: NDArray[np.int32] | None = None
+
+
+def look_up(cache: WordCache | None, source: Any, name: str) -> Known:
+    """Return what a cache, if there is one, knows of an image.
+
+    Parameters
+    ----------
+    name : what to call the image in an error.
+    """
+    if cache is None:
+        return Known(source)
+    if isinstance(source, str | os.PathLike):
+        source = read_image_file(source, name)
+    key = content_key(source)
+    return Known(source, key, None if key is None else cache.get(key))
 
 
 def _digest(body: bytes) -> bytes:

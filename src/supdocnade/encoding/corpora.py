@@ -36,6 +36,7 @@ def encode_corpus(
     tags: Sequence[Tags] | None = None,
     shard_size: int = SHARD,
     cache: str | Path | None = None,
+    device: str = "auto",
     n_jobs: int | None = None,
     on_error: str = "raise",
     on_progress: OnProgress | None = None,
@@ -50,7 +51,7 @@ def encode_corpus(
     folder : of a new corpus, or of one that the same encoder made.
     labels, tags : of every image; None where not known.
     shard_size : images that are held in memory and written together.
-    cache, n_jobs, on_error, on_progress : as for `encode_images`.
+    cache, device, n_jobs, on_error, on_progress : as for `encode_images`.
     """
     check_count("shard_size", shard_size, least=1)
     for name, given in (("labels", labels), ("tags", tags)):
@@ -78,6 +79,7 @@ def encode_corpus(
             images,
             numbers=part,
             cache=cache,
+            device=device,
             n_jobs=n_jobs,
             on_error=on_error,
             on_progress=_moved(on_progress, start, len(missing)),

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from supdocnade.errors import StorageError, SupDocNADEError, UnreadableImage
 from supdocnade.imaging.decode import DecodeConfig, decode
-from supdocnade.imaging.dense_sift import DenseSIFTConfig, Descriptors, dense_sift
+from supdocnade.imaging.dense_sift import DenseSIFTConfig, Descriptors, check_room, dense_sift
 from supdocnade.imaging.regions import Regions
 from supdocnade.ops.threads import one_torch_thread
 from supdocnade.words.codebook import Codebook
@@ -45,13 +45,19 @@ class Description:
     keep_constant: bool = True
     """Whether patches of one colour are words, too."""
 
-    def describe(self, source: Any, name: str = "") -> tuple[Descriptors, tuple[int, int]]:
-        """Return the descriptors of an image and its height and width."""
+    def read(self, source: Any, name: str = "") -> NDArray[np.uint8]:
+        """Return the pixels of an image, in which there is room for a patch."""
         image = decode(source, self.decoding, name=name)
         try:
-            found = dense_sift(image, self.sift)
+            check_room((image.shape[0], image.shape[1]), self.sift)
         except UnreadableImage as error:
             raise UnreadableImage(f"{name or _name_of(source)}: {error}") from error
+        return image
+
+    def describe(self, source: Any, name: str = "") -> tuple[Descriptors, tuple[int, int]]:
+        """Return the descriptors of an image and its height and width."""
+        image = self.read(source, name)
+        found = dense_sift(image, self.sift)
         if not self.keep_constant:
             some = np.any(found.values_SD != 0, axis=1)
             if not some.all():

@@ -3,23 +3,27 @@
 Every image is read by one thread from beginning to end, so its words do not depend on how many
 workers there are. Workers are threads, since decoding, SIFT and the search for words all release
 the interpreter lock; under `joblib.parallel_config` they are whatever it says, processes or other
-machines.
+machines. With a GPU the workers decode, and all else is done there (`on_device`).
 """
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+import torch
 from joblib import Parallel, delayed, effective_n_jobs
 from numpy.typing import NDArray
 
-from supdocnade.encoding.cache import WordCache, content_key
+from supdocnade.devices import choose_device
+from supdocnade.encoding.batches import Decoded, Pace, in_batches
+from supdocnade.encoding.cache import WordCache, look_up
 from supdocnade.encoding.encoder import ImageEncoder
+from supdocnade.encoding.on_device import BatchEncoder
 from supdocnade.errors import InvalidArgument, UnreadableImage
-from supdocnade.imaging.decode import read_image_file
 from supdocnade.shapes import check_choice
 
 Result = TypeVar("Result")
@@ -76,7 +80,8 @@ def over_images(
     n_jobs: int | None = None,
     on_error: str = "raise",
     on_progress: OnProgress | None = None,
-) -> Iterator[Result | LeftOut]:
+    images_ahead: Callable[[int], int] | None = None,
+) -> Generator[Result | LeftOut, None, None]:
     """Apply a function to every image and yield the results in their sequence.
 
     Parameters
@@ -86,21 +91,27 @@ def over_images(
     n_jobs : workers, as joblib counts them; None: one.
     on_error : "raise" the error of an image that cannot be read, or "skip" it: a `LeftOut` then
         stands in its place.
+    images_ahead : called, with the number of workers, for how many images may be begun before the
+        results of all of them are used; None: so many that results of a few kilobytes are few.
     """
     check_choice("on_error", on_error, ("raise", "skip"))
     chosen = range(len(images)) if numbers is None else numbers
-    done = 0
+    done = start = 0
     with Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator") as workers:
-        window = CHUNK * CHUNKS_AHEAD * effective_n_jobs(n_jobs)
-        for start in range(0, len(chosen), window):
+        n_workers = effective_n_jobs(n_jobs)
+        window = CHUNK * CHUNKS_AHEAD * n_workers
+        while start < len(chosen):
+            window = window if images_ahead is None else images_ahead(n_workers)
+            chunk = min(CHUNK, -(-window // n_workers))
             part = chosen[start : start + window]
+            start += window
             tasks = (
                 delayed(_work)(
                     function,
-                    [(images[n], image_name(images, n), n) for n in part[i : i + CHUNK]],
+                    [(images[n], image_name(images, n), n) for n in part[i : i + chunk]],
                     on_error == "skip",
                 )
-                for i in range(0, len(part), CHUNK)
+                for i in range(0, len(part), chunk)
             )
             finished = workers(tasks)
             try:
@@ -135,6 +146,7 @@ def encode_images(
     *,
     numbers: Sequence[int] | None = None,
     cache: str | Path | None = None,
+    device: str = "auto",
     n_jobs: int | None = None,
     on_error: str = "raise",
     on_progress: OnProgress | None = None,
@@ -145,11 +157,26 @@ def encode_images(
     ----------
     cache : a folder that remembers the words of images by their contents: a run that was killed
         goes on where it was, and an image that was only moved or renamed is not read again.
+    device : "cpu", "cuda", or "auto": a GPU where there is one. It finds the words of the CPU, but
+        that a patch almost as near to another word may get that one.
     numbers, n_jobs, on_error, on_progress : as for `over_images`.
     """
     kept = None
     if cache is not None:
         kept = WordCache(cache, encoder.fingerprint(), encoder.n_features)
+    chosen = choose_device(device)
+    if chosen.type != "cpu":
+        yield from encode_in_batches(
+            encoder,
+            images,
+            chosen,
+            numbers=numbers,
+            cache=kept,
+            n_jobs=n_jobs,
+            on_error=on_error,
+            on_progress=on_progress,
+        )
+        return
     yield from over_images(
         _EncodeOne(encoder, kept),
         images,
@@ -160,6 +187,38 @@ def encode_images(
     )
 
 
+def encode_in_batches(
+    encoder: ImageEncoder,
+    images: Sequence[Any],
+    device: torch.device,
+    *,
+    numbers: Sequence[int] | None = None,
+    cache: WordCache | None = None,
+    n_jobs: int | None = None,
+    on_error: str = "raise",
+    on_progress: OnProgress | None = None,
+) -> Iterator[NDArray[np.int32] | LeftOut]:
+    """Do what `encode_images` does: decode by workers, and the rest in batches on a device."""
+    total = len(images) if numbers is None else len(numbers)
+    pace = Pace()
+    decoded = over_images(
+        _DecodeOne(encoder, cache),
+        images,
+        numbers=numbers,
+        n_jobs=n_jobs,
+        on_error=on_error,
+        images_ahead=pace.images_ahead,
+    )
+    with closing(decoded):
+        words: Iterator[NDArray[np.int32] | LeftOut] = in_batches(
+            decoded, BatchEncoder(encoder, device), cache, pace
+        )
+        for done, each in enumerate(words, start=1):
+            if on_progress is not None:
+                on_progress(done, total)
+            yield each
+
+
 class _EncodeOne:
     """Encodes an image, or finds its words; a class, so that it travels to other processes."""
 
@@ -167,14 +226,23 @@ class _EncodeOne:
         self.encoder, self.cache = encoder, cache
 
     def __call__(self, source: Any, name: str, number: int) -> NDArray[np.int32]:
-        if self.cache is None:
-            return self.encoder.encode(source, name).ids
-        if isinstance(source, str | os.PathLike):
-            source = read_image_file(source, name)
-        key = content_key(source)
-        words = None if key is None else self.cache.get(key)
-        if words is None:
-            words = self.encoder.encode(source, name).ids
-            if key is not None:
-                self.cache.put(key, words)
+        known = look_up(self.cache, source, name)
+        if known.words is not None:
+            return known.words
+        words = self.encoder.encode(known.source, name).ids
+        if self.cache is not None and known.key is not None:
+            self.cache.put(known.key, words)
         return words
+
+
+class _DecodeOne:
+    """Decodes an image, or finds its words; a class, so that it travels to other processes."""
+
+    def __init__(self, encoder: ImageEncoder, cache: WordCache | None):
+        self.description, self.cache = encoder.description, cache
+
+    def __call__(self, source: Any, name: str, number: int) -> Decoded | NDArray[np.int32]:
+        known = look_up(self.cache, source, name)
+        if known.words is not None:
+            return known.words
+        return Decoded(self.description.read(known.source, name), known.key)

@@ -13,6 +13,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from supdocnade.devices import choose_device
 from supdocnade.encoding.corpora import EncodedCorpus, encode_corpus
 from supdocnade.encoding.encoder import Description, EncodedImage, ImageEncoder, count_words
 from supdocnade.encoding.fitting import fit_words
@@ -87,6 +88,10 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         type `ImagesLeftOut` names it, and `encode` lists it.
     cache : path of a folder, optional
         Remembers the words of images by their contents, so that a run that was killed goes on.
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        Where words of images are looked for; "auto": on a GPU where there is one. There a patch
+        that is almost as near to another word may get that one. Words are always learned on the
+        CPU, and do not depend on it.
     verbose : int, default=0
         Above 0: print progress.
 
@@ -128,6 +133,7 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         n_examples: int = 16,
         on_error: str = "raise",
         cache: str | Path | None = None,
+        device: str = "auto",
         verbose: int = 0,
     ):
         self.n_words = n_words
@@ -147,6 +153,7 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.n_examples = n_examples
         self.on_error = on_error
         self.cache = cache
+        self.device = device
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -159,6 +166,7 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         images = check_images(X)
         description, regions = self._checked_settings()
+        choose_device(self.device)  # Rather now than when words have been learned.
         fitted = fit_words(
             images,
             description,
@@ -223,6 +231,7 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             self._fitted_encoder(),
             check_images(X),
             cache=self.cache,
+            device=self.device,
             n_jobs=self.n_jobs,
             on_error=self.on_error,
             on_progress=self._progress("encoded"),
@@ -253,13 +262,14 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             labels=labels,
             tags=tags,
             cache=self.cache,
+            device=self.device,
             n_jobs=self.n_jobs,
             on_error=self.on_error,
             on_progress=self._progress("encoded"),
         )
 
     def words_in(self, image: Any) -> EncodedImage:
-        """Return the position and the word of every patch of one image.
+        """Return the position and the word of every patch of one image, found on the CPU.
 
         Parameters
         ----------

@@ -125,6 +125,8 @@ def _plain_settings(settings: dict[str, Any]) -> dict[str, Any]:
     given = plain["random_state"]
     plain["random_state"] = int(given) if isinstance(given, int) else None
     plain["cache"] = None if plain["cache"] is None else str(plain["cache"])
+    # Another machine may have no such device.
+    del plain["device"]
     return plain
 
 

@@ -2,13 +2,16 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans, MiniBatchKMeans, kmeans_plusplus
 from threadpoolctl import threadpool_limits
+from torch import Tensor
 
+from supdocnade.devices import full_float32
 from supdocnade.errors import InvalidArgument
 from supdocnade.seeding import named_generator
 from supdocnade.shapes import check_count, check_shape
@@ -24,6 +27,9 @@ took longer than k-means itself and led to no better words (240 of them, of phot
 
 BLOCK = 2**22
 """Distances that exist at a time: 16 MiB."""
+
+BLOCK_ON_GPU = 2**26
+"""The same on a GPU, which must be given more at a time to be busy: 256 MiB."""
 
 Floats = NDArray[np.float32]
 
@@ -72,17 +78,47 @@ class Codebook:
         check_shape("descriptors", values_SD.shape[1:], self.centres_KD.shape[1:])
         if not np.isfinite(values_SD).all():
             raise InvalidArgument("descriptors must be finite, got NaN or infinity.")
-        centres_KD = torch.from_numpy(self.centres_KD).to(device)
-        # |v - c|² = |v|² - 2 v · c + |c|², and |v|² is the same for all words.
-        offset_K = torch.from_numpy(self._half_squares_K).to(device)
-        words_S = np.empty(len(values_SD), np.int32)
-        rows = max(BLOCK // self.n_words, 1)
-        for start in range(0, len(values_SD), rows):
-            part = torch.from_numpy(np.array(values_SD[start : start + rows], np.float32))
-            near = torch.addmm(offset_K, part.to(device), centres_KD.T, alpha=-1)
-            # numpy's argmin takes the first of equals, and a tenth of the time of torch's.
-            best = near.numpy().argmin(axis=1) if device == "cpu" else near.argmin(dim=1).cpu()
-            words_S[start : start + rows] = best
+        centres, words_S = self.on(torch.device(device)), np.empty(len(values_SD), np.int32)
+        for start in range(0, len(values_SD), centres.most_rows):
+            rows = slice(start, start + centres.most_rows)
+            part = torch.from_numpy(np.array(values_SD[rows], np.float32))
+            words_S[rows] = centres.nearest(part.to(device)).cpu()
+        return words_S
+
+    def on(self, device: torch.device) -> "CentresOnDevice":
+        """Return the words on a device, for descriptors that are there."""
+        return CentresOnDevice(
+            torch.from_numpy(self.centres_KD).to(device),
+            torch.from_numpy(self._half_squares_K).to(device),
+        )
+
+
+class CentresOnDevice(NamedTuple):
+    """The visual words where the descriptors are."""
+
+    centres_KD: Tensor
+    half_squares_K: Tensor
+
+    @property
+    def most_rows(self) -> int:
+        """Descriptors that are looked at together."""
+        block = BLOCK if self.centres_KD.is_cpu else BLOCK_ON_GPU
+        return max(block // len(self.centres_KD), 1)
+
+    def nearest(self, values_SD: Tensor) -> Tensor:
+        """Return the nearest word of every descriptor, the first of equals, (S,) int64."""
+        words_S = torch.empty(len(values_SD), dtype=torch.int64, device=values_SD.device)
+        for start in range(0, len(values_SD), self.most_rows):
+            rows = slice(start, start + self.most_rows)
+            # |v - c|² = |v|² - 2 v · c + |c|², and |v|² is the same for all words.
+            with full_float32(values_SD.device):
+                near = torch.addmm(
+                    self.half_squares_K, values_SD[rows], self.centres_KD.T, alpha=-1
+                )
+            if near.is_cpu:  # numpy takes a tenth of the time of torch.
+                words_S[rows] = torch.from_numpy(near.numpy().argmin(axis=1))
+            else:
+                torch.argmin(near, dim=1, out=words_S[rows])
         return words_S
 
 

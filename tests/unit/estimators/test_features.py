@@ -2,6 +2,7 @@ import pickle
 
 import numpy as np
 import pytest
+import torch
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -10,7 +11,7 @@ from tests.textures import stripes, write_images
 
 from supdocnade import BagOfVisualWords, DocNADE, ImagesLeftOut
 from supdocnade.encoding.many import LeftOut
-from supdocnade.errors import InvalidArgument, UnreadableImage
+from supdocnade.errors import BackendUnavailable, InvalidArgument, UnreadableImage
 
 IMAGES = [stripes(number) for number in range(10)]
 SETTINGS = {"n_words": 9, "random_state": 0}
@@ -132,11 +133,24 @@ def test_progress_is_printed_when_asked_for(capsys):
         ({"sample_size": 3}, "sample_size must be a whole number of at least 9, got 3"),
         ({"random_state": -1}, "random_state must be"),
         ({"n_examples": -1}, "n_examples must be"),
+        ({"device": "gpu"}, "device must be one of 'auto', 'cpu', 'cuda', got 'gpu'"),
     ],
 )
 def test_odd_settings_are_refused(settings, message):
     with pytest.raises(InvalidArgument, match=message):
         fitted(**settings)
+
+
+def test_a_gpu_that_is_not_there_is_refused_before_words_are_learned(monkeypatch, tmp_path):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(BackendUnavailable, match="device 'cuda' is not available"):
+        BagOfVisualWords(**SETTINGS, device="cuda").fit([b"not read"])
+    bag = clone(BAG).set_params(device="cuda")
+    bag.encoder_ = BAG.encoder_
+    for use in (bag.transform, lambda images: bag.encode_corpus(images, tmp_path / "corpus")):
+        with pytest.raises(BackendUnavailable, match="device 'cuda' is not available"):
+            use(IMAGES)
+    assert len(bag.words_in(IMAGES[0]).ids) > 0
 
 
 def test_odd_calls_are_refused():

@@ -41,6 +41,13 @@ def test_what_was_saved_gives_the_same_words(tmp_path, settings):
     assert refitted.encoder_.fingerprint() == bag.encoder_.fingerprint()
 
 
+def test_the_device_stays_where_it_is(tmp_path):
+    """A file from a machine with a GPU is read on one without."""
+    bag = fitted(device="cpu").set_params(device="cuda")
+    bag.save(tmp_path / "words.safetensors")
+    assert BagOfVisualWords.load(tmp_path / "words.safetensors").device == "auto"
+
+
 def test_mutated_files_are_refused(tmp_path):
     path = tmp_path / "words.safetensors"
     BAG.save(path)

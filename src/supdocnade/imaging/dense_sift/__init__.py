@@ -5,7 +5,8 @@ weighted sum of each plane around the centres of 4 × 4 bins, scaled to unit len
 scaled again. The definition follows VLFeat's `vl_dsift`, which is the tests' oracle.
 
 Two implementations behind one contract: `cpu` (Numba, one thread, without the interpreter lock) and
-`vectorized` (plain torch: two matrix products).
+`vectorized` (plain torch: matrix products), whose `describe_many` serves many images at once on a
+GPU.
 """
 
 import math
@@ -22,6 +23,7 @@ from supdocnade.imaging.dense_sift.bins import (
     UnitsAndNorms,
     least_side,
     patch_centres,
+    sizes_with_room,
 )
 from supdocnade.shapes import check_choice, check_count, check_range
 
@@ -112,13 +114,8 @@ def dense_sift(
             f"got {image.shape} of {image.dtype}."
         )
     height, width = image.shape[:2]
-    sizes = [size for size in config.patch_sizes if min(height, width) >= least_side(size)]
-    if not sizes:
-        least = least_side(min(config.patch_sizes))
-        raise UnreadableImage(
-            f"an image must have at least {least} × {least} pixels for patches of "
-            f"{min(config.patch_sizes)}, got {height} × {width}."
-        )
+    check_room((height, width), config)
+    sizes = sizes_with_room((height, width), config.patch_sizes)
     channels = [image] if image.ndim == 2 else [image[..., channel] for channel in range(3)]
     describe = _implementation(backend)
     by_channel = [describe(np.ascontiguousarray(each), config, sizes) for each in channels]
@@ -129,6 +126,16 @@ def dense_sift(
     if len(parts) == 1:
         return parts[0]
     return Descriptors(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+
+
+def check_room(shape: tuple[int, int], config: DenseSIFTConfig) -> None:
+    """Raise `UnreadableImage` unless an image has room for a patch."""
+    least = least_side(min(config.patch_sizes))
+    if min(shape) < least:
+        raise UnreadableImage(
+            f"an image must have at least {least} × {least} pixels for patches of "
+            f"{min(config.patch_sizes)}, got {shape[0]} × {shape[1]}."
+        )
 
 
 def _implementation(backend: str) -> Describe:

@@ -6,6 +6,7 @@ side.
 """
 
 import functools
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -46,6 +47,11 @@ class SideWindows(NamedTuple):
 def least_side(patch_size: int) -> int:
     """Return the least side of an image that has room for a patch."""
     return (N_BINS - 1) * (patch_size // N_BINS) + 1
+
+
+def sizes_with_room(shape: tuple[int, int], patch_sizes: Sequence[int]) -> list[int]:
+    """Return the sizes of patches that an image has room for."""
+    return [size for size in patch_sizes if min(shape) >= least_side(size)]
 
 
 def patch_starts(length: int, patch_size: int, step: int) -> NDArray[np.int64]:

@@ -1,7 +1,6 @@
 """Dense SIFT on one thread of a CPU: no product with a weight of zero is ever made."""
 
 import functools
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +16,7 @@ from supdocnade.imaging.dense_sift.bins import (
     UnitsAndNorms,
     side_windows,
 )
+from supdocnade.imaging.dense_sift.gradients import share_out
 
 if TYPE_CHECKING:
     from supdocnade.imaging.dense_sift import DenseSIFTConfig
@@ -59,21 +59,13 @@ def _side_by_side(length: int, sizes: tuple[int, ...], step: int, window: str) -
 
 @functools.cache
 def _gradient_table() -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
-    """Return what every possible gradient gives to which orientations.
+    """Return what every possible gradient gives to which orientations, as `share_out` does.
 
     Grey levels are whole numbers, so the differences of neighbours are, too: between -255 and 255.
 
     Returns
     -------
-    (511, 511, 2) the gradient's length, shared out between the lower and the upper of its two
-    nearest orientations; (511, 511) the lower of them. The axes are the differences along y and x.
+    (511, 511, 2) and (511, 511); the axes are the differences along y and x.
     """
     differences = np.arange(-255, 256) / 2  # Of neighbours two pixels apart.
-    slopes_y, slopes_x = np.meshgrid(differences, differences, indexing="ij")
-    length = np.hypot(slopes_y, slopes_x)
-    turn = np.arctan2(slopes_y, slopes_x) * (N_ORIENTATIONS / (2 * math.pi))
-    turn = np.where(turn < 0, turn + N_ORIENTATIONS, turn)
-    lower = np.floor(turn)
-    upper_share = length * (turn - lower)
-    shares = np.stack([length - upper_share, upper_share], axis=-1)
-    return shares.astype(np.float32), (lower % N_ORIENTATIONS).astype(np.uint8)
+    return share_out(*np.meshgrid(differences, differences, indexing="ij"))

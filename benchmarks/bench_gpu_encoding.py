@@ -1,0 +1,143 @@
+"""From pixels to visual words on a GPU, beside one core of the CPU, in one run.
+
+python -m benchmarks.bench_gpu_encoding
+
+Images are drawn scenes of Scene15's size, already decoded: grey levels in pinned memory for the
+GPU, arrays for the CPU. On the GPU a batch goes there, is described, gets its words, and they come
+back; one batch is sent while the one before it is computed. On the CPU one image after the other
+goes the way of `ImageEncoder`, without decoding. Both find the words of the same images, and how
+many agree is reported.
+
+Without a GPU, `--device cpu --images 16` tries the program itself; nothing is written then.
+"""
+
+import argparse
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from benchmarks.common import alternate, print_table, write_results
+from supdocnade import BagOfVisualWords
+from supdocnade.datasets.synthetic import drawn_scenes
+from supdocnade.devices import choose_device
+from supdocnade.encoding.encoder import ImageEncoder
+from supdocnade.encoding.on_device import BatchEncoder, Begun
+from supdocnade.imaging.decode import decode
+from supdocnade.imaging.dense_sift import dense_sift
+from supdocnade.imaging.dense_sift.vectorized import describe_many
+
+HEIGHT, WIDTH = 250, 300
+BATCHES = 8
+"""Sent one after the other, so that the first and the last count for little."""
+
+ON_CPU = 32
+"""Images of a round on the CPU."""
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "240 words, patches of 16": {"n_words": 240},
+    "500 words, patches of 16 and 32": {
+        "n_words": 500,
+        "patch_size": (16, 32),
+        "contrast_percentile": 10.0,
+    },
+}
+"""The paper's, and the defaults of `SceneModel`; 2 × 2 regions both."""
+
+Pixels = NDArray[np.uint8]
+
+
+def pictures(count: int) -> Pixels:
+    """Return scenes of eight classes, each also upside down and mirrored."""
+    drawn = drawn_scenes(-(-count // 32), seed=0, size=(HEIGHT, WIDTH))
+    greys = [decode(scene.image) for scene in drawn]
+    turned = [grey[::y, ::x] for y in (1, -1) for x in (1, -1) for grey in greys]
+    return np.stack(turned[:: max(len(turned) // count, 1)][:count])
+
+
+def on_cpu(encoder: ImageEncoder, grey: Pixels) -> NDArray[np.int64]:
+    found = dense_sift(grey, encoder.description.sift)
+    words_S = encoder.codebook.assign(found.values_SD)
+    cells_SG = encoder.regions.cells(found.centres_S2, (HEIGHT, WIDTH))
+    return encoder.regions.words(words_S, cells_SG, encoder.codebook.n_words)
+
+
+def measure(encoder: ImageEncoder, greys: Pixels, device: torch.device) -> dict[str, float]:
+    """Return seconds an image, and how many words agree."""
+    batch = BatchEncoder(encoder, device)
+    gpu = device.type == "cuda"
+    pinned = torch.empty(greys.shape, dtype=torch.uint8, pin_memory=gpu)
+    pinned.copy_(torch.from_numpy(greys))
+    there = pinned.to(device)
+    some = greys[:ON_CPU]
+
+    def finished(work: Callable[[], object]) -> None:
+        work()
+        if gpu:
+            torch.cuda.synchronize(device)
+
+    def pipelined() -> None:
+        begun: deque[Begun] = deque()
+        for _ in range(BATCHES):
+            begun.append(batch.begin_stack(pinned))
+            if len(begun) > 1:
+                begun.popleft().words()
+        begun.popleft().words()
+
+    def describe() -> None:
+        for _ in describe_many(there, encoder.description.sift):
+            pass
+
+    timings = alternate(
+        {
+            "gpu": pipelined,
+            "gpu_pixels_there": lambda: finished(lambda: batch.ids(there)),
+            "gpu_sift": lambda: finished(describe),
+            "cpu_core": lambda: [on_cpu(encoder, grey) for grey in some],
+        }
+    )
+    n_images = {"gpu": BATCHES * len(greys), "cpu_core": len(some)}
+    seconds = {name: t.median / n_images.get(name, len(greys)) for name, t in timings.items()}
+    if gpu:
+        torch.cuda.reset_peak_memory_stats(device)
+    found = batch.begin_stack(pinned).words()
+    peak = torch.cuda.max_memory_allocated(device) if gpu else 0
+    same = [np.mean(ours == on_cpu(encoder, grey)) for ours, grey in zip(found, greys, strict=True)]
+    return {
+        **{f"images_per_second_{name}": 1 / each for name, each in seconds.items()},
+        "gpu_over_cpu_core": seconds["cpu_core"] / seconds["gpu"],
+        "share_of_images_with_the_same_words": float(np.mean(np.equal(same, 1))),
+        "share_of_words_that_differ": 1 - float(np.mean(same)),
+        "peak_gpu_memory_mib": peak / 2**20,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="From pixels to visual words on a GPU.")
+    parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
+    parser.add_argument("--images", type=int, default=256, help="of a batch")
+    options = parser.parse_args()
+    device = choose_device(options.device)
+    torch.set_num_threads(1)
+    greys = pictures(options.images)
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else "no GPU"
+    results = {}
+    for title, settings in SETTINGS.items():
+        bag = BagOfVisualWords(
+            **settings, sample_size=20_000, n_examples=0, device="cpu", random_state=0
+        )
+        results[title] = measure(bag.fit(list(greys[:64])).encoder_, greys, device)
+        print_table(
+            f"batches of {len(greys)} × {HEIGHT} × {WIDTH}, {title}, {name}",
+            ["what", "measured"],
+            [[what, f"{value:,.6g}"] for what, value in results[title].items()],
+        )
+    if device.type == "cuda":
+        write_results("gpu_encoding", {"gpu": name, "images": len(greys), "settings": results})
+
+
+if __name__ == "__main__":
+    main()

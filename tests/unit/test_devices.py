@@ -1,0 +1,100 @@
+import threading
+
+import pytest
+import torch
+
+from supdocnade import devices
+from supdocnade.devices import choose_device, full_float32
+from supdocnade.errors import BackendUnavailable, InvalidArgument
+
+GPU = torch.device("cuda", 0)
+
+
+def test_where_there_is_no_gpu_the_cpu_serves(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert choose_device("auto") == choose_device("cpu") == torch.device("cpu")
+    with pytest.raises(BackendUnavailable, match="device 'cuda' is not available: torch finds no"):
+        choose_device("cuda")
+
+
+def test_where_there_is_a_gpu_it_serves_unless_the_cpu_is_asked_for(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
+    assert choose_device("auto") == choose_device("cuda") == torch.device("cuda", 1)
+    assert choose_device("cpu") == torch.device("cpu")
+
+
+def test_other_devices_are_refused():
+    with pytest.raises(InvalidArgument, match="device must be one of 'auto', 'cpu', 'cuda', got"):
+        choose_device("cuda:1")
+
+
+@pytest.fixture
+def products():
+    """The setting of a torch that has one for GPUs, as it was before the test afterwards."""
+    products = torch.backends.cuda.matmul
+    if not hasattr(products, "fp32_precision"):
+        pytest.skip("torch is older than 2.9")
+    before = products.fp32_precision
+    yield products
+    products.fp32_precision = before
+
+
+def test_rounded_products_are_switched_off_and_on_again(products):
+    products.fp32_precision = "tf32"
+    with full_float32(GPU):
+        assert products.fp32_precision == "ieee"
+        with full_float32(GPU):
+            assert products.fp32_precision == "ieee"
+        assert products.fp32_precision == "ieee"
+    assert products.fp32_precision == "tf32"
+    with pytest.raises(KeyboardInterrupt), full_float32(GPU):
+        raise KeyboardInterrupt
+    assert products.fp32_precision == "tf32"
+
+
+@pytest.mark.filterwarnings("ignore:Please use the new API settings")
+def test_the_older_way_to_allow_rounding_counts_too(products):
+    torch.backends.cuda.matmul.allow_tf32 = True
+    with full_float32(GPU):
+        assert products.fp32_precision == "ieee"
+    assert torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = False
+
+
+def test_nothing_is_touched_that_is_exact_or_not_on_a_gpu(products):
+    products.fp32_precision = "ieee"
+    with full_float32(GPU):
+        assert products.fp32_precision == "ieee"
+    assert products.fp32_precision == "ieee"
+    products.fp32_precision = "tf32"
+    with full_float32(torch.device("cpu")):
+        assert products.fp32_precision == "tf32"
+
+
+def test_an_older_torch_has_one_setting_for_all(monkeypatch):
+    now = ["medium"]
+    monkeypatch.setattr(devices, "_OF_GPUS", False)
+    monkeypatch.setattr(devices, "_EXACT", "highest")
+    monkeypatch.setattr(torch, "get_float32_matmul_precision", lambda: now[-1])
+    monkeypatch.setattr(torch, "set_float32_matmul_precision", now.append)
+    with full_float32(GPU):
+        assert now[-1] == "highest"
+    assert now == ["medium", "highest", "medium"]
+
+
+def test_only_one_thread_at_a_time_has_a_say():
+    """Or one would put the setting back while another relies on it."""
+
+    def could_enter():
+        tried = []
+        thread = threading.Thread(
+            target=lambda: tried.append(devices._one_thread.acquire(blocking=False))
+        )
+        thread.start()
+        thread.join()
+        return tried[0]
+
+    with full_float32(GPU):
+        assert not could_enter()
+    assert could_enter()
