@@ -1,5 +1,6 @@
 """What `DocNADE` and `SupDocNADE` share: their settings and how they are fitted."""
 
+import importlib.util
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -8,11 +9,13 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import _check_sample_weight
 
 from supdocnade.corpus import Documents
+from supdocnade.devices import DEVICES, choose_device
 from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.answers import FittedTopics
 from supdocnade.estimators.inputs import read_counts_or_corpus, read_seed
@@ -29,6 +32,9 @@ CHECKPOINT = "checkpoint.safetensors"
 """The file in the folder `checkpoint`."""
 
 MOST_THREADS = 1024
+
+WORTH_A_GPU = 2e9
+"""Words × topics × epochs that take a CPU some seconds: less than a GPU takes to get going."""
 
 
 class TopicModel(FittedTopics):
@@ -155,6 +161,7 @@ class TopicModel(FittedTopics):
         seed = self._seed()
         training, validation = self._split(corpus, seed)
         network = self._new_network(training, seed)
+        network.to(self._training_device(training))
         folder = self.checkpoint
         trainer = Trainer(
             network,
@@ -166,6 +173,9 @@ class TopicModel(FittedTopics):
         )
         with at_most(self._n_threads()):
             history = trainer.fit(training, validation)
+        # Answers come from the CPU: the same whatever the model was trained on.
+        network.to("cpu")
+        network.backend = "auto" if self.backend == "cuda" else self.backend
         self._learned(network, names, seed)
         self.history_ = history
         self._trainer = None
@@ -232,7 +242,7 @@ class TopicModel(FittedTopics):
         self.annotation_names_ = None if names is None else np.array(names, object)
 
     def _check_settings(self) -> None:
-        check_choice("device", self.device, ("auto", "cpu"))
+        check_choice("device", self.device, DEVICES)
         check_range("validation_fraction", self.validation_fraction, above=0, most=1)
         whole = isinstance(self.n_jobs, int | np.integer) and not isinstance(self.n_jobs, bool)
         if self.n_jobs is not None and not (whole and 0 < abs(self.n_jobs) <= MOST_THREADS):
@@ -240,6 +250,14 @@ class TopicModel(FittedTopics):
                 f"n_jobs must be None or a whole number other than 0, at most {MOST_THREADS}, "
                 f"got {self.n_jobs!r}."
             )
+
+    def _training_device(self, corpus: Documents) -> torch.device:
+        """Return where to train: unasked on a GPU only if there is enough to do."""
+        if self.device != "auto" or self.backend == "cuda":
+            return choose_device("cuda" if self.device == "auto" else self.device)
+        work = int(corpus.length_B.sum()) * self.n_topics * self.max_epochs
+        fused = self.backend == "auto" and importlib.util.find_spec("triton") is not None
+        return choose_device("auto" if fused and work >= WORTH_A_GPU else "cpu")
 
     def _seed(self) -> int:
         if self.random_state is None and self.checkpoint is not None:

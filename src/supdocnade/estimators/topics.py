@@ -51,9 +51,12 @@ class DocNADE(TopicModel):
     checkpoint : path of a folder, optional
         `fit` writes its state there after every epoch, and goes on from it when settings and data
         are the same; otherwise it refuses.
-    backend : {"auto", "cpu", "vectorized", "reference"}, default="auto"
+    backend : {"auto", "cpu", "cuda", "vectorized", "reference"}, default="auto"
         The implementation of the likelihood.
-    device : {"auto", "cpu"}, default="auto"
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        Where `fit` trains; "auto": on a GPU, if there is one and enough to do. How exactly a GPU
+        multiplies follows `torch.set_float32_matmul_precision`. `partial_fit` and all answers use
+        the CPU.
     n_jobs : int, optional
         Threads; None: as torch is set. The result does not depend on it.
     random_state : int, RandomState or None, default=None

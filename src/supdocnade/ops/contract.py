@@ -61,9 +61,13 @@ class DocumentBatch(NamedTuple):
         """Return the batch on another device."""
         if self.word_ids_N.device == device:
             return self
-        tables = zip(self._fields[:4], self[:4], strict=True)
-        moved = {name: table.to(device) for name, table in tables if table is not None}
-        return self._replace(**moved)
+        input_N, loss_N = self.input_weight_N, self.loss_weight_N
+        return self._replace(
+            word_ids_N=self.word_ids_N.to(device),
+            offsets_B1=self.offsets_B1.to(device),
+            input_weight_N=None if input_N is None else input_N.to(device),
+            loss_weight_N=None if loss_N is None else loss_N.to(device),
+        )
 
 
 class Parameters(NamedTuple):

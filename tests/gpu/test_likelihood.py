@@ -1,0 +1,152 @@
+"""The fused likelihood on a GPU, beside plain torch there and float64.
+
+The tolerance is twice the error of plain torch with products of the same precision.
+"""
+
+import pytest
+import torch
+from tests.problems import Problem, make_problem, relative_error
+from torch.nn.functional import linear, softplus
+
+from supdocnade.ops.contract import DocumentTerms, Parameters
+from supdocnade.ops.prefix_sum.vectorized import prefixes, sum_by_document
+
+pytestmark = pytest.mark.skipif(
+    not torch.cuda.is_available(), reason="needs a GPU that torch can use"
+)
+
+NAMES = ["nll", "summary", "W", "c", "V", "b"]
+# (lengths, words, topics): empty, short, odd and long ones; 2 to 5 bands of the tree; many and few
+# tokens to a prefix.
+SHAPES = {
+    "small": ([0, 1, 9, 0, 25], 37, 8),
+    "paper": ([961] * 6 + [0, 1], 1160, 200),
+    "odd": ([300, 5, 77], 1160, 45),
+    "wide": ([200, 30], 300, 1024),
+    "many words": ([400, 100], 20_000, 50),
+    "most words": ([300, 1], 200_000, 33),
+}
+
+
+@pytest.fixture(autouse=True)
+def default_precision():
+    before = torch.get_float32_matmul_precision()
+    yield
+    torch.set_float32_matmul_precision(before)
+
+
+def on_gpu(problem: Problem, dtype: torch.dtype) -> Problem:
+    moved = problem.to(dtype)
+    parameters = (p.detach().cuda().requires_grad_() for p in moved.parameters)
+    return Problem(moved.batch.to(torch.device("cuda")), Parameters(*parameters), moved.tree)
+
+
+def outputs(terms: DocumentTerms, problem: Problem, *, uneven: bool = False):
+    generator = torch.Generator().manual_seed(5)
+
+    def noise(*shape):
+        drawn = torch.randn(*shape, generator=generator, dtype=torch.float64)
+        return drawn.to(terms.nll_B)
+
+    noise_B = noise(len(terms.nll_B))
+    loss = (noise_B * terms.nll_B).sum() if uneven else 0.7 * terms.nll_B.sum()
+    (loss + (noise(*terms.summary_BH.shape) * terms.summary_BH).sum()).backward()
+    return [terms.nll_B.detach(), terms.summary_BH.detach(), *problem.gradients()]
+
+
+def errors(actual, expected):
+    return {name: relative_error(a, e) for name, a, e in zip(NAMES, actual, expected, strict=True)}
+
+
+def assert_within_twice(ours, plain, slack: float):
+    for name in NAMES:
+        assert ours[name] <= 2 * plain[name] + slack, (name, ours, plain)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_tree_in_float32(shape):
+    lengths, n_words, n_topics = SHAPES[shape]
+    problem = make_problem(lengths, n_words, n_topics, n_summary_words=n_words - 1, scale=0.05)
+    double, single = on_gpu(problem, torch.float64), on_gpu(problem, torch.float32)
+    expected = outputs(double.run("relu", "vectorized"), double)
+    plain = errors(outputs(single.run("relu", "vectorized"), single), expected)
+    ours = errors(outputs(single.run("relu", "cuda"), single), expected)
+    assert_within_twice(ours, plain, slack=1e-7)
+
+
+@pytest.mark.parametrize("output", ["tree", "softmax"])
+@pytest.mark.parametrize("activation", ["relu", "tanh", "sigmoid"])
+def test_activations_and_uneven_gradients(output, activation):
+    problem = make_problem([0, 1, 90, 0, 250], 300, 33, output=output, scale=0.05)
+    double, single = on_gpu(problem, torch.float64), on_gpu(problem, torch.float32)
+    expected = outputs(double.run(activation, "vectorized"), double, uneven=True)
+    plain = errors(outputs(single.run(activation, "vectorized"), single, uneven=True), expected)
+    ours = errors(outputs(single.run(activation, "cuda"), single, uneven=True), expected)
+    assert_within_twice(ours, plain, slack=2e-7)
+
+
+def plain_torch(problem: Problem, *, bf16: bool) -> DocumentTerms:
+    """The likelihood from one product of all hidden units with all nodes or words."""
+    hidden_NH, summary_BH = prefixes(problem.batch, problem.parameters, "relu")
+    with torch.autocast("cuda", torch.bfloat16, enabled=bf16):
+        logits_NT = linear(hidden_NH, problem.parameters.node_weight_TH)
+    logits_NT = logits_NT.float() + problem.parameters.node_bias_T
+    ids_N = problem.batch.word_ids_N.long()
+    if problem.tree is None:
+        nll_N = torch.logsumexp(logits_NT, dim=1) - logits_NT.gather(1, ids_N[:, None])[:, 0]
+    else:
+        nodes_KL, signs_KL = (torch.as_tensor(table).cuda() for table in problem.tree.paths)
+        logits_NL = logits_NT.gather(1, nodes_KL[ids_N].long())
+        signs_NL = signs_KL[ids_N].float()
+        nll_N = (softplus(-signs_NL * logits_NL) * signs_NL.abs()).sum(dim=1)
+    return DocumentTerms(sum_by_document(nll_N, problem.batch), summary_BH)
+
+
+@pytest.mark.parametrize("output", ["tree", "softmax"])
+@pytest.mark.parametrize("precision", ["high", "medium"])
+def test_products_of_lower_precision(output, precision):
+    problem = make_problem([961] * 6 + [0, 1], 1160, 200, output=output, scale=0.05)
+    double, single = on_gpu(problem, torch.float64), on_gpu(problem, torch.float32)
+    expected = outputs(double.run("relu", "vectorized"), double)
+    torch.set_float32_matmul_precision(precision)
+    plain = plain_torch(single, bf16=precision == "medium")
+    plain_errors = errors(outputs(plain, single), expected)
+    ours = errors(outputs(single.run("relu", "cuda"), single), expected)
+    assert_within_twice(ours, plain_errors, slack=2e-5)
+    assert max(ours.values()) < 1e-2
+
+
+@pytest.mark.parametrize("output", ["tree", "softmax"])
+@pytest.mark.parametrize("precision", ["highest", "medium"])
+def test_the_same_bits_from_run_to_run(output, precision):
+    torch.set_float32_matmul_precision(precision)
+    problem = on_gpu(make_problem([961] * 6, 1160, 200, output=output), torch.float32)
+    first = outputs(problem.run("relu", "cuda"), problem)
+    for _ in range(3):
+        for a, e in zip(outputs(problem.run("relu", "cuda"), problem), first, strict=True):
+            assert torch.equal(a, e)
+
+
+def test_one_huge_document_and_one_word_over_and_over():
+    problem = make_problem([200_000, 3], 300, 16, scale=0.002)
+    problem.batch.word_ids_N[:150_000] = 7
+    double, single = on_gpu(problem, torch.float64), on_gpu(problem, torch.float32)
+    expected = outputs(double.run("relu", "vectorized"), double)
+    plain = errors(outputs(single.run("relu", "vectorized"), single), expected)
+    ours = errors(outputs(single.run("relu", "cuda"), single), expected)
+    assert_within_twice(ours, plain, slack=1e-6)
+
+
+def test_memory_of_a_call():
+    """At most twice the hidden units, besides parameters and gradients; no logits of all words."""
+    problem = on_gpu(make_problem([961] * 40, 1160, 200, weighted=False), torch.float32)
+    problem.run("relu", "cuda").nll_B.sum().backward()
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    problem.gradients()
+    problem.run("relu", "cuda").nll_B.sum().backward()
+    torch.cuda.synchronize()
+    extra = torch.cuda.max_memory_allocated() - before
+    hidden = 961 * 40 * 200 * 4
+    assert extra < 2.5 * hidden

@@ -1,0 +1,145 @@
+"""Training on a GPU: the CPU's likelihood, the same bits every time, several at once."""
+
+import numpy as np
+import pytest
+import torch
+
+from supdocnade import DocNADE, SupDocNADE
+from supdocnade.corpus import Documents
+from supdocnade.models import SupDocNADEConfig, SupDocNADENetwork
+from supdocnade.models.docnade import random_tree
+from supdocnade.training import Trainer, TrainerConfig
+from supdocnade.training.side_by_side import fit_side_by_side
+
+pytestmark = pytest.mark.skipif(
+    not torch.cuda.is_available(), reason="needs a GPU that torch can use"
+)
+
+N_VISUAL, N_TAGS, N_CLASSES = 60, 10, 3
+
+
+def counts(n_documents: int, seed: int):
+    rng = np.random.default_rng(seed)
+    labels = np.arange(n_documents) % N_CLASSES
+    mixtures = np.random.default_rng(0).dirichlet(np.full(N_VISUAL, 0.1), N_CLASSES)
+    bags = np.stack([rng.multinomial(rng.integers(50, 90), mixtures[y]) for y in labels])
+    tags = rng.random((n_documents, N_TAGS)) < 0.2 + 0.5 * (labels[:, None] == np.arange(N_TAGS))
+    return bags, labels, tags.astype(np.int64)
+
+
+def documents(n_documents: int = 150, seed: int = 1) -> Documents:
+    bags, labels, tags = counts(n_documents, seed)
+    return Documents.from_counts(bags, annotations=tags, labels=labels, n_classes=N_CLASSES)
+
+
+def trainer(corpus: Documents, device: str, *, seed: int = 0, max_epochs: int = 6, **options):
+    config = SupDocNADEConfig(
+        n_visual_words=N_VISUAL, n_annotation_words=N_TAGS, n_topics=20, n_classes=N_CLASSES
+    )
+    network = SupDocNADENetwork(config, random_tree(config, seed))
+    network.initialize(corpus.word_counts(), seed)
+    network.initialize_classes(corpus.class_counts())
+    network.to(device)
+    checkpoint = options.pop("checkpoint", None)
+    settings = {"generative_weight": 0.05, "annotation_weight": 4.0, "learning_rate": 3e-3}
+    training = TrainerConfig(
+        **{**settings, **options}, max_epochs=max_epochs, batch_size=32, seed=seed
+    )
+    return Trainer(network, training, checkpoint=checkpoint)
+
+
+def parameters(of: Trainer) -> list[torch.Tensor]:
+    return [p.detach().cpu() for p in of.network.parameters()]
+
+
+def assert_same_bits(first: Trainer, second: Trainer):
+    for a, b in zip(parameters(first), parameters(second), strict=True):
+        assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize("options", [{}, {"clip_norm": 0.5, "averaging": 0.9}])
+def test_the_losses_of_the_cpu(options):
+    corpus, unseen = documents(), documents(60, seed=2)
+    on_cpu, on_gpu = (trainer(corpus, device, **options) for device in ("cpu", "cuda"))
+    expected, actual = (each.fit(corpus, unseen) for each in (on_cpu, on_gpu))
+    for a, e in zip(actual.epochs, expected.epochs, strict=True):
+        assert a.loss == pytest.approx(e.loss, rel=1e-4)
+        assert a.learning_rate == pytest.approx(e.learning_rate)
+        assert a.validation["loss"] == pytest.approx(e.validation["loss"], rel=1e-4)
+    assert actual.epochs[-1].loss < 0.9 * actual.epochs[0].loss
+
+
+def test_without_the_words(tmp_path):
+    corpus = documents()
+    on_cpu, on_gpu = (trainer(corpus, device, generative_weight=0.0) for device in ("cpu", "cuda"))
+    expected, actual = (each.fit(corpus) for each in (on_cpu, on_gpu))
+    assert actual.epochs[-1].loss == pytest.approx(expected.epochs[-1].loss, rel=1e-3)
+
+
+def test_the_same_bits_every_time_and_side_by_side():
+    corpus = documents()
+    alone = [trainer(corpus, "cuda", seed=seed) for seed in (0, 0, 1)]
+    for each in alone:
+        each.fit(corpus)
+    assert_same_bits(alone[0], alone[1])
+    together = [trainer(corpus, "cuda", seed=seed) for seed in (0, 1)]
+    histories = fit_side_by_side(together, corpus)
+    assert_same_bits(together[0], alone[0])
+    assert_same_bits(together[1], alone[2])
+    assert [len(history.epochs) for history in histories] == [6, 6]
+
+
+def test_a_run_that_was_stopped_goes_on_with_the_same_bits(tmp_path):
+    corpus = documents()
+    whole = trainer(corpus, "cuda", averaging=0.9)
+    whole.fit(corpus)
+    path = tmp_path / "checkpoint.safetensors"
+    first = trainer(corpus, "cuda", averaging=0.9, checkpoint=path)
+    first.start(corpus, None)
+    for _ in range(3):
+        first.run_epoch(corpus)
+        first.end_epoch(None)
+    second = trainer(corpus, "cuda", averaging=0.9, checkpoint=path)
+    second.fit(corpus)
+    assert_same_bits(second, whole)
+
+
+def test_batches_of_very_different_length():
+    rng = np.random.default_rng(0)
+    lengths = np.where(np.arange(90) < 5, 400, 3)
+    bags = np.stack([rng.multinomial(n, np.full(N_VISUAL, 1 / N_VISUAL)) for n in lengths])
+    bags[7] = 0
+    corpus = Documents.from_counts(
+        bags, annotations=np.zeros((90, N_TAGS)), labels=np.arange(90) % 3, n_classes=3
+    )
+    on_cpu, on_gpu = (trainer(corpus, device) for device in ("cpu", "cuda"))
+    expected, actual = (each.fit(corpus) for each in (on_cpu, on_gpu))
+    for a, e in zip(actual.epochs, expected.epochs, strict=True):
+        assert a.loss == pytest.approx(e.loss, rel=1e-4)
+
+
+@pytest.mark.parametrize("output", ["tree", "softmax"])
+def test_estimators_train_on_the_gpu_and_answer_on_the_cpu(output):
+    bags, labels, tags = counts(150, seed=1)
+    options = {
+        "n_topics": 20,
+        "max_epochs": 4,
+        "random_state": 0,
+        "learning_rate": 3e-3,
+        "output": output,
+    }
+    on_gpu = SupDocNADE(device="cuda", **options).fit(bags, labels, annotations=tags)
+    on_cpu = SupDocNADE(device="cpu", **options).fit(bags, labels, annotations=tags)
+    assert not on_gpu.network_.word_embedding.is_cuda
+    np.testing.assert_allclose(on_gpu.predict_proba(bags), on_cpu.predict_proba(bags), atol=0.02)
+    assert on_gpu.perplexity(bags) == pytest.approx(on_cpu.perplexity(bags), rel=1e-3)
+    words = DocNADE(device="cuda", backend="cuda", **options).fit(bags)
+    assert np.isfinite(words.log_prob(bags)).all()
+
+
+def test_a_run_that_diverges_says_so():
+    from supdocnade.errors import TrainingDiverged
+
+    corpus = documents()
+    with pytest.raises(TrainingDiverged, match="epoch"):
+        trainer(corpus, "cuda", learning_rate=1e30, max_epochs=3).fit(corpus)
