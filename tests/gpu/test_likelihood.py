@@ -15,6 +15,9 @@ pytestmark = pytest.mark.skipif(
     not torch.cuda.is_available(), reason="needs a GPU that torch can use"
 )
 
+# Products in float32 leave out 2^-22 of each (`row_sums.cuda_kernels.product`).
+LEFT_OUT = 2.0**-20
+
 NAMES = ["nll", "summary", "W", "c", "V", "b"]
 # (lengths, words, topics): empty, short, odd and long ones; 2 to 5 bands of the tree; many and few
 # tokens to a prefix.
@@ -63,6 +66,8 @@ def assert_within_twice(ours, plain, slack: float):
         assert ours[name] <= 2 * plain[name] + slack, (name, ours, plain)
 
 
+# Torch's own sparse gradients, of the plain operation, warn once.
+@pytest.mark.filterwarnings("ignore:Sparse invariant checks")
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_tree_in_float32(shape):
     lengths, n_words, n_topics = SHAPES[shape]
@@ -71,7 +76,7 @@ def test_the_tree_in_float32(shape):
     expected = outputs(double.run("relu", "vectorized"), double)
     plain = errors(outputs(single.run("relu", "vectorized"), single), expected)
     ours = errors(outputs(single.run("relu", "cuda"), single), expected)
-    assert_within_twice(ours, plain, slack=1e-7)
+    assert_within_twice(ours, plain, LEFT_OUT)
 
 
 @pytest.mark.parametrize("output", ["tree", "softmax"])
@@ -82,7 +87,7 @@ def test_activations_and_uneven_gradients(output, activation):
     expected = outputs(double.run(activation, "vectorized"), double, uneven=True)
     plain = errors(outputs(single.run(activation, "vectorized"), single, uneven=True), expected)
     ours = errors(outputs(single.run(activation, "cuda"), single, uneven=True), expected)
-    assert_within_twice(ours, plain, slack=2e-7)
+    assert_within_twice(ours, plain, LEFT_OUT)
 
 
 def plain_torch(problem: Problem, *, bf16: bool) -> DocumentTerms:
@@ -134,7 +139,7 @@ def test_one_huge_document_and_one_word_over_and_over():
     expected = outputs(double.run("relu", "vectorized"), double)
     plain = errors(outputs(single.run("relu", "vectorized"), single), expected)
     ours = errors(outputs(single.run("relu", "cuda"), single), expected)
-    assert_within_twice(ours, plain, slack=1e-6)
+    assert_within_twice(ours, plain, LEFT_OUT)
 
 
 def test_memory_of_a_call():

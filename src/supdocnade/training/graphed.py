@@ -98,13 +98,13 @@ class GraphedUpdates:
         clock = self.clock
         clock.rates.copy_(torch.from_numpy(rates))
         clock.decays.copy_(torch.from_numpy(decays))
+        clock.update.fill_(first_update)
+        clock.loss_sum.fill_(loss_sum)
         firsts = np.arange(0, len(shuffled_B), config.batch_size)
         largest = int(np.add.reduceat(self.documents.lengths[shuffled_B], firsts).max())
         if largest > self.capacity:
             self.capacity = max(int(largest * ROOM), 1)
             self._record()
-        clock.update.fill_(first_update)
-        clock.loss_sum.fill_(loss_sum)
 
     def run(self) -> None:
         """Start the next update of the epoch; this does not wait for it."""

@@ -19,8 +19,9 @@ from supdocnade.ops.prefix_sum.cuda import columns_of
 from supdocnade.ops.row_sums.cuda import SLOTS, SortedTokens
 from supdocnade.ops.softmax_nll import cuda_kernels as kernels
 
-TILE, WORDS, COLUMNS, OUT = 128, 64, 64, 256
-"""Tokens and words a program takes, columns it multiplies at a time and columns it writes."""
+TILES, WORDS, COLUMNS, OUT = {"bf16": 128, "tf32": 64, "tf32x3": 64}, 64, 64, 256
+"""Tokens and words a program takes, columns it multiplies at a time and columns it writes. With
+operands of four bytes more tokens would not fit into shared memory."""
 
 PROGRAMS = 512
 """The tokens are shared out until there are so many programs, which fill a large GPU."""
@@ -64,25 +65,26 @@ class SoftmaxLayer:
         """See `OutputLayer`."""
         V_KH, b_K = parameters.node_weight_TH, parameters.node_bias_T
         (N, stride), (K, H) = hidden_NS.shape, V_KH.shape
+        tile = TILES[precision]
         nll_N, normalizer_N = V_KH.new_empty(N), V_KH.new_empty(N)
         weight_N = nll_N if loss_weight_N is None else loss_weight_N
         inputs = (hidden_NS, ids_N, weight_N, tokens.n_tokens, V_KH, b_K, K)
         options: dict[str, Any] = {
             "H": H,
             "STRIDE": stride,
-            "TILE": TILE,
+            "TILE": tile,
             "WORDS": WORDS,
             "BLOCK": columns_of(H, COLUMNS),
             "WEIGHTED": loss_weight_N is not None,
             "PRECISION": precision,
         }
-        n_tiles, out = triton.cdiv(N, TILE), columns_of(H, OUT)
+        n_tiles, out = triton.cdiv(N, tile), columns_of(H, OUT)
         kernels.normalize[(n_tiles,)](*inputs, nll_N, normalizer_N, **options)
         if not want_gradients:
             return LayerResult(nll_N, hidden_NS, None)
         n_blocks, n_outs = triton.cdiv(K, WORDS), triton.cdiv(H, out)
         n_shares = max(min(PROGRAMS // (n_blocks * n_outs), n_tiles), 1)
-        share = triton.cdiv(n_tiles, n_shares) * TILE
+        share = triton.cdiv(n_tiles, n_shares) * tile
         parts = V_KH.new_empty(n_shares, K, H)
         bias_parts = V_KH.new_empty(n_shares, K)
         warps = 8 if out == OUT else 4
