@@ -119,6 +119,8 @@ class GraphedUpdates:
         """Record an update: run it once to have everything compiled, undo that, record."""
         kept = [tensor.clone() for tensor in self._changing()]
         self._graph = None
+        # A stream of its own: cuBLAS has one workspace a stream, which a recording keeps using, and
+        # recordings that are replayed at the same time must not share one.
         stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
@@ -130,7 +132,7 @@ class GraphedUpdates:
         for parameter in self.network.parameters():
             parameter.grad = None
         self._graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self._graph):
+        with torch.cuda.graph(self._graph, stream=stream):
             self._update()
 
     def _changing(self) -> list[Tensor]:
