@@ -4,11 +4,14 @@ import errno
 import json
 import os
 import shutil
+from pathlib import Path
 
 import pytest
 from tests.commands import SMALL, draw, learned, supdocnade
 
 from supdocnade import SceneModel
+from supdocnade.cli.console import Stages
+from supdocnade.encoding.encoder import ImageEncoder
 
 
 @pytest.fixture(scope="module")
@@ -76,14 +79,82 @@ def test_a_class_with_one_image(photos):
 
 
 def test_unreadable_files(photos):
-    (photos / "coast" / "bad.jpg").write_bytes(b"no image")
-    assert "bad.jpg" in refused(train(photos))
-    assert not (photos.parent / "m.partial").exists()
-    done = train(photos, "--skip-unreadable", "--json")
+    bad = photos / "coast" / "bad.jpg"
+    bad.write_bytes(b"no image")
+    line = refused(train(photos))
+    assert f"{bad} is no image of a known format" in line
+    assert "--skip-unreadable" in line
+    assert line.endswith(f"go on with: supdocnade train {photos} -o {photos.parent / 'm'} --resume")
+    done = train(photos, "--resume", "--skip-unreadable", "--json")
     assert done.code == 0
     assert "left out" in done.err
     (told,) = done.objects
-    assert [each["file"] for each in told["left_out"]] == [str(photos / "coast" / "bad.jpg")]
+    assert [each["file"] for each in told["left_out"]] == [str(bad)]
+    again = supdocnade(
+        "train", photos, "-o", photos.parent / "again", *SMALL, "--skip-unreadable", "--jobs", 1
+    )
+    assert again.code == 0
+    assert learned(photos.parent / "m") == learned(photos.parent / "again")
+
+
+@pytest.fixture
+def last(photos):
+    """A photograph that words are not learned from: it is read after they are."""
+    assert supdocnade("train", photos, "-o", photos.parent / "whole", *SMALL).code == 0
+    held_out = SceneModel.load(photos.parent / "whole").fitted_.held_out.images
+    return Path(max(image.name for image in held_out))
+
+
+@pytest.fixture
+def read(monkeypatch):
+    """The photographs that words were found for, one after the other."""
+    names = []
+    encode = ImageEncoder.encode
+
+    def remember(self, source, name=""):
+        found = encode(self, source, name)
+        names.append(name)
+        return found
+
+    monkeypatch.setattr(ImageEncoder, "encode", remember)
+    return names
+
+
+@pytest.mark.parametrize("way", ["mend", "skip"])
+def test_words_survive_an_unreadable_file(photos, last, read, way):
+    names = {str(path) for path in photos.glob("*/*.jpg")}
+    whole = last.read_bytes()
+    last.write_bytes(whole[:500])
+    assert str(last) in refused(train(photos, "--jobs", 1))
+    before = set(read)
+    assert before
+    read.clear()
+    if way == "mend":
+        last.write_bytes(whole)
+        assert supdocnade("train", photos, "-o", photos.parent / "m", "--resume").code == 0
+        assert learned(photos.parent / "m") == learned(photos.parent / "whole")
+    else:
+        assert train(photos, "--resume", "--skip-unreadable").code == 0
+        names -= {str(last)}
+    assert sorted([*before, *read]) == sorted(names)
+
+
+def test_skipping_is_remembered(photos, last, monkeypatch):
+    last.write_bytes(b"")
+    refused(train(photos))
+    report = Stages.__call__
+
+    def stop(self, name, done, total):
+        report(self, name, done, total)
+        if name == "learning from all":
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Stages, "__call__", stop)
+        assert train(photos, "--resume", "--skip-unreadable").code == 130
+    done = supdocnade("train", photos, "-o", photos.parent / "m", "--resume")
+    assert done.code == 0
+    assert "left out" in done.err
 
 
 def test_only_unreadable_files(photos):
@@ -187,7 +258,7 @@ def test_a_disk_that_is_full_from_the_start(photos, monkeypatch):
 
     monkeypatch.setattr("os.fsync", full)
     assert "No space left on device" in refused(train(photos))
-    assert not (photos.parent / "m").exists()
+    assert [path.name for path in photos.parent.iterdir()] == ["photos"]
 
 
 def test_a_disk_that_is_full_at_the_end_loses_nothing(photos, monkeypatch):
@@ -196,9 +267,12 @@ def test_a_disk_that_is_full_at_the_end_loses_nothing(photos, monkeypatch):
 
     with monkeypatch.context() as patched:
         patched.setattr("supdocnade.scene.saved._write", full)
-        assert "No space left on device" in refused(train(photos))
+        line = refused(train(photos))
+        assert "No space left on device" in line
+        assert line.endswith("--resume")
     assert not (photos.parent / "m").exists()
     assert "--resume" in refused(train(photos))
+    assert "cannot be read" in refused(train(photos.parent / "typing error", "--restart"))
     assert train(photos, "--resume").code == 0
     assert SceneModel.load(photos.parent / "m").classes_.tolist() == ["coast", "forest"]
 

@@ -111,7 +111,7 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_model(
     assert [path.name for path in tmp_path.iterdir()] == ["m"]
 
 
-def test_resuming_changes_no_settings(photos, tmp_path, monkeypatch):
+def test_resuming_changes_no_settings(photos, model, tmp_path, monkeypatch):
     output = tmp_path / "m"
     nothing = supdocnade("train", photos, "-o", output, "--resume")
     assert nothing.code == 1
@@ -126,6 +126,9 @@ def test_resuming_changes_no_settings(photos, tmp_path, monkeypatch):
     other = supdocnade("train", photos, "-o", output, "--resume", "--words", "21")
     assert other.code == 1
     assert "--words must be as in the run to resume, 20, got 21" in other.err
+    added = supdocnade("train", photos, "-o", output, "--resume", "--add", model)
+    assert added.code == 1
+    assert "--add must be as in the run to resume, where it was not given" in added.err
     elsewhere = supdocnade("train", photos / "coast", "-o", output, "--resume")
     assert "learns from" in elsewhere.err
     assert supdocnade("train", photos, "-o", output, "--resume", "--restart").code == 1
