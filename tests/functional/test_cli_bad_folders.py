@@ -6,12 +6,14 @@ import os
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tests.commands import SMALL, draw, learned, supdocnade
 
 from supdocnade import SceneModel
 from supdocnade.cli.console import Stages
 from supdocnade.encoding.encoder import ImageEncoder
+from supdocnade.imaging.encode import write_image
 
 
 @pytest.fixture(scope="module")
@@ -155,6 +157,20 @@ def test_skipping_is_remembered(photos, last, monkeypatch):
     done = supdocnade("train", photos, "-o", photos.parent / "m", "--resume")
     assert done.code == 0
     assert "left out" in done.err
+
+
+def test_a_panorama(photos):
+    panorama = photos / "coast" / "panorama.png"
+    write_image(panorama, np.zeros((40, 1000), np.uint8))
+    line = refused(train(photos))
+    assert f"{panorama} is too long and narrow: its 1000 × 40 pixels become 300 × 12" in line
+    assert "crop its longest side to 923; mend it" in line
+    done = train(photos, "--resume", "--skip-unreadable")
+    assert done.code == 0
+    assert f"left out: {panorama}" in done.err
+    asked = supdocnade("predict", photos.parent / "m", panorama, photos / "forest")
+    assert (asked.code, len(asked.out.splitlines())) == (1, 5)
+    assert f"{panorama} is too long and narrow" in asked.err
 
 
 def test_only_unreadable_files(photos):

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,15 +48,34 @@ class Description:
     def describe(self, source: Any, name: str = "") -> tuple[Descriptors, tuple[int, int]]:
         """Return the descriptors of an image and its height and width."""
         image = decode(source, self.decoding, name=name)
-        try:
-            found = dense_sift(image, self.sift)
-        except UnreadableImage as error:
-            raise UnreadableImage(f"{name or _name_of(source)}: {error}") from error
+        if min(image.shape[:2]) < self.sift.least_side:
+            raise UnreadableImage(self._why_too_small(source, name, image.shape))
+        found = dense_sift(image, self.sift)
         if not self.keep_constant:
             some = np.any(found.values_SD != 0, axis=1)
             if not some.all():
                 found = found.take(some)
         return found, (image.shape[0], image.shape[1])
+
+    def _why_too_small(self, source: Any, name: str, shape: tuple[int, ...]) -> str:
+        """Return what is wrong with an image that no patch fits into once it has its size."""
+        # Its own size is of interest only now: reading it once more costs others nothing.
+        height, width = decode(source, replace(self.decoding, max_side=None), name=name).shape[:2]
+        least, patch = self.sift.least_side, min(self.sift.patch_sizes)
+        named = name or _name_of(source)
+        longest = self.decoding.max_side
+        can_be_cropped = self.decoding.upscale or min(height, width) >= least
+        if longest is not None and can_be_cropped:
+            return (
+                f"{named} is too long and narrow: its {width} × {height} pixels become "
+                f"{shape[1]} × {shape[0]}, since the longest side becomes {longest}, and patches "
+                f"of {patch} need at least {least} × {least}; crop its longest side to "
+                f"{min(height, width) * longest // least}."
+            )
+        return (
+            f"{named} is too small: it has {width} × {height} pixels, and patches of {patch} need "
+            f"at least {least} × {least}."
+        )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

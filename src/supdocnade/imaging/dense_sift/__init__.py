@@ -63,6 +63,11 @@ class DenseSIFTConfig:
         """All sizes of patches."""
         return self.patch_size if isinstance(self.patch_size, tuple) else (self.patch_size,)
 
+    @property
+    def least_side(self) -> int:
+        """Pixels that both sides of an image must have, so that there is a patch."""
+        return least_side(min(self.patch_sizes))
+
 
 Describe = Callable[[NDArray[np.uint8], DenseSIFTConfig, list[int]], list[UnitsAndNorms]]
 """From a channel, settings and sizes of patches to the descriptors of every size."""
@@ -114,7 +119,7 @@ def dense_sift(
     height, width = image.shape[:2]
     sizes = [size for size in config.patch_sizes if min(height, width) >= least_side(size)]
     if not sizes:
-        least = least_side(min(config.patch_sizes))
+        least = config.least_side
         raise UnreadableImage(
             f"an image must have at least {least} × {least} pixels for patches of "
             f"{min(config.patch_sizes)}, got {height} × {width}."
