@@ -154,6 +154,28 @@ def test_predict_writes_tags_beside_the_photographs(model, fresh, tmp_path):
     assert {path: path.stat().st_mtime_ns for path in own.rglob("*.xmp")} == sidecars
 
 
+def test_predict_knows_a_photograph_by_any_name(model, fresh, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own").mkdir()
+    (tmp_path / "link").symlink_to("own")
+    shutil.copy(fresh / "coast" / "coast_0001.jpg", tmp_path / "own" / "a.jpg")
+    shutil.copy(fresh / "coast" / "coast_0002.jpg", tmp_path / "own" / "a.jpeg")
+    arguments = ("--write-xmp", "--top", 2, "--xmp-name", "stem", "--json")
+    names = ("own/a.jpg", "own", tmp_path / "own" / "a.jpg", "link/../own/a.jpg", "link/a.jpg")
+    # Of the two photographs, that are in the folder, one has no sidecar to itself.
+    done = supdocnade("predict", model, *names, *arguments)
+    assert done.code == 1
+    assert [each["file"] for each in done.objects] == [
+        *("own/a.jpg", "own/a.jpeg", "own/a.jpg", str(tmp_path / "own" / "a.jpg")),
+        *("link/../own/a.jpg", "link/a.jpg"),
+    ]
+    (line,) = done.err.splitlines()
+    assert "own/a.xmp would hold the keywords of" in line
+    assert line.endswith("own/a.jpg and own/a.jpeg.")
+    wanted = [tag["tag"] for tag in done.objects[0]["tags"]]
+    assert read_keywords((tmp_path / "own" / "a.xmp").read_bytes()) == wanted
+
+
 def test_predict_leaves_a_damaged_sidecar_alone(model, fresh, tmp_path):
     photo = shutil.copy(fresh / "coast" / "coast_0001.jpg", tmp_path / "a.jpg")
     sidecar = tmp_path / "a.xmp"

@@ -6,6 +6,7 @@ import pty
 import signal
 import subprocess
 import sys
+import threading
 
 import pytest
 from tests.commands import SMALL, draw, learned, supdocnade
@@ -161,6 +162,47 @@ def test_names_come_through_a_pipe(photos, model):
     # Without a terminal there is nothing but results.
     assert (process.returncode, err) == (0, b"")
     assert len([json.loads(line) for line in out.splitlines()]) == 5
+
+
+def test_every_name_is_answered_before_the_next_is_written(photos, model, tmp_path):
+    bad = tmp_path / "bad.jpg"
+    bad.write_bytes(b"no image")
+    first, second, *_ = sorted(photos.glob("coast/*.jpg"))
+    process = start("predict", model, "--files-from", "-", "--json", stdin=subprocess.PIPE)
+    # Where answers wait for all names, this would wait for ever.
+    watchdog = threading.Timer(100, process.kill)
+    watchdog.start()
+    for path in (first, second, first):
+        process.stdin.write(os.fsencode(path) + b"\n")
+        process.stdin.flush()
+        assert json.loads(process.stdout.readline())["file"] == str(path)
+    process.stdin.write(os.fsencode(bad) + b"\n")
+    process.stdin.flush()
+    assert b"bad.jpg is no image" in process.stderr.readline()
+    out, err = process.communicate(os.fsencode(second))
+    watchdog.cancel()
+    assert (process.returncode, err) == (1, b"")
+    assert json.loads(out)["file"] == str(second)
+
+
+def test_a_list_without_names_is_an_error(model):
+    process = start("predict", model, "--files-from", "-", stdin=subprocess.PIPE)
+    out, err = process.communicate(b"\n")
+    assert (process.returncode, out) == (1, b"")
+    assert b"no photographs were named" in err
+
+
+def test_ctrl_c_while_waiting_for_names(photos, model):
+    process = start("predict", model, "--files-from", "-", stdin=subprocess.PIPE)
+    process.stdin.write(os.fsencode(min(photos.glob("coast/*.jpg"))) + b"\n")
+    process.stdin.flush()
+    assert process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    # The pipe stays open: whoever waits for its end would wait for ever.
+    assert process.wait(100) == 130
+    assert process.stderr.read() == b""
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        pipe.close()
 
 
 def test_a_pipe_that_closes_early_is_no_disaster(photos, model):
