@@ -234,8 +234,8 @@ def test_an_output_that_exists(photos, tmp_path):
     assert train(photos).code == 0
     assert "--force replaces it" in refused(train(photos))
     assert train(photos, "--force", "--seed", 1).code == 0
-    (tmp_path / "m" / "model.json").unlink()
-    assert "holds other things" in refused(train(photos, "--force"))
+    (tmp_path / "m" / "thesis.txt").write_text("years of work")
+    assert "holds other things, such as 'thesis.txt'" in refused(train(photos, "--force"))
     shutil.rmtree(tmp_path / "m")
     (tmp_path / "m").write_text("a file")
     assert "got a file" in refused(train(photos, "--force"))
@@ -248,7 +248,7 @@ def test_ctrl_c_while_a_model_is_replaced(photos, tmp_path, monkeypatch):
     replace = os.replace
 
     def stop(source, target):
-        if os.path.basename(source) == ".m.partial":
+        if os.path.basename(target) == "scene.safetensors":
             raise KeyboardInterrupt
         replace(source, target)
 
@@ -278,11 +278,15 @@ def test_a_disk_that_is_full_from_the_start(photos, monkeypatch):
 
 
 def test_a_disk_that_is_full_at_the_end_loses_nothing(photos, monkeypatch):
-    def full(*_):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    replace = os.replace
+
+    def full(source, target):
+        if os.path.basename(target) == "scene.safetensors":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        replace(source, target)
 
     with monkeypatch.context() as patched:
-        patched.setattr("supdocnade.scene.saved._write", full)
+        patched.setattr("os.replace", full)
         line = refused(train(photos))
         assert "No space left on device" in line
         assert line.endswith("--resume")
