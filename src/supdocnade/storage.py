@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from supdocnade.errors import StorageError
+from supdocnade.errors import StorageError, UnwritableFile
 
 _KEY, _DIGEST = "supdocnade", "supdocnade.digest"
 Arrays = dict[str, NDArray[Any]]
@@ -38,7 +38,7 @@ def write_atomically(path: Path, content: bytes) -> None:
         os.replace(temporary, path)
     except OSError as error:
         reason = error.strerror or error
-        raise StorageError(f"{path} cannot be written: {reason}.") from error
+        raise UnwritableFile(f"{path} cannot be written: {reason}.") from error
     finally:
         with suppress(OSError):  # It may not even have a folder.
             temporary.unlink(missing_ok=True)

@@ -15,7 +15,7 @@ import typer
 
 from supdocnade.cli.console import Stages, count, note
 from supdocnade.cli.unfinished import UnfinishedRun
-from supdocnade.errors import InvalidArgument, StorageError, UnreadableImage
+from supdocnade.errors import InvalidArgument, StorageError, UnreadableImage, UnwritableFile
 
 if TYPE_CHECKING:
     from supdocnade.datasets.records import ImageRecord
@@ -96,13 +96,14 @@ def _learn_or_keep(
             f"{str(error).rstrip('.')}; mend it, or leave out what cannot be read with "
             f"--skip-unreadable, and go on with: {_resuming(request)}"
         ) from error
+    except UnwritableFile as error:
+        if not unfinished.discard_unless_useful():
+            raise
+        raise UnwritableFile(
+            f"{str(error).rstrip('.')}; what was done is kept, go on with: {_resuming(request)}"
+        ) from error
     except StorageError as error:
-        kept = unfinished.discard_unless_useful()
-        if kept and isinstance(error.__cause__, OSError):  # The disk, not what is on it.
-            raise StorageError(
-                f"{str(error).rstrip('.')}; what was done is kept, go on with: {_resuming(request)}"
-            ) from error
-        if request.resume and "checkpoint" in str(error):
+        if unfinished.discard_unless_useful() and request.resume and "checkpoint" in str(error):
             raise StorageError(f"{error} Begin anew with --restart.") from error
         raise
     except Exception:

@@ -51,9 +51,12 @@ class UnfinishedRun:
         from supdocnade.storage import write_atomically
 
         described = {"photos": os.path.abspath(photos), "settings": settings}
+        path, content = self.folder / RUN, json.dumps(described, indent=1).encode()
+        if path.is_file() and path.read_bytes() == content:
+            return
         is_new = not self.exists
         try:
-            write_atomically(self.folder / RUN, json.dumps(described, indent=1).encode())
+            write_atomically(path, content)
         except StorageError:
             if is_new:
                 shutil.rmtree(self.folder, ignore_errors=True)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from supdocnade.errors import StorageError
+from supdocnade.errors import UnwritableFile
 
 _DIGEST = 16
 
@@ -51,7 +51,7 @@ class WordCache:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise StorageError(f"{folder} cannot be a cache: {error.strerror}.") from error
+            raise UnwritableFile(f"{folder} cannot be a cache: {error.strerror}.") from error
 
     def get(self, key: str) -> NDArray[np.int32] | None:
         """Return the words of an image, or None if they are not known."""
@@ -79,7 +79,7 @@ class WordCache:
         except OSError as error:
             with suppress(OSError):
                 temporary.unlink(missing_ok=True)
-            raise StorageError(f"{path} cannot be written: {error.strerror}.") from error
+            raise UnwritableFile(f"{path} cannot be written: {error.strerror}.") from error
 
     def _path(self, key: str) -> Path:
         return self.folder / key[:2] / key

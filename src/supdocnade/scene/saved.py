@@ -20,7 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from supdocnade.errors import StorageError
+from supdocnade.errors import StorageError, UnwritableFile
 from supdocnade.scene import saved_format_1
 from supdocnade.scene.fitted import FittedScene
 from supdocnade.scene.stored import PARTS, Parts, scene_from_storage, scene_to_storage
@@ -52,7 +52,7 @@ def save_scene(fitted: FittedScene, params: dict[str, Any], folder: Path) -> Non
         try:
             path.unlink(missing_ok=True)
         except OSError as error:
-            raise StorageError(f"{path} cannot be removed: {error.strerror}.") from error
+            raise UnwritableFile(f"{path} cannot be removed: {error.strerror}.") from error
 
 
 def sealed(description: dict[str, Any]) -> bytes:
