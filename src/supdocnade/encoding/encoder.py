@@ -162,12 +162,11 @@ class ImageEncoder:
 
 def count_words(documents: Sequence[NDArray[np.int32]], n_features: int) -> sparse.csr_array:
     """Return how often every word occurs in every document, (documents, words)."""
-    ends = np.cumsum([0, *(len(words) for words in documents)])
-    words = np.concatenate([np.empty(0, np.int32), *documents])
-    ones = np.ones(len(words), np.int64)
-    matrix = sparse.csr_array((ones, words, ends), shape=(len(documents), n_features))
-    matrix.sum_duplicates()
-    return matrix
+    parts = [np.unique(words, return_counts=True) for words in documents]
+    ends = np.cumsum([0, *(len(words) for words, _ in parts)])
+    words = np.concatenate([np.empty(0, np.int32), *(words for words, _ in parts)])
+    counts = np.concatenate([np.empty(0, np.int64), *(counts for _, counts in parts)])
+    return sparse.csr_array((counts, words, ends), shape=(len(documents), n_features))
 
 
 def _name_of(source: Any) -> str:

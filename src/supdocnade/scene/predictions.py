@@ -39,8 +39,9 @@ def answer(fitted: FittedScene, waiting: Sequence[Waiting]) -> Iterator[Predicti
     read = [words for _, words in waiting if not isinstance(words, LeftOut)]
     hidden_BH = fitted.hidden(count_words(read, fitted.bag.n_features_out_))
     proba_BC = fitted.class_proba(hidden_BH) if fitted.classes else None
-    presence_BA = fitted.tag_proba(hidden_BH)
-    order_BA = top_ranked(tag_log_proba(fitted.topics, hidden_BH), len(fitted.tag_names))
+    log_p_BA = tag_log_proba(fitted.topics, hidden_BH)
+    presence_BA = fitted.tag_presence(log_p_BA)
+    order_BA = top_ranked(log_p_BA, len(fitted.tag_names))
     row = 0
     for name, words in waiting:
         if isinstance(words, LeftOut):
@@ -70,7 +71,8 @@ def _prediction(
         label, probability = fitted.classes[best], float(proba_C[best])
         probabilities = dict(zip(fitted.classes, proba_C.tolist(), strict=True))
     threshold = 0.5 if fitted.choices.tags is None else fitted.choices.tags.threshold
-    ranked = tuple((fitted.tag_names[a], float(presence_A[a])) for a in order_A)
+    names = [fitted.tag_names[a] for a in order_A.tolist()]
+    ranked = tuple(zip(names, presence_A[order_A].tolist(), strict=True))
     return Prediction(
         name=name,
         label=label,
