@@ -173,6 +173,18 @@ def test_a_panorama(photos):
     assert f"{panorama} is too long and narrow" in asked.err
 
 
+def test_a_link_to_nothing(photos):
+    link = photos / "coast" / "link.jpg"
+    link.symlink_to("gone.jpg")
+    assert f"{link} cannot be read: No such file or directory; mend it" in refused(train(photos))
+    assert train(photos, "--resume", "--skip-unreadable").code == 0
+    asked = supdocnade("predict", photos.parent / "m", photos)
+    assert (asked.code, len(asked.out.splitlines())) == (1, 10)
+    assert asked.err == f"error: {link} cannot be read: No such file or directory.\n"
+    (told,) = supdocnade("evaluate", photos.parent / "m", photos, "--json").objects
+    assert (told["n_images"], len(told["left_out"])) == (10, 1)
+
+
 def test_only_unreadable_files(photos):
     for path in photos.glob("*/*.jpg"):
         path.write_bytes(b"")

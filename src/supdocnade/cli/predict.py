@@ -33,7 +33,9 @@ def predict(
     ] = None,
     top: Annotated[
         int | None,
-        typer.Option(min=1, help="Give so many tags; otherwise those that are probable enough."),
+        typer.Option(
+            min=1, help="Give so many tags, as the paper ranks them; otherwise the probable ones."
+        ),
     ] = None,
     json: Json = False,
     csv: Annotated[bool, typer.Option("--csv", help="Print results as CSV.")] = False,

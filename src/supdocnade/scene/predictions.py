@@ -30,8 +30,8 @@ class Prediction:
     """All tags by p(tag | photograph), as the paper ranks them, with the probability that they are
     there."""
     tags: tuple[tuple[str, float], ...]
-    """Those among them that the photograph deserves: their probability reaches the threshold that
-    was learned."""
+    """Those among them that the photograph deserves, the most probable first: their probability
+    reaches the threshold that was learned."""
 
 
 def answer(fitted: FittedScene, waiting: Sequence[Waiting]) -> Iterator[Prediction | LeftOut]:
@@ -73,6 +73,7 @@ def _prediction(
     threshold = 0.5 if fitted.choices.tags is None else fitted.choices.tags.threshold
     names = [fitted.tag_names[a] for a in order_A.tolist()]
     ranked = tuple(zip(names, presence_A[order_A].tolist(), strict=True))
+    deserved = sorted((tag for tag in ranked if tag[1] >= threshold), key=lambda tag: -tag[1])
     return Prediction(
         name=name,
         label=label,
@@ -80,5 +81,5 @@ def _prediction(
         unsure=probability is not None and probability < fitted.choices.unsure_below,
         probabilities=probabilities,
         ranked_tags=ranked,
-        tags=tuple(tag for tag in ranked if tag[1] >= threshold),
+        tags=tuple(deserved),
     )

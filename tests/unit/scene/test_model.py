@@ -43,6 +43,8 @@ def test_predictions_one_by_one_are_those_of_all(classifier):
         assert len(one.ranked_tags) == len(model.tag_names_)
         threshold = model.fitted_.choices.tags.threshold
         assert all(chance >= threshold for _, chance in one.tags)
+        chances = [chance for _, chance in one.tags]
+        assert chances == sorted(chances, reverse=True)
     assert model.annotate(images, top=3) == [
         tuple(tag for tag, _ in one.ranked_tags[:3]) for one in each
     ]
