@@ -2,6 +2,7 @@
 
 import csv
 import io
+import shlex
 import shutil
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from tests.commands import CLASSES, SMALL, draw, learned, supdocnade
 
 from supdocnade import SceneModel
+from supdocnade.cli.console import Stages
 from supdocnade.cli.unfinished import UnfinishedRun
 from supdocnade.cli.xmp import read_keywords
 
@@ -257,12 +259,37 @@ def test_bench_prints_ratios():
         assert row["ratio"] == pytest.approx(row["plain_ms"] / row["ours_ms"])
 
 
-def test_demo_ends_with_a_report_and_what_to_type_next(tmp_path):
-    folder = tmp_path / "demo"
-    done = supdocnade("demo", "-o", folder, "--scenes", 4)
+def test_demo_ends_with_a_report_and_what_to_type_next(tmp_path, monkeypatch):
+    folder = tmp_path / "my demo"
+    report = Stages.__call__
+
+    def stop(self, name, done, total):
+        report(self, name, done, total)
+        if name == "learning from all":
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Stages, "__call__", stop)
+        stopped = supdocnade("demo", "-o", folder, "--scenes", 4, "--quiet")
+    again = f"supdocnade demo -o '{folder}' --scenes 4 --seed 0"
+    assert (stopped.code, stopped.err.splitlines()[-1]) == (130, f"stopped; go on with: {again}")
+    seen = set()
+
+    def see(self, name, done, total):
+        report(self, name, done, total)
+        seen.add(name)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Stages, "__call__", see)
+        done = supdocnade(*shlex.split(again)[1:])
     assert done.code == 0, done.err
+    assert "learning from all" in seen
+    assert "learning" not in seen  # That was over before.
+    assert sorted(path.name for path in folder.iterdir()) == [
+        *("fresh", "model", "photos", "report.html")
+    ]
     assert f"The report: {folder / 'report.html'}" in done.out
-    assert f"supdocnade explain {folder / 'model'}" in done.out
+    assert f"supdocnade explain '{folder / 'model'}'" in done.out
     assert "<html" in (folder / "report.html").read_text()
     assert done.out.count("  truth: ") == 4
     (folder / "mine.txt").write_text("mine")

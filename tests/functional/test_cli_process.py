@@ -78,6 +78,22 @@ def test_ctrl_c_stops_with_a_line_that_says_how_to_go_on(photos, model, tmp_path
     assert not output.exists()
 
 
+def test_results_go_into_a_file_while_the_bar_is_on_the_terminal(photos, model):
+    terminal, end = pty.openpty()
+    process = start("predict", model, photos, "--json", stderr=end)
+    os.close(end)
+    shown = b""
+    while chunk := _read(terminal):
+        shown += chunk
+    os.close(terminal)
+    out, _ = process.communicate()
+    assert process.returncode == 0
+    assert len([json.loads(line) for line in out.splitlines()]) == 10
+    assert b"predicting" in shown
+    assert b"10/10" in shown
+    assert b"probability" not in shown
+
+
 def _read(terminal):
     try:
         return os.read(terminal, 4096)

@@ -131,4 +131,5 @@ def _bars() -> "Progress":
         MofNCompleteColumn(),
         TimeRemainingColumn(elapsed_when_finished=True),
         console=Console(stderr=True),
+        redirect_stdout=False,  # Results are no part of the progress: they go where they should.
     )
