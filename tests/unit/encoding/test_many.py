@@ -164,6 +164,7 @@ def test_only_a_few_images_are_ahead_of_the_reader():
     [
         ("photo.jpg", "got one, 'photo.jpg'"),
         (np.zeros((4, 4), np.uint8), "got an array of shape"),
+        (np.zeros((40, 50, 3), np.uint8), r"got an array of shape \(40, 50, 3\)"),
         (5, "got int"),
     ],
 )
