@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from supdocnade.cli.main import run
 from supdocnade.datasets.synthetic import write_scenes
+from supdocnade.scene.saved import SCENE
 from supdocnade.storage import load_arrays
 
 SIZE = (96, 128)
@@ -43,12 +44,7 @@ def draw(folder, n_per_class=6, seed=0, classes=CLASSES):
 
 def learned(model):
     """Return everything in a model that a seed decides."""
-    found = {}
-    for path in sorted(model.glob("*.safetensors")):
-        arrays, description = load_arrays(path)
-        description.get("history", {}).pop("seconds", None)
-        found[path.name] = (
-            {name: (array.shape, array.tobytes()) for name, array in arrays.items()},
-            description,
-        )
-    return found
+    arrays, description = load_arrays(model / SCENE)
+    del description["parts"]["topics"]["history"]["seconds"]
+    found = {name: (array.shape, array.tobytes()) for name, array in arrays.items()}
+    return found, description

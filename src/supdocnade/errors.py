@@ -25,6 +25,10 @@ class StorageError(SupDocNADEError, ValueError):
     """A file or folder on disk is missing, damaged or from another format."""
 
 
+class UnwritableFile(StorageError):
+    """A file cannot be written: the disk is full, read-only, or not for this user."""
+
+
 class UnreadableImage(SupDocNADEError, ValueError):
     """An image file is missing, damaged, too large, or no image."""
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from supdocnade.errors import StorageError
+from supdocnade.errors import StorageError, UnwritableFile
 
 _KEY, _DIGEST = "supdocnade", "supdocnade.digest"
 Arrays = dict[str, NDArray[Any]]
@@ -38,7 +38,7 @@ def write_atomically(path: Path, content: bytes) -> None:
         os.replace(temporary, path)
     except OSError as error:
         reason = error.strerror or error
-        raise StorageError(f"{path} cannot be written: {reason}.") from error
+        raise UnwritableFile(f"{path} cannot be written: {reason}.") from error
     finally:
         with suppress(OSError):  # It may not even have a folder.
             temporary.unlink(missing_ok=True)
@@ -56,10 +56,26 @@ def save_arrays(
 
 def load_arrays(path: Path) -> tuple[Arrays, dict[str, Any]]:
     """Read a file that `save_arrays` wrote; a damaged or foreign one raises `StorageError`."""
+    return parse_arrays(read_file(path), path)
+
+
+def read_file(path: Path) -> bytes:
+    """Return the contents of a file, which must not be a device or a folder."""
+    if path.exists() and not path.is_file():
+        raise StorageError(f"{path} must be a file.")
     try:
-        content = path.read_bytes()
+        return path.read_bytes()
     except OSError as error:
         raise StorageError(f"{path} cannot be read: {error.strerror}.") from error
+
+
+def parse_arrays(content: bytes, path: Path) -> tuple[Arrays, dict[str, Any]]:
+    """Return the arrays and the description that `save_arrays` wrote.
+
+    Parameters
+    ----------
+    path : of the file they come from, for errors.
+    """
     try:
         arrays: Arrays = load(content)
         header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import shlex
 import shutil
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from tests.commands import CLASSES, SMALL, draw, learned, supdocnade
 
 from supdocnade import SceneModel
+from supdocnade.cli.console import Stages
 from supdocnade.cli.unfinished import UnfinishedRun
 from supdocnade.cli.xmp import read_keywords
 
@@ -154,6 +156,28 @@ def test_predict_writes_tags_beside_the_photographs(model, fresh, tmp_path):
     assert {path: path.stat().st_mtime_ns for path in own.rglob("*.xmp")} == sidecars
 
 
+def test_predict_knows_a_photograph_by_any_name(model, fresh, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own").mkdir()
+    (tmp_path / "link").symlink_to("own")
+    shutil.copy(fresh / "coast" / "coast_0001.jpg", tmp_path / "own" / "a.jpg")
+    shutil.copy(fresh / "coast" / "coast_0002.jpg", tmp_path / "own" / "a.jpeg")
+    arguments = ("--write-xmp", "--top", 2, "--xmp-name", "stem", "--json")
+    names = ("own/a.jpg", "own", tmp_path / "own" / "a.jpg", "link/../own/a.jpg", "link/a.jpg")
+    # Of the two photographs, that are in the folder, one has no sidecar to itself.
+    done = supdocnade("predict", model, *names, *arguments)
+    assert done.code == 1
+    assert [each["file"] for each in done.objects] == [
+        *("own/a.jpg", "own/a.jpeg", "own/a.jpg", str(tmp_path / "own" / "a.jpg")),
+        *("link/../own/a.jpg", "link/a.jpg"),
+    ]
+    (line,) = done.err.splitlines()
+    assert "own/a.xmp would hold the keywords of" in line
+    assert line.endswith("own/a.jpg and own/a.jpeg.")
+    wanted = [tag["tag"] for tag in done.objects[0]["tags"]]
+    assert read_keywords((tmp_path / "own" / "a.xmp").read_bytes()) == wanted
+
+
 def test_predict_leaves_a_damaged_sidecar_alone(model, fresh, tmp_path):
     photo = shutil.copy(fresh / "coast" / "coast_0001.jpg", tmp_path / "a.jpg")
     sidecar = tmp_path / "a.xmp"
@@ -235,12 +259,37 @@ def test_bench_prints_ratios():
         assert row["ratio"] == pytest.approx(row["plain_ms"] / row["ours_ms"])
 
 
-def test_demo_ends_with_a_report_and_what_to_type_next(tmp_path):
-    folder = tmp_path / "demo"
-    done = supdocnade("demo", "-o", folder, "--scenes", 4)
+def test_demo_ends_with_a_report_and_what_to_type_next(tmp_path, monkeypatch):
+    folder = tmp_path / "my demo"
+    report = Stages.__call__
+
+    def stop(self, name, done, total):
+        report(self, name, done, total)
+        if name == "learning from all":
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Stages, "__call__", stop)
+        stopped = supdocnade("demo", "-o", folder, "--scenes", 4, "--quiet")
+    again = f"supdocnade demo -o '{folder}' --scenes 4 --seed 0"
+    assert (stopped.code, stopped.err.splitlines()[-1]) == (130, f"stopped; go on with: {again}")
+    seen = set()
+
+    def see(self, name, done, total):
+        report(self, name, done, total)
+        seen.add(name)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Stages, "__call__", see)
+        done = supdocnade(*shlex.split(again)[1:])
     assert done.code == 0, done.err
+    assert "learning from all" in seen
+    assert "learning" not in seen  # That was over before.
+    assert sorted(path.name for path in folder.iterdir()) == [
+        *("fresh", "model", "photos", "report.html")
+    ]
     assert f"The report: {folder / 'report.html'}" in done.out
-    assert f"supdocnade explain {folder / 'model'}" in done.out
+    assert f"supdocnade explain '{folder / 'model'}'" in done.out
     assert "<html" in (folder / "report.html").read_text()
     assert done.out.count("  truth: ") == 4
     (folder / "mine.txt").write_text("mine")

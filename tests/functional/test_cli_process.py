@@ -6,6 +6,7 @@ import pty
 import signal
 import subprocess
 import sys
+import threading
 
 import pytest
 from tests.commands import SMALL, draw, learned, supdocnade
@@ -77,6 +78,22 @@ def test_ctrl_c_stops_with_a_line_that_says_how_to_go_on(photos, model, tmp_path
     assert not output.exists()
 
 
+def test_results_go_into_a_file_while_the_bar_is_on_the_terminal(photos, model):
+    terminal, end = pty.openpty()
+    process = start("predict", model, photos, "--json", stderr=end)
+    os.close(end)
+    shown = b""
+    while chunk := _read(terminal):
+        shown += chunk
+    os.close(terminal)
+    out, _ = process.communicate()
+    assert process.returncode == 0
+    assert len([json.loads(line) for line in out.splitlines()]) == 10
+    assert b"predicting" in shown
+    assert b"10/10" in shown
+    assert b"probability" not in shown
+
+
 def _read(terminal):
     try:
         return os.read(terminal, 4096)
@@ -111,7 +128,7 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_model(
     assert [path.name for path in tmp_path.iterdir()] == ["m"]
 
 
-def test_resuming_changes_no_settings(photos, tmp_path, monkeypatch):
+def test_resuming_changes_no_settings(photos, model, tmp_path, monkeypatch):
     output = tmp_path / "m"
     nothing = supdocnade("train", photos, "-o", output, "--resume")
     assert nothing.code == 1
@@ -126,6 +143,9 @@ def test_resuming_changes_no_settings(photos, tmp_path, monkeypatch):
     other = supdocnade("train", photos, "-o", output, "--resume", "--words", "21")
     assert other.code == 1
     assert "--words must be as in the run to resume, 20, got 21" in other.err
+    added = supdocnade("train", photos, "-o", output, "--resume", "--add", model)
+    assert added.code == 1
+    assert "--add must be as in the run to resume, where it was not given" in added.err
     elsewhere = supdocnade("train", photos / "coast", "-o", output, "--resume")
     assert "learns from" in elsewhere.err
     assert supdocnade("train", photos, "-o", output, "--resume", "--restart").code == 1
@@ -158,6 +178,47 @@ def test_names_come_through_a_pipe(photos, model):
     # Without a terminal there is nothing but results.
     assert (process.returncode, err) == (0, b"")
     assert len([json.loads(line) for line in out.splitlines()]) == 5
+
+
+def test_every_name_is_answered_before_the_next_is_written(photos, model, tmp_path):
+    bad = tmp_path / "bad.jpg"
+    bad.write_bytes(b"no image")
+    first, second, *_ = sorted(photos.glob("coast/*.jpg"))
+    process = start("predict", model, "--files-from", "-", "--json", stdin=subprocess.PIPE)
+    # Where answers wait for all names, this would wait for ever.
+    watchdog = threading.Timer(100, process.kill)
+    watchdog.start()
+    for path in (first, second, first):
+        process.stdin.write(os.fsencode(path) + b"\n")
+        process.stdin.flush()
+        assert json.loads(process.stdout.readline())["file"] == str(path)
+    process.stdin.write(os.fsencode(bad) + b"\n")
+    process.stdin.flush()
+    assert b"bad.jpg is no image" in process.stderr.readline()
+    out, err = process.communicate(os.fsencode(second))
+    watchdog.cancel()
+    assert (process.returncode, err) == (1, b"")
+    assert json.loads(out)["file"] == str(second)
+
+
+def test_a_list_without_names_is_an_error(model):
+    process = start("predict", model, "--files-from", "-", stdin=subprocess.PIPE)
+    out, err = process.communicate(b"\n")
+    assert (process.returncode, out) == (1, b"")
+    assert b"no photographs were named" in err
+
+
+def test_ctrl_c_while_waiting_for_names(photos, model):
+    process = start("predict", model, "--files-from", "-", stdin=subprocess.PIPE)
+    process.stdin.write(os.fsencode(min(photos.glob("coast/*.jpg"))) + b"\n")
+    process.stdin.flush()
+    assert process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    # The pipe stays open: whoever waits for its end would wait for ever.
+    assert process.wait(100) == 130
+    assert process.stderr.read() == b""
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        pipe.close()
 
 
 def test_a_pipe_that_closes_early_is_no_disaster(photos, model):

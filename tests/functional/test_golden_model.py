@@ -4,16 +4,19 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from supdocnade import SceneModel
 from supdocnade.evaluation.report import render_report
+from supdocnade.scene.saved import DESCRIPTION, SCENE
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
 
-def test_a_model_of_format_1_answers_as_it_did():
-    model = SceneModel.load(GOLDEN / "scene_model_format_1")
-    answers = json.loads((GOLDEN / "scene_model_format_1.json").read_text())
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_model_of_every_format_answers_as_it_did(number):
+    model = SceneModel.load(GOLDEN / f"scene_model_format_{number}")
+    answers = json.loads((GOLDEN / f"scene_model_format_{number}.json").read_text())
     pictures = np.load(GOLDEN / "dense_sift.npz")
     images = [pictures[f"picture/{name}"] for name in ("waves", "noise", "disc")]
     # Other versions of numpy and torch, and other processors, round otherwise.
@@ -21,3 +24,12 @@ def test_a_model_of_format_1_answers_as_it_did():
     np.testing.assert_allclose(model.transform(images), answers["topics"], atol=1e-4)
     assert [list(tags) for tags in model.annotate(images, top=3)] == answers["tags"]
     assert "forest" in render_report(model)
+
+
+def test_a_model_of_an_earlier_format_is_saved_in_this_one(tmp_path):
+    before = SceneModel.load(GOLDEN / "scene_model_format_1")
+    before.save(tmp_path / "model")
+    after = SceneModel.load(tmp_path / "model")
+    picture = np.load(GOLDEN / "dense_sift.npz")["picture/waves"]
+    assert list(after.iter_predictions([picture])) == list(before.iter_predictions([picture]))
+    assert sorted(path.name for path in (tmp_path / "model").iterdir()) == [DESCRIPTION, SCENE]

@@ -4,20 +4,21 @@ Run once for every format of saved models, never again: later versions must read
 """
 
 import json
-import shutil
 from pathlib import Path
 
 import numpy as np
 from tests.drawn import columns, scenes
 
 from supdocnade import SceneModel
+from supdocnade.scene.saved import FORMAT
 
 FOLDER = Path(__file__).parent
 
 
 def main():
-    target = FOLDER / "scene_model_format_1"
-    shutil.rmtree(target, ignore_errors=True)
+    target = FOLDER / f"scene_model_format_{FORMAT}"
+    if target.exists():
+        raise SystemExit(f"{target} is there: it must not be made again.")
     model = SceneModel(
         n_topics=6, n_words=10, patch_size=16, max_epochs=8, learning_rate=3e-3, random_state=0
     ).fit(*columns(scenes()))
@@ -29,7 +30,7 @@ def main():
         "topics": model.transform(images).tolist(),
         "tags": model.annotate(images, top=3),
     }
-    (FOLDER / "scene_model_format_1.json").write_text(json.dumps(answers, indent=1) + "\n")
+    (FOLDER / f"scene_model_format_{FORMAT}.json").write_text(json.dumps(answers, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -95,8 +95,8 @@ class Stages:
         if self._bars is not None:
             self._bars.stop()
 
-    def __call__(self, stage: str, done: int, total: int) -> None:
-        """Report what is being done, how much of it is done, and how much there is."""
+    def __call__(self, stage: str, done: int, total: int | None) -> None:
+        """Report what is being done, how much of it is done, and how much there is, if known."""
         self._clock(stage)
         if self._bars is None:
             return
@@ -131,4 +131,5 @@ def _bars() -> "Progress":
         MofNCompleteColumn(),
         TimeRemainingColumn(elapsed_when_finished=True),
         console=Console(stderr=True),
+        redirect_stdout=False,  # Results are no part of the progress: they go where they should.
     )

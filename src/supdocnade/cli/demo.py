@@ -1,5 +1,7 @@
 """`supdocnade demo`: the whole way on drawn scenes, from pictures to a report."""
 
+import shlex
+import shutil
 import time
 from dataclasses import dataclass
 from functools import partial
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from supdocnade.scene.model import SceneModel
     from supdocnade.scene.predictions import Prediction
 
-PHOTOS, FRESH, MODEL = "photos", "fresh", "model"
+PHOTOS, FRESH, MODEL, UNFINISHED = "photos", "fresh", "model", ".unfinished"
 
 SETTINGS: dict[str, Any] = {"n_topics": 50, "n_words": 200}
 """Small, so that it is soon over."""
@@ -71,7 +73,12 @@ def demo(
     started = time.perf_counter()
     if not (quiet or json):
         note(f"drawing and learning from {count(8 * scenes, 'scene')}, all on this machine ...")
-    found = demonstrate(output, scenes, seed=seed, jobs=jobs, quiet=quiet)
+    try:
+        found = demonstrate(output, scenes, seed=seed, jobs=jobs, quiet=quiet)
+    except KeyboardInterrupt:
+        again = ["supdocnade", "demo", "-o", f"{output}", "--scenes", f"{scenes}"]
+        note(f"stopped; go on with: {shlex.join([*again, '--seed', f'{seed}'])}")
+        raise typer.Exit(130) from None
     if json:
         say_json(describe(found))
     else:
@@ -81,7 +88,7 @@ def demo(
 def demonstrate(
     folder: Path, n_per_class: int, *, seed: int = 0, jobs: int = -1, quiet: bool = False
 ) -> Demonstration:
-    """Draw, learn, test and report."""
+    """Draw, learn, test and report; the same call goes on where one was stopped."""
     check_folder(folder)
     from supdocnade.datasets.folder import read_folder
     from supdocnade.datasets.synthetic import write_scenes
@@ -96,9 +103,12 @@ def demonstrate(
         for name, number, its_seed in ((PHOTOS, n_per_class, seed), (FRESH, n_fresh, seed + 1)):
             report_on = partial(stages, f"drawing {name}")
             write_scenes(folder / name, number, its_seed, on_progress=report_on)
+        unfinished = folder / UNFINISHED
         model = SceneModel(**SETTINGS, n_jobs=jobs, random_state=seed)
+        model.set_params(cache=unfinished / "words", checkpoint=unfinished / "checkpoint")
         model.fit(folder / PHOTOS, on_stage=stages)
-        model.save(folder / MODEL)
+        model.set_params(cache=None, checkpoint=None).save(folder / MODEL)
+        shutil.rmtree(unfinished)
         fresh = read_folder(folder / FRESH)
         measured = measure_photographs(model, fresh, on_progress=partial(stages, "testing"))
         stages("writing the report", 0, 1)
@@ -155,15 +165,15 @@ def tell(found: Demonstration, seconds: float) -> str:
     for record, answer in found.shown:
         lines.append(text_line(answer))
         lines.append(f"  truth: {record.label}; {', '.join(record.tags or ())}")
-    example = found.shown[0][0].path
+    example, model = found.shown[0][0].path, folder / MODEL
     lines += [
         "",
         f"The report: {folder / REPORT}",
         "  Open it in a browser: how the model did on scenes it had not seen, what each class and",
         "  topic is made of, as patches, and which scenes it got right and wrong.",
         "Next, type:",
-        f"  supdocnade explain {folder / MODEL} {example}",
-        f"  supdocnade predict {folder / MODEL} {folder / FRESH}",
+        f"  {shlex.join(['supdocnade', 'explain', f'{model}', f'{example}'])}",
+        f"  {shlex.join(['supdocnade', 'predict', f'{model}', f'{folder / FRESH}'])}",
         "and with photographs of your own, one folder a class:",
         "  supdocnade train PHOTOS -o MODEL",
         f"({seconds:.0f} seconds)",

@@ -77,16 +77,10 @@ def run(arguments: Sequence[str]) -> int:
     except typer.TyperException as error:
         note(f"error: {one_line(error.format_message())} (see supdocnade --help)")
         return error.exit_code
-    except (SupDocNADEError, OSError, MemoryError) as error:
-        if debug:
-            raise
-        note(f"error: {one_line(_sentence(error))}")
-        return 1
     except Exception as error:
         if debug:
             raise
-        what = one_line(f"{type(error).__name__}: {error}")
-        note(f"error: {what} (a mistake of this program; --debug shows where)")
+        note(f"error: {one_line(_sentence(error))}")
         return 1
 
 
@@ -99,9 +93,13 @@ def _sentence(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror}."
-    if isinstance(error, MemoryError):
-        return "there is not enough memory."
-    return str(error) or type(error).__name__
+    # Torch has no error of its own for it.
+    if isinstance(error, MemoryError) or "can't allocate memory" in str(error):
+        return "there is not enough memory for this."
+    if isinstance(error, SupDocNADEError | OSError):
+        return str(error) or type(error).__name__
+    what = f"{type(error).__name__}: {error}"
+    return f"{what} (a mistake of this program; --debug shows where)"
 
 
 def main() -> None:

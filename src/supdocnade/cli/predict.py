@@ -1,13 +1,14 @@
 """`supdocnade predict`: classes and tags of photographs, one line each, as they are read."""
 
-import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from supdocnade.cli.arriving import listed_names
 from supdocnade.cli.console import Stages, note, say
 from supdocnade.cli.formats import CSV_HEADER, csv_line, json_line, text_line
 from supdocnade.cli.options import Debug, Device, Jobs, Json, Model, Quiet, UsageError, check_device
@@ -32,7 +33,9 @@ def predict(
     ] = None,
     top: Annotated[
         int | None,
-        typer.Option(min=1, help="Give so many tags; otherwise those that are probable enough."),
+        typer.Option(
+            min=1, help="Give so many tags, as the paper ranks them; otherwise the probable ones."
+        ),
     ] = None,
     json: Json = False,
     csv: Annotated[bool, typer.Option("--csv", help="Print results as CSV.")] = False,
@@ -56,7 +59,8 @@ def predict(
 ) -> None:
     """Give the class and the tags of photographs.
 
-    Results are printed as they come. Files that cannot be read are named on stderr, and the exit
+    Results are printed as they come; those of names that come through a pipe (--files-from -) as
+    soon as the names do. Files that cannot be read are named on stderr, and the exit
     code is then 1. Photographs are never changed: --write-xmp writes the tags beside them, where
     photo managers find them; what an .xmp file holds already stays there.
 
@@ -72,9 +76,9 @@ def predict(
         raise UsageError("--json and --csv must not both be given.")
     if dry_run and not write_xmp:
         raise UsageError("--dry-run needs --write-xmp.")
-    sources = [*(images or ()), *_listed(files_from)]
-    if not sources:
+    if not images and files_from is None:
         raise UsageError("no photographs were given; name some, or use --files-from.")
+    listed = [] if files_from is None else listed_names(files_from)
     sidecars = None
     if write_xmp:
         sidecars = Sidecars(by_stem=xmp_name == "stem", with_label=xmp_label, dry_run=dry_run)
@@ -84,13 +88,14 @@ def predict(
     if csv:
         say(CSV_HEADER)
     form = json_line if json else csv_line if csv else text_line
-    if predict_all(loaded, sources, form, sidecars, top=top, quiet=quiet):
+    parts = [images or [], *listed] if isinstance(listed, list) else chain([images or []], listed)
+    if predict_all(loaded, parts, form, sidecars, top=top, quiet=quiet):
         raise typer.Exit(1)
 
 
 def predict_all(
     model: "SceneModel",
-    sources: Iterable[Path],
+    parts: Iterable[list[Path]],
     form: "Callable[[Prediction, int | None], str]",
     sidecars: Sidecars | None = None,
     *,
@@ -101,7 +106,7 @@ def predict_all(
     from supdocnade.encoding.many import LeftOut
 
     n_failed = 0
-    for found in predictions(model, sources, quiet=quiet):
+    for found in predictions(model, parts, quiet=quiet):
         if isinstance(found, LeftOut):
             failure: str | None = found.reason
         else:
@@ -114,34 +119,33 @@ def predict_all(
 
 
 def predictions(
-    model: "SceneModel", sources: Iterable[Path], *, quiet: bool = False
+    model: "SceneModel", parts: Iterable[list[Path]], *, quiet: bool = False
 ) -> "Iterator[Prediction | LeftOut]":
-    """Yield what a model says of photographs, and of those in folders."""
+    """Yield what a model says of photographs, and of those in folders.
+
+    Parameters
+    ----------
+    parts : names; a list of all of them, or an iterator: then nobody knows how many will come, and
+        those of a part are answered before the next is asked for.
+    """
     from supdocnade.scene.photographs import expand_folders
 
-    paths = expand_folders(sources)
-    if not paths:
-        raise InvalidArgument("the folders that were given hold no photographs.")
+    total = None
+    if isinstance(parts, list):
+        parts = [expand_folders(chain.from_iterable(parts))]
+        total = len(parts[0])
+    done = 0
     # Where the lines themselves are seen, they are the progress.
     with Stages(quiet=quiet or sys.stdout.isatty()) as stages:
-        for number, found in enumerate(model.iter_predictions(paths, on_error="skip"), start=1):
-            yield found
-            stages("predicting", number, len(paths))
-
-
-def _listed(files_from: str | None) -> list[Path]:
-    """Return the names in a file, one a line, in whatever bytes the file system has."""
-    if files_from is None:
-        return []
-    try:
-        if files_from == "-":
-            content = typer.get_binary_stream("stdin").read()
-        else:
-            content = Path(files_from).read_bytes()
-    except OSError as error:
-        raise StorageError(f"{files_from} cannot be read: {error.strerror}.") from error
-    lines = (line.rstrip(b"\r") for line in content.split(b"\n"))
-    return [Path(os.fsdecode(line)) for line in lines if line.strip()]
+        for part in parts:
+            for found in model.iter_predictions(part, on_error="skip"):
+                yield found
+                done += 1
+                stages("predicting", done, total)
+        if done:
+            stages("predicting", done, done)
+    if not done:
+        raise InvalidArgument("no photographs were named, nor are any in the folders given.")
 
 
 def _write(sidecars: Sidecars, found: "Prediction", top: int | None) -> str | None:

@@ -24,7 +24,8 @@ class Sidecars:
 
     def __init__(self, *, by_stem: bool = False, with_label: bool = False, dry_run: bool = False):
         self.by_stem, self.with_label, self.dry_run = by_stem, with_label, dry_run
-        self._owners: dict[Path, str] = {}
+        self._owners: dict[str, str] = {}
+        """Of every sidecar the photograph, both by the names they have without links."""
 
     def path_of(self, photograph: str) -> Path:
         """Return the sidecar of a photograph."""
@@ -50,8 +51,9 @@ class Sidecars:
         from supdocnade.storage import write_atomically
 
         path, keywords = self.path_of(prediction.name), self.keywords_of(prediction, top)
-        owner = self._owners.setdefault(Path(os.path.abspath(path)), prediction.name)
-        if owner != prediction.name:
+        real = os.path.realpath(prediction.name)
+        owner = self._owners.setdefault(os.path.realpath(path), real)
+        if owner != real:
             raise StorageError(f"{path} would hold the keywords of {owner} and {prediction.name}.")
         try:
             before = path.read_bytes() if os.path.lexists(path) else None

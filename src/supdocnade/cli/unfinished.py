@@ -47,11 +47,20 @@ class UnfinishedRun:
                 pass
 
     def begin(self, photos: Path, settings: dict[str, Any]) -> None:
-        """Remember what a run is asked to do."""
+        """Remember what a run is asked to do, also where it goes on with something changed."""
         from supdocnade.storage import write_atomically
 
         described = {"photos": os.path.abspath(photos), "settings": settings}
-        write_atomically(self.folder / RUN, json.dumps(described, indent=1).encode())
+        path, content = self.folder / RUN, json.dumps(described, indent=1).encode()
+        if path.is_file() and path.read_bytes() == content:
+            return
+        is_new = not self.exists
+        try:
+            write_atomically(path, content)
+        except StorageError:
+            if is_new:
+                shutil.rmtree(self.folder, ignore_errors=True)
+            raise
 
     def settings(self, photos: Path) -> dict[str, Any]:
         """Return the settings of the run to go on with, which must be one on these photographs."""
@@ -77,7 +86,15 @@ class UnfinishedRun:
             raise StorageError(f"{self.folder} is in the way: it is not of an unfinished run.")
         shutil.rmtree(self.folder)
 
-    def discard_unless_useful(self) -> None:
-        """Remove the folder of a run that failed before it had learned anything."""
-        if not any(self.checkpoint.rglob("*.safetensors")):
+    def discard_unless_useful(self) -> bool:
+        """Remove the folder of a run that failed before it had read or learned anything.
+
+        Returns
+        -------
+        Whether there is something to go on with.
+        """
+        words = (path for path in self.words.rglob("*") if path.is_file())
+        useful = any(self.checkpoint.rglob("*.safetensors")) or any(words)
+        if not useful:
             shutil.rmtree(self.folder, ignore_errors=True)
+        return useful

@@ -88,11 +88,11 @@ def photographs(root: Path) -> list[PurePosixPath]:
             path = root / below / name
             if os.path.isdir(path):
                 (links if is_linked or path.is_symlink() else folders).append(below / name)
-            elif name.lower().endswith(EXTENSIONS):
-                if os.path.isfile(path):
-                    found.append(below / name)
-                elif path.is_symlink():
-                    raise StorageError(f"{path} is a link to a file that does not exist.")
+            # A link to nothing is a photograph that cannot be read, which readers will say.
+            elif name.lower().endswith(EXTENSIONS) and (
+                os.path.isfile(path) or not os.path.exists(path)
+            ):
+                found.append(below / name)
     return sorted(found, key=lambda path: path.parts)
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from supdocnade.errors import StorageError
+from supdocnade.errors import UnwritableFile
 from supdocnade.imaging.decode import read_image_file
 
 _DIGEST = 16
@@ -52,7 +52,7 @@ class WordCache:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise StorageError(f"{folder} cannot be a cache: {error.strerror}.") from error
+            raise UnwritableFile(f"{folder} cannot be a cache: {error.strerror}.") from error
 
     def get(self, key: str) -> NDArray[np.int32] | None:
         """Return the words of an image, or None if they are not known."""
@@ -80,7 +80,7 @@ class WordCache:
         except OSError as error:
             with suppress(OSError):
                 temporary.unlink(missing_ok=True)
-            raise StorageError(f"{path} cannot be written: {error.strerror}.") from error
+            raise UnwritableFile(f"{path} cannot be written: {error.strerror}.") from error
 
     def _path(self, key: str) -> Path:
         return self.folder / key[:2] / key

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ from scipy import sparse
 
 from supdocnade.errors import StorageError, SupDocNADEError, UnreadableImage
 from supdocnade.imaging.decode import DecodeConfig, decode
-from supdocnade.imaging.dense_sift import DenseSIFTConfig, Descriptors, check_room, dense_sift
+from supdocnade.imaging.dense_sift import DenseSIFTConfig, Descriptors, dense_sift
 from supdocnade.imaging.regions import Regions
 from supdocnade.ops.threads import one_torch_thread
 from supdocnade.words.codebook import Codebook
@@ -48,10 +48,8 @@ class Description:
     def read(self, source: Any, name: str = "") -> NDArray[np.uint8]:
         """Return the pixels of an image, in which there is room for a patch."""
         image = decode(source, self.decoding, name=name)
-        try:
-            check_room((image.shape[0], image.shape[1]), self.sift)
-        except UnreadableImage as error:
-            raise UnreadableImage(f"{name or _name_of(source)}: {error}") from error
+        if min(image.shape[:2]) < self.sift.least_side:
+            raise UnreadableImage(self._why_too_small(source, name, image.shape))
         return image
 
     def describe(self, source: Any, name: str = "") -> tuple[Descriptors, tuple[int, int]]:
@@ -63,6 +61,26 @@ class Description:
             if not some.all():
                 found = found.take(some)
         return found, (image.shape[0], image.shape[1])
+
+    def _why_too_small(self, source: Any, name: str, shape: tuple[int, ...]) -> str:
+        """Return what is wrong with an image that no patch fits into once it has its size."""
+        # Its own size is of interest only now: reading it once more costs others nothing.
+        height, width = decode(source, replace(self.decoding, max_side=None), name=name).shape[:2]
+        least, patch = self.sift.least_side, min(self.sift.patch_sizes)
+        named = name or _name_of(source)
+        longest = self.decoding.max_side
+        can_be_cropped = self.decoding.upscale or min(height, width) >= least
+        if longest is not None and can_be_cropped:
+            return (
+                f"{named} is too long and narrow: its {width} × {height} pixels become "
+                f"{shape[1]} × {shape[0]}, since the longest side becomes {longest}, and patches "
+                f"of {patch} need at least {least} × {least}; crop its longest side to "
+                f"{min(height, width) * longest // least}."
+            )
+        return (
+            f"{named} is too small: it has {width} × {height} pixels, and patches of {patch} need "
+            f"at least {least} × {least}."
+        )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -149,12 +167,11 @@ class ImageEncoder:
 
 def count_words(documents: Sequence[NDArray[np.int32]], n_features: int) -> sparse.csr_array:
     """Return how often every word occurs in every document, (documents, words)."""
-    ends = np.cumsum([0, *(len(words) for words in documents)])
-    words = np.concatenate([np.empty(0, np.int32), *documents])
-    ones = np.ones(len(words), np.int64)
-    matrix = sparse.csr_array((ones, words, ends), shape=(len(documents), n_features))
-    matrix.sum_duplicates()
-    return matrix
+    parts = [np.unique(words, return_counts=True) for words in documents]
+    ends = np.cumsum([0, *(len(words) for words, _ in parts)])
+    words = np.concatenate([np.empty(0, np.int32), *(words for words, _ in parts)])
+    counts = np.concatenate([np.empty(0, np.int64), *(counts for _, counts in parts)])
+    return sparse.csr_array((counts, words, ends), shape=(len(documents), n_features))
 
 
 def _name_of(source: Any) -> str:

@@ -51,7 +51,11 @@ def check_images(images: Any) -> list[Any]:
         raise InvalidArgument(
             f"X must be a list of images, got one, {str(images)[:80]!r}; put it into a list."
         )
-    if isinstance(images, np.ndarray) and images.dtype != object and images.ndim in (0, 2):
+    # An array is many images, unless it has the shape of one: grey, or with colours in the end.
+    is_one = isinstance(images, np.ndarray) and (
+        images.ndim in (0, 2) or (images.ndim == 3 and images.shape[2] in (3, 4))
+    )
+    if is_one and images.dtype != object:
         raise InvalidArgument(
             f"X must be a list of images, got an array of shape {images.shape}; "
             "put one image into a list."

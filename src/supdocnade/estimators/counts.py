@@ -54,11 +54,7 @@ class DampCounts(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         """
         check_is_fitted(self)
         counts = read_counts(self, X, reset=False)
-        damped = np.round(check_range("scale", self.scale, above=0) * np.sqrt(counts.data))
-        indices, indptr = counts.indices.copy(), counts.indptr.copy()
-        result = sparse.csr_matrix((damped, indices, indptr), shape=counts.shape)
-        result.eliminate_zeros()
-        return result
+        return damp_counts(counts, check_range("scale", self.scale, above=0))
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "n_features_in_")
@@ -67,3 +63,12 @@ class DampCounts(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = tags.input_tags.positive_only = True
         return tags
+
+
+def damp_counts(counts: sparse.csr_array, scale: float) -> sparse.csr_matrix:
+    """Return round(scale · √n) for every count n."""
+    damped = np.round(scale * np.sqrt(counts.data))
+    indices, indptr = counts.indices.copy(), counts.indptr.copy()
+    result = sparse.csr_matrix((damped, indices, indptr), shape=counts.shape)
+    result.eliminate_zeros()
+    return result

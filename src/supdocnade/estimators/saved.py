@@ -30,8 +30,8 @@ FORMAT = 1
 CLASS_KINDS = {"bool": np.bool_, "int": np.int64, "float": np.float64, "str": np.str_}
 
 
-def save_estimator(estimator: Any, path: str | Path) -> None:
-    """Write a fitted estimator, atomically."""
+def estimator_to_storage(estimator: Any) -> tuple[Arrays, dict[str, Any]]:
+    """Return the arrays of a fitted estimator, and everything else about it."""
     network: DocNADENetwork = estimator.network_
     arrays = {name: p.detach().cpu().numpy() for name, p in network.named_parameters()}
     arrays |= {name: buffer.cpu().numpy() for name, buffer in network.named_buffers()}
@@ -41,7 +41,12 @@ def save_estimator(estimator: Any, path: str | Path) -> None:
         _build(type(estimator), arrays, json.loads(json.dumps(description, allow_nan=False)))
     except (SupDocNADEError, ValueError, TypeError, KeyError, OverflowError) as error:
         raise InvalidArgument(f"this model cannot be saved: {error}") from error
-    save_arrays(Path(path), arrays, description)
+    return arrays, description
+
+
+def save_estimator(estimator: Any, path: str | Path) -> None:
+    """Write a fitted estimator, atomically."""
+    save_arrays(Path(path), *estimator_to_storage(estimator))
 
 
 def describe(estimator: Any) -> dict[str, Any]:
@@ -99,19 +104,30 @@ def _plain_classes(classes: NDArray[Any]) -> dict[str, Any]:
 
 def load_estimator(kind: type[Any], path: str | Path) -> Any:
     """Read an estimator of a kind that `save_estimator` wrote."""
-    arrays, description = load_arrays(Path(path))
+    return estimator_from_storage(kind, *load_arrays(Path(path)), str(path))
+
+
+def estimator_from_storage(
+    kind: type[Any], arrays: Arrays, description: dict[str, Any], name: str
+) -> Any:
+    """Return the estimator that `estimator_to_storage` described; check everything first.
+
+    Parameters
+    ----------
+    name : of the file it comes from, for errors.
+    """
     stored, expected = description.get("format"), FORMAT
     if stored != expected:
-        raise StorageError(f"{path} has format {stored!r}, this version reads {expected}.")
+        raise StorageError(f"{name} has format {stored!r}, this version reads {expected}.")
     if description.get("kind") != kind.__name__:
         raise StorageError(
-            f"{path} holds a {description.get('kind')!r}, not a {kind.__name__}: use its load."
+            f"{name} holds a {description.get('kind')!r}, not a {kind.__name__}: use its load."
         )
     try:
         return _build(kind, arrays, description)
     except (InvalidArgument, KeyError, TypeError, AttributeError, OverflowError) as error:
         what = f"it lacks {error}" if isinstance(error, KeyError) else str(error).rstrip(".")
-        raise StorageError(f"{path} is damaged: {what}.") from error
+        raise StorageError(f"{name} is damaged: {what}.") from error
 
 
 def _build(kind: type[Any], arrays: Arrays, description: dict[str, Any]) -> Any:

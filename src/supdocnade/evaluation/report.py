@@ -315,8 +315,6 @@ def _choices(fitted: FittedScene) -> list[tuple[str, str]]:
 
 
 def _value(value: Any) -> str:
-    if isinstance(value, list | tuple):
-        return " × ".join(_value(each) for each in value)
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 

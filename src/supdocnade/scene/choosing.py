@@ -1,6 +1,6 @@
 """Choosing on photographs held out: epochs, the SVM, temperature and thresholds."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,18 +98,23 @@ def choose(
     *,
     tuned: dict[str, float],
     n_jobs: int | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
 ) -> Evaluated:
     """Return the candidate with the best probabilities of the right classes and the best tags.
 
     Its score is the sum of `mean_probability` and of the F-measure, whichever there are; of equals
     the latest is taken.
+
+    Parameters
+    ----------
+    on_progress : called with the number of SVMs that were tried, and of all of them.
     """
     classes = tuple(seen.classes)
     numbers, wanted = seen.label_numbers(classes), unseen.label_numbers(classes)
     labelled, asked = np.flatnonzero(numbers >= 0), np.flatnonzero(wanted >= 0)
     present = present_tags(unseen, vocabulary)
     found = []
-    for each in candidates:
+    for number, each in enumerate(candidates):
         C = gamma = scores_BC = None
         score = 0.0
         if classes:
@@ -119,7 +124,13 @@ def choose(
                 C, gamma = DEFAULT_C, DEFAULT_GAMMA
                 if len(asked):
                     C, gamma, _ = choose_svm(
-                        hidden, y, each.unseen_BH[asked], wanted[asked], len(classes), n_jobs=n_jobs
+                        hidden,
+                        y,
+                        each.unseen_BH[asked],
+                        wanted[asked],
+                        len(classes),
+                        n_jobs=n_jobs,
+                        on_progress=_after(on_progress, number, len(candidates)),
                     )
                 svm = fit_svm(hidden, y, len(classes), C=C, gamma=gamma, n_jobs=n_jobs)
                 scores_BC = svm.decide(each.unseen_BH)
@@ -142,6 +153,16 @@ def choose(
             )
         )
     return max(found, key=lambda each: (each.score, each.n_epochs))
+
+
+def _after(
+    on_progress: Callable[[int, int], None] | None, n_before: int, n_all: int
+) -> Callable[[int, int], None] | None:
+    """Count the SVMs of one candidate after those of the candidates before."""
+    if on_progress is None:
+        return None
+    report = on_progress
+    return lambda done, total: report(n_before * total + done, n_all * total)
 
 
 def present_tags(photographs: Photographs, vocabulary: AnnotationVocabulary) -> NDArray[np.bool_]:

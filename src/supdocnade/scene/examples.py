@@ -3,14 +3,12 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from supdocnade.errors import InvalidArgument
-from supdocnade.storage import load_arrays, save_arrays
+from supdocnade.storage import Arrays
 
 STRONGEST_TOPICS, PER_TOPIC = 6, 4
 """Topics that are shown whatever the classes, and photographs of a topic."""
@@ -65,31 +63,32 @@ class ExamplePhotographs:
         return tuple(each.topic for each in self.topics[:STRONGEST_TOPICS])
 
 
-def save_examples(examples: ExamplePhotographs, path: Path) -> None:
-    """Write small copies to one file: all JPEG files one after the other, and where each begins."""
+def examples_to_storage(examples: ExamplePhotographs) -> tuple[Arrays, dict[str, Any]]:
+    """Return small copies as arrays: JPEG files one after the other, and where each begins."""
     place = {name: number for number, name in enumerate(examples.names)}
     shown_TX = np.full((len(examples.topics), PER_TOPIC), -1, np.int64)
     for row, each in zip(shown_TX, examples.topics, strict=True):
         row[: len(each.names)] = [place[name] for name in each.names]
-    arrays: dict[str, NDArray[Any]] = {
+    arrays: Arrays = {
         "pictures": np.frombuffer(b"".join(examples.pictures), np.uint8),
         "offsets": np.cumsum([0, *map(len, examples.pictures)], dtype=np.int64),
         "topics": np.array([each.topic for each in examples.topics], np.int64),
         "strengths": np.array([each.strength for each in examples.topics], np.float64),
         "shown": shown_TX,
     }
-    save_arrays(path, arrays, {"names": list(examples.names)})
+    return arrays, {"names": list(examples.names)}
 
 
-def load_examples(path: Path, n_topics: int, held_out: Iterable[str]) -> ExamplePhotographs:
-    """Return what `save_examples` wrote; anything else raises `InvalidArgument`.
+def examples_from_storage(
+    arrays: Arrays, description: dict[str, Any], n_topics: int, held_out: Iterable[str]
+) -> ExamplePhotographs:
+    """Return what `examples_to_storage` described; anything else raises `InvalidArgument`.
 
     Parameters
     ----------
     n_topics : of the model.
     held_out : names of the photographs that were held out.
     """
-    arrays, description = load_arrays(path)
     names = description["names"]
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise InvalidArgument("its examples have odd names")
@@ -109,9 +108,7 @@ def load_examples(path: Path, n_topics: int, held_out: Iterable[str]) -> Example
     return ExamplePhotographs(names=tuple(names), pictures=tuple(pictures), topics=topics)
 
 
-def _checked_topics(
-    arrays: dict[str, NDArray[Any]], names: list[str], n_topics: int
-) -> tuple[TopicExamples, ...]:
+def _checked_topics(arrays: Arrays, names: list[str], n_topics: int) -> tuple[TopicExamples, ...]:
     numbers, strengths, shown = arrays["topics"], arrays["strengths"], arrays["shown"]
     topics = numbers.tolist()
     fit = numbers.shape == strengths.shape == shown.shape[:1] and shown.ndim == 2

@@ -13,7 +13,8 @@ from scipy.special import softmax
 
 from supdocnade import __version__
 from supdocnade.errors import InvalidArgument
-from supdocnade.estimators import DampCounts, DocNADE, SupDocNADE
+from supdocnade.estimators import DocNADE, SupDocNADE
+from supdocnade.estimators.counts import damp_counts
 from supdocnade.estimators.features import BagOfVisualWords
 from supdocnade.estimators.inference import annotation_log_proba, class_log_proba
 from supdocnade.scene.calibration import TagCalibration
@@ -151,7 +152,10 @@ class FittedScene:
 
     def tag_proba(self, hidden_BH: NDArray[np.float32]) -> Floats:
         """Return how probable it is that every tag is there, (B, A)."""
-        log_p_BA = tag_log_proba(self.topics, hidden_BH)
+        return self.tag_presence(tag_log_proba(self.topics, hidden_BH))
+
+    def tag_presence(self, log_p_BA: Floats) -> Floats:
+        """Return the same, where log p(tag | photograph) is known already."""
         if self.choices.tags is None:
             return np.exp(log_p_BA)
         return self.choices.tags.probability(log_p_BA, self.tag_frequency_A)
@@ -161,7 +165,7 @@ def damped(raw: sparse.csr_array, damping: float | None) -> sparse.csr_array:
     """Return counts with repeated words damped, if wanted."""
     if damping is None or raw.shape[0] == 0:
         return raw
-    return sparse.csr_array(DampCounts(scale=damping).fit(raw).transform(raw))
+    return sparse.csr_array(damp_counts(raw, damping))
 
 
 def class_scores(topics: Any, svm: RBFSVM | None, hidden_BH: NDArray[np.float32]) -> Floats:

@@ -216,6 +216,7 @@ def _choose(
             settings.classifier,
             tuned=tuned,
             n_jobs=options.n_jobs,
+            on_progress=options.progress("choosing" if len(trials) == 1 else f"{stage}, choosing"),
         )
         best = found if best is None or found.score > best.score else best
     assert best is not None, "there is always one trial"

@@ -1,7 +1,6 @@
 """What a model was learned from, kept as words, so that more photographs can be added to it."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from scipy import sparse
 from supdocnade.errors import InvalidArgument
 from supdocnade.scene.photographs import Photographs
 from supdocnade.shapes import check_shape
-from supdocnade.storage import load_arrays, save_arrays
+from supdocnade.storage import Arrays
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,8 +44,8 @@ class LearnedFrom:
         )
 
 
-def save_learned(learned: LearnedFrom, path: Path) -> None:
-    """Write what was learned from to one file."""
+def learned_to_storage(learned: LearnedFrom) -> tuple[Arrays, dict[str, Any]]:
+    """Return what was learned from as arrays, and everything else about it."""
     photographs, counts = learned.photographs, learned.counts
     arrays = {
         "ends": counts.indptr.astype(np.int64),
@@ -61,17 +60,18 @@ def save_learned(learned: LearnedFrom, path: Path) -> None:
         "tags": tags,
         "keys": photographs.content_keys(),
     }
-    save_arrays(path, arrays, description)
+    return arrays, description
 
 
-def load_learned(path: Path, n_features: int) -> LearnedFrom:
-    """Read what `save_learned` wrote, and check it.
+def learned_from_storage(
+    arrays: Arrays, description: dict[str, Any], n_features: int
+) -> LearnedFrom:
+    """Return what `learned_to_storage` described, and check it.
 
     Parameters
     ----------
     n_features : number of different words.
     """
-    arrays, description = load_arrays(path)
     names, labels, tags, keys = (description[key] for key in ("names", "labels", "tags", "keys"))
     ends, words, counts = arrays["ends"], arrays["words"], arrays["counts"]
     check_shape("ends", ends.shape, (len(names) + 1,))

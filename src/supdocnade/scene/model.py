@@ -282,7 +282,7 @@ class SceneModel(BaseEstimator):  # type: ignore[misc]
         return explain_image(self._fitted(), image, label=label, tag=tag)
 
     def save(self, folder: str | Path) -> None:
-        """Write the model to a folder, which is replaced as a whole or not at all.
+        """Write the model to a folder; one that is there is replaced as a whole or not at all.
 
         Small copies of some photographs are a part of it: whoever has the model can see them.
 

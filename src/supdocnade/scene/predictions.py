@@ -30,8 +30,8 @@ class Prediction:
     """All tags by p(tag | photograph), as the paper ranks them, with the probability that they are
     there."""
     tags: tuple[tuple[str, float], ...]
-    """Those among them that the photograph deserves: their probability reaches the threshold that
-    was learned."""
+    """Those among them that the photograph deserves, the most probable first: their probability
+    reaches the threshold that was learned."""
 
 
 def answer(fitted: FittedScene, waiting: Sequence[Waiting]) -> Iterator[Prediction | LeftOut]:
@@ -39,8 +39,9 @@ def answer(fitted: FittedScene, waiting: Sequence[Waiting]) -> Iterator[Predicti
     read = [words for _, words in waiting if not isinstance(words, LeftOut)]
     hidden_BH = fitted.hidden(count_words(read, fitted.bag.n_features_out_))
     proba_BC = fitted.class_proba(hidden_BH) if fitted.classes else None
-    presence_BA = fitted.tag_proba(hidden_BH)
-    order_BA = top_ranked(tag_log_proba(fitted.topics, hidden_BH), len(fitted.tag_names))
+    log_p_BA = tag_log_proba(fitted.topics, hidden_BH)
+    presence_BA = fitted.tag_presence(log_p_BA)
+    order_BA = top_ranked(log_p_BA, len(fitted.tag_names))
     row = 0
     for name, words in waiting:
         if isinstance(words, LeftOut):
@@ -70,7 +71,9 @@ def _prediction(
         label, probability = fitted.classes[best], float(proba_C[best])
         probabilities = dict(zip(fitted.classes, proba_C.tolist(), strict=True))
     threshold = 0.5 if fitted.choices.tags is None else fitted.choices.tags.threshold
-    ranked = tuple((fitted.tag_names[a], float(presence_A[a])) for a in order_A)
+    names = [fitted.tag_names[a] for a in order_A.tolist()]
+    ranked = tuple(zip(names, presence_A[order_A].tolist(), strict=True))
+    deserved = sorted((tag for tag in ranked if tag[1] >= threshold), key=lambda tag: -tag[1])
     return Prediction(
         name=name,
         label=label,
@@ -78,5 +81,5 @@ def _prediction(
         unsure=probability is not None and probability < fitted.choices.unsure_below,
         probabilities=probabilities,
         ranked_tags=ranked,
-        tags=tuple(tag for tag in ranked if tag[1] >= threshold),
+        tags=tuple(deserved),
     )

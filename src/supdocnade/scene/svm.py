@@ -6,7 +6,7 @@ vectors, coefficients and intercepts, and evaluation is three lines of our own.
 """
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,22 +63,32 @@ class RBFSVM:
         Every row is computed by itself: its numbers do not depend on the others.
         """
         values_BC = np.empty((len(hidden_BH), len(self.intercept_C)))
+        away_SH = np.empty_like(self.support_SH)  # New memory for each would take longer than it.
         for row, hidden_H in enumerate(hidden_BH):
-            values_BC[row] = self.coefficient_CS @ self._kernel(hidden_H) + self.intercept_C
+            kernel_S = self._kernel(hidden_H, away_SH)
+            values_BC[row] = self.coefficient_CS @ kernel_S + self.intercept_C
         return values_BC
 
     def gradient(self, hidden_H: NDArray[np.floating], label: int) -> Floats:
         """Return the gradient of a class's decision value by the topics of one document, (H,)."""
         scaled_H = (hidden_H - self.mean_H) / self.scale_H
-        pull_S = self.coefficient_CS[label] * self._kernel(hidden_H)
+        pull_S = self.coefficient_CS[label] * self._kernel(hidden_H, np.empty_like(self.support_SH))
         gradient: Floats = (
             -2 * self.gamma * (pull_S.sum() * scaled_H - pull_S @ self.support_SH) / self.scale_H
         )
         return gradient
 
-    def _kernel(self, hidden_H: NDArray[np.floating]) -> Floats:
+    def _kernel(self, hidden_H: NDArray[np.floating], away_SH: Floats) -> Floats:
+        """Return the kernel of a document with every support vector, (S,).
+
+        Parameters
+        ----------
+        away_SH : is written over.
+        """
         scaled_H = (hidden_H.astype(np.float64) - self.mean_H) / self.scale_H
-        kernel_S: Floats = np.exp(-self.gamma * np.square(self.support_SH - scaled_H).sum(axis=1))
+        np.subtract(self.support_SH, scaled_H, out=away_SH)
+        np.square(away_SH, out=away_SH)
+        kernel_S: Floats = np.exp(-self.gamma * away_SH.sum(axis=1))
         return kernel_S
 
 
@@ -125,6 +135,7 @@ def choose_svm(
     *,
     grid: Sequence[tuple[float, float]] = GRID,
     n_jobs: int | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
 ) -> tuple[float, float, float]:
     """Return C, γ and the score of the best SVM on documents that it has not seen.
 
@@ -143,6 +154,8 @@ def choose_svm(
         outer = np.exp(-width * outer_BB)
         values = np.stack([outer @ coefficient + b for coefficient, b in fits], axis=1)
         ranked.append((-mean_probability(values, wanted_B), C, gamma))
+        if on_progress is not None:
+            on_progress(len(ranked), len(grid))
     worst, C, gamma = min(ranked)
     return C, gamma, -worst
 

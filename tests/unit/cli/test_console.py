@@ -30,6 +30,18 @@ def test_bars_are_for_terminals(monkeypatch, stream, quiet, shown):
     assert ("2/2" in err.getvalue()) is shown
 
 
+@pytest.mark.parametrize("over", [False, True])
+def test_a_bar_of_unknown_length_does_not_pretend_to_know_it(monkeypatch, over):
+    err = Terminal()
+    monkeypatch.setattr(sys, "stderr", err)
+    with Stages() as stages:
+        stages("predicting", 7, None)
+        if over:
+            stages("predicting", 7, 7)
+    assert ("7/7" in err.getvalue()) is over
+    assert ("7/?" in err.getvalue()) is not over
+
+
 def test_stages_add_up_to_the_whole_time(monkeypatch):
     now = [0.0]
     monkeypatch.setattr(console.time, "perf_counter", lambda: now[0])

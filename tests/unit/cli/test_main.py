@@ -69,7 +69,11 @@ def test_a_device_that_is_not_there_is_refused():
         (StorageError("a\nfile is\n damaged."), "error: a file is damaged.\n"),
         (OSError(28, "No space left on device"), "error: No space left on device.\n"),
         (OSError(13, "Permission denied", "x"), "error: x: Permission denied.\n"),
-        (MemoryError(), "error: there is not enough memory.\n"),
+        (MemoryError(), "error: there is not enough memory for this.\n"),
+        (
+            RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried"),
+            "error: there is not enough memory for this.\n",
+        ),
         (
             RuntimeError("oh"),
             "error: RuntimeError: oh (a mistake of this program; --debug shows where)\n",

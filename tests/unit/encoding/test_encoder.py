@@ -53,10 +53,37 @@ def test_a_pyramid_counts_every_patch_in_every_grid():
 
 
 def test_too_small_an_image_is_named():
-    with pytest.raises(UnreadableImage, match="holiday: an image must have at least 13 × 13"):
+    small = "has 40 × 9 pixels, and patches of 16 need at least 13 × 13"
+    with pytest.raises(UnreadableImage, match=f"holiday is too small: it {small}"):
         encoder().encode(np.zeros((9, 40), np.uint8), "holiday")
-    with pytest.raises(UnreadableImage, match="the image: an image must have"):
+    with pytest.raises(UnreadableImage, match="the image is too small"):
         encoder().encode(np.zeros((9, 40), np.uint8))
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_panorama_is_told_what_becomes_of_it_and_what_to_do(turned):
+    described = replace(PLAIN, decoding=DecodeConfig(max_side=300, upscale=False))
+    panorama = np.zeros((160, 6000), np.uint8)
+    sizes = ("6000 × 160", "300 × 8") if not turned else ("160 × 6000", "8 × 300")
+    with pytest.raises(UnreadableImage) as raised:
+        encoder(described).encode(panorama.T if turned else panorama, "pano.jpg")
+    assert str(raised.value) == (
+        f"pano.jpg is too long and narrow: its {sizes[0]} pixels become {sizes[1]}, since the "
+        "longest side becomes 300, and patches of 16 need at least 13 × 13; crop its longest side "
+        "to 3692."
+    )
+    encoder(described).encode(panorama[:, :3692])
+
+
+def test_cropping_is_advised_only_where_it_helps():
+    strip = np.zeros((10, 6000), np.uint8)
+    shrinking = replace(PLAIN, decoding=DecodeConfig(max_side=300, upscale=False))
+    with pytest.raises(UnreadableImage, match="is too small: it has 6000 × 10 pixels"):
+        encoder(shrinking).encode(strip)
+    enlarging = replace(PLAIN, decoding=DecodeConfig(max_side=300))
+    with pytest.raises(UnreadableImage, match="crop its longest side to 230"):
+        encoder(enlarging).encode(strip)
+    encoder(enlarging).encode(strip[:, :230])
 
 
 def test_fingerprints_differ_where_words_could():

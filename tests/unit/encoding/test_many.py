@@ -95,8 +95,8 @@ def bad_files(folder):
         "empty.jpg": (b"", "is empty"),
         "cut.png": (good[: len(good) // 2], "is damaged"),
         "text.jpg": (b"this is no image", "is no image of a known format"),
-        "one.png": (as_png(np.zeros((1, 1), np.uint8)), "at least 13 × 13 pixels"),
-        "small.png": (as_png(stripes(0, (12, 50))), "at least 13 × 13 pixels"),
+        "one.png": (as_png(np.zeros((1, 1), np.uint8)), "need at least 13 × 13"),
+        "small.png": (as_png(stripes(0, (12, 50))), "need at least 13 × 13"),
         "bomb.png": (_bomb(), "pixels"),
     }
     reasons = {}
@@ -164,6 +164,7 @@ def test_only_a_few_images_are_ahead_of_the_reader():
     [
         ("photo.jpg", "got one, 'photo.jpg'"),
         (np.zeros((4, 4), np.uint8), "got an array of shape"),
+        (np.zeros((40, 50, 3), np.uint8), r"got an array of shape \(40, 50, 3\)"),
         (5, "got int"),
     ],
 )

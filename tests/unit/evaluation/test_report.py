@@ -89,6 +89,7 @@ def test_a_report_shows_everything():
     assert "had not seen them; afterwards it was fitted again on all photographs" in text
     share = f"{100 * fitted.held_out.figures['accuracy']:.1f}\u202f%"
     assert share in text
+    assert "(16, 32)" in page.text  # Two sizes of patches, not a rectangle.
     assert len(page.values("id")) == 6 + len(fitted.classes) + len(fitted.examples.topics)
 
 

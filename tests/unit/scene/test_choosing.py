@@ -3,6 +3,7 @@ import pytest
 
 from supdocnade.scene.choosing import Candidate, choose, measure, present_tags
 from supdocnade.scene.photographs import Photographs
+from supdocnade.scene.svm import GRID
 from supdocnade.words.annotations import AnnotationVocabulary
 
 
@@ -41,6 +42,7 @@ def candidate(n_epochs, spread):
 
 
 def test_the_candidate_with_the_best_answers_is_chosen():
+    seen = []
     found = choose(
         [candidate(5, 6.0), candidate(10, 0.3), candidate(20, 6.0)],
         SEEN,
@@ -48,7 +50,9 @@ def test_the_candidate_with_the_best_answers_is_chosen():
         VOCABULARY,
         "svm",
         tuned={},
+        on_progress=lambda *now: seen.append(now),
     )
+    assert seen == [(number, 3 * len(GRID)) for number in range(1, 3 * len(GRID) + 1)]
     assert found.n_epochs == 10
     assert found.C is not None
     assert found.class_scores_BC.shape == (17, 2)

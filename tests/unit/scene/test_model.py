@@ -43,6 +43,8 @@ def test_predictions_one_by_one_are_those_of_all(classifier):
         assert len(one.ranked_tags) == len(model.tag_names_)
         threshold = model.fitted_.choices.tags.threshold
         assert all(chance >= threshold for _, chance in one.tags)
+        chances = [chance for _, chance in one.tags]
+        assert chances == sorted(chances, reverse=True)
     assert model.annotate(images, top=3) == [
         tuple(tag for tag, _ in one.ranked_tags[:3]) for one in each
     ]
@@ -232,7 +234,8 @@ def test_tuning_tries_settings_within_its_budget():
         *columns(scenes()), on_stage=lambda stage, *_: seen.append(stage)
     )
     trials = {stage for stage in seen if stage.startswith("trial")}
-    assert trials == {f"trial {number} of 3" for number in (1, 2, 3)}
+    parts = ("", ", choosing")
+    assert trials == {f"trial {number} of 3{part}" for number in (1, 2, 3) for part in parts}
     assert set(model.fitted_.choices.tuned) <= {
         "generative_weight",
         "learning_rate",
@@ -245,7 +248,7 @@ def test_progress_is_reported_to_the_end():
     fit_model = SceneModel(**{**SETTINGS, "max_epochs": 2})
     fit_model.fit(*columns(scenes()), on_stage=lambda stage, *now: last.update({stage: now}))
     stages = ["looking for copies", "learning words", "reading photographs"]
-    stages += ["learning", "learning from all"]
+    stages += ["learning", "choosing", "learning from all"]
     assert list(last) == [*stages, "keeping examples"]
     assert all(done == total for done, total in last.values())
 

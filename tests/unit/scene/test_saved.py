@@ -1,4 +1,6 @@
 import json
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -6,9 +8,12 @@ from tests.drawn import SETTINGS, columns, scenes, small_model
 
 from supdocnade import SceneModel
 from supdocnade.errors import StorageError
-from supdocnade.scene.saved import DESCRIPTION, FILES, _digest
+from supdocnade.scene import saved_format_1
+from supdocnade.scene.saved import DESCRIPTION, SCENE, sealed
+from supdocnade.storage import load_arrays, save_arrays
 
 IMAGES, LABELS, TAGS = columns(scenes(2, 5))
+GOLDEN = Path(__file__).parents[2] / "golden" / "scene_model_format_1"
 
 
 @pytest.mark.parametrize("classifier", ["svm", "softmax"])
@@ -39,22 +44,29 @@ def test_models_that_know_less_are_saved_too(tmp_path, known):
     np.testing.assert_array_equal(loaded.transform(IMAGES), model.transform(IMAGES))
 
 
-def test_a_model_is_replaced_as_a_whole(tmp_path, monkeypatch):
+def test_a_model_that_cannot_be_written_leaves_the_one_before(tmp_path, monkeypatch):
     folder = tmp_path / "model"
     small_model().save(folder)
-    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    (folder / "report.html").write_text("of this model")
+    before = contents(folder)
 
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("supdocnade.scene.saved._write", full)
+        patch.setattr("os.fsync", full)
         with pytest.raises(StorageError, match="cannot be written: No space left on device"):
             small_model("softmax").save(folder)
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    assert contents(folder) == before
     small_model("softmax").save(folder)
     assert SceneModel.load(folder).fitted_.svm is None
+    # A report of the other model would mislead.
+    assert sorted(contents(folder)) == [DESCRIPTION, SCENE]
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def test_a_folder_with_other_things_is_not_touched(tmp_path):
@@ -87,18 +99,26 @@ def test_a_link_to_a_folder_stays_a_link(tmp_path):
         SceneModel.load(tmp_path / "disk")
 
 
-def test_files_that_are_no_files_are_refused(tmp_path):
+@pytest.mark.parametrize("name", [SCENE, DESCRIPTION])
+def test_files_that_are_no_files_are_refused(tmp_path, name):
     small_model().save(tmp_path / "model")
-    (tmp_path / "model" / FILES[0]).unlink()
-    (tmp_path / "model" / FILES[0]).symlink_to("/dev/zero")
+    (tmp_path / "model" / name).unlink()
+    (tmp_path / "model" / name).symlink_to("/dev/zero")
     with pytest.raises(StorageError, match="must be a file"):
         SceneModel.load(tmp_path / "model")
 
 
-def test_damaged_files_are_refused(tmp_path):
-    small_model().save(tmp_path / "model")
+@pytest.mark.parametrize(
+    ("made", "names"),
+    [("now", (DESCRIPTION, SCENE)), ("format 1", (DESCRIPTION, *saved_format_1.FILES))],
+)
+def test_damaged_files_are_refused(tmp_path, made, names):
+    if made == "now":
+        small_model().save(tmp_path / "model")
+    else:
+        shutil.copytree(GOLDEN, tmp_path / "model")
     rng = np.random.default_rng(0)
-    for name in (DESCRIPTION, *FILES):
+    for name in names:
         path = tmp_path / "model" / name
         whole = path.read_bytes()
         for number in range(60):
@@ -128,18 +148,16 @@ def test_a_model_that_was_loaded_learns_more(tmp_path):
 
 
 def rewrite(folder, change):
-    """Change the description as somebody would who knows how its digest is made."""
-    path = folder / DESCRIPTION
-    description = json.loads(path.read_text().rpartition("}")[0] + "}")
+    """Change what a model says of itself as somebody would who knows how its digest is made."""
+    arrays, description = load_arrays(folder / SCENE)
     change(description)
-    text = json.dumps(description)
-    path.write_text(f"{text}\n{_digest(text.encode())}\n")
+    save_arrays(folder / SCENE, arrays, description)
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        lambda d: d.update(format=2),
+        lambda d: d.update(format=3),
         lambda d: d.update(kind="other"),
         lambda d: d.update(classes=["coast", "forest"]),
         lambda d: d.update(classes=["a", "b", "c"]),
@@ -151,8 +169,10 @@ def rewrite(folder, change):
         lambda d: d["choices"].update(surprise=1),
         lambda d: d["choices"]["tags"].update(threshold=7),
         lambda d: d["held_out"].update(images=[{}]),
-        lambda d: d.update(files={}),
-        lambda d: d.update(files=None),
+        lambda d: d.update(parts={}),
+        lambda d: d.update(parts=None),
+        lambda d: d["parts"].update(words=[]),
+        lambda d: d["parts"]["learned"].update(names="x"),
         lambda d: d.update(params={"surprise": 1}),
         lambda d: d.update(params=None),
         lambda d: d["choices"].update(temperature=-1),
@@ -176,6 +196,32 @@ def test_hostile_descriptions_are_refused(tmp_path, change):
     rewrite(tmp_path / "model", change)
     with pytest.raises(StorageError, match="model"):
         SceneModel.load(tmp_path / "model")
+
+
+def test_arrays_that_belong_to_nothing_are_refused(tmp_path):
+    small_model().save(tmp_path / "model")
+    arrays, description = load_arrays(tmp_path / "model" / SCENE)
+    save_arrays(tmp_path / "model" / SCENE, {**arrays, "other/x": np.zeros(1)}, description)
+    with pytest.raises(StorageError, match="it holds an array 'other/x'"):
+        SceneModel.load(tmp_path / "model")
+
+
+def test_later_formats_are_refused_by_name(tmp_path):
+    small_model().save(tmp_path / "model")
+    path = tmp_path / "model" / DESCRIPTION
+    description = json.loads(path.read_text().rpartition("}")[0] + "}")
+    path.write_bytes(sealed({**description, "format": 3}))
+    with pytest.raises(StorageError, match="has format 3, this version reads 1 and 2"):
+        SceneModel.load(tmp_path / "model")
+
+
+def test_people_can_read_what_a_model_is(tmp_path):
+    small_model().save(tmp_path / "model")
+    text = (tmp_path / "model" / DESCRIPTION).read_text()
+    description = json.loads(text.rpartition("}")[0] + "}")
+    assert description["classes"] == ["coast", "forest", "skyline"]
+    assert description["held_out"]["figures"] == small_model().fitted_.held_out.figures
+    assert description["settings"]["n_topics"] == 12
 
 
 def test_what_is_no_model_is_refused(tmp_path):

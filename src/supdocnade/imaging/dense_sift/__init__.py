@@ -65,6 +65,11 @@ class DenseSIFTConfig:
         """All sizes of patches."""
         return self.patch_size if isinstance(self.patch_size, tuple) else (self.patch_size,)
 
+    @property
+    def least_side(self) -> int:
+        """Pixels that both sides of an image must have, so that there is a patch."""
+        return least_side(min(self.patch_sizes))
+
 
 Describe = Callable[[NDArray[np.uint8], DenseSIFTConfig, list[int]], list[UnitsAndNorms]]
 """From a channel, settings and sizes of patches to the descriptors of every size."""
@@ -130,7 +135,7 @@ def dense_sift(
 
 def check_room(shape: tuple[int, int], config: DenseSIFTConfig) -> None:
     """Raise `UnreadableImage` unless an image has room for a patch."""
-    least = least_side(min(config.patch_sizes))
+    least = config.least_side
     if min(shape) < least:
         raise UnreadableImage(
             f"an image must have at least {least} × {least} pixels for patches of "

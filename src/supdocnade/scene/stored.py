@@ -1,0 +1,186 @@
+"""A fitted scene model as arrays and plain values, and back: every value is checked.
+
+It has parts, each of arrays and a description of its own:
+
+=========== ================================================================
+words       the visual words and their examples (`estimators.saved_words`)
+topics      the topic model with its tree and history (`estimators.saved`)
+classifier  the SVM as arrays, and the frequencies of tags
+examples    small copies of some photographs (`examples`)
+learned     what was learned from, as words (`learned`), to add more to it
+=========== ================================================================
+"""
+
+from dataclasses import asdict
+from typing import Any
+
+from supdocnade.errors import InvalidArgument, StorageError
+from supdocnade.estimators import BagOfVisualWords, DocNADE, SupDocNADE
+from supdocnade.estimators.saved import estimator_from_storage, estimator_to_storage
+from supdocnade.estimators.saved_words import words_from_storage, words_to_storage
+from supdocnade.scene.calibration import TagCalibration
+from supdocnade.scene.examples import examples_from_storage, examples_to_storage
+from supdocnade.scene.fitted import Choices, FittedScene, HeldOut, HeldOutImage
+from supdocnade.scene.learned import learned_from_storage, learned_to_storage
+from supdocnade.scene.settings import SceneSettings
+from supdocnade.scene.svm import RBFSVM
+from supdocnade.shapes import check_count, check_shape
+from supdocnade.storage import Arrays
+
+PARTS = ("words", "topics", "classifier", "examples", "learned")
+Parts = dict[str, tuple[Arrays, dict[str, Any]]]
+
+_SVM = ("mean_H", "scale_H", "support_SH", "coefficient_CS", "intercept_C")
+
+
+def scene_to_storage(fitted: FittedScene, params: dict[str, Any]) -> tuple[Parts, dict[str, Any]]:
+    """Return the parts of a model, and what else is to be said of it.
+
+    Parameters
+    ----------
+    params : of its `SceneModel`, beyond the settings.
+    """
+    classifier: Arrays = {"tag_frequency": fitted.tag_frequency_A}
+    if fitted.svm is not None:
+        classifier |= {name: getattr(fitted.svm, name) for name in _SVM}
+    if fitted.held_out.confusion_CC is not None:
+        classifier["confusion"] = fitted.held_out.confusion_CC
+    gamma = None if fitted.svm is None else fitted.svm.gamma
+    parts = {
+        "words": words_to_storage(fitted.bag),
+        "topics": estimator_to_storage(fitted.topics),
+        "classifier": (classifier, {"gamma": gamma}),
+        "examples": examples_to_storage(fitted.examples),
+        "learned": learned_to_storage(fitted.learned),
+    }
+    held_out = fitted.held_out
+    description = {
+        "versions": fitted.versions,
+        "settings": asdict(fitted.settings),
+        "params": params,
+        "topics": type(fitted.topics).__name__,
+        "classes": list(fitted.classes),
+        "tags": list(fitted.tag_names),
+        "choices": asdict(fitted.choices),
+        "held_out": {
+            "n_images": held_out.n_images,
+            "figures": held_out.figures,
+            "images": [asdict(image) for image in held_out.images],
+        },
+        "data": fitted.data,
+    }
+    return parts, description
+
+
+def scene_from_storage(
+    parts: Parts, description: dict[str, Any], name: str
+) -> tuple[FittedScene, dict[str, Any]]:
+    """Return the model that `scene_to_storage` described, with all parameters of its `SceneModel`.
+
+    Parameters
+    ----------
+    name : of the file it comes from, for errors.
+    """
+    try:
+        fitted = _build(parts, description, name)
+        if set(description["params"]) != {"random_state"}:
+            raise InvalidArgument("its params must be random_state alone")
+    except StorageError:
+        raise
+    except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
+        what = f"it lacks {error}" if isinstance(error, KeyError) else str(error).rstrip(".")
+        raise StorageError(f"{name} is damaged: {what}.") from error
+    public = {each: getattr(fitted.settings, each) for each in SceneSettings.names()}
+    return fitted, {**public, **description["params"]}
+
+
+def _build(parts: Parts, description: dict[str, Any], name: str) -> FittedScene:
+    settings = SceneSettings(**_tuples(description["settings"]))
+    kind = {"SupDocNADE": SupDocNADE, "DocNADE": DocNADE}[description["topics"]]
+    bag = words_from_storage(BagOfVisualWords, *parts["words"], name)
+    topics = estimator_from_storage(kind, *parts["topics"], name)
+    arrays, extra = parts["classifier"]
+    classes, tags = tuple(description["classes"]), tuple(description["tags"])
+    n_topics: int = topics.network_.config.n_topics
+    frequency = arrays["tag_frequency"]
+    check_shape("tag_frequency", frequency.shape, (len(tags),))
+    if topics.n_annotations_ != len(tags) or topics.n_features_in_ != bag.n_features_out_:
+        raise InvalidArgument("its words or tags are not those of its topics")
+    if list(classes) != (topics.classes_.tolist() if kind is SupDocNADE else []):
+        raise InvalidArgument("its classes are not those of its topics")
+    if list(tags) != ([] if topics.annotation_names_ is None else list(topics.annotation_names_)):
+        raise InvalidArgument("its tags are not those of its topics")
+    if not ((frequency >= 0) & (frequency <= 1)).all():
+        raise InvalidArgument("its frequencies of tags must lie in 0 .. 1")
+    svm = None
+    if (extra["gamma"] is not None) != (settings.classifier == "svm" and len(classes) > 1):
+        raise InvalidArgument("its classifier is not that of its settings")
+    if extra["gamma"] is not None:
+        svm = RBFSVM(**{each: arrays[each] for each in _SVM}, gamma=extra["gamma"])
+        check_shape("svm", (len(svm.intercept_C), len(svm.mean_H)), (len(classes), n_topics))
+    choices = dict(description["choices"])
+    calibration = choices.pop("tags")
+    held_out = description["held_out"]
+    images = tuple(_image(each) for each in held_out["images"])
+    return FittedScene(
+        settings=settings,
+        bag=bag,
+        topics=topics,
+        classes=classes,
+        svm=svm,
+        tag_names=tags,
+        tag_frequency_A=frequency,
+        choices=Choices(
+            **choices, tags=None if calibration is None else TagCalibration(**calibration)
+        ),
+        held_out=HeldOut(
+            n_images=held_out["n_images"],
+            figures=held_out["figures"],
+            confusion_CC=arrays.get("confusion"),
+            images=images,
+        ),
+        data=_checked_data(description["data"], classes),
+        learned=learned_from_storage(*parts["learned"], bag.n_features_out_),
+        examples=examples_from_storage(
+            *parts["examples"], n_topics, (image.name for image in images)
+        ),
+        versions=_checked_versions(description["versions"]),
+    )
+
+
+def _checked_data(given: Any, classes: tuple[str, ...]) -> dict[str, Any]:
+    """Return what is said of the photographs, if it is what is shown of them."""
+    counts = [given[name] for name in ("n_images", "n_unlabelled", "n_tagged")]
+    for number in [*counts, *given["images_of_class"].values()]:
+        check_count("data", number)
+    if set(given["images_of_class"]) != set(classes) or not isinstance(given["fingerprint"], str):
+        raise InvalidArgument("its data must be of its classes")
+    return dict(given)
+
+
+def _checked_versions(given: Any) -> dict[str, str]:
+    if not all(isinstance(text, str) for pair in given.items() for text in pair):
+        raise InvalidArgument("its versions must be strings")
+    return dict(given)
+
+
+def _image(values: dict[str, Any]) -> HeldOutImage:
+    tags = values["tags"]
+    return HeldOutImage(
+        **{
+            **values,
+            "tags": None if tags is None else tuple(tags),
+            "given": tuple((name, chance) for name, chance in values["given"]),
+        }
+    )
+
+
+def _tuples(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return settings with the tuples that JSON made lists of."""
+    grid, patch_size = settings["grid"], settings["patch_size"]
+    several = bool(grid) and isinstance(grid[0], list)
+    return {
+        **settings,
+        "grid": tuple(tuple(each) for each in grid) if several else tuple(grid),
+        "patch_size": tuple(patch_size) if isinstance(patch_size, list) else patch_size,
+    }

@@ -1,0 +1,169 @@
+"""Models that are replaced while others read them, or while the power fails: one of the two."""
+
+import os
+import shutil
+import threading
+from functools import cache
+from pathlib import Path
+
+import pytest
+from tests.drawn import SETTINGS, columns, scenes
+
+from supdocnade import SceneModel
+from supdocnade.scene.saved import DESCRIPTION, SCENE
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "scene_model_format_1"
+STARTS = ("format 1", "format 2")
+
+
+@cache
+def two_models():
+    """Two models that differ in every part."""
+    settings = {**SETTINGS, "n_words": 10, "n_topics": 4, "max_epochs": 2}
+    return [
+        SceneModel(**{**settings, "random_state": seed}).fit(*columns(scenes(5, seed)))
+        for seed in (1, 2)
+    ]
+
+
+def parts_of(model):
+    """Return something of every part of a model."""
+    fitted = model.fitted_
+    return (
+        model.random_state,
+        fitted.bag.encoder_.fingerprint(),
+        fitted.topics.components_.tobytes(),
+        fitted.svm.support_SH.tobytes(),
+        fitted.held_out.images,
+        fitted.examples.pictures,
+        fitted.learned.counts.toarray().tobytes(),
+    )
+
+
+def begin(folder, start):
+    """Make a folder with a model in it; return the model."""
+    if start == "format 1":
+        shutil.copytree(GOLDEN, folder)
+    else:
+        two_models()[0].save(folder)
+    return SceneModel.load(folder)
+
+
+def test_whoever_reads_while_models_are_replaced_has_one_of_them(tmp_path):
+    models = two_models()
+    wanted = [parts_of(model) for model in models]
+    assert all(one != other for one, other in zip(*wanted, strict=True))
+    models[0].save(tmp_path / "model")
+    stop = threading.Event()
+    n_saved = 0
+
+    def replace_again_and_again():
+        nonlocal n_saved
+        while not stop.is_set():
+            n_saved += 1
+            models[n_saved % 2].save(tmp_path / "model")
+
+    writer = threading.Thread(target=replace_again_and_again)
+    writer.start()
+    try:
+        found = []
+        while len(found) < 20 or n_saved < 10:
+            found.append(parts_of(SceneModel.load(tmp_path / "model")))
+    finally:
+        stop.set()
+        writer.join()
+    assert all(each in wanted for each in found)
+
+
+@pytest.mark.parametrize(("start", "n_files"), [("format 1", 6), ("format 2", 2)])
+def test_a_model_may_be_replaced_before_any_file_is_read(tmp_path, monkeypatch, start, n_files):
+    """Whichever file a reader comes to next, another model has just been written."""
+    new = two_models()[1]
+    for n_before in range(n_files):
+        folder = tmp_path / f"{n_before}"
+        old = begin(folder, start)
+        read, seen = Path.read_bytes, []
+
+        def replace_and_read(path, n_before=n_before, folder=folder, read=read, seen=seen):
+            seen.append(path.name)
+            if len(seen) == n_before + 1:
+                new.save(folder)
+            return read(path)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "read_bytes", replace_and_read)
+            loaded = SceneModel.load(folder)
+        assert len(seen) > n_before  # It was replaced.
+        assert parts_of(loaded) in (parts_of(old), parts_of(new))
+        assert parts_of(SceneModel.load(folder)) == parts_of(new)
+
+
+@pytest.mark.parametrize("start", STARTS)
+def test_a_model_may_be_replaced_before_every_file_is_read(tmp_path, monkeypatch, start):
+    folder = tmp_path / "model"
+    begin(folder, start)
+    read, seen = Path.read_bytes, []
+
+    def replace_and_read(path):
+        seen.append(path.name)
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "read_bytes", read)
+            two_models()[len(seen) % 2].save(folder)
+        return read(path)
+
+    wanted = [parts_of(model) for model in two_models()]
+    monkeypatch.setattr(Path, "read_bytes", replace_and_read)
+    assert parts_of(SceneModel.load(folder)) in wanted
+    assert seen
+
+
+class Killed(BaseException):
+    """What no program can catch."""
+
+
+def save_until(model, folder, n_steps, monkeypatch):
+    """Save a model, but be killed after some steps; return whether it was over by then."""
+    left = n_steps
+    replace, unlink = os.replace, Path.unlink
+
+    def step():
+        nonlocal left
+        if left == 0:
+            raise Killed
+        left -= 1
+
+    def replace_one(source, target):
+        step()
+        replace(source, target)
+
+    def unlink_one(path, missing_ok=False):
+        if not path.name.endswith(".partial"):  # Nobody cleans up after a kill.
+            step()
+            unlink(path, missing_ok)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.replace", replace_one)
+        patch.setattr(Path, "unlink", unlink_one)
+        try:
+            model.save(folder)
+        except Killed:
+            return False
+    return True
+
+
+@pytest.mark.parametrize("start", [*STARTS, "nothing"])
+def test_a_kill_at_any_step_leaves_a_model_that_can_be_replaced(tmp_path, monkeypatch, start):
+    new = two_models()[1]
+    n_steps, done = 0, False
+    while not done:
+        folder = tmp_path / f"{n_steps}"
+        wanted = [parts_of(new)]
+        if start != "nothing":
+            wanted.append(parts_of(begin(folder, start)))
+        done = save_until(new, folder, n_steps, monkeypatch)
+        if done or start != "nothing":
+            assert parts_of(SceneModel.load(folder)) in wanted
+        new.save(folder)
+        assert sorted(path.name for path in folder.iterdir()) == [DESCRIPTION, SCENE]
+        n_steps += 1
+    assert n_steps > 2
