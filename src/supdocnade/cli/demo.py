@@ -74,7 +74,7 @@ def demo(
     if not (quiet or json):
         note(f"drawing and learning from {count(8 * scenes, 'scene')}, all on this machine ...")
     try:
-        found = demonstrate(output, scenes, seed=seed, jobs=jobs, quiet=quiet)
+        found = demonstrate(output, scenes, seed=seed, device=device, jobs=jobs, quiet=quiet)
     except KeyboardInterrupt:
         again = ["supdocnade", "demo", "-o", f"{output}", "--scenes", f"{scenes}"]
         note(f"stopped; go on with: {shlex.join([*again, '--seed', f'{seed}'])}")
@@ -86,7 +86,13 @@ def demo(
 
 
 def demonstrate(
-    folder: Path, n_per_class: int, *, seed: int = 0, jobs: int = -1, quiet: bool = False
+    folder: Path,
+    n_per_class: int,
+    *,
+    seed: int = 0,
+    device: str = "auto",
+    jobs: int = -1,
+    quiet: bool = False,
 ) -> Demonstration:
     """Draw, learn, test and report; the same call goes on where one was stopped."""
     check_folder(folder)
@@ -104,7 +110,7 @@ def demonstrate(
             report_on = partial(stages, f"drawing {name}")
             write_scenes(folder / name, number, its_seed, on_progress=report_on)
         unfinished = folder / UNFINISHED
-        model = SceneModel(**SETTINGS, n_jobs=jobs, random_state=seed)
+        model = SceneModel(**SETTINGS, n_jobs=jobs, device=device, random_state=seed)
         model.set_params(cache=unfinished / "words", checkpoint=unfinished / "checkpoint")
         model.fit(folder / PHOTOS, on_stage=stages)
         model.set_params(cache=None, checkpoint=None).save(folder / MODEL)

@@ -58,7 +58,7 @@ def evaluate_model(model: Path, photos: Path, *, jobs: int, quiet: bool) -> "tup
     from supdocnade.scene.model import SceneModel
     from supdocnade.scene.photographs import from_records
 
-    loaded = SceneModel.load(model).set_params(n_jobs=jobs)
+    loaded = SceneModel.load(model).set_params(n_jobs=jobs, device=device)
     records = read_folder(photos)
     with Stages(quiet=quiet) as stages:
         measured = measure_photographs(loaded, records, on_progress=partial(stages, "predicting"))

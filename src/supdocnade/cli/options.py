@@ -5,8 +5,6 @@ from typing import Annotated, Literal
 
 import typer
 
-from supdocnade.errors import BackendUnavailable
-
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of a model.")]
 Photos = Annotated[
     Path, typer.Argument(metavar="PHOTOS", help="Folder of photographs, one folder a class.")
@@ -49,8 +47,8 @@ Device = Annotated[DeviceName, typer.Option("--device", help="Where to compute."
 
 
 def check_device(device: str) -> None:
-    """Refuse a device that nothing here computes on."""
+    """Refuse a device that this machine does not have."""
     if device == "cuda":
-        raise BackendUnavailable(
-            "--device cuda is not available: this version computes on the CPU; leave it out."
-        )
+        from supdocnade.devices import choose_device
+
+        choose_device(device)

@@ -84,7 +84,7 @@ def predict(
         sidecars = Sidecars(by_stem=xmp_name == "stem", with_label=xmp_label, dry_run=dry_run)
     from supdocnade.scene.model import SceneModel
 
-    loaded = SceneModel.load(model).set_params(n_jobs=jobs)
+    loaded = SceneModel.load(model).set_params(n_jobs=jobs, device=device)
     if csv:
         say(CSV_HEADER)
     form = json_line if json else csv_line if csv else text_line

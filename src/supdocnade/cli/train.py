@@ -93,6 +93,7 @@ def train(
             if getattr(context.get_parameter_source(option), "name", "") == "COMMANDLINE"
         ),
         jobs=jobs,
+        device=device,
         cache=cache,
         add=add,
         force=force,

@@ -47,6 +47,7 @@ class Request:
     given: frozenset[str] = frozenset()
     """Settings that were asked for by name: resuming may not change them, but for `on_error`."""
     jobs: int = -1
+    device: str = "auto"
     cache: Path | None = None
     add: Path | None = None
     """A model whose photographs are learned from, too."""
@@ -126,6 +127,7 @@ def _learn(
     model.set_params(
         **{name: value for name, value in settings.items() if name != "add"},
         n_jobs=request.jobs,
+        device=request.device,
         cache=request.cache or unfinished.words,
         checkpoint=unfinished.checkpoint,
     )

@@ -30,6 +30,9 @@ Result = TypeVar("Result")
 OnProgress = Callable[[int, int], None]
 """Called with the number of images done and of all images."""
 
+WORTH_A_GPU = 256
+"""Images that a core encodes in about a second: less than a GPU takes to get going."""
+
 CHUNK, CHUNKS_AHEAD = 4, 16
 """Images that a worker is given at a time, and how often before their results are handed on: what
 was read and not yet used is bounded, however many images there are."""
@@ -161,14 +164,15 @@ def encode_images(
     ----------
     cache : a folder that remembers the words of images by their contents: a run that was killed
         goes on where it was, and an image that was only moved or renamed is not read again.
-    device : "cpu", "cuda", or "auto": a GPU where there is one. It finds the words of the CPU, but
-        that a patch almost as near to another word may get that one.
+    device : "cpu", "cuda", or "auto": a GPU where there is one, and images enough. It finds the
+        words of the CPU, but that a patch almost as near to another word may get that one.
     numbers, n_jobs, on_error, on_progress : as for `over_images`.
     """
     kept = None
     if cache is not None:
         kept = WordCache(cache, encoder.fingerprint(), encoder.n_features)
-    chosen = choose_device(device)
+    total = len(images) if numbers is None else len(numbers)
+    chosen = choose_device("cpu" if device == "auto" and total < WORTH_A_GPU else device)
     if chosen.type != "cpu":
         yield from encode_in_batches(
             encoder,

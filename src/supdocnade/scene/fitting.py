@@ -74,7 +74,12 @@ def extend_scene(
     """Fit a model on what another was learned from and on more photographs, with its words."""
     _check(photographs)
     bag = copy(previous.bag)
-    bag.set_params(n_jobs=options.n_jobs, on_error=options.on_error, cache=options.cache)
+    bag.set_params(
+        n_jobs=options.n_jobs,
+        device=options.device,
+        on_error=options.on_error,
+        cache=options.cache,
+    )
     new = photographs.with_keys(options.progress("looking for copies"))
     learned, left_out = _read(bag, new, np.zeros(len(new), np.bool_), options)
     both = previous.learned.joined(learned)
@@ -138,8 +143,8 @@ def _fit_read(
         on_progress=options.progress("keeping examples"),
     )
     # Where and how the work was done is no part of the model.
-    bag.set_params(n_jobs=None, cache=None)
-    topics.set_params(n_jobs=None, checkpoint=None)
+    bag.set_params(n_jobs=None, cache=None, device="auto")
+    topics.set_params(n_jobs=None, checkpoint=None, device="auto")
     return FittedScene(
         settings=settings,
         bag=bag,
@@ -184,6 +189,7 @@ def _learn_words(
         upscale=False,
         contrast_percentile=settings.contrast_percentile,
         n_jobs=options.n_jobs,
+        device=options.device,
         random_state=options.seed,
         on_error=options.on_error,
         cache=options.cache,
@@ -297,6 +303,7 @@ def _fit_topics(
         "batch_size": settings.batch_of(len(data.photographs)),
         "max_epochs": settings.max_epochs,
         "n_jobs": options.n_jobs,
+        "device": options.device,
         "random_state": options.seed,
         "checkpoint": (
             None if options.checkpoint is None else options.checkpoint / stage.replace(" ", "-")

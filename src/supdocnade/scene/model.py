@@ -67,6 +67,9 @@ class SceneModel(BaseEstimator):  # type: ignore[misc]
         How many settings are tried.
     n_jobs : int, optional
         Workers. The result does not depend on it.
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        Where words are looked up and topics are learned: "auto" takes a GPU where there is one and
+        enough to do. On a GPU the last bits of a result are others.
     random_state : int, RandomState or None, default=None
         An integer makes every result reproducible.
     on_error : {"raise", "skip"}, default="raise"
@@ -107,6 +110,7 @@ class SceneModel(BaseEstimator):  # type: ignore[misc]
         tune: bool = False,
         tune_trials: int = 8,
         n_jobs: int | None = None,
+        device: str = "auto",
         random_state: Any = None,
         on_error: str = "raise",
         cache: str | Path | None = None,
@@ -132,6 +136,7 @@ class SceneModel(BaseEstimator):  # type: ignore[misc]
         self.tune = tune
         self.tune_trials = tune_trials
         self.n_jobs = n_jobs
+        self.device = device
         self.random_state = random_state
         self.on_error = on_error
         self.cache = cache
@@ -320,6 +325,7 @@ class SceneModel(BaseEstimator):  # type: ignore[misc]
         options = FitOptions(
             seed=read_seed(self.random_state),
             n_jobs=self.n_jobs,
+            device=self.device,
             on_error=self.on_error,
             cache=None if self.cache is None else Path(self.cache),
             checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
@@ -345,4 +351,6 @@ class SceneModel(BaseEstimator):  # type: ignore[misc]
 
     def _bag(self) -> Any:
         """Return the encoder with this model's workers and cache."""
-        return copy(self._fitted().bag).set_params(n_jobs=self.n_jobs, cache=self.cache)
+        return copy(self._fitted().bag).set_params(
+            n_jobs=self.n_jobs, device=self.device, cache=self.cache
+        )

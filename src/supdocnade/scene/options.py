@@ -23,10 +23,11 @@ MAX_SVM = 30_000
 
 @dataclass(frozen=True, kw_only=True)
 class FitOptions:
-    """How the work is done; none of it changes the result."""
+    """How the work is done; none of it changes the result, but the device its last bits."""
 
     seed: int
     n_jobs: int | None = None
+    device: str = "auto"
     on_error: str = "raise"
     cache: Path | None = None
     checkpoint: Path | None = None

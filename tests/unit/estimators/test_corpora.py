@@ -164,10 +164,10 @@ def test_a_killed_fit_goes_on_from_disk(tmp_path, X, corpus, labels):
             raise KeyboardInterrupt
         return end_epoch(self, *_)
 
-    end_epoch = Trainer._end_epoch
+    end_epoch = Trainer.end_epoch
     settings = {**FAST, "early_stopping": True, "checkpoint": tmp_path / "run"}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Trainer, "_end_epoch", interrupt)
+        patch.setattr(Trainer, "end_epoch", interrupt)
         with pytest.raises(KeyboardInterrupt):
             SupDocNADE(**settings).fit(corpus, labels)
     resumed = SupDocNADE(**settings).fit(Corpus.open(corpus.folder), labels)

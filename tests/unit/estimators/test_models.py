@@ -301,7 +301,7 @@ def test_bad_input_gets_one_sentence(X, y, options, message):
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ({"device": "cuda"}, "device must be one of 'auto', 'cpu', got 'cuda'"),
+        ({"device": "tpu"}, "device must be one of 'auto', 'cpu', 'cuda', got 'tpu'"),
         ({"n_topics": 0}, "n_topics must be a whole number of at least 1, got 0"),
         ({"output": "leaf"}, "output must be one of"),
         ({"validation_fraction": 0}, "validation_fraction must be a finite number above 0"),
