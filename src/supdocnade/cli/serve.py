@@ -45,7 +45,9 @@ def serve(
     max_megapixels: Annotated[float, typer.Option(min=0.001, help="Of an image.")] = 64,
     max_images: Annotated[int, typer.Option(min=1, help="Of a request.")] = 32,
     queue: Annotated[int, typer.Option(min=1, help="Images that may wait.")] = 256,
-    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds for an answer.")] = 30,
+    timeout: Annotated[
+        float, typer.Option(min=0.1, help="Seconds to send a request, and to answer.")
+    ] = 30,
     jobs: Jobs = -1,
     json: Json = False,
     quiet: Quiet = False,
@@ -83,26 +85,30 @@ def serve(
         max_images=max_images,
         max_pixels=int(max_megapixels * MEGA),
         max_waiting=queue,
+        upload_seconds=timeout,
         answer_seconds=timeout,
         n_workers=effective_n_jobs(jobs),
     )
-    bound = server.bind(host, port)
-    fitted = SceneModel.load(model).fitted_
-    place = index_of(model) if index is None else index
-    gallery = None
-    if index is not None or place.exists():
-        gallery = Gallery.load(place, fitted)
-    name = Path(os.path.abspath(model)).name
-    service = Service(fitted, settings, name=name, gallery=gallery)
-    service.warm_up(server.small_image())
-    address = server.address_of(bound)
-    if json:
-        say_json({"url": address, "model": name, "gallery": gallery and len(gallery)})
-    elif not quiet:
-        say(f"{name} is served at {address} (Ctrl-C ends it)")
-    server.serve(service, bound)
+    with server.bind(host, port) as bound:
+        fitted = SceneModel.load(model).fitted_
+        place = index_of(model) if index is None else index
+        gallery = None
+        if index is not None or place.exists():
+            gallery = Gallery.load(place, fitted)
+        name = Path(os.path.abspath(model)).name
+        service = Service(fitted, settings, name=name, gallery=gallery)
+        service.warm_up(server.small_image())
+        bound.listen(server.BACKLOG)  # Whoever reads the address may ask at once.
+        address = server.address_of(bound)
+        if json:
+            say_json({"url": address, "model": name, "gallery": gallery and len(gallery)})
+        elif not quiet:
+            say(f"{name} is served at {address} (Ctrl-C ends it)")
+        interrupted = server.serve(service, bound)
     if not quiet:
         note("ended; everything that was begun is answered.")
+    if interrupted:
+        raise typer.Exit(130)
 
 
 def _check_extra() -> None:

@@ -8,7 +8,7 @@ and time are the same.
 import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,10 +28,10 @@ from supdocnade.gallery.gallery import (
     PICTURES,
     ROWS,
     Gallery,
-    file_digest,
     read_description,
 )
 from supdocnade.gallery.parts import Known, earlier, save_part
+from supdocnade.gallery.pictures import write_pictures
 from supdocnade.gallery.rows import Rows, model_fingerprint
 from supdocnade.imaging.decode import DecodeConfig, decode, read_image_file
 from supdocnade.imaging.encode import encode
@@ -191,7 +191,7 @@ def _write(
     try:
         shutil.rmtree(fresh, ignore_errors=True)
         fresh.mkdir(parents=True)
-        digest = _write_pictures(fresh / PICTURES, (known.picture(row) for known, row in places))
+        digest = write_pictures(fresh / PICTURES, (known.picture(row) for known, row in places))
         rows = Rows.joined([known.rows.take([row]) for known, row in places])
         save_arrays(fresh / ROWS, rows.arrays(), {"names": list(rows.names)})
         description = {
@@ -215,12 +215,3 @@ def _write(
                 os.replace(old, target)
             shutil.rmtree(fresh, ignore_errors=True)
             shutil.rmtree(old, ignore_errors=True)
-
-
-def _write_pictures(path: Path, pictures: Iterable[bytes]) -> str:
-    with open(path, "wb+") as file:
-        for picture in pictures:
-            file.write(picture)
-        file.flush()
-        os.fsync(file.fileno())
-        return file_digest(file)[0]

@@ -6,17 +6,16 @@ of the photographs, JPEG files one after the other. The photographs themselves a
 never opened.
 """
 
-import hashlib
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from supdocnade.errors import InvalidArgument, StorageError
+from supdocnade.gallery.pictures import PictureFile
 from supdocnade.gallery.rows import Rows, model_fingerprint
 from supdocnade.metrics import top_ranked
 from supdocnade.scene.fitted import FittedScene
@@ -24,7 +23,6 @@ from supdocnade.storage import load_arrays
 
 FORMAT, KIND = 1, "Gallery"
 DESCRIPTION, ROWS, PICTURES = "index.json", "photographs.safetensors", "pictures.bin"
-_BLOCK = 2**20
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -38,8 +36,7 @@ class Gallery:
     tag_names: tuple[str, ...]
     threshold: float
     """Of the probability from which on a photograph has a tag."""
-    pictures: BinaryIO
-    """Kept open: whoever replaces the index does not disturb those who use it."""
+    pictures: PictureFile
 
     def __len__(self) -> int:
         """The number of photographs."""
@@ -65,13 +62,8 @@ class Gallery:
             rows = Rows.restored(arrays, names["names"], fitted)
         except (KeyError, InvalidArgument) as error:
             raise StorageError(f"{path / ROWS} is damaged: {error}.") from error
-        try:
-            pictures = open(path / PICTURES, "rb")  # noqa: SIM115
-            found = file_digest(pictures)
-        except OSError as error:
-            raise StorageError(f"{path / PICTURES} cannot be read: {error.strerror}.") from error
-        if found != (description["pictures"], int(rows.lengths_N.sum())):
-            pictures.close()
+        pictures = PictureFile(path / PICTURES)
+        if pictures.digest() != (description["pictures"], int(rows.lengths_N.sum())):
             raise StorageError(f"{path / PICTURES} is damaged, or belongs to another index.")
         return cls(
             folder=description["folder"],
@@ -139,7 +131,7 @@ class Gallery:
     def picture(self, row: int) -> bytes:
         """Return the small copy of a photograph, a JPEG file."""
         start = int(self.rows.lengths_N[:row].sum())
-        return os.pread(self.pictures.fileno(), int(self.rows.lengths_N[row]), start)
+        return self.pictures.read(start, int(self.rows.lengths_N[row]))
 
 
 def read_description(folder: Path) -> dict[str, Any]:
@@ -160,13 +152,3 @@ def read_description(folder: Path) -> dict[str, Any]:
     if not all(isinstance(description.get(key), str) for key in ("model", "folder", "pictures")):
         raise StorageError(f"{path} is damaged: it says too little.")
     return description
-
-
-def file_digest(file: BinaryIO) -> tuple[str, int]:
-    """Return a digest of a file, and its length."""
-    digest, length = hashlib.blake2b(digest_size=16), 0
-    file.seek(0)
-    while block := file.read(_BLOCK):
-        digest.update(block)
-        length += len(block)
-    return digest.hexdigest(), length

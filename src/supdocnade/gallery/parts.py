@@ -37,12 +37,13 @@ class Part:
     def picture(self, row: int) -> bytes:
         """Return the small copy of a photograph."""
         start = int(self.rows.lengths_N[:row].sum())
-        return _pictures(self.path)[start : start + int(self.rows.lengths_N[row])]
+        return _pictures(self)[start : start + int(self.rows.lengths_N[row])]
 
 
 @lru_cache(maxsize=2)
-def _pictures(path: Path) -> bytes:
-    return load_arrays(path)[0]["pictures"].tobytes()
+def _pictures(part: Part) -> bytes:
+    """Return the pictures of a part, not of a path: another run may have parts of the same name."""
+    return load_arrays(part.path)[0]["pictures"].tobytes()
 
 
 def save_part(folder: Path, fingerprint: str, rows: Rows, pictures: Sequence[bytes]) -> Part:

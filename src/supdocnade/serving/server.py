@@ -1,14 +1,16 @@
 """A server process: its socket, its signals, and its end."""
 
+import asyncio
 import ipaddress
 import logging
+import signal
 import socket
 import sys
 from types import FrameType
-from typing import Any
 
 import numpy as np
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from supdocnade.errors import InvalidArgument, StorageError
 from supdocnade.imaging.encode import encode
@@ -16,6 +18,9 @@ from supdocnade.serving.app import make_app
 from supdocnade.serving.service import Service
 
 BACKLOG = 512
+HEAD_SECONDS = 15.0
+"""For the head of a request, from when the connection is there."""
+
 GRACE_SECONDS = 5.0
 """Beyond the time limit of an answer, until what is still going on is cut off."""
 
@@ -50,8 +55,12 @@ def bind(host: str, port: int) -> socket.socket:
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
         bound = socket.socket(family, kind, protocol)
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind(address)
+        try:
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            bound.bind(address)
+        except OSError:
+            bound.close()
+            raise
     except OSError as error:
         raise StorageError(
             f"{host} port {port} cannot be served at: {error.strerror or error}."
@@ -65,23 +74,74 @@ def address_of(bound: socket.socket) -> str:
     return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
 
 
+class _ImpatientProtocol(H11Protocol):
+    """Closes connections on which no request begins; `uploads` watches those that have begun."""
+
+    _alarm: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._watch()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_watch()
+        super().connection_lost(exc)
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._watch()
+
+    def _watch(self) -> None:
+        """Set the alarm while a request's head is waited for, however slowly it comes."""
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._stop_watch()
+        elif self._alarm is None:
+            self._alarm = self.loop.call_later(HEAD_SECONDS, self.transport.close)
+
+    def _stop_watch(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+
+
 class Server(uvicorn.Server):
     """Ends as it is told to: what was begun is finished, and the process ends in order."""
 
     def __init__(self, config: uvicorn.Config, service: Service):
         super().__init__(config)
         self._service = service
+        self.interrupted = False
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Take no new work; a second signal does not wait for the old."""
         if self.should_exit:
             self.force_exit = True
+        self.interrupted |= sig == signal.SIGINT
         self._service.draining = True
         self.should_exit = True
 
 
-def serve(service: Service, bound: socket.socket) -> None:
-    """Answer requests until a signal ends it.
+def make_server(service: Service) -> Server:
+    """Return a server of a service, not yet running."""
+    config = uvicorn.Config(
+        make_app(service),
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        backlog=BACKLOG,
+        timeout_graceful_shutdown=int(service.settings.answer_seconds + GRACE_SECONDS),
+        http=_ImpatientProtocol,
+        ws="none",
+    )
+    return Server(config, service)
+
+
+def serve(service: Service, bound: socket.socket) -> bool:
+    """Answer requests until a signal ends it; return whether that was Ctrl-C.
 
     Parameters
     ----------
@@ -91,21 +151,9 @@ def serve(service: Service, bound: socket.socket) -> None:
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(message)s")
     # Mistakes are logged by `guard`; what is left is noise about clients and about being ended.
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
-    config = uvicorn.Config(
-        make_app(service),
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        backlog=BACKLOG,
-        timeout_graceful_shutdown=int(service.settings.answer_seconds + GRACE_SECONDS),
-        http=_protocol(),
-        ws="none",
-    )
-    Server(config, service).run(sockets=[bound])
-
-
-def _protocol() -> Any:
-    return "auto"
+    server = make_server(service)
+    server.run(sockets=[bound])
+    return server.interrupted
 
 
 def small_image() -> bytes:

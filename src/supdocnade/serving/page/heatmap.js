@@ -36,7 +36,7 @@ export async function drawHeat(canvas, photograph, found) {
   const map = await createImageBitmap(new Blob([bytes], { type: "image/png" }));
   const scale = LARGEST / Math.max(found.width, found.height);
   [canvas.width, canvas.height] = [Math.round(found.width * scale), Math.round(found.height * scale)];
-  const context = canvas.getContext("2d");
+  const context = canvas.getContext("2d", { willReadFrequently: true });
   if (photograph) context.drawImage(photograph, 0, 0, canvas.width, canvas.height);
   else {
     context.fillStyle = "#808080";

@@ -70,13 +70,15 @@ function update() {
   document.getElementById("results-head").hidden = !some;
 }
 
-async function work() {
-  if (working >= AT_ONCE || !waiting.length) return;
-  working += 1;
-  work();
-  await waiting.shift().ask();
-  working -= 1;
-  work();
+function work() {
+  while (working < AT_ONCE && waiting.length) {
+    const card = waiting.shift();
+    working += 1;
+    card.ask().finally(() => {
+      working -= 1;
+      work();
+    });
+  }
 }
 
 class Card {
