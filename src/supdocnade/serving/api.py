@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from supdocnade.evaluation.colours import diverging
 from supdocnade.serving.answering import Answer, Explained, Question, Said, Why
-from supdocnade.serving.browse import neighbour, the_gallery
+from supdocnade.serving.browse import neighbour, one_of, the_gallery
 from supdocnade.serving.problems import Problem, documented
 from supdocnade.serving.schemas import (
     ExplainOut,
@@ -23,7 +23,7 @@ from supdocnade.serving.schemas import (
 )
 from supdocnade.serving.schemas import Problem as ProblemOut
 from supdocnade.serving.service import Service
-from supdocnade.serving.uploads import FIELD, read_images
+from supdocnade.serving.uploads import FIELD, drain, read_images
 
 N_COLOURS, N_TOPICS = 65, 5
 MOST_TAGS, MOST_SIMILAR = 1000, 200
@@ -56,8 +56,14 @@ def image_routes(service: Service) -> APIRouter:
     """Return the routes that take images."""
     routes = APIRouter(prefix="/v1", responses=PROBLEMS, tags=["images"])
     body = _body_description()
+    labels, tags = one_of(service.fitted.classes), one_of(service.fitted.tag_names)
 
     async def asked(request: Request, why: Why | None = None) -> list[Answer]:
+        try:
+            service.check_room()
+        except Problem:
+            await drain(request)
+            raise
         with service.held.account() as account:
             uploads = await read_images(request, service.settings, account)
             if why is not None and len(uploads) > 1:
@@ -92,8 +98,10 @@ def image_routes(service: Service) -> APIRouter:
     )
     async def explain(
         request: Request,
-        label: Annotated[str | None, Query(description="Explain this class.")] = None,
-        tag: Annotated[str | None, Query(description="Explain this tag, not a class.")] = None,
+        label: Annotated[str | None, Query(description="Explain this class.", **labels)] = None,
+        tag: Annotated[
+            str | None, Query(description="Explain this tag, not a class.", **tags)
+        ] = None,
         format: Annotated[
             Literal["json", "png"], Query(description="Numbers and a map, or a drawing.")
         ] = "json",

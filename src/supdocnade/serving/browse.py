@@ -1,6 +1,7 @@
 """The routes that show the model and the gallery."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Response
@@ -98,11 +99,12 @@ def _gallery_routes(service: Service, routes: APIRouter) -> None:
         return found, number
 
     problems = documented("no_gallery", "invalid_argument", "not_found")
+    labels, tags = one_of(service.fitted.classes), one_of(service.fitted.tag_names)
 
     @routes.get("/gallery", responses=problems)
     async def photographs(
-        label: Annotated[str | None, Query(description="Of this class.")] = None,
-        tag: Annotated[str | None, Query(description="With this tag.")] = None,
+        label: Annotated[str | None, Query(description="Of this class.", **labels)] = None,
+        tag: Annotated[str | None, Query(description="With this tag.", **tags)] = None,
         offset: Annotated[int, Query(ge=0, le=HIGHEST)] = 0,
         limit: Annotated[int, Query(ge=1, le=MOST_SHOWN)] = 60,
     ) -> GalleryOut:
@@ -143,6 +145,11 @@ def _gallery_routes(service: Service, routes: APIRouter) -> None:
         """Show a small copy of a photograph of the gallery."""
         found, row = one(number)
         return _jpeg(await asyncio.to_thread(found.picture, row))
+
+
+def one_of(names: Sequence[str]) -> dict[str, Any]:
+    """Return what OpenAPI says of a parameter that must be one of some names."""
+    return {"json_schema_extra": {"enum": [*names, None]}}
 
 
 def the_gallery(service: Service) -> Gallery:

@@ -67,6 +67,14 @@ class Service:
         """Finish what was begun."""
         self.workers.close()
 
+    def check_room(self) -> None:
+        """Raise a `Problem` where the largest request would not find room.
+
+        It is asked before a request is read: what is refused should cost little.
+        """
+        if self.workers.n_waiting > self.settings.max_waiting - self.settings.max_images:
+            raise self._overloaded()
+
     async def ask(self, request: Request, questions: Sequence[Question]) -> list[Answer]:
         """Return the answers to questions, or raise a `Problem`.
 
@@ -75,12 +83,7 @@ class Service:
         try:
             futures = self.workers.submit(questions)
         except QueueFull as error:
-            wait = max(math.ceil(self.workers.seconds_to_empty), 1)
-            raise Problem(
-                "overloaded",
-                f"{self.workers.n_waiting} images are waiting; come back in {wait} seconds.",
-                retry_after=wait,
-            ) from error
+            raise self._overloaded() from error
         work = asyncio.ensure_future(_results(futures))
         gone = asyncio.ensure_future(_disconnected(request))
         try:
@@ -98,7 +101,7 @@ class Service:
             raise Problem(
                 "too_slow",
                 f"the answer was not there within {self.settings.answer_seconds:g} seconds.",
-                retry_after=max(math.ceil(self.workers.seconds_to_empty), 1),
+                retry_after=self._retry_after(),
             )
         except WorkInterrupted as error:
             raise Problem(
@@ -109,6 +112,14 @@ class Service:
             work.cancel()
             for future in futures:
                 future.cancel()
+
+    def _overloaded(self) -> Problem:
+        wait = self._retry_after()
+        sentence = f"{self.workers.n_waiting} images are waiting; come back in {wait} seconds."
+        return Problem("overloaded", sentence, retry_after=wait)
+
+    def _retry_after(self) -> int:
+        return max(math.ceil(self.workers.seconds_to_empty), 1)
 
     def _count(self, answers: Sequence[Answer]) -> None:
         for answer in answers:

@@ -27,7 +27,8 @@ class ServeSettings:
     max_pixels: int = 64_000_000
     """Of an image as its file says of itself, before anything is decoded."""
     max_waiting: int = 256
-    """Images in the queue; requests beyond it are refused, with a time to come back."""
+    """Images in the queue; where a request of `max_images` would not find room, all are refused,
+    with a time to come back."""
     max_batch: int = 8
     """Images that a worker answers together."""
     n_workers: int = 2

@@ -88,7 +88,7 @@ async def read_images(request: Request, settings: ServeSettings, account: Accoun
             headers={"Connection": "close"},
         ) from error
     except Problem:
-        await _drain(request)
+        await drain(request)
         raise
     if not uploads:
         raise Problem("no_images", f"the request must have an image in its field {FIELD!r}.")
@@ -195,7 +195,7 @@ def _too_large(limit: int) -> Problem:
     )
 
 
-async def _drain(request: Request) -> None:
+async def drain(request: Request) -> None:
     """Read on for a moment: who still sends would otherwise not see the answer."""
     with suppress(TimeoutError, ClientDisconnect, RuntimeError):
         async with asyncio.timeout(DRAINED_SECONDS):
