@@ -101,14 +101,15 @@ def serving(model: Path, *arguments, **options):
 
 
 @contextmanager
-def threaded(**settings):
+def threaded(gallery=None, **settings):
     """A server in a thread of this process, on a real socket; yields a client and the address."""
     from supdocnade.serving import server
 
     bound = server.bind("127.0.0.1", 0)
     bound.listen()
     address = bound.getsockname()
-    service = Service(small_model().fitted_, ServeSettings(**settings), name="scenes")
+    fitted = small_model().fitted_
+    service = Service(fitted, ServeSettings(**settings), name="scenes", gallery=gallery)
     running = server.make_server(service)
     thread = threading.Thread(target=running.run, args=([bound],))
     thread.start()

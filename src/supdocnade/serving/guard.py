@@ -11,9 +11,6 @@ from supdocnade.serving.problems import Problem
 from supdocnade.serving.service import Service
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
-OPEN = ("/healthz", "/readyz", "/openapi.json", "/docs")
-"""What needs no token, beside the page itself: nothing in it is about anyone's photographs."""
-
 CONTENT_POLICY = "; ".join(
     (
         "default-src 'none'",
@@ -98,6 +95,7 @@ class Guard:
 
 
 def _is_private(path: str) -> bool:
+    """Whether an address needs the token; the others say nothing about anyone's photographs."""
     return path.startswith("/v1/") or path == "/metrics"
 
 

@@ -7,7 +7,6 @@ import asyncio
 import math
 from collections.abc import Sequence
 from concurrent.futures import Future
-from time import perf_counter
 
 from starlette.requests import Request
 
@@ -131,12 +130,10 @@ class Service:
         self.metrics.batch_size.observe(n_images)
         self.metrics.work_seconds.inc(seconds)
 
-    def warm_up(self, image: bytes) -> float:
-        """Answer once before anyone asks, so that all code is compiled; return the seconds."""
-        began = perf_counter()
+    def warm_up(self, image: bytes) -> None:
+        """Answer once before anyone asks, so that all code is compiled."""
         for future in self.workers.submit([Question(content=image, name="warm-up")]):
             future.result()
-        return perf_counter() - began
 
 
 async def _results(futures: Sequence[Future[Answer]]) -> list[Answer]:
