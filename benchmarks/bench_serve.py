@@ -4,8 +4,8 @@ python -m benchmarks.bench_serve [--seconds 10] [--endurance 300]
 
 Requests of one and of eight images come from 1, 20 and 100 clients; those that are refused (503)
 are counted apart. The server's time for an image, at eight a request, is compared with that of
-encoding and predicting eight images at once in a loop, alternately, so that a slow moment of the
-machine hits both. Then 20 clients ask for five minutes. Debian: apache2-utils.
+encoding and predicting eight images at once in a loop, on as many cores, alternately, so that a
+slow moment of the machine hits both. Then 20 clients ask for five minutes. Debian: apache2-utils.
 """
 
 import argparse
@@ -15,9 +15,13 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+
+from joblib import effective_n_jobs
 
 from benchmarks.bench_encoding import photographs
 from benchmarks.common import print_table, write_results
@@ -27,7 +31,7 @@ from supdocnade.ops.threads import at_most
 from supdocnade.scene.predictions import answer
 
 CLIENTS, IMAGES = (1, 20, 100), (1, 8)
-ROUNDS = 9
+ROUNDS, REPEATS = 9, 9
 WARM_UP = 20.0
 """Seconds of load before memory is looked at for the first time."""
 
@@ -59,42 +63,59 @@ def load(server: Running, body: Path, clients: int, seconds: float) -> dict[str,
     }
 
 
-def bare(model: SceneModel, contents: list[bytes]) -> float:
-    """Return the CPU time of an image in a loop over eight of them."""
+def bare(model: SceneModel, contents: list[bytes], threads: int) -> float:
+    """Return the CPU time of an image in loops over eight of them, on some threads at once."""
     fitted = model.fitted_
+
+    def loop(_: int) -> None:
+        with at_most(1):
+            for _ in range(REPEATS):
+                words = [fitted.bag.encoder_.encode(content).ids for content in contents]
+                list(answer(fitted, [("", each) for each in words]))
+
     began = time.process_time()
-    with at_most(1):
-        for _ in range(ROUNDS):
-            words = [fitted.bag.encoder_.encode(content).ids for content in contents]
-            list(answer(fitted, [("", each) for each in words]))
-    return (time.process_time() - began) / (ROUNDS * len(contents))
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(loop, range(threads)))
+    return (time.process_time() - began) / (threads * REPEATS * len(contents))
 
 
-def served(server: Running, body: Path, clients: int, seconds: float) -> float:
+def served(server: Running, body: Path, clients: int) -> float:
     """Return the server's CPU time for an image at eight a request."""
     before = server.cpu_seconds()
-    done = load(server, body, clients, seconds)
+    done = load(server, body, clients, 2)
     assert done["failed"] + done["refused"] == 0, done
     n_images: int = 8 * done["requests"]
     return (server.cpu_seconds() - before) / n_images
 
 
-def compare(
-    server: Running, model: SceneModel, contents: list[bytes], body: Path
-) -> dict[str, float]:
-    """Return the server's time over the bare one, with one client and with several."""
-    bare(model, contents)
-    times: dict[str, list[float]] = {"bare": [], "1 client": [], "8 clients": []}
-    for _ in range(ROUNDS):
-        times["bare"].append(bare(model, contents))
-        times["1 client"].append(served(server, body, 1, 2))
-        times["8 clients"].append(served(server, body, 8, 2))
+def compare(folder: Path, model: SceneModel, contents: list[bytes], body: Path) -> dict[str, float]:
+    """Return the server's time over the bare one: on one core each, and on all cores each.
+
+    Two threads take more time each than one alone, since cores share caches and more; so like is
+    compared with like.
+    """
+    cores = effective_n_jobs(-1)
+    times: dict[str, list[float]] = {}
+    with running(folder, "--jobs", 1) as one, running(folder) as all_cores:
+        measures: dict[str, Callable[[], float]] = {
+            "bare, one core": lambda: bare(model, contents, 1),
+            "served, one core": lambda: served(one, body, 4),
+            "bare, all cores": lambda: bare(model, contents, cores),
+            "served, all cores": lambda: served(all_cores, body, 8),
+            "served, all cores, one client": lambda: served(all_cores, body, 1),
+        }
+        for measure in measures.values():
+            measure()
+        for _ in range(ROUNDS):
+            for name, measure in measures.items():
+                times.setdefault(name, []).append(measure())
     middle = {name: statistics.median(values) for name, values in times.items()}
     return {
-        "bare_ms_per_image": 1e3 * middle["bare"],
-        "served_ms_per_image": 1e3 * middle["8 clients"],
-        "served_over_bare_1_client": middle["1 client"] / middle["bare"],
-        "served_over_bare_8_clients": middle["8 clients"] / middle["bare"],
+        **{f"ms_per_image, {name}": 1e3 * value for name, value in middle.items()},
+        "served_over_bare_one_core": middle["served, one core"] / middle["bare, one core"],
+        "served_over_bare_all_cores": middle["served, all cores"] / middle["bare, all cores"],
+        "served_over_bare_one_client": middle["served, all cores, one client"]
+        / middle["bare, all cores"],
     }
 
 
@@ -122,8 +143,8 @@ def main() -> None:
         bodies = {n: folder / f"body-{n}" for n in IMAGES}
         for n, body in bodies.items():
             body.write_bytes(multipart(contents[:n]))
+        cost = compare(folder / "model", model, contents, bodies[8])
         with running(folder / "model") as server:
-            cost = compare(server, model, contents, bodies[8])
             grid = {
                 f"{n} images, {clients} clients": load(server, bodies[n], clients, given.seconds)
                 for n in IMAGES

@@ -1,10 +1,11 @@
 """The server against images that were tampered with, and against its own description.
 
-python -m benchmarks.fuzz_serve [--images 5000] [--examples 100]
+python -m benchmarks.fuzz_serve [--images 3000] [--examples 100]
 
 Images of every format are cut, spliced and changed in bytes, and sent eight a request; then
 schemathesis makes requests from /openapi.json. Every answer must be one that is documented and no
-5xx but overload, the process must be there in the end, and its memory must not have grown.
+5xx but overload, the process must be there in the end. The images are sent twice, and memory must
+not grow the second time.
 """
 
 import argparse
@@ -16,6 +17,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -112,7 +114,7 @@ async def send_all(server: Running, path: Path, count: int) -> Counter[str]:
     async def worker() -> None:
         while True:
             async with lock:
-                images = [image for image, _ in zip(batches, range(PER_REQUEST), strict=False)]
+                images = list(islice(batches, PER_REQUEST))
             if not images:
                 return
             found[f"predict {await asyncio.to_thread(ask, server, images, 'predict')}"] += 1
@@ -142,7 +144,7 @@ def describe(server: Running, examples: int) -> str:
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--images", type=int, default=5000)
+    options.add_argument("--images", type=int, default=3000)
     options.add_argument("--examples", type=int, default=100)
     given = options.parse_args()
     with TemporaryDirectory() as name:
@@ -150,9 +152,10 @@ def main() -> None:
         kind, paths = photographs(folder / "photos")
         product_model(paths).save(folder / "model")
         with running(folder / "model") as server:
-            asyncio.run(send_all(server, paths[0], 500))
+            statuses = asyncio.run(send_all(server, paths[0], given.images))
+            # What the largest of them needed, the process keeps; the second time it needs no more.
             before = server.resident_mib()
-            statuses = asyncio.run(send_all(server, paths[1], given.images))
+            statuses += asyncio.run(send_all(server, paths[0], given.images))
             growth = server.resident_mib() - before
             wrong = {code for code in statuses if int(code.split()[1]) not in ALLOWED}
             summary = describe(server, given.examples)
@@ -162,6 +165,7 @@ def main() -> None:
         {
             "images": kind,
             "n_mutated_images": given.images,
+            "n_passes": 2,
             "statuses": dict(sorted(statuses.items())),
             "growth_mib": growth,
             "schemathesis": summary,

@@ -102,7 +102,10 @@ def serving(model: Path, *arguments, **options):
 
 @contextmanager
 def threaded(gallery=None, **settings):
-    """A server in a thread of this process, on a real socket; yields a client and the address."""
+    """A server in a thread of this process, on a real socket; yields a client and the address.
+
+    The client knows the server, as `running`, and its `service`.
+    """
     from supdocnade.serving import server
 
     bound = server.bind("127.0.0.1", 0)
@@ -115,6 +118,7 @@ def threaded(gallery=None, **settings):
     thread.start()
     try:
         with httpx.Client(base_url=f"http://127.0.0.1:{address[1]}", timeout=60) as asked:
+            asked.running, asked.service = running, service
             yield asked, address
     finally:
         running.should_exit = True

@@ -193,6 +193,26 @@ def test_nothing_on_disk_matters_to_a_server_that_runs(tmp_path, right_answers):
         assert client.post("/v1/predict", json=body).status_code == 200
 
 
+def test_the_end_waits_for_every_request_that_was_begun(right_answers):
+    with threaded(n_workers=1) as (client, address), ThreadPoolExecutor(8) as pool:
+        gate, work = threading.Event(), client.service.workers._work
+        client.service.workers._work = lambda tasks: gate.wait() and work(tasks)
+        asked = [pool.submit(ask, client, range(number, number + 4)) for number in range(8)]
+        # One batch is being worked on, the others wait.
+        while client.service.workers.n_waiting + 8 < 32:
+            pass
+        client.running.handle_exit(signal.SIGTERM, None)
+        while True:  # Until the door is closed.
+            try:
+                socket.create_connection(address).close()
+            except OSError:
+                break
+        assert not any(each.done() for each in asked)
+        gate.set()
+        for each in asked:
+            check(each.result(), right_answers)
+
+
 def test_sigterm_finishes_what_was_begun(model, right_answers):
     with serving(model, "--jobs", 1) as (process, client), ThreadPoolExecutor(8) as pool:
         began = client.get("/metrics").text

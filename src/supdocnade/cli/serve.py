@@ -106,7 +106,7 @@ def serve(
             say(f"{name} is served at {address} (Ctrl-C ends it)")
         interrupted = server.serve(service, bound)
     if not quiet:
-        note("ended; everything that was begun is answered.")
+        note("ended.")
     if interrupted:
         raise typer.Exit(130)
 

@@ -218,6 +218,24 @@ def test_a_mistake_is_answered_and_told_to_the_log_alone(caplog):
         assert "ZeroDivisionError" in caplog.text
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_worker_that_dies_is_said_and_replaced():
+    with client(n_workers=1) as shaken:
+        work = shaken.service.workers._work
+
+        def die(tasks):
+            shaken.service.workers._work = work
+            raise SystemExit
+
+        shaken.service.workers._work = die
+        response = shaken.post("/v1/predict", files=form(photograph(0)))
+        problem(response, 503, "interrupted")
+        assert response.headers["retry-after"] == "1"
+        again = shaken.post("/v1/predict", files=form(photograph(0)))
+        assert again.status_code == 200
+        assert shaken.get("/readyz").status_code == 200
+
+
 def test_explaining_gives_shares_that_add_up_and_a_map(server):
     why = small_model().explain(photograph(0))
     found = server.post("/v1/explain", files=form(photograph(0))).json()
