@@ -34,7 +34,8 @@ def model(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def server(model):
-    with serving(model) as (process, client):
+    # Another address of this machine, by which it then goes.
+    with serving(model, "--host", "127.0.0.2") as (process, client):
         yield process, client
 
 
@@ -294,7 +295,17 @@ def test_everything_but_serving_works_without_the_extra(model, tmp_path):
     assert "1 photograph indexed" in done.stdout
 
 
+def test_who_asks_before_sending_too_much_is_told_at_once():
+    asked = head(5000).replace(b"\r\n\r\n", b"\r\nExpect: 100-continue\r\n\r\n")
+    with (
+        threaded(max_request_bytes=1000) as (_, address),
+        socket.create_connection(address, timeout=20) as asking,
+    ):
+        asking.sendall(asked)
+        assert asking.recv(1000).startswith(b"HTTP/1.1 413 ")
+
+
 def test_json_says_where_it_is(server):
     process, client = server
-    assert process.url.startswith("http://127.0.0.1:")
+    assert process.url.startswith("http://127.0.0.2:")
     assert json.loads(client.get("/healthz").content) == {"status": "ok"}

@@ -78,7 +78,7 @@ def serve(
     n_bytes = int(max_megabytes * MEGA)
     settings = ServeSettings(
         token=token,
-        allowed_hosts=tuple(name.lower() for name in allow_host or ()),
+        allowed_hosts=tuple(name.lower() for name in (host, *(allow_host or ()))),
         check_host=not allow_open,
         max_request_bytes=n_bytes,
         max_held_bytes=4 * n_bytes,
