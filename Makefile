@@ -3,7 +3,7 @@ VENV := .venv
 PYTHON := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
-.PHONY: demo test check format bench experiments clean
+.PHONY: demo test check format browser bench bench-serve fuzz-serve experiments clean
 
 $(READY): pyproject.toml constraints.txt
 	python3 -m venv $(VENV)
@@ -13,7 +13,10 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)  ## draw scenes, learn from them, test the model and write a report
 	$(VENV)/bin/supdocnade demo
 
-test: $(READY)  ## unit, parity and functional tests, doctests and the README's commands
+browser:  ## the page is tested in one; where none can be installed, those tests are skipped
+	-@command -v chromium > /dev/null || apt-get install --yes --quiet chromium
+
+test: $(READY) browser  ## unit, parity and functional tests, doctests and the README's commands
 	$(PYTHON) -m pytest
 
 check: $(READY)  ## format, lint, types, import contracts; changes nothing
@@ -32,6 +35,15 @@ bench: $(READY)  ## speed beside plain torch and VLFeat, as ratios; writes bench
 	$(PYTHON) -m benchmarks.bench_training
 	$(PYTHON) -m benchmarks.bench_inference
 	$(PYTHON) -m benchmarks.bench_encoding
+	$(PYTHON) -m benchmarks.page
+
+bench-serve: $(READY)  ## the server under load for some eight minutes; writes benchmarks/results/
+	-command -v ab > /dev/null || apt-get install --yes --quiet apache2-utils
+	$(PYTHON) -m benchmarks.bench_serve
+	$(PYTHON) -m benchmarks.page
+
+fuzz-serve: $(READY)  ## thousands of damaged images, and requests made from the API's description
+	$(PYTHON) -m benchmarks.fuzz_serve
 	$(PYTHON) -m benchmarks.page
 
 experiments: $(READY)  ## results on published corpora (two hours); writes experiments/results/

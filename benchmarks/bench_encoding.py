@@ -12,7 +12,6 @@ Without VLFeat (Debian: libvlfeat1), OpenCV's SIFT on the same grid is the basel
 import os
 import resource
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -22,11 +21,11 @@ from numpy.typing import NDArray
 
 from benchmarks.baselines.vlfeat import FlatSIFT
 from benchmarks.common import alternate, print_table, write_results
-from supdocnade import BagOfVisualWords, SceneModel
+from benchmarks.serving import product_model
+from supdocnade import BagOfVisualWords
 from supdocnade.datasets.synthetic import write_scenes
 from supdocnade.imaging.decode import decode
 from supdocnade.imaging.dense_sift import dense_sift
-from supdocnade.scene.svm import fit_svm
 
 N_IMAGES, N_WORDS, SIDE = 64, 240, 256
 MANY = 1600
@@ -71,19 +70,8 @@ def _opencv(greys: Sequence[NDArray[np.uint8]]) -> dict[str, Callable[[], object
 
 
 def _predicting(paths: list[Path]) -> float:
-    """Return the time to predict labels and tags of files over the time to their words.
-
-    The model has 500 words, 200 topics, 8 classes, 200 tags and all of 512 documents as support
-    vectors, as one of LabelMe has; the documents are random, which takes as long as others.
-    """
-    model = SceneModel(n_jobs=1, max_epochs=1, held_out=0, min_tag_count=1, random_state=0)
-    labels = [f"class {number % 8}" for number in range(len(paths))]
-    tags = [[f"tag {4 * number + extra}" for extra in range(4)] for number in range(len(paths))]
-    model.fit(paths, labels, tags)
-    rng = np.random.default_rng(0)
-    hidden = rng.gamma(1.0, size=(512, model.n_topics))
-    svm = fit_svm(hidden, np.arange(512) % 8, 8, C=10.0, gamma=3.0)
-    model.fitted_ = replace(model.fitted_, svm=svm)
+    """Return the time to predict labels and tags of files over the time to their words."""
+    model = product_model(paths)
     timings = alternate(
         {
             "predictions": lambda: list(model.iter_predictions(paths)),

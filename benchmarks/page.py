@@ -1,4 +1,4 @@
-"""Put the figures of benchmarks/results/ into docs/performance.md.
+"""Put the figures of benchmarks/results/ into docs/performance.md and docs/serving.md.
 
 python -m benchmarks.page            # write them
 python -m benchmarks.page --check    # fail if the page is not current
@@ -11,6 +11,7 @@ from typing import Any
 from benchmarks.common import RESULTS, update_page
 
 PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
+SERVING = PAGE.with_name("serving.md")
 
 
 def load(name: str) -> dict[str, Any]:
@@ -123,8 +124,41 @@ def gpu_encoding() -> str:
     return "\n".join(lines)
 
 
+def serving() -> str:
+    found, fuzz = load("serving"), load("serving_fuzz")
+    lines = [
+        "| load | requests/s | p50 | p99 | longest | refused |",
+        "|---|---|---|---|---|---|",
+    ]
+    for what, each in found["load"].items():
+        share = each["refused"] / max(each["requests"], 1)
+        lines.append(
+            f"| {what} | {each['requests_per_second']:.0f} | {each['p50_ms']:.0f} ms | "
+            f"{each['p99_ms']:.0f} ms | {each['longest_ms']:.0f} ms | {100 * share:.0f} % |"
+        )
+    long = found["endurance"]
+    sent = sum(fuzz["statuses"].values())
+    ratios = [found[f"served_over_bare_{on}"] for on in ("one_core", "all_cores", "one_client")]
+    lines += [
+        "",
+        f"At eight images a request the server takes {ratios[0]:.2f} times the CPU time of "
+        f"encoding and predicting in a loop on one core, {ratios[1]:.2f} times on all cores each, "
+        f"and {ratios[2]:.2f} times where a single client asks. 20 clients for "
+        f"{long['seconds']:.0f} seconds: {long['requests']:,} requests, {long['failed']} failed, "
+        f"{long['refused']} refused, memory grew by {long['growth_mib']:.0f} MiB.",
+        "",
+        f"{fuzz['n_mutated_images']:,} damaged images, sent twice in {sent:,} requests: statuses "
+        f"{', '.join(fuzz['statuses'])}; memory grew by {fuzz['growth_mib']:.0f} MiB the second "
+        f"time. Requests made from the description: {fuzz['schemathesis']}.",
+        "",
+        f"{found['images']}, 256 × 256 pixels; {found['cpu']}, Python {found['python']}.",
+    ]
+    return "\n".join(lines)
+
+
 def main() -> None:
     update_page(PAGE, {"figures": figures(), "gpu encoding": gpu_encoding()})
+    update_page(SERVING, {"serving": serving()})
 
 
 if __name__ == "__main__":

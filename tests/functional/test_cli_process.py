@@ -14,7 +14,10 @@ from tests.commands import SMALL, draw, learned, supdocnade
 from supdocnade.cli.console import Stages
 
 PROGRAM = (sys.executable, "-c", "from supdocnade.cli.main import main; main()")
-HEAVY = ("torch", "sklearn", "scipy", "numba", "numpy", "PIL", "matplotlib", "rich.progress")
+HEAVY = (
+    *("torch", "sklearn", "scipy", "numba", "numpy", "PIL", "matplotlib", "rich.progress"),
+    *("fastapi", "uvicorn", "prometheus_client"),
+)
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +42,9 @@ def start(*arguments, **options):
     )
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["train", "--help"], ["demo", "--help"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["train", "--help"], ["demo", "--help"], ["serve", "--help"]]
+)
 def test_help_waits_for_nothing_heavy(arguments):
     code = (
         "import sys\n"

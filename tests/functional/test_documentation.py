@@ -1,5 +1,6 @@
 """What the documents say can be done, is done here."""
 
+import json
 import re
 import shlex
 import shutil
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.commands import SMALL, draw, supdocnade
+from tests.serving import serving
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
@@ -55,15 +57,43 @@ def test_the_commands_of_a_document_do_what_they_say(document, tmp_path, monkeyp
     little = {"demo": ("--scenes", "4"), "train": SMALL}
     for program, command, *arguments in commands:
         assert program == "supdocnade"
+        if command == "serve":
+            with serving(*arguments) as (_, client):
+                assert client.get("/").status_code == 200
+            continue
         # What is added to a model has its settings.
         extra = () if "--add" in arguments else little.get(command, ())
         done = supdocnade(command, *arguments, *extra)
         assert done.code == 0, (command, done.err)
         assert done.out
-    assert {command for _, command, *_ in commands} >= {"train", "predict", "explain", "report"}
+    named = {command for _, command, *_ in commands}
+    assert named >= {"train", "predict", "explain", "report", "index", "serve"}
     assert Path("scenes/report.html").is_file()
     if document == "README.md":
         assert Path("supdocnade-demo/report.html").is_file()
+
+
+@pytest.mark.skipif(not shutil.which("curl"), reason="curl is not installed")
+def test_the_requests_of_the_page_about_serving_are_answered(tmp_path, monkeypatch):
+    blocks = re.findall(r"```sh\n(.*?)```", (ROOT / "docs/serving.md").read_text(), re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    draw(Path("photos"))
+    shutil.copy("photos/coast/coast_0001.jpg", "photo.jpg")
+    shutil.copy("photos/forest/forest_0001.jpg", "other.jpg")
+    assert supdocnade("train", "photos", "-o", "scenes", *SMALL).code == 0
+    assert blocks[0] == "supdocnade index scenes photos\nsupdocnade serve scenes\n"
+    assert supdocnade("index", "scenes", "photos").code == 0
+    with serving("scenes") as (process, _):
+        for line in blocks[1].splitlines():
+            asked = line.replace("http://127.0.0.1:8000/", process.url)
+            done = subprocess.run(["bash", "-c", asked], capture_output=True, text=True)
+            assert done.returncode == 0, (line, done.stderr)
+            if line.startswith("curl") and " -o " not in line:
+                assert "status" not in json.loads(done.stdout), line
+    assert Path("why.png").read_bytes().startswith(b"\x89PNG")
+    commands = re.findall(r"`(--[a-z-]+)`", (ROOT / "docs/serving.md").read_text())
+    helped = supdocnade("serve", "--help").out
+    assert all(option in helped for option in commands)
 
 
 def test_the_text_example_has_twenty_lines_and_learns(tmp_path):

@@ -37,7 +37,7 @@ def evaluate(
       supdocnade evaluate scenes other-photos --json
     """
     check_device(device)
-    measured, n_learned = evaluate_model(model, photos, jobs=jobs, quiet=quiet)
+    measured, n_learned = evaluate_model(model, photos, device=device, jobs=jobs, quiet=quiet)
     if n_learned and not quiet:
         seen = count(n_learned, "photograph")
         note(f"note: {seen} of these were learned from; the figures flatter the model.")
@@ -51,7 +51,9 @@ def evaluate(
         raise typer.Exit(1)
 
 
-def evaluate_model(model: Path, photos: Path, *, jobs: int, quiet: bool) -> "tuple[Measured, int]":
+def evaluate_model(
+    model: Path, photos: Path, *, device: str = "auto", jobs: int, quiet: bool
+) -> "tuple[Measured, int]":
     """Let a model look at a folder; return how it did, and how much of it it had learned from."""
     from supdocnade.datasets.folder import read_folder
     from supdocnade.evaluation.measured import measure_photographs

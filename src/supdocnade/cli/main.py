@@ -24,8 +24,10 @@ from supdocnade.cli.console import note
 from supdocnade.cli.demo import demo
 from supdocnade.cli.evaluate import evaluate
 from supdocnade.cli.explain import explain
+from supdocnade.cli.index import index
 from supdocnade.cli.predict import predict
 from supdocnade.cli.report import report
+from supdocnade.cli.serve import serve
 from supdocnade.cli.train import train
 from supdocnade.errors import SupDocNADEError
 
@@ -36,7 +38,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, train, predict, evaluate, explain, report, bench):
+for command in (demo, train, predict, evaluate, explain, report, index, serve, bench):
     app.command()(command)
 
 

@@ -68,6 +68,19 @@ def evidence_map(explanation: Explanation) -> Floats:
     return total
 
 
+def evidence_scale(explanation: Explanation) -> tuple[Floats, float]:
+    """Return what one hundredth of the area adds to the score, at every pixel, (height, width);
+    and the size from which on it is drawn in full colour.
+
+    Parameters
+    ----------
+    explanation : of one photograph.
+    """
+    height, width = explanation.size
+    values = evidence_map(explanation) * (height * width / 100)
+    return values, float(np.quantile(np.abs(values), 0.995))
+
+
 def _windows(centres: NDArray[np.floating], width: float, n_pixels: int) -> Floats:
     """Return a raised cosine around every centre, (centres, pixels); rows sum to 1."""
     away = (np.arange(n_pixels) - centres.astype(np.float64)[:, None]) / width
@@ -165,8 +178,7 @@ def _explained(model: SceneModel, image: Any, label: str | None, tag: str | None
 
 def _figure(picture: Picture, explanation: Explanation, width: int) -> Figure:
     """Lay out title, photograph, evidence and legend."""
-    values = evidence_map(explanation) * (picture.shape[0] * picture.shape[1] / 100)
-    limit = float(np.quantile(np.abs(values), 0.995))
+    values, limit = evidence_scale(explanation)
     # All lengths are in units of a figure 100 wide.
     margin, gap, head, foot = 3.0, 2.0, 11.5, 11.0
     panel = (100 - 2 * margin - gap) / 2

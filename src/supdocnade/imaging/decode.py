@@ -94,25 +94,41 @@ def read_image_file(path: str | os.PathLike[str], name: str = "") -> bytes:
         raise UnreadableImage(f"{name or os.fspath(path)} cannot be read: {reason}.") from error
 
 
+def image_size(content: bytes, name: str = "the image") -> tuple[int, int]:
+    """Return the width and height that a file says it has; nothing is decoded for it.
+
+    Parameters
+    ----------
+    content : of a file.
+    name : what to call the image in an error.
+    """
+    with _open(content, name) as image:
+        return image.size
+
+
 def _from_bytes(content: bytes, name: str, *, grey: bool) -> Image.Image:
     """Decode a file; whatever is wrong with it becomes one sentence."""
+    with _open(content, name) as image:
+        if grey and image.format == "JPEG" and image.mode == "RGB":
+            image.draft("L", image.size)
+        return _load(image, name)
+
+
+def _open(content: bytes, name: str) -> Image.Image:
+    """Read what a file says of itself, before its pixels."""
     if not content:
         raise UnreadableImage(f"{name} is empty.")
     formats = (*FORMATS, "HEIF") if _is_heic(content, name) else FORMATS
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Of many pixels, which `_load` refuses.
-            image = Image.open(io.BytesIO(content), formats=formats)
+            return Image.open(io.BytesIO(content), formats=formats)
     except UnidentifiedImageError as error:
         raise UnreadableImage(f"{name} is no image of a known format.") from error
     except Image.DecompressionBombError as error:
         raise UnreadableImage(f"{name} has too many pixels to be read.") from error
     except Exception as error:
         raise _damaged(name, error) from error
-    with image:
-        if grey and image.format == "JPEG" and image.mode == "RGB":
-            image.draft("L", image.size)
-        return _load(image, name)
 
 
 def _load(image: Image.Image, name: str) -> Image.Image:

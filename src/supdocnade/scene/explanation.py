@@ -50,7 +50,12 @@ class Explanation:
 
 
 def explain_image(
-    fitted: FittedScene, image: Any, *, label: str | None = None, tag: str | None = None
+    fitted: FittedScene,
+    image: Any,
+    *,
+    label: str | None = None,
+    tag: str | None = None,
+    name: str = "",
 ) -> Explanation:
     """Explain the score of a class or of a tag.
 
@@ -58,13 +63,14 @@ def explain_image(
     ----------
     label : a class; None: the one that is predicted, unless `tag` is given.
     tag : a tag, instead of a class.
+    name : what to call the image in an error.
     """
     if label is not None and tag is not None:
         raise InvalidArgument("label and tag must not both be given.")
-    encoded = fitted.bag.words_in(image)
+    encoded = fitted.bag.encoder_.encode(image, name)
     raw = count_words([encoded.ids], fitted.bag.n_features_out_)
     counts = fitted.counts(raw)
-    kind, name, described, score = _score(fitted, counts, label, tag)
+    kind, explained, described, score = _score(fitted, counts, label, tag)
     words_V, amount_V = counts.indices.astype(np.int64), counts.data.astype(np.float64)
     found = explain_score(fitted.topics.network_, words_V, amount_V, score)
     # What a word has is shared by the patches that are that word.
@@ -76,7 +82,7 @@ def explain_image(
     share_SG = (share_K / often_K)[encoded.ids].reshape(n_patches, -1)
     return Explanation(
         kind=kind,
-        name=name,
+        name=explained,
         score=described,
         share_S=share_SG.sum(axis=1),
         centres_S2=encoded.centres_S2,

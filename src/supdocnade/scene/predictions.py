@@ -36,25 +36,31 @@ class Prediction:
 
 def answer(fitted: FittedScene, waiting: Sequence[Waiting]) -> Iterator[Prediction | LeftOut]:
     """Predict for some photographs at once; those that could not be read keep their places."""
-    read = [words for _, words in waiting if not isinstance(words, LeftOut)]
-    hidden_BH = fitted.hidden(count_words(read, fitted.bag.n_features_out_))
+    read = [(name, words) for name, words in waiting if not isinstance(words, LeftOut)]
+    hidden_BH = fitted.hidden(count_words([words for _, words in read], fitted.bag.n_features_out_))
+    found = iter(predict_topics(fitted, [name for name, _ in read], hidden_BH))
+    for _, words in waiting:
+        yield words if isinstance(words, LeftOut) else next(found)
+
+
+def predict_topics(
+    fitted: FittedScene, names: Sequence[str], hidden_BH: NDArray[np.float32]
+) -> list[Prediction]:
+    """Return what follows from the topic features of photographs."""
     proba_BC = fitted.class_proba(hidden_BH) if fitted.classes else None
     log_p_BA = tag_log_proba(fitted.topics, hidden_BH)
     presence_BA = fitted.tag_presence(log_p_BA)
     order_BA = top_ranked(log_p_BA, len(fitted.tag_names))
-    row = 0
-    for name, words in waiting:
-        if isinstance(words, LeftOut):
-            yield words
-            continue
-        yield _prediction(
+    return [
+        _prediction(
             fitted,
             name,
             None if proba_BC is None else proba_BC[row],
             presence_BA[row],
             order_BA[row],
         )
-        row += 1
+        for row, name in enumerate(names)
+    ]
 
 
 def _prediction(

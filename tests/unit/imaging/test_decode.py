@@ -8,7 +8,7 @@ from PIL import Image
 from tests.disks import permissions_count
 
 from supdocnade.errors import InvalidArgument, UnreadableImage
-from supdocnade.imaging.decode import DecodeConfig, decode
+from supdocnade.imaging.decode import DecodeConfig, decode, image_size
 
 
 @pytest.fixture(scope="module")
@@ -229,3 +229,19 @@ def test_too_many_pixels_are_refused_before_they_are_decoded():
 
 def test_one_pixel_is_an_image():
     assert decode(file_of(Image.new("L", (1, 1), 9), "PNG")).tolist() == [[9]]
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "AVIF"])
+def test_the_size_is_known_without_the_pixels(colors, kind):
+    content = file_of(Image.fromarray(colors), kind)
+    assert image_size(content) == (60, 40)
+    if kind in ("PNG", "BMP"):
+        # Most of the pixels are gone, which only decoding finds out.
+        half = content[: len(content) // 2]
+        assert image_size(half) == (60, 40)
+        with pytest.raises(UnreadableImage, match=r"a\.png is damaged"):
+            decode(half, name="a.png")
+    with pytest.raises(UnreadableImage, match=r"a\.png is no image"):
+        image_size(b"nothing", "a.png")
+    with pytest.raises(UnreadableImage, match=r"a\.png is empty"):
+        image_size(b"", "a.png")

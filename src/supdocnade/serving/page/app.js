@@ -1,0 +1,57 @@
+// Which view is shown, by the address.
+
+import { get } from "./api.js";
+import { h } from "./dom.js";
+import { showExplore } from "./explore.js";
+import { showGallery } from "./gallery.js";
+import { startPhotographs } from "./photographs.js";
+
+const VIEWS = ["photographs", "explore", "gallery"];
+const TITLES = { photographs: "Photographs", explore: "Explore", gallery: "Gallery" };
+let model = null;
+let turn = 0;
+
+async function route(isFirst) {
+  turn += 1;
+  const mine = turn;
+  const [path, query = ""] = location.hash.replace(/^#\/?/, "").split("?");
+  const [first, ...rest] = path.split("/");
+  const view = VIEWS.includes(first) ? first : "photographs";
+  const section = document.getElementById(view);
+  try {
+    if (view === "explore") await showExplore(model, rest.join("/"));
+    if (view === "gallery") await showGallery(model, rest.join("/"), new URLSearchParams(query));
+  } catch (error) {
+    section.replaceChildren(h("h1", { tabindex: "-1" }, TITLES[view]), h("p", { class: "problem" }, error.message));
+  }
+  if (mine !== turn) return;
+  for (const name of VIEWS) {
+    document.getElementById(name).hidden = name !== view;
+    const link = document.querySelector(`[data-view="${name}"]`);
+    if (name === view) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  document.title = `${TITLES[view]} · ${model.name}`;
+  if (!isFirst) {
+    window.scrollTo(0, 0);
+    section.querySelector("h1")?.focus({ preventScroll: true });
+  }
+}
+
+async function start() {
+  try {
+    model = await get("/v1/model");
+  } catch (error) {
+    document.getElementById("about").replaceWith(h("p", { class: "problem" }, error.message));
+    return;
+  }
+  document.getElementById("model-name").textContent = model.name;
+  startPhotographs(model);
+  window.addEventListener("hashchange", () => {
+    if (location.hash !== "#main") route(false);
+  });
+  await route(true);
+  document.body.dataset.ready = "true";
+}
+
+start();

@@ -1,0 +1,131 @@
+"""Servers for tests: inside this process, and as processes of their own."""
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+import httpx2 as httpx
+import numpy as np
+from PIL import Image
+from starlette.testclient import TestClient
+from tests.drawn import scenes, small_model
+
+from supdocnade.gallery import build_gallery
+from supdocnade.imaging.encode import encode
+from supdocnade.serving.app import make_app
+from supdocnade.serving.service import Service
+from supdocnade.serving.settings import ServeSettings
+
+PROGRAM = (sys.executable, "-c", "from supdocnade.cli.main import main; main()")
+
+
+@cache
+def photograph(number=0, kind="JPEG"):
+    """A drawn scene as a file."""
+    return encode(scenes()[number].image, kind)
+
+
+def noise(side, seed=0):
+    """A JPEG file of many bytes."""
+    levels = np.random.default_rng(seed).integers(0, 256, (side, side, 3), np.uint8)
+    return encode(levels, "JPEG", quality=95)
+
+
+def huge_png(width, height):
+    """A small file that says it has many pixels."""
+    buffer = io.BytesIO()
+    Image.new("1", (width, height)).save(buffer, "PNG", compress_level=9)
+    return buffer.getvalue()
+
+
+def form(*contents, names=None):
+    """The files of a request."""
+    names = names or [f"{number}.jpg" for number in range(len(contents))]
+    return [
+        ("images", (name, content, "image/jpeg"))
+        for name, content in zip(names, contents, strict=True)
+    ]
+
+
+@contextmanager
+def client(gallery=None, fitted=None, **settings):
+    """A client of a server inside this process."""
+    fitted = small_model().fitted_ if fitted is None else fitted
+    service = Service(fitted, ServeSettings(**settings), name="scenes", gallery=gallery)
+    with TestClient(make_app(service), base_url="http://127.0.0.1:8000") as found:
+        found.service = service
+        yield found
+
+
+def indexed(folder, **options):
+    """An index of drawn scenes, and the folder of its photographs."""
+    photos = folder / "photos"
+    for number, scene in enumerate(scenes()):
+        path = photos / scene.label / f"{number:02d}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(photograph(number))
+    gallery, left_out = build_gallery(small_model().fitted_, photos, folder / "index", **options)
+    assert not left_out
+    return gallery, photos
+
+
+@contextmanager
+def serving(model: Path, *arguments, **options):
+    """A server as a process of its own; yields the process, a client and the address."""
+    process = subprocess.Popen(
+        [*PROGRAM, "serve", str(model), "--port", "0", "--json", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        **options,
+    )
+    try:
+        line = process.stdout.readline()
+        if not line:
+            raise AssertionError(process.stderr.read().decode())
+        process.url = json.loads(line)["url"]
+        with httpx.Client(base_url=process.url, timeout=60) as asked:
+            yield process, asked
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        process.stderr.close()
+
+
+@contextmanager
+def threaded(gallery=None, **settings):
+    """A server in a thread of this process, on a real socket; yields a client and the address.
+
+    The client knows the server, as `running`, and its `service`.
+    """
+    from supdocnade.serving import server
+
+    bound = server.bind("127.0.0.1", 0)
+    bound.listen()
+    address = bound.getsockname()
+    fitted = small_model().fitted_
+    service = Service(fitted, ServeSettings(**settings), name="scenes", gallery=gallery)
+    running = server.make_server(service)
+    thread = threading.Thread(target=running.run, args=([bound],))
+    thread.start()
+    try:
+        with httpx.Client(base_url=f"http://127.0.0.1:{address[1]}", timeout=60) as asked:
+            asked.running, asked.service = running, service
+            yield asked, address
+    finally:
+        running.should_exit = True
+        thread.join()
+
+
+def resident_mib(pid: int) -> float:
+    """Memory of a process."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20

@@ -1,0 +1,41 @@
+import sys
+
+import pytest
+from tests.commands import supdocnade
+
+SERVE = sys.modules["supdocnade.cli.serve"]
+
+
+def test_serving_others_without_a_token_is_refused(monkeypatch, tmp_path):
+    monkeypatch.delenv("SUPDOCNADE_TOKEN", raising=False)
+    done = supdocnade("serve", tmp_path, "--host", "0.0.0.0", "--port", 0)
+    assert done.code == 1
+    assert "a token must be set (SUPDOCNADE_TOKEN)" in done.err
+    assert done.err.count("\n") == 1
+    # With one, the next thing that is wrong is the model.
+    monkeypatch.setenv("SUPDOCNADE_TOKEN", "secret")
+    done = supdocnade("serve", tmp_path, "--host", "0.0.0.0", "--port", 0)
+    assert "model.json" in done.err
+
+
+def test_without_the_extra_one_sentence_names_it(monkeypatch, tmp_path):
+    monkeypatch.setattr(SERVE, "NEEDED", ("no_such_package",))
+    done = supdocnade("serve", tmp_path)
+    assert done.code == 1
+    assert "pip install 'supdocnade[serve]'" in done.err
+    assert "no_such_package" in done.err
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "named"),
+    [
+        ("--port", "70000", "--port"),
+        ("--queue", "2", "max_waiting"),
+        ("--timeout", "0", "--timeout"),
+        ("--token", "a b", "token"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(tmp_path, option, value, named):
+    done = supdocnade("serve", tmp_path, option, value)
+    assert done.code in (1, 2)
+    assert named in done.err
