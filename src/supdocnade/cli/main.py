@@ -26,6 +26,7 @@ from supdocnade.cli.evaluate import evaluate
 from supdocnade.cli.explain import explain
 from supdocnade.cli.predict import predict
 from supdocnade.cli.report import report
+from supdocnade.cli.reproduce import reproduce
 from supdocnade.cli.train import train
 from supdocnade.errors import SupDocNADEError
 
@@ -36,7 +37,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, train, predict, evaluate, explain, report, bench):
+for command in (demo, train, predict, evaluate, explain, report, reproduce, bench):
     app.command()(command)
 
 
