@@ -109,13 +109,15 @@ def targets(kept: Kept) -> list[Target]:
 
 def _ours(kept: Kept, metric: str, tags: str | None = None) -> Series:
     """Return the series of our recipe that was chosen for what is measured."""
-    found = [
-        series
-        for series in kept.scores
-        if (series.recipe, series.method) == ("ours", SUP)
-        and (series.metric, series.chosen_for, series.tags) == (metric, metric, tags)
-    ]
-    return max(found, key=lambda series: series.n_topics or 0)
+    return next(
+        (
+            series
+            for series in kept.scores
+            if (series.recipe, series.method) == ("ours", SUP)
+            and (series.metric, series.chosen_for, series.tags) == (metric, metric, tags)
+        ),
+        Series("ours", SUP, None, "", metric, tags, metric),  # It was not measured.
+    )
 
 
 def claims(kept: Kept) -> list[Claim]:

@@ -11,6 +11,8 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#7f7f7f", "#5
 """Apart for nearly all eyes, and readable on white and on black (Okabe and Ito)."""
 
 TICKS = 5
+ASIDE = 4
+"""Pixels between methods of one number of topics, so that their bars do not hide each other."""
 
 
 class Point(NamedTuple):
@@ -24,7 +26,7 @@ class Point(NamedTuple):
 def topic_chart(
     lines: Mapping[str, Sequence[Point]], levels: Mapping[str, float], *, title: str, y_label: str
 ) -> str:
-    """Return a chart of methods against the number of topics, on a logarithmic axis.
+    """Return a chart of methods against the number of topics, which are evenly spaced.
 
     Parameters
     ----------
@@ -66,7 +68,8 @@ def topic_chart(
             y = y_of(levels[name])
             parts.append(f'<path d="M{LEFT} {y:.1f}H{right}" stroke="{colour}" fill="none"{dash}/>')
             continue
-        places = [(x_of(p.x), y_of(p.mean), p) for p in lines[name]]
+        aside = ASIDE * (number - (len(lines) - 1) / 2)
+        places = [(x_of(p.x) + aside, y_of(p.mean), p) for p in lines[name]]
         path = "L".join(f"{x:.1f} {y:.1f}" for x, y, _ in places)
         parts.append(f'<path d="M{path}" stroke="{colour}" stroke-width="2" fill="none"/>')
         for across, y, point in places:

@@ -45,24 +45,30 @@ class Described(NamedTuple):
 
 
 def job_key(study: Study, job: Job) -> str:
-    """Return a readable name with a digest of everything that decides the model."""
+    """Return a readable name with a digest of everything that decides the model.
+
+    The name of its recipe does not: recipes that mean the same share their models.
+    """
     recipe = study.plan.recipes[job.setting.recipe]
     of_one = asdict(recipe)
     for about_many in ("members", "class_tags"):
         del of_one[about_many]
+    setting = asdict(job.setting)
+    del setting["recipe"]
     known = {
-        "setting": asdict(job.setting),
+        "setting": setting,
         "split": job.split,
         "part": job.part,
         "member": job.member,
         "recipe": of_one,
         "dataset": study.photos.dataset,
         "n_images": len(study.photos),
+        "max_side": study.plan.max_side,
     }
     text = json.dumps(known, sort_keys=True)
     digest = hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
     method = "sup" if job.setting.supervised else "doc"
-    return f"{job.setting.recipe}-{job.split}-{job.part}-{method}{job.setting.n_topics}-{digest}"
+    return f"{job.split}-{job.part}-{method}{job.setting.n_topics}-{digest}"
 
 
 def model_path(study: Study, job: Job) -> Path:

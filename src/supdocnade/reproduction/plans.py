@@ -25,6 +25,9 @@ ANNOTATION_WEIGHTS = (1.0, 30.0)
 
 ACCURACY, F_MEASURE = "accuracy", "f_measure"
 
+QUICK_SIDE = 128
+"""Pixels of the photographs of a quick run."""
+
 SUP, DOC = "SupDocNADE", "DocNADE"
 NO_WORDS, ALL_WORDS = "SupDocNADE, λ = 0", "SupDocNADE, λ = 1"
 SEES_TAGS = "SupDocNADE, class from words and tags"
@@ -95,6 +98,8 @@ class Plan:
     slda_topics: tuple[int, ...]
     slda_splits: tuple[int, ...]
     slda_iterations: int
+    max_side: int | None
+    """Longest side of the photographs in pixels; None: they stay."""
     n_splits: int
     lda_topics: int
     lda_passes: int
@@ -165,6 +170,7 @@ def full_plan(spec: DataSet) -> Plan:
         slda_topics=(25, 50),
         slda_splits=(0, 1),
         slda_iterations=200,
+        max_side=spec.max_side,
         n_splits=N_SPLITS,
         lda_topics=100,
         lda_passes=20,
@@ -196,6 +202,7 @@ def quick_plan(spec: DataSet) -> Plan:
         slda_topics=(5,),
         slda_splits=(0,),
         slda_iterations=20,
+        max_side=QUICK_SIDE,
         n_splits=2,
         lda_topics=8,
         lda_passes=3,

@@ -113,7 +113,7 @@ def make_words(study: Study, *, n_jobs: int, on_stage: OnStage) -> None:
             study.photos.paths,
             study.protocol.parts(split).train,
             study.plan.recipes[recipe].words,
-            max_side=data_set(study.photos.dataset).max_side,
+            max_side=study.plan.max_side,
             seed=split,
             n_examples=N_EXAMPLES if first else 0,
             n_jobs=n_jobs,

@@ -1,6 +1,8 @@
 """Supervised LDA by tomotopy: one binary response a class, not the paper's multiclass sLDA."""
 
+import warnings
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -13,11 +15,7 @@ METHOD = "sLDA (binary responses, not the paper's multiclass sLDA)"
 
 def is_available() -> bool:
     """Whether tomotopy is installed."""
-    try:
-        import tomotopy  # noqa: F401
-    except ImportError:
-        return False
-    return True
+    return find_spec("tomotopy") is not None
 
 
 def slda_key(split: int, n_topics: int) -> str:
@@ -38,8 +36,9 @@ def run_slda(
 
 
 def _answer(study: Study, split: int, n_topics: int, n_jobs: int | None) -> dict[str, Any]:
-    import tomotopy
-
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Of how tomotopy was compiled.
+        import tomotopy
     parts, n_classes = study.protocol.parts(split), len(study.photos.classes)
     counts = study.counts("paper", split, "2×2")
     response = np.eye(n_classes)[study.label_B]

@@ -80,6 +80,7 @@ class Study:
             "dataset": self.photos.dataset,
             "split": split,
             "n_images": len(self.photos),
+            "max_side": self.plan.max_side,
             **self.plan.recipes[recipe].words.settings(),
         }
 

@@ -1,0 +1,365 @@
+"""A search for better recipes, on the development pool alone; every recipe tried is logged.
+
+python -m experiments.pool labelme words         # photographs to words (needs SUPDOCNADE_DATA)
+python -m experiments.pool labelme models        # train; --device cuda, --only NAME...
+python -m experiments.pool labelme measure       # SVMs and tags; adds to experiments/pool.json
+
+Five folds of the pool, copies of a picture in one fold; words, topic model and SVM are learned from
+four of them. The SVM's settings, the same grid for every recipe, are the best on all five folds
+together, so figures flatter a little: compare rows, and quote none. Each stage goes on where it was
+stopped; the second needs only experiments/pool/NAME/{words,photographs.json,protocol.json}.
+"""
+
+import argparse
+import json
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.svm import SVC
+
+from experiments.common import timed
+from experiments.data import data_folder
+from supdocnade.datasets.splits import split_per_class
+from supdocnade.metrics import f_measure
+from supdocnade.reproduction.answers import (
+    ALPHAS,
+    Question,
+    class_log_proba,
+    side_by_side,
+    top_tags,
+)
+from supdocnade.reproduction.models import TRAIN, Described, Job, load_described, train_jobs
+from supdocnade.reproduction.photosets import PhotoSet, data_set, read_photo_set
+from supdocnade.reproduction.plans import Plan, Setting, full_plan
+from supdocnade.reproduction.protocol import LEARN, TEST, Protocol, protocol_for
+from supdocnade.reproduction.recipes import Recipe
+from supdocnade.reproduction.study import Study
+from supdocnade.reproduction.svms import C_GRID, GAMMA_GRID, rbf
+from supdocnade.reproduction.tables import markdown
+from supdocnade.reproduction.words import WordRecipe, encode_words, save_words
+from supdocnade.storage import write_atomically
+
+HERE = Path(__file__).parent
+LOG = HERE / "pool.json"
+N_FOLDS = 5
+WEIGHTS = (0.0, 0.25, 0.5, 1.0, 2.0)
+"""Of the softmax's log-probabilities beside the SVM's decision values."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tried:
+    """A recipe and the settings it is tried with."""
+
+    recipe: Recipe
+    setting: dict[str, Any] = field(default_factory=dict)
+
+
+PLAIN = WordRecipe()
+SHRUNK = replace(PLAIN, contrast_percentile=10)
+FINE = replace(SHRUNK, n_words=500, patch_size=(16, 32))
+BASE = Recipe(words=SHRUNK, damping=2.0)
+BOTH = replace(BASE, words=FINE)
+THOUSAND = replace(BASE, words=replace(FINE, n_words=1000))
+
+TRIED: dict[str, Tried] = {
+    "paper": Tried(recipe=Recipe(words=PLAIN)),
+    "contrast 10": Tried(recipe=Recipe(words=SHRUNK)),
+    "damped": Tried(recipe=Recipe(words=PLAIN, damping=2.0)),
+    "base: contrast 10, damped": Tried(recipe=BASE),
+    "base, damped by 1.5": Tried(recipe=replace(BASE, damping=1.5)),
+    "base, contrast 20": Tried(recipe=replace(BASE, words=replace(PLAIN, contrast_percentile=20))),
+    "base, root-SIFT": Tried(recipe=replace(BASE, words=replace(SHRUNK, root_sift=True))),
+    "base, 1000 words": Tried(recipe=replace(BASE, words=replace(SHRUNK, n_words=1000))),
+    "base, pyramid": Tried(recipe=replace(BASE, grid="pyramid")),
+    "base, patches 16 and 32": Tried(recipe=replace(BOTH, words=replace(FINE, n_words=240))),
+    "500 words, patches 16 and 32": Tried(recipe=BOTH),
+    "1000 words, patches 16 and 32": Tried(recipe=THOUSAND),
+    "500 words, patches 16, 24 and 32": Tried(
+        recipe=replace(BASE, words=replace(FINE, patch_size=(16, 24, 32)))
+    ),
+    "500 words, patches 16 and 32, colour": Tried(
+        recipe=replace(BASE, words=replace(FINE, color=True))
+    ),
+    "500 words, patches 16 and 32, pyramid": Tried(recipe=replace(BOTH, grid="pyramid")),
+    "500 words, patches 16 and 32, step 6": Tried(
+        recipe=replace(BASE, words=replace(FINE, step=6))
+    ),
+    "500 words, 16 and 32, 30 epochs": Tried(recipe=replace(BOTH, max_epochs=30)),
+    "500 words, 16 and 32, 120 epochs, rate 1e-4": Tried(
+        recipe=replace(BOTH, max_epochs=120), setting={"learning_rate": 1e-4}
+    ),
+    "500 words, 16 and 32, λ = 0.001": Tried(recipe=BOTH, setting={"generative_weight": 1e-3}),
+    "500 words, 16 and 32, λ = 0.1": Tried(recipe=BOTH, setting={"generative_weight": 1e-1}),
+    "500 words, 16 and 32, annotation weight 100": Tried(
+        recipe=BOTH, setting={"annotation_weight": 100.0}
+    ),
+    "500 words, 16 and 32, 4 models": Tried(recipe=replace(BOTH, members=4)),
+    "1000 words, 16 and 32, colour, 4 models": Tried(
+        recipe=replace(THOUSAND, words=replace(FINE, n_words=1000, color=True), members=4)
+    ),
+}  # fmt: skip
+
+
+def study_of(dataset: str, data: Path | None = None) -> Study:
+    """Return the pool as a study whose splits are folds."""
+    folder = HERE / "pool" / dataset
+    recipes = {_slug(name): each.recipe for name, each in TRIED.items()}
+    plan: Plan = replace(full_plan(data_set(dataset)), recipes=recipes, n_splits=N_FOLDS)
+    if data is None:
+        return Study.resume(folder, plan, stored=False)
+    photos = read_photo_set(dataset, data)
+    whole = protocol_for(photos)
+    inside = np.flatnonzero(whole.pool_B)
+    pool = photos.take(inside)
+    return Study.begin(folder, pool, folds(pool, whole.picture_B[inside]), plan)
+
+
+def folds(photos: PhotoSet, picture_B: NDArray[np.int64]) -> Protocol:
+    """Return folds: each photograph is tested once."""
+    left = np.ones(len(photos), np.bool_)
+    fold_B = np.full(len(photos), N_FOLDS - 1)
+    for fold in range(N_FOLDS - 1):
+        labels = [label if mine else None for label, mine in zip(photos.labels, left, strict=True)]
+        cut = split_per_class(labels, train_size=1 / (N_FOLDS - fold), seed=2, groups=picture_B)
+        fold_B[cut.train] = fold
+        left[cut.train] = False
+    roles = tuple(
+        "".join(TEST if mine == fold else LEARN for fold in range(N_FOLDS))
+        for mine in fold_B.tolist()
+    )
+    pool_B = np.ones(len(photos), np.bool_)
+    return Protocol(
+        dataset=photos.dataset, picture_B=picture_B, pool_B=pool_B, roles=roles, stored=False
+    )
+
+
+def _slug(name: str) -> str:
+    """Return a recipe's name as files have it."""
+    kept = "".join(letter if letter.isalnum() else "-" for letter in name.replace("λ", "lambda"))
+    return "-".join(part for part in kept.split("-") if part)
+
+
+def make_words(study: Study, only: list[str], n_jobs: int) -> None:
+    """Encode the pool for every recipe and fold; recipes with the same words share them."""
+    made: dict[tuple[WordRecipe, int], Path] = {}
+    for name in only:
+        words_recipe = TRIED[name].recipe.words
+        for fold in range(N_FOLDS):
+            path = study.words_path(_slug(name), fold)
+            same = made.setdefault((words_recipe, fold), path)
+            if path.exists():
+                continue
+            if same != path:
+                write_atomically(path, same.read_bytes())
+                continue
+            words, _ = encode_words(
+                study.photos.paths,
+                study.protocol.parts(fold).train,
+                words_recipe,
+                max_side=study.plan.max_side,
+                seed=fold,
+                n_jobs=n_jobs,
+            )
+            save_words(path, words, study.words_made_from(_slug(name), fold))
+            print(f"words: {name}, fold {fold}", flush=True)
+
+
+def setting_of(study: Study, name: str, n_topics: int) -> Setting:
+    tags = next(iter(data_set(study.photos.dataset).tag_files), None)
+    settings = {"generative_weight": 1e-2, "learning_rate": 3e-4, "annotation_weight": 30.0}
+    return Setting(
+        supervised=True,
+        recipe=_slug(name),
+        grid=TRIED[name].recipe.grid,
+        n_topics=n_topics,
+        tags=tags,
+        **{**settings, **TRIED[name].setting},
+    )
+
+
+def jobs_of(study: Study, name: str, n_topics: int, fold: int) -> list[Job]:
+    setting = setting_of(study, name, n_topics)
+    members = range(TRIED[name].recipe.members)
+    return [Job(setting=setting, split=fold, part=TRAIN, member=member) for member in members]
+
+
+def train(study: Study, only: list[str], n_topics: int, device: str, n_jobs: int) -> None:
+    for name in only:
+        seconds: dict[str, Any] = {}
+        jobs = [job for fold in range(N_FOLDS) for job in jobs_of(study, name, n_topics, fold)]
+        with timed(seconds, f"models: {name}"):
+            train_jobs(study, jobs, device=device, n_jobs=n_jobs)
+
+
+def measure(study: Study, name: str, n_topics: int) -> dict[str, Any]:
+    """Return the figures of a recipe over all folds."""
+    n_photos, n_classes = len(study.photos), len(study.photos.classes)
+    decision = {(C, gamma): np.zeros((n_photos, n_classes)) for C in C_GRID for gamma in GAMMA_GRID}
+    softmax, roots = np.zeros((n_photos, n_classes)), np.zeros((len(GAMMA_GRID), n_photos))
+    setting = setting_of(study, name, n_topics)
+    tops = {alpha: np.zeros((n_photos, 5), np.int64) for alpha in ALPHAS} if setting.tags else {}
+    seconds = 0.0
+    for fold in range(N_FOLDS):
+        members = [load_described(study, job) for job in jobs_of(study, name, n_topics, fold)]
+        seconds += sum(each.description["seconds"] for each in members)
+        place, test = members[0].places_B, study.protocol.parts(fold).test
+        learn = ~np.isin(place, test)
+        _decide(study, members, learn, decision)
+        softmax[place[~learn]] = class_log_proba(members)[~learn]
+        roots[:, test] = _plain(study, name, fold)
+        question = Question(setting=setting, split=fold)
+        for alpha, top in tops.items():
+            top[test] = top_tags(study, question, members, place[learn], alpha)[~learn]
+    found: dict[str, Any] = _accuracies(study, decision, softmax, roots)
+    if setting.tags:
+        true_BA = study.photos.annotations(setting.tags).annotations.toarray() > 0
+        values = {alpha: f_measure(top, true_BA).value for alpha, top in tops.items()}
+        best = max(values, key=lambda alpha: values[alpha])
+        found |= {
+            "f_measure": round(values[0.0], 4),
+            "f_measure_with_classes": round(values[best], 4),
+            "alpha": best,
+        }
+    return {**found, "seconds_of_training": round(seconds, 1)}
+
+
+def _decide(
+    study: Study,
+    members: list[Described],
+    learn: NDArray[np.bool_],
+    decision: dict[tuple[float, float], NDArray[np.float64]],
+) -> None:
+    """Fill in the decision values of one fold, for every SVM of the grid."""
+    place, hidden = members[0].places_B, side_by_side(members, learn)
+    kernel = rbf(hidden[learn], hidden[~learn])
+    for (C, gamma), values in decision.items():
+        inner, outer = kernel.of(gamma)
+        classifier = SVC(C=C, kernel="precomputed", cache_size=500)
+        classifier.fit(inner, study.label_B[place[learn]])
+        values[place[~learn]] = classifier.decision_function(outer)
+
+
+def _plain(study: Study, name: str, fold: int) -> NDArray[np.float64]:
+    """Return where an SVM on √counts, without a topic model, is right, (γ, test photographs)."""
+    parts = study.protocol.parts(fold)
+    counts = np.sqrt(study.histograms(_slug(name), fold, TRIED[name].recipe.grid))
+    kernel = rbf(counts[parts.train], counts[parts.test])
+    right = []
+    for gamma in GAMMA_GRID:
+        inner, outer = kernel.of(gamma)
+        classifier = SVC(C=10.0, kernel="precomputed").fit(inner, study.label_B[parts.train])
+        right.append(classifier.predict(outer) == study.label_B[parts.test])
+    return np.array(right, np.float64)
+
+
+def _accuracies(
+    study: Study,
+    decision: dict[tuple[float, float], NDArray[np.float64]],
+    softmax: NDArray[np.float64],
+    roots: NDArray[np.float64],
+) -> dict[str, Any]:
+    label = study.label_B
+    right = {each: values.argmax(axis=1) == label for each, values in decision.items()}
+    C, gamma = max(right, key=lambda each: right[each].mean())
+    # One vote of a pair of classes is one unit of a decision value.
+    mixed = {
+        weight: float(((decision[C, gamma] + weight * softmax).argmax(axis=1) == label).mean())
+        for weight in WEIGHTS
+    }
+    best = max(mixed, key=lambda weight: mixed[weight])
+    by_fold = [
+        float(right[C, gamma][study.protocol.parts(fold).test].mean()) for fold in range(N_FOLDS)
+    ]
+    return {
+        "accuracy": round(float(right[C, gamma].mean()), 4),
+        "of_every_fold": [round(each, 4) for each in by_fold],
+        "C": C,
+        "gamma": gamma,
+        "softmax": round(float((softmax.argmax(axis=1) == label).mean()), 4),
+        "svm_and_softmax": round(mixed[best], 4),
+        "weight": best,
+        "svm_on_counts": round(float(roots.mean(axis=1).max()), 4),
+    }
+
+
+def read_log() -> list[dict[str, Any]]:
+    entries: list[dict[str, Any]] = json.loads(LOG.read_text()) if LOG.is_file() else []
+    return entries
+
+
+def add_to_log(dataset: str, name: str, n_topics: int, found: dict[str, Any]) -> None:
+    """Log a recipe, in the place of an earlier run of the very same one."""
+    tried = TRIED[name]
+    entry = {
+        "dataset": dataset,
+        "name": name,
+        "n_topics": n_topics,
+        "recipe": {**asdict(tried.recipe), "words": tried.recipe.words.settings()},
+        "setting": tried.setting,
+        **found,
+    }
+    same = ("dataset", "name", "n_topics", "recipe", "setting")
+    kept = [each for each in read_log() if any(each[key] != entry[key] for key in same)]
+    lines = ",\n".join(json.dumps(each, ensure_ascii=False) for each in [*kept, entry])
+    write_atomically(LOG, f"[\n{lines}\n]\n".encode())
+
+
+def pool_section() -> str:
+    """Return every recipe tried, for the page."""
+    rows = [
+        [
+            each["dataset"],
+            each["name"],
+            str(each["n_topics"]),
+            f"{100 * each['accuracy']:.1f}",
+            f"{100 * each['softmax']:.1f}",
+            f"{100 * each['svm_and_softmax']:.1f}",
+            f"{100 * each['svm_on_counts']:.1f}",
+            f"{100 * each['f_measure']:.1f}" if "f_measure" in each else "–",
+            f"{100 * each['f_measure_with_classes']:.1f}" if "f_measure" in each else "–",
+        ]
+        for each in read_log()
+    ]
+    header = [
+        "", "recipe", "topics", "SVM on topics", "softmax", "both", "SVM on √counts", "F",
+        "F, with classes",
+    ]  # fmt: skip
+    return "\n\n".join(
+        [
+            "## Recipes tried on the development pool",
+            f"{N_FOLDS} folds of the pool, λ = 0.01, learning rate 3e-4, "
+            "annotation weight 30 unless the name says otherwise; SVM settings and weights are the "
+            "best on all folds together, the same grid for every row: compare rows, quote none "
+            "(`experiments/pool.py`). All figures in per cent.",
+            markdown(header, rows),
+        ]
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("dataset", choices=("labelme", "scene15"))
+    parser.add_argument("stage", choices=("words", "models", "measure"))
+    parser.add_argument("--only", nargs="*", choices=tuple(TRIED), default=list(TRIED))
+    parser.add_argument("--topics", type=int, default=200)
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--jobs", type=int, default=1)
+    given = parser.parse_args()
+    data = data_folder(given.dataset) if given.stage == "words" else None
+    study = study_of(given.dataset, data)
+    if given.stage == "words":
+        make_words(study, given.only, given.jobs)
+    elif given.stage == "models":
+        train(study, given.only, given.topics, given.device, given.jobs)
+    else:
+        for name in given.only:
+            found = measure(study, name, given.topics)
+            add_to_log(given.dataset, name, given.topics, found)
+            print(name, found, flush=True)
+
+
+if __name__ == "__main__":
+    main()
