@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from supdocnade.estimators import DocNADE, SupDocNADE
 from supdocnade.evaluation.associations import associate
@@ -89,36 +90,41 @@ def train_jobs(
     wanted = sorted(dict.fromkeys(jobs), key=_corpus_of)
     missing = [job for job in wanted if not model_path(study, job).exists()]
     done = len(wanted) - len(missing)
-    for _, together in groupby(missing, key=_corpus_of):
-        for job, model in _fit_together(study, list(together), device, backend, n_jobs):
-            _describe(study, job, model)
+    for (split, recipe, grid, *_), together in groupby(missing, key=_corpus_of):
+        counts = study.counts(recipe, split, grid)
+        for job, model in _fit_together(study, counts, list(together), device, backend, n_jobs):
+            _describe(study, counts, job, model)
             done += 1
             if on_progress is not None:
                 on_progress(done, len(wanted))
 
 
-def _corpus_of(job: Job) -> tuple[Any, ...]:
+def _corpus_of(job: Job) -> tuple[int, str, str, str, str]:
     """Return what decides the documents that a model learns from."""
     return job.split, job.setting.recipe, job.setting.grid, job.part, job.setting.tags or ""
 
 
 def _fit_together(
-    study: Study, jobs: Sequence[Job], device: str, backend: str, n_jobs: int | None
+    study: Study,
+    counts: sparse.csr_array,
+    jobs: Sequence[Job],
+    device: str,
+    backend: str,
+    n_jobs: int | None,
 ) -> Iterator[tuple[Job, DocNADE | SupDocNADE]]:
     """Fit models of the same documents; where a device trains several at once, it is here."""
-    setting, parts = jobs[0].setting, study.protocol.parts(jobs[0].split)
+    tags, parts = jobs[0].setting.tags, study.protocol.parts(jobs[0].split)
     places = parts.fit if jobs[0].part == FIT else parts.train
-    counts = study.counts(setting.recipe, jobs[0].split, setting.grid)[places]
     options: dict[str, Any] = {}
-    if setting.tags is not None:
-        tags = study.photos.annotations(setting.tags)
-        options = {"annotations": tags.annotations[places], "annotation_mask": tags.known[places]}
+    if tags is not None:
+        found = study.photos.annotations(tags)
+        options = {"annotations": found.annotations[places], "annotation_mask": found.known[places]}
     for job in jobs:
         model = _estimator(study, job, device=device, backend=backend, n_jobs=n_jobs)
         if job.setting.supervised:
-            yield job, model.fit(counts, study.label_B[places], **options)
+            yield job, model.fit(counts[places], study.label_B[places], **options)
         else:
-            yield job, model.fit(counts, **options)
+            yield job, model.fit(counts[places], **options)
 
 
 def _estimator(study: Study, job: Job, **where: Any) -> DocNADE | SupDocNADE:
@@ -141,11 +147,13 @@ def _estimator(study: Study, job: Job, **where: Any) -> DocNADE | SupDocNADE:
     )
 
 
-def _describe(study: Study, job: Job, model: DocNADE | SupDocNADE) -> None:
+def _describe(
+    study: Study, counts: sparse.csr_array, job: Job, model: DocNADE | SupDocNADE
+) -> None:
     """Keep what a model says of the photographs that it is asked about."""
     parts = study.protocol.parts(job.split)
     places = parts.train if job.part == FIT else np.concatenate([parts.train, parts.test])
-    counts = study.counts(job.setting.recipe, job.split, job.setting.grid)[places]
+    counts = counts[places]
     arrays = {"places": places, "hidden": model.transform(counts)}
     description: dict[str, Any] = {"seconds": round(sum(model.history_.seconds), 2)}
     if isinstance(model, SupDocNADE):
