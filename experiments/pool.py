@@ -11,8 +11,7 @@ stopped; the second needs only experiments/pool/NAME/{words,photographs.json,pro
 """
 
 import argparse
-import json
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,8 @@ from sklearn.svm import SVC
 
 from experiments.common import timed
 from experiments.data import data_folder
+from experiments.pool_log import N_FOLDS, add_to_log
+from experiments.pool_recipes import TRIED
 from supdocnade.datasets.splits import split_per_class
 from supdocnade.metrics import f_measure
 from supdocnade.reproduction.answers import (
@@ -35,72 +36,14 @@ from supdocnade.reproduction.models import TRAIN, Described, Job, load_described
 from supdocnade.reproduction.photosets import PhotoSet, data_set, read_photo_set
 from supdocnade.reproduction.plans import Plan, Setting, full_plan
 from supdocnade.reproduction.protocol import LEARN, TEST, Protocol, protocol_for
-from supdocnade.reproduction.recipes import Recipe
 from supdocnade.reproduction.study import Study
 from supdocnade.reproduction.svms import C_GRID, GAMMA_GRID, rbf
-from supdocnade.reproduction.tables import markdown
 from supdocnade.reproduction.words import WordRecipe, encode_words, save_words
 from supdocnade.storage import write_atomically
 
 HERE = Path(__file__).parent
-LOG = HERE / "pool.json"
-N_FOLDS = 5
 WEIGHTS = (0.0, 0.25, 0.5, 1.0, 2.0)
 """Of the softmax's log-probabilities beside the SVM's decision values."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Tried:
-    """A recipe and the settings it is tried with."""
-
-    recipe: Recipe
-    setting: dict[str, Any] = field(default_factory=dict)
-
-
-PLAIN = WordRecipe()
-SHRUNK = replace(PLAIN, contrast_percentile=10)
-FINE = replace(SHRUNK, n_words=500, patch_size=(16, 32))
-BASE = Recipe(words=SHRUNK, damping=2.0)
-BOTH = replace(BASE, words=FINE)
-THOUSAND = replace(BASE, words=replace(FINE, n_words=1000))
-
-TRIED: dict[str, Tried] = {
-    "paper": Tried(recipe=Recipe(words=PLAIN)),
-    "contrast 10": Tried(recipe=Recipe(words=SHRUNK)),
-    "damped": Tried(recipe=Recipe(words=PLAIN, damping=2.0)),
-    "base: contrast 10, damped": Tried(recipe=BASE),
-    "base, damped by 1.5": Tried(recipe=replace(BASE, damping=1.5)),
-    "base, contrast 20": Tried(recipe=replace(BASE, words=replace(PLAIN, contrast_percentile=20))),
-    "base, root-SIFT": Tried(recipe=replace(BASE, words=replace(SHRUNK, root_sift=True))),
-    "base, 1000 words": Tried(recipe=replace(BASE, words=replace(SHRUNK, n_words=1000))),
-    "base, pyramid": Tried(recipe=replace(BASE, grid="pyramid")),
-    "base, patches 16 and 32": Tried(recipe=replace(BOTH, words=replace(FINE, n_words=240))),
-    "500 words, patches 16 and 32": Tried(recipe=BOTH),
-    "1000 words, patches 16 and 32": Tried(recipe=THOUSAND),
-    "500 words, patches 16, 24 and 32": Tried(
-        recipe=replace(BASE, words=replace(FINE, patch_size=(16, 24, 32)))
-    ),
-    "500 words, patches 16 and 32, colour": Tried(
-        recipe=replace(BASE, words=replace(FINE, color=True))
-    ),
-    "500 words, patches 16 and 32, pyramid": Tried(recipe=replace(BOTH, grid="pyramid")),
-    "500 words, patches 16 and 32, step 6": Tried(
-        recipe=replace(BASE, words=replace(FINE, step=6))
-    ),
-    "500 words, 16 and 32, 30 epochs": Tried(recipe=replace(BOTH, max_epochs=30)),
-    "500 words, 16 and 32, 120 epochs, rate 1e-4": Tried(
-        recipe=replace(BOTH, max_epochs=120), setting={"learning_rate": 1e-4}
-    ),
-    "500 words, 16 and 32, λ = 0.001": Tried(recipe=BOTH, setting={"generative_weight": 1e-3}),
-    "500 words, 16 and 32, λ = 0.1": Tried(recipe=BOTH, setting={"generative_weight": 1e-1}),
-    "500 words, 16 and 32, annotation weight 100": Tried(
-        recipe=BOTH, setting={"annotation_weight": 100.0}
-    ),
-    "500 words, 16 and 32, 4 models": Tried(recipe=replace(BOTH, members=4)),
-    "1000 words, 16 and 32, colour, 4 models": Tried(
-        recipe=replace(THOUSAND, words=replace(FINE, n_words=1000, color=True), members=4)
-    ),
-}  # fmt: skip
 
 
 def study_of(dataset: str, data: Path | None = None) -> Study:
@@ -109,7 +52,7 @@ def study_of(dataset: str, data: Path | None = None) -> Study:
     recipes = {_slug(name): each.recipe for name, each in TRIED.items()}
     plan: Plan = replace(full_plan(data_set(dataset)), recipes=recipes, n_splits=N_FOLDS)
     if data is None:
-        return Study.resume(folder, plan, stored=False)
+        return Study.resume(folder, plan)
     photos = read_photo_set(dataset, data)
     whole = protocol_for(photos)
     inside = np.flatnonzero(whole.pool_B)
@@ -285,60 +228,6 @@ def _accuracies(
     }
 
 
-def read_log() -> list[dict[str, Any]]:
-    entries: list[dict[str, Any]] = json.loads(LOG.read_text()) if LOG.is_file() else []
-    return entries
-
-
-def add_to_log(dataset: str, name: str, n_topics: int, found: dict[str, Any]) -> None:
-    """Log a recipe, in the place of an earlier run of the very same one."""
-    tried = TRIED[name]
-    entry = {
-        "dataset": dataset,
-        "name": name,
-        "n_topics": n_topics,
-        "recipe": {**asdict(tried.recipe), "words": tried.recipe.words.settings()},
-        "setting": tried.setting,
-        **found,
-    }
-    same = ("dataset", "name", "n_topics", "recipe", "setting")
-    kept = [each for each in read_log() if any(each[key] != entry[key] for key in same)]
-    lines = ",\n".join(json.dumps(each, ensure_ascii=False) for each in [*kept, entry])
-    write_atomically(LOG, f"[\n{lines}\n]\n".encode())
-
-
-def pool_section() -> str:
-    """Return every recipe tried, for the page."""
-    rows = [
-        [
-            each["dataset"],
-            each["name"],
-            str(each["n_topics"]),
-            f"{100 * each['accuracy']:.1f}",
-            f"{100 * each['softmax']:.1f}",
-            f"{100 * each['svm_and_softmax']:.1f}",
-            f"{100 * each['svm_on_counts']:.1f}",
-            f"{100 * each['f_measure']:.1f}" if "f_measure" in each else "–",
-            f"{100 * each['f_measure_with_classes']:.1f}" if "f_measure" in each else "–",
-        ]
-        for each in read_log()
-    ]
-    header = [
-        "", "recipe", "topics", "SVM on topics", "softmax", "both", "SVM on √counts", "F",
-        "F, with classes",
-    ]  # fmt: skip
-    return "\n\n".join(
-        [
-            "## Recipes tried on the development pool",
-            f"{N_FOLDS} folds of the pool, λ = 0.01, learning rate 3e-4, "
-            "annotation weight 30 unless the name says otherwise; SVM settings and weights are the "
-            "best on all folds together, the same grid for every row: compare rows, quote none "
-            "(`experiments/pool.py`). All figures in per cent.",
-            markdown(header, rows),
-        ]
-    )
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("dataset", choices=("labelme", "scene15"))
@@ -357,7 +246,7 @@ def main() -> None:
     else:
         for name in given.only:
             found = measure(study, name, given.topics)
-            add_to_log(given.dataset, name, given.topics, found)
+            add_to_log(given.dataset, name, TRIED[name], given.topics, found)
             print(name, found, flush=True)
 
 

@@ -13,7 +13,7 @@ Only results.json, answers.safetensors, made.json and shown.json of such a folde
 import sys
 from pathlib import Path
 
-from experiments.pool import LOG, pool_section
+from experiments.pool_log import LOG, pool_section
 from supdocnade.reproduction.page import PAGE, make_page
 from supdocnade.reproduction.photosets import DATA_SETS
 from supdocnade.reproduction.results import RESULTS

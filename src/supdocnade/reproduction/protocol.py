@@ -75,12 +75,17 @@ class Protocol:
 
 def protocol_for(photos: PhotoSet, n_jobs: int | None = None) -> Protocol:
     """Return the stored protocol if these are the published files, otherwise one of their own."""
-    path = STORED / f"{photos.dataset}.json"
-    if path.is_file():
-        known = read_pictures(path)
-        if set(known) == set(photos.digests):
-            return _aligned(photos, known)
+    known = _stored_for(photos)
+    if known is not None:
+        return _aligned(photos, known, stored=True)
     return make_protocols({photos.dataset: photos}, n_jobs=n_jobs)[photos.dataset]
+
+
+def _stored_for(photos: PhotoSet) -> "Pictures | None":
+    """Return what is stored for the published files, if these are they."""
+    path = STORED / f"{photos.dataset}.json"
+    known = read_pictures(path) if path.is_file() else {}
+    return known if set(known) == set(photos.digests) else None
 
 
 def make_protocols(
@@ -204,15 +209,15 @@ def read_pictures(path: Path) -> Pictures:
         raise StorageError(f"{path} must hold a protocol, it cannot be read: {error}.") from error
 
 
-def read_protocol(path: Path, photos: PhotoSet, *, stored: bool) -> Protocol:
+def read_protocol(path: Path, photos: PhotoSet) -> Protocol:
     """Return the protocol that a file has for some photographs."""
     known = read_pictures(path)
     if set(known) != set(photos.digests):
         raise StorageError(f"{path} must be for these photographs, it is for others.")
-    return _aligned(photos, known, stored=stored)
+    return _aligned(photos, known, stored=_stored_for(photos) is not None)
 
 
-def _aligned(photos: PhotoSet, known: Pictures, *, stored: bool = True) -> Protocol:
+def _aligned(photos: PhotoSet, known: Pictures, *, stored: bool) -> Protocol:
     """Return a stored protocol in the order of the photographs."""
     found = [known[digest] for digest in photos.digests]
     return Protocol(

@@ -26,7 +26,7 @@ from supdocnade.reproduction.answers import Question, answer_questions, question
 from supdocnade.reproduction.models import train_jobs
 from supdocnade.reproduction.photosets import PhotoSet, data_set, read_photo_set
 from supdocnade.reproduction.plans import full_plan, quick_plan
-from supdocnade.reproduction.protocol import STORED, make_protocols, protocol_for
+from supdocnade.reproduction.protocol import make_protocols, protocol_for
 from supdocnade.reproduction.results import collect, write_results
 from supdocnade.reproduction.shown import write_shown
 from supdocnade.reproduction.slda import is_available, run_slda
@@ -59,8 +59,7 @@ def open_study(
     spec = data_set(dataset)
     plan = (quick_plan if quick else full_plan)(spec)
     if data is None:
-        published = STORED / f"{dataset}.json"
-        return Study.resume(folder, plan, stored=published.is_file() and not quick)
+        return Study.resume(folder, plan)
     photos = read_photo_set(dataset, data, partial(on_stage, "looking for copies"))
     if not quick:
         return Study.begin(folder, photos, protocol_for(photos, n_jobs=n_jobs), plan)
@@ -126,22 +125,17 @@ def make_words(study: Study, *, n_jobs: int, on_stage: OnStage) -> None:
 
 def run_models(study: Study, *, device: str, backend: str, n_jobs: int, on_stage: OnStage) -> None:
     """Train and ask: first what hyper-parameters are chosen from, then what they lead to."""
-    plan = study.plan
-    splits = range(plan.n_splits)
-    candidates = [
-        Question(setting=setting, split=split)
-        for split in splits
-        for variant in plan.variants
-        for setting in variant.candidates()
-    ]
-    _train_and_ask(study, candidates, "choosing", device, backend, n_jobs, on_stage)
-    final = [
-        question
-        for split in splits
-        for variant in plan.variants
-        for question in questions_of(study, variant, split)
-    ]
-    _train_and_ask(study, final, "testing", device, backend, n_jobs, on_stage)
+    for split in range(study.plan.n_splits):
+        # Split by split: what a stopped run leaves behind is whole splits, not half of each.
+        variants = study.plan.variants
+        candidates = [
+            Question(setting=setting, split=split)
+            for variant in variants
+            for setting in variant.candidates()
+        ]
+        _train_and_ask(study, candidates, "choosing", device, backend, n_jobs, on_stage)
+        final = [each for variant in variants for each in questions_of(study, variant, split)]
+        _train_and_ask(study, final, "testing", device, backend, n_jobs, on_stage)
 
 
 def _train_and_ask(
@@ -154,6 +148,7 @@ def _train_and_ask(
     on_stage: OnStage,
 ) -> None:
     # A model whose answers are all there is not needed, and may have stayed on another machine.
+    split = questions[0].split
     open_ones = [each for each in questions if study.answer(each.key(study)) is None]
     train_jobs(
         study,
@@ -161,10 +156,13 @@ def _train_and_ask(
         device=device,
         backend=backend,
         n_jobs=n_jobs,
-        on_progress=partial(on_stage, f"models for {what}"),
+        on_progress=partial(on_stage, f"models for {what}, split {split}"),
     )
     answer_questions(
-        study, questions, n_jobs=n_jobs, on_progress=partial(on_stage, f"SVMs for {what}")
+        study,
+        questions,
+        n_jobs=n_jobs,
+        on_progress=partial(on_stage, f"SVMs for {what}, split {split}"),
     )
 
 

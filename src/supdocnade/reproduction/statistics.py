@@ -5,6 +5,7 @@ training sets and asks which photographs happened to be tested. The corrected re
 looks at the spread between splits, and allows for their training sets being nearly the same.
 """
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -99,19 +100,28 @@ def paired_bootstrap(
     )
     used = counts_US.any(axis=1)
     sums_US, counts_US = sums_US[used], counts_US[used]
-    generator = named_generator(seed, "bootstrap")
+    times_XU = _times_drawn(len(sums_US), draws, seed)
     means = []
     for start in range(0, draws, _BLOCK):
-        size = min(_BLOCK, draws - start)
-        times = generator.multinomial(
-            len(sums_US), np.full(len(sums_US), 1 / len(sums_US)), size=size
-        ).astype(np.float64)
+        times = times_XU[start : start + _BLOCK].astype(np.float64)
         with np.errstate(invalid="ignore"):  # A draw may miss all of a small test part.
             means.append(np.nanmean((times @ sums_US) / (times @ counts_US), axis=1))
     tail = 50 * (1 - LEVEL)
     low, high = np.percentile(np.concatenate(means), [tail, 100 - tail])
     mean = float((sums_US.sum(axis=0) / counts_US.sum(axis=0)).mean())
     return Interval(mean, float(low), float(high))
+
+
+@lru_cache(maxsize=2)
+def _times_drawn(n_units: int, draws: int, seed: int) -> NDArray[np.uint16]:
+    """Return how often every unit is in every draw; comparisons of as many units share it."""
+    generator = named_generator(seed, "bootstrap")
+    share = np.full(n_units, 1 / n_units)
+    times_XU = np.empty((draws, n_units), np.uint16)
+    for start in range(0, draws, _BLOCK):
+        size = min(_BLOCK, draws - start)
+        times_XU[start : start + size] = generator.multinomial(n_units, share, size=size)
+    return times_XU
 
 
 def corrected_t_interval(per_split: Floats, n_train: float, n_test: float) -> Interval:

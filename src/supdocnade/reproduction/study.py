@@ -57,12 +57,12 @@ class Study:
         return cls(folder=folder, photos=photos, protocol=protocol, plan=plan)
 
     @classmethod
-    def resume(cls, folder: Path, plan: Plan, *, stored: bool) -> "Study":
+    def resume(cls, folder: Path, plan: Plan) -> "Study":
         """Go on with a study whose photographs need not be on this machine."""
         if not (folder / PHOTOGRAPHS).is_file():
             raise StorageError(f"{folder} must hold a study, got none; --data names photographs.")
         photos = PhotoSet.load(folder / PHOTOGRAPHS)
-        protocol = read_protocol(folder / PROTOCOL, photos, stored=stored)
+        protocol = read_protocol(folder / PROTOCOL, photos)
         return cls(folder=folder, photos=photos, protocol=protocol, plan=plan)
 
     @cached_property

@@ -89,13 +89,14 @@ def test_a_protocol_on_disk_is_the_same(drawn, tmp_path):
     photos = read_photo_set("labelme", drawn)
     protocol = make_protocols({"labelme": photos})["labelme"]
     write_pictures(tmp_path / "p.json", photos, protocol)
-    again = read_protocol(tmp_path / "p.json", photos, stored=False)
+    again = read_protocol(tmp_path / "p.json", photos)
     assert again.roles == protocol.roles
+    assert not again.stored
     assert again.pool_B.tolist() == protocol.pool_B.tolist()
     same = [np.unique(each.picture_B, return_inverse=True)[1] for each in (again, protocol)]
     assert len(set(zip(*(each.tolist() for each in same), strict=True))) == same[0].max() + 1
     with pytest.raises(StorageError, match="must be for these photographs, it is for others"):
-        read_protocol(tmp_path / "p.json", photos.take([0, 1]), stored=False)
+        read_protocol(tmp_path / "p.json", photos.take([0, 1]))
     (tmp_path / "p.json").write_text("{}")
     with pytest.raises(StorageError, match=r"p\.json must hold a protocol"):
         read_pictures(tmp_path / "p.json")
