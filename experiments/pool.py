@@ -1,6 +1,7 @@
 """A search for better recipes, on the development pool alone; every recipe tried is logged.
 
 python -m experiments.pool labelme words         # photographs to words (needs SUPDOCNADE_DATA)
+python -m experiments.pool labelme counts        # SVMs on √counts alone: words compared in minutes
 python -m experiments.pool labelme models        # train; --device cuda, --only NAME...
 python -m experiments.pool labelme measure       # SVMs and tags; adds to experiments/pool.json
 
@@ -32,12 +33,12 @@ from supdocnade.reproduction.answers import (
     side_by_side,
     top_tags,
 )
-from supdocnade.reproduction.models import TRAIN, Described, Job, load_described, train_jobs
+from supdocnade.reproduction.models import TRAIN, Job, load_described, train_jobs
 from supdocnade.reproduction.photosets import PhotoSet, data_set, read_photo_set
 from supdocnade.reproduction.plans import Plan, Setting, full_plan
 from supdocnade.reproduction.protocol import LEARN, TEST, Protocol, protocol_for
 from supdocnade.reproduction.study import Study
-from supdocnade.reproduction.svms import C_GRID, GAMMA_GRID, rbf
+from supdocnade.reproduction.svms import C_GRID, GAMMA_GRID, Kernel, predict_svm, rbf
 from supdocnade.reproduction.words import WordRecipe, encode_words, save_words
 from supdocnade.storage import write_atomically
 
@@ -141,7 +142,8 @@ def measure(study: Study, name: str, n_topics: int) -> dict[str, Any]:
     """Return the figures of a recipe over all folds."""
     n_photos, n_classes = len(study.photos), len(study.photos.classes)
     decision = {(C, gamma): np.zeros((n_photos, n_classes)) for C in C_GRID for gamma in GAMMA_GRID}
-    softmax, roots = np.zeros((n_photos, n_classes)), np.zeros((len(GAMMA_GRID), n_photos))
+    with_counts = {each: values.copy() for each, values in decision.items()}
+    softmax = np.zeros((n_photos, n_classes))
     setting = setting_of(study, name, n_topics)
     tops = {alpha: np.zeros((n_photos, 5), np.int64) for alpha in ALPHAS} if setting.tags else {}
     seconds = 0.0
@@ -150,13 +152,20 @@ def measure(study: Study, name: str, n_topics: int) -> dict[str, Any]:
         seconds += sum(each.description["seconds"] for each in members)
         place, test = members[0].places_B, study.protocol.parts(fold).test
         learn = ~np.isin(place, test)
-        _decide(study, members, learn, decision)
+        hidden = side_by_side(members, learn)
+        topics = rbf(hidden[learn], hidden[~learn])
+        counts = _roots(study, name, fold)[place]
+        plain = rbf(counts[learn], counts[~learn])
+        label = study.label_B[place[learn]]
+        _decide([topics], label, place[~learn], decision)
+        _decide([topics, plain], label, place[~learn], with_counts)
         softmax[place[~learn]] = class_log_proba(members)[~learn]
-        roots[:, test] = _plain(study, name, fold)
         question = Question(setting=setting, split=fold)
         for alpha, top in tops.items():
             top[test] = top_tags(study, question, members, place[learn], alpha)[~learn]
-    found: dict[str, Any] = _accuracies(study, decision, softmax, roots)
+    found = _accuracies(study, decision, softmax) | measure_counts(study, name)
+    right = [(values.argmax(axis=1) == study.label_B).mean() for values in with_counts.values()]
+    found["svm_on_topics_and_counts"] = round(float(max(right)), 4)
     if setting.tags:
         true_BA = study.photos.annotations(setting.tags).annotations.toarray() > 0
         values = {alpha: f_measure(top, true_BA).value for alpha, top in tops.items()}
@@ -170,39 +179,42 @@ def measure(study: Study, name: str, n_topics: int) -> dict[str, Any]:
 
 
 def _decide(
-    study: Study,
-    members: list[Described],
-    learn: NDArray[np.bool_],
+    kernels: list[Kernel],
+    label_A: NDArray[np.int64],
+    places: NDArray[np.int64],
     decision: dict[tuple[float, float], NDArray[np.float64]],
 ) -> None:
-    """Fill in the decision values of one fold, for every SVM of the grid."""
-    place, hidden = members[0].places_B, side_by_side(members, learn)
-    kernel = rbf(hidden[learn], hidden[~learn])
+    """Fill in the decision values of one fold, for every SVM of the grid, on the mean kernel."""
     for (C, gamma), values in decision.items():
-        inner, outer = kernel.of(gamma)
-        classifier = SVC(C=C, kernel="precomputed", cache_size=500)
-        classifier.fit(inner, study.label_B[place[learn]])
-        values[place[~learn]] = classifier.decision_function(outer)
+        inner, outer = (
+            sum(each) / len(kernels) for each in zip(*(k.of(gamma) for k in kernels), strict=True)
+        )
+        classifier = SVC(C=C, kernel="precomputed", cache_size=500).fit(inner, label_A)
+        values[places] = classifier.decision_function(outer)
 
 
-def _plain(study: Study, name: str, fold: int) -> NDArray[np.float64]:
-    """Return where an SVM on √counts, without a topic model, is right, (γ, test photographs)."""
-    parts = study.protocol.parts(fold)
-    counts = np.sqrt(study.histograms(_slug(name), fold, TRIED[name].recipe.grid))
-    kernel = rbf(counts[parts.train], counts[parts.test])
-    right = []
-    for gamma in GAMMA_GRID:
-        inner, outer = kernel.of(gamma)
-        classifier = SVC(C=10.0, kernel="precomputed").fit(inner, study.label_B[parts.train])
-        right.append(classifier.predict(outer) == study.label_B[parts.test])
-    return np.array(right, np.float64)
+def _roots(study: Study, name: str, fold: int) -> NDArray[np.float64]:
+    return np.sqrt(study.histograms(_slug(name), fold, TRIED[name].recipe.grid))
+
+
+def measure_counts(study: Study, name: str) -> dict[str, Any]:
+    """Return the accuracy of an SVM on √counts, without a topic model, over all folds."""
+    grid = tuple((C, gamma) for C in C_GRID for gamma in GAMMA_GRID)
+    right = np.zeros((len(grid), len(study.photos)))
+    for fold in range(N_FOLDS):
+        parts = study.protocol.parts(fold)
+        roots = _roots(study, name, fold)
+        kernel = rbf(roots[parts.train], roots[parts.test])
+        for row, (C, gamma) in enumerate(grid):
+            predicted = predict_svm(kernel, study.label_B[parts.train], C, gamma)
+            right[row, parts.test] = predicted == study.label_B[parts.test]
+    return {"svm_on_counts": round(float(right.mean(axis=1).max()), 4)}
 
 
 def _accuracies(
     study: Study,
     decision: dict[tuple[float, float], NDArray[np.float64]],
     softmax: NDArray[np.float64],
-    roots: NDArray[np.float64],
 ) -> dict[str, Any]:
     label = study.label_B
     right = {each: values.argmax(axis=1) == label for each, values in decision.items()}
@@ -224,14 +236,13 @@ def _accuracies(
         "softmax": round(float((softmax.argmax(axis=1) == label).mean()), 4),
         "svm_and_softmax": round(mixed[best], 4),
         "weight": best,
-        "svm_on_counts": round(float(roots.mean(axis=1).max()), 4),
     }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("dataset", choices=("labelme", "scene15"))
-    parser.add_argument("stage", choices=("words", "models", "measure"))
+    parser.add_argument("stage", choices=("words", "counts", "models", "measure"))
     parser.add_argument("--only", nargs="*", choices=tuple(TRIED), default=list(TRIED))
     parser.add_argument("--topics", type=int, default=200)
     parser.add_argument("--device", default="auto")
@@ -245,8 +256,10 @@ def main() -> None:
         train(study, given.only, given.topics, given.device, given.jobs)
     else:
         for name in given.only:
-            found = measure(study, name, given.topics)
-            add_to_log(given.dataset, name, TRIED[name], given.topics, found)
+            counts_alone = given.stage == "counts"
+            topics = 0 if counts_alone else given.topics
+            found = measure_counts(study, name) if counts_alone else measure(study, name, topics)
+            add_to_log(given.dataset, name, TRIED[name], topics, found)
             print(name, found, flush=True)
 
 

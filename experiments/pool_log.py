@@ -36,22 +36,23 @@ def add_to_log(dataset: str, name: str, tried: Tried, n_topics: int, found: dict
 
 def pool_section() -> str:
     """Return every recipe tried, for the page."""
+    names = (
+        "accuracy", "softmax", "svm_and_softmax", "svm_on_counts",
+        "svm_on_topics_and_counts", "f_measure",
+        "f_measure_with_classes",
+    )  # fmt: skip
     rows = [
         [
             each["dataset"],
             each["name"],
-            str(each["n_topics"]),
-            f"{100 * each['accuracy']:.1f}",
-            f"{100 * each['softmax']:.1f}",
-            f"{100 * each['svm_and_softmax']:.1f}",
-            f"{100 * each['svm_on_counts']:.1f}",
-            f"{100 * each['f_measure']:.1f}" if "f_measure" in each else "–",
-            f"{100 * each['f_measure_with_classes']:.1f}" if "f_measure" in each else "–",
+            str(each["n_topics"] or "–"),
+            *(f"{100 * each[name]:.1f}" if name in each else "–" for name in names),
         ]
         for each in read_log()
     ]
     header = [
-        "", "recipe", "topics", "SVM on topics", "softmax", "both", "SVM on √counts", "F",
+        "", "recipe", "topics", "SVM on topics", "softmax", "SVM + softmax", "SVM on √counts",
+        "SVM on topics and √counts", "F",
         "F, with classes",
     ]  # fmt: skip
     return "\n\n".join(

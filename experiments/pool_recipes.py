@@ -32,6 +32,7 @@ TRIED: dict[str, Tried] = {
     "base, root-SIFT": Tried(recipe=replace(BASE, words=replace(SHRUNK, root_sift=True))),
     "base, 1000 words": Tried(recipe=replace(BASE, words=replace(SHRUNK, n_words=1000))),
     "base, pyramid": Tried(recipe=replace(BASE, grid="pyramid")),
+    "base, 1×1 and 2×2": Tried(recipe=replace(BASE, grid="1×1 and 2×2")),
     "base, patches 16 and 32": Tried(recipe=replace(BOTH, words=replace(FINE, n_words=240))),
     "500 words, patches 16 and 32": Tried(recipe=BOTH),
     "1000 words, patches 16 and 32": Tried(recipe=THOUSAND),

@@ -18,7 +18,7 @@ from supdocnade.reproduction.svms import Tried, best, predict_svm, rbf, try_svms
 TOP = 5
 """Tags of a photograph for the F-measure, as in the paper."""
 
-ALPHAS = (0.0, 0.25, 0.5, 1.0, 2.0)
+ALPHAS = (0.0, 0.5, 1.0, 2.0, 4.0)
 """Weights of what the classes' posterior says of tags, where a recipe asks for it."""
 
 Floats = NDArray[np.float64]

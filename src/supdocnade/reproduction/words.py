@@ -28,7 +28,12 @@ FINEST: Grid = (4, 4)
 ONE: Grids = ((1, 1),)
 TWO: Grids = ((2, 2),)
 PYRAMID: Grids = ((1, 1), (2, 2), (4, 4))
-GRID_NAMES: dict[str, Grids] = {"1×1": ONE, "2×2": TWO, "pyramid": PYRAMID}
+GRID_NAMES: dict[str, Grids] = {
+    "1×1": ONE,
+    "2×2": TWO,
+    "1×1 and 2×2": ONE + TWO,
+    "pyramid": PYRAMID,
+}
 
 KIND, FORMAT = "reproduction words", 1
 

@@ -71,4 +71,8 @@ def test_from_photographs_to_the_log(here):
     assert [(each["n_topics"], each["name"]) for each in log] == [(5, NAME), (6, NAME)]
     assert log[0]["accuracy"] == 0.5
     assert log[0]["setting"] == {"generative_weight": 1.0}
-    assert f"| labelme | {NAME} | 5 | 50.0 |" in pool_log.pool_section()
+    pool_log.add_to_log("labelme", NAME, tried, 0, pool.measure_counts(again, NAME))
+    section = pool_log.pool_section()
+    assert f"| labelme | {NAME} | 5 | 50.0 |" in section
+    assert f"| labelme | {NAME} | – | – |" in section
+    assert json.loads(pool_log.LOG.read_text())[-1]["svm_on_counts"] == found["svm_on_counts"]
