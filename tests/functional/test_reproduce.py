@@ -65,6 +65,7 @@ def test_the_same_command_again_has_nothing_left_to_do(labelme, data, monkeypatc
     done = reproduce("labelme", folder, "--data", data)
     assert done.code == 0, done.err
     assert "seconds)" in done.out
+    assert "looking for copies: 48" in done.err
     assert figures(folder) == before
 
 
@@ -107,6 +108,15 @@ def test_what_is_wrong_is_said_in_a_sentence(data, labelme, tmp_path):
     no_data = reproduce("labelme", tmp_path, "--stage", "words")
     assert no_data.code == 1
     assert "--data must name the photographs" in no_data.err
+    too_soon = reproduce("labelme", tmp_path, "--stage", "page")
+    assert too_soon.code == 1
+    assert "lacks answers of models: run --stage models." in too_soon.err
+    shutil.copytree(
+        folder / "answers", tmp_path / "answers", ignore=shutil.ignore_patterns("yardstick-*")
+    )
+    no_others = reproduce("labelme", tmp_path, "--stage", "page")
+    assert no_others.code == 1
+    assert "lacks answers of RBF SVM on √counts: run --stage others." in no_others.err
     draw_labelme(tmp_path / "others", 6, seed=9)
     others = reproduce("labelme", folder, "--data", tmp_path / "others")
     assert others.code == 1

@@ -1,5 +1,6 @@
 """`supdocnade reproduce`: the paper's experiments on its data sets, from photographs to a page."""
 
+import sys
 import time
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -62,6 +63,19 @@ def reproduce(
     say(f"({found['seconds']:.0f} seconds)")
 
 
+class _Lines:
+    """Notes what is begun, a line each, where there is no terminal to draw bars on."""
+
+    def __init__(self, stages: Stages):
+        self.stages, self.last = stages, ""
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        self.stages(stage, done, total)
+        if stage != self.last:
+            self.last = stage
+            note(f"{stage}: {total}")
+
+
 def run(
     dataset: str,
     folder: Path,
@@ -79,9 +93,10 @@ def run(
     from supdocnade.reproduction.running import STAGES, open_study, run_stage
 
     with Stages(quiet=quiet) as stages:
-        study = open_study(dataset, folder, data, quick=quick, on_stage=stages, n_jobs=jobs)
+        on_stage = stages if quiet or sys.stderr.isatty() else _Lines(stages)
+        study = open_study(dataset, folder, data, quick=quick, on_stage=on_stage, n_jobs=jobs)
         for each in STAGES if stage == "all" else (stage,):
-            run_stage(study, each, device=device, backend="auto", n_jobs=jobs, on_stage=stages)
+            run_stage(study, each, device=device, backend="auto", n_jobs=jobs, on_stage=on_stage)
     found: dict[str, Any] = {"dataset": dataset, "folder": str(folder)}
     if stage in ("all", "page"):
         write_page(folder / PAGE, [folder])

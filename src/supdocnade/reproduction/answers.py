@@ -9,6 +9,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
+from supdocnade.errors import StorageError
 from supdocnade.metrics import f_measure, top_ranked
 from supdocnade.reproduction.models import FIT, TRAIN, Described, Job, job_key, load_described
 from supdocnade.reproduction.plans import ACCURACY, Setting, Variant
@@ -202,7 +203,8 @@ def choose(study: Study, variant: Variant, split: int) -> Chosen:
     found = []
     for setting in variant.candidates():
         answer = study.answer(Question(setting=setting, split=split).key(study))
-        assert answer is not None, "candidates are tried before one is chosen"
+        if answer is None:
+            raise StorageError(f"{study.folder} lacks answers of models: run --stage models.")
         svm = best([Tried(*each) for each in answer["svm"]])
         alpha, f = max(answer.get("f_measure", [[0.0, 0.0]]), key=lambda each: float(each[1]))
         score = svm.accuracy if variant.chosen_for == ACCURACY else f

@@ -144,8 +144,10 @@ def _of_key(
 ) -> Iterator[Scored]:
     """Yield the scores that an answer gives: of classes, of tags, or of both."""
     answer = study.answer(key)
-    if answer is None:  # sLDA, where tomotopy is not installed.
-        return
+    if answer is None:
+        if series.method == SLDA:  # Where tomotopy is not installed there is none.
+            return
+        raise StorageError(f"{study.folder} lacks answers of {series.method}: run --stage others.")
     test = study.protocol.parts(split).test
     params = answer.get("params", {}) if params is None else params
     if "predicted" in answer:

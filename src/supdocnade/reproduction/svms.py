@@ -9,11 +9,13 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.metrics.pairwise import (
     additive_chi2_kernel,
     euclidean_distances,
     manhattan_distances,
 )
+from sklearn.preprocessing import normalize
 from sklearn.svm import SVC
 
 Floats = NDArray[np.float64]
@@ -99,28 +101,32 @@ def rbf(learn_AD: Floats, ask_BD: Floats, *, standardise: bool = False) -> Kerne
 
 def chi2(learn_AD: Floats, ask_BD: Floats) -> Kernel:
     """Return χ² distances Σ (a - b)² / (a + b) of histograms."""
-    learn_AD, ask_BD = _shares(learn_AD), _shares(ask_BD)
+    learn_AD, ask_BD = normalize(learn_AD, norm="l1"), normalize(ask_BD, norm="l1")
     return Kernel(-additive_chi2_kernel(learn_AD), -additive_chi2_kernel(ask_BD, learn_AD))
 
 
-def intersection(learn_AD: Floats, ask_BD: Floats, weight_D: Floats | None = None) -> Kernel:
+def intersection(
+    learn_AD: sparse.csr_array, ask_BD: sparse.csr_array, weight_D: Floats | None = None
+) -> Kernel:
     """Return Σ w min(a, b) of histograms, 1 for a histogram with itself.
 
     Parameters
     ----------
+    learn_AD, ask_BD : sparse, since a pyramid has many cells and most are empty.
     weight_D : of every column; None: all the same.
     """
-    learn_AD, ask_BD = (
-        _shares(each if weight_D is None else each * weight_D) for each in (learn_AD, ask_BD)
-    )
+    weight_D = np.ones(learn_AD.shape[1]) if weight_D is None else weight_D
+    learn, ask = _weighted_shares(learn_AD, weight_D), _weighted_shares(ask_BD, weight_D)
     # min(a, b) = (a + b - |a - b|) / 2, and both sum to 1.
     return Kernel(
-        1 - manhattan_distances(learn_AD) / 2,
-        1 - manhattan_distances(ask_BD, learn_AD) / 2,
+        1 - manhattan_distances(learn, learn) / 2,
+        1 - manhattan_distances(ask, learn) / 2,
         is_distance=False,
     )
 
 
-def _shares(counts_BD: Floats) -> Floats:
-    shares: Floats = counts_BD / np.maximum(counts_BD.sum(axis=1, keepdims=True), 1e-12)
-    return shares
+def _weighted_shares(counts: sparse.csr_array, weight_D: Floats) -> sparse.csr_matrix:
+    """Return rows that sum to 1, indexed as scikit-learn's distances want them: by 32 bits."""
+    values = counts.data * weight_D[counts.indices]
+    indices, starts = counts.indices.astype(np.int32), counts.indptr.astype(np.int32)
+    return normalize(sparse.csr_matrix((values, indices, starts), shape=counts.shape), norm="l1")

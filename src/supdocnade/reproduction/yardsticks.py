@@ -25,7 +25,7 @@ from supdocnade.reproduction.svms import (
     rbf,
     try_svms,
 )
-from supdocnade.reproduction.words import PYRAMID
+from supdocnade.reproduction.words import GRID_NAMES, PYRAMID
 
 Floats = NDArray[np.float64]
 MakeKernel = Callable[[NDArray[np.int64], NDArray[np.int64]], Kernel]
@@ -97,18 +97,18 @@ def classify(study: Study, parts: Parts, make: MakeKernel) -> dict[str, Any]:
 
 def _kernels(study: Study, name: str, recipe: str, split: int, parts: Parts) -> MakeKernel:
     grid = study.plan.recipes[recipe].grid
-    if name == SPATIAL_PYRAMID:
-        counts = study.histograms(recipe, split, "pyramid")
-        weight = pyramid_weights(study.plan.recipes[recipe].words.n_words)
-        return lambda learn, ask: intersection(counts[learn], counts[ask], weight)
+    if name in (SPATIAL_PYRAMID, INTERSECTION_SVM):
+        words, weight = study.words(recipe, split), None
+        if name == SPATIAL_PYRAMID:
+            grid, weight = "pyramid", pyramid_weights(words.n_words)
+        sparse_counts = words.counts(GRID_NAMES[grid])
+        return lambda learn, ask: intersection(sparse_counts[learn], sparse_counts[ask], weight)
     counts = study.histograms(recipe, split, grid)
     if name == RBF_SVM:
         roots = np.sqrt(counts)
         return lambda learn, ask: rbf(roots[learn], roots[ask])
     if name == CHI2_SVM:
         return lambda learn, ask: chi2(counts[learn], counts[ask])
-    if name == INTERSECTION_SVM:
-        return lambda learn, ask: intersection(counts[learn], counts[ask])
     assert name == LDA_SVM
     lda = LatentDirichletAllocation(
         study.plan.lda_topics, max_iter=study.plan.lda_passes, random_state=split
@@ -176,6 +176,10 @@ def _logistic(learn: Floats, tags: Floats, ask: Floats, C: float) -> Floats:
     """Return the log-odds of every tag by a logistic regression of its own."""
     scaler = StandardScaler().fit(learn)
     learn, ask = scaler.transform(learn), scaler.transform(ask)
+    if learn.shape[1] > len(learn):
+        # The weights lie in the span of the photographs: turned axes change nothing but the time.
+        axes = np.linalg.svd(learn, full_matrices=False)[2].T
+        learn, ask = learn @ axes, ask @ axes
     score = np.empty((len(ask), tags.shape[1]))
     for column in range(tags.shape[1]):
         present = tags[:, column] > 0

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from supdocnade.reproduction.svms import (
     Tried,
@@ -19,8 +20,9 @@ def test_kernels_by_hand():
     # Shares: (3/4, 1/4), (1/2, 1/2), (0, 1).
     by_hand = [0.0625 / 1.25 + 0.0625 / 0.75, 0.5625 / 0.75 + 0.5625 / 1.25]
     assert chi2(second, first).outer_BA[0].tolist() == pytest.approx(by_hand)
-    assert intersection(second, first).outer_BA[0].tolist() == pytest.approx([0.75, 0.25])
-    weighted = intersection(second, first, np.array([2.0, 1.0]))
+    few, one = sparse.csr_array(second), sparse.csr_array(first)
+    assert intersection(few, one).outer_BA[0].tolist() == pytest.approx([0.75, 0.25])
+    weighted = intersection(few, one, np.array([2.0, 1.0]))
     # Weighted shares: (6/7, 1/7), (2/3, 1/3), (0, 1).
     assert weighted.outer_BA[0].tolist() == pytest.approx([2 / 3 + 1 / 7, 1 / 7])
     assert np.diag(weighted.inner_AA).tolist() == pytest.approx([1.0, 1.0])

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import StandardScaler
 
 from supdocnade.metrics import top_ranked
 from supdocnade.reproduction.plans import TAG_YARDSTICKS, YARDSTICKS
@@ -68,6 +70,18 @@ def test_a_logistic_regression_for_every_tag():
     assert score[0, 0] > 0 > score[0, 1]
     assert score[0, 2] < score[0, 1]
     assert score[0, 3] > score[0, 0]
+
+
+def test_turned_axes_change_no_logistic_regression():
+    rng = np.random.default_rng(1)
+    values, ask = rng.normal(size=(20, 50)), rng.normal(size=(5, 50))
+    tags = (values[:, :1] + 0.5 * rng.normal(size=(20, 1)) > 0).astype(float)
+    scaler = StandardScaler().fit(values)
+    plain = LogisticRegression(C=0.1, max_iter=1000, tol=1e-8).fit(
+        scaler.transform(values), tags[:, 0] > 0
+    )
+    wanted = plain.decision_function(scaler.transform(ask))
+    np.testing.assert_allclose(_logistic(values, tags, ask, 0.1)[:, 0], wanted, atol=1e-3)
 
 
 def test_names_of_answers_are_different():
