@@ -7,6 +7,14 @@ Results come from experiments/scene15, experiments/labelme and experiments/uiuc,
 
 supdocnade reproduce scene15 --data DIR --out experiments/scene15
 
+or in stages, of which the second may run on another machine. It needs of the folder `words`,
+`photographs.json` and `protocol.json`; `answers` and `seconds.json` come back.
+
+supdocnade reproduce scene15 --data DIR --out experiments/scene15 --stage words
+supdocnade reproduce scene15 --out experiments/scene15 --stage models --device cuda
+supdocnade reproduce scene15 --out experiments/scene15 --stage others
+supdocnade reproduce scene15 --out experiments/scene15 --stage page
+
 Only results.json, answers.safetensors, made.json and shown.json of such a folder are committed.
 """
 

@@ -55,6 +55,11 @@ def test_all_experiments_from_photographs_to_a_page(labelme):
 def test_the_same_command_again_has_nothing_left_to_do(labelme, data, monkeypatch):
     folder, _ = labelme
     before = figures(folder)
+    machines = json.loads((folder / "made.json").read_text())["machines"]
+    assert {stage: len(used) for stage, used in machines.items()} == {"models": 1, "others": 1}
+    machines["models"][0]["device"] = "a machine far away"
+    seconds = json.loads((folder / "seconds.json").read_text())
+    (folder / "seconds.json").write_text(json.dumps({**seconds, "machines": machines}))
     shutil.rmtree(folder / "models")  # They may have stayed on another machine.
 
     def refuse(*_, **__):
@@ -67,6 +72,8 @@ def test_the_same_command_again_has_nothing_left_to_do(labelme, data, monkeypatc
     assert "seconds)" in done.out
     assert "looking for copies: 48" in done.err
     assert figures(folder) == before
+    # It is not said to have been made here.
+    assert "models on a machine far away (" in (folder / "reproduction.md").read_text()
 
 
 def test_models_are_trained_where_only_words_are(labelme, tmp_path):

@@ -110,6 +110,7 @@ def _answer(study: Study, key: str, question: Question) -> None:
         answer = _try(study, question, members)
     else:
         answer = _test(study, question, question.chosen, members)
+    answer["device"] = members[0].description["device"]
     answer["seconds"] = round(sum(each.description["seconds"] for each in members), 2)
     study.write_answer(key, answer)
 

@@ -19,6 +19,7 @@ from supdocnade.reproduction.plans import (
     SUP,
     TAG_YARDSTICKS,
     YARDSTICKS,
+    yardstick_grid,
 )
 from supdocnade.reproduction.results import Kept, Series
 from supdocnade.reproduction.statistics import Comparison, compare
@@ -150,7 +151,7 @@ def _pairs(kept: Kept) -> Iterator[tuple[str, Series, Series]]:
     yield "ours: SupDocNADE above DocNADE", ours, ours._replace(method=DOC)
     for recipe, series in (("as in the paper", main), ("ours", ours)):
         for name in YARDSTICKS:
-            grid = "pyramid" if name == "spatial pyramid matching" else series.grid
+            grid = yardstick_grid(name, series.grid)
             other = Series(series.recipe, name, None, grid, ACCURACY)
             yield f"{recipe}: SupDocNADE above {name}", series, other
     for tags in sorted({s.tags for s in kept.scores if s.tags and s.chosen_for == F_MEASURE}):

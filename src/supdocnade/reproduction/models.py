@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from scipy import sparse
 
@@ -93,7 +94,7 @@ def train_jobs(
     for (split, recipe, grid, *_), together in groupby(missing, key=_corpus_of):
         counts = study.counts(recipe, split, grid)
         for job, model in _fit_together(study, counts, list(together), device, backend, n_jobs):
-            _describe(study, counts, job, model)
+            _describe(study, counts, job, model, device)
             done += 1
             if on_progress is not None:
                 on_progress(done, len(wanted))
@@ -148,14 +149,17 @@ def _estimator(study: Study, job: Job, **where: Any) -> DocNADE | SupDocNADE:
 
 
 def _describe(
-    study: Study, counts: sparse.csr_array, job: Job, model: DocNADE | SupDocNADE
+    study: Study, counts: sparse.csr_array, job: Job, model: DocNADE | SupDocNADE, device: str
 ) -> None:
     """Keep what a model says of the photographs that it is asked about."""
     parts = study.protocol.parts(job.split)
     places = parts.train if job.part == FIT else np.concatenate([parts.train, parts.test])
     counts = counts[places]
     arrays = {"places": places, "hidden": model.transform(counts)}
-    description: dict[str, Any] = {"seconds": round(sum(model.history_.seconds), 2)}
+    description: dict[str, Any] = {
+        "seconds": round(sum(model.history_.seconds), 2),
+        "device": device_name(device),
+    }
     if isinstance(model, SupDocNADE):
         arrays["class_log_p"] = model.predict_log_proba(counts).astype(np.float32)
     if model.n_annotations_:
@@ -163,6 +167,12 @@ def _describe(
         if isinstance(model, SupDocNADE):
             description["classes"] = class_words(study, job, model)
     save_arrays(model_path(study, job), arrays, description)
+
+
+def device_name(device: str) -> str:
+    """Return what models are trained on, by its name."""
+    on_gpu = device == "cuda" or (device == "auto" and torch.cuda.is_available())
+    return torch.cuda.get_device_name() if on_gpu else "CPU"
 
 
 def load_described(study: Study, job: Job) -> Described:

@@ -10,7 +10,14 @@ import numpy as np
 from supdocnade.reproduction.claims import claims, outside, split_means, targets
 from supdocnade.reproduction.figures import Point, topic_chart
 from supdocnade.reproduction.photosets import data_set
-from supdocnade.reproduction.plans import ACCURACY, DOC, F_MEASURE, SUP
+from supdocnade.reproduction.plans import (
+    ACCURACY,
+    DOC,
+    F_MEASURE,
+    RBF_SVM,
+    SPATIAL_PYRAMID,
+    SUP,
+)
 from supdocnade.reproduction.recipes import TITLES
 from supdocnade.reproduction.results import Kept, Series, read_results
 from supdocnade.reproduction.shown import SHOWN
@@ -26,7 +33,6 @@ from supdocnade.reproduction.tables import (
     targets_table,
     topics_table,
 )
-from supdocnade.reproduction.yardsticks import RBF_SVM, SPATIAL_PYRAMID
 from supdocnade.storage import write_atomically
 
 PAGE = "reproduction.md"
@@ -122,7 +128,8 @@ def _made(kept: Kept) -> str:
     spent = ", ".join(f"{stage} {_time(value)}" for stage, value in seconds.items())
     where = ", ".join(
         f"{stage} on {each['device']} ({each['cpu']}, torch {each['torch']})"
-        for stage, each in machines.items()
+        for stage, used in machines.items()
+        for each in used
     )
     protocol = (
         "the stored pool and splits"

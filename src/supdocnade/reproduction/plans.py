@@ -108,19 +108,20 @@ class Plan:
     quick: bool = False
 
 
-YARDSTICKS = (
-    "RBF SVM on √counts",
-    "χ² SVM on counts",
-    "intersection SVM on counts",
-    "spatial pyramid matching",
-    "LDA + SVM",
-)
-TAG_YARDSTICKS = (
-    "most frequent tags",
-    "most frequent tags of the predicted class",
-    "logistic regression on √counts",
-    "k nearest neighbours",
-)
+RBF_SVM, CHI2_SVM = "RBF SVM on √counts", "χ² SVM on counts"
+INTERSECTION_SVM, SPATIAL_PYRAMID = "intersection SVM on counts", "spatial pyramid matching"
+LDA_SVM = "LDA + SVM"
+YARDSTICKS = (RBF_SVM, CHI2_SVM, INTERSECTION_SVM, SPATIAL_PYRAMID, LDA_SVM)
+
+FREQUENT = "most frequent tags"
+FREQUENT_OF_CLASS = "most frequent tags of the predicted class"
+LOGISTIC, NEIGHBOURS = "logistic regression on √counts", "k nearest neighbours"
+TAG_YARDSTICKS = (FREQUENT, FREQUENT_OF_CLASS, LOGISTIC, NEIGHBOURS)
+
+
+def yardstick_grid(name: str, grid: str) -> str:
+    """Return the regions that a yardstick sees; pyramid matching has its own."""
+    return "pyramid" if name == SPATIAL_PYRAMID else grid
 
 
 def full_plan(spec: DataSet) -> Plan:

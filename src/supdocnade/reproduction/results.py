@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from supdocnade.errors import StorageError
 from supdocnade.reproduction.answers import choose, questions_of
-from supdocnade.reproduction.plans import ACCURACY, F_MEASURE, Variant
+from supdocnade.reproduction.plans import ACCURACY, F_MEASURE, Variant, yardstick_grid
 from supdocnade.reproduction.slda import METHOD as SLDA
 from supdocnade.reproduction.slda import slda_key
 from supdocnade.reproduction.study import Study
@@ -55,7 +55,7 @@ class Scored(NamedTuple):
     params: dict[str, Any]
 
 
-def collect(study: Study, *, device: str) -> tuple[list[dict[str, Any]], list[Scored]]:
+def collect(study: Study) -> tuple[list[dict[str, Any]], list[Scored]]:
     """Return all figures and what lies behind them, from a study whose answers are complete."""
     scored = sorted(_scores(study), key=lambda each: (_order(each.series), each.split))
     rows = []
@@ -80,18 +80,18 @@ def collect(study: Study, *, device: str) -> tuple[list[dict[str, Any]], list[Sc
                     "seed": each.split,
                     "metric": metric,
                     "value": round(float(values.mean()), 6),
-                    "params": _params(each, len(values), device),
+                    "params": _params(each, len(values)),
                 }
             )
     return rows, scored
 
 
-def _params(each: Scored, n_images: int, device: str) -> dict[str, Any]:
+def _params(each: Scored, n_images: int) -> dict[str, Any]:
     params = {"n_images": n_images, **each.params}
     if each.series.tags:
         params["tags"] = each.series.tags
     if each.series.chosen_for:
-        params |= {"chosen_for": each.series.chosen_for, "device": device}
+        params["chosen_for"] = each.series.chosen_for
     return params
 
 
@@ -105,7 +105,7 @@ def _scores(study: Study) -> Iterator[Scored]:
         for variant in plan.variants:
             yield from _of_variant(study, variant, split)
         for name, recipe in plan.yardsticks:
-            grid = "pyramid" if name == "spatial pyramid matching" else plan.recipes[recipe].grid
+            grid = yardstick_grid(name, plan.recipes[recipe].grid)
             series = Series(recipe, name, None, grid, ACCURACY)
             yield from _of_key(study, yardstick_key(name, recipe, split), series, split)
         for name, recipe, tags in plan.tag_yardsticks:
@@ -149,7 +149,7 @@ def _of_key(
             return
         raise StorageError(f"{study.folder} lacks answers of {series.method}: run --stage others.")
     test = study.protocol.parts(split).test
-    params = answer.get("params", {}) if params is None else params
+    params = answer.get("params", {}) if params is None else {**params, "device": answer["device"]}
     if "predicted" in answer:
         right = np.array(answer["predicted"]) == study.label_B[test]
         yield Scored(series._replace(metric=ACCURACY), split, right.astype(np.float64), params)

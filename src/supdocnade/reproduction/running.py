@@ -23,7 +23,7 @@ import torch
 from supdocnade import __version__
 from supdocnade.errors import InvalidArgument
 from supdocnade.reproduction.answers import Question, answer_questions, questions_of
-from supdocnade.reproduction.models import train_jobs
+from supdocnade.reproduction.models import device_name, train_jobs
 from supdocnade.reproduction.photosets import PhotoSet, data_set, read_photo_set
 from supdocnade.reproduction.plans import full_plan, quick_plan
 from supdocnade.reproduction.protocol import make_protocols, protocol_for
@@ -81,18 +81,23 @@ def run_stage(
     study: Study, stage: str, *, device: str, backend: str, n_jobs: int, on_stage: OnStage
 ) -> None:
     """Do one of STAGES, and note how long it took."""
+    before = _n_answers(study)
     with _timed(study.folder, stage):
         if stage == "words":
             make_words(study, n_jobs=n_jobs, on_stage=on_stage)
         elif stage == "models":
             run_models(study, device=device, backend=backend, n_jobs=n_jobs, on_stage=on_stage)
-            _note(study.folder, {"models": _machine(device)})
         elif stage == "others":
             run_yardsticks(study, n_jobs=n_jobs, on_progress=partial(on_stage, "yardsticks"))
             run_slda(study, n_jobs=n_jobs, on_progress=partial(on_stage, "sLDA"))
-            _note(study.folder, {"others": _machine("cpu")})
         else:
             finish(study)
+    if _n_answers(study) > before:  # Otherwise it was all there, perhaps from another machine.
+        _note(study.folder, machine={stage: _machine(device if stage == "models" else "cpu")})
+
+
+def _n_answers(study: Study) -> int:
+    return sum(1 for _ in (study.folder / "answers").glob("*.json"))
 
 
 def make_words(study: Study, *, n_jobs: int, on_stage: OnStage) -> None:
@@ -168,9 +173,7 @@ def _train_and_ask(
 
 def finish(study: Study) -> None:
     """Write results, pictures and what made them."""
-    machines = _read(study.folder / SECONDS)
-    device = machines.get("machines", {}).get("models", {}).get("device", "cpu")
-    rows, scored = collect(study, device=device)
+    rows, scored = collect(study)
     cuts = list(study.plan.cuts)
     if not is_available():
         cuts.append("sLDA: tomotopy is not installed")
@@ -179,7 +182,7 @@ def finish(study: Study) -> None:
         "stored_protocol": study.protocol.stored,
         "n_images": len(study.photos),
         "cuts": cuts,
-        **machines,
+        **_read(study.folder / SECONDS),
     }
     write_results(study, rows, scored, made)
     write_shown(study)
@@ -187,9 +190,8 @@ def finish(study: Study) -> None:
 
 def _machine(device: str) -> dict[str, Any]:
     """Return on what a stage was done."""
-    on_gpu = device == "cuda" or (device == "auto" and torch.cuda.is_available())
     return {
-        "device": torch.cuda.get_device_name() if on_gpu else "CPU",
+        "device": device_name(device),
         "cpu": _cpu_name(),
         "python": platform.python_version(),
         "supdocnade": __version__,
@@ -221,14 +223,15 @@ def _timed(folder: Path, stage: str) -> Iterator[None]:
 
 
 def _note(
-    folder: Path,
-    machines: dict[str, Any] | None = None,
-    *,
-    seconds: dict[str, float] | None = None,
+    folder: Path, *, seconds: dict[str, float] | None = None, machine: dict[str, Any] | None = None
 ) -> None:
+    """Add to what is known of the time that stages took and of the machines that did them."""
     known = _read(folder / SECONDS)
-    known["machines"] = known.get("machines", {}) | (machines or {})
     known["seconds"] = known.get("seconds", {}) | (seconds or {})
+    machines = known.setdefault("machines", {})
+    for stage, used in (machine or {}).items():
+        if used not in machines.setdefault(stage, []):
+            machines[stage].append(used)
     write_atomically(folder / SECONDS, json.dumps(known, indent=1).encode())
 
 

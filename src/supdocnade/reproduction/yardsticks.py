@@ -13,7 +13,19 @@ from sklearn.preprocessing import StandardScaler
 
 from supdocnade.metrics import f_measure, top_ranked
 from supdocnade.reproduction.answers import TOP
-from supdocnade.reproduction.plans import TAG_YARDSTICKS, YARDSTICKS
+from supdocnade.reproduction.plans import (
+    CHI2_SVM,
+    FREQUENT,
+    FREQUENT_OF_CLASS,
+    INTERSECTION_SVM,
+    LDA_SVM,
+    LOGISTIC,
+    RBF_SVM,
+    SPATIAL_PYRAMID,
+    TAG_YARDSTICKS,
+    YARDSTICKS,
+    yardstick_grid,
+)
 from supdocnade.reproduction.protocol import Parts
 from supdocnade.reproduction.study import Study
 from supdocnade.reproduction.svms import (
@@ -30,9 +42,6 @@ from supdocnade.reproduction.words import GRID_NAMES, PYRAMID
 Floats = NDArray[np.float64]
 MakeKernel = Callable[[NDArray[np.int64], NDArray[np.int64]], Kernel]
 """From the places to learn from and the places to ask about."""
-
-RBF_SVM, CHI2_SVM, INTERSECTION_SVM, SPATIAL_PYRAMID, LDA_SVM = YARDSTICKS
-FREQUENT, FREQUENT_OF_CLASS, LOGISTIC, NEIGHBOURS = TAG_YARDSTICKS
 
 LOGISTIC_C = (1e-4, 1e-3, 1e-2, 1e-1)
 N_NEIGHBOURS = (5, 10, 20, 40)
@@ -96,11 +105,10 @@ def classify(study: Study, parts: Parts, make: MakeKernel) -> dict[str, Any]:
 
 
 def _kernels(study: Study, name: str, recipe: str, split: int, parts: Parts) -> MakeKernel:
-    grid = study.plan.recipes[recipe].grid
+    grid = yardstick_grid(name, study.plan.recipes[recipe].grid)
     if name in (SPATIAL_PYRAMID, INTERSECTION_SVM):
-        words, weight = study.words(recipe, split), None
-        if name == SPATIAL_PYRAMID:
-            grid, weight = "pyramid", pyramid_weights(words.n_words)
+        words = study.words(recipe, split)
+        weight = pyramid_weights(words.n_words) if name == SPATIAL_PYRAMID else None
         sparse_counts = words.counts(GRID_NAMES[grid])
         return lambda learn, ask: intersection(sparse_counts[learn], sparse_counts[ask], weight)
     counts = study.histograms(recipe, split, grid)
