@@ -40,19 +40,28 @@ def test_every_photograph_has_its_place_in_every_split(drawn):
 
 
 def test_copies_stay_together_also_across_data_sets(tmp_path):
-    draw_labelme(tmp_path / "labelme")
-    first = read_photo_set("labelme", tmp_path / "labelme")
+    first = read_photo_set("labelme", draw_labelme(tmp_path / "labelme"))
+    more = read_photo_set("labelme", draw_labelme(tmp_path / "more", seed=5))
     paths = []
     for number, path in enumerate(first.paths):  # Grey copies, as Scene15 has of LabelMe's.
         paths.append(tmp_path / f"{number}.png")
         write_image(paths[-1], decode(path))
-    grey = replace(
-        first, dataset="scene15", digests=tuple(f"{n:016x}" for n in range(64)), paths=tuple(paths)
+    large = replace(
+        first,
+        dataset="scene15",
+        names=first.names + more.names,
+        labels=first.labels + more.labels,
+        # Its other pictures would be in the pool before any copy, were that not seen to.
+        digests=tuple(f"f{n:015x}" for n in range(64)) + tuple(f"0{n:015x}" for n in range(64)),
+        paths=(*paths, *more.paths),
     )
-    found = make_protocols({"scene15": grey, "labelme": first})
-    assert found["scene15"].picture_B.tolist() == found["labelme"].picture_B.tolist()
-    assert found["scene15"].pool_B.tolist() == found["labelme"].pool_B.tolist()
-    assert found["labelme"].pool_B.sum() == 16
+    found = make_protocols({"scene15": large, "labelme": first})
+    assert found["scene15"].picture_B[:64].tolist() == found["labelme"].picture_B.tolist()
+    assert found["scene15"].pool_B[:64].tolist() == found["labelme"].pool_B.tolist()
+    pool = np.array(first.labels)[found["labelme"].pool_B]
+    assert set(Counter(pool.tolist()).values()) == {2}  # A third of eight.
+    pool = np.array(large.labels)[found["scene15"].pool_B]
+    assert set(Counter(pool.tolist()).values()) == {5}
 
 
 def test_a_copy_never_is_learned_from_and_tested_on(tmp_path):
