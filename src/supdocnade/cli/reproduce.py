@@ -15,7 +15,9 @@ StageName = Literal["all", "words", "models", "others", "page"]
 
 
 def reproduce(
-    dataset: Annotated[DataSetName, typer.Argument(help="Which of the paper's data sets.")],
+    dataset: Annotated[
+        DataSetName, typer.Argument(metavar="DATASET", help="scene15, labelme or uiuc.")
+    ],
     data: Annotated[
         Path | None,
         typer.Option(help="Folder of the photographs; not needed once they are words."),

@@ -44,6 +44,7 @@ RECIPES: dict[str, Recipe] = {
     "ours": Recipe(
         words=WordRecipe(n_words=1000, patch_size=(16, 32), contrast_percentile=10),
         damping=2.0,
+        class_tags=True,
     ),
 }
 

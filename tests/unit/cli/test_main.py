@@ -9,7 +9,7 @@ from supdocnade.cli import main as program
 from supdocnade.errors import StorageError
 
 BENCH = sys.modules["supdocnade.cli.bench"]
-COMMANDS = ("demo", "train", "predict", "evaluate", "explain", "report", "bench")
+COMMANDS = ("demo", "train", "predict", "evaluate", "explain", "report", "reproduce", "bench")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
