@@ -45,10 +45,10 @@ every sentence about what holds is computed from `results.json`. Figures are mea
 splits, with the standard deviation between splits in brackets. Hyper-parameters are chosen in every
 split on a fifth of the training part that neither topic model nor SVM has seen, at 100 topics (the
 45-topic configuration at 45), and kept for other numbers of topics; then everything is fitted again
-on the whole training part. They are chosen for accuracy in tables of accuracy, and for the F-measure
-in tables of annotation. All choices of method were made on a development pool; "outside the pool" is
-the test part without its photographs, and claims rest on that alone. The paper had no such pool: its
-full test part is given beside it.
+on the whole training part. They are chosen for accuracy in tables of accuracy, and for the
+F-measure in tables of annotation. All choices of method were made on a development pool; "outside
+the pool" is the test part without its photographs, and claims rest on that alone. The paper had no
+such pool: its full test part is given beside it.
 
 A claim *holds* if two 95 % intervals lie above 0: one over photographs (paired bootstrap, 10,000
 draws, all copies of a picture and all its appearances being one unit), one over splits (corrected
