@@ -1,17 +1,15 @@
 """Named recipes: everything about words and training that is not chosen per split.
 
-`paper` is what the paper says and nothing else; `wan` is its 45-topic configuration; `ours` was
-chosen on the development pool alone (`experiments/pool.py`) and then frozen.
+`paper` is what the paper says and nothing else; `wan` is its 45-topic configuration; `ours` is
+chosen on the development pool alone (`experiments/pool.py`), before any reported run.
 """
 
 from dataclasses import dataclass
 
-import numpy as np
 from scipy import sparse
 
-from supdocnade.estimators import DampCounts
 from supdocnade.reproduction.words import GRID_NAMES, WordRecipe, Words
-from supdocnade.shapes import check_choice
+from supdocnade.scene.fitted import damped
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,10 +30,7 @@ class Recipe:
 
     def counts(self, words: Words, grid: str | None = None) -> sparse.csr_array:
         """Return the counts that a topic model learns from."""
-        counts = words.counts(GRID_NAMES[grid or self.grid])
-        if self.damping is None:
-            return counts
-        return sparse.csr_array(DampCounts(self.damping).fit_transform(counts)).astype(np.int64)
+        return damped(words.counts(GRID_NAMES[grid or self.grid]), self.damping)
 
 
 RECIPES: dict[str, Recipe] = {
@@ -53,9 +48,3 @@ TITLES = {
     "wan": "200 words, patches of 32, step 16",
     "ours": "ours",
 }
-
-
-def recipe(name: str) -> Recipe:
-    """Return a recipe by its name."""
-    check_choice("recipe", name, tuple(RECIPES))
-    return RECIPES[name]
