@@ -97,6 +97,15 @@ def test_models_are_trained_where_only_words_are(labelme, tmp_path):
         assert one.get("top_tags") == other.get("top_tags"), path.name
 
 
+def test_where_time_is_short_the_page_says_what_was_cut(labelme, tmp_path):
+    shutil.copytree(labelme[0], tmp_path / "study")
+    done = reproduce("labelme", tmp_path / "study", "--splits", 1, "--stage", "page")
+    assert done.code == 0, done.err
+    assert {row["split"] for row in figures(tmp_path / "study")} == {0}
+    page = (tmp_path / "study" / "reproduction.md").read_text()
+    assert "- splits: the first 1 of 2\n" in page
+
+
 def test_uiuc_sports_runs_as_soon_as_its_photographs_are_there(data, tmp_path):
     done = reproduce("uiuc", tmp_path, "--data", data)
     assert done.code == 0, done.err

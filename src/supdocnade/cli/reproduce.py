@@ -28,6 +28,9 @@ def reproduce(
     quick: Annotated[
         bool, typer.Option("--quick", help="A small version of everything, in minutes.")
     ] = False,
+    splits: Annotated[
+        int, typer.Option(min=1, max=5, help="The first of the five splits, if time is short.")
+    ] = 5,
     stage: Annotated[
         StageName, typer.Option(help="One stage alone, for work on several machines.")
     ] = "all",
@@ -55,7 +58,7 @@ def reproduce(
     started = time.perf_counter()
     if not (quiet or json):
         note(f"everything is kept in {folder}; Ctrl-C stops, the same command goes on")
-    found = run(dataset, folder, data, quick, stage, device=device, jobs=jobs, quiet=quiet)
+    found = run(dataset, folder, data, quick, splits, stage, device=device, jobs=jobs, quiet=quiet)
     found["seconds"] = round(time.perf_counter() - started, 1)
     if json:
         say_json(found)
@@ -83,6 +86,7 @@ def run(
     folder: Path,
     data: Path | None,
     quick: bool,
+    splits: int,
     stage: str,
     *,
     device: str,
@@ -96,7 +100,9 @@ def run(
 
     with Stages(quiet=quiet) as stages:
         on_stage = stages if quiet or sys.stderr.isatty() else _Lines(stages)
-        study = open_study(dataset, folder, data, quick=quick, on_stage=on_stage, n_jobs=jobs)
+        study = open_study(
+            dataset, folder, data, quick=quick, n_splits=splits, on_stage=on_stage, n_jobs=jobs
+        )
         for each in STAGES if stage == "all" else (stage,):
             run_stage(study, each, device=device, backend="auto", n_jobs=jobs, on_stage=on_stage)
     found: dict[str, Any] = {"dataset": dataset, "folder": str(folder)}

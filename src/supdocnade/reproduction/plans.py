@@ -182,6 +182,18 @@ def full_plan(spec: DataSet) -> Plan:
     )
 
 
+def with_splits(plan: Plan, n_splits: int) -> Plan:
+    """Return a plan for the first splits alone, which says so."""
+    if n_splits >= plan.n_splits:
+        return plan
+    return replace(
+        plan,
+        n_splits=n_splits,
+        slda_splits=tuple(split for split in plan.slda_splits if split < n_splits),
+        cuts=(*plan.cuts, f"splits: the first {n_splits} of {plan.n_splits}"),
+    )
+
+
 def quick_plan(spec: DataSet) -> Plan:
     """Return a small version of everything, in minutes on a few photographs."""
     plan = full_plan(spec)

@@ -25,8 +25,8 @@ from supdocnade.errors import InvalidArgument
 from supdocnade.reproduction.answers import Question, answer_questions, questions_of
 from supdocnade.reproduction.models import device_name, train_jobs
 from supdocnade.reproduction.photosets import PhotoSet, data_set, read_photo_set
-from supdocnade.reproduction.plans import full_plan, quick_plan
-from supdocnade.reproduction.protocol import make_protocols, protocol_for
+from supdocnade.reproduction.plans import full_plan, quick_plan, with_splits
+from supdocnade.reproduction.protocol import N_SPLITS, make_protocols, protocol_for
 from supdocnade.reproduction.results import collect, write_results
 from supdocnade.reproduction.shown import write_shown
 from supdocnade.reproduction.slda import is_available, run_slda
@@ -47,7 +47,14 @@ N_EXAMPLES = 16
 
 
 def open_study(
-    dataset: str, folder: Path, data: Path | None, *, quick: bool, on_stage: OnStage, n_jobs: int
+    dataset: str,
+    folder: Path,
+    data: Path | None,
+    *,
+    quick: bool,
+    n_splits: int = N_SPLITS,
+    on_stage: OnStage,
+    n_jobs: int,
 ) -> Study:
     """Begin a study, or go on with one.
 
@@ -55,16 +62,18 @@ def open_study(
     ----------
     data : folder of the photographs; None: the study has its words already.
     quick : a small version: few photographs of every class, with splits of their own.
+    n_splits : the first of the splits, where time is short.
     """
     spec = data_set(dataset)
-    plan = (quick_plan if quick else full_plan)(spec)
+    whole = (quick_plan if quick else full_plan)(spec)
+    plan = with_splits(whole, n_splits)
     if data is None:
         return Study.resume(folder, plan)
     photos = read_photo_set(dataset, data, partial(on_stage, "looking for copies"))
     if not quick:
         return Study.begin(folder, photos, protocol_for(photos, n_jobs=n_jobs), plan)
     photos = photos.take(_first_of_every_class(photos, QUICK_PER_CLASS))
-    protocol = make_protocols({dataset: photos}, n_splits=plan.n_splits)[dataset]
+    protocol = make_protocols({dataset: photos}, n_splits=whole.n_splits)[dataset]
     return Study.begin(folder, photos, protocol, plan)
 
 
