@@ -55,7 +55,7 @@ def write_shown(study: Study) -> None:
 def _examples(study: Study, answer: dict[str, Any], tags: str) -> list[dict[str, Any]]:
     """Return some test photographs with what was said of them: right ones, then wrong ones."""
     test = study.protocol.parts(0).test
-    predicted, names = np.array(answer["predicted"]), study.photos.annotations(tags).names
+    predicted, (given, _, names) = np.array(answer["predicted"]), study.photos.annotations(tags)
     right = predicted == study.label_B[test]
     # Spread over the classes, which are in order.
     chosen = [
@@ -63,14 +63,12 @@ def _examples(study: Study, answer: dict[str, Any], tags: str) -> list[dict[str,
         for each in (np.flatnonzero(right), np.flatnonzero(~right))
         for place in each[np.linspace(0, len(each) - 1, min(N_SHOWN, len(each))).astype(int)]
     ]
-    vocabulary = set(names)
-    spelled = study.photos.annotations(tags).annotations
     return [
         {
             "photograph": study.photos.names[test[place]],
             "class": study.photos.labels[test[place]],
             "predicted": study.photos.classes[predicted[place]],
-            "tags": sorted(vocabulary & {names[a] for a in spelled[[test[place]]].indices}),
+            "tags": sorted(names[tag] for tag in given[[test[place]]].indices),
             "predicted_tags": [names[tag] for tag in answer["top_tags"][place]],
         }
         for place in chosen
