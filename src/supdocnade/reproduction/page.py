@@ -32,6 +32,7 @@ from supdocnade.reproduction.tables import (
     tags_table,
     targets_table,
     topics_table,
+    without_topics,
 )
 from supdocnade.storage import write_atomically
 
@@ -95,9 +96,11 @@ def _section(kept: Kept, folder: Path, pictures: str) -> tuple[str, dict[str, st
         "### 1. Accuracy against the number of topics",
         f"![Accuracy on {spec.title} against the number of topics]({pictures}{name})",
         topics_table(kept, [*methods, *slda]),
+        without_topics(kept),
         "### 2. Variants",
         f"![Variants on {spec.title} against the number of topics]({pictures}{variants})",
         topics_table(kept, VARIANTS),
+        without_topics(kept),
     ]
     figures = {
         name: _chart(kept, methods, f"{spec.title}: accuracy against the number of topics"),

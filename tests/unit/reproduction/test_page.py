@@ -29,7 +29,10 @@ def test_figures_and_tables_are_on_the_page(finished, page):
                   "What the paper reports"):  # fmt: skip
         assert f"### {title}" in text
     assert "its figures mean nothing" in text
-    assert "43.87" in text
+    assert "| reported: SupDocNADE, 200 topics (on its own tags) | – | 43.87 | – |" in text
+    assert "| reported: MMLDA | – | 81.47 |" in text
+    yardstick = figure(kept, Series("paper", "χ² SVM on counts", None, "2×2", ACCURACY))
+    assert f"; χ² SVM on counts {yardstick};" in text
     assert set(page) == {PAGE, *re.findall(r"\]\((figures/[^)]*)\)", text)}
     assert "What was wanted" not in text  # Targets are for full runs.
 
