@@ -3,7 +3,8 @@ VENV := .venv
 PYTHON := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
-.PHONY: demo test check format browser bench bench-serve fuzz-serve experiments clean
+.PHONY: demo test check format browser bench bench-serve fuzz-serve experiments \
+	reproduction-page clean
 
 $(READY): pyproject.toml constraints.txt
 	python3 -m venv $(VENV)
@@ -53,6 +54,9 @@ experiments: $(READY)  ## results on published corpora (two hours); writes exper
 	$(PYTHON) -m experiments.visual_words
 	$(PYTHON) -m experiments.labelme_product
 	$(PYTHON) -m experiments.page
+
+reproduction-page: $(READY)  ## docs/reproduction.md from experiments/*/results.json
+	$(PYTHON) -m experiments.reproduction
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache

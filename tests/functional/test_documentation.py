@@ -129,9 +129,11 @@ def test_every_make_target_that_is_named_exists():
         assert named <= targets, document
 
 
-@pytest.mark.parametrize("kind", ["benchmarks", "experiments"])
-def test_the_figures_on_the_pages_are_those_of_the_results(kind):
-    result = run([sys.executable, "-m", f"{kind}.page", "--check"])
+@pytest.mark.parametrize(
+    "module", ["benchmarks.page", "experiments.page", "experiments.reproduction"]
+)
+def test_the_figures_on_the_pages_are_those_of_the_results(module):
+    result = run([sys.executable, "-m", module, "--check"])
     assert result.returncode == 0, result.stdout + result.stderr
 
 

@@ -27,6 +27,7 @@ from supdocnade.cli.explain import explain
 from supdocnade.cli.index import index
 from supdocnade.cli.predict import predict
 from supdocnade.cli.report import report
+from supdocnade.cli.reproduce import reproduce
 from supdocnade.cli.serve import serve
 from supdocnade.cli.train import train
 from supdocnade.errors import SupDocNADEError
@@ -38,7 +39,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, train, predict, evaluate, explain, report, index, serve, bench):
+COMMANDS = (demo, train, predict, evaluate, explain, report, index, serve, reproduce, bench)
+for command in COMMANDS:
     app.command()(command)
 
 

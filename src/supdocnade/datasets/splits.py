@@ -65,8 +65,8 @@ def split_per_class(
     order = named_generator(seed, "split", number).permutation(len(together))
     shuffled = [together[i] for i in order]
     wanted = _wanted(Counter(label for label in labels if label is not None), train_size, test_size)
-    train, rest = _take(shuffled, labels, wanted[0])
-    test = rest if test_size is None else _take(rest, labels, wanted[1])[0]
+    train, rest = take_groups(shuffled, labels, wanted[0])
+    test = rest if test_size is None else take_groups(rest, labels, wanted[1])[0]
     return Split(_places(train), _places(test))
 
 
@@ -202,10 +202,17 @@ def _number(name: str, size: int | float, n: int, least: int) -> int:
     return math.floor(check_range(name, size, above=0, most=1) * n + 0.5)
 
 
-def _take(
+def take_groups(
     groups: list[Group], labels: Sequence[Hashable], wanted: dict[Hashable, int]
 ) -> tuple[list[Group], list[Group]]:
-    """Return the groups that give every class its wanted number, and the others."""
+    """Return the groups that give every class its wanted number, and the others.
+
+    Parameters
+    ----------
+    groups : places of photographs that stay together, in the order in which they are tried.
+    labels : the class of every photograph.
+    wanted : photographs of every class.
+    """
     room = dict(wanted)
     needs = [Counter(labels[place] for place in group) for group in groups]
     taken = []

@@ -10,7 +10,8 @@ from supdocnade.errors import StorageError
 
 BENCH = sys.modules["supdocnade.cli.bench"]
 COMMANDS = (
-    *("demo", "train", "predict", "evaluate", "explain", "report", "index", "serve", "bench"),
+    *("demo", "train", "predict", "evaluate", "explain", "report", "index", "serve"),
+    *("reproduce", "bench"),
 )
 
 

@@ -1,0 +1,202 @@
+"""The page with all figures and tables, made from results alone."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from supdocnade.reproduction.claims import claims, outside, split_means, targets
+from supdocnade.reproduction.figures import Point, topic_chart
+from supdocnade.reproduction.photosets import data_set
+from supdocnade.reproduction.plans import (
+    ACCURACY,
+    DOC,
+    F_MEASURE,
+    RBF_SVM,
+    SPATIAL_PYRAMID,
+    SUP,
+)
+from supdocnade.reproduction.recipes import TITLES
+from supdocnade.reproduction.results import Kept, Series, read_results
+from supdocnade.reproduction.shown import SHOWN
+from supdocnade.reproduction.slda import METHOD as SLDA
+from supdocnade.reproduction.tables import (
+    VARIANTS,
+    accuracy_table,
+    choices_table,
+    claims_table,
+    markdown,
+    reported_table,
+    tags_table,
+    targets_table,
+    topics_table,
+    without_topics,
+)
+from supdocnade.storage import write_atomically
+
+PAGE = "reproduction.md"
+
+INTRODUCTION = """\
+# The paper's experiments, repeated
+
+Made by `supdocnade reproduce` from photographs, beside what the paper reports; every figure and
+every sentence about what holds is computed from `results.json`. Figures are means over random
+splits, with the standard deviation between splits in brackets. Hyper-parameters are chosen in every
+split on a fifth of the training part that neither topic model nor SVM has seen, at 100 topics (the
+45-topic configuration at 45), and kept for other numbers of topics; then everything is fitted again
+on the whole training part. They are chosen for accuracy in tables of accuracy, and for the
+F-measure in tables of annotation. All choices of method were made on a development pool; "outside
+the pool" is the test part without its photographs, and claims rest on that alone. The paper had no
+such pool: its full test part is given beside it.
+
+A claim *holds* if two 95 % intervals lie above 0: one over photographs (paired bootstrap, 10,000
+draws, all copies of a picture and all its appearances being one unit), one over splits (corrected
+resampled t, Nadeau and Bengio 2003). Otherwise it is *not shown*, or *the reverse holds*."""
+
+
+def write_page(path: Path, folders: Sequence[Path]) -> None:
+    """Write the page of some studies, with its figures beside it."""
+    for name, content in make_page(folders).items():
+        write_atomically(path.parent / name if name != PAGE else path, content.encode())
+
+
+def make_page(folders: Sequence[Path], pictures: str = "") -> dict[str, str]:
+    """Return the page and its figures, by their names.
+
+    Parameters
+    ----------
+    folders : of studies with results.
+    pictures : put before the names of figures, where they lie in a folder of their own.
+    """
+    sections = [INTRODUCTION]
+    files: dict[str, str] = {}
+    for folder in folders:
+        kept = read_results(folder)
+        section, figures = _section(kept, folder, pictures)
+        sections.append(section)
+        files |= {f"{pictures}{name}": text for name, text in figures.items()}
+    return {PAGE: "\n\n".join(sections) + "\n", **files}
+
+
+def _section(kept: Kept, folder: Path, pictures: str) -> tuple[str, dict[str, str]]:
+    """Return everything about one data set."""
+    spec = data_set(kept.dataset)
+    blocks = [f"## {spec.title}", _made(kept)]
+    found = targets(kept) if not kept.made["quick"] else []
+    if found:
+        blocks += ["### What was wanted", targets_table(found)]
+    blocks += ["### What holds and what does not", claims_table(claims(kept))]
+    name = f"{kept.dataset}-topics.svg"
+    variants = f"{kept.dataset}-variants.svg"
+    methods = [(SUP, "2×2"), (DOC, "2×2")]
+    slda = [(SLDA, "2×2")] if any(s.method == SLDA for s in kept.scores) else []
+    blocks += [
+        "### 1. Accuracy against the number of topics",
+        f"![Accuracy on {spec.title} against the number of topics]({pictures}{name})",
+        topics_table(kept, [*methods, *slda]),
+        without_topics(kept),
+        "### 2. Variants",
+        f"![Variants on {spec.title} against the number of topics]({pictures}{variants})",
+        topics_table(kept, VARIANTS),
+        without_topics(kept),
+    ]
+    figures = {
+        name: _chart(kept, methods, f"{spec.title}: accuracy against the number of topics"),
+        variants: _chart(kept, VARIANTS, f"{spec.title}: variants of SupDocNADE"),
+    }
+    for recipe in TITLES:
+        if any(s.recipe == recipe for s in kept.scores):
+            title = "3. The 45-topic configuration" if recipe == "wan" else "All methods"
+            blocks += [f"### {title}, {TITLES[recipe]}", accuracy_table(kept, recipe)]
+    for tags in sorted({s.tags for s in kept.scores if s.tags and s.metric == F_MEASURE}):
+        blocks += [f"### 4. Annotation: {tags}", tags_table(kept, tags)]
+    if (folder / SHOWN).is_file():
+        blocks.append(_shown(json.loads((folder / SHOWN).read_text())))
+    blocks += [
+        "### What was chosen",
+        choices_table(kept),
+        "### What the paper reports",
+        reported_table(kept.dataset),
+        "### What was left out",
+        "\n".join(f"- {each}" for each in kept.made["cuts"]),
+    ]
+    return "\n\n".join(blocks), figures
+
+
+def _made(kept: Kept) -> str:
+    made, machines = kept.made, kept.made.get("machines", {})
+    splits = [int(row.sum()) for row in kept.test_SB]
+    seconds = made.get("seconds", {})
+    spent = ", ".join(f"{stage} {_time(value)}" for stage, value in seconds.items())
+    where = ", ".join(
+        f"{stage} on {each['device']} ({each['cpu']}, torch {each['torch']})"
+        for stage, used in machines.items()
+        for each in used
+    )
+    protocol = (
+        "the stored pool and splits"
+        if made["stored_protocol"]
+        else "pool and splits drawn for these photographs"
+    )
+    tested = f"{min(splits)}" if min(splits) == max(splits) else f"{min(splits)} to {max(splits)}"
+    quick = "**A quick run, to see that everything works: its figures mean nothing.** "
+    return (
+        f"{quick if made['quick'] else ''}{made['n_images']} photographs; {len(splits)} splits, "
+        f"{kept.n_train} to learn from and {tested} to test; {protocol}. Made on: {where}. "
+        f"Time: {spent}."
+    )
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
+def _chart(kept: Kept, methods: Sequence[tuple[str, str]], title: str) -> str:
+    lines = {}
+    for method, grid in methods:
+        points = []
+        for series in sorted(kept.scores, key=lambda s: s.n_topics or 0):
+            wanted = Series("paper", method, series.n_topics, grid, ACCURACY, None, ACCURACY)
+            if series == wanted:
+                means = 100 * split_means(outside(kept, series))
+                spread = float(np.std(means, ddof=1)) if len(means) > 1 else 0.0
+                points.append(Point(int(series.n_topics or 0), float(means.mean()), spread))
+        name = method if grid == "2×2" else f"{method}, {grid}"
+        if points:
+            lines[name] = points
+    levels = {}
+    for name, grid in ((RBF_SVM, "2×2"), (SPATIAL_PYRAMID, "pyramid")):
+        series = Series("paper", name, None, grid, ACCURACY)
+        if series in kept.scores:
+            levels[name] = float(100 * split_means(outside(kept, series)).mean())
+    return topic_chart(lines, levels, title=title, y_label="accuracy (%), outside the pool")
+
+
+def _shown(shown: dict[str, Any]) -> str:
+    """Return classes with their words and tags, and some predictions."""
+    classes = [
+        [label, ", ".join(map(str, found["words"])), ", ".join(found["tags"])]
+        for label, found in shown["classes"].items()
+    ]
+    examples = [
+        [
+            each["photograph"],
+            each["predicted"] + ("" if each["predicted"] == each["class"] else " (wrong)"),
+            ", ".join(each["predicted_tags"]),
+            ", ".join(each["tags"]),
+        ]
+        for each in shown["examples"]
+    ]
+    return "\n\n".join(
+        [
+            "### 5. Classes and their words",
+            "The three topics with the largest weight for a class, averaged: the visual words and "
+            f"the tags ({shown['tags']}) that excite them most, as in the paper. Pictures of the "
+            "words are made of the photographs and stay in the folder of the run (`pictures`).",
+            markdown(["class", "visual words", "tags"], classes),
+            "Some test photographs of the first split, right and wrong:",
+            markdown(["photograph", "class said", "tags said", "tags given"], examples),
+        ]
+    )

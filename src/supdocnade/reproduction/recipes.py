@@ -1,0 +1,50 @@
+"""Named recipes: everything about words and training that is not chosen per split.
+
+`paper` is what the paper says and nothing else; `wan` is its 45-topic configuration; `ours` is
+chosen on the development pool alone (`experiments/pool.py`), before any reported run.
+"""
+
+from dataclasses import dataclass
+
+from scipy import sparse
+
+from supdocnade.reproduction.words import GRID_NAMES, WordRecipe, Words
+from supdocnade.scene.fitted import damped
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """How a topic model is made from photographs."""
+
+    words: WordRecipe
+    grid: str = "2×2"
+    """One of GRID_NAMES."""
+    damping: float | None = None
+    """Scale of `DampCounts`; None: counts stay."""
+    max_epochs: int = 60
+    batch_size: int = 64
+    members: int = 1
+    """Models of different seeds whose topics are put side by side and whose tags are averaged."""
+    class_tags: bool = False
+    """Whether tags are ranked with what the classes' posterior says of them, too."""
+
+    def counts(self, words: Words, grid: str | None = None) -> sparse.csr_array:
+        """Return the counts that a topic model learns from."""
+        return damped(words.counts(GRID_NAMES[grid or self.grid]), self.damping)
+
+
+RECIPES: dict[str, Recipe] = {
+    "paper": Recipe(words=WordRecipe()),
+    "wan": Recipe(words=WordRecipe(n_words=200, step=16, patch_size=32), grid="1×1"),
+    "ours": Recipe(
+        words=WordRecipe(n_words=1000, patch_size=(16, 32), contrast_percentile=10),
+        damping=2.0,
+        class_tags=True,
+    ),
+}
+
+TITLES = {
+    "paper": "as in the paper",
+    "wan": "200 words, patches of 32, step 16",
+    "ours": "ours",
+}

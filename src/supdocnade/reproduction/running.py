@@ -1,0 +1,249 @@
+"""The stages of a study, each of which goes on where it was stopped.
+
+words   photographs become words; the only stage that needs the photographs (CPU)
+models  topic models are trained, chosen and asked; needs words alone, and has a use for a GPU
+others  yardsticks and sLDA (CPU)
+page    results and their page
+"""
+
+import json
+import os
+import platform
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import sklearn
+import torch
+
+from supdocnade import __version__
+from supdocnade.errors import InvalidArgument
+from supdocnade.reproduction.answers import Question, answer_questions, questions_of
+from supdocnade.reproduction.models import device_name, train_jobs
+from supdocnade.reproduction.photosets import PhotoSet, data_set, read_photo_set
+from supdocnade.reproduction.plans import full_plan, quick_plan, with_splits
+from supdocnade.reproduction.protocol import N_SPLITS, make_protocols, protocol_for
+from supdocnade.reproduction.results import collect, write_results
+from supdocnade.reproduction.shown import write_shown
+from supdocnade.reproduction.slda import is_available, run_slda
+from supdocnade.reproduction.study import Study
+from supdocnade.reproduction.words import encode_words, save_words
+from supdocnade.reproduction.yardsticks import run_yardsticks
+from supdocnade.storage import write_atomically
+
+OnStage = Callable[[str, int, int], None]
+"""Called with a stage, how much of it is done and how much there is."""
+
+STAGES = ("words", "models", "others", "page")
+SECONDS = "seconds.json"
+
+QUICK_PER_CLASS = 24
+N_EXAMPLES = 16
+"""Patches of a visual word that the pictures show, as in the paper."""
+
+
+def open_study(
+    dataset: str,
+    folder: Path,
+    data: Path | None,
+    *,
+    quick: bool,
+    n_splits: int = N_SPLITS,
+    on_stage: OnStage,
+    n_jobs: int,
+) -> Study:
+    """Begin a study, or go on with one.
+
+    Parameters
+    ----------
+    data : folder of the photographs; None: the study has its words already.
+    quick : a small version: few photographs of every class, with splits of their own.
+    n_splits : the first of the splits, where time is short.
+    """
+    spec = data_set(dataset)
+    whole = (quick_plan if quick else full_plan)(spec)
+    plan = with_splits(whole, n_splits)
+    if data is None:
+        return Study.resume(folder, plan)
+    photos = read_photo_set(dataset, data, partial(on_stage, "looking for copies"))
+    if not quick:
+        return Study.begin(folder, photos, protocol_for(photos, n_jobs=n_jobs), plan)
+    photos = photos.take(_first_of_every_class(photos, QUICK_PER_CLASS))
+    protocol = make_protocols({dataset: photos}, n_splits=whole.n_splits)[dataset]
+    return Study.begin(folder, photos, protocol, plan)
+
+
+def _first_of_every_class(photos: PhotoSet, most: int) -> list[int]:
+    """Return the places of a few photographs of every class, those of the least digests."""
+    order = sorted(range(len(photos)), key=lambda place: photos.digests[place])
+    chosen: list[int] = []
+    for label in photos.classes:
+        chosen += [place for place in order if photos.labels[place] == label][:most]
+    return sorted(chosen)
+
+
+def run_stage(
+    study: Study, stage: str, *, device: str, backend: str, n_jobs: int, on_stage: OnStage
+) -> None:
+    """Do one of STAGES, and note how long it took."""
+    before = _n_answers(study)
+    with _timed(study.folder, stage):
+        if stage == "words":
+            make_words(study, n_jobs=n_jobs, on_stage=on_stage)
+        elif stage == "models":
+            run_models(study, device=device, backend=backend, n_jobs=n_jobs, on_stage=on_stage)
+        elif stage == "others":
+            run_yardsticks(study, n_jobs=n_jobs, on_progress=partial(on_stage, "yardsticks"))
+            run_slda(study, n_jobs=n_jobs, on_progress=partial(on_stage, "sLDA"))
+        else:
+            finish(study)
+    if _n_answers(study) > before:  # Otherwise it was all there, perhaps from another machine.
+        _note(study.folder, machine={stage: _machine(device if stage == "models" else "cpu")})
+
+
+def _n_answers(study: Study) -> int:
+    return sum(1 for _ in (study.folder / "answers").glob("*.json"))
+
+
+def make_words(study: Study, *, n_jobs: int, on_stage: OnStage) -> None:
+    """Encode all photographs for every recipe and split."""
+    wanted = [
+        (recipe, split) for recipe in study.plan.recipes for split in range(study.plan.n_splits)
+    ]
+    for number, (recipe, split) in enumerate(wanted):
+        path = study.words_path(recipe, split)
+        if path.exists():
+            continue
+        if not study.photos.paths:
+            raise InvalidArgument(f"--data must name the photographs: {path} is still to be made.")
+        first = number == 0
+        on_image = partial(on_stage, f"words of {recipe}, split {split}")
+        words, bag = encode_words(
+            study.photos.paths,
+            study.protocol.parts(split).train,
+            study.plan.recipes[recipe].words,
+            max_side=study.plan.max_side,
+            seed=split,
+            n_examples=N_EXAMPLES if first else 0,
+            n_jobs=n_jobs,
+            on_progress=on_image,
+        )
+        if first:  # Its patches are what the pictures of classes and their words show.
+            bag.save(study.folder / "patches.safetensors")
+        save_words(path, words, study.words_made_from(recipe, split))
+
+
+def run_models(study: Study, *, device: str, backend: str, n_jobs: int, on_stage: OnStage) -> None:
+    """Train and ask: first what hyper-parameters are chosen from, then what they lead to."""
+    for split in range(study.plan.n_splits):
+        # Split by split: what a stopped run leaves behind is whole splits, not half of each.
+        variants = study.plan.variants
+        candidates = [
+            Question(setting=setting, split=split)
+            for variant in variants
+            for setting in variant.candidates()
+        ]
+        _train_and_ask(study, candidates, "choosing", device, backend, n_jobs, on_stage)
+        final = [each for variant in variants for each in questions_of(study, variant, split)]
+        _train_and_ask(study, final, "testing", device, backend, n_jobs, on_stage)
+
+
+def _train_and_ask(
+    study: Study,
+    questions: list[Question],
+    what: str,
+    device: str,
+    backend: str,
+    n_jobs: int,
+    on_stage: OnStage,
+) -> None:
+    # A model whose answers are all there is not needed, and may have stayed on another machine.
+    split = questions[0].split
+    open_ones = [each for each in questions if study.answer(each.key(study)) is None]
+    train_jobs(
+        study,
+        [job for question in open_ones for job in question.jobs(study)],
+        device=device,
+        backend=backend,
+        n_jobs=n_jobs,
+        on_progress=partial(on_stage, f"models for {what}, split {split}"),
+    )
+    answer_questions(
+        study,
+        questions,
+        n_jobs=n_jobs,
+        on_progress=partial(on_stage, f"SVMs for {what}, split {split}"),
+    )
+
+
+def finish(study: Study) -> None:
+    """Write results, pictures and what made them."""
+    rows, scored = collect(study)
+    cuts = list(study.plan.cuts)
+    if not is_available():
+        cuts.append("sLDA: tomotopy is not installed")
+    made = {
+        "quick": study.plan.quick,
+        "stored_protocol": study.protocol.stored,
+        "n_images": len(study.photos),
+        "cuts": cuts,
+        **_read(study.folder / SECONDS),
+    }
+    write_results(study, rows, scored, made)
+    write_shown(study)
+
+
+def _machine(device: str) -> dict[str, Any]:
+    """Return on what a stage was done."""
+    return {
+        "device": device_name(device),
+        "cpu": _cpu_name(),
+        "python": platform.python_version(),
+        "supdocnade": __version__,
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "scikit-learn": sklearn.__version__,
+    }
+
+
+def _cpu_name() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return f"{os.cpu_count()} × {names[0] if names else platform.machine()}"
+
+
+@contextmanager
+def _timed(folder: Path, stage: str) -> Iterator[None]:
+    """Add the time of a stage to what earlier runs took, also if it is interrupted."""
+    started = time.perf_counter()
+    try:
+        yield
+    finally:
+        before = _read(folder / SECONDS).get("seconds", {})
+        spent = before.get(stage, 0.0) + time.perf_counter() - started
+        _note(folder, seconds={stage: round(spent, 1)})
+
+
+def _note(
+    folder: Path, *, seconds: dict[str, float] | None = None, machine: dict[str, Any] | None = None
+) -> None:
+    """Add to what is known of the time that stages took and of the machines that did them."""
+    known = _read(folder / SECONDS)
+    known["seconds"] = known.get("seconds", {}) | (seconds or {})
+    machines = known.setdefault("machines", {})
+    for stage, used in (machine or {}).items():
+        if used not in machines.setdefault(stage, []):
+            machines[stage].append(used)
+    write_atomically(folder / SECONDS, json.dumps(known, indent=1).encode())
+
+
+def _read(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
+    return found

@@ -1,0 +1,132 @@
+"""Kernel SVMs whose settings are chosen on photographs that nothing before them has seen.
+
+Every method has the same grid. A kernel is exp(-γ d / m), d a distance and m its median among the
+photographs that are learned from, or is given as it is, and then only C is chosen.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.metrics.pairwise import (
+    additive_chi2_kernel,
+    euclidean_distances,
+    manhattan_distances,
+)
+from sklearn.preprocessing import normalize
+from sklearn.svm import SVC
+
+Floats = NDArray[np.float64]
+
+C_GRID = (1.0, 10.0, 100.0)
+GAMMA_GRID = (0.25, 0.5, 1.0, 2.0, 4.0)
+"""In units of 1 / median distance."""
+
+PLAIN_C_GRID = (0.1, 1.0, 10.0, 100.0, 1000.0)
+"""For kernels without γ."""
+
+
+class Kernel(NamedTuple):
+    """Distances, or similarities, of photographs to those that are learned from."""
+
+    inner_AA: Floats
+    """Among those that are learned from."""
+    outer_BA: Floats
+    """From others to them."""
+    is_distance: bool = True
+
+    @property
+    def grid(self) -> tuple[tuple[float, float | None], ...]:
+        """C and γ that are tried, the smoothest first."""
+        if not self.is_distance:
+            return tuple((C, None) for C in PLAIN_C_GRID)
+        return tuple((C, gamma) for C in C_GRID for gamma in GAMMA_GRID)
+
+    def of(self, gamma: float | None) -> tuple[Floats, Floats]:
+        """Return both matrices of kernel values."""
+        if gamma is None:
+            return self.inner_AA, self.outer_BA
+        above = np.triu_indices(len(self.inner_AA), 1)
+        scale = float(np.median(self.inner_AA[above])) or 1.0
+        return np.exp(-gamma / scale * self.inner_AA), np.exp(-gamma / scale * self.outer_BA)
+
+
+class Tried(NamedTuple):
+    """How well one setting of an SVM did."""
+
+    C: float
+    gamma: float | None
+    accuracy: float
+
+
+def try_svms(
+    kernel: Kernel, label_A: NDArray[np.integer], wanted_B: NDArray[np.integer]
+) -> list[Tried]:
+    """Return the accuracy of every setting on photographs that were not learned from."""
+    tried = []
+    for C, gamma in kernel.grid:
+        predicted = predict_svm(kernel, label_A, C, gamma)
+        tried.append(Tried(C, gamma, float((predicted == wanted_B).mean())))
+    return tried
+
+
+def best(tried: Sequence[Tried]) -> Tried:
+    """Return the most accurate setting; of equals the smoothest, which stands first."""
+    return max(tried, key=lambda each: each.accuracy)
+
+
+def predict_svm(
+    kernel: Kernel, label_A: NDArray[np.integer], C: float, gamma: float | None
+) -> NDArray[np.int64]:
+    """Return the classes of the photographs that were not learned from, pair by pair by vote."""
+    inner_AA, outer_BA = kernel.of(gamma)
+    classifier = SVC(C=C, kernel="precomputed", cache_size=500).fit(inner_AA, label_A)
+    predicted: NDArray[np.int64] = classifier.predict(outer_BA)
+    return predicted
+
+
+def rbf(learn_AD: Floats, ask_BD: Floats, *, standardise: bool = False) -> Kernel:
+    """Return squared distances of features, each feature brought to unit variance if wanted."""
+    if standardise:
+        mean_D, scale_D = learn_AD.mean(axis=0), learn_AD.std(axis=0)
+        scale_D[scale_D < 1e-12 * (1 + abs(mean_D))] = 1.0
+        learn_AD, ask_BD = (learn_AD - mean_D) / scale_D, (ask_BD - mean_D) / scale_D
+    return Kernel(
+        euclidean_distances(learn_AD, squared=True),
+        euclidean_distances(ask_BD, learn_AD, squared=True),
+    )
+
+
+def chi2(learn_AD: Floats, ask_BD: Floats) -> Kernel:
+    """Return χ² distances Σ (a - b)² / (a + b) of histograms."""
+    learn_AD, ask_BD = normalize(learn_AD, norm="l1"), normalize(ask_BD, norm="l1")
+    return Kernel(-additive_chi2_kernel(learn_AD), -additive_chi2_kernel(ask_BD, learn_AD))
+
+
+def intersection(
+    learn_AD: sparse.csr_array, ask_BD: sparse.csr_array, weight_D: Floats | None = None
+) -> Kernel:
+    """Return Σ w min(a, b) of histograms, 1 for a histogram with itself.
+
+    Parameters
+    ----------
+    learn_AD, ask_BD : sparse, since a pyramid has many cells and most are empty.
+    weight_D : of every column; None: all the same.
+    """
+    weight_D = np.ones(learn_AD.shape[1]) if weight_D is None else weight_D
+    learn, ask = _weighted_shares(learn_AD, weight_D), _weighted_shares(ask_BD, weight_D)
+    # min(a, b) = (a + b - |a - b|) / 2, and both sum to 1.
+    return Kernel(
+        1 - manhattan_distances(learn, learn) / 2,
+        1 - manhattan_distances(ask, learn) / 2,
+        is_distance=False,
+    )
+
+
+def _weighted_shares(counts: sparse.csr_array, weight_D: Floats) -> sparse.csr_matrix:
+    """Return rows that sum to 1, indexed as scikit-learn's distances want them: by 32 bits."""
+    values = counts.data * weight_D[counts.indices]
+    indices, starts = counts.indices.astype(np.int32), counts.indptr.astype(np.int32)
+    return normalize(sparse.csr_matrix((values, indices, starts), shape=counts.shape), norm="l1")

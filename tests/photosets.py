@@ -1,0 +1,70 @@
+"""Drawn scenes arranged like the paper's data sets, and small studies of them."""
+
+from dataclasses import replace
+
+from supdocnade.datasets.scenes import LABELME, SPORTS_ANNOTATIONS, SPORTS_NAMES, UIUC_SPORTS
+from supdocnade.datasets.synthetic import CLASSES, drawn_scenes
+from supdocnade.imaging.encode import write_image
+from supdocnade.reproduction.photosets import data_set, read_photo_set
+from supdocnade.reproduction.plans import DOC, NO_WORDS, SUP, quick_plan
+from supdocnade.reproduction.protocol import make_protocols
+from supdocnade.reproduction.study import Study
+
+SIZE = (72, 96)
+OTHER_NUMBERS = "ignore:.*holds other numbers of photographs than published"
+"""The warning that readers give of so few photographs."""
+
+
+def _draw(folder, classes, n_per_class, seed):
+    """Write scenes of eight drawn classes into folders named as published; return their tags."""
+    names = dict(zip(CLASSES, classes, strict=True))
+    tags, numbers = {}, dict.fromkeys(classes, 0)
+    for scene in drawn_scenes(n_per_class, seed, size=SIZE):
+        label = names[scene.label]
+        numbers[label] += 1
+        name = f"{label}/{label}_{numbers[label]:03d}.png"
+        write_image(folder / name, scene.image)
+        tags[name] = scene.tags
+    return tags
+
+
+def draw_labelme(folder, n_per_class=8, seed=0):
+    """Photographs as LabelMe's, with both sets of tags."""
+    tags = _draw(folder, sorted(LABELME), n_per_class, seed)
+    for file, most in (("tags_free.tsv", None), ("tags_33.tsv", 2)):
+        lines = [f"{name}\t{'|'.join(some[:most])}" for name, some in tags.items()]
+        (folder / file).write_text("\n".join(["file\ttags", *lines]) + "\n")
+    return folder
+
+
+def draw_uiuc_sports(folder, n_per_class=8, seed=1):
+    """Photographs as those of UIUC-Sports, with the two files of its annotations."""
+    tags = _draw(folder, sorted(UIUC_SPORTS), n_per_class, seed)
+    (folder / SPORTS_ANNOTATIONS).write_text("".join(f"{','.join(t)}\n" for t in tags.values()))
+    (folder / SPORTS_NAMES).write_text("".join(f"{n.replace('/', ' ')}\n" for n in tags))
+    return folder
+
+
+def small_plan(dataset="labelme"):
+    """A few methods of a quick plan."""
+    plan = quick_plan(data_set(dataset))
+    kept = [each for each in plan.variants if each.recipe == "paper" and each.method in (SUP, DOC)]
+    kept = [each for each in kept if each.grid == "2×2" and each.tags in (None, "tags_free")]
+    kept += [each for each in plan.variants if each.method == NO_WORDS]
+    return replace(
+        plan,
+        recipes={"paper": plan.recipes["paper"]},
+        variants=tuple(kept),
+        yardsticks=tuple(each for each in plan.yardsticks if each[1] == "paper"),
+        tag_yardsticks=tuple(
+            each for each in plan.tag_yardsticks if each[1:] == ("paper", "tags_free")
+        ),
+        slda_topics=(),
+    )
+
+
+def small_study(folder, data):
+    """A study of drawn photographs with a few methods, nothing done yet."""
+    photos = read_photo_set("labelme", data)
+    protocol = make_protocols({"labelme": photos}, n_splits=2)["labelme"]
+    return Study.begin(folder, photos, protocol, small_plan())

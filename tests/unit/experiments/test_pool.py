@@ -1,0 +1,78 @@
+"""The search on the development pool: folds, stages and the log."""
+
+import json
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from experiments import pool, pool_log
+from experiments.pool_recipes import Tried
+from tests.photosets import OTHER_NUMBERS, draw_labelme
+
+from supdocnade.reproduction.photosets import read_photo_set
+from supdocnade.reproduction.recipes import Recipe
+from supdocnade.reproduction.words import WordRecipe
+
+pytestmark = pytest.mark.filterwarnings(OTHER_NUMBERS)
+
+NAME = "λ = 1, small"
+SMALL = Recipe(words=WordRecipe(n_words=12), max_epochs=4, members=2)
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.setattr(pool, "HERE", tmp_path)
+    monkeypatch.setattr(pool_log, "LOG", tmp_path / "pool.json")
+    tried = {
+        NAME: Tried(recipe=SMALL, setting={"generative_weight": 1.0}),
+        "damped": Tried(recipe=replace(SMALL, damping=2.0)),
+    }
+    monkeypatch.setattr(pool, "TRIED", tried)
+    return tmp_path
+
+
+def test_names_of_recipes_are_different_as_files():
+    slugs = [pool._slug(name) for name in pool.TRIED]
+    assert len(set(slugs)) == len(slugs)
+    assert all(slug.replace("-", "").isalnum() for slug in slugs)
+
+
+def test_every_photograph_is_tested_once_with_its_copies(tmp_path):
+    photos = read_photo_set("labelme", draw_labelme(tmp_path, 10))
+    picture = np.arange(80)
+    picture[1] = 0
+    protocol = pool.folds(photos, picture)
+    tests = [protocol.parts(fold).test for fold in range(pool.N_FOLDS)]
+    assert sorted(np.concatenate(tests)) == list(range(80))
+    assert any({0, 1} <= set(test.tolist()) for test in tests)
+    labels = np.array(photos.labels)
+    for fold in range(pool.N_FOLDS):
+        assert max(Counter(labels[tests[fold]].tolist()).values()) <= 3
+        assert len(protocol.parts(fold).train) == 80 - len(tests[fold])
+
+
+def test_from_photographs_to_the_log(here):
+    data = draw_labelme(here / "labelme", 18)
+    study = pool.study_of("labelme", data)
+    assert len(study.photos) == 8 * 6  # A third of every class.
+    pool.make_words(study, list(pool.TRIED), 1)
+    again = pool.study_of("labelme")  # On another machine, without photographs.
+    pool.train(again, [NAME], 5, "cpu", 1)
+    found = pool.measure(again, NAME, 5)
+    assert 1 / 8 < found["accuracy"] <= found["svm_and_softmax"] <= 1
+    assert np.mean(found["of_every_fold"]) == pytest.approx(found["accuracy"], abs=0.02)
+    assert 0 < found["f_measure"] <= found["f_measure_with_classes"] < 1
+    tried = pool.TRIED[NAME]
+    pool_log.add_to_log("labelme", NAME, tried, 5, found)
+    pool_log.add_to_log("labelme", NAME, tried, 5, {**found, "accuracy": 0.5})
+    pool_log.add_to_log("labelme", NAME, tried, 6, found)
+    log = json.loads(pool_log.LOG.read_text())
+    assert [(each["n_topics"], each["name"]) for each in log] == [(5, NAME), (6, NAME)]
+    assert log[0]["accuracy"] == 0.5
+    assert log[0]["setting"] == {"generative_weight": 1.0}
+    pool_log.add_to_log("labelme", NAME, tried, 0, pool.measure_counts(again, NAME))
+    section = pool_log.pool_section()
+    assert f"| labelme | {NAME} | 5 | 50.0 |" in section
+    assert f"| labelme | {NAME} | – | – |" in section
+    assert json.loads(pool_log.LOG.read_text())[-1]["svm_on_counts"] == found["svm_on_counts"]
