@@ -3,7 +3,7 @@ VENV := .venv
 PYTHON := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
-.PHONY: demo test check format browser bench bench-serve fuzz-serve experiments \
+.PHONY: demo test test-gpu check format browser bench bench-gpu bench-serve fuzz-serve experiments \
 	reproduction-page clean
 
 $(READY): pyproject.toml constraints.txt
@@ -19,6 +19,9 @@ browser:  ## the page is tested in one; where none can be installed, those tests
 
 test: $(READY) browser  ## unit, parity and functional tests, doctests and the README's commands
 	$(PYTHON) -m pytest
+
+test-gpu: $(READY)  ## the tests that need a GPU, alone
+	$(PYTHON) -m pytest tests/gpu
 
 check: $(READY)  ## format, lint, types, import contracts; changes nothing
 	$(VENV)/bin/ruff format --check .
@@ -36,6 +39,11 @@ bench: $(READY)  ## speed beside plain torch and VLFeat, as ratios; writes bench
 	$(PYTHON) -m benchmarks.bench_training
 	$(PYTHON) -m benchmarks.bench_inference
 	$(PYTHON) -m benchmarks.bench_encoding
+	$(PYTHON) -m benchmarks.page
+
+bench-gpu: $(READY)  ## the operation, training and encoding on a GPU, beside plain torch there
+	$(PYTHON) -m benchmarks.bench_gpu
+	$(PYTHON) -m benchmarks.bench_gpu_encoding
 	$(PYTHON) -m benchmarks.page
 
 bench-serve: $(READY)  ## the server under load for some eight minutes; writes benchmarks/results/

@@ -67,9 +67,10 @@ TABLE = [
 
 def bandwidth() -> float:
     """Return bytes a second of a large copy, read and written."""
-    source = torch.empty(2**30, dtype=torch.uint8, device="cuda").random_()
+    source = torch.empty(2**30, device="cuda").normal_()
     target = torch.empty_like(source)
-    return 2 * source.numel() / replayed(lambda: target.copy_(source))
+    target.copy_(source)
+    return 2 * 4 * source.numel() / device_seconds(lambda: target.copy_(source))
 
 
 def replayed(call: Callable[[], object], replays: int = REPLAYS) -> float:

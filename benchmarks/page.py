@@ -11,6 +11,7 @@ from typing import Any
 from benchmarks.common import RESULTS, update_page
 
 PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
+GPU = PAGE.parent / "gpu.md"
 SERVING = PAGE.with_name("serving.md")
 
 
@@ -98,6 +99,90 @@ def figures() -> str:
     return "\n".join(lines)
 
 
+def gpu() -> str:
+    """Return what `bench_gpu` measured."""
+    found = load("h200")
+    operation, training = found["op"], found["train"]
+
+    def millions(words_per_s: float) -> str:
+        return f"{words_per_s / 1e6:.0f}" if words_per_s >= 1e7 else f"{words_per_s / 1e6:.1f}"
+
+    def table(*rows: list[str]) -> list[str]:
+        header, *others = (f"| {' | '.join(row)} |" for row in rows)
+        return [header, "|" + "---|" * len(rows[0]), *others, ""]
+
+    rows = [
+        ["plain torch, gathered rows, autograd", millions(operation["torch_gather_words_per_s"])]
+    ]
+    rows += [["plain torch, full softmax, bf16", millions(operation["softmax_bf16_words_per_s"])]]
+    for name, each in operation["by_precision"].items():
+        rows.append([f"`cuda`, tree, {name}", millions(each["words_per_s"])])
+    for name, each in operation["by_precision"].items():
+        rows.append([f"`cuda`, softmax, {name}", millions(each["softmax_words_per_s"])])
+    over_softmax = operation["words_per_s"] / operation["softmax_bf16_words_per_s"]
+    over_gather = operation["words_per_s"] / operation["torch_gather_words_per_s"]
+    sums = operation["sums_without_atomics"]
+    lines = [
+        f"{found['device']}, torch {found['torch']}, Triton {found['triton']}. The operation, 100 "
+        "documents × 961 words, 200 topics, 1,160 leaves, forward and all gradients:",
+        "",
+        *table(["", "million words/s"], *rows),
+        f"The tree in {operation['precision']} is {over_softmax:.1f} times the full softmax in "
+        f"torch and {over_gather:.0f} times the gathered rows; it takes "
+        f"{operation['peak_bytes'] / 2**20:.0f} MiB besides parameters and gradients. Times are "
+        "of recorded calls; one from Python, kernel by kernel, does "
+        f"{millions(operation['by_precision']['float32']['eager_words_per_s'])} million words/s. "
+        f"Summing the rows of W's gradient in order takes {1e3 * sums['seconds']:.2f} ms, atomic "
+        f"additions (`index_add_`) {1e3 * sums['atomic_seconds']:.2f}.",
+        "",
+        f"As the shape changes ({operation['precision']}; the floor at the "
+        f"{found['copy_bytes_per_s'] / 1e12:.1f} TB/s of a copy of 1 GiB in this run):",
+        "",
+        *table(
+            ["documents", "topics", "leaves", "million words/s", "share of the floor"],
+            *(
+                [
+                    f"{each['documents']:,}",
+                    f"{each['topics']}",
+                    f"{each['leaves']:,}",
+                    millions(each["words_per_s"]) + ("" if each["recorded"] else ", not recorded"),
+                    f"{each['share_of_floor']:.0%}",
+                ]
+                for each in found["table"]
+            ),
+        ),
+        "Training, 1,500 documents, 1.7 million words an epoch, batch 64, Adam, class head, a "
+        "fresh order each time:",
+        "",
+        *table(
+            ["", "million words/s", "60 epochs, recording included"],
+            *(
+                [name, millions(each["words_per_s"]), f"{each['seconds_of_60_epochs']:.2f} s"]
+                for name, each in training["by_precision"].items()
+            ),
+            *(
+                [f"{n} side by side, {training['precision']}", millions(each), ""]
+                for n, each in training["side_by_side_words_per_s"].items()
+                if n != "1"
+            ),
+        ),
+        "The same training on CPU and GPU, from the same seeds, 20 epochs: perplexity of documents "
+        "that were not learned from:",
+        "",
+        *table(
+            ["seed", *training["same_as_cpu"][0]["validation_perplexity"]],
+            *(
+                [
+                    str(each["seed"]),
+                    *(f"{value:.3f}" for value in each["validation_perplexity"].values()),
+                ]
+                for each in training["same_as_cpu"]
+            ),
+        ),
+    ]
+    return "\n".join(lines).rstrip()
+
+
 def gpu_encoding() -> str:
     """Return what a GPU makes of images; it is measured where there is one, and not always is."""
     if not (RESULTS / "gpu_encoding.json").exists():
@@ -157,6 +242,7 @@ def serving() -> str:
 
 
 def main() -> None:
+    update_page(GPU, {"gpu": gpu()})
     update_page(PAGE, {"figures": figures(), "gpu encoding": gpu_encoding()})
     update_page(SERVING, {"serving": serving()})
 

@@ -3,13 +3,14 @@
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from scipy import sparse
 from sklearn.utils.class_weight import compute_class_weight
 from tests.scenes import scene_corpus
 
 from supdocnade import DampCounts, DocNADE, SupDocNADE, make_annotation_scorer
 from supdocnade.corpus import Documents
-from supdocnade.errors import InvalidArgument, StorageError
+from supdocnade.errors import BackendUnavailable, InvalidArgument, StorageError
 from supdocnade.estimators.inference import annotation_log_proba, representations
 from supdocnade.training import Trainer
 from supdocnade.training.evaluation import annotation_log_prob, class_log_prob
@@ -466,3 +467,10 @@ def test_documents_without_words_are_counted(model, X):
     with_empty = sparse.vstack([X[:3], sparse.csr_array((2, 40))])
     with pytest.warns(UserWarning, match="2 of 5 documents have no words"):
         assert model.perplexity(with_empty) == pytest.approx(model.perplexity(X[:3]))
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_gpu_that_is_not_there_gets_one_sentence():
+    model = DocNADE(n_topics=2, device="cuda")
+    with pytest.raises(BackendUnavailable, match="'cuda' is not available: torch finds no GPU"):
+        model.fit([[1, 2], [3, 0]])

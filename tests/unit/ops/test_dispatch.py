@@ -1,4 +1,7 @@
 import logging
+import os
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -57,3 +60,13 @@ def test_the_automatic_choice_falls_to_the_next_that_fits():
     torch.testing.assert_close(
         single.run("relu", "auto").nll_B, single.run("relu", "cpu").nll_B, rtol=0, atol=0
     )
+
+
+def test_a_machine_without_a_gpu_never_imports_triton():
+    program = (
+        "import sys, numpy as np, supdocnade\n"
+        "supdocnade.SupDocNADE(n_topics=2, max_epochs=1).fit(np.eye(4, dtype=int), [0, 1, 0, 1])\n"
+        "assert 'triton' not in sys.modules"
+    )
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+    subprocess.run([sys.executable, "-c", program], check=True, env=environment)

@@ -224,7 +224,9 @@ def random_palette(rng: np.random.Generator) -> Palette:
     turn = rng.uniform(-np.pi, np.pi) if rng.random() < 0.2 else rng.normal(0, 0.22)
     chroma = rng.uniform(0.65, 1.12)
     gamma, lift = rng.uniform(0.82, 1.22), rng.uniform(-0.03, 0.03)
-    cosine, sine = chroma * np.cos(turn), chroma * np.sin(turn)
+    # numpy's vectorised sine may set flags for lanes that nobody asked for.
+    with np.errstate(over="ignore"):
+        cosine, sine = chroma * np.cos(turn), chroma * np.sin(turn)
     spin = np.array([[1, 0, 0], [0, cosine, sine], [0, -sine, cosine]])
 
     def jittered(lab: Floats) -> Floats:
