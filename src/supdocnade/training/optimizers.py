@@ -1,10 +1,8 @@
-"""Optimisers, and how their learning rate changes.
+"""Optimisers, and what is done to gradients before them.
 
 Dense parameters are torch's own Adam or SGD. A table whose gradient is a few touched rows gets
 `RowAdam`, which updates those rows only.
 """
-
-import math
 
 import torch
 from torch import Tensor, nn
@@ -87,17 +85,6 @@ def make_optimizers(
     if tables:
         optimizers.append(RowAdam(tables, learning_rate))
     return optimizers
-
-
-def scheduled_rate(schedule: str, learning_rate: float, update: int, n_updates: int) -> float:
-    """Return the learning rate of an update, counted from 0.
-
-    >>> [round(scheduled_rate("cosine", 1.0, i, 4), 3) for i in range(4)]
-    [1.0, 0.854, 0.5, 0.146]
-    """
-    if schedule == "constant":
-        return learning_rate
-    return learning_rate * 0.5 * (1 + math.cos(math.pi * update / max(n_updates, 1)))
 
 
 def set_rate(optimizer: torch.optim.Optimizer, rate: float | Tensor) -> None:

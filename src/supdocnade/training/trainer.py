@@ -19,27 +19,25 @@ from numpy.typing import ArrayLike
 
 from supdocnade.corpus import Documents
 from supdocnade.corpus.tokens import Rows
-from supdocnade.errors import InvalidArgument, TrainingDiverged
-from supdocnade.models import DocNADENetwork, SupDocNADENetwork
+from supdocnade.models import DocNADENetwork
 from supdocnade.models.outputs import TreeOutput
 from supdocnade.ops.contract import touches_few_rows
 from supdocnade.ops.threads import one_torch_thread
 from supdocnade.seeding import token_order
-from supdocnade.shapes import check_shape
 from supdocnade.training.batches import LabelledBatch, epoch_batches, make_batch
 from supdocnade.training.config import TrainerConfig
-from supdocnade.training.evaluation import available_metrics, validate
+from supdocnade.training.evaluation import validate
 from supdocnade.training.graphed import GraphedUpdates
 from supdocnade.training.history import EpochRecord, History, Progress
 from supdocnade.training.objective import batch_loss
 from supdocnade.training.optimizers import (
     clip_gradients,
     make_optimizers,
-    scheduled_rate,
     set_rate,
     settle_gradients,
 )
 from supdocnade.training.resident import LEAST_HASH_BITS, resident_documents
+from supdocnade.training.schedule import Schedule
 from supdocnade.training.state import (
     TrainingState,
     copy_parameters,
@@ -47,6 +45,7 @@ from supdocnade.training.state import (
     save_checkpoint,
     set_parameters,
 )
+from supdocnade.training.validity import check_finite, check_trainable, class_weight_of
 
 REPORT_EVERY = 1_000
 """On a GPU progress is reported at the end of an epoch, and after so many updates of a long one: to
@@ -97,7 +96,7 @@ class Trainer:
 
     def set_class_weight(self, given: ArrayLike | None) -> None:
         """Change what multiplies the class term of documents of each class, (C,)."""
-        self.class_weight = _class_weight(self.network, given)
+        self.class_weight = class_weight_of(self.network, given)
         self._graphed = None
 
     def fit(self, corpus: Documents, validation: Documents | None = None) -> History:
@@ -120,12 +119,13 @@ class Trainer:
 
     def start(self, corpus: Documents, validation: Documents | None) -> None:
         """Check what is given, and go back to where a checkpoint is."""
-        self._check(corpus, validation)
+        check_trainable(self.network, self.config, corpus, validation)
         self._settings = self._describe_settings(corpus, validation)
         if self.checkpoint is not None and self.checkpoint.exists():
             self.state = load_checkpoint(
                 self.checkpoint, self._settings, self.network, self.optimizers
             )
+            self._graphed = None
 
     @property
     def going(self) -> bool:
@@ -187,9 +187,11 @@ class Trainer:
                     self.read_loss(graphed, parts)
                     yield
             return
+        schedule, epoch = Schedule(self.config, len(parts)), self.state.epoch
         for number in range(self.state.update, len(parts)):
             batch = self._batch(corpus, parts[number])
-            loss = self._update(batch, self._rate(number, len(parts)), self._count(number, parts))
+            rate, decay = schedule.rate(epoch, number), schedule.decay(epoch, number)
+            loss = self._update(batch, rate, decay)
             self.state.update = number + 1
             self.state.loss_sum += loss * len(batch)
             self.state.n_seen += len(batch)
@@ -225,14 +227,14 @@ class Trainer:
 
     def begin_epoch(self, graphed: GraphedUpdates, parts: list[Rows]) -> None:
         """Let the GPU get ready for an epoch, or for what is left of it."""
-        numbers = range(len(parts))
+        schedule, epoch = Schedule(self.config, len(parts)), self.state.epoch
         graphed.begin(
-            self.state.epoch,
+            epoch,
             np.concatenate(parts),
             self.state.update,
             self.state.loss_sum,
-            np.array([self._rate(number, len(parts)) for number in numbers]),
-            np.array([self._decay(self._count(number, parts)) for number in numbers]),
+            np.array([schedule.rate(epoch, number) for number in range(len(parts))]),
+            np.array([schedule.decay(epoch, number) for number in range(len(parts))]),
         )
 
     def read_loss(self, graphed: GraphedUpdates, parts: list[Rows]) -> None:
@@ -245,27 +247,12 @@ class Trainer:
         if not bool(torch.stack(finite).all()):
             self._check_finite("a parameter", math.nan, f"in epoch {state.epoch + 1}")
 
-    def _count(self, number: int, parts: list[Rows]) -> int:
-        """Return how many updates came before one of this epoch."""
-        return self.state.epoch * len(parts) + number
-
-    def _rate(self, number: int, n_parts: int) -> float:
-        """Return the learning rate of an update of this epoch."""
-        config = self.config
-        update, n_updates = self.state.epoch * n_parts + number, n_parts * config.max_epochs
-        return scheduled_rate(config.schedule, config.learning_rate, update, n_updates)
-
-    def _decay(self, update: int) -> float:
-        """Return the decay of the average: the first updates count less, so that it forgets where
-        it started."""
-        return min(self.config.averaging or 0.0, (1 + update) / (10 + update))
-
     def end_updates(self, n_parts: int, seconds: float) -> None:
         """Record an epoch."""
         state = self.state
         record = EpochRecord(
             epoch=state.epoch + 1,
-            learning_rate=self._rate(max(n_parts - 1, 0), n_parts),
+            learning_rate=Schedule(self.config, n_parts).rate(state.epoch, max(n_parts - 1, 0)),
             loss=state.loss_sum / max(state.n_seen, 1),
         )
         state.history.epochs.append(record)
@@ -284,7 +271,7 @@ class Trainer:
             n_summary_words=self.network.n_summary_words,
         ).to(self.network.word_embedding.device)
 
-    def _update(self, batch: LabelledBatch, rate: float, update: int) -> float:
+    def _update(self, batch: LabelledBatch, rate: float, decay: float) -> float:
         """Move the parameters by one step; return the objective before it."""
         config, parameters = self.config, list(self.network.parameters())
         for parameter in parameters:
@@ -301,7 +288,6 @@ class Trainer:
             set_rate(optimizer, rate)
             optimizer.step()
         if self.state.average is not None:
-            decay = self._decay(update)
             with torch.no_grad():
                 for name, parameter in self.network.named_parameters():
                     self.state.average[name].lerp_(parameter, 1 - decay)
@@ -316,16 +302,8 @@ class Trainer:
         self._check_finite("the objective", float(loss), f"after epoch {self.state.epoch + 1}")
 
     def _check_finite(self, what: str, value: float, when: str = "") -> None:
-        """Stop with a sentence if the run has diverged."""
-        if math.isfinite(value):
-            return
-        config, state = self.config, self.state
-        when = when or f"in epoch {state.epoch + 1}, update {state.update + 1}"
-        clip = "set clip_norm" if config.clip_norm is None else f"clip_norm ({config.clip_norm:g})"
-        raise TrainingDiverged(
-            f"{what} became {value} {when}; lower learning_rate ({config.learning_rate:g}) "
-            f"or {clip}."
-        )
+        when = when or f"in epoch {self.state.epoch + 1}, update {self.state.update + 1}"
+        check_finite(self.config, what, value, when)
 
     def _judge(self, validation: Documents | None) -> None:
         """Measure, remember the best epoch, and decide whether to go on."""
@@ -401,50 +379,3 @@ class Trainer:
             "data": corpus.fingerprint(),
             "validation data": None if validation is None else validation.fingerprint(),
         }
-
-    def _check(self, corpus: Documents, validation: Documents | None) -> None:
-        config, network = self.config, self.network
-        if len(corpus) == 0:
-            raise InvalidArgument("corpus must have a document, got none.")
-        if config.generative_weight == 0 and not isinstance(network, SupDocNADENetwork):
-            raise InvalidArgument(
-                "generative_weight must be above 0 for a network without classes, got 0."
-            )
-        for name, part in (("corpus", corpus), ("validation", validation)):
-            if part is None:
-                continue
-            ours = (network.config.n_visual_words, network.config.n_annotation_words)
-            theirs = (part.n_visual_words, part.n_annotation_words)
-            if ours != theirs:
-                raise InvalidArgument(
-                    f"{name} must have {ours[0]} visual and {ours[1]} annotation words, "
-                    f"got {theirs[0]} and {theirs[1]}."
-                )
-            if isinstance(network, SupDocNADENetwork) and part.n_classes > network.config.n_classes:
-                raise InvalidArgument(
-                    f"{name} must have at most {network.config.n_classes} classes, "
-                    f"got {part.n_classes}."
-                )
-        if config.early_stopping:
-            if validation is None or len(validation) == 0:
-                raise InvalidArgument("early_stopping needs a validation part, got none.")
-            known = available_metrics(network, validation)
-            if config.metric not in known:
-                raise InvalidArgument(
-                    f"metric must be one of {known} for this network and validation part, "
-                    f"got {config.metric!r}."
-                )
-
-
-def _class_weight(network: DocNADENetwork, given: ArrayLike | None) -> torch.Tensor | None:
-    if given is None:
-        return None
-    if not isinstance(network, SupDocNADENetwork):
-        raise InvalidArgument("class_weight needs a network with classes.")
-    weight = torch.as_tensor(np.asarray(given, np.float32))
-    check_shape("class_weight", weight.shape, (network.config.n_classes,))
-    if not bool((weight.isfinite() & (weight >= 0)).all()):
-        raise InvalidArgument(
-            f"class_weight must be finite and not negative, got {weight.tolist()}."
-        )
-    return weight

@@ -11,7 +11,6 @@ from supdocnade.training.optimizers import (
     RowAdam,
     clip_gradients,
     make_optimizers,
-    scheduled_rate,
     settle_gradients,
 )
 
@@ -87,12 +86,3 @@ def test_clipping_scales_dense_and_sparse_gradients_together():
     torch.testing.assert_close(second.grad._values(), torch.tensor([[0.8]]))
     assert float(clip_gradients([first, second], 2.0)) == pytest.approx(1.0)
     torch.testing.assert_close(first.grad, torch.tensor([0.6, 0.0]))
-
-
-def test_schedules():
-    assert scheduled_rate("constant", 0.5, 99, 100) == 0.5
-    cosine = [scheduled_rate("cosine", 0.5, update, 100) for update in range(101)]
-    assert cosine[0] == 0.5
-    assert cosine[50] == pytest.approx(0.25)
-    assert cosine[100] == pytest.approx(0.0)
-    assert sorted(cosine, reverse=True) == cosine
