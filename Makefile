@@ -18,7 +18,7 @@ browser:  ## the page is tested in one; where none can be installed, those tests
 	-@command -v chromium > /dev/null || apt-get install --yes --quiet chromium
 
 test: $(READY) browser  ## unit, parity and functional tests, doctests and the README's commands
-	$(PYTHON) -m pytest
+	$(PYTHON) -m pytest --numprocesses 2 --dist loadfile
 
 test-gpu: $(READY)  ## the tests that need a GPU, alone
 	$(PYTHON) -m pytest tests/gpu

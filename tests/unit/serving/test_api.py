@@ -221,15 +221,18 @@ def test_a_mistake_is_answered_and_told_to_the_log_alone(caplog):
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_worker_that_dies_is_said_and_replaced():
     with client(n_workers=1) as shaken:
-        work = shaken.service.workers._work
+        work, dying = shaken.service.workers._work, []
 
         def die(tasks):
             shaken.service.workers._work = work
+            dying.append(threading.current_thread())
             raise SystemExit
 
         shaken.service.workers._work = die
         response = shaken.post("/v1/predict", files=form(photograph(0)))
         problem(response, 503, "interrupted")
+        # What a thread dies of is reported when it has ended: within this test, not the next.
+        dying[0].join()
         assert response.headers["retry-after"] == "1"
         again = shaken.post("/v1/predict", files=form(photograph(0)))
         assert again.status_code == 200

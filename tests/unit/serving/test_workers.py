@@ -95,8 +95,11 @@ def test_an_error_hits_its_own_task_alone():
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_worker_that_dies_is_replaced_and_says_whose_work_it_was():
+    dying = []
+
     def work(tasks):
         if "die" in tasks:
+            dying.append(threading.current_thread())
             raise SystemExit
         return tasks
 
@@ -104,6 +107,8 @@ def test_a_worker_that_dies_is_replaced_and_says_whose_work_it_was():
     (doomed,) = pool.submit(["die"])
     with pytest.raises(WorkInterrupted):
         doomed.result(timeout=20)
+    # What a thread dies of is reported when it has ended: within this test, not the next.
+    dying[0].join()
     (fine,) = pool.submit(["live"])
     assert fine.result(timeout=20) == "live"
     assert pool.n_alive == 1
