@@ -40,12 +40,12 @@ def trainer(corpus: Documents, device: str, *, seed: int = 0, max_epochs: int = 
     network.initialize(corpus.word_counts(), seed)
     network.initialize_classes(corpus.class_counts())
     network.to(device)
-    checkpoint = options.pop("checkpoint", None)
+    checkpoint, class_weight = (options.pop(name, None) for name in ("checkpoint", "class_weight"))
     settings = {"generative_weight": 0.05, "annotation_weight": 4.0, "learning_rate": 3e-3}
     training = TrainerConfig(
-        **{**settings, **options}, max_epochs=max_epochs, batch_size=32, seed=seed
+        **{**settings, "batch_size": 32, **options}, max_epochs=max_epochs, seed=seed
     )
-    return Trainer(network, training, checkpoint=checkpoint)
+    return Trainer(network, training, checkpoint=checkpoint, class_weight=class_weight)
 
 
 def parameters(of: Trainer) -> list[torch.Tensor]:
@@ -67,6 +67,31 @@ def test_the_losses_of_the_cpu(options):
         assert a.learning_rate == pytest.approx(e.learning_rate)
         assert a.validation["loss"] == pytest.approx(e.validation["loss"], rel=1e-4)
     assert actual.epochs[-1].loss < 0.9 * actual.epochs[0].loss
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"optimizer": "sgd", "learning_rate": 1e-2},
+        {"class_weight": [3.0, 1.0, 0.5]},
+        {"batch_size": 1, "max_epochs": 2},
+        {"batch_size": 1000},
+    ],
+)
+def test_other_settings(options):
+    corpus = documents()
+    on_cpu, on_gpu = (trainer(corpus, device, **options) for device in ("cpu", "cuda"))
+    expected, actual = (each.fit(corpus) for each in (on_cpu, on_gpu))
+    for a, e in zip(actual.epochs, expected.epochs, strict=True):
+        assert a.loss == pytest.approx(e.loss, rel=1e-3)
+
+
+@pytest.mark.parametrize("options", [{}, {"backend": "cuda"}])
+def test_documents_without_words_and_a_single_word(options):
+    nothing, labels = np.zeros((20, 5)), np.arange(20) % 2
+    for bags in (nothing, np.full((20, 1), 3)):
+        fitted = SupDocNADE(device="cuda", max_epochs=2, random_state=0, **options)
+        assert np.isfinite(fitted.fit(bags, labels).predict_proba(bags)).all()
 
 
 def test_without_the_words(tmp_path):

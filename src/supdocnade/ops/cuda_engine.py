@@ -55,6 +55,16 @@ PRECISIONS = {"highest": "tf32x3", "high": "tf32", "medium": "bf16"}
 """How operands of products are rounded, by torch's `set_float32_matmul_precision`."""
 
 
+def chosen_precision() -> str:
+    """Return how operands are to be rounded, whichever of torch's switches was used."""
+    try:
+        return PRECISIONS[torch.get_float32_matmul_precision()]
+    except RuntimeError:
+        # Torch refuses to answer once its newer switch, of GPUs alone, says something else.
+        exact = torch.backends.cuda.matmul.fp32_precision != "tf32"
+        return "tf32x3" if exact else "tf32"
+
+
 class Sparsity(NamedTuple):
     """Which rows of a table have a gradient."""
 
@@ -177,7 +187,7 @@ class CUDAEngine:
         self, batch: DocumentBatch, parameters: Parameters, *, want_gradients: bool
     ) -> tuple[DocumentTerms, Forward | None]:
         """Compute the terms; with `want_gradients`, also what the gradients follow from."""
-        precision = PRECISIONS[torch.get_float32_matmul_precision()]
+        precision = chosen_precision()
         K = len(parameters.word_embedding_KH)
         batch = batch._replace(word_ids_N=batch.word_ids_N.int())
         n_tokens = batch.offsets_B1[-1:]
@@ -281,4 +291,6 @@ def differentiable(
     """Run the GPU engine so that autograd can go through it."""
     apply: Callable[..., tuple[Tensor, Tensor]] = _FusedNLL.apply
     wanted = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in parameters)
-    return DocumentTerms(*apply(engine, batch, wanted, *parameters))
+    # Kernels start on the current GPU, which need not be that of the parameters.
+    with torch.cuda.device_of(parameters.word_embedding_KH):  # type: ignore[no-untyped-call]
+        return DocumentTerms(*apply(engine, batch, wanted, *parameters))

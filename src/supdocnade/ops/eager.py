@@ -170,6 +170,8 @@ def _common_value(values: Tensor) -> float | None:
 def weigh_documents(batch: DocumentBatch, weight_B: Tensor) -> DocumentBatch:
     """Return the batch with every document's loss multiplied by its weight."""
     weight_N = torch.repeat_interleave(weight_B, batch.offsets_B1.diff())
+    if beyond := len(batch.word_ids_N) - len(weight_N):
+        weight_N = torch.nn.functional.pad(weight_N, (0, beyond))
     if batch.loss_weight_N is not None:
         weight_N = weight_N * batch.loss_weight_N
     return batch._replace(loss_weight_N=weight_N)

@@ -71,6 +71,10 @@ class GraphedUpdates:
         self.capacity = 0
         self._epoch: OrderedEpoch | None = None
         self._graph: torch.cuda.CUDAGraph | None = None
+        # A stream of its own: cuBLAS has one workspace a stream, which a recording keeps using, and
+        # recordings that are replayed at the same time must not share one. It serves all recordings
+        # made here: torch has 32 streams and then hands out the first one again.
+        self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
     def begin(
         self,
@@ -119,9 +123,7 @@ class GraphedUpdates:
         """Record an update: run it once to have everything compiled, undo that, record."""
         kept = [tensor.clone() for tensor in self._changing()]
         self._graph = None
-        # A stream of its own: cuBLAS has one workspace a stream, which a recording keeps using, and
-        # recordings that are replayed at the same time must not share one.
-        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        stream = self._stream
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
             self._update()

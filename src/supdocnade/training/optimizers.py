@@ -69,16 +69,20 @@ def make_optimizers(
 ) -> list[torch.optim.Optimizer]:
     """Return the optimisers that together update every parameter of a network."""
     parameters = list(network.parameters())
+    few_rows = touches_few_rows(network.config.n_words)
+    # On a GPU an update must not wait for numbers from here, such as the learning rate.
+    on_gpu = network.word_embedding.is_cuda
+    rate = torch.tensor(learning_rate, device=parameters[0].device) if on_gpu else learning_rate
     if name == "sgd":
+        if on_gpu and not few_rows:
+            # Only the fused one leaves a learning rate where it is.
+            return [torch.optim.SGD(parameters, lr=rate, fused=True)]
         return [torch.optim.SGD(parameters, lr=learning_rate)]
     tables: list[nn.Parameter] = []
-    if touches_few_rows(network.config.n_words):
+    if few_rows:
         tables = [network.word_embedding, network.node_weight]
     dense = [p for p in parameters if not any(p is table for table in tables)]
     # fused: one pass over each parameter; elementwise, so threads do not change its bits.
-    # capturable: on a GPU an update must not wait for numbers from here.
-    on_gpu = network.word_embedding.is_cuda
-    rate = torch.tensor(learning_rate, device=dense[0].device) if on_gpu else learning_rate
     optimizers: list[torch.optim.Optimizer] = [
         torch.optim.Adam(dense, lr=rate, betas=BETAS, eps=EPSILON, fused=True, capturable=on_gpu)
     ]

@@ -21,6 +21,19 @@ LEAST_HASH_BITS = 16
 """Of the keys by which words are put in order; with fewer, orders would not be random enough."""
 
 
+BYTES_OF_A_WORD = 96
+"""What a word takes while an epoch is put in order: some ten numbers, with those of the sort."""
+
+
+def most_words(memory: int) -> int:
+    """Return how many words can be put in order by a GPU of so many bytes, in half of them.
+
+    >>> most_words(8 * 2**30)
+    44739242
+    """
+    return memory // 2 // BYTES_OF_A_WORD
+
+
 class OrderedEpoch(NamedTuple):
     """All documents in the order of an epoch, one after the other."""
 

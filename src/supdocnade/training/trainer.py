@@ -36,7 +36,7 @@ from supdocnade.training.optimizers import (
     set_rate,
     settle_gradients,
 )
-from supdocnade.training.resident import LEAST_HASH_BITS, resident_documents
+from supdocnade.training.resident import LEAST_HASH_BITS, most_words, resident_documents
 from supdocnade.training.schedule import Schedule
 from supdocnade.training.state import (
     TrainingState,
@@ -64,7 +64,8 @@ class Trainer:
     class_weight : (C,) multiplies the class term of documents of each class.
     checkpoint : a file that is written after every epoch, and resumed from if it is there.
     checkpoint_every : also write it after this many updates within an epoch.
-    on_progress : called after every update. The trainer itself prints nothing.
+    on_progress : called after every update; on a GPU, after an epoch and every so many updates of
+        a long one. The trainer itself prints nothing.
     on_epoch : called with the number of every epoch that is over, before it is checkpointed: after
         a kill it is called again for an epoch whose checkpoint was not written.
     """
@@ -149,7 +150,8 @@ class Trainer:
 
     def run_epoch(self, corpus: Documents) -> None:
         """Pass over the corpus once, or over what is left of the epoch, and record it."""
-        with one_torch_thread():
+        place = torch.cuda.device_of(self.network.word_embedding)  # type: ignore[no-untyped-call]
+        with one_torch_thread(), place:
             self._run_updates(corpus)
 
     def _run_updates(self, corpus: Documents) -> None:
@@ -208,9 +210,13 @@ class Trainer:
         """Return what does the updates on a GPU, or None if they are done one by one."""
         if not self.network.word_embedding.is_cuda or self.network.resolved_backend != "cuda":
             return None
-        if touches_few_rows(self.network.config.n_words):
+        n_words = self.network.config.n_words
+        if touches_few_rows(n_words) or n_words == 1 or not corpus.length_B.any():
             return None
         if self._graphed is None or self._graphed[0] is not corpus:
+            card = torch.cuda.get_device_properties(self.network.word_embedding.device)
+            if corpus.length_B.sum() > most_words(card.total_memory):
+                return None
             documents = resident_documents(corpus, self.network.word_embedding.device)
             if documents.hash_bits < LEAST_HASH_BITS:
                 return None

@@ -65,7 +65,8 @@ def class_weight_of(network: DocNADENetwork, given: ArrayLike | None) -> torch.T
         raise InvalidArgument(
             f"class_weight must be finite and not negative, got {weight.tolist()}."
         )
-    return weight
+    # An update that is recorded on a GPU cannot fetch it from here.
+    return weight.to(network.word_embedding.device)
 
 
 def check_finite(config: TrainerConfig, what: str, value: float, when: str) -> None:

@@ -136,11 +136,12 @@ def test_a_second_backward_gives_the_same_gradients():
         torch.testing.assert_close(a, e, rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("uneven", [False, True])
 @pytest.mark.parametrize("output", ["tree", "softmax"])
-def test_tables_longer_than_the_documents(output):
+def test_tables_longer_than_the_documents(output, uneven):
     """What stands beyond the last token is never looked at."""
     problem = make_problem([5, 12], 9, n_topics=8, output=output, scale=0.2).to(torch.float32)
-    expected = outputs(run(problem, "relu"), problem)
+    expected = outputs(run(problem, "relu"), problem, uneven=uneven)
     batch = problem.batch
     extra = torch.full((8,), float("nan"))
     longer = batch._replace(
@@ -150,7 +151,8 @@ def test_tables_longer_than_the_documents(output):
         checked=True,
     )
     again = problem._replace(batch=longer)
-    for a, e in zip(outputs(run(again, "relu"), again), expected, strict=True):
+    actual = outputs(run(again, "relu"), again, uneven=uneven)
+    for a, e in zip(actual, expected, strict=True):
         torch.testing.assert_close(a, e, rtol=0, atol=0)
 
 
@@ -179,3 +181,25 @@ def test_values_without_gradients():
     expected = run(problem, "relu").nll_B
     frozen = problem._replace(parameters=Parameters(*(p.detach() for p in problem.parameters)))
     torch.testing.assert_close(run(frozen, "relu").nll_B, expected.detach(), rtol=0, atol=0)
+
+
+def test_rows_of_a_tile_without_a_token_give_nothing_however_large_the_biases():
+    problem = make_problem([5], 9, n_topics=8, output="softmax", scale=0.2)
+    problem.parameters.node_bias_T.data += 200  # exp(200) is no number of float32.
+    assert_agrees(problem)
+
+
+@pytest.mark.parametrize(("allowed", "expected"), [("ieee", "tf32x3"), ("tf32", "tf32")])
+def test_the_precision_by_the_switch_for_gpus_alone(allowed, expected):
+    from supdocnade.ops.cuda_engine import chosen_precision
+
+    products = torch.backends.cuda.matmul
+    if not hasattr(products, "fp32_precision"):
+        pytest.skip("torch is older than 2.9")
+    before = products.fp32_precision
+    try:
+        products.fp32_precision = allowed
+        assert chosen_precision() == expected
+    finally:
+        products.fp32_precision = before
+    assert chosen_precision() == "tf32x3"

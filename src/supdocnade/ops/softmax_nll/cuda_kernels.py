@@ -75,7 +75,11 @@ def normalize(
 
 @triton.jit
 def _delta(logit, words, word, log_total, weight):
-    """w (p - 1_v), the gradient of the logits."""
+    """w (p - 1_v), the gradient of the logits.
+
+    Rows without a token have an infinite `log_total`, so that p is 0: w = 0 alone would not help
+    where p overflows.
+    """
     p = tl.exp(logit - log_total[:, None])
     return weight[:, None] * (p - (words[None, :] == word[:, None]).to(tl.float32))
 
@@ -102,7 +106,7 @@ def differentiate_hidden(
     if tl.program_id(0) * TILE < n:
         columns = tl.program_id(1) * OUT + tl.arange(0, OUT)
         word = tl.load(ids + tokens, mask=used, other=-1)
-        log_total = tl.load(normalizer + tokens, mask=used, other=0.0)
+        log_total = tl.load(normalizer + tokens, mask=used, other=float("inf"))
         weight = _weights(loss_weight, tokens, used, WEIGHTED)
         grad_h = tl.zeros([TILE, OUT], tl.float32)
         for first in range(0, n_words, WORDS):
@@ -138,7 +142,7 @@ def differentiate_words(
         tokens = first + tl.arange(0, TILE)
         used = tokens < n
         word = tl.load(ids + tokens, mask=used, other=-1)
-        log_total = tl.load(normalizer + tokens, mask=used, other=0.0)
+        log_total = tl.load(normalizer + tokens, mask=used, other=float("inf"))
         weight = _weights(loss_weight, tokens, used, WEIGHTED)
         logit = _logits(
             hidden, tokens, n, weights, biases, words, n_words, H, STRIDE, TILE, WORDS, BLOCK,
