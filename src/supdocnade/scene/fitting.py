@@ -269,7 +269,8 @@ def _candidates(
 
     def keep(network: Any, epoch: int) -> None:
         if epoch in epochs:
-            kept[epoch] = copy_parameters(network)
+            # They are looked at here, wherever the network learns.
+            kept[epoch] = {name: p.cpu() for name, p in copy_parameters(network).items()}
             if folder is not None:
                 arrays = {name: value.numpy() for name, value in kept[epoch].items()}
                 save_arrays(folder / f"epoch-{epoch}.safetensors", arrays, {"epoch": epoch})
