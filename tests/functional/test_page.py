@@ -199,6 +199,16 @@ def test_exploring_leads_from_classes_to_topics_words_tags_and_photographs(page,
     expect(page.locator("#explore .eyebrow")).to_have_text("Tags")
     page.goto(f"{server}#/explore/class/nothing")
     expect(page.locator("#explore .problem")).to_be_visible()
+    page.goto(f"{server}#/explore/toString")
+    expect(page.locator("#explore .card")).to_have_count(len(CLASSES))
+
+
+def test_what_topics_share_is_shown_once(page, server):
+    for tag in small_model().tag_names_:
+        page.goto(f"{server}#/explore/tag/{tag}")
+        expect(page.locator("#explore h1")).to_have_text(tag)
+        words = page.locator("#explore .words img").evaluate_all("all => all.map((i) => i.src)")
+        assert len(set(words)) == len(words)
 
 
 def shown_pictures(page):
@@ -222,6 +232,43 @@ def test_the_gallery_finds_photographs_with_a_tag_and_more_like_one(page):
     assert shown_pictures(page) == 24
     page.locator("#gallery .tags a").first.click()
     expect(page.locator("#filter-tag")).not_to_have_value("")
+
+
+def test_a_late_answer_does_not_replace_what_was_asked_for_since(page):
+    held = []
+    page.route("**/v1/gallery?label=forest*", lambda route: held.append(route))
+    page.get_by_role("link", name="Gallery").click()
+    page.get_by_label("Class").select_option("forest")
+    page.get_by_label("Class").select_option("coast")
+    expect(page.locator("#gallery h1")).to_have_text("coast")
+    with page.expect_response("**/v1/gallery?label=forest*") as late:
+        held[0].continue_()
+    late.value.finished()
+    # Once another answer was read, the late one was, too.
+    page.evaluate("() => fetch('/healthz').then((answer) => answer.json())")
+    expect(page.locator("#gallery h1")).to_have_text("coast")
+
+
+def test_more_of_the_gallery_that_cannot_be_had_is_said_and_comes_once_when_asked_again(page):
+    def few(route):
+        if "offset" in route.request.url and not refused:
+            refused.append(route.request.url)
+            route.fulfill(status=500, body=json.dumps({"code": "x", "detail": "it broke."}))
+        else:
+            route.continue_(url=route.request.url.replace("limit=60", "limit=20"))
+
+    refused = []
+    page.route("**/v1/gallery?*", few)
+    page.get_by_role("link", name="Gallery").click()
+    more, shown = page.get_by_role("button", name="Show more"), page.locator("#gallery li")
+    expect(shown).to_have_count(20)
+    more.click()
+    expect(page.locator("#gallery .problem")).to_have_text("it broke.")
+    more.evaluate("button => { button.click(); button.click(); }")
+    expect(shown).to_have_count(24)
+    expect(more).to_be_hidden()
+    expect(page.locator("#gallery .problem")).to_be_hidden()
+    assert shown.count() == 24
 
 
 def test_photographs_like_one_that_was_dropped_are_found(page):

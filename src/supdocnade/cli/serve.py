@@ -13,7 +13,7 @@ from supdocnade.cli.options import Debug, Jobs, Json, Model, Quiet
 from supdocnade.errors import BackendUnavailable
 
 NEEDED = ("fastapi", "uvicorn", "multipart", "prometheus_client")
-MEGA = 1_000_000
+MEGA, MOST_MEGA = 1_000_000, 100_000
 
 
 def serve(
@@ -41,8 +41,12 @@ def serve(
         list[str] | None,
         typer.Option(help="A further name that the server goes by, such as a proxy's."),
     ] = None,
-    max_megabytes: Annotated[float, typer.Option(min=0.001, help="Of a request.")] = 64,
-    max_megapixels: Annotated[float, typer.Option(min=0.001, help="Of an image.")] = 64,
+    max_megabytes: Annotated[
+        float, typer.Option(min=0.001, max=MOST_MEGA, help="Of a request.")
+    ] = 64,
+    max_megapixels: Annotated[
+        float, typer.Option(min=0.001, max=MOST_MEGA, help="Of an image.")
+    ] = 64,
     max_images: Annotated[int, typer.Option(min=1, help="Of a request.")] = 32,
     queue: Annotated[int, typer.Option(min=1, help="Images that may wait.")] = 256,
     timeout: Annotated[

@@ -37,6 +37,9 @@ class Gallery:
     threshold: float
     """Of the probability from which on a photograph has a tag."""
     pictures: PictureFile
+    version: str
+    """Of the pictures: those of another index, which have the same numbers, have other addresses in
+    a browser that keeps them."""
 
     def __len__(self) -> int:
         """The number of photographs."""
@@ -72,6 +75,7 @@ class Gallery:
             tag_names=fitted.tag_names,
             threshold=0.5 if fitted.choices.tags is None else fitted.choices.tags.threshold,
             pictures=pictures,
+            version=description["pictures"][:8],
         )
 
     def nearest(

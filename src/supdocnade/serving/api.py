@@ -1,5 +1,6 @@
 """The routes that take images."""
 
+import asyncio
 from base64 import b64encode
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
@@ -56,7 +57,7 @@ def image_routes(service: Service) -> APIRouter:
     """Return the routes that take images."""
     routes = APIRouter(prefix="/v1", responses=PROBLEMS, tags=["images"])
     body = _body_description()
-    labels, tags = one_of(service.fitted.classes), one_of(service.fitted.tag_names)
+    labels, tags = one_of(service, "classes"), one_of(service, "tag_names")
 
     async def asked(request: Request, why: Why | None = None) -> list[Answer]:
         try:
@@ -136,7 +137,9 @@ def image_routes(service: Service) -> APIRouter:
                 number=number,
                 photographs=[
                     neighbour(gallery, row, distance)
-                    for row, distance in gallery.nearest(answer.topics_H, top)
+                    for row, distance in await asyncio.to_thread(
+                        gallery.nearest, answer.topics_H, top
+                    )
                 ],
             )
             for number, answer in enumerate(answers)

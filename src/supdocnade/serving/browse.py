@@ -1,8 +1,7 @@
 """The routes that show the model and the gallery."""
 
 import asyncio
-from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query, Response
 
@@ -99,7 +98,7 @@ def _gallery_routes(service: Service, routes: APIRouter) -> None:
         return found, number
 
     problems = documented("no_gallery", "invalid_argument", "not_found")
-    labels, tags = one_of(service.fitted.classes), one_of(service.fitted.tag_names)
+    labels, tags = one_of(service, "classes"), one_of(service, "tag_names")
 
     @routes.get("/gallery", responses=problems)
     async def photographs(
@@ -147,9 +146,14 @@ def _gallery_routes(service: Service, routes: APIRouter) -> None:
         return _jpeg(await asyncio.to_thread(found.picture, row))
 
 
-def one_of(names: Sequence[str]) -> dict[str, Any]:
-    """Return what OpenAPI says of a parameter that must be one of some names."""
-    return {"json_schema_extra": {"enum": [*names, None]}}
+def one_of(service: Service, kind: Literal["classes", "tag_names"]) -> dict[str, Any]:
+    """Return what OpenAPI says of a parameter that must be one of the model's names.
+
+    Nothing where there is a token: names may be those of people, and the description is public.
+    """
+    if service.settings.token is not None:
+        return {}
+    return {"json_schema_extra": {"enum": [*getattr(service.fitted, kind), None]}}
 
 
 def the_gallery(service: Service) -> Gallery:
@@ -167,7 +171,7 @@ def neighbour(gallery: Gallery, row: int, distance: float | None = None) -> Neig
     return NeighbourOut(
         photograph=row,
         name=gallery.rows.names[row].encode("utf-8", "replace").decode(),
-        picture=f"/v1/gallery/{row}/picture",
+        picture=f"/v1/gallery/{row}/picture?v={gallery.version}",
         label=None if label is None else label[0],
         probability=None if label is None else label[1],
         tags=[TagOut(tag=tag, probability=probability) for tag, probability in gallery.tags(row)],

@@ -10,6 +10,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from supdocnade.serving.problems import Problem
 from supdocnade.serving.service import Service
 
+METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
+"""Counted by name: clients may make up others, and every name that is counted stays in memory."""
+
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 CONTENT_POLICY = "; ".join(
     (
@@ -75,7 +78,8 @@ class Guard:
         finally:
             route = getattr(scope.get("route"), "path", "other")
             metrics = self._service.metrics
-            metrics.requests.labels(scope["method"], route, str(status)).inc()
+            method = scope["method"] if scope["method"] in METHODS else "other"
+            metrics.requests.labels(method, route, str(status)).inc()
             metrics.seconds.labels(route).observe(perf_counter() - began)
 
     def _check(self, scope: Scope) -> None:

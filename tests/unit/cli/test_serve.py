@@ -32,6 +32,8 @@ def test_without_the_extra_one_sentence_names_it(monkeypatch, tmp_path):
         ("--port", "70000", "--port"),
         ("--queue", "2", "max_waiting"),
         ("--timeout", "0", "--timeout"),
+        ("--max-megabytes", "inf", "--max-megabytes"),
+        ("--max-megapixels", "inf", "--max-megapixels"),
         ("--token", "a b", "token"),
     ],
 )

@@ -9,6 +9,7 @@ from PIL import Image
 from tests.drawn import small_model
 from tests.serving import client, form, huge_png, indexed, noise, photograph
 
+from supdocnade.gallery import build_gallery
 from supdocnade.serving.problems import KINDS, MEDIA_TYPE
 
 
@@ -313,6 +314,18 @@ def test_the_gallery_is_browsed_by_class_and_tag(server):
     problem(server.get("/v1/gallery/24"), 404, "not_found")
     problem(server.get("/v1/gallery/24/picture"), 404, "not_found")
     problem(server.get("/v1/gallery/-1/picture"), 422, "invalid_argument")
+
+
+def test_pictures_of_another_index_have_other_addresses(server, tmp_path):
+    """Browsers keep pictures for a day; their numbers mean others once a photograph is added."""
+    _, photos = indexed(tmp_path)
+    (photos / "a.jpg").write_bytes(photograph(7))
+    grown, _ = build_gallery(small_model().fitted_, photos, tmp_path / "index")
+    before = server.get("/v1/gallery/0").json()["picture"]
+    with client(grown) as another:
+        after = another.get("/v1/gallery/0").json()["picture"]
+        assert another.get(after).content != server.get(before).content
+    assert after != before
 
 
 def test_a_server_without_a_gallery_says_so():

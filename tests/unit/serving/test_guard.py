@@ -1,4 +1,5 @@
 import pytest
+from tests.drawn import small_model
 from tests.serving import client, form, photograph
 
 from supdocnade.serving.guard import SAFE_HEADERS
@@ -38,6 +39,29 @@ def test_a_token_is_asked_for_where_there_is_one():
             assert guarded.get(path).status_code == 200, path
         described = guarded.get("/openapi.json").json()
         assert described["paths"]["/v1/predict"]["post"]["security"] == [{"token": []}]
+
+
+def test_what_is_public_says_no_names_of_a_model_that_has_a_token():
+    names = {*small_model().classes_, *small_model().tag_names_}
+    public = ("/", "/docs", "/openapi.json", "/problems", "/healthz", "/readyz")
+
+    def told(some):
+        text = " ".join(some.get(path).text for path in public)
+        return {name for name in names if f'"{name}"' in text}
+
+    with client(token="secret") as guarded:
+        assert told(guarded) == set()
+    with client() as local:
+        assert told(local) == names
+
+
+def test_methods_that_are_made_up_are_counted_as_one():
+    with client() as local:
+        for number in range(3):
+            assert local.request(f"ODD{number}", "/").status_code == 405
+        figures = local.get("/metrics").text
+        assert 'requests_total{method="other",route="/",status="405"} 3.0' in figures
+        assert "ODD" not in figures
 
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "", "evil:8000"])

@@ -1,9 +1,9 @@
 // Which view is shown, by the address.
 
 import { get } from "./api.js";
-import { h } from "./dom.js";
-import { showExplore } from "./explore.js";
-import { showGallery } from "./gallery.js";
+import { h, show } from "./dom.js";
+import { explored } from "./explore.js";
+import { galleryView } from "./gallery.js";
 import { startPhotographs } from "./photographs.js";
 
 const VIEWS = ["photographs", "explore", "gallery"];
@@ -18,13 +18,15 @@ async function route(isFirst) {
   const [first, ...rest] = path.split("/");
   const view = VIEWS.includes(first) ? first : "photographs";
   const section = document.getElementById(view);
+  let children = null;
   try {
-    if (view === "explore") await showExplore(model, rest.join("/"));
-    if (view === "gallery") await showGallery(model, rest.join("/"), new URLSearchParams(query));
+    if (view === "explore") children = await explored(model, rest.join("/"));
+    if (view === "gallery") children = await galleryView(model, rest.join("/"), new URLSearchParams(query));
   } catch (error) {
-    section.replaceChildren(h("h1", { tabindex: "-1" }, TITLES[view]), h("p", { class: "problem" }, error.message));
+    children = [h("h1", {}, TITLES[view]), h("p", { class: "problem" }, error.message)];
   }
-  if (mine !== turn) return;
+  if (mine !== turn) return; // Meanwhile another address was chosen: a late answer must not replace its.
+  if (children) show(section, children);
   for (const name of VIEWS) {
     document.getElementById(name).hidden = name !== view;
     const link = document.querySelector(`[data-view="${name}"]`);

@@ -27,8 +27,8 @@ export const announce = (text) => {
   document.getElementById("status").textContent = text;
 };
 
-export function show(section, ...children) {
-  section.replaceChildren(...children);
+export function show(section, children) {
+  section.replaceChildren(...children.filter((child) => child !== null));
   const heading = section.querySelector("h1");
   if (heading) heading.tabIndex = -1;
 }

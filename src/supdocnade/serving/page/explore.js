@@ -1,21 +1,19 @@
 // What the model has learned: classes, topics, visual words and tags, each with those it goes with.
 
 import { get, picture } from "./api.js";
-import { called, h, many, percent, show } from "./dom.js";
+import { called, h, many, percent } from "./dom.js";
 import { galleryLink } from "./gallery.js";
 
 const KINDS = { class: "Classes", topic: "Topics", word: "Visual words", tag: "Tags" };
-const section = document.getElementById("explore");
 let web = null;
 
 const link = (kind, name) => `#/explore/${kind}/${encodeURIComponent(name)}`;
 
-export async function showExplore(model, path) {
+export async function explored(model, path) {
   web ??= await get("/v1/explore");
   const [kind = "class", name] = path.split("/").filter(Boolean).map(decodeURIComponent);
-  const chosen = kind in KINDS ? kind : "class";
-  if (name === undefined) showAll(model, chosen);
-  else showOne(model, chosen, name);
+  const chosen = Object.hasOwn(KINDS, kind) ? kind : "class";
+  return name === undefined ? all(model, chosen) : one(model, chosen, name);
 }
 
 function kinds(chosen) {
@@ -31,11 +29,11 @@ const LEADS = {
   tag: "How often photographs have each tag; choose one to see what speaks for it.",
 };
 
-function showAll(model, kind) {
+function all(model, kind) {
   const bodies = { class: classCards, topic: topicCards, word: wordGrid, tag: tagRows };
   const chosen = kind === "class" && !web.classes.length ? "topic" : kind;
-  show(section, h("p", { class: "eyebrow" }, "Explore"), h("h1", {}, "What the model has learned"),
-    kinds(chosen), h("p", { class: "soft" }, LEADS[chosen]), bodies[chosen](model));
+  return [h("p", { class: "eyebrow" }, "Explore"), h("h1", {}, "What the model has learned"),
+    kinds(chosen), h("p", { class: "soft" }, LEADS[chosen]), bodies[chosen](model)];
 }
 
 const mosaic = (word) => h("div", { class: "mosaic" },
@@ -68,25 +66,27 @@ const wordGrid = () => h("ul", { class: "word-grid" }, web.words.map((each) =>
 const tagRows = () => h("ul", { class: "tag-rows" }, web.tags.map((each) =>
   h("li", {}, h("a", { href: link("tag", each.tag) }, called(each.tag), h("i", { "--v": each.frequency.toFixed(3) }), h("span", {}, percent(each.frequency))))));
 
+// Topics share words and photographs; each is shown once.
+const once = (some) => [...new Map(some.map((each) => [each.picture, each])).values()];
+
 function part(title, content) {
   return content ? h("section", { class: "part" }, h("h3", {}, title), content) : null;
 }
 
-function showOne(model, kind, name) {
+function one(model, kind, name) {
   const lists = { class: [web.classes, "label"], topic: [web.topics, "topic"], word: [web.words, "word"], tag: [web.tags, "tag"] };
-  const [all, key] = lists[kind];
-  const found = all.find((each) => String(each[key]) === name);
+  const [some, key] = lists[kind];
+  const found = some.find((each) => String(each[key]) === name);
   const title = { class: called(name), tag: called(name), topic: `Topic ${name}`, word: `Visual word ${name}` }[kind];
   const head = [h("p", { class: "eyebrow" }, KINDS[kind]), h("h1", {}, title), kinds(kind)];
   if (!found) {
-    show(section, ...head, h("p", { class: "problem" }, "The model has nothing of this name."));
-    return;
+    return [...head, h("p", { class: "problem" }, "The model has nothing of this name.")];
   }
   const galleryKind = { class: "label", tag: "tag" }[kind];
   const topics = web.topics.filter((each) => kind !== "topic" && found.topics.includes(each.topic));
-  const wordsOfTopics = kind === "tag" ? topics.flatMap((each) => each.words.slice(0, 2)) : found.words;
-  const examples = kind === "word" ? topics.flatMap((each) => each.examples.slice(0, 2)).slice(0, 8) : found.examples;
-  show(section, ...head, h("div", { class: "detail" },
+  const wordsOfTopics = kind === "tag" ? once(topics.flatMap((each) => each.words.slice(0, 2))) : found.words;
+  const examples = kind === "word" ? once(topics.flatMap((each) => each.examples.slice(0, 2))).slice(0, 8) : found.examples;
+  return [...head, h("div", { class: "detail" },
     kind === "word" ? h("div", { class: "words" }, mosaic(found)) : null,
     kind === "tag" ? h("p", {}, `On ${percent(found.frequency)} of the photographs whose tags are known.`) : null,
     kind === "class" ? h("p", {}, `Learned from ${many(found.n_images, "photograph")}.`) : null,
@@ -95,5 +95,5 @@ function showOne(model, kind, name) {
     part("Tags", found.tags?.length ? tags(found.tags) : null),
     links("topic", found.topics ?? [], kind === "word" ? "Excites topics" : "Topics"),
     links("class", found.classes ?? [], kind === "word" ? "Stands for" : "Speaks for"),
-    model.gallery !== null && galleryKind ? h("p", {}, h("a", { href: galleryLink(galleryKind, name) }, "In the gallery")) : null));
+    model.gallery !== null && galleryKind ? h("p", {}, h("a", { href: galleryLink(galleryKind, name) }, "In the gallery")) : null)];
 }
