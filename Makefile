@@ -15,7 +15,8 @@ demo: $(READY)  ## draw scenes, learn from them, test the model and write a repo
 	$(VENV)/bin/supdocnade demo
 
 browser:  ## the page is tested in one; where none can be installed, those tests are skipped
-	-@command -v chromium > /dev/null || apt-get install --yes --quiet chromium
+	-@command -v chromium > /dev/null || apt-get install --yes --quiet chromium \
+		|| (apt-get update --quiet && apt-get install --yes --quiet chromium)
 
 test: $(READY) browser  ## unit, parity and functional tests, doctests and the README's commands
 	$(PYTHON) -m pytest --numprocesses 2 --dist loadfile

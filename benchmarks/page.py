@@ -136,7 +136,7 @@ def gpu() -> str:
         f"additions (`index_add_`) {1e3 * sums['atomic_seconds']:.2f}.",
         "",
         f"As the shape changes ({operation['precision']}; the floor at the "
-        f"{found['copy_bytes_per_s'] / 1e12:.1f} TB/s of a copy of 1 GiB in this run):",
+        f"{found['copy_bytes_per_s'] / 1e12:.1f} TB/s of a copy in this run):",
         "",
         *table(
             ["documents", "topics", "leaves", "million words/s", "share of the floor"],

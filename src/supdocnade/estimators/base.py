@@ -1,6 +1,5 @@
 """What `DocNADE` and `SupDocNADE` share: their settings and how they are fitted."""
 
-import importlib.util
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,7 +20,9 @@ from supdocnade.estimators.answers import FittedTopics
 from supdocnade.estimators.inputs import read_counts_or_corpus, read_seed
 from supdocnade.models import DocNADEConfig, DocNADENetwork
 from supdocnade.models.docnade import random_tree
+from supdocnade.ops.softmax_nll import OPERATION as softmax_nll_operation
 from supdocnade.ops.threads import at_most
+from supdocnade.ops.tree_nll import OPERATION as tree_nll_operation
 from supdocnade.seeding import named_generator
 from supdocnade.shapes import check_choice, check_range
 from supdocnade.training import Trainer, TrainerConfig
@@ -256,8 +257,11 @@ class TopicModel(FittedTopics):
         if self.device != "auto" or self.backend == "cuda":
             return choose_device("cuda" if self.device == "auto" else self.device)
         work = int(corpus.length_B.sum()) * self.n_topics * self.max_epochs
-        fused = self.backend == "auto" and importlib.util.find_spec("triton") is not None
-        return choose_device("auto" if fused and work >= WORTH_A_GPU else "cpu")
+        if self.backend != "auto" or work < WORTH_A_GPU or not torch.cuda.is_available():
+            return choose_device("cpu")
+        operation = tree_nll_operation if self.output == "tree" else softmax_nll_operation
+        fused = operation.choose("auto", torch.device("cuda"), torch.float32) == "cuda"
+        return choose_device("cuda" if fused else "cpu")
 
     def _seed(self) -> int:
         if self.random_state is None and self.checkpoint is not None:

@@ -104,6 +104,23 @@ class NodeGradients(NamedTuple):
         return cls(V_TH.new_empty(n_rows, V_TH.shape[1]), torch.empty_like(parameters.node_bias_T))
 
 
+@dataclass(frozen=True, eq=False)
+class LayerInputs:
+    """What an output layer is given."""
+
+    tokens: SortedTokens
+    ids_N: Tensor
+    hidden_NS: Tensor
+    """May be overwritten."""
+    loss_weight_N: Tensor | None
+    parameters: Parameters
+    activation: str
+    precision: str
+    sparsity: Sparsity | None
+    """The rows of V that have a gradient; None: all."""
+    want_gradients: bool
+
+
 FinishNodes = Callable[[Tensor], NodeGradients]
 """From one number on the GPU, which multiplies all of them, to the gradients of V and b."""
 
@@ -140,26 +157,8 @@ class OutputLayer(Protocol):
         """Return which rows of V tokens touch, (T,), or None for all."""
         ...
 
-    def run(
-        self,
-        tokens: SortedTokens,
-        ids_N: Tensor,
-        hidden_NS: Tensor,
-        loss_weight_N: Tensor | None,
-        parameters: Parameters,
-        activation: str,
-        precision: str,
-        sparsity: Sparsity | None,
-        *,
-        want_gradients: bool,
-    ) -> LayerResult:
-        """Compute the cost of every token and, if wanted, all gradients up to the activations.
-
-        Parameters
-        ----------
-        hidden_NS : may be overwritten.
-        sparsity : the rows of V that have a gradient; None: all.
-        """
+    def run(self, inputs: LayerInputs) -> LayerResult:
+        """Compute the cost of every token and, if wanted, all gradients up to the activations."""
         ...
 
 
@@ -205,8 +204,10 @@ class CUDAEngine:
             touched_T = self.layer.touched_rows(batch.word_ids_N, len(parameters.node_weight_TH))
             sparsity = None if touched_T is None else Sparsity.of(touched_T)
         nll_N, gradient_NS, nodes = self.layer.run(
-            tokens, batch.word_ids_N, hidden_NS, batch.loss_weight_N, parameters,
-            self.activation, precision, sparsity, want_gradients=want_gradients,
+            LayerInputs(
+                tokens, batch.word_ids_N, hidden_NS, batch.loss_weight_N, parameters,
+                self.activation, precision, sparsity, want_gradients,
+            )
         )  # fmt: skip
         terms = DocumentTerms(sum_documents(nll_N, batch), summary_BH)
         if nodes is None:

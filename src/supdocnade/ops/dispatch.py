@@ -27,6 +27,8 @@ class Backend:
     devices: tuple[str, ...]
     dtypes: tuple[torch.dtype, ...]
     requires: str | None = None
+    capability: tuple[int, int] | None = None
+    """Of a GPU, at least."""
 
     def objection(self, device: str, dtype: torch.dtype) -> str | None:
         """Return why this backend cannot serve such parameters, or None if it can."""
@@ -37,10 +39,16 @@ class Backend:
             return f"it takes {listed} parameters, these are {str(dtype).removeprefix('torch.')}"
         if self.requires is not None and importlib.util.find_spec(self.requires) is None:
             return f"it needs the package {self.requires}, which is not installed"
+        if self.capability is not None and torch.cuda.get_device_capability() < self.capability:
+            least = ".".join(map(str, self.capability))
+            return f"it needs a GPU of compute capability {least} or above"
         return None
 
 
 FLOATS = (torch.float32, torch.float64)
+
+TENSOR_CORES = (8, 0)
+"""Compute capability of GPUs that multiply tf32 and bf16: the kernels are compiled for these."""
 
 
 class Operation:

@@ -16,6 +16,10 @@ from supdocnade.training.graphed import GraphedUpdates
 from supdocnade.training.history import History
 from supdocnade.training.trainer import Trainer
 
+AT_ONCE = 8
+"""Networks at the same time. Each takes three of the 32 streams that torch hands out in turn, and
+two that had the same one would overwrite each other's workspaces."""
+
 
 def fit_side_by_side(
     trainers: Sequence[Trainer], corpus: Documents, validation: Documents | None = None
@@ -33,16 +37,23 @@ def fit_side_by_side(
     for trainer in trainers:
         if trainer not in together:
             trainer.fit(corpus, validation)
-    for trainer in together:
+    for first in range(0, len(together), AT_ONCE):
+        _fit_together(together[first : first + AT_ONCE], corpus, validation)
+    return [trainer.state.history for trainer in trainers]
+
+
+def _fit_together(
+    trainers: Sequence[Trainer], corpus: Documents, validation: Documents | None
+) -> None:
+    for trainer in trainers:
         trainer.start(corpus, validation)
-    streams = {id(t): torch.cuda.Stream() for t in together}  # type: ignore[no-untyped-call]
-    while going := [trainer for trainer in together if trainer.going]:
+    streams = {id(t): torch.cuda.Stream() for t in trainers}  # type: ignore[no-untyped-call]
+    while going := [trainer for trainer in trainers if trainer.going]:
         _run_epoch(going, corpus, streams)
         for trainer in going:
             trainer.end_epoch(validation)
-    for trainer in together:
+    for trainer in trainers:
         trainer.finish()
-    return [trainer.state.history for trainer in trainers]
 
 
 def _run_epoch(

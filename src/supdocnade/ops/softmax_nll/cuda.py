@@ -10,13 +10,13 @@ from torch import Tensor
 from supdocnade.ops.contract import DocumentBatch, DocumentTerms, Parameters
 from supdocnade.ops.cuda_engine import (
     CUDAEngine,
+    LayerInputs,
     LayerResult,
     NodeGradients,
-    Sparsity,
     differentiable,
 )
 from supdocnade.ops.prefix_sum.cuda import columns_of
-from supdocnade.ops.row_sums.cuda import SLOTS, SortedTokens
+from supdocnade.ops.row_sums.cuda import SLOTS
 from supdocnade.ops.softmax_nll import cuda_kernels as kernels
 
 TILES, WORDS, COLUMNS, OUT = {"bf16": 128, "tf32": 64, "tf32x3": 64}, 64, 64, 256
@@ -49,26 +49,15 @@ class SoftmaxLayer:
     def touched_rows(self, ids_N: Tensor, n_rows: int) -> None:
         """Return None: a softmax moves the probability of every word."""
 
-    def run(
-        self,
-        tokens: SortedTokens,
-        ids_N: Tensor,
-        hidden_NS: Tensor,
-        loss_weight_N: Tensor | None,
-        parameters: Parameters,
-        activation: str,
-        precision: str,
-        sparsity: Sparsity | None,
-        *,
-        want_gradients: bool,
-    ) -> LayerResult:
+    def run(self, inputs: LayerInputs) -> LayerResult:
         """See `OutputLayer`."""
-        V_KH, b_K = parameters.node_weight_TH, parameters.node_bias_T
+        V_KH, b_K = inputs.parameters.node_weight_TH, inputs.parameters.node_bias_T
+        hidden_NS, loss_weight_N = inputs.hidden_NS, inputs.loss_weight_N
         (N, stride), (K, H) = hidden_NS.shape, V_KH.shape
-        tile = TILES[precision]
+        tile = TILES[inputs.precision]
         nll_N, normalizer_N = V_KH.new_empty(N), V_KH.new_empty(N)
         weight_N = nll_N if loss_weight_N is None else loss_weight_N
-        inputs = (hidden_NS, ids_N, weight_N, tokens.n_tokens, V_KH, b_K, K)
+        given = (hidden_NS, inputs.ids_N, weight_N, inputs.tokens.n_tokens, V_KH, b_K, K)
         options: dict[str, Any] = {
             "H": H,
             "STRIDE": stride,
@@ -76,11 +65,11 @@ class SoftmaxLayer:
             "WORDS": WORDS,
             "BLOCK": columns_of(H, COLUMNS),
             "WEIGHTED": loss_weight_N is not None,
-            "PRECISION": precision,
+            "PRECISION": inputs.precision,
         }
         n_tiles, out = triton.cdiv(N, tile), columns_of(H, OUT)
-        kernels.normalize[(n_tiles,)](*inputs, nll_N, normalizer_N, **options)
-        if not want_gradients:
+        kernels.normalize[(n_tiles,)](*given, nll_N, normalizer_N, **options)
+        if not inputs.want_gradients:
             return LayerResult(nll_N, hidden_NS, None)
         n_blocks, n_outs = triton.cdiv(K, WORDS), triton.cdiv(H, out)
         n_shares = max(min(PROGRAMS // (n_blocks * n_outs), n_tiles), 1)
@@ -89,12 +78,12 @@ class SoftmaxLayer:
         bias_parts = V_KH.new_empty(n_shares, K)
         warps = 8 if out == OUT else 4
         kernels.differentiate_words[(n_blocks, n_outs, n_shares)](
-            *inputs, normalizer_N, parts, bias_parts, share, OUT=out, num_warps=warps,
+            *given, normalizer_N, parts, bias_parts, share, OUT=out, num_warps=warps,
             num_stages=1, **options,
         )  # fmt: skip
         gradient_NS = torch.empty_like(hidden_NS)
         kernels.differentiate_hidden[(n_tiles, n_outs)](
-            *inputs, normalizer_N, gradient_NS, OUT=out, ACTIVATION=activation,
+            *given, normalizer_N, gradient_NS, OUT=out, ACTIVATION=inputs.activation,
             num_warps=warps, num_stages=1, **options,
         )  # fmt: skip
 

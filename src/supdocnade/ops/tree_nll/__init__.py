@@ -1,7 +1,7 @@
 """The negative log-likelihood of documents under the tree of binary decisions."""
 
 from supdocnade.ops.contract import DocumentBatch, DocumentTerms, Parameters, check_call
-from supdocnade.ops.dispatch import FLOATS, Backend, Operation
+from supdocnade.ops.dispatch import FLOATS, TENSOR_CORES, Backend, Operation
 from supdocnade.shapes import check_shape
 from supdocnade.tree import WordTree
 
@@ -11,7 +11,7 @@ OPERATION = Operation(
         Backend("reference", f"{__name__}.reference", ("cpu",), FLOATS[1:]),
         Backend("vectorized", f"{__name__}.vectorized", ("cpu", "cuda"), FLOATS),
         Backend("cpu", f"{__name__}.cpu", ("cpu",), FLOATS[:1], requires="numba"),
-        Backend("cuda", f"{__name__}.cuda", ("cuda",), FLOATS[:1], requires="triton"),
+        Backend("cuda", f"{__name__}.cuda", ("cuda",), FLOATS[:1], "triton", TENSOR_CORES),
     ),
     automatic=("cpu", "cuda", "vectorized"),
 )

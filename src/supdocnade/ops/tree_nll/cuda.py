@@ -12,13 +12,13 @@ from supdocnade.ops.contract import DocumentBatch, DocumentTerms, Parameters
 from supdocnade.ops.cuda_engine import (
     CUDAEngine,
     FinishNodes,
+    LayerInputs,
     LayerResult,
     NodeGradients,
-    Sparsity,
     differentiable,
 )
 from supdocnade.ops.prefix_sum.cuda import columns_of, cut_into_pieces
-from supdocnade.ops.row_sums.cuda import SLOTS, SortedTokens, add_parts, add_tiles
+from supdocnade.ops.row_sums.cuda import SLOTS, add_parts, add_tiles
 from supdocnade.ops.tree_nll import vectorized
 from supdocnade.ops.tree_nll.bands import Bands, cut_into_bands
 from supdocnade.ops.tree_nll.cuda_kernels import walk_prefixes
@@ -95,43 +95,32 @@ class TreeLayer:
         touched_T[self.nodes_KL[ids_N.long()].flatten().long()] = True
         return touched_T
 
-    def run(
-        self,
-        tokens: SortedTokens,
-        ids_N: Tensor,
-        hidden_NS: Tensor,
-        loss_weight_N: Tensor | None,
-        parameters: Parameters,
-        activation: str,
-        precision: str,
-        sparsity: Sparsity | None,
-        *,
-        want_gradients: bool,
-    ) -> LayerResult:
+    def run(self, inputs: LayerInputs) -> LayerResult:
         """See `OutputLayer`."""
-        H = parameters.node_weight_TH.shape[1]
+        H = inputs.parameters.node_weight_TH.shape[1]
         row_of_slot = self.node_of_slot
-        if sparsity is not None:
-            row_of_slot = sparsity.slots_of(self.node_of_slot)
+        if inputs.sparsity is not None:
+            row_of_slot = inputs.sparsity.slots_of(self.node_of_slot)
         options = {
             "H": H,
-            "STRIDE": hidden_NS.shape[1],
+            "STRIDE": inputs.hidden_NS.shape[1],
             "WIDTH": -(-(H + 1) // 4) * 4,
             "N_BANDS": self.bands.n_bands,
             "SLOTS": triton.next_power_of_2(SLOTS * self.bands.n_bands),
-            "WEIGHTED": loss_weight_N is not None,
-            "ACTIVATION": activation,
-            "GRADIENTS": want_gradients,
-            "PRECISION": precision,
+            "WEIGHTED": inputs.loss_weight_N is not None,
+            "ACTIVATION": inputs.activation,
+            "GRADIENTS": inputs.want_gradients,
+            "PRECISION": inputs.precision,
         }
-        nll_N = parameters.node_bias_T.new_empty(len(hidden_NS))
-        gradients = NodeGradients.empty(parameters, sparsity) if want_gradients else None
-        walk = _Walk(
-            self, tokens, hidden_NS, loss_weight_N, parameters, gradients, row_of_slot, options,
-            nll_N,
-        )  # fmt: skip
-        dense = len(hidden_NS) >= DENSE * self.n_prefixes
-        return LayerResult(nll_N, hidden_NS, walk.by_prefixes() if dense else walk.by_tiles())
+        n_tokens = len(inputs.hidden_NS)
+        nll_N = inputs.parameters.node_bias_T.new_empty(n_tokens)
+        gradients = None
+        if inputs.want_gradients:
+            gradients = NodeGradients.empty(inputs.parameters, inputs.sparsity)
+        walk = _Walk(self, inputs, gradients, row_of_slot, options, nll_N)
+        dense = n_tokens >= DENSE * self.n_prefixes
+        nodes = walk.by_prefixes() if dense else walk.by_tiles()
+        return LayerResult(nll_N, inputs.hidden_NS, nodes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,10 +128,7 @@ class _Walk:
     """A call of the kernels."""
 
     layer: TreeLayer
-    tokens: SortedTokens
-    hidden_NS: Tensor
-    loss_weight_N: Tensor | None
-    parameters: Parameters
+    given: LayerInputs
     gradients: NodeGradients | None
     row_of_slot: Tensor
     options: dict[str, Any]
@@ -151,19 +137,20 @@ class _Walk:
     @property
     def inputs(self) -> tuple[Tensor, ...]:
         """The tokens as the kernels take them."""
-        weight_N = self.nll_N if self.loss_weight_N is None else self.loss_weight_N
-        return self.hidden_NS, self.tokens.order_N, self.tokens.keys_N, weight_N
+        given = self.given
+        weight_N = self.nll_N if given.loss_weight_N is None else given.loss_weight_N
+        return given.hidden_NS, given.tokens.order_N, given.tokens.keys_N, weight_N
 
     def by_prefixes(self) -> FinishNodes | None:
         """Walk where many tokens share a prefix: tiles have one prefix each."""
-        layer, tokens = self.layer, self.tokens
+        layer, tokens = self.layer, self.given.tokens
         shape = SHAPES[self.options["PRECISION"]]
         tiles = cut_into_pieces(tokens.first_row_P1, len(self.nll_N), shape.tile)
         parts = self._parts(len(tiles.owner_P), 1)
         walk_prefixes[(len(tiles.owner_P),)](
             *self.inputs, tiles.owner_P, tiles.start_P, tokens.first_row_P1,
-            self.parameters.node_weight_TH, self.parameters.node_bias_T, layer.node_of_slot,
-            layer.first_prefix, self.nll_N, parts,
+            self.given.parameters.node_weight_TH, self.given.parameters.node_bias_T,
+            layer.node_of_slot, layer.first_prefix, self.nll_N, parts,
             TILE=shape.tile, BLOCK=columns_of(self.options["H"], shape.columns),
             num_warps=shape.warps, num_stages=shape.stages, maxnreg=shape.registers,
             **self.options,
@@ -184,13 +171,13 @@ class _Walk:
 
     def by_tiles(self) -> FinishNodes | None:
         """Walk where few tokens share a prefix: tiles are full, and have several prefixes."""
-        layer, tokens = self.layer, self.tokens
+        layer, tokens = self.layer, self.given.tokens
         n_tokens, tile = len(self.nll_N), MIXED_TILE
         while tile > LEAST_TILE and n_tokens < tile * layer.n_prefixes:
             tile //= 2
         n_tiles = triton.cdiv(n_tokens, tile)
         parts = self._parts(n_tiles, 2)
-        V_TH, b_T = self.parameters.node_weight_TH, self.parameters.node_bias_T
+        V_TH, b_T = self.given.parameters.node_weight_TH, self.given.parameters.node_bias_T
         gradients = self.gradients
         grad_V, grad_b = (V_TH, b_T) if gradients is None else gradients
         if gradients is not None:
