@@ -15,7 +15,8 @@ pytestmark = pytest.mark.skipif(
     not torch.cuda.is_available(), reason="needs a GPU that torch can use"
 )
 
-# Products in float32 leave out 2^-22 of each (`row_sums.cuda_kernels.product`).
+# Products in float32 leave out 2^-22 of each (`row_sums.cuda_kernels.product`). Four times that is
+# allowed beyond twice the error of torch: without it the softmax with sigmoid units did not pass.
 LEFT_OUT = 2.0**-20
 
 NAMES = ["nll", "summary", "W", "c", "V", "b"]
