@@ -38,7 +38,7 @@ from supdocnade.reproduction.photosets import PhotoSet, data_set, read_photo_set
 from supdocnade.reproduction.plans import Plan, Setting, full_plan
 from supdocnade.reproduction.protocol import LEARN, TEST, Protocol, protocol_for
 from supdocnade.reproduction.study import Study
-from supdocnade.reproduction.svms import C_GRID, GAMMA_GRID, Kernel, predict_svm, rbf
+from supdocnade.reproduction.svms import C_GRID, GAMMA_GRID, Kernel, joined, predict_svm, rbf
 from supdocnade.reproduction.words import WordRecipe, encode_words, save_words
 from supdocnade.storage import write_atomically
 
@@ -157,8 +157,8 @@ def measure(study: Study, name: str, n_topics: int) -> dict[str, Any]:
         counts = _roots(study, name, fold)[place]
         plain = rbf(counts[learn], counts[~learn])
         label = study.label_B[place[learn]]
-        _decide([topics], label, place[~learn], decision)
-        _decide([topics, plain], label, place[~learn], with_counts)
+        _decide(topics, label, place[~learn], decision)
+        _decide(joined([topics, plain]), label, place[~learn], with_counts)
         softmax[place[~learn]] = class_log_proba(members)[~learn]
         question = Question(setting=setting, split=fold)
         for alpha, top in tops.items():
@@ -179,16 +179,14 @@ def measure(study: Study, name: str, n_topics: int) -> dict[str, Any]:
 
 
 def _decide(
-    kernels: list[Kernel],
+    kernel: Kernel,
     label_A: NDArray[np.int64],
     places: NDArray[np.int64],
     decision: dict[tuple[float, float], NDArray[np.float64]],
 ) -> None:
-    """Fill in the decision values of one fold, for every SVM of the grid, on the mean kernel."""
+    """Fill in the decision values of one fold, for every SVM of the grid."""
     for (C, gamma), values in decision.items():
-        inner, outer = (
-            sum(each) / len(kernels) for each in zip(*(k.of(gamma) for k in kernels), strict=True)
-        )
+        inner, outer = kernel.of(gamma)
         classifier = SVC(C=C, kernel="precomputed", cache_size=500).fit(inner, label_A)
         values[places] = classifier.decision_function(outer)
 

@@ -21,6 +21,7 @@ FINE = replace(SHRUNK, n_words=500, patch_size=(16, 32))
 BASE = Recipe(words=SHRUNK, damping=2.0)
 BOTH = replace(BASE, words=FINE)
 THOUSAND = replace(BASE, words=replace(FINE, n_words=1000))
+MIRRORED = replace(BASE, words=replace(THOUSAND.words, mirrored=True))
 
 TRIED: dict[str, Tried] = {
     "paper": Tried(recipe=Recipe(words=PLAIN)),
@@ -56,7 +57,32 @@ TRIED: dict[str, Tried] = {
         recipe=BOTH, setting={"annotation_weight": 100.0}
     ),
     "500 words, 16 and 32, 4 models": Tried(recipe=replace(BOTH, members=4)),
-    "1000 words, 16 and 32, colour, 4 models": Tried(
-        recipe=replace(THOUSAND, words=replace(FINE, n_words=1000, color=True), members=4)
+    "500 words, 16 and 32, mirrored": Tried(
+        recipe=replace(BASE, words=replace(FINE, mirrored=True))
     ),
+    "1000 words, 16 and 32, mirrored": Tried(recipe=MIRRORED),
+    "1000 words, 16 and 32, not damped": Tried(recipe=replace(THOUSAND, damping=None)),
+    "1000 words, 16 and 32, 1×1 and 2×2": Tried(recipe=replace(THOUSAND, grid="1×1 and 2×2")),
+    "1000 words, 16 and 32, 120 epochs, rate 1e-4": Tried(
+        recipe=replace(THOUSAND, max_epochs=120), setting={"learning_rate": 1e-4}
+    ),
+    "1000 words, 16 and 32, λ = 0.1": Tried(recipe=THOUSAND, setting={"generative_weight": 1e-1}),
+    "1000 words, 16 and 32, λ = 0.001": Tried(recipe=THOUSAND, setting={"generative_weight": 1e-3}),
+    "1000 words, 16 and 32, contrast 20": Tried(
+        recipe=replace(THOUSAND, words=replace(THOUSAND.words, contrast_percentile=20))
+    ),
+    "1000 words, 16, 24 and 32": Tried(
+        recipe=replace(BASE, words=replace(THOUSAND.words, patch_size=(16, 24, 32)))
+    ),
+    "1000 words, 16, 24, 32 and 48": Tried(
+        recipe=replace(BASE, words=replace(THOUSAND.words, patch_size=(16, 24, 32, 48)))
+    ),
+    "2000 words, 16 and 32": Tried(
+        recipe=replace(BASE, words=replace(THOUSAND.words, n_words=2000))
+    ),
+    "1000 words, 16 and 32, colour": Tried(
+        recipe=replace(THOUSAND, words=replace(THOUSAND.words, color=True))
+    ),
+    "1000 words, 16 and 32, 4 models": Tried(recipe=replace(THOUSAND, members=4)),
+    "1000 words, 16 and 32, mirrored, 4 models": Tried(recipe=replace(MIRRORED, members=4)),
 }  # fmt: skip

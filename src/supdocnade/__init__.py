@@ -11,6 +11,7 @@ if TYPE_CHECKING:
         DocNADE,
         ImagesLeftOut,
         SupDocNADE,
+        fit_together,
         make_annotation_scorer,
     )
     from supdocnade.scene.model import SceneModel
@@ -25,6 +26,7 @@ __all__ = [
     "ImagesLeftOut",
     "SceneModel",
     "SupDocNADE",
+    "fit_together",
     "make_annotation_scorer",
 ]
 

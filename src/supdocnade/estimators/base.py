@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -36,6 +36,14 @@ MOST_THREADS = 1024
 
 WORTH_A_GPU = 2e9
 """Words × topics × epochs that take a CPU some seconds: less than a GPU takes to get going."""
+
+
+class BegunFit(NamedTuple):
+    """A fit whose network is still to be trained."""
+
+    trainer: Trainer
+    training: Documents
+    validation: Documents | None
 
 
 class TopicModel(FittedTopics):
@@ -108,6 +116,12 @@ class TopicModel(FittedTopics):
     @abstractmethod
     def _generative_weight(self) -> float: ...
 
+    @abstractmethod
+    def _documents(
+        self, X: Any, y: Any, annotations: Any, annotation_mask: Any, sample_weight: Any
+    ) -> Documents:
+        """Check what `fit` is given, and put it together."""
+
     def _class_weight_C(self, corpus: Documents) -> NDArray[np.float64] | None:
         return None
 
@@ -157,6 +171,13 @@ class TopicModel(FittedTopics):
 
     def _fit_corpus(self, corpus: Documents, names: list[str] | None) -> Self:
         """Train a new network."""
+        begun = self._begin_fit(corpus)
+        with at_most(self._n_threads()):
+            begun.trainer.fit(begun.training, begun.validation)
+        return self._end_fit(begun, names)
+
+    def _begin_fit(self, corpus: Documents) -> "BegunFit":
+        """Make a new network and what trains it."""
         self._check_settings()
         self._trainer_config(0, self.max_epochs, self.schedule)  # A bad one draws no seed.
         seed = self._seed()
@@ -172,13 +193,16 @@ class TopicModel(FittedTopics):
             on_progress=self._on_progress or (_print_progress if self.verbose else None),
             on_epoch=None if self._on_epoch is None else partial(self._on_epoch, network),
         )
-        with at_most(self._n_threads()):
-            history = trainer.fit(training, validation)
+        return BegunFit(trainer, training, validation)
+
+    def _end_fit(self, begun: "BegunFit", names: list[str] | None) -> Self:
+        """Take a trained network over."""
+        network = begun.trainer.network
         # Answers come from the CPU: the same whatever the model was trained on.
         network.to("cpu")
         network.backend = "auto" if self.backend == "cuda" else self.backend
-        self._learned(network, names, seed)
-        self.history_ = history
+        self._learned(network, names, begun.trainer.config.seed)
+        self.history_ = begun.trainer.state.history
         self._trainer = None
         return self
 

@@ -70,6 +70,7 @@ n_epochs_no_change, metric, checkpoint, backend, device, n_jobs, random_state, v
     """
 
     network_: SupDocNADENetwork
+    classes_: NDArray[Any]
 
     def __init__(
         self,
@@ -148,15 +149,9 @@ n_epochs_no_change, metric, checkpoint, backend, device, n_jobs, random_state, v
         annotation_names : names of the columns of `annotations`.
         sample_weight : (documents,) multiplies a document's part of the objective.
         """
-        labels, known = read_labels(_required(y))
-        classes = classes_of(labels, known)
-        numbers = number_labels(labels, known, classes)
         names = read_annotation_names(annotations, annotation_names)
         with self._all_or_nothing():
-            corpus = self._read_corpus(
-                X, numbers, len(classes), annotations, annotation_mask, sample_weight, reset=True
-            )
-            self.classes_ = classes
+            corpus = self._documents(X, y, annotations, annotation_mask, sample_weight)
             return self._fit_corpus(corpus, names)
 
     def partial_fit(
@@ -294,6 +289,18 @@ n_epochs_no_change, metric, checkpoint, backend, device, n_jobs, random_state, v
             return super()._log_prob_RB(corpus, n_orderings)
         with at_most(self._n_threads()):
             return joint_log_prob_over_orderings(self.network_, corpus, n_orderings, MEASURING_SEED)
+
+    def _documents(
+        self, X: Any, y: Any, annotations: Any, annotation_mask: Any, sample_weight: Any
+    ) -> Documents:
+        labels, known = read_labels(_required(y))
+        classes = classes_of(labels, known)
+        numbers = number_labels(labels, known, classes)
+        corpus = self._read_corpus(
+            X, numbers, len(classes), annotations, annotation_mask, sample_weight, reset=True
+        )
+        self.classes_ = classes
+        return corpus
 
     def _generative_weight(self) -> float:
         return self.generative_weight

@@ -109,9 +109,7 @@ class DocNADE(TopicModel):
         """
         names = read_annotation_names(annotations, annotation_names)
         with self._all_or_nothing():
-            corpus = self._read_corpus(
-                X, None, 0, annotations, annotation_mask, sample_weight, reset=True
-            )
+            corpus = self._documents(X, y, annotations, annotation_mask, sample_weight)
             return self._fit_corpus(corpus, names)
 
     def partial_fit(
@@ -145,6 +143,13 @@ class DocNADE(TopicModel):
         y : ignored.
         """
         return -float(np.log(self.perplexity(X, average="corpus")))
+
+    def _documents(
+        self, X: Any, y: Any, annotations: Any, annotation_mask: Any, sample_weight: Any
+    ) -> Documents:
+        return self._read_corpus(
+            X, None, 0, annotations, annotation_mask, sample_weight, reset=True
+        )
 
     def _generative_weight(self) -> float:
         return 1.0

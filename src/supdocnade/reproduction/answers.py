@@ -14,7 +14,7 @@ from supdocnade.metrics import f_measure, top_ranked
 from supdocnade.reproduction.models import FIT, TRAIN, Described, Job, job_key, load_described
 from supdocnade.reproduction.plans import ACCURACY, Setting, Variant
 from supdocnade.reproduction.study import Study
-from supdocnade.reproduction.svms import Tried, best, predict_svm, rbf, try_svms
+from supdocnade.reproduction.svms import Kernel, Tried, best, joined, predict_svm, rbf, try_svms
 
 TOP = 5
 """Tags of a photograph for the F-measure, as in the paper."""
@@ -81,7 +81,7 @@ class Question:
         chosen = self.chosen
         asked = [] if chosen is None else [chosen.C, chosen.gamma, chosen.alpha]
         recipe = study.plan.recipes[self.setting.recipe]
-        more = repr((len(jobs), recipe.class_tags, asked)).encode()
+        more = repr((len(jobs), recipe.with_counts, recipe.class_tags, asked)).encode()
         digest = hashlib.blake2b(more, digest_size=4).hexdigest()
         return f"{job_key(study, jobs[0])}-{digest}"
 
@@ -120,8 +120,8 @@ def _try(study: Study, question: Question, members: Sequence[Described]) -> dict
     parts, place = study.protocol.parts(question.split), members[0].places_B
     fit, held = np.isin(place, parts.fit), np.isin(place, parts.held)
     label = study.label_B[place]
-    hidden = side_by_side(members, fit)
-    tried = try_svms(rbf(hidden[fit], hidden[held]), label[fit], label[held])
+    kernel = _kernel(study, question, members, fit, held)
+    tried = try_svms(kernel, label[fit], label[held])
     answer: dict[str, Any] = {"svm": [list(each) for each in tried]}
     if question.setting.tags is not None:
         true_BA = study.photos.annotations(question.setting.tags).annotations.toarray() > 0
@@ -139,8 +139,7 @@ def _test(
     """Classify and tag the test photographs, in their order."""
     parts, place = study.protocol.parts(question.split), members[0].places_B
     train, test = np.isin(place, parts.train), np.isin(place, parts.test)
-    hidden = side_by_side(members, train)
-    kernel = rbf(hidden[train], hidden[test])
+    kernel = _kernel(study, question, members, train, test)
     label = study.label_B[place]
     predicted = predict_svm(kernel, label[train], chosen.C, chosen.gamma)
     answer: dict[str, Any] = {"predicted": predicted.tolist()}
@@ -152,6 +151,24 @@ def _test(
     if "classes" in members[0].description:
         answer["classes"] = members[0].description["classes"]
     return answer
+
+
+def _kernel(
+    study: Study,
+    question: Question,
+    members: Sequence[Described],
+    learn: NDArray[np.bool_],
+    ask: NDArray[np.bool_],
+) -> Kernel:
+    """Return the distances that the SVM sees; which photographs are among those described."""
+    hidden = side_by_side(members, learn)
+    topics = rbf(hidden[learn], hidden[ask])
+    setting = question.setting
+    if not study.plan.recipes[setting.recipe].with_counts:
+        return topics
+    roots = np.sqrt(study.histograms(setting.recipe, question.split, setting.grid))
+    place = members[0].places_B
+    return joined([topics, rbf(roots[place[learn]], roots[place[ask]])])
 
 
 def side_by_side(members: Sequence[Described], learned: NDArray[np.bool_]) -> Floats:

@@ -13,11 +13,12 @@ import torch
 from numpy.typing import NDArray
 from scipy import sparse
 
-from supdocnade.estimators import DocNADE, SupDocNADE
+from supdocnade.estimators import DocNADE, SupDocNADE, fit_together
 from supdocnade.evaluation.associations import associate
 from supdocnade.reproduction.plans import Setting
 from supdocnade.reproduction.study import Study
 from supdocnade.storage import load_arrays, save_arrays
+from supdocnade.training.side_by_side import AT_ONCE
 
 FIT, TRAIN = "fit", "train"
 """What a model learns from: all but what is held out, or all of the training part."""
@@ -53,7 +54,7 @@ def job_key(study: Study, job: Job) -> str:
     """
     recipe = study.plan.recipes[job.setting.recipe]
     of_one = asdict(recipe)
-    for about_many in ("members", "class_tags"):
+    for about_many in ("members", "with_counts", "class_tags"):
         del of_one[about_many]
     setting = asdict(job.setting)
     del setting["recipe"]
@@ -100,9 +101,12 @@ def train_jobs(
                 on_progress(done, len(wanted))
 
 
-def _corpus_of(job: Job) -> tuple[int, str, str, str, str]:
+def _corpus_of(job: Job) -> tuple[int, str, str, str, str, bool]:
     """Return what decides the documents that a model learns from."""
-    return job.split, job.setting.recipe, job.setting.grid, job.part, job.setting.tags or ""
+    setting = job.setting
+    return (
+        job.split, setting.recipe, setting.grid, job.part, setting.tags or "", setting.supervised
+    )  # fmt: skip
 
 
 def _fit_together(
@@ -113,19 +117,21 @@ def _fit_together(
     backend: str,
     n_jobs: int | None,
 ) -> Iterator[tuple[Job, DocNADE | SupDocNADE]]:
-    """Fit models of the same documents; where a device trains several at once, it is here."""
+    """Fit models of the same documents."""
     tags, parts = jobs[0].setting.tags, study.protocol.parts(jobs[0].split)
     places = parts.fit if jobs[0].part == FIT else parts.train
     options: dict[str, Any] = {}
     if tags is not None:
         found = study.photos.annotations(tags)
         options = {"annotations": found.annotations[places], "annotation_mask": found.known[places]}
-    for job in jobs:
-        model = _estimator(study, job, device=device, backend=backend, n_jobs=n_jobs)
-        if job.setting.supervised:
-            yield job, model.fit(counts[places], study.label_B[places], **options)
-        else:
-            yield job, model.fit(counts[places], **options)
+    where = {"device": device, "backend": backend, "n_jobs": n_jobs}
+    # On a GPU several at a time; few enough that little is lost if the run is stopped.
+    at_once = AT_ONCE if device == "cuda" else 1
+    for first in range(0, len(jobs), at_once):
+        part = jobs[first : first + at_once]
+        models = [_estimator(study, job, **where) for job in part]
+        fit_together(models, counts[places], study.label_B[places], **options)
+        yield from zip(part, models, strict=True)
 
 
 def _estimator(study: Study, job: Job, **where: Any) -> DocNADE | SupDocNADE:
@@ -170,9 +176,8 @@ def _describe(
 
 
 def device_name(device: str) -> str:
-    """Return what models are trained on, by its name."""
-    on_gpu = device == "cuda" or (device == "auto" and torch.cuda.is_available())
-    return torch.cuda.get_device_name() if on_gpu else "CPU"
+    """Return what models are trained on, "cpu" or "cuda", by its name."""
+    return torch.cuda.get_device_name() if device == "cuda" else "CPU"
 
 
 def load_described(study: Study, job: Job) -> Described:

@@ -25,6 +25,8 @@ class Recipe:
     batch_size: int = 64
     members: int = 1
     """Models of different seeds whose topics are put side by side and whose tags are averaged."""
+    with_counts: bool = False
+    """Whether the SVM sees √counts beside topics."""
     class_tags: bool = False
     """Whether tags are ranked with what the classes' posterior says of them, too."""
 

@@ -21,6 +21,7 @@ import sklearn
 import torch
 
 from supdocnade import __version__
+from supdocnade.devices import choose_device
 from supdocnade.errors import InvalidArgument
 from supdocnade.reproduction.answers import Question, answer_questions, questions_of
 from supdocnade.reproduction.models import device_name, train_jobs
@@ -90,6 +91,7 @@ def run_stage(
     study: Study, stage: str, *, device: str, backend: str, n_jobs: int, on_stage: OnStage
 ) -> None:
     """Do one of STAGES, and note how long it took."""
+    device = choose_device(device).type  # What results say they were made on.
     before = _n_answers(study)
     with _timed(study.folder, stage):
         if stage == "words":

@@ -48,9 +48,24 @@ class Kernel(NamedTuple):
         """Return both matrices of kernel values."""
         if gamma is None:
             return self.inner_AA, self.outer_BA
-        above = np.triu_indices(len(self.inner_AA), 1)
-        scale = float(np.median(self.inner_AA[above])) or 1.0
+        scale = self.scale
         return np.exp(-gamma / scale * self.inner_AA), np.exp(-gamma / scale * self.outer_BA)
+
+    @property
+    def scale(self) -> float:
+        """The median distance among the photographs that are learned from."""
+        above = np.triu_indices(len(self.inner_AA), 1)
+        return float(np.median(self.inner_AA[above])) or 1.0
+
+
+def joined(kernels: Sequence[Kernel]) -> Kernel:
+    """Return the sum of several distances of the same photographs, each in units of its median."""
+    scales = [each.scale for each in kernels]
+    parts = list(zip(kernels, scales, strict=True))
+    return Kernel(
+        sum((each.inner_AA / scale for each, scale in parts), np.zeros(())),
+        sum((each.outer_BA / scale for each, scale in parts), np.zeros(())),
+    )
 
 
 class Tried(NamedTuple):

@@ -19,6 +19,7 @@ from supdocnade.encoding.encoder import count_words
 from supdocnade.encoding.many import LeftOut, OnProgress
 from supdocnade.errors import InvalidArgument, StorageError
 from supdocnade.estimators import BagOfVisualWords
+from supdocnade.imaging.decode import DecodeConfig, decode
 from supdocnade.imaging.regions import Grid, Regions
 from supdocnade.storage import load_arrays, save_arrays
 
@@ -48,18 +49,24 @@ class WordRecipe:
     contrast_percentile: float = 0.0
     root_sift: bool = False
     color: bool = False
+    mirrored: bool = False
+    """Whether an image has the words of its mirror image, too: left and right mean the same."""
 
     def settings(self) -> dict[str, Any]:
         """Return the settings as JSON has them."""
         settings = asdict(self)
         if isinstance(self.patch_size, tuple):
             settings["patch_size"] = list(self.patch_size)
+        if not self.mirrored:  # As in files from before there was a choice.
+            del settings["mirrored"]
         return settings
 
     def bag(self, *, max_side: int | None, seed: int, **options: Any) -> BagOfVisualWords:
         """Return the transformer that makes them."""
+        settings = asdict(self)
+        del settings["mirrored"]
         return BagOfVisualWords(
-            grid=FINEST, max_side=max_side, random_state=seed, **asdict(self), **options
+            grid=FINEST, max_side=max_side, random_state=seed, **settings, **options
         )
 
 
@@ -115,23 +122,34 @@ def encode_words(
     bag = recipe.bag(max_side=max_side, seed=seed, n_examples=n_examples, n_jobs=n_jobs)
     if recipe.n_words * FINEST[0] * FINEST[1] > 2**16:
         raise InvalidArgument(f"n_words must be at most 4096, got {recipe.n_words}.")
-    total = len(learn_from) + len(images)
+    sides = [images]
+    if recipe.mirrored:
+        decoding = DecodeConfig(max_side=max_side, color=recipe.color)
+        sides.append([np.fliplr(decode(image, decoding)) for image in images])
+    learning = [side[i] for side in sides for i in learn_from]
+    total = len(learning) + len(sides) * len(images)
     if on_progress is not None:
         bag._on_progress = lambda done, _: on_progress(done, total)
-    bag.fit([images[i] for i in learn_from])
-    if on_progress is not None:
-        bag._on_progress = lambda done, _: on_progress(len(learn_from) + done, total)
-    documents = []
-    for found in bag.iter_words(images):
-        assert not isinstance(found, LeftOut), "an image that cannot be read raises"
-        documents.append(np.sort(found).astype(np.uint16))
+    bag.fit(learning)
+    found: list[list[NDArray[np.int32]]] = []
+    for number, side in enumerate(sides):
+        before = len(learning) + number * len(images)
+        if on_progress is not None:
+            bag._on_progress = lambda done, _, before=before: on_progress(before + done, total)
+        found.append([])
+        for words in bag.iter_words(side):
+            assert not isinstance(words, LeftOut), "an image that cannot be read raises"
+            found[-1].append(words)
+    documents = [
+        np.sort(np.concatenate(both)).astype(np.uint16) for both in zip(*found, strict=True)
+    ]
     bag._on_progress = None
-    words = Words(
+    all_words = Words(
         ids_N=np.concatenate(documents),
         length_B=np.array([len(each) for each in documents]),
         n_words=recipe.n_words,
     )
-    return words, bag
+    return all_words, bag
 
 
 def save_words(path: Path, words: Words, description: dict[str, Any]) -> None:
