@@ -11,7 +11,15 @@ from numpy.typing import NDArray
 
 from supdocnade.errors import StorageError
 from supdocnade.metrics import f_measure, top_ranked
-from supdocnade.reproduction.models import FIT, TRAIN, Described, Job, job_key, load_described
+from supdocnade.reproduction.models import (
+    FIT,
+    TRAIN,
+    Described,
+    Job,
+    job_key,
+    load_described,
+    log_mean,
+)
 from supdocnade.reproduction.plans import ACCURACY, Setting, Variant
 from supdocnade.reproduction.study import Study
 from supdocnade.reproduction.svms import Kernel, Tried, best, joined, predict_svm, rbf, try_svms
@@ -185,14 +193,7 @@ def side_by_side(members: Sequence[Described], learned: NDArray[np.bool_]) -> Fl
 def class_log_proba(members: Sequence[Described]) -> Floats:
     """Return the logarithm of the mean probability of every class."""
     parts = [each.class_log_p_BC for each in members if each.class_log_p_BC is not None]
-    return _log_mean(parts)
-
-
-def _log_mean(log_p: Sequence[NDArray[np.float32]]) -> Floats:
-    """Return the logarithm of the mean of probabilities."""
-    total = np.logaddexp.reduce(np.stack(log_p).astype(np.float64), axis=0)
-    mean: Floats = total - np.log(len(log_p))
-    return mean
+    return log_mean(parts).astype(np.float64)
 
 
 def top_tags(
@@ -204,7 +205,7 @@ def top_tags(
 ) -> NDArray[np.int64]:
     """Return the most probable tags of every photograph that the models describe."""
     parts = [each.tag_log_p_BA for each in members if each.tag_log_p_BA is not None]
-    log_p_BA = _log_mean(parts)
+    log_p_BA = log_mean(parts).astype(np.float64)
     if alpha and members[0].class_log_p_BC is not None:
         assert question.setting.tags is not None
         tags = study.photos.annotations(question.setting.tags).annotations[learned].toarray()

@@ -93,9 +93,9 @@ def train_jobs(
     missing = [job for job in wanted if not model_path(study, job).exists()]
     done = len(wanted) - len(missing)
     for (split, recipe, grid, *_), together in groupby(missing, key=_corpus_of):
-        counts = study.counts(recipe, split, grid)
-        for job, model in _fit_together(study, counts, list(together), device, backend, n_jobs):
-            _describe(study, counts, job, model, device)
+        sides = study.counts(recipe, split, grid)
+        for job, model in _fit_together(study, sides, list(together), device, backend, n_jobs):
+            _describe(study, sides, job, model, device)
             done += 1
             if on_progress is not None:
                 on_progress(done, len(wanted))
@@ -111,7 +111,7 @@ def _corpus_of(job: Job) -> tuple[int, str, str, str, str, bool]:
 
 def _fit_together(
     study: Study,
-    counts: sparse.csr_array,
+    sides: Sequence[sparse.csr_array],
     jobs: Sequence[Job],
     device: str,
     backend: str,
@@ -123,14 +123,19 @@ def _fit_together(
     options: dict[str, Any] = {}
     if tags is not None:
         found = study.photos.annotations(tags)
-        options = {"annotations": found.annotations[places], "annotation_mask": found.known[places]}
+        options = {
+            "annotations": sparse.vstack([found.annotations[places]] * len(sides), format="csr"),
+            "annotation_mask": np.tile(found.known[places], len(sides)),
+        }
+    counts = sparse.vstack([side[places] for side in sides], format="csr")
+    label_A = np.tile(study.label_B[places], len(sides))
     where = {"device": device, "backend": backend, "n_jobs": n_jobs}
     # On a GPU several at a time; few enough that little is lost if the run is stopped.
     at_once = AT_ONCE if device == "cuda" else 1
     for first in range(0, len(jobs), at_once):
         part = jobs[first : first + at_once]
         models = [_estimator(study, job, **where) for job in part]
-        fit_together(models, counts[places], study.label_B[places], **options)
+        fit_together(models, counts, label_A, **options)
         yield from zip(part, models, strict=True)
 
 
@@ -155,24 +160,38 @@ def _estimator(study: Study, job: Job, **where: Any) -> DocNADE | SupDocNADE:
 
 
 def _describe(
-    study: Study, counts: sparse.csr_array, job: Job, model: DocNADE | SupDocNADE, device: str
+    study: Study,
+    sides: Sequence[sparse.csr_array],
+    job: Job,
+    model: DocNADE | SupDocNADE,
+    device: str,
 ) -> None:
     """Keep what a model says of the photographs that it is asked about."""
     parts = study.protocol.parts(job.split)
     places = parts.train if job.part == FIT else np.concatenate([parts.train, parts.test])
-    counts = counts[places]
-    arrays = {"places": places, "hidden": model.transform(counts)}
+    sides = [side[places] for side in sides]
+    hidden_SBH = np.stack([model.transform(side) for side in sides])
+    arrays: dict[str, NDArray[Any]] = {"places": places, "hidden": hidden_SBH.mean(axis=0)}
     description: dict[str, Any] = {
         "seconds": round(sum(model.history_.seconds), 2),
         "device": device_name(device),
     }
     if isinstance(model, SupDocNADE):
-        arrays["class_log_p"] = model.predict_log_proba(counts).astype(np.float32)
+        arrays["class_log_p"] = log_mean([model.predict_log_proba(side) for side in sides])
     if model.n_annotations_:
-        arrays["tag_log_p"] = model.annotation_log_proba(counts, normalize=True).astype(np.float32)
+        arrays["tag_log_p"] = log_mean(
+            [model.annotation_log_proba(side, normalize=True) for side in sides]
+        )
         if isinstance(model, SupDocNADE):
             description["classes"] = class_words(study, job, model)
     save_arrays(model_path(study, job), arrays, description)
+
+
+def log_mean(log_p: Sequence[NDArray[np.floating]]) -> NDArray[np.float32]:
+    """Return the logarithm of the mean of probabilities."""
+    total = np.logaddexp.reduce(np.stack(log_p).astype(np.float64), axis=0)
+    mean: NDArray[np.float32] = (total - np.log(len(log_p))).astype(np.float32)
+    return mean
 
 
 def device_name(device: str) -> str:

@@ -25,14 +25,19 @@ class Recipe:
     batch_size: int = 64
     members: int = 1
     """Models of different seeds whose topics are put side by side and whose tags are averaged."""
+    apart: bool = False
+    """Whether an image and its mirror image are documents of their own to a topic model, which then
+    answers with the mean of both."""
     with_counts: bool = False
     """Whether the SVM sees √counts beside topics."""
     class_tags: bool = False
     """Whether tags are ranked with what the classes' posterior says of them, too."""
 
-    def counts(self, words: Words, grid: str | None = None) -> sparse.csr_array:
-        """Return the counts that a topic model learns from."""
-        return damped(words.counts(GRID_NAMES[grid or self.grid]), self.damping)
+    def counts(self, words: Words, grid: str) -> list[sparse.csr_array]:
+        """Return the counts that a topic model learns from: one matrix, or one a side."""
+        grids = GRID_NAMES[grid]
+        found = words.counts_of_sides(grids) if self.apart else [words.counts(grids)]
+        return [damped(each, self.damping) for each in found]
 
 
 RECIPES: dict[str, Recipe] = {

@@ -40,7 +40,7 @@ def _answer(study: Study, split: int, n_topics: int, n_jobs: int | None) -> dict
         warnings.simplefilter("ignore", DeprecationWarning)  # Of how tomotopy was compiled.
         import tomotopy
     parts, n_classes = study.protocol.parts(split), len(study.photos.classes)
-    counts = study.counts("paper", split, "2×2")
+    (counts,) = study.counts("paper", split, "2×2")
     response = np.eye(n_classes)[study.label_B]
     # Gibbs sampling is reproducible with one worker alone.
     model = tomotopy.SLDAModel(k=n_topics, vars="b" * n_classes, seed=split)

@@ -90,8 +90,8 @@ class Study:
             self.words_path(recipe, split), json.dumps(self.words_made_from(recipe, split))
         )
 
-    def counts(self, recipe: str, split: int, grid: str) -> sparse.csr_array:
-        """Return counts as topic models take them: damped where the recipe says so."""
+    def counts(self, recipe: str, split: int, grid: str) -> list[sparse.csr_array]:
+        """Return counts as topic models take them, damped or side by side as the recipe says."""
         return self.plan.recipes[recipe].counts(self.words(recipe, split), grid)
 
     def histograms(self, recipe: str, split: int, grid: str) -> NDArray[np.float64]:

@@ -36,7 +36,7 @@ GRID_NAMES: dict[str, Grids] = {
     "pyramid": PYRAMID,
 }
 
-KIND, FORMAT = "reproduction words", 1
+KIND, FORMAT = "reproduction words", 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,8 +57,6 @@ class WordRecipe:
         settings = asdict(self)
         if isinstance(self.patch_size, tuple):
             settings["patch_size"] = list(self.patch_size)
-        if not self.mirrored:  # As in files from before there was a choice.
-            del settings["mirrored"]
         return settings
 
     def bag(self, *, max_side: int | None, seed: int, **options: Any) -> BagOfVisualWords:
@@ -76,14 +74,21 @@ class Words:
 
     ids_N: NDArray[np.uint16]
     """Cell · n_words + word, sorted within an image, images one after the other."""
-    length_B: NDArray[np.int64]
+    length_SB: NDArray[np.int64]
+    """(sides, images): how many words each has, and its mirror image if that is a side."""
     n_words: int
 
     def counts(self, grids: Grids) -> sparse.csr_array:
         """Return how often every word occurs in every cell of some grids, (images, cells · words).
 
-        Columns are as those of a `BagOfVisualWords` with these grids.
+        Columns are as those of a `BagOfVisualWords` with these grids. A mirror image's words count
+        as those of its image.
         """
+        first, *others = self.counts_of_sides(grids)
+        return sum(others, first)
+
+    def counts_of_sides(self, grids: Grids) -> list[sparse.csr_array]:
+        """Return the same for images and for mirror images apart."""
         cell_N, word_N = np.divmod(self.ids_N.astype(np.int64), self.n_words)
         row_N, column_N = np.divmod(cell_N, FINEST[1])
         regions, parts, first = Regions(grids), [], 0
@@ -95,10 +100,14 @@ class Words:
             coarse_N = (row_N * rows // FINEST[0]) * columns + column_N * columns // FINEST[1]
             parts.append((first + coarse_N) * self.n_words + word_N)
             first += rows * columns
-        starts = np.cumsum(self.length_B)[:-1]
+        starts = np.cumsum(self.length_SB)[:-1]
         per_grid = [np.split(part.astype(np.int32), starts) for part in parts]
         documents = [np.concatenate(each) for each in zip(*per_grid, strict=True)]
-        return count_words(documents, self.n_words * first)
+        n_images = self.length_SB.shape[1]
+        return [
+            count_words(documents[begin : begin + n_images], self.n_words * first)
+            for begin in range(0, len(documents), n_images)
+        ]
 
 
 def encode_words(
@@ -131,25 +140,19 @@ def encode_words(
     if on_progress is not None:
         bag._on_progress = lambda done, _: on_progress(done, total)
     bag.fit(learning)
-    found: list[list[NDArray[np.int32]]] = []
-    for number, side in enumerate(sides):
-        before = len(learning) + number * len(images)
-        if on_progress is not None:
-            bag._on_progress = lambda done, _, before=before: on_progress(before + done, total)
-        found.append([])
-        for words in bag.iter_words(side):
-            assert not isinstance(words, LeftOut), "an image that cannot be read raises"
-            found[-1].append(words)
-    documents = [
-        np.sort(np.concatenate(both)).astype(np.uint16) for both in zip(*found, strict=True)
-    ]
+    if on_progress is not None:
+        bag._on_progress = lambda done, _: on_progress(len(learning) + done, total)
+    documents = []
+    for found in bag.iter_words([image for side in sides for image in side]):
+        assert not isinstance(found, LeftOut), "an image that cannot be read raises"
+        documents.append(np.sort(found).astype(np.uint16))
     bag._on_progress = None
-    all_words = Words(
+    words = Words(
         ids_N=np.concatenate(documents),
-        length_B=np.array([len(each) for each in documents]),
+        length_SB=np.array([len(each) for each in documents]).reshape(len(sides), -1),
         n_words=recipe.n_words,
     )
-    return all_words, bag
+    return words, bag
 
 
 def save_words(path: Path, words: Words, description: dict[str, Any]) -> None:
@@ -165,7 +168,7 @@ def save_words(path: Path, words: Words, description: dict[str, Any]) -> None:
     packed = np.frombuffer(zlib.compress(planes.tobytes(), 9), np.uint8)
     save_arrays(
         path,
-        {"packed": packed, "length": words.length_B.astype(np.int32)},
+        {"packed": packed, "length": words.length_SB.astype(np.int32)},
         {"kind": KIND, "format": FORMAT, "n_words": words.n_words, "made_from": description},
     )
 
@@ -188,6 +191,6 @@ def load_words(path: Path, description: dict[str, Any] | None = None) -> Words:
     delta_N = np.ascontiguousarray(planes.reshape(2, -1).T).view("<u2").reshape(-1)
     return Words(
         ids_N=np.cumsum(delta_N, dtype=np.uint16),
-        length_B=arrays["length"].astype(np.int64),
+        length_SB=arrays["length"].astype(np.int64),
         n_words=int(found["n_words"]),
     )

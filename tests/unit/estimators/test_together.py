@@ -35,9 +35,10 @@ def test_each_has_the_bits_that_it_has_alone(documents):
         assert model.history_.epochs == alone.history_.epochs
         assert model.annotation_names_.tolist() == names
         assert model.n_features_in_ == 12
-    assert together[0].predict(X[:2]).tolist() == models()[0].fit(X, y, annotations=tags).predict(
-        X[:2]
-    ).tolist()
+    assert (
+        together[0].predict(X[:2]).tolist()
+        == models()[0].fit(X, y, annotations=tags).predict(X[:2]).tolist()
+    )
 
 
 def test_if_one_fails_all_are_as_they_were(documents):

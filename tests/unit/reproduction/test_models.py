@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import sparse
 from tests.photosets import OTHER_NUMBERS, small_study
 
 from supdocnade import DampCounts, DocNADE, SupDocNADE
@@ -11,6 +12,7 @@ from supdocnade.reproduction import models
 from supdocnade.reproduction.models import FIT, TRAIN, Job, job_key, load_described, train_jobs
 from supdocnade.reproduction.plans import Setting
 from supdocnade.reproduction.recipes import RECIPES
+from supdocnade.reproduction.words import TWO, save_words
 
 pytestmark = pytest.mark.filterwarnings(OTHER_NUMBERS)
 
@@ -31,7 +33,7 @@ def test_a_model_is_that_of_the_estimator_alone(finished):
     train_jobs(finished, [job], device="cpu", backend="vectorized")
     found = load_described(finished, job)
     parts = finished.protocol.parts(1)
-    counts = finished.counts("paper", 1, "2×2")
+    (counts,) = finished.counts("paper", 1, "2×2")
     tags = finished.photos.annotations("tags_free")
     wanted = SupDocNADE(
         6,
@@ -119,5 +121,48 @@ def test_training_goes_on_where_it_was_stopped(drawn, finished, tmp_path, monkey
 
 def test_recipes_damp_counts(finished):
     words = finished.words("paper", 0)
-    plain, damped = RECIPES["paper"].counts(words), RECIPES["ours"].counts(words)
+    (plain,) = RECIPES["paper"].counts(words, "2×2")
+    (damped,) = replace(RECIPES["paper"], damping=2.0).counts(words, "2×2")
     np.testing.assert_array_equal(damped.toarray(), DampCounts(2.0).fit_transform(plain).toarray())
+
+
+def test_a_photograph_and_its_mirror_image_are_answered_for_by_their_mean(finished):
+    recipe = finished.plan.recipes["paper"]
+    recipes = {"paper": replace(recipe, words=replace(recipe.words, mirrored=True), apart=True)}
+    study = replace(finished, plan=replace(finished.plan, recipes=recipes))
+    plain = finished.words("paper", 1)
+    words = replace(plain, length_SB=np.concatenate([plain.length_SB, plain.length_SB]))
+    # As if the mirror images were those of the photographs in reverse.
+    documents = np.split(plain.ids_N, np.cumsum(plain.length_SB)[:-1])[::-1]
+    words = replace(
+        words,
+        ids_N=np.concatenate([plain.ids_N, *documents]),
+        length_SB=np.stack([plain.length_SB[0], plain.length_SB[0][::-1]]),
+    )
+    left, right = recipes["paper"].counts(words, "2×2")
+    np.testing.assert_array_equal(right.toarray(), left.toarray()[::-1])
+    both = words.counts(TWO)
+    np.testing.assert_array_equal(both.toarray(), (left + right).toarray())
+    save_words(study.words_path("paper", 1), words, study.words_made_from("paper", 1))
+    job = Job(setting=SETTING, split=1, part=TRAIN)
+    train_jobs(study, [job], device="cpu", backend="vectorized")
+    found, parts = load_described(study, job), study.protocol.parts(1)
+    tags = study.photos.annotations("tags_free").annotations[parts.train].toarray()
+    model = SupDocNADE(
+        6,
+        learning_rate=3e-3,
+        annotation_weight=30.0,
+        max_epochs=recipe.max_epochs,
+        batch_size=16,
+        random_state=1,
+        backend="vectorized",
+    ).fit(
+        sparse.vstack([left[parts.train], right[parts.train]]),
+        np.tile(study.label_B[parts.train], 2),
+        annotations=np.tile(tags, (2, 1)),
+    )
+    place = found.places_B
+    wanted = (model.transform(left[place]) + model.transform(right[place])) / 2
+    np.testing.assert_allclose(found.hidden_BH, wanted, rtol=1e-6)
+    p = (model.predict_proba(left[place]) + model.predict_proba(right[place])) / 2
+    np.testing.assert_allclose(np.exp(found.class_log_p_BC), p, rtol=1e-5)

@@ -9,6 +9,7 @@ from supdocnade.reproduction.svms import (
     best,
     chi2,
     intersection,
+    joined,
     predict_svm,
     rbf,
     try_svms,
@@ -62,3 +63,17 @@ def test_an_svm_learns_what_no_line_separates():
     assert chosen.accuracy > 0.9
     predicted = predict_svm(kernel, label.astype(int), chosen.C, chosen.gamma)
     assert (predicted == wanted).mean() == chosen.accuracy
+
+
+def test_joined_distances_are_those_of_features_side_by_side():
+    rng = np.random.default_rng(0)
+    learn, ask = rng.normal(size=(2, 9, 3)), rng.normal(size=(2, 4, 3)) * 10
+    parts = [rbf(a, b) for a, b in zip(learn, ask, strict=True)]
+    scaled = [1 / np.sqrt(each.scale) for each in parts]
+    wanted = rbf(
+        np.hstack([s * a for s, a in zip(scaled, learn, strict=True)]),
+        np.hstack([s * b for s, b in zip(scaled, ask, strict=True)]),
+    )
+    found = joined(parts)
+    np.testing.assert_allclose(found.inner_AA, wanted.inner_AA, atol=1e-12)
+    np.testing.assert_allclose(found.outer_BA, wanted.outer_BA, atol=1e-12)

@@ -41,7 +41,7 @@ def test_a_file_is_small_and_gives_the_same_words(words, tmp_path):
     save_words(path, words, {"recipe": "r"})
     again = load_words(path, {"recipe": "r"})
     assert again.ids_N.tolist() == words.ids_N.tolist()
-    assert again.length_B.tolist() == words.length_B.tolist()
+    assert again.length_SB.tolist() == words.length_SB.tolist()
     assert path.stat().st_size < words.ids_N.nbytes
     with pytest.raises(StorageError, match=r"must be made from .*'other'.*; remove it"):
         load_words(path, {"recipe": "other"})
@@ -66,3 +66,16 @@ def test_what_does_not_fit_is_refused(words, images):
         encode_words(images, np.arange(4), WordRecipe(n_words=5000), max_side=None, seed=0)
     with pytest.raises(InvalidArgument, match=r"grids must divide 4 × 4 cells, got \(3, 3\)"):
         words.counts(((3, 3),))
+
+
+def test_mirror_images_have_words_of_their_own(images):
+    recipe = WordRecipe(n_words=20, mirrored=True)
+    mirrored = [np.fliplr(image) for image in images]
+    words, bag = encode_words(images, np.arange(4), recipe, max_side=None, seed=3)
+    plain, other = words.counts_of_sides(GRID_NAMES["1×1"])
+    for side, counts in ((images, plain), (mirrored, other)):
+        wanted = [np.bincount(bag.words_in(image).words_S, minlength=20) for image in side]
+        np.testing.assert_array_equal(counts.toarray(), wanted)
+    assert (plain != other).nnz > 0
+    both = words.counts(GRID_NAMES["1×1"])
+    np.testing.assert_array_equal(both.toarray(), (plain + other).toarray())
