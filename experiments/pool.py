@@ -113,12 +113,16 @@ def make_words(study: Study, only: list[str], n_jobs: int) -> None:
 
 def setting_of(study: Study, name: str, n_topics: int) -> Setting:
     tags = next(iter(data_set(study.photos.dataset).tag_files), None)
-    settings = {"generative_weight": 1e-2, "learning_rate": 3e-4, "annotation_weight": 30.0}
+    settings = {
+        "n_topics": n_topics,
+        "generative_weight": 1e-2,
+        "learning_rate": 3e-4,
+        "annotation_weight": 30.0,
+    }
     return Setting(
         supervised=True,
         recipe=_slug(name),
         grid=TRIED[name].recipe.grid,
-        n_topics=n_topics,
         tags=tags,
         **{**settings, **TRIED[name].setting},
     )

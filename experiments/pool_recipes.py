@@ -22,6 +22,8 @@ BASE = Recipe(words=SHRUNK, damping=2.0)
 BOTH = replace(BASE, words=FINE)
 THOUSAND = replace(BASE, words=replace(FINE, n_words=1000))
 MIRRORED = replace(BASE, words=replace(THOUSAND.words, mirrored=True))
+TWICE = replace(BASE, words=replace(FINE, mirrored=True))
+APART = replace(TWICE, damping=None, apart=True)
 
 TRIED: dict[str, Tried] = {
     "paper": Tried(recipe=Recipe(words=PLAIN)),
@@ -57,9 +59,7 @@ TRIED: dict[str, Tried] = {
         recipe=BOTH, setting={"annotation_weight": 100.0}
     ),
     "500 words, 16 and 32, 4 models": Tried(recipe=replace(BOTH, members=4)),
-    "500 words, 16 and 32, mirrored": Tried(
-        recipe=replace(BASE, words=replace(FINE, mirrored=True))
-    ),
+    "500 words, 16 and 32, mirrored": Tried(recipe=TWICE),
     "1000 words, 16 and 32, mirrored": Tried(recipe=MIRRORED),
     "1000 words, 16 and 32, not damped": Tried(recipe=replace(THOUSAND, damping=None)),
     "1000 words, 16 and 32, 1×1 and 2×2": Tried(recipe=replace(THOUSAND, grid="1×1 and 2×2")),
@@ -85,4 +85,23 @@ TRIED: dict[str, Tried] = {
     ),
     "1000 words, 16 and 32, 4 models": Tried(recipe=replace(THOUSAND, members=4)),
     "1000 words, 16 and 32, mirrored, 4 models": Tried(recipe=replace(MIRRORED, members=4)),
+    "500 words, mirrored, not damped": Tried(recipe=replace(TWICE, damping=None)),
+    "500 words, mirrored, damped by 1": Tried(recipe=replace(TWICE, damping=1.0)),
+    "500 words, mirrored, apart": Tried(recipe=replace(TWICE, apart=True)),
+    "500 words, mirrored, apart, not damped": Tried(recipe=APART),
+    "500 words, mirrored, apart, not damped, 400 topics": Tried(
+        recipe=APART, setting={"n_topics": 400}
+    ),
+    "500 words, mirrored, apart, not damped, 120 epochs, rate 1e-4": Tried(
+        recipe=replace(APART, max_epochs=120), setting={"learning_rate": 1e-4}
+    ),
+    "500 words, mirrored, apart, not damped, 4 models": Tried(recipe=replace(APART, members=4)),
+    "500 words, mirrored, apart, not damped, 1×1 and 2×2": Tried(
+        recipe=replace(APART, grid="1×1 and 2×2")
+    ),
+    "500 words, mirrored, apart, not damped, pyramid": Tried(recipe=replace(APART, grid="pyramid")),
+    "1000 words, mirrored, not damped": Tried(recipe=replace(MIRRORED, damping=None)),
+    "1000 words, mirrored, apart, not damped": Tried(
+        recipe=replace(MIRRORED, damping=None, apart=True)
+    ),
 }  # fmt: skip

@@ -15,9 +15,10 @@ pytestmark = pytest.mark.skipif(
     not torch.cuda.is_available(), reason="needs a GPU that torch can use"
 )
 
-# Products in float32 leave out 2^-22 of each (`row_sums.cuda_kernels.product`). Four times that is
-# allowed beyond twice the error of torch: without it the softmax with sigmoid units did not pass.
-LEFT_OUT = 2.0**-20
+# Errors of float32 come near its rounding, where a ratio of two says little: the gradient of b, a
+# sum without products, had 2.6e-7 on a tree with sigmoid units where plain torch had 0.96e-7. One
+# unit of rounding is allowed beyond twice the error of torch.
+ROUNDING = 2.0**-23
 
 NAMES = ["nll", "summary", "W", "c", "V", "b"]
 # (lengths, words, topics): empty, short, odd and long ones; 2 to 5 bands of the tree; many and few
@@ -77,7 +78,7 @@ def test_the_tree_in_float32(shape):
     expected = outputs(double.run("relu", "vectorized"), double)
     plain = errors(outputs(single.run("relu", "vectorized"), single), expected)
     ours = errors(outputs(single.run("relu", "cuda"), single), expected)
-    assert_within_twice(ours, plain, LEFT_OUT)
+    assert_within_twice(ours, plain, ROUNDING)
 
 
 @pytest.mark.parametrize("output", ["tree", "softmax"])
@@ -88,7 +89,7 @@ def test_activations_and_uneven_gradients(output, activation):
     expected = outputs(double.run(activation, "vectorized"), double, uneven=True)
     plain = errors(outputs(single.run(activation, "vectorized"), single, uneven=True), expected)
     ours = errors(outputs(single.run(activation, "cuda"), single, uneven=True), expected)
-    assert_within_twice(ours, plain, LEFT_OUT)
+    assert_within_twice(ours, plain, ROUNDING)
 
 
 def plain_torch(problem: Problem, *, bf16: bool) -> DocumentTerms:
@@ -140,7 +141,7 @@ def test_one_huge_document_and_one_word_over_and_over():
     expected = outputs(double.run("relu", "vectorized"), double)
     plain = errors(outputs(single.run("relu", "vectorized"), single), expected)
     ours = errors(outputs(single.run("relu", "cuda"), single), expected)
-    assert_within_twice(ours, plain, LEFT_OUT)
+    assert_within_twice(ours, plain, ROUNDING)
 
 
 def test_memory_of_a_call():

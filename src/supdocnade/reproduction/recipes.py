@@ -1,7 +1,8 @@
 """Named recipes: everything about words and training that is not chosen per split.
 
-`paper` is what the paper says and nothing else; `wan` is its 45-topic configuration; `ours` is
-chosen on the development pool alone (`experiments/pool.py`), before any reported run.
+`paper` is what the paper says and nothing else; `wan` is its 45-topic configuration; `shrunk` is
+`paper` with shorter descriptors for patches of little contrast, about which the paper says nothing;
+`ours` is chosen on the development pool alone (`experiments/pool.py`), before any reported run.
 """
 
 from dataclasses import dataclass
@@ -43,6 +44,7 @@ class Recipe:
 RECIPES: dict[str, Recipe] = {
     "paper": Recipe(words=WordRecipe()),
     "wan": Recipe(words=WordRecipe(n_words=200, step=16, patch_size=32), grid="1×1"),
+    "shrunk": Recipe(words=WordRecipe(contrast_percentile=10)),
     "ours": Recipe(
         words=WordRecipe(n_words=1000, patch_size=(16, 32), contrast_percentile=10),
         damping=2.0,
@@ -53,5 +55,6 @@ RECIPES: dict[str, Recipe] = {
 TITLES = {
     "paper": "as in the paper",
     "wan": "200 words, patches of 32, step 16",
+    "shrunk": "as in the paper, patches of little contrast shortened",
     "ours": "ours",
 }
