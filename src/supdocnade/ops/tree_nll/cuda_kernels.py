@@ -67,15 +67,15 @@ def store_rows(table, rows, columns, values, H: tl.constexpr, STRIDE: tl.constex
 @triton.jit
 def logits(
     hidden, position, weights, biases, node,
-    H: tl.constexpr, STRIDE: tl.constexpr, TILE: tl.constexpr, BLOCK: tl.constexpr,
-    SLOTS: tl.constexpr, PRECISION: tl.constexpr,
+    H: tl.constexpr, STRIDE: tl.constexpr, V_STRIDE: tl.constexpr, TILE: tl.constexpr,
+    BLOCK: tl.constexpr, SLOTS: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Return h V + b of tokens and nodes."""
     sums = tl.zeros([TILE, SLOTS], tl.float32)
     for start in range(0, H, BLOCK):
         columns = start + tl.arange(0, BLOCK)
         h = some_rows(hidden, position, columns, H, STRIDE)
-        v = some_rows(weights, node, columns, H, H)
+        v = some_rows(weights, node, columns, H, V_STRIDE)
         sums += product(h, tl.trans(v), PRECISION)
     return sums + tl.load(biases + node, mask=node >= 0, other=0.0)[None, :]
 
@@ -84,9 +84,10 @@ def logits(
 def walk_prefixes(
     hidden, order, keys, loss_weight, tile_prefix, tile_start, first_row, weights, biases,
     node_of_slot, first_prefix, nll, parts,
-    H: tl.constexpr, STRIDE: tl.constexpr, WIDTH: tl.constexpr, TILE: tl.constexpr,
-    BLOCK: tl.constexpr, N_BANDS: tl.constexpr, SLOTS: tl.constexpr, WEIGHTED: tl.constexpr,
-    ACTIVATION: tl.constexpr, GRADIENTS: tl.constexpr, PRECISION: tl.constexpr,
+    H: tl.constexpr, STRIDE: tl.constexpr, V_STRIDE: tl.constexpr, WIDTH: tl.constexpr,
+    TILE: tl.constexpr, BLOCK: tl.constexpr, N_BANDS: tl.constexpr, SLOTS: tl.constexpr,
+    WEIGHTED: tl.constexpr, ACTIVATION: tl.constexpr, GRADIENTS: tl.constexpr,
+    PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Write the cost of every token; with `GRADIENTS`, replace h by the gradient of a.
 
@@ -104,8 +105,9 @@ def walk_prefixes(
         current = prefix >> (4 * tl.maximum(N_BANDS - 1 - bands, 0))
         _, node = nodes(node_of_slot, first_prefix, bands, slots, current, N_BANDS)
         logit = logits(
-            hidden, position, weights, biases, node, H, STRIDE, TILE, BLOCK, SLOTS, PRECISION
-        )
+            hidden, position, weights, biases, node, H, STRIDE, V_STRIDE, TILE, BLOCK, SLOTS,
+            PRECISION,
+        )  # fmt: skip
         weight = used.to(tl.float32)
         if WEIGHTED:
             weight = tl.load(loss_weight + position, mask=used, other=0.0)
@@ -119,7 +121,7 @@ def walk_prefixes(
             for start in range(0, H, BLOCK):
                 columns = start + tl.arange(0, BLOCK)
                 h = some_rows(hidden, position, columns, H, STRIDE)
-                v = some_rows(weights, node, columns, H, H)
+                v = some_rows(weights, node, columns, H, V_STRIDE)
                 grad_v = product(tl.trans(delta), h, PRECISION)
                 inside = (node >= 0)[:, None] & (columns < H)[None, :]
                 tl.store(parts + part[:, None] + columns[None, :], grad_v, mask=inside)
