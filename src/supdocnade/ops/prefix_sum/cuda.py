@@ -14,8 +14,9 @@ CHUNK, COLUMNS = 16, 256
 """Tokens and columns a program takes: one warp, 128 registers a thread. Rows of up to so many
 columns are read and written in one piece, which is worth more than longer chunks."""
 
-ALIGNED = 8
-"""Rows of our own tables begin at multiples of this, whatever H is, and can be read in pieces."""
+ALIGNED = 16
+"""Rows of our own tables begin at multiples of this, whatever H is: also in bf16 at the 32 bytes in
+which a GPU reads and writes its memory."""
 
 
 def stride_of(n_topics: int) -> int:

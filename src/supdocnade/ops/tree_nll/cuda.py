@@ -39,7 +39,7 @@ class Shape(NamedTuple):
 
 
 SHAPES = {
-    "bf16": Shape(128, 32, 8, 2, 128),
+    "bf16": Shape(128, 32, 8, 3, 128),
     "tf32": Shape(64, 32, 4, 1, None),
     "tf32x3": Shape(64, 32, 4, 1, None),
 }
@@ -60,6 +60,8 @@ class TreeLayer:
     bands: Bands
     key_of_word_K: Tensor
     node_of_slot: Tensor
+    nodes_of_prefix: Tensor
+    """(prefixes, slots of all bands)."""
     word_of_key: Tensor
     first_prefix: Tensor
     nodes_KL: Tensor
@@ -80,6 +82,7 @@ class TreeLayer:
             bands,
             there(bands.path_K),
             there(bands.node_of_slot),
+            there(bands.nodes_of_prefix(triton.next_power_of_2(SLOTS * bands.n_bands))),
             there(bands.word_of_path),
             there(bands.first_prefix).int(),
             there(nodes_KL),
@@ -136,17 +139,17 @@ class _Walk:
     @property
     def width(self) -> int:
         """Of a row of parts: the gradients of a row of V and of its bias."""
-        return -(-(self.inputs.parameters.node_weight_TH.shape[1] + 1) // 4) * 4
+        return stride_of(self.inputs.parameters.node_weight_TH.shape[1] + 1)
 
     def options(self, hidden_NS: Tensor) -> dict[str, Any]:
         """Return what the kernels are compiled for."""
-        inputs, n_bands = self.inputs, self.layer.bands.n_bands
+        inputs = self.inputs
         return {
             "H": inputs.parameters.node_weight_TH.shape[1],
             "STRIDE": hidden_NS.shape[1],
             "WIDTH": self.width,
-            "N_BANDS": n_bands,
-            "SLOTS": triton.next_power_of_2(SLOTS * n_bands),
+            "N_BANDS": self.layer.bands.n_bands,
+            "SLOTS": self.layer.nodes_of_prefix.shape[1],
             "WEIGHTED": inputs.loss_weight_N is not None,
             "ACTIVATION": inputs.activation,
             "GRADIENTS": inputs.want_gradients,
@@ -181,7 +184,7 @@ class _Walk:
         walk_prefixes[(len(tiles.owner_P),)](
             hidden_NS, tokens.order_N, tokens.keys_N, self._loss_weights(nll_N), *tiles,
             tokens.first_row_P1, self.weights, self.inputs.parameters.node_bias_T,
-            layer.node_of_slot, layer.first_prefix, nll_N, parts,
+            layer.nodes_of_prefix, nll_N, parts,
             V_STRIDE=self.weights.shape[1], TILE=shape.tile,
             BLOCK=columns_of(options["H"], shape.columns),
             num_warps=shape.warps, num_stages=shape.stages, maxnreg=shape.registers, **options,

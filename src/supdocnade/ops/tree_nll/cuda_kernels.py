@@ -27,17 +27,21 @@ def slots_passed(key, slots, shift):
 
 
 @triton.jit
+def _times(a, b):
+    return a * b
+
+
+@triton.jit
 def decide(logit, right, on_path, weight):
     """Return Σ -log p(turn) of every token and δ = w (p(right) - right) of every decision."""
-    # With e = exp(-|z|): -log p = max(-z, 0) + log(1 + e), z towards the turn that was taken.
+    # With e = exp(-|z|): -log p = max(-z, 0) + log(1 + e), z towards the turn that was taken. One
+    # logarithm serves a token: that of the product of its 1 + e, each at most 2. A NaN shows in it.
     z = tl.where(right == 1, logit, -logit)
     e = tl.exp(-tl.abs(logit))
-    cost = tl.maximum(-z, 0.0) + tl.log(1 + e)
-    # A NaN must show: `maximum` may drop it.
-    cost = tl.where(logit == logit, cost, logit)
     p = tl.where(logit < 0, e, 1.0) / (1 + e)
     delta = tl.where(on_path, (p - right) * weight[:, None], 0.0)
-    return tl.sum(tl.where(on_path, cost, 0.0), axis=1), delta
+    short = tl.sum(tl.where(on_path, tl.maximum(-z, 0.0), 0.0), axis=1)
+    return short + tl.log(tl.reduce(tl.where(on_path, 1 + e, 1.0), 1, _times)), delta
 
 
 @triton.jit
@@ -83,7 +87,7 @@ def logits(
 @triton.jit
 def walk_prefixes(
     hidden, order, keys, loss_weight, tile_prefix, tile_start, first_row, weights, biases,
-    node_of_slot, first_prefix, nll, parts,
+    nodes_of_prefix, nll, parts,
     H: tl.constexpr, STRIDE: tl.constexpr, V_STRIDE: tl.constexpr, WIDTH: tl.constexpr,
     TILE: tl.constexpr, BLOCK: tl.constexpr, N_BANDS: tl.constexpr, SLOTS: tl.constexpr,
     WEIGHTED: tl.constexpr, ACTIVATION: tl.constexpr, GRADIENTS: tl.constexpr,
@@ -102,8 +106,7 @@ def walk_prefixes(
         used = tokens < tl.load(first_row + prefix + 1)
         key = tl.load(keys + tokens, mask=used, other=0).to(tl.int32)
         position = tl.load(order + tokens, mask=used, other=-1)
-        current = prefix >> (4 * tl.maximum(N_BANDS - 1 - bands, 0))
-        _, node = nodes(node_of_slot, first_prefix, bands, slots, current, N_BANDS)
+        node = tl.load(nodes_of_prefix + prefix * SLOTS + tl.arange(0, SLOTS))
         logit = logits(
             hidden, position, weights, biases, node, H, STRIDE, V_STRIDE, TILE, BLOCK, SLOTS,
             PRECISION,
