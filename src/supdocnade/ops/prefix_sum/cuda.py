@@ -14,6 +14,9 @@ CHUNK, COLUMNS = 16, 256
 """Tokens and columns a program takes: one warp, 128 registers a thread. Rows of up to so many
 columns are read and written in one piece, which is worth more than longer chunks."""
 
+SCAN_ROWS, SCAN_COLUMNS = 64, 32
+"""Chunks and columns that a program takes at a time which adds up those of a document."""
+
 ALIGNED = 16
 """Rows of our own tables begin at multiples of this, whatever H is: also in bf16 at the 32 bytes in
 which a GPU reads and writes its memory."""
@@ -24,8 +27,8 @@ def stride_of(n_topics: int) -> int:
     return -(-n_topics // ALIGNED) * ALIGNED
 
 
-def columns_of(n_topics: int, most: int = 128) -> int:
-    """Return how many columns a program takes: a power of two."""
+def columns_of(n_topics: int, most: int) -> int:
+    """Return how many columns a program takes: a power of two, and not too many of them."""
     power: int = triton.next_power_of_2(n_topics)
     return min(max(power, 16), most)
 
@@ -110,8 +113,8 @@ def _per_chunk(chunks: Chunks, H: int) -> tuple[tuple[int, int], dict[str, Any]]
 
 def _per_document(chunks: Chunks, H: int) -> tuple[tuple[int, int], dict[str, Any]]:
     """Return the programs of a kernel that takes a document each, and its options."""
-    block = columns_of(H)
-    options = {"H": H, "CHUNK": CHUNK, "ROWS": 32, "BLOCK": block, "num_warps": 1}
+    block = columns_of(H, SCAN_COLUMNS)
+    options = {"H": H, "CHUNK": CHUNK, "ROWS": SCAN_ROWS, "BLOCK": block, "num_warps": 1}
     return (chunks.batch.n_documents, triton.cdiv(H, block)), options
 
 

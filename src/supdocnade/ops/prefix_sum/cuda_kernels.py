@@ -125,9 +125,11 @@ def scan_chunks(
         used = ((chunks >= begin) & (chunks < end))[:, None] & (columns < H)[None, :]
         places = chunks.to(tl.int64)[:, None] * H + columns[None, :]
         rows = tl.load(sums + places, mask=used, other=0.0)
-        inclusive = tl.cumsum(rows, axis=0, reverse=REVERSE)
-        tl.store(sums + places, carry[None, :] + (inclusive - rows), mask=used)
-        carry += tl.sum(rows, axis=0)
+        total, running = tl.sum(rows, axis=0), tl.cumsum(rows, axis=0)
+        # Always from the front: a sum from the back would be turned round twice.
+        others = total[None, :] - running if REVERSE else running - rows
+        tl.store(sums + places, carry[None, :] + others, mask=used)
+        carry += total
     tl.store(totals + document.to(tl.int64) * H + columns, carry, mask=columns < H)
 
 
@@ -246,7 +248,7 @@ def write_suffixes(
         used = tokens < end
         there = chunk.to(tl.int64) * H + columns
         carry = tl.load(after + there, mask=columns < H, other=0.0)
-        # From the front: a sum from the back would be turned round twice.
+        # From the front, as in `scan_chunks`.
         sums = carry[None, :] + (tl.sum(rows, axis=0)[None, :] - tl.cumsum(rows, axis=0))
         sums *= tl.load(scale)
         if SUMMARIZED:

@@ -14,8 +14,8 @@ SHIFT = 4
 SLOTS = 1 << SHIFT
 """Keys are taken sixteen at a time: the last four bits are a slot, the others a prefix."""
 
-TILE = 128
-"""Tokens that a program of `sum_rows` takes."""
+TILE, COLUMNS = 128, 128
+"""Tokens and columns that a program of `sum_rows` takes."""
 
 FEW_PREFIXES = 16
 """With so few prefixes one slot a program gives enough of them, and sums over many tiles."""
@@ -76,7 +76,7 @@ def sum_rows(
     out : (rows, columns), all of which some slot has; zero comes where no token does.
     """
     N, H = len(rows_NS), n_columns
-    block = columns_of(H)
+    block = columns_of(H, COLUMNS)
     n_tiles, width = triton.cdiv(N, TILE), -(-H // 4) * 4
     parts = out.new_empty(n_tiles * 2 * SLOTS * width)
     kernels.sum_rows[(n_tiles, triton.cdiv(H, block))](
