@@ -1,4 +1,4 @@
-"""Put the figures of benchmarks/results/ into docs/performance.md and docs/serving.md.
+"""Put the figures of benchmarks/results/ into the pages of docs/ that have room for them.
 
 python -m benchmarks.page            # write them
 python -m benchmarks.page --check    # fail if the page is not current
@@ -12,6 +12,7 @@ from benchmarks.common import RESULTS, update_page
 
 PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
 GPU = PAGE.parent / "gpu.md"
+KERNELS = PAGE.parent / "decisions" / "0019-cuda-kernels.md"
 SERVING = PAGE.with_name("serving.md")
 
 
@@ -121,7 +122,6 @@ def gpu() -> str:
         rows.append([f"`cuda`, softmax, {name}", millions(each["softmax_words_per_s"])])
     over_softmax = operation["words_per_s"] / operation["softmax_bf16_words_per_s"]
     over_gather = operation["words_per_s"] / operation["torch_gather_words_per_s"]
-    sums = operation["sums_without_atomics"]
     lines = [
         f"{found['device']}, torch {found['torch']}, Triton {found['triton']}. The operation, 100 "
         "documents × 961 words, 200 topics, 1,160 leaves, forward and all gradients:",
@@ -132,8 +132,7 @@ def gpu() -> str:
         f"{operation['peak_bytes'] / 2**20:.0f} MiB besides parameters and gradients. Times are "
         "of recorded calls; one from Python, kernel by kernel, does "
         f"{millions(operation['by_precision']['float32']['eager_words_per_s'])} million words/s. "
-        f"Summing the rows of W's gradient in order takes {1e3 * sums['seconds']:.2f} ms, atomic "
-        f"additions (`index_add_`) {1e3 * sums['atomic_seconds']:.2f}.",
+        f"{_cost_of_order(operation)}",
         "",
         f"As the shape changes ({operation['precision']}; the floor at the "
         f"{found['copy_bytes_per_s'] / 1e12:.1f} TB/s of a copy in this run):",
@@ -181,6 +180,26 @@ def gpu() -> str:
         ),
     ]
     return "\n".join(lines).rstrip()
+
+
+def _cost_of_order(operation: dict[str, Any]) -> str:
+    """Return what sums in order take beside atomic additions."""
+    kinds = {
+        "sums_without_atomics": "the rows of W's gradient",
+        "node_sums_without_atomics": "what tiles give to V's, written first,",
+    }
+    found = {what: operation[name] for name, what in kinds.items() if name in operation}
+    return " ".join(
+        f"To sum {what} in order takes {1e3 * each['seconds']:.2f} ms, by atomic additions "
+        f"(`index_add_`) {1e3 * each['atomic_seconds']:.2f}."
+        for what, each in found.items()
+    )
+
+
+def order() -> str:
+    """Return the sentence of the decision against atomic additions."""
+    found = load("h200")
+    return f"{_cost_of_order(found['op'])} ({found['device']}; `benchmarks/results/h200.json`.)"
 
 
 def gpu_encoding() -> str:
@@ -250,6 +269,7 @@ def serving() -> str:
 
 def main() -> None:
     update_page(GPU, {"gpu": gpu()})
+    update_page(KERNELS, {"order": order()})
     update_page(PAGE, {"figures": figures(), "gpu encoding": gpu_encoding()})
     update_page(SERVING, {"serving": serving()})
 

@@ -1,5 +1,7 @@
 """Training on a GPU: the CPU's likelihood, the same bits every time, several at once."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import torch
@@ -168,3 +170,28 @@ def test_a_run_that_diverges_says_so():
     corpus = documents()
     with pytest.raises(TrainingDiverged, match="epoch"):
         trainer(corpus, "cuda", learning_rate=1e30, max_epochs=3).fit(corpus)
+
+
+def test_one_of_several_may_diverge():
+    from supdocnade.errors import TrainingDiverged
+
+    corpus = documents()
+    alone = trainer(corpus, "cuda")
+    alone.fit(corpus)
+    bad = trainer(corpus, "cuda", learning_rate=1e30)
+    good = trainer(corpus, "cuda")
+    with pytest.raises(TrainingDiverged, match="epoch"):
+        fit_side_by_side([bad, good], corpus)
+    assert_same_bits(good, alone)
+
+
+def test_two_threads_train_at_once():
+    corpus = documents()
+    alone = [trainer(corpus, "cuda", seed=seed) for seed in (0, 1)]
+    for each in alone:
+        each.fit(corpus)
+    at_once = [trainer(corpus, "cuda", seed=seed) for seed in (0, 1)]
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(lambda each: each.fit(corpus), at_once))
+    for each, expected in zip(at_once, alone, strict=True):
+        assert_same_bits(each, expected)

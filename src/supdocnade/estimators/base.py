@@ -215,7 +215,9 @@ class TopicModel(FittedTopics):
         config = self._trainer_config(seed, 1, "constant", plain=True)
         class_weight_C = self._class_weight_C(corpus)
         if not hasattr(self, "network_"):
-            self._learned(self._new_network(corpus, seed), names, seed)
+            network = self._new_network(corpus, seed)
+            network.backend = "auto" if self.backend == "cuda" else self.backend
+            self._learned(network, names, seed)
             self.history_ = History()
         trainer = getattr(self, "_trainer", None)
         if trainer is None or trainer.config.optimizer != config.optimizer:

@@ -52,7 +52,7 @@ class DocNADE(TopicModel):
         `fit` writes its state there after every epoch, and goes on from it when settings and data
         are the same; otherwise it refuses.
     backend : {"auto", "cpu", "cuda", "vectorized", "reference"}, default="auto"
-        The implementation of the likelihood.
+        The implementation of the likelihood; what uses the CPU takes "cuda" for "auto".
     device : {"auto", "cpu", "cuda"}, default="auto"
         Where `fit` trains; "auto": on a GPU, if there is one and enough to do. How exactly a GPU
         multiplies follows `torch.set_float32_matmul_precision`. `partial_fit` and all answers use

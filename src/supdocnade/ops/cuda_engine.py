@@ -2,9 +2,9 @@
 
 Forward: hidden units by prefix sums, tokens sorted by their words, the output layer on tiles of
 them, which overwrites the hidden units with the gradients of the activations. Backward: suffix sums
-over these, and their sums by word. Nothing waits for the GPU: sizes that only it knows have upper
-bounds here, and its programs leave when there is nothing to do. No float is added atomically, so
-the same call gives the same bits.
+over these, and their sums by word. What does not depend on each other is done side by side. Nothing
+waits for the GPU: sizes that only it knows have upper bounds here, and its programs leave when
+there is nothing to do. No float is added atomically, so the same call gives the same bits.
 
 Memory: one row of H numbers per token, the gradients, and partial sums of V of about the same size.
 """
@@ -21,9 +21,12 @@ from supdocnade.ops.contract import DocumentBatch, DocumentTerms, Parameters, to
 from supdocnade.ops.eager import weigh_documents
 from supdocnade.ops.prefix_sum.cuda import (
     Chunks,
+    GradientSums,
+    add_documents,
     hidden_units,
-    suffix_sums,
     sum_documents,
+    sum_gradients,
+    write_suffixes,
 )
 from supdocnade.ops.row_sums.cuda import SortedTokens, sort_tokens, sum_rows
 
@@ -32,14 +35,16 @@ _BESIDE: dict[torch.cuda.Stream, torch.cuda.Stream] = {}
 
 
 @contextmanager
-def beside(device: torch.device) -> Iterator[Callable[[], None]]:
+def beside(device: torch.device) -> Iterator[Callable[..., None]]:
     """Let the GPU do something while it goes on with the rest; yields what waits for it.
 
-    What is done beside begins after all that came before, also before its memory is used again:
-    nothing can be overwritten that the other stream still reads.
+    What is done beside begins after all that came before, and what it reads must stay until it was
+    waited for. Memory goes back to the stream that it came from: tensors that were made beside and
+    are used by others are to be named when it is waited for, or the second stream could be given
+    their memory for something else while the first still reads.
     """
     if device.type != "cuda":
-        yield lambda: None
+        yield lambda *made: None
         return
     current = torch.cuda.current_stream(device)
     second = _BESIDE.get(current)
@@ -47,8 +52,14 @@ def beside(device: torch.device) -> Iterator[Callable[[], None]]:
         second = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         _BESIDE[current] = second
     second.wait_stream(current)
+
+    def join(*made: Tensor) -> None:
+        current.wait_stream(second)
+        for tensor in made:
+            tensor.record_stream(current)
+
     with torch.cuda.stream(second):
-        yield lambda: current.wait_stream(second)
+        yield join
 
 
 PRECISIONS = {"highest": "tf32x3", "high": "tf32", "medium": "bf16"}
@@ -110,14 +121,10 @@ class LayerInputs:
 
     tokens: SortedTokens
     ids_N: Tensor
-    hidden_NS: Tensor
-    """May be overwritten."""
     loss_weight_N: Tensor | None
     parameters: Parameters
     activation: str
     precision: str
-    sparsity: Sparsity | None
-    """The rows of V that have a gradient; None: all."""
     want_gradients: bool
 
 
@@ -133,6 +140,25 @@ class LayerResult(NamedTuple):
     gradient_NS: Tensor
     """Of the activations, if gradients were wanted."""
     nodes: FinishNodes | None
+
+
+class PreparedLayer(Protocol):
+    """An output layer that waits for the hidden units."""
+
+    @property
+    def made(self) -> tuple[Tensor, ...]:
+        """What it has computed so far."""
+        ...
+
+    def run(self, hidden_NS: Tensor, sparsity: Sparsity | None) -> LayerResult:
+        """Compute the cost of every token and, if wanted, all gradients up to the activations.
+
+        Parameters
+        ----------
+        hidden_NS : may be overwritten.
+        sparsity : the rows of V that have a gradient; None: all.
+        """
+        ...
 
 
 class OutputLayer(Protocol):
@@ -157,8 +183,8 @@ class OutputLayer(Protocol):
         """Return which rows of V tokens touch, (T,), or None for all."""
         ...
 
-    def run(self, inputs: LayerInputs) -> LayerResult:
-        """Compute the cost of every token and, if wanted, all gradients up to the activations."""
+    def prepare(self, inputs: LayerInputs) -> PreparedLayer:
+        """Do what needs no hidden units; they are computed at the same time."""
         ...
 
 
@@ -170,6 +196,7 @@ class Forward:
     tokens: SortedTokens
     gradient_NS: Tensor
     """Of the activations."""
+    sums: GradientSums
     nodes: FinishNodes
     node_sparsity: Sparsity | None
     precision: str
@@ -189,30 +216,35 @@ class CUDAEngine:
         precision = chosen_precision()
         K = len(parameters.word_embedding_KH)
         batch = batch._replace(word_ids_N=batch.word_ids_N.int())
-        n_tokens = batch.offsets_B1[-1:]
-        with beside(batch.word_ids_N.device) as join:
+        n_tokens, device = batch.offsets_B1[-1:], batch.word_ids_N.device
+        with beside(device) as join:
             tokens = sort_tokens(
                 batch.word_ids_N, self.layer.key_of_word_K, n_tokens, self.layer.n_prefixes
             )
+            layer = self.layer.prepare(
+                LayerInputs(
+                    tokens, batch.word_ids_N, batch.loss_weight_N, parameters, self.activation,
+                    precision, want_gradients,
+                )
+            )  # fmt: skip
         chunks = Chunks.of(batch)
         # Products in bf16 would round the hidden units anyway.
         kept = torch.bfloat16 if precision == "bf16" else torch.float32
         hidden_NS, summary_BH = hidden_units(chunks, parameters, self.activation, kept)
-        join()
+        join(tokens.keys_N, tokens.order_N, tokens.first_row_P1, *layer.made)
         sparsity = None
         if want_gradients and touches_few_rows(K):
             touched_T = self.layer.touched_rows(batch.word_ids_N, len(parameters.node_weight_TH))
             sparsity = None if touched_T is None else Sparsity.of(touched_T)
-        nll_N, gradient_NS, nodes = self.layer.run(
-            LayerInputs(
-                tokens, batch.word_ids_N, hidden_NS, batch.loss_weight_N, parameters,
-                self.activation, precision, sparsity, want_gradients,
-            )
-        )  # fmt: skip
-        terms = DocumentTerms(sum_documents(nll_N, batch), summary_BH)
-        if nodes is None:
-            return terms, None
-        return terms, Forward(chunks, tokens, gradient_NS, nodes, sparsity, precision)
+        nll_N, gradient_NS, nodes = layer.run(hidden_NS, sparsity)
+        with beside(device) as join:
+            terms = DocumentTerms(sum_documents(nll_N, batch), summary_BH)
+        forward = None
+        if nodes is not None:
+            sums = sum_gradients(chunks, gradient_NS, summary_BH.shape[1])
+            forward = Forward(chunks, tokens, gradient_NS, sums, nodes, sparsity, precision)
+        join(terms.nll_B)
+        return terms, forward
 
     def backward(
         self,
@@ -229,20 +261,23 @@ class CUDAEngine:
         """
         W_KH, _, V_TH, _ = parameters
         K, H = W_KH.shape
-        batch = forward.chunks.batch
+        chunks, gradient_NS, sums = forward.chunks, forward.gradient_NS, forward.sums
         if grad_summary_BH is not None:
             grad_summary_BH = grad_summary_BH.contiguous()
-        grad_c = suffix_sums(forward.chunks, forward.gradient_NS, scale, grad_summary_BH, H)
+        with beside(W_KH.device) as join:
+            grad_V, grad_b = forward.nodes(scale)
+            grad_c = add_documents(sums.total_BH, scale, grad_summary_BH)
+        write_suffixes(chunks, gradient_NS, sums.after_CH, scale, grad_summary_BH)
         sparsity = None
         row_of_key = self.layer.word_of_key
         if touches_few_rows(K):
             touched_K = torch.zeros(K, dtype=torch.bool, device=W_KH.device)
-            touched_K[batch.word_ids_N.long()] = True
+            touched_K[chunks.batch.word_ids_N.long()] = True
             sparsity = Sparsity.of(touched_K)
             row_of_key = sparsity.slots_of(row_of_key)
-        grad_W = W_KH.new_zeros(K if sparsity is None else len(sparsity.rows_R), H)
-        sum_rows(forward.tokens, forward.gradient_NS, H, row_of_key, grad_W, forward.precision)
-        grad_V, grad_b = forward.nodes(scale)
+        grad_W = W_KH.new_empty(K if sparsity is None else len(sparsity.rows_R), H)
+        sum_rows(forward.tokens, gradient_NS, H, row_of_key, grad_W, forward.precision)
+        join(grad_V, grad_b, grad_c)
         return (
             grad_W if sparsity is None else sparsity.tensor(grad_W, K),
             grad_c,
@@ -280,8 +315,9 @@ class _FusedNLL(torch.autograd.Function):
             kept, batch = None, weigh_documents(batch, grad_nll_B)
         if kept is None:
             _, kept = ctx.engine.forward(batch, parameters, want_gradients=True)
-        one = parameters.hidden_bias_H.new_ones(1)
-        scale = grad_nll_B[:1] if common and grad_nll_B.numel() else one
+        scale = grad_nll_B[:1]
+        if not common or grad_nll_B.numel() == 0:
+            scale = parameters.hidden_bias_H.new_ones(1)
         gradients = ctx.engine.backward(kept, parameters, scale, grad_summary_BH)
         return None, None, None, *gradients
 

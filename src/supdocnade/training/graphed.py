@@ -7,6 +7,7 @@ of the average. An epoch is then as many replays, and one look at the loss when 
 """
 
 from dataclasses import dataclass
+from threading import Lock
 
 import numpy as np
 import torch
@@ -25,6 +26,9 @@ from supdocnade.training.state import Tensors
 ROOM = 1.02
 """Batches differ in their numbers of words; recorded is an update of somewhat more than the most
 seen so far, so that it need not be recorded again for every epoch with a larger one."""
+
+_RECORDING = Lock()
+"""Torch records one graph at a time; several threads may train."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +112,8 @@ class GraphedUpdates:
         largest = int(np.add.reduceat(self.documents.lengths[shuffled_B], firsts).max())
         if largest > self.capacity:
             self.capacity = max(int(largest * ROOM), 1)
-            self._record()
+            with _RECORDING:
+                self._record()
 
     def run(self) -> None:
         """Start the next update of the epoch; this does not wait for it."""
@@ -134,7 +139,8 @@ class GraphedUpdates:
         for parameter in self.network.parameters():
             parameter.grad = None
         self._graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self._graph, stream=stream):
+        # What other threads do meanwhile, as to ask for memory, is no part of it.
+        with torch.cuda.graph(self._graph, stream=stream, capture_error_mode="thread_local"):
             self._update()
 
     def _changing(self) -> list[Tensor]:

@@ -155,21 +155,23 @@ class Trainer:
             self._run_updates(corpus)
 
     def _run_updates(self, corpus: Documents) -> None:
-        state = self.state
         started = time.perf_counter()
         parts = self.parts(corpus)
         for _ in self._updates(corpus, parts):
-            if self.on_progress is not None:
-                mean = state.loss_sum / state.n_seen
-                self.on_progress(
-                    Progress(
-                        state.epoch + 1, self.config.max_epochs, state.update, len(parts), mean
-                    )
-                )
-            due = self.checkpoint_every and state.update % self.checkpoint_every == 0
-            if due and state.update < len(parts):
-                self._save()
+            self.report(len(parts))
         self.end_updates(len(parts), time.perf_counter() - started)
+
+    def report(self, n_parts: int) -> None:
+        """Tell of the updates so far, whose loss is known, and save them if that is due."""
+        state = self.state
+        if self.on_progress is not None:
+            mean = state.loss_sum / state.n_seen
+            self.on_progress(
+                Progress(state.epoch + 1, self.config.max_epochs, state.update, n_parts, mean)
+            )
+        due = self.checkpoint_every and state.update % self.checkpoint_every == 0
+        if due and state.update < n_parts:
+            self._save()
 
     def parts(self, corpus: Documents) -> list[Rows]:
         """Return the documents of every update of the current epoch."""
@@ -183,9 +185,7 @@ class Trainer:
         if graphed is not None:
             self.begin_epoch(graphed, parts)
             while self.state.update < len(parts):
-                graphed.run()
-                self.state.update += 1
-                if self.state.update == len(parts) or self._is_due():
+                if self.run_next(graphed, len(parts)):
                     self.read_loss(graphed, parts)
                     yield
             return
@@ -201,10 +201,12 @@ class Trainer:
         if parts:
             self._check_last_update(corpus, parts[-1])
 
-    def _is_due(self) -> bool:
-        """Whether something is to be done before the epoch is over."""
+    def run_next(self, graphed: GraphedUpdates, n_parts: int) -> bool:
+        """Start the next update of an epoch; return whether to look at the loss after it."""
+        graphed.run()
+        self.state.update += 1
         every = self.checkpoint_every or REPORT_EVERY
-        return self.state.update % every == 0
+        return self.state.update == n_parts or self.state.update % every == 0
 
     def graphed(self, corpus: Documents) -> GraphedUpdates | None:
         """Return what does the updates on a GPU, or None if they are done one by one."""

@@ -177,6 +177,14 @@ def test_partial_fit_learns_and_remembers_its_classes(X, scenes):
         SupDocNADE().partial_fit(X, scenes.labels)
 
 
+def test_partial_fit_uses_the_cpu_also_when_fit_would_use_a_gpu(X):
+    there, here = (
+        DocNADE(n_topics=4, random_state=0, backend=backend).partial_fit(X).partial_fit(X)
+        for backend in ("cuda", "auto")
+    )
+    np.testing.assert_array_equal(there.components_, here.components_)
+
+
 def test_partial_fit_keeps_the_annotations_of_the_first_call(X, scenes):
     model = DocNADE(n_topics=4, random_state=0).partial_fit(X, annotations=scenes.tags)
     model.partial_fit(X)

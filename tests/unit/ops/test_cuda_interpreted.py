@@ -8,7 +8,7 @@ import pytest
 import torch
 from tests.problems import Problem, make_problem, relative_error
 
-from supdocnade.ops import contract
+from supdocnade.ops import contract, cuda_engine
 from supdocnade.ops.contract import Parameters
 
 pytest.importorskip("triton")
@@ -18,6 +18,17 @@ pytestmark = pytest.mark.skipif(
 
 # float32 against float64, as for the other backends.
 FLOAT32 = 5e-6
+
+# Rounded to eight bits on the way, once or twice.
+BF16 = 2e-2
+
+
+@pytest.fixture(autouse=True)
+def _poisoned_memory():
+    """Whatever was not written is NaN, or the largest integer."""
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(False)
 
 
 def run(problem: Problem, activation: str):
@@ -187,6 +198,35 @@ def test_rows_of_a_tile_without_a_token_give_nothing_however_large_the_biases():
     problem = make_problem([5], 9, n_topics=8, output="softmax", scale=0.2)
     problem.parameters.node_bias_T.data += 200  # exp(200) is no number of float32.
     assert_agrees(problem)
+
+
+@pytest.mark.parametrize("dense", [True, False])
+def test_operands_in_bf16(monkeypatch, dense):
+    from triton.runtime import interpreter
+
+    from supdocnade.ops.tree_nll import cuda
+
+    # The interpreter has bf16 as sixteen bits, and would multiply these as integers.
+    multiply = interpreter.InterpreterBuilder.create_dot
+
+    def widened(handle):
+        values = (handle.data.astype(np.uint32) << 16).view(np.float32)
+        return interpreter.TensorHandle(values, interpreter.tl.float32)
+
+    monkeypatch.setattr(
+        interpreter.InterpreterBuilder,
+        "create_dot",
+        lambda self, a, b, *rest: multiply(self, widened(a), widened(b), *rest),
+    )
+    monkeypatch.setattr(cuda, "DENSE", 1 if dense else 10**6)
+    monkeypatch.setattr(cuda_engine, "chosen_precision", lambda: "bf16")
+    problem = make_problem([30, 3, 70], 37, n_topics=9, scale=0.2)
+    expected = outputs(problem.run("tanh", "vectorized"), problem)
+    single = problem.to(torch.float32)
+    actual = outputs(run(single, "tanh"), single)
+    for a, e in zip(actual, expected, strict=True):
+        assert relative_error(a, e) <= BF16
+        assert a.dtype == torch.float32
 
 
 @pytest.mark.parametrize(("allowed", "expected"), [("ieee", "tf32x3"), ("tf32", "tf32")])

@@ -14,8 +14,12 @@ CHUNK, COLUMNS = 16, 256
 """Tokens and columns a program takes: one warp, 128 registers a thread. Rows of up to so many
 columns are read and written in one piece, which is worth more than longer chunks."""
 
-ALIGNED = 8
-"""Rows of our own tables begin at multiples of this, whatever H is, and can be read in pieces."""
+SCAN_ROWS, SCAN_COLUMNS = 64, 32
+"""Chunks and columns that a program takes at a time which adds up those of a document."""
+
+ALIGNED = 16
+"""Rows of our own tables begin at multiples of this, whatever H is: also in bf16 at the 32 bytes in
+which a GPU reads and writes its memory."""
 
 
 def stride_of(n_topics: int) -> int:
@@ -23,8 +27,8 @@ def stride_of(n_topics: int) -> int:
     return -(-n_topics // ALIGNED) * ALIGNED
 
 
-def columns_of(n_topics: int, most: int = 128) -> int:
-    """Return how many columns a program takes: a power of two."""
+def columns_of(n_topics: int, most: int) -> int:
+    """Return how many columns a program takes: a power of two, and not too many of them."""
     power: int = triton.next_power_of_2(n_topics)
     return min(max(power, 16), most)
 
@@ -32,10 +36,8 @@ def columns_of(n_topics: int, most: int = 128) -> int:
 class Pieces(NamedTuple):
     """Ranges of rows that follow one another, each cut into pieces of one length."""
 
-    first_piece_B1: Tensor
-    """Where the pieces of every range begin."""
     owner_P: Tensor
-    """The range of every piece; -1 beyond the last one: only the GPU knows how many there are."""
+    """The range of every piece; -1 for an empty one: only the GPU knows how many are needed."""
     start_P: Tensor
     """The first row of every piece."""
 
@@ -51,17 +53,17 @@ def cut_into_pieces(bounds_B1: Tensor, n_rows: int, length: int) -> Pieces:
     B = len(bounds_B1) - 1
     n_pieces = B + n_rows // length
 
-    def table(length: int, dtype: torch.dtype) -> Tensor:
-        return torch.empty(length, dtype=dtype, device=bounds_B1.device)
-
-    first_B1 = table(B + 1, torch.int32)
-    owner_P, start_P = table(n_pieces, torch.int32), table(n_pieces, torch.int64)
-    kernels.count_pieces[(1,)](bounds_B1, first_B1, B, LENGTH=length, BLOCK=1024)
+    owner_P = torch.empty(n_pieces, dtype=torch.int32, device=bounds_B1.device)
+    start_P = torch.empty(n_pieces, dtype=torch.int64, device=bounds_B1.device)
     kernels.find_pieces[(triton.cdiv(n_pieces, 128),)](
-        bounds_B1, first_B1, owner_P, start_P, B, n_pieces, (B + 1).bit_length(),
-        LENGTH=length, BLOCK=128,
-    )  # fmt: skip
-    return Pieces(first_B1, owner_P, start_P)
+        bounds_B1, owner_P, start_P, B, n_pieces, search_steps(B), LENGTH=length, BLOCK=128
+    )
+    return Pieces(owner_P, start_P)
+
+
+def search_steps(n_places: int) -> int:
+    """Return the steps of a search that looks at sixteen places at once (`places_to_look_at`)."""
+    return max(-(-n_places.bit_length() // 4), 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,8 +113,8 @@ def _per_chunk(chunks: Chunks, H: int) -> tuple[tuple[int, int], dict[str, Any]]
 
 def _per_document(chunks: Chunks, H: int) -> tuple[tuple[int, int], dict[str, Any]]:
     """Return the programs of a kernel that takes a document each, and its options."""
-    block = columns_of(H)
-    options = {"H": H, "ROWS": 32, "BLOCK": block, "num_warps": 1}
+    block = columns_of(H, SCAN_COLUMNS)
+    options = {"H": H, "CHUNK": CHUNK, "ROWS": SCAN_ROWS, "BLOCK": block, "num_warps": 1}
     return (chunks.batch.n_documents, triton.cdiv(H, block)), options
 
 
@@ -130,17 +132,16 @@ def hidden_units(
     hidden_NS = torch.empty(len(batch.word_ids_N), stride_of(H), dtype=dtype, device=W_KH.device)
     per_chunk, options = _per_chunk(chunks, H)
     options["WEIGHTED"] = batch.input_weight_N is not None
-    first_chunk_B1 = chunks.pieces.first_piece_B1
     tables = (*chunks.words, *chunks.tables, W_KH)
     kernels.sum_embeddings[per_chunk](
         *tables, sums_CH, below_CH, batch.n_summary_words or 0, LIMITED=limited, **options
     )
     per_document, scanning = _per_document(chunks, H)
     if limited:
-        kernels.add_chunks[per_document](first_chunk_B1, below_CH, c_H, summary_BH, **scanning)
+        kernels.add_chunks[per_document](batch.offsets_B1, below_CH, c_H, summary_BH, **scanning)
     totals_BH = torch.empty_like(summary_BH) if limited else summary_BH
     kernels.scan_chunks[per_document](
-        first_chunk_B1, sums_CH, c_H, totals_BH, REVERSE=False, BIASED=True, **scanning
+        batch.offsets_B1, sums_CH, c_H, totals_BH, REVERSE=False, BIASED=True, **scanning
     )
     kernels.write_hidden[per_chunk](
         *tables, sums_CH, hidden_NS, STRIDE=hidden_NS.shape[1], ACTIVATION=activation, **options
@@ -148,41 +149,62 @@ def hidden_units(
     return hidden_NS, summary_BH
 
 
-def suffix_sums(
-    chunks: Chunks, gradient_NS: Tensor, scale: Tensor, grad_summary_BH: Tensor | None, H: int
-) -> Tensor:
+class GradientSums(NamedTuple):
+    """Sums of the gradients of activations."""
+
+    after_CH: Tensor
+    """Over the chunks of its document after every chunk."""
+    total_BH: Tensor
+    """Over every document."""
+
+
+def sum_gradients(chunks: Chunks, gradient_NS: Tensor, H: int) -> GradientSums:
+    """Add up the gradients of activations of chunks and documents."""
+    batch = chunks.batch
+    sums_CH = torch.empty(chunks.n_chunks, H, dtype=torch.float32, device=gradient_NS.device)
+    total_BH = sums_CH.new_empty(batch.n_documents, H)
+    per_chunk, options = _per_chunk(chunks, H)
+    kernels.sum_gradients[per_chunk](
+        gradient_NS, *chunks.tables, sums_CH, STRIDE=gradient_NS.shape[1], **options
+    )
+    per_document, scanning = _per_document(chunks, H)
+    kernels.scan_chunks[per_document](
+        batch.offsets_B1, sums_CH, sums_CH, total_BH, REVERSE=True, BIASED=False, **scanning
+    )
+    return GradientSums(sums_CH, total_BH)
+
+
+def write_suffixes(
+    chunks: Chunks,
+    gradient_NS: Tensor,
+    after_CH: Tensor,
+    scale: Tensor,
+    grad_summary_BH: Tensor | None,
+) -> None:
     """Replace gradients of activations by what each token gives to the gradient of W.
 
     Parameters
     ----------
     scale : one number on the GPU that multiplies all of them.
-
-    Returns
-    -------
-    The gradient of c, (H,).
     """
     batch = chunks.batch
-    sums_CH = torch.empty(chunks.n_chunks, H, dtype=torch.float32, device=gradient_NS.device)
-    totals_BH = sums_CH.new_empty(batch.n_documents, H)
-    per_chunk, options = _per_chunk(chunks, H)
-    options["STRIDE"] = gradient_NS.shape[1]
-    kernels.sum_gradients[per_chunk](gradient_NS, *chunks.tables, sums_CH, **options)
-    per_document, scanning = _per_document(chunks, H)
-    kernels.scan_chunks[per_document](
-        chunks.pieces.first_piece_B1, sums_CH, sums_CH, totals_BH,
-        REVERSE=True, BIASED=False, **scanning,
-    )  # fmt: skip
+    per_chunk, options = _per_chunk(chunks, after_CH.shape[1])
     limit = 2**31 - 1 if batch.n_summary_words is None else batch.n_summary_words
     kernels.write_suffixes[per_chunk](
-        *chunks.words, gradient_NS, scale, *chunks.tables, sums_CH,
-        _or_any(grad_summary_BH, sums_CH), limit,
-        WEIGHTED=batch.input_weight_N is not None, SUMMARIZED=grad_summary_BH is not None,
-        **options,
+        *chunks.words, gradient_NS, scale, *chunks.tables, after_CH,
+        _or_any(grad_summary_BH, after_CH), limit,
+        STRIDE=gradient_NS.shape[1], WEIGHTED=batch.input_weight_N is not None,
+        SUMMARIZED=grad_summary_BH is not None, **options,
     )  # fmt: skip
-    grad_c_H = scale.new_empty(H)
+
+
+def add_documents(total_BH: Tensor, scale: Tensor, grad_summary_BH: Tensor | None) -> Tensor:
+    """Return the gradient of c, (H,)."""
+    n_documents, H = total_BH.shape
+    grad_c_H = total_BH.new_empty(H)
     block = columns_of(H, 32)
     kernels.add_documents[(triton.cdiv(H, block),)](
-        totals_BH, scale, _or_any(grad_summary_BH, totals_BH), grad_c_H, batch.n_documents,
+        total_BH, scale, _or_any(grad_summary_BH, total_BH), grad_c_H, n_documents,
         H=H, ROWS=64, BLOCK=block, SUMMARIZED=grad_summary_BH is not None,
     )  # fmt: skip
     return grad_c_H

@@ -13,42 +13,53 @@ import triton.language as tl
 
 
 @triton.jit
-def count_pieces(bounds, first_piece, n_ranges, LENGTH: tl.constexpr, BLOCK: tl.constexpr):
-    """Write where the pieces of every range begin, (B + 1,)."""
-    total = 0
-    tl.store(first_piece, 0)
-    for start in range(0, n_ranges, BLOCK):
-        ranges = start + tl.arange(0, BLOCK)
-        used = ranges < n_ranges
-        begin = tl.load(bounds + ranges, mask=used, other=0)
-        end = tl.load(bounds + ranges + 1, mask=used, other=0)
-        counts = ((end - begin + LENGTH - 1) // LENGTH).to(tl.int32)
-        tl.store(first_piece + ranges + 1, total + tl.cumsum(counts, axis=0), mask=used)
-        total += tl.sum(counts, axis=0)
+def first_piece(bounds, ranges, LENGTH: tl.constexpr):
+    """Return where the pieces of ranges begin.
+
+    Range b has the places from `bounds[b] // LENGTH + b` on, up to those of the next one: as many
+    as it can need, or one more, which then stays empty. No range has to know of those before it.
+    """
+    return (tl.load(bounds + ranges) // LENGTH).to(tl.int32) + ranges
+
+
+@triton.jit
+def pieces_of(bounds, number, LENGTH: tl.constexpr):
+    """Return the first piece of a range, and the one after its last."""
+    n_rows = tl.load(bounds + number + 1) - tl.load(bounds + number)
+    begin = first_piece(bounds, number, LENGTH)
+    return begin, begin + ((n_rows + LENGTH - 1) // LENGTH).to(tl.int32)
+
+
+@triton.jit
+def places_to_look_at(low, step, n_steps):
+    """Return where a search looks next, sixteen places a row, and how far they are apart.
+
+    `low` places are known to lie below what is sought, and what it gains is the number of those
+    looked at that do, times their distance. After n steps it has told 16^n possibilities apart.
+    """
+    apart = 1 << (4 * (n_steps - 1 - step))
+    return low[:, None] + (tl.arange(0, 16) + 1)[None, :] * apart - 1, apart
 
 
 @triton.jit
 def find_pieces(
-    bounds, first_piece, owner, start, n_ranges, n_pieces, n_halvings,
-    LENGTH: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
-    """Write the range of every piece, -1 beyond the last one, and its first row."""
+    bounds, owner, start, n_ranges, n_pieces, n_steps, LENGTH: tl.constexpr, BLOCK: tl.constexpr
+):
+    """Write the range of every piece, -1 where it is empty, and its first row."""
     pieces = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    low = tl.zeros([BLOCK], tl.int32)
-    high = tl.zeros([BLOCK], tl.int32) + n_ranges
-    for _ in range(n_halvings):
-        middle = (low + high) // 2
-        after = tl.load(first_piece + tl.minimum(middle + 1, n_ranges)) <= pieces
-        searching = low < high
-        low = tl.where(searching & after, middle + 1, low)
-        high = tl.where(searching & (after == 0), middle, high)
-    used = low < n_ranges
-    mine = tl.minimum(low, n_ranges - 1)
-    place = pieces - tl.load(first_piece + mine)
-    first_row = tl.load(bounds + mine) + place * LENGTH
+    mine = tl.zeros([BLOCK], tl.int32)
+    for step in range(n_steps):
+        before, apart = places_to_look_at(mine, step, n_steps)
+        known = before + 1 < n_ranges
+        first = tl.load(bounds + before + 1, mask=known, other=0) // LENGTH + before + 1
+        mine += tl.sum((known & (first <= pieces[:, None])).to(tl.int32), axis=1) * apart
+    there = mine < n_ranges
+    begin = tl.load(bounds + mine)
+    end = tl.load(bounds + mine + 1, mask=there, other=0)
+    row = begin + (pieces - (begin // LENGTH + mine)) * LENGTH
     within = pieces < n_pieces
-    tl.store(owner + pieces, tl.where(used, low, -1), mask=within)
-    tl.store(start + pieces, first_row.to(tl.int64), mask=within)
+    tl.store(owner + pieces, tl.where(there & (row < end), mine, -1), mask=within)
+    tl.store(start + pieces, row.to(tl.int64), mask=within)
 
 
 @triton.jit
@@ -91,8 +102,8 @@ def sum_embeddings(
 
 @triton.jit
 def scan_chunks(
-    first_chunk, sums, bias, totals,
-    H: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
+    offsets, sums, bias, totals,
+    H: tl.constexpr, CHUNK: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
     REVERSE: tl.constexpr, BIASED: tl.constexpr,
 ):  # fmt: skip
     """Replace the sum of every chunk by that of the chunks before it (`REVERSE`: after it).
@@ -101,7 +112,7 @@ def scan_chunks(
     """
     document = tl.program_id(0)
     columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    begin, end = tl.load(first_chunk + document), tl.load(first_chunk + document + 1)
+    begin, end = pieces_of(offsets, document, CHUNK)
     carry = tl.zeros([BLOCK], tl.float32)
     if BIASED:
         carry = tl.load(bias + columns, mask=columns < H, other=0.0)
@@ -114,20 +125,23 @@ def scan_chunks(
         used = ((chunks >= begin) & (chunks < end))[:, None] & (columns < H)[None, :]
         places = chunks.to(tl.int64)[:, None] * H + columns[None, :]
         rows = tl.load(sums + places, mask=used, other=0.0)
-        inclusive = tl.cumsum(rows, axis=0, reverse=REVERSE)
-        tl.store(sums + places, carry[None, :] + (inclusive - rows), mask=used)
-        carry += tl.sum(rows, axis=0)
+        total, running = tl.sum(rows, axis=0), tl.cumsum(rows, axis=0)
+        # Always from the front: a sum from the back would be turned round twice.
+        others = total[None, :] - running if REVERSE else running - rows
+        tl.store(sums + places, carry[None, :] + others, mask=used)
+        carry += total
     tl.store(totals + document.to(tl.int64) * H + columns, carry, mask=columns < H)
 
 
 @triton.jit
 def add_chunks(
-    first_chunk, sums, bias, totals, H: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr
-):
+    offsets, sums, bias, totals,
+    H: tl.constexpr, CHUNK: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
     """Write the bias and the sum of all chunks of a document to `totals`."""
     document = tl.program_id(0)
     columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    begin, end = tl.load(first_chunk + document), tl.load(first_chunk + document + 1)
+    begin, end = pieces_of(offsets, document, CHUNK)
     total = tl.load(bias + columns, mask=columns < H, other=0.0)
     for start in range(begin, end, ROWS):
         chunks = start + tl.arange(0, ROWS)
@@ -234,7 +248,7 @@ def write_suffixes(
         used = tokens < end
         there = chunk.to(tl.int64) * H + columns
         carry = tl.load(after + there, mask=columns < H, other=0.0)
-        # From the front: a sum from the back would be turned round twice.
+        # From the front, as in `scan_chunks`.
         sums = carry[None, :] + (tl.sum(rows, axis=0)[None, :] - tl.cumsum(rows, axis=0))
         sums *= tl.load(scale)
         if SUMMARIZED:

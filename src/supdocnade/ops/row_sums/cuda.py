@@ -7,12 +7,15 @@ import torch
 import triton
 from torch import Tensor
 
-from supdocnade.ops.prefix_sum.cuda import columns_of
+from supdocnade.ops.prefix_sum.cuda import Pieces, columns_of, search_steps
 from supdocnade.ops.row_sums import cuda_kernels as kernels
 
 SHIFT = 4
 SLOTS = 1 << SHIFT
 """Keys are taken sixteen at a time: the last four bits are a slot, the others a prefix."""
+
+TILE, COLUMNS = 128, 128
+"""Tokens and columns that a program of `sum_rows` takes."""
 
 FEW_PREFIXES = 16
 """With so few prefixes one slot a program gives enough of them, and sums over many tiles."""
@@ -52,7 +55,7 @@ def sort_tokens(
     keys_N, order_N = torch.sort(keys_N, stable=True)
     first_row_P1 = torch.empty(n_prefixes + 1, dtype=torch.int32, device=ids_N.device)
     kernels.find_prefixes[(triton.cdiv(n_prefixes + 1, 128),)](
-        keys_N, n_tokens, first_row_P1, n_prefixes, N.bit_length(), SHIFT=SHIFT, BLOCK=128
+        keys_N, n_tokens, first_row_P1, n_prefixes, search_steps(N), SHIFT=SHIFT, BLOCK=128
     )
     return SortedTokens(keys_N, order_N, n_tokens, first_row_P1)
 
@@ -70,21 +73,20 @@ def sum_rows(
     Parameters
     ----------
     row_of_slot : (prefixes · 16,) the row of `out` for every key, -1 for none.
-    out : (rows, columns), zero where no token comes.
+    out : (rows, columns), all of which some slot has; zero comes where no token does.
     """
     N, H = len(rows_NS), n_columns
-    block = columns_of(H)
-    tile = 128
-    n_tiles, width = triton.cdiv(N, tile), -(-H // 4) * 4
+    block = columns_of(H, COLUMNS)
+    n_tiles, width = triton.cdiv(N, TILE), -(-H // 4) * 4
     parts = out.new_empty(n_tiles * 2 * SLOTS * width)
     kernels.sum_rows[(n_tiles, triton.cdiv(H, block))](
         rows_NS, tokens.order_N, tokens.keys_N, tokens.n_tokens, row_of_slot, out, parts,
-        H=H, STRIDE=rows_NS.shape[1], WIDTH=width, TILE=tile, BLOCK=block, SHIFT=SHIFT,
+        H=H, STRIDE=rows_NS.shape[1], WIDTH=width, TILE=TILE, BLOCK=block, SHIFT=SHIFT,
         PRECISION=precision,
     )  # fmt: skip
     # One band, which begins at prefix 0: `first_row` does as well as a table of that zero.
     add_parts(tokens, parts, row_of_slot, row_of_slot, (0, tokens.n_prefixes),
-              tokens.first_row_P1, out, out, H=H, width=width, tile=tile, biased=False)  # fmt: skip
+              tokens.first_row_P1, out, out, H=H, width=width, tile=TILE, biased=False)  # fmt: skip
 
 
 def add_parts(
@@ -102,7 +104,7 @@ def add_parts(
     tile: int,
     biased: bool,
 ) -> None:
-    """Write the rows of all prefixes that left parts in several tiles.
+    """Write the rows of all prefixes that left parts in several tiles, or have no tokens.
 
     Parameters
     ----------
@@ -123,7 +125,8 @@ def add_parts(
 
 def add_tiles(
     parts: Tensor,
-    first_tile_P1: Tensor,
+    tokens: SortedTokens,
+    tiles: Pieces,
     row_of_slot: Tensor,
     node_of_slot: Tensor,
     bounds: tuple[int, ...],
@@ -133,12 +136,13 @@ def add_tiles(
     out_bias: Tensor,
     *,
     width: int,
+    tile: int,
 ) -> None:
     """Write the rows of all prefixes, where tiles have one prefix each.
 
     Parameters
     ----------
-    first_tile_P1 : the first tile of every prefix of the lowest band.
+    tiles : those of the prefixes of the lowest band.
     bounds, first_prefix : as for `add_parts`.
     scale : one number on the GPU that multiplies all.
     """
@@ -146,9 +150,10 @@ def add_tiles(
     for first, last, options in _launches(bounds, H + 1):
         grid = (last - first, SLOTS // options["GROUP"], triton.cdiv(H + 1, options["BLOCK"]))
         kernels.add_tiles[grid](
-            parts, first_tile_P1, row_of_slot, node_of_slot, first_prefix,
-            len(first_tile_P1) - 1, scale, out, out_bias,
-            H=H, WIDTH=width, N_BANDS=len(bounds) - 1, SLOTS=SLOTS, FIRST=first, **options,
+            parts, tokens.first_row_P1, tiles.owner_P, row_of_slot, node_of_slot, first_prefix,
+            tokens.n_prefixes, scale, out, out_bias,
+            H=H, WIDTH=width, TILE=tile, N_BANDS=len(bounds) - 1, SLOTS=SLOTS, FIRST=first,
+            **options,
         )  # fmt: skip
 
 

@@ -10,6 +10,8 @@ order. No sum depends on which program comes first, so the same tokens give the 
 import triton
 import triton.language as tl
 
+from supdocnade.ops.prefix_sum.cuda_kernels import first_piece, places_to_look_at
+
 MOST = tl.constexpr(2**31 - 1)
 """Above every path."""
 
@@ -51,21 +53,18 @@ def write_keys(ids, key_of_word, n_tokens, keys, n_slots, most, BLOCK: tl.conste
 
 @triton.jit
 def find_prefixes(
-    keys, n_tokens, first_row, n_prefixes, n_halvings, SHIFT: tl.constexpr, BLOCK: tl.constexpr
+    keys, n_tokens, first_row, n_prefixes, n_steps, SHIFT: tl.constexpr, BLOCK: tl.constexpr
 ):
     """Write the first row of every prefix, and after them the number of tokens."""
     prefixes = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     n = tl.load(n_tokens).to(tl.int32)
-    low = tl.zeros([BLOCK], tl.int32)
-    high = low + n
-    for _ in range(n_halvings):
-        middle = (low + high) // 2
-        searching = low < high
-        key = tl.load(keys + middle, mask=searching, other=0).to(tl.int32)
-        after = (key >> SHIFT) < prefixes
-        low = tl.where(searching & after, middle + 1, low)
-        high = tl.where(searching & (after == 0), middle, high)
-    tl.store(first_row + prefixes, low, mask=prefixes <= n_prefixes)
+    row = tl.zeros([BLOCK], tl.int32)
+    for step in range(n_steps):
+        rows, apart = places_to_look_at(row, step, n_steps)
+        key = tl.load(keys + rows, mask=rows < n, other=0).to(tl.int32)
+        below = (rows < n) & ((key >> SHIFT) < prefixes[:, None])
+        row += tl.sum(below.to(tl.int32), axis=1) * apart
+    tl.store(first_row + prefixes, row, mask=prefixes <= n_prefixes)
 
 
 @triton.jit
@@ -126,8 +125,9 @@ def add_parts(
 ):  # fmt: skip
     """Add up the parts that a prefix left in several tiles, for some of its slots.
 
-    Prefixes count through all bands; the first one here is `FIRST`. Column H, where there is one,
-    is the gradient of a bias.
+    A prefix without tokens gets zeros; one with all of them in one tile is left alone. Prefixes
+    count through all bands; the first one here is `FIRST`. Column H, where there is one, is the
+    gradient of a bias.
     """
     number = FIRST + tl.program_id(0)
     band = 0
@@ -139,7 +139,7 @@ def add_parts(
     begin = tl.load(first_row + (prefix << down))
     end = tl.load(first_row + tl.minimum((prefix + 1) << down, n_lowest))
     first_tile, last_tile = begin // TILE, (end - 1) // TILE
-    if (begin < end) & (first_tile < last_tile):
+    if (first_tile < last_tile) | (begin == end):
         columns = tl.program_id(2) * BLOCK + tl.arange(0, BLOCK)
         group = tl.program_id(1) * GROUP + tl.arange(0, GROUP)
         wide = columns < H + (1 if BIASED else 0)
@@ -147,7 +147,8 @@ def add_parts(
         there = (part * SLOTS + group)[:, None] * WIDTH + columns[None, :]
         node = tl.load(node_of_slot + number * SLOTS + group)
         known = (node >= 0)[:, None] & wide[None, :]
-        total = tl.load(parts + there, mask=known, other=0.0)
+        filled = (begin + group * 0 < end)[:, None]
+        total = tl.load(parts + there, mask=known & filled, other=0.0)
         for start in range(first_tile + 1, last_tile + 1, TILES):
             tiles = start + tl.arange(0, TILES)
             later = (tiles.to(tl.int64) * N_BANDS + band) * 2
@@ -165,9 +166,11 @@ def add_parts(
 
 @triton.jit
 def add_tiles(
-    parts, first_tile, row_of_slot, node_of_slot, first_prefix, n_lowest, scale, out, out_bias,
-    H: tl.constexpr, WIDTH: tl.constexpr, N_BANDS: tl.constexpr, SLOTS: tl.constexpr,
-    GROUP: tl.constexpr, TILES: tl.constexpr, BLOCK: tl.constexpr, FIRST: tl.constexpr,
+    parts, first_row, tile_prefix, row_of_slot, node_of_slot, first_prefix, n_lowest, scale, out,
+    out_bias,
+    H: tl.constexpr, WIDTH: tl.constexpr, TILE: tl.constexpr, N_BANDS: tl.constexpr,
+    SLOTS: tl.constexpr, GROUP: tl.constexpr, TILES: tl.constexpr, BLOCK: tl.constexpr,
+    FIRST: tl.constexpr,
 ):  # fmt: skip
     """Add up what the tiles below a prefix give to some of its slots, where no tile has two.
 
@@ -180,8 +183,8 @@ def add_tiles(
         band += (number >= tl.load(first_prefix + each)).to(tl.int32)
     prefix = number - tl.load(first_prefix + band)
     down = 4 * (N_BANDS - 1 - band)
-    begin = tl.load(first_tile + (prefix << down))
-    end = tl.load(first_tile + tl.minimum((prefix + 1) << down, n_lowest))
+    begin = first_piece(first_row, prefix << down, TILE)
+    end = first_piece(first_row, tl.minimum((prefix + 1) << down, n_lowest), TILE)
     columns = tl.program_id(2) * BLOCK + tl.arange(0, BLOCK)
     group = tl.program_id(1) * GROUP + tl.arange(0, GROUP)
     node = tl.load(node_of_slot + number * SLOTS + group)
@@ -189,9 +192,10 @@ def add_tiles(
     total = tl.zeros([GROUP, BLOCK], tl.float32)
     for start in range(begin, end, TILES):
         tiles = start + tl.arange(0, TILES)
+        there = tl.load(tile_prefix + tiles, mask=tiles < end, other=-1) >= 0
         places = (tiles.to(tl.int64) * N_BANDS + band)[:, None, None] * SLOTS
         places = (places + group[None, :, None]) * WIDTH + columns[None, None, :]
-        mask = (tiles < end)[:, None, None] & known[None, :, :]
+        mask = there[:, None, None] & known[None, :, :]
         total += tl.sum(tl.load(parts + places, mask=mask, other=0.0), axis=0)
     total *= tl.load(scale)
     row = tl.load(row_of_slot + number * SLOTS + group)

@@ -49,10 +49,27 @@ class SoftmaxLayer:
     def touched_rows(self, ids_N: Tensor, n_rows: int) -> None:
         """Return None: a softmax moves the probability of every word."""
 
-    def run(self, inputs: LayerInputs) -> LayerResult:
-        """See `OutputLayer`."""
+    def prepare(self, inputs: LayerInputs) -> "_Pass":
+        """Return the layer with what it is given: nothing can be done without hidden units."""
+        return _Pass(inputs)
+
+
+@dataclass(frozen=True, eq=False)
+class _Pass:
+    """A call of the kernels."""
+
+    inputs: LayerInputs
+
+    @property
+    def made(self) -> tuple[Tensor, ...]:
+        """See `PreparedLayer`."""
+        return ()
+
+    def run(self, hidden_NS: Tensor, sparsity: object) -> LayerResult:
+        """See `PreparedLayer`."""
+        inputs = self.inputs
         V_KH, b_K = inputs.parameters.node_weight_TH, inputs.parameters.node_bias_T
-        hidden_NS, loss_weight_N = inputs.hidden_NS, inputs.loss_weight_N
+        loss_weight_N = inputs.loss_weight_N
         (N, stride), (K, H) = hidden_NS.shape, V_KH.shape
         tile = TILES[inputs.precision]
         nll_N, normalizer_N = V_KH.new_empty(N), V_KH.new_empty(N)

@@ -49,6 +49,21 @@ class Bands:
         """Return how many prefixes lead into a band."""
         return self.first_prefix[band + 1] - self.first_prefix[band]
 
+    def nodes_of_prefix(self, n_slots: int) -> Integers:
+        """Return the nodes that every prefix of the lowest band leads past, the topmost band first.
+
+        Parameters
+        ----------
+        n_slots : of a row; those behind the last band are empty.
+        """
+        table = np.full((len(self.word_of_path) // SLOTS, n_slots), NOTHING, np.int32)
+        prefixes = np.arange(len(table))
+        for band, first in enumerate(self.first_prefix[:-1]):
+            above = first + (prefixes >> (LEVELS * (self.n_bands - 1 - band)))
+            there = slice(band * SLOTS, (band + 1) * SLOTS)
+            table[:, there] = self.node_of_slot.reshape(-1, SLOTS)[above]
+        return table
+
 
 def cut_into_bands(tree: WordTree) -> Bands:
     """Return the bands of a tree of at least two words.

@@ -15,9 +15,10 @@ from supdocnade.ops.cuda_engine import (
     LayerInputs,
     LayerResult,
     NodeGradients,
+    Sparsity,
     differentiable,
 )
-from supdocnade.ops.prefix_sum.cuda import columns_of, cut_into_pieces
+from supdocnade.ops.prefix_sum.cuda import Pieces, columns_of, cut_into_pieces, stride_of
 from supdocnade.ops.row_sums.cuda import SLOTS, add_parts, add_tiles
 from supdocnade.ops.tree_nll import vectorized
 from supdocnade.ops.tree_nll.bands import Bands, cut_into_bands
@@ -38,7 +39,7 @@ class Shape(NamedTuple):
 
 
 SHAPES = {
-    "bf16": Shape(128, 32, 8, 2, 128),
+    "bf16": Shape(128, 32, 8, 3, 128),
     "tf32": Shape(64, 32, 4, 1, None),
     "tf32x3": Shape(64, 32, 4, 1, None),
 }
@@ -59,6 +60,8 @@ class TreeLayer:
     bands: Bands
     key_of_word_K: Tensor
     node_of_slot: Tensor
+    nodes_of_prefix: Tensor
+    """(prefixes, slots of all bands)."""
     word_of_key: Tensor
     first_prefix: Tensor
     nodes_KL: Tensor
@@ -79,6 +82,7 @@ class TreeLayer:
             bands,
             there(bands.path_K),
             there(bands.node_of_slot),
+            there(bands.nodes_of_prefix(triton.next_power_of_2(SLOTS * bands.n_bands))),
             there(bands.word_of_path),
             there(bands.first_prefix).int(),
             there(nodes_KL),
@@ -95,32 +99,25 @@ class TreeLayer:
         touched_T[self.nodes_KL[ids_N.long()].flatten().long()] = True
         return touched_T
 
-    def run(self, inputs: LayerInputs) -> LayerResult:
-        """See `OutputLayer`."""
-        H = inputs.parameters.node_weight_TH.shape[1]
-        row_of_slot = self.node_of_slot
-        if inputs.sparsity is not None:
-            row_of_slot = inputs.sparsity.slots_of(self.node_of_slot)
-        options = {
-            "H": H,
-            "STRIDE": inputs.hidden_NS.shape[1],
-            "WIDTH": -(-(H + 1) // 4) * 4,
-            "N_BANDS": self.bands.n_bands,
-            "SLOTS": triton.next_power_of_2(SLOTS * self.bands.n_bands),
-            "WEIGHTED": inputs.loss_weight_N is not None,
-            "ACTIVATION": inputs.activation,
-            "GRADIENTS": inputs.want_gradients,
-            "PRECISION": inputs.precision,
-        }
-        n_tokens = len(inputs.hidden_NS)
-        nll_N = inputs.parameters.node_bias_T.new_empty(n_tokens)
-        gradients = None
-        if inputs.want_gradients:
-            gradients = NodeGradients.empty(inputs.parameters, inputs.sparsity)
-        walk = _Walk(self, inputs, gradients, row_of_slot, options, nll_N)
-        dense = n_tokens >= DENSE * self.n_prefixes
-        nodes = walk.by_prefixes() if dense else walk.by_tiles()
-        return LayerResult(nll_N, inputs.hidden_NS, nodes)
+    def prepare(self, inputs: LayerInputs) -> "_Walk":
+        """Cut the tokens into tiles of one prefix each, where many share one."""
+        V_TH, n_tokens = inputs.parameters.node_weight_TH, len(inputs.ids_N)
+        if n_tokens < DENSE * self.n_prefixes:
+            return _Walk(self, inputs, None, V_TH)
+        tile = SHAPES[inputs.precision].tile
+        tiles = cut_into_pieces(inputs.tokens.first_row_P1, n_tokens, tile)
+        if inputs.precision == "bf16":
+            # Products would round it for every tile again.
+            V_TH = rounded_rows(V_TH)
+        return _Walk(self, inputs, tiles, V_TH)
+
+
+def rounded_rows(table_TH: Tensor) -> Tensor:
+    """Return a table in bf16, (T, stride)."""
+    T, H = table_TH.shape
+    rounded_TS = torch.empty(T, stride_of(H), dtype=torch.bfloat16, device=table_TH.device)
+    rounded_TS[:, :H].copy_(table_TH)
+    return rounded_TS
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,75 +125,113 @@ class _Walk:
     """A call of the kernels."""
 
     layer: TreeLayer
-    given: LayerInputs
-    gradients: NodeGradients | None
-    row_of_slot: Tensor
-    options: dict[str, Any]
-    nll_N: Tensor
+    inputs: LayerInputs
+    tiles: Pieces | None
+    """Tiles of one prefix each; None: tiles have several prefixes."""
+    weights: Tensor
+    """V as the products take it."""
 
     @property
-    def inputs(self) -> tuple[Tensor, ...]:
-        """The tokens as the kernels take them."""
-        given = self.given
-        weight_N = self.nll_N if given.loss_weight_N is None else given.loss_weight_N
-        return given.hidden_NS, given.tokens.order_N, given.tokens.keys_N, weight_N
+    def made(self) -> tuple[Tensor, ...]:
+        """See `PreparedLayer`."""
+        return () if self.tiles is None else (*self.tiles, self.weights)
 
-    def by_prefixes(self) -> FinishNodes | None:
-        """Walk where many tokens share a prefix: tiles have one prefix each."""
-        layer, tokens = self.layer, self.given.tokens
-        shape = SHAPES[self.options["PRECISION"]]
-        tiles = cut_into_pieces(tokens.first_row_P1, len(self.nll_N), shape.tile)
-        parts = self._parts(len(tiles.owner_P), 1)
+    @property
+    def width(self) -> int:
+        """Of a row of parts: the gradients of a row of V and of its bias."""
+        return stride_of(self.inputs.parameters.node_weight_TH.shape[1] + 1)
+
+    def options(self, hidden_NS: Tensor) -> dict[str, Any]:
+        """Return what the kernels are compiled for."""
+        inputs = self.inputs
+        return {
+            "H": inputs.parameters.node_weight_TH.shape[1],
+            "STRIDE": hidden_NS.shape[1],
+            "WIDTH": self.width,
+            "N_BANDS": self.layer.bands.n_bands,
+            "SLOTS": self.layer.nodes_of_prefix.shape[1],
+            "WEIGHTED": inputs.loss_weight_N is not None,
+            "ACTIVATION": inputs.activation,
+            "GRADIENTS": inputs.want_gradients,
+            "PRECISION": inputs.precision,
+        }
+
+    def run(self, hidden_NS: Tensor, sparsity: Sparsity | None) -> LayerResult:
+        """See `PreparedLayer`."""
+        nll_N = self.inputs.parameters.node_bias_T.new_empty(len(hidden_NS))
+        row_of_slot, gradients = self.layer.node_of_slot, None
+        if self.inputs.want_gradients:
+            gradients = NodeGradients.empty(self.inputs.parameters, sparsity)
+        if sparsity is not None:
+            row_of_slot = sparsity.slots_of(row_of_slot)
+        walk = self._by_tiles if self.tiles is None else self._by_prefixes
+        nodes = walk(hidden_NS, nll_N, row_of_slot, gradients)
+        return LayerResult(nll_N, hidden_NS, nodes)
+
+    def _by_prefixes(
+        self,
+        hidden_NS: Tensor,
+        nll_N: Tensor,
+        row_of_slot: Tensor,
+        gradients: NodeGradients | None,
+    ) -> FinishNodes | None:
+        """Walk where many tokens share a prefix."""
+        layer, tokens, tiles = self.layer, self.inputs.tokens, self.tiles
+        assert tiles is not None
+        shape = SHAPES[self.inputs.precision]
+        parts = self._parts(len(tiles.owner_P), nll_N)
+        options = self.options(hidden_NS)
         walk_prefixes[(len(tiles.owner_P),)](
-            *self.inputs, tiles.owner_P, tiles.start_P, tokens.first_row_P1,
-            self.given.parameters.node_weight_TH, self.given.parameters.node_bias_T,
-            layer.node_of_slot, layer.first_prefix, self.nll_N, parts,
-            TILE=shape.tile, BLOCK=columns_of(self.options["H"], shape.columns),
-            num_warps=shape.warps, num_stages=shape.stages, maxnreg=shape.registers,
-            **self.options,
+            hidden_NS, tokens.order_N, tokens.keys_N, self._loss_weights(nll_N), *tiles,
+            tokens.first_row_P1, self.weights, self.inputs.parameters.node_bias_T,
+            layer.nodes_of_prefix, nll_N, parts,
+            V_STRIDE=self.weights.shape[1], TILE=shape.tile,
+            BLOCK=columns_of(options["H"], shape.columns),
+            num_warps=shape.warps, num_stages=shape.stages, maxnreg=shape.registers, **options,
         )  # fmt: skip
-        gradients = self.gradients
         if gradients is None:
             return None
 
         def finish(scale: Tensor) -> NodeGradients:
             add_tiles(
-                parts, tiles.first_piece_B1, self.row_of_slot, layer.node_of_slot,
-                layer.bands.first_prefix, layer.first_prefix, scale, *gradients,
-                width=self.options["WIDTH"],
+                parts, tokens, tiles, row_of_slot, layer.node_of_slot, layer.bands.first_prefix,
+                layer.first_prefix, scale, *gradients, width=self.width, tile=shape.tile,
             )  # fmt: skip
             return gradients
 
         return finish
 
-    def by_tiles(self) -> FinishNodes | None:
+    def _by_tiles(
+        self,
+        hidden_NS: Tensor,
+        nll_N: Tensor,
+        row_of_slot: Tensor,
+        gradients: NodeGradients | None,
+    ) -> FinishNodes | None:
         """Walk where few tokens share a prefix: tiles are full, and have several prefixes."""
-        layer, tokens = self.layer, self.given.tokens
-        n_tokens, tile = len(self.nll_N), MIXED_TILE
+        layer, tokens = self.layer, self.inputs.tokens
+        n_tokens, tile = len(nll_N), MIXED_TILE
         while tile > LEAST_TILE and n_tokens < tile * layer.n_prefixes:
             tile //= 2
         n_tiles = triton.cdiv(n_tokens, tile)
-        parts = self._parts(n_tiles, 2)
-        V_TH, b_T = self.given.parameters.node_weight_TH, self.given.parameters.node_bias_T
-        gradients = self.gradients
-        grad_V, grad_b = (V_TH, b_T) if gradients is None else gradients
-        if gradients is not None:
-            grad_V.zero_()
-            grad_b.zero_()
+        parts = self._parts(2 * n_tiles, nll_N)
+        b_T = self.inputs.parameters.node_bias_T
+        grad_V, grad_b = gradients or (self.weights, b_T)
+        options = self.options(hidden_NS)
         walk_tiles[(n_tiles,)](
-            *self.inputs, tokens.n_tokens, V_TH, b_T, layer.node_of_slot, self.row_of_slot,
-            layer.first_prefix, self.nll_N, grad_V, grad_b, parts,
-            TILE=tile, BLOCK=columns_of(self.options["H"], MIXED_COLUMNS), num_stages=1,
-            **self.options,
+            hidden_NS, tokens.order_N, tokens.keys_N, self._loss_weights(nll_N), tokens.n_tokens,
+            self.weights, b_T, layer.node_of_slot, row_of_slot, layer.first_prefix, nll_N, grad_V,
+            grad_b, parts,
+            TILE=tile, BLOCK=columns_of(options["H"], MIXED_COLUMNS), num_stages=1, **options,
         )  # fmt: skip
         if gradients is None:
             return None
 
         def finish(scale: Tensor) -> NodeGradients:
             add_parts(
-                tokens, parts, self.row_of_slot, layer.node_of_slot, layer.bands.first_prefix,
-                layer.first_prefix, grad_V, grad_b, H=self.options["H"],
-                width=self.options["WIDTH"], tile=tile, biased=True,
+                tokens, parts, row_of_slot, layer.node_of_slot, layer.bands.first_prefix,
+                layer.first_prefix, grad_V, grad_b, H=options["H"], width=self.width, tile=tile,
+                biased=True,
             )  # fmt: skip
             grad_V.mul_(scale)
             grad_b.mul_(scale)
@@ -204,12 +239,15 @@ class _Walk:
 
         return finish
 
-    def _parts(self, n_tiles: int, each: int) -> Tensor:
+    def _loss_weights(self, anything: Tensor) -> Tensor:
+        given = self.inputs.loss_weight_N
+        return anything if given is None else given
+
+    def _parts(self, n_parts: int, nll_N: Tensor) -> Tensor:
         """Return room for what tiles give to the gradients of nodes."""
-        if self.gradients is None:
-            return self.nll_N
-        rows = n_tiles * each * self.layer.bands.n_bands * SLOTS
-        return self.nll_N.new_empty(rows * self.options["WIDTH"])
+        if not self.inputs.want_gradients:
+            return nll_N
+        return nll_N.new_empty(n_parts * self.layer.bands.n_bands * SLOTS * self.width)
 
 
 _LAYERS: "weakref.WeakKeyDictionary[WordTree, dict[torch.device, TreeLayer]]" = (

@@ -27,17 +27,21 @@ def slots_passed(key, slots, shift):
 
 
 @triton.jit
+def _times(a, b):
+    return a * b
+
+
+@triton.jit
 def decide(logit, right, on_path, weight):
     """Return Σ -log p(turn) of every token and δ = w (p(right) - right) of every decision."""
-    # With e = exp(-|z|): -log p = max(-z, 0) + log(1 + e), z towards the turn that was taken.
+    # With e = exp(-|z|): -log p = max(-z, 0) + log(1 + e), z towards the turn that was taken. One
+    # logarithm serves a token: that of the product of its 1 + e, each at most 2. A NaN shows in it.
     z = tl.where(right == 1, logit, -logit)
     e = tl.exp(-tl.abs(logit))
-    cost = tl.maximum(-z, 0.0) + tl.log(1 + e)
-    # A NaN must show: `maximum` may drop it.
-    cost = tl.where(logit == logit, cost, logit)
     p = tl.where(logit < 0, e, 1.0) / (1 + e)
     delta = tl.where(on_path, (p - right) * weight[:, None], 0.0)
-    return tl.sum(tl.where(on_path, cost, 0.0), axis=1), delta
+    short = tl.sum(tl.where(on_path, tl.maximum(-z, 0.0), 0.0), axis=1)
+    return short + tl.log(tl.reduce(tl.where(on_path, 1 + e, 1.0), 1, _times)), delta
 
 
 @triton.jit
@@ -67,15 +71,15 @@ def store_rows(table, rows, columns, values, H: tl.constexpr, STRIDE: tl.constex
 @triton.jit
 def logits(
     hidden, position, weights, biases, node,
-    H: tl.constexpr, STRIDE: tl.constexpr, TILE: tl.constexpr, BLOCK: tl.constexpr,
-    SLOTS: tl.constexpr, PRECISION: tl.constexpr,
+    H: tl.constexpr, STRIDE: tl.constexpr, V_STRIDE: tl.constexpr, TILE: tl.constexpr,
+    BLOCK: tl.constexpr, SLOTS: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Return h V + b of tokens and nodes."""
     sums = tl.zeros([TILE, SLOTS], tl.float32)
     for start in range(0, H, BLOCK):
         columns = start + tl.arange(0, BLOCK)
         h = some_rows(hidden, position, columns, H, STRIDE)
-        v = some_rows(weights, node, columns, H, H)
+        v = some_rows(weights, node, columns, H, V_STRIDE)
         sums += product(h, tl.trans(v), PRECISION)
     return sums + tl.load(biases + node, mask=node >= 0, other=0.0)[None, :]
 
@@ -83,10 +87,11 @@ def logits(
 @triton.jit
 def walk_prefixes(
     hidden, order, keys, loss_weight, tile_prefix, tile_start, first_row, weights, biases,
-    node_of_slot, first_prefix, nll, parts,
-    H: tl.constexpr, STRIDE: tl.constexpr, WIDTH: tl.constexpr, TILE: tl.constexpr,
-    BLOCK: tl.constexpr, N_BANDS: tl.constexpr, SLOTS: tl.constexpr, WEIGHTED: tl.constexpr,
-    ACTIVATION: tl.constexpr, GRADIENTS: tl.constexpr, PRECISION: tl.constexpr,
+    nodes_of_prefix, nll, parts,
+    H: tl.constexpr, STRIDE: tl.constexpr, V_STRIDE: tl.constexpr, WIDTH: tl.constexpr,
+    TILE: tl.constexpr, BLOCK: tl.constexpr, N_BANDS: tl.constexpr, SLOTS: tl.constexpr,
+    WEIGHTED: tl.constexpr, ACTIVATION: tl.constexpr, GRADIENTS: tl.constexpr,
+    PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Write the cost of every token; with `GRADIENTS`, replace h by the gradient of a.
 
@@ -101,11 +106,11 @@ def walk_prefixes(
         used = tokens < tl.load(first_row + prefix + 1)
         key = tl.load(keys + tokens, mask=used, other=0).to(tl.int32)
         position = tl.load(order + tokens, mask=used, other=-1)
-        current = prefix >> (4 * tl.maximum(N_BANDS - 1 - bands, 0))
-        _, node = nodes(node_of_slot, first_prefix, bands, slots, current, N_BANDS)
+        node = tl.load(nodes_of_prefix + prefix * SLOTS + tl.arange(0, SLOTS))
         logit = logits(
-            hidden, position, weights, biases, node, H, STRIDE, TILE, BLOCK, SLOTS, PRECISION
-        )
+            hidden, position, weights, biases, node, H, STRIDE, V_STRIDE, TILE, BLOCK, SLOTS,
+            PRECISION,
+        )  # fmt: skip
         weight = used.to(tl.float32)
         if WEIGHTED:
             weight = tl.load(loss_weight + position, mask=used, other=0.0)
@@ -119,7 +124,7 @@ def walk_prefixes(
             for start in range(0, H, BLOCK):
                 columns = start + tl.arange(0, BLOCK)
                 h = some_rows(hidden, position, columns, H, STRIDE)
-                v = some_rows(weights, node, columns, H, H)
+                v = some_rows(weights, node, columns, H, V_STRIDE)
                 grad_v = product(tl.trans(delta), h, PRECISION)
                 inside = (node >= 0)[:, None] & (columns < H)[None, :]
                 tl.store(parts + part[:, None] + columns[None, :], grad_v, mask=inside)

@@ -78,7 +78,7 @@ def walk_tiles(
         while tl.min(current, axis=0) < MOST:
             place, node = nodes(node_of_slot, first_prefix, bands, slots, current, N_BANDS)
             some = logits(
-                hidden, position, weights, biases, node, H, STRIDE, TILE, BLOCK, SLOTS,
+                hidden, position, weights, biases, node, H, STRIDE, H, TILE, BLOCK, SLOTS,
                 PRECISION,
             )  # fmt: skip
             same = (key[:, None] >> shift[None, :]) == current[None, :]

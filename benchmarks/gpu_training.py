@@ -1,0 +1,118 @@
+"""Training on a GPU: words per second, several models side by side, and beside a CPU."""
+
+import time
+from typing import Any
+
+import numpy as np
+import torch
+from scipy import sparse
+
+from benchmarks.common import print_table
+from benchmarks.gpu_cases import HEADLINE, PRECISIONS, millions
+from supdocnade.corpus import Documents
+from supdocnade.models import SupDocNADEConfig, SupDocNADENetwork
+from supdocnade.models.docnade import random_tree
+from supdocnade.training import Trainer, TrainerConfig
+from supdocnade.training.side_by_side import fit_side_by_side
+
+
+def scenes(n_documents: int, length: int, n_visual: int = 960) -> Documents:
+    """Return documents of the shape of Scene15's: 15 classes, 200 tags, six a document."""
+    rng = np.random.default_rng(0)
+    mixtures = rng.dirichlet(np.full(n_visual, 0.05), 15)
+    labels = np.arange(n_documents) % 15
+    bags = np.stack([rng.multinomial(length - 6, mixtures[label]) for label in labels])
+    tags = np.zeros((n_documents, 200), np.int64)
+    for row in tags:
+        row[rng.choice(200, 6, replace=False)] = 1
+    return Documents.from_counts(
+        sparse.csr_array(bags), annotations=sparse.csr_array(tags), labels=labels, n_classes=15
+    )
+
+
+def trainer(
+    corpus: Documents, device: str, *, seed: int = 0, max_epochs: int = 60, n_topics: int = 200
+) -> Trainer:
+    config = SupDocNADEConfig(
+        n_visual_words=corpus.n_visual_words,
+        n_annotation_words=corpus.n_annotation_words,
+        n_topics=n_topics,
+        n_classes=15,
+    )
+    network = SupDocNADENetwork(config, random_tree(config, seed))
+    network.initialize(corpus.word_counts(), seed)
+    network.initialize_classes(corpus.class_counts())
+    network.to(device)
+    settings = TrainerConfig(
+        generative_weight=0.01, annotation_weight=30.0, max_epochs=max_epochs, seed=seed
+    )
+    return Trainer(network, settings)
+
+
+def training() -> dict[str, Any]:
+    corpus = scenes(1500, 1133)
+    n_words = int(corpus.length_B.sum())
+    by_precision = {}
+    for name, setting in PRECISIONS.items():
+        torch.set_float32_matmul_precision(setting)
+        trainer(corpus, "cuda", max_epochs=1).fit(corpus)
+        started = time.perf_counter()
+        history = trainer(corpus, "cuda").fit(corpus)
+        whole = time.perf_counter() - started
+        epoch = float(np.median(history.seconds[1:]))
+        by_precision[name] = {
+            "words_per_s": n_words / epoch,
+            "seconds_of_60_epochs": whole,
+            "loss": history.epochs[-1].loss,
+        }
+    torch.set_float32_matmul_precision(PRECISIONS[HEADLINE])
+    together = {}
+    for count in (1, 2, 4, 8):
+        trainers = [trainer(corpus, "cuda", seed=seed, max_epochs=8) for seed in range(count)]
+        histories = fit_side_by_side(trainers, corpus)
+        epoch = float(np.median(histories[0].seconds[1:]))
+        together[str(count)] = count * n_words / epoch
+    print_table(
+        f"training: 1,500 documents, {n_words:,} words an epoch, batch 64, Adam, class head",
+        ["variant", "million words/s", "60 epochs"],
+        [
+            *(
+                [n, millions(each["words_per_s"]), f"{each['seconds_of_60_epochs']:.2f} s"]
+                for n, each in by_precision.items()
+            ),
+            *([f"{n} side by side, {HEADLINE}", millions(v), ""] for n, v in together.items()),
+        ],
+    )
+    return {
+        "words_per_s": by_precision[HEADLINE]["words_per_s"],
+        "precision": HEADLINE,
+        "by_precision": by_precision,
+        "side_by_side_words_per_s": together,
+        "same_as_cpu": same_as_cpu(),
+    }
+
+
+def same_as_cpu() -> list[dict[str, Any]]:
+    """Train on CPU and GPU from the same seeds, and measure what no one has learned from."""
+    everything = scenes(450, 300, n_visual=240)
+    corpus, unseen = everything.take(np.arange(300)), everything.take(np.arange(300, 450))
+    results: list[dict[str, Any]] = []
+    for seed in range(3):
+        losses = {}
+        for name, setting in {"cpu": "highest", **PRECISIONS}.items():
+            torch.set_float32_matmul_precision(setting)
+            device = "cpu" if name == "cpu" else "cuda"
+            history = trainer(corpus, device, seed=seed, max_epochs=20, n_topics=50).fit(
+                corpus, unseen
+            )
+            losses[name] = history.epochs[-1].validation["perplexity"]
+        results.append({"seed": seed, "validation_perplexity": losses})
+    print_table(
+        "the same training on CPU and GPU: perplexity of unseen documents",
+        ["seed", "cpu", *PRECISIONS],
+        [
+            [str(each["seed"]), *(f"{v:.4f}" for v in each["validation_perplexity"].values())]
+            for each in results
+        ],
+    )
+    return results
