@@ -11,6 +11,7 @@ from supdocnade.cli.console import Stages, note, say, say_json
 from supdocnade.cli.options import Debug, Device, Jobs, Json, Quiet, check_device
 
 DataSetName = Literal["scene15", "labelme", "uiuc"]
+ProductsName = Literal["float32", "tf32", "bf16"]
 StageName = Literal["all", "words", "models", "others", "page"]
 
 
@@ -35,6 +36,9 @@ def reproduce(
         StageName, typer.Option(help="One stage alone, for work on several machines.")
     ] = "all",
     device: Device = "auto",
+    products: Annotated[
+        ProductsName, typer.Option(help="How exactly a GPU multiplies while models are trained.")
+    ] = "float32",
     jobs: Jobs = -1,
     json: Json = False,
     quiet: Quiet = False,
@@ -58,7 +62,10 @@ def reproduce(
     started = time.perf_counter()
     if not (quiet or json):
         note(f"everything is kept in {folder}; Ctrl-C stops, the same command goes on")
-    found = run(dataset, folder, data, quick, splits, stage, device=device, jobs=jobs, quiet=quiet)
+    found = run(
+        dataset, folder, data, quick, splits, stage,
+        device=device, products=products, jobs=jobs, quiet=quiet,
+    )  # fmt: skip
     found["seconds"] = round(time.perf_counter() - started, 1)
     if json:
         say_json(found)
@@ -90,6 +97,7 @@ def run(
     stage: str,
     *,
     device: str,
+    products: str,
     jobs: int,
     quiet: bool,
 ) -> dict[str, Any]:
@@ -104,7 +112,10 @@ def run(
             dataset, folder, data, quick=quick, n_splits=splits, on_stage=on_stage, n_jobs=jobs
         )
         for each in STAGES if stage == "all" else (stage,):
-            run_stage(study, each, device=device, backend="auto", n_jobs=jobs, on_stage=on_stage)
+            run_stage(
+                study, each,
+                device=device, products=products, backend="auto", n_jobs=jobs, on_stage=on_stage,
+            )  # fmt: skip
     found: dict[str, Any] = {"dataset": dataset, "folder": str(folder)}
     if stage in ("all", "page"):
         write_page(folder / PAGE, [folder])

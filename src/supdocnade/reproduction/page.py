@@ -131,7 +131,7 @@ def _made(kept: Kept) -> str:
     seconds = made.get("seconds", {})
     spent = ", ".join(f"{stage} {_time(value)}" for stage, value in seconds.items())
     where = ", ".join(
-        f"{stage} on {each['device']} ({each['cpu']}, torch {each['torch']})"
+        f"{stage} on {_device(each)} ({each['cpu']}, torch {each['torch']})"
         for stage, used in machines.items()
         for each in used
     )
@@ -147,6 +147,11 @@ def _made(kept: Kept) -> str:
         f"{kept.n_train} to learn from and {tested} to test; {protocol}. Made on: {where}. "
         f"Time: {spent}."
     )
+
+
+def _device(machine: dict[str, Any]) -> str:
+    exactly = f" with products in {machine['products']}" if "products" in machine else ""
+    return f"{machine['device']}{exactly}"
 
 
 def _time(seconds: float) -> str:

@@ -46,8 +46,9 @@ RECIPES: dict[str, Recipe] = {
     "wan": Recipe(words=WordRecipe(n_words=200, step=16, patch_size=32), grid="1×1"),
     "shrunk": Recipe(words=WordRecipe(contrast_percentile=10)),
     "ours": Recipe(
-        words=WordRecipe(n_words=1000, patch_size=(16, 32), contrast_percentile=10),
-        damping=2.0,
+        words=WordRecipe(n_words=500, patch_size=(16, 32), contrast_percentile=10, mirrored=True),
+        apart=True,
+        with_counts=True,
         class_tags=True,
     ),
 }

@@ -34,10 +34,14 @@ from supdocnade.reproduction.slda import is_available, run_slda
 from supdocnade.reproduction.study import Study
 from supdocnade.reproduction.words import encode_words, save_words
 from supdocnade.reproduction.yardsticks import run_yardsticks
+from supdocnade.shapes import check_choice
 from supdocnade.storage import write_atomically
 
 OnStage = Callable[[str, int, int], None]
 """Called with a stage, how much of it is done and how much there is."""
+
+PRODUCTS = {"float32": "highest", "tf32": "high", "bf16": "medium"}
+"""How a GPU multiplies, and what torch calls it."""
 
 STAGES = ("words", "models", "others", "page")
 SECONDS = "seconds.json"
@@ -88,23 +92,37 @@ def _first_of_every_class(photos: PhotoSet, most: int) -> list[int]:
 
 
 def run_stage(
-    study: Study, stage: str, *, device: str, backend: str, n_jobs: int, on_stage: OnStage
+    study: Study,
+    stage: str,
+    *,
+    device: str,
+    products: str = "float32",
+    backend: str,
+    n_jobs: int,
+    on_stage: OnStage,
 ) -> None:
-    """Do one of STAGES, and note how long it took."""
+    """Do one of STAGES, and note how long it took.
+
+    Parameters
+    ----------
+    products : one of PRODUCTS, how exactly a GPU multiplies while models are trained.
+    """
     device = choose_device(device).type  # What results say they were made on.
     before = _n_answers(study)
     with _timed(study.folder, stage):
         if stage == "words":
             make_words(study, n_jobs=n_jobs, on_stage=on_stage)
         elif stage == "models":
-            run_models(study, device=device, backend=backend, n_jobs=n_jobs, on_stage=on_stage)
+            with multiplying(products):
+                run_models(study, device=device, backend=backend, n_jobs=n_jobs, on_stage=on_stage)
         elif stage == "others":
             run_yardsticks(study, n_jobs=n_jobs, on_progress=partial(on_stage, "yardsticks"))
             run_slda(study, n_jobs=n_jobs, on_progress=partial(on_stage, "sLDA"))
         else:
             finish(study)
     if _n_answers(study) > before:  # Otherwise it was all there, perhaps from another machine.
-        _note(study.folder, machine={stage: _machine(device if stage == "models" else "cpu")})
+        used = _machine(device, products) if stage == "models" else _machine("cpu", "float32")
+        _note(study.folder, machine={stage: used})
 
 
 def _n_answers(study: Study) -> int:
@@ -199,10 +217,24 @@ def finish(study: Study) -> None:
     write_shown(study)
 
 
-def _machine(device: str) -> dict[str, Any]:
+@contextmanager
+def multiplying(products: str) -> Iterator[None]:
+    """Let torch multiply more or less exactly for a while, on a GPU."""
+    check_choice("products", products, tuple(PRODUCTS))
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(PRODUCTS[products])
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def _machine(device: str, products: str) -> dict[str, Any]:
     """Return on what a stage was done."""
+    exactly = {} if device == "cpu" else {"products": products}
     return {
         "device": device_name(device),
+        **exactly,
         "cpu": _cpu_name(),
         "python": platform.python_version(),
         "supdocnade": __version__,
