@@ -13,7 +13,7 @@ from tests.commands import SMALL, draw, learned, supdocnade
 
 from supdocnade.cli.console import Stages
 
-PROGRAM = (sys.executable, "-c", "from supdocnade.cli.main import main; main()")
+PROGRAM = (sys.executable, "-m", "supdocnade")
 HEAVY = (
     *("torch", "sklearn", "scipy", "numba", "numpy", "PIL", "matplotlib", "rich.progress"),
     *("fastapi", "uvicorn", "prometheus_client"),
