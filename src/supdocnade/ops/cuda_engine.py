@@ -4,13 +4,14 @@ Forward: hidden units by prefix sums, tokens sorted by their words, the output l
 them, which overwrites the hidden units with the gradients of the activations. Backward: suffix sums
 over these, and their sums by word. What does not depend on each other is done side by side. Nothing
 waits for the GPU: sizes that only it knows have upper bounds here, and its programs leave when
-there is nothing to do. No float is added atomically, so the same call gives the same bits.
+there is nothing to do; but where gradients are those of the rows touched, their number is waited
+for, once, while hidden units are computed. No float is added atomically, so the same call gives the
+same bits.
 
 Memory: one row of H numbers per token, the gradients, and partial sums of V of about the same size.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -18,6 +19,7 @@ import torch
 from torch import Tensor
 
 from supdocnade.ops.contract import DocumentBatch, DocumentTerms, Parameters, touches_few_rows
+from supdocnade.ops.cuda_streams import beside
 from supdocnade.ops.eager import weigh_documents
 from supdocnade.ops.prefix_sum.cuda import (
     Chunks,
@@ -29,38 +31,7 @@ from supdocnade.ops.prefix_sum.cuda import (
     write_suffixes,
 )
 from supdocnade.ops.row_sums.cuda import SortedTokens, sort_tokens, sum_rows
-
-_BESIDE: dict[torch.cuda.Stream, torch.cuda.Stream] = {}
-"""A second stream for every stream that was ever current here."""
-
-
-@contextmanager
-def beside(device: torch.device) -> Iterator[Callable[..., None]]:
-    """Let the GPU do something while it goes on with the rest; yields what waits for it.
-
-    What is done beside begins after all that came before, and what it reads must stay until it was
-    waited for. Memory goes back to the stream that it came from: tensors that were made beside and
-    are used by others are to be named when it is waited for, or the second stream could be given
-    their memory for something else while the first still reads.
-    """
-    if device.type != "cuda":
-        yield lambda *made: None
-        return
-    current = torch.cuda.current_stream(device)
-    second = _BESIDE.get(current)
-    if second is None:
-        second = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
-        _BESIDE[current] = second
-    second.wait_stream(current)
-
-    def join(*made: Tensor) -> None:
-        current.wait_stream(second)
-        for tensor in made:
-            tensor.record_stream(current)
-
-    with torch.cuda.stream(second):
-        yield join
-
+from supdocnade.ops.row_sums.cuda_sparsity import NodeSlots, Sparsity, TouchedRows
 
 PRECISIONS = {"highest": "tf32x3", "high": "tf32", "medium": "bf16"}
 """How operands of products are rounded, by torch's `set_float32_matmul_precision`."""
@@ -74,31 +45,6 @@ def chosen_precision() -> str:
         # Torch refuses to answer once its newer switch, of GPUs alone, says something else.
         exact = torch.backends.cuda.matmul.fp32_precision != "tf32"
         return "tf32x3" if exact else "tf32"
-
-
-class Sparsity(NamedTuple):
-    """Which rows of a table have a gradient."""
-
-    rows_R: Tensor
-    slot_T: Tensor
-    """Where the gradient of a row is, among those of `rows_R`; -1 for none."""
-
-    @classmethod
-    def of(cls, touched_T: Tensor) -> "Sparsity":
-        """Count the rows that are touched: this waits for the GPU."""
-        slot_T = touched_T.cumsum(0, dtype=torch.int32) - 1
-        return cls(touched_T.nonzero()[:, 0], slot_T.masked_fill(~touched_T, -1))
-
-    def slots_of(self, rows: Tensor) -> Tensor:
-        """Return where the gradients of given rows are; -1 for no row and for untouched ones."""
-        return self.slot_T[rows.clamp_min(0).long()].masked_fill(rows < 0, -1)
-
-    def tensor(self, values_RH: Tensor, n_rows: int) -> Tensor:
-        """Return the gradient of the whole table as autograd takes it."""
-        return torch.sparse_coo_tensor(
-            self.rows_R[None], values_RH, (n_rows, values_RH.shape[1]),
-            is_coalesced=True, check_invariants=False,
-        )  # fmt: skip
 
 
 class NodeGradients(NamedTuple):
@@ -179,8 +125,9 @@ class OutputLayer(Protocol):
         """Prefixes of the keys, sixteen keys each."""
         ...
 
-    def touched_rows(self, ids_N: Tensor, n_rows: int) -> Tensor | None:
-        """Return which rows of V tokens touch, (T,), or None for all."""
+    @property
+    def nodes(self) -> NodeSlots | None:
+        """Where the rows of V are, or None if tokens touch all of them."""
         ...
 
     def prepare(self, inputs: LayerInputs) -> PreparedLayer:
@@ -198,7 +145,8 @@ class Forward:
     """Of the activations."""
     sums: GradientSums
     nodes: FinishNodes
-    node_sparsity: Sparsity | None
+    sparsity: tuple[Sparsity | None, Sparsity | None]
+    """Of V and of W; None: all rows have a gradient."""
     precision: str
 
 
@@ -214,10 +162,11 @@ class CUDAEngine:
     ) -> tuple[DocumentTerms, Forward | None]:
         """Compute the terms; with `want_gradients`, also what the gradients follow from."""
         precision = chosen_precision()
-        K = len(parameters.word_embedding_KH)
+        K, T = len(parameters.word_embedding_KH), len(parameters.node_weight_TH)
         batch = batch._replace(word_ids_N=batch.word_ids_N.int())
         n_tokens, device = batch.offsets_B1[-1:], batch.word_ids_N.device
-        with beside(device) as join:
+        touched = None
+        with beside(device) as other:
             tokens = sort_tokens(
                 batch.word_ids_N, self.layer.key_of_word_K, n_tokens, self.layer.n_prefixes
             )
@@ -227,23 +176,27 @@ class CUDAEngine:
                     precision, want_gradients,
                 )
             )  # fmt: skip
+            if want_gradients and touches_few_rows(K):
+                word_of_key = self.layer.word_of_key
+                touched = TouchedRows.by(tokens, self.layer.nodes, word_of_key, T, K)
         chunks = Chunks.of(batch)
         # Products in bf16 would round the hidden units anyway.
         kept = torch.bfloat16 if precision == "bf16" else torch.float32
         hidden_NS, summary_BH = hidden_units(chunks, parameters, self.activation, kept)
-        join(tokens.keys_N, tokens.order_N, tokens.first_row_P1, *layer.made)
-        sparsity = None
-        if want_gradients and touches_few_rows(K):
-            touched_T = self.layer.touched_rows(batch.word_ids_N, len(parameters.node_weight_TH))
-            sparsity = None if touched_T is None else Sparsity.of(touched_T)
-        nll_N, gradient_NS, nodes = layer.run(hidden_NS, sparsity)
-        with beside(device) as join:
+        counts = [] if touched is None else other.read(touched.counts)
+        other.join(tokens.keys_N, tokens.order_N, tokens.first_row_P1, *layer.made)
+        sparsity: tuple[Sparsity | None, Sparsity | None] = None, None
+        if touched is not None:
+            other.join(*touched.made)
+            sparsity = touched.numbered(counts)
+        nll_N, gradient_NS, nodes = layer.run(hidden_NS, sparsity[0])
+        with beside(device) as other:
             terms = DocumentTerms(sum_documents(nll_N, batch), summary_BH)
         forward = None
         if nodes is not None:
             sums = sum_gradients(chunks, gradient_NS, summary_BH.shape[1])
             forward = Forward(chunks, tokens, gradient_NS, sums, nodes, sparsity, precision)
-        join(terms.nll_B)
+        other.join(terms.nll_B)
         return terms, forward
 
     def backward(
@@ -264,26 +217,19 @@ class CUDAEngine:
         chunks, gradient_NS, sums = forward.chunks, forward.gradient_NS, forward.sums
         if grad_summary_BH is not None:
             grad_summary_BH = grad_summary_BH.contiguous()
-        with beside(W_KH.device) as join:
+        with beside(W_KH.device) as other:
             grad_V, grad_b = forward.nodes(scale)
             grad_c = add_documents(sums.total_BH, scale, grad_summary_BH)
         write_suffixes(chunks, gradient_NS, sums.after_CH, scale, grad_summary_BH)
-        sparsity = None
-        row_of_key = self.layer.word_of_key
-        if touches_few_rows(K):
-            touched_K = torch.zeros(K, dtype=torch.bool, device=W_KH.device)
-            touched_K[chunks.batch.word_ids_N.long()] = True
-            sparsity = Sparsity.of(touched_K)
-            row_of_key = sparsity.slots_of(row_of_key)
-        grad_W = W_KH.new_empty(K if sparsity is None else len(sparsity.rows_R), H)
+        of_nodes, of_words = forward.sparsity
+        row_of_key = self.layer.word_of_key if of_words is None else of_words.row_of_slot
+        grad_W = W_KH.new_empty(K if of_words is None else len(of_words.rows_R), H)
         sum_rows(forward.tokens, gradient_NS, H, row_of_key, grad_W, forward.precision)
-        join(grad_V, grad_b, grad_c)
+        other.join(grad_V, grad_b, grad_c)
         return (
-            grad_W if sparsity is None else sparsity.tensor(grad_W, K),
+            grad_W if of_words is None else of_words.tensor(grad_W, K),
             grad_c,
-            grad_V
-            if forward.node_sparsity is None
-            else forward.node_sparsity.tensor(grad_V, len(V_TH)),
+            grad_V if of_nodes is None else of_nodes.tensor(grad_V, len(V_TH)),
             grad_b,
         )
 

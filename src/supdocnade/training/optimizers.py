@@ -1,7 +1,7 @@
 """Optimisers, and what is done to gradients before them.
 
-Dense parameters are torch's own Adam or SGD. A table whose gradient is a few touched rows gets
-`RowAdam`, which updates those rows only.
+Dense parameters are torch's own Adam or SGD; where our kernels serve a GPU, so does our Adam. A
+table whose gradient is a few touched rows gets `RowAdam`, which updates those rows only.
 """
 
 import torch
@@ -44,6 +44,28 @@ class RowAdam(torch.optim.Optimizer):
                 row_adam(table, state["exp_avg"], state["exp_avg_sq"], rows_R, gradient_RH, rates)
 
 
+class OneKernelAdam(torch.optim.Adam):
+    """Torch's Adam to rounding, all parameters in one kernel on a GPU."""
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        """Move all parameters that have a gradient."""
+        from supdocnade.ops.dense_adam.cuda import Moments, dense_adam
+
+        for group in self.param_groups:
+            parameters = [p for p in group["params"] if p.grad is not None]
+            moments = []
+            for parameter in parameters:
+                state = self.state[parameter]
+                if not state:
+                    state["step"] = torch.zeros((), device=parameter.device)
+                    state["exp_avg"] = torch.zeros_like(parameter)
+                    state["exp_avg_sq"] = torch.zeros_like(parameter)
+                moments.append(Moments(state["step"], state["exp_avg"], state["exp_avg_sq"]))
+            gradients = [p.grad.contiguous() for p in parameters if p.grad is not None]
+            dense_adam(parameters, gradients, moments, group["lr"], group["betas"], group["eps"])
+
+
 def _rows(gradient: Tensor) -> tuple[Tensor, Tensor]:
     """Return the touched rows and their gradients."""
     if not gradient.is_sparse:
@@ -82,9 +104,11 @@ def make_optimizers(
     if few_rows:
         tables = [network.word_embedding, network.node_weight]
     dense = [p for p in parameters if not any(p is table for table in tables)]
+    ours = on_gpu and not few_rows and network.resolved_backend == "cuda"
+    kind = OneKernelAdam if ours else torch.optim.Adam
     # fused: one pass over each parameter; elementwise, so threads do not change its bits.
     optimizers: list[torch.optim.Optimizer] = [
-        torch.optim.Adam(dense, lr=rate, betas=BETAS, eps=EPSILON, fused=True, capturable=on_gpu)
+        kind(dense, lr=rate, betas=BETAS, eps=EPSILON, fused=True, capturable=on_gpu)
     ]
     if tables:
         optimizers.append(RowAdam(tables, learning_rate))

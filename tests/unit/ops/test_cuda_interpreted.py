@@ -120,23 +120,6 @@ def test_one_word_alone_has_nothing_to_decide():
     assert_agrees(make_problem([4, 0], 1, n_topics=3))
 
 
-def test_gradients_of_touched_rows(monkeypatch):
-    monkeypatch.setattr(contract, "SPARSE_ROWS", 10)
-    problem = make_problem([7, 4], 60, n_topics=9, scale=0.2)
-    assert_agrees(problem)
-    single = problem.to(torch.float32)
-    run(single, "relu").nll_B.sum().backward()
-    gradient = single.parameters.word_embedding_KH.grad
-    assert gradient.is_sparse
-    torch.testing.assert_close(
-        gradient._indices()[0], torch.unique(problem.batch.word_ids_N).long()
-    )
-    nodes, signs = problem.tree.paths
-    touched = np.unique(problem.batch.word_ids_N.numpy())
-    on_path = np.unique(nodes[touched][signs[touched] != 0])
-    np.testing.assert_array_equal(single.parameters.node_weight_TH.grad._indices()[0], on_path)
-
-
 def test_a_second_backward_gives_the_same_gradients():
     problem = make_problem([5, 30], 6, n_topics=4).to(torch.float32)
     loss = sum(term.sum() for term in run(problem, "tanh"))
@@ -147,10 +130,32 @@ def test_a_second_backward_gives_the_same_gradients():
         torch.testing.assert_close(a, e, rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("lengths", [[], [1], [0, 30, 1]])
+@pytest.mark.parametrize(("n_words", "output"), [(2, "tree"), (300, "tree"), (60, "softmax")])
+def test_gradients_of_touched_rows(monkeypatch, lengths, n_words, output):
+    monkeypatch.setattr(contract, "SPARSE_ROWS", 1)
+    problem = make_problem(lengths, n_words, n_topics=5, output=output, scale=0.2)
+    single = problem.to(torch.float32)
+    run(single, "relu").nll_B.sum().backward()
+    words = np.unique(problem.batch.word_ids_N.numpy())
+    W, _, V, _ = (parameter.grad for parameter in single.parameters)
+    np.testing.assert_array_equal(W._indices()[0], words)
+    assert V.is_sparse == (output == "tree")
+    if V.is_sparse:
+        nodes, signs = problem.tree.paths
+        on_path = np.unique(nodes[words][signs[words] != 0])
+        np.testing.assert_array_equal(V._indices()[0], on_path)
+    single.gradients()
+    if lengths and any(lengths):
+        assert_agrees(problem)
+
+
+@pytest.mark.parametrize("few", [False, True])
 @pytest.mark.parametrize("uneven", [False, True])
 @pytest.mark.parametrize("output", ["tree", "softmax"])
-def test_tables_longer_than_the_documents(output, uneven):
+def test_tables_longer_than_the_documents(monkeypatch, output, uneven, few):
     """What stands beyond the last token is never looked at."""
+    monkeypatch.setattr(contract, "SPARSE_ROWS", 1 if few else 10**6)
     problem = make_problem([5, 12], 9, n_topics=8, output=output, scale=0.2).to(torch.float32)
     expected = outputs(run(problem, "relu"), problem, uneven=uneven)
     batch = problem.batch

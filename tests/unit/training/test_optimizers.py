@@ -8,6 +8,7 @@ from supdocnade.models.docnade import random_tree
 from supdocnade.ops.contract import SPARSE_ROWS
 from supdocnade.ops.row_adam import AdamRates, row_adam
 from supdocnade.training.optimizers import (
+    OneKernelAdam,
     RowAdam,
     clip_gradients,
     make_optimizers,
@@ -38,6 +39,36 @@ def test_row_adam_backends_agree_with_dense_adam_on_rows_touched_every_time(n_to
             row_adam(table, *moments[name], rows, gradient, rates, backend=name)
     for table in tables.values():
         torch.testing.assert_close(table, dense.detach(), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="here the kernel runs on the GPU alone")
+def test_adam_in_one_kernel_is_adam_and_goes_on_where_it_was():
+    pytest.importorskip("triton")
+    generator = torch.Generator().manual_seed(0)
+    # More than a block, less than one, a single number.
+    start = [torch.randn(shape, generator=generator) for shape in [(70, 20), (9,), (1,)]]
+    ours, theirs = ([nn.Parameter(value.clone()) for value in start] for _ in range(2))
+    rates = [torch.tensor(0.01), 0.01]
+    kinds = (OneKernelAdam, torch.optim.Adam)
+    optimizers = [
+        kind(each, lr=rate, fused=True)
+        for kind, each, rate in zip(kinds, (ours, theirs), rates, strict=True)
+    ]
+    for update in range(6):
+        for mine, its in zip(ours, theirs, strict=True):
+            mine.grad = torch.randn(mine.shape, generator=generator)
+            its.grad = mine.grad.clone()
+        if update == 3:
+            again = OneKernelAdam(ours, lr=rates[0], fused=True)
+            again.load_state_dict(optimizers[0].state_dict())
+            optimizers[0] = again
+        for optimizer in optimizers:
+            optimizer.step()
+    for mine, its in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(mine, its, rtol=2e-6, atol=2e-7)
+        here, there = optimizers[0].state[mine], optimizers[1].state[its]
+        assert here["step"] == there["step"] == 6
+        torch.testing.assert_close(here["exp_avg_sq"], there["exp_avg_sq"], rtol=2e-6, atol=1e-8)
 
 
 def test_row_adam_leaves_other_rows_and_their_moments_alone():

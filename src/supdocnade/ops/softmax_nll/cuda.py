@@ -46,8 +46,10 @@ class SoftmaxLayer:
         """Of the keys."""
         return len(self.word_of_key) // SLOTS
 
-    def touched_rows(self, ids_N: Tensor, n_rows: int) -> None:
-        """Return None: a softmax moves the probability of every word."""
+    @property
+    def nodes(self) -> None:
+        """A softmax moves the probability of every word."""
+        return None
 
     def prepare(self, inputs: LayerInputs) -> "_Pass":
         """Return the layer with what it is given: nothing can be done without hidden units."""

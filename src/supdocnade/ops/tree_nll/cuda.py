@@ -15,11 +15,11 @@ from supdocnade.ops.cuda_engine import (
     LayerInputs,
     LayerResult,
     NodeGradients,
-    Sparsity,
     differentiable,
 )
 from supdocnade.ops.prefix_sum.cuda import Pieces, columns_of, cut_into_pieces, stride_of
 from supdocnade.ops.row_sums.cuda import SLOTS, add_parts, add_tiles
+from supdocnade.ops.row_sums.cuda_sparsity import NodeSlots, Sparsity
 from supdocnade.ops.tree_nll import vectorized
 from supdocnade.ops.tree_nll.bands import Bands, cut_into_bands
 from supdocnade.ops.tree_nll.cuda_kernels import walk_prefixes
@@ -64,16 +64,11 @@ class TreeLayer:
     """(prefixes, slots of all bands)."""
     word_of_key: Tensor
     first_prefix: Tensor
-    nodes_KL: Tensor
-    """Every node on the path of every word, the topmost one repeated."""
 
     @classmethod
     def of(cls, tree: WordTree, device: torch.device) -> "TreeLayer":
         """Bring the tables of a tree to a device."""
         bands = cut_into_bands(tree)
-        nodes_KL, signs_KL = tree.paths
-        nodes_KL = nodes_KL.copy()
-        nodes_KL[signs_KL == 0] = nodes_KL[0, 0]
 
         def there(table: object) -> Tensor:
             return torch.as_tensor(table, device=device)
@@ -85,7 +80,6 @@ class TreeLayer:
             there(bands.nodes_of_prefix(triton.next_power_of_2(SLOTS * bands.n_bands))),
             there(bands.word_of_path),
             there(bands.first_prefix).int(),
-            there(nodes_KL),
         )
 
     @property
@@ -93,11 +87,10 @@ class TreeLayer:
         """Of the keys."""
         return len(self.word_of_key) // SLOTS
 
-    def touched_rows(self, ids_N: Tensor, n_rows: int) -> Tensor:
-        """Return which rows of V the tokens touch, (T,)."""
-        touched_T = torch.zeros(n_rows, dtype=torch.bool, device=ids_N.device)
-        touched_T[self.nodes_KL[ids_N.long()].flatten().long()] = True
-        return touched_T
+    @property
+    def nodes(self) -> NodeSlots:
+        """See `OutputLayer`."""
+        return NodeSlots(self.node_of_slot, self.first_prefix, self.bands.n_bands)
 
     def prepare(self, inputs: LayerInputs) -> "_Walk":
         """Cut the tokens into tiles of one prefix each, where many share one."""
@@ -163,7 +156,7 @@ class _Walk:
         if self.inputs.want_gradients:
             gradients = NodeGradients.empty(self.inputs.parameters, sparsity)
         if sparsity is not None:
-            row_of_slot = sparsity.slots_of(row_of_slot)
+            row_of_slot = sparsity.row_of_slot
         walk = self._by_tiles if self.tiles is None else self._by_prefixes
         nodes = walk(hidden_NS, nll_N, row_of_slot, gradients)
         return LayerResult(nll_N, hidden_NS, nodes)

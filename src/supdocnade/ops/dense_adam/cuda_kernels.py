@@ -1,0 +1,38 @@
+"""Adam (Kingma and Ba 2015) in Triton."""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def _corrected(beta: tl.constexpr, step):
+    """1 - β^t, in float64: near 1 a float32 would lose it."""
+    return 1 - tl.exp2(step * tl.log2(tl.full([], beta, tl.float64)))
+
+
+@triton.jit
+def update(
+    values, gradients, means, squares, steps, rate,
+    LENGTHS: tl.constexpr, FIRSTS: tl.constexpr, BETA1: tl.constexpr, BETA2: tl.constexpr,
+    EPSILON: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Move several parameters by a step; the blocks of each begin at one of `FIRSTS`."""
+    block = tl.program_id(0)
+    learning_rate = tl.load(rate).to(tl.float64)
+    for each in tl.static_range(len(LENGTHS)):
+        if (block >= FIRSTS[each]) & (block < FIRSTS[each + 1]):
+            places = (block - FIRSTS[each]) * BLOCK + tl.arange(0, BLOCK)
+            used = places < LENGTHS[each]
+            step = tl.load(steps[each]).to(tl.float64)
+            size = (learning_rate / _corrected(BETA1, step)).to(tl.float32)
+            spread = tl.sqrt(_corrected(BETA2, step)).to(tl.float32)
+            gradient = tl.load(gradients[each] + places, mask=used, other=0.0)
+            mean = tl.load(means[each] + places, mask=used, other=0.0)
+            square = tl.load(squares[each] + places, mask=used, other=0.0)
+            value = tl.load(values[each] + places, mask=used, other=0.0)
+            mean = BETA1 * mean + (1 - BETA1) * gradient
+            square = BETA2 * square + (1 - BETA2) * gradient * gradient
+            value -= size * mean / (tl.sqrt(square) / spread + EPSILON)
+            tl.store(means[each] + places, mean, mask=used)
+            tl.store(squares[each] + places, square, mask=used)
+            tl.store(values[each] + places, value, mask=used)
