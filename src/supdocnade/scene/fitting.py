@@ -194,11 +194,13 @@ def _learn_words(
         on_error=options.on_error,
         cache=options.cache,
     )
-    bag._on_progress = options.progress("learning words")
+    bag._on_stage = options.on_stage
     with warnings.catch_warnings():
         # They are reported once, when all photographs have been read.
         warnings.simplefilter("ignore", ImagesLeftOut)
-        return bag.fit(photographs.sources)
+        bag.fit(photographs.sources)
+    bag._on_stage = None
+    return bag
 
 
 def _choose(
