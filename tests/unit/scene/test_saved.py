@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.drawn import SETTINGS, columns, scenes, small_model
+from tests.elsewhere import answers, answers_elsewhere
 
 from supdocnade import SceneModel
 from supdocnade.errors import StorageError
@@ -42,6 +43,15 @@ def test_models_that_know_less_are_saved_too(tmp_path, known):
     model.fit(IMAGES, *known).save(tmp_path / "model")
     loaded = SceneModel.load(tmp_path / "model")
     np.testing.assert_array_equal(loaded.transform(IMAGES), model.transform(IMAGES))
+
+
+@pytest.mark.parametrize("classifier", ["svm", "softmax"])
+def test_another_process_answers_the_same(tmp_path, classifier):
+    """A model that learned on a GPU: tests/gpu/test_scene.py."""
+    model, images = small_model(classifier), columns(scenes(4, 7))[0]
+    here = answers(model, images)
+    assert answers_elsewhere(model, images, tmp_path) == here
+    assert answers(model, images[::-1]) != here
 
 
 def test_a_model_that_cannot_be_written_leaves_the_one_before(tmp_path, monkeypatch):
