@@ -189,6 +189,9 @@ def rewrite(folder, change):
         lambda d: d["choices"].update(temperature="x"),
         lambda d: d["choices"].update(unsure_below="x"),
         lambda d: d["choices"].update(n_epochs=0),
+        lambda d: d["choices"].update(class_tag_weight=-1.0),
+        lambda d: d["choices"].update(class_tag_weight=0.0),
+        lambda d: d["choices"].pop("class_tag_weight"),
         lambda d: d["choices"].update(tuned={"surprise": 1}),
         lambda d: d.update(tags=[f"t{i}" for i in range(len(d["tags"]))]),
         lambda d: d.update(tags=list(range(len(d["tags"])))),
@@ -205,6 +208,19 @@ def test_hostile_descriptions_are_refused(tmp_path, change):
     small_model().save(tmp_path / "model")
     rewrite(tmp_path / "model", change)
     with pytest.raises(StorageError, match="model"):
+        SceneModel.load(tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    "change", [lambda share: share[1:], lambda share: 0 * share, lambda share: np.nan * share]
+)
+def test_odd_shares_of_tags_are_refused(tmp_path, change):
+    small_model().save(tmp_path / "model")
+    arrays, description = load_arrays(tmp_path / "model" / SCENE)
+    share = arrays["classifier/class_tag_share"]
+    arrays["classifier/class_tag_share"] = np.ascontiguousarray(change(share))
+    save_arrays(tmp_path / "model" / SCENE, arrays, description)
+    with pytest.raises(StorageError, match="share"):
         SceneModel.load(tmp_path / "model")
 
 
