@@ -24,6 +24,9 @@ def test_a_model_of_every_format_answers_as_it_did(number):
     np.testing.assert_allclose(model.transform(images), answers["topics"], atol=1e-4)
     assert [list(tags) for tags in model.annotate(images, top=3)] == answers["tags"]
     assert "forest" in render_report(model)
+    # They are of before classes had a say in tags: their tags are ranked as in the paper, for ever.
+    assert model.fitted_.choices.class_tag_weight == 0
+    assert model.explain(images[0], tag=answers["tags"][0][0]).score.endswith(")")
 
 
 def test_a_model_of_an_earlier_format_is_saved_in_this_one(tmp_path):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from tests.drawn import SETTINGS, columns, scenes
+from tests.elsewhere import answers, answers_elsewhere
 
 from supdocnade import SceneModel
 
@@ -18,3 +19,27 @@ def test_it_learns_with_a_checkpoint(tmp_path):
     model.fit(images, labels, tags)
     assert list(tmp_path.rglob("epoch-*.safetensors"))
     assert np.isfinite(model.predict_proba(images)).all()
+
+
+@pytest.mark.parametrize("classifier", ["svm", "softmax"])
+def test_it_loads_where_there_is_no_gpu_and_answers_the_same(tmp_path, classifier):
+    """Here the same test runs on the CPU: tests/unit/scene/test_saved.py."""
+    model = SceneModel(**SETTINGS, device="cuda", classifier=classifier).fit(*columns(scenes()))
+    images, _, _ = columns(scenes(4, 7))
+    with_gpu = answers(model, images)
+    # Words are looked for on the CPU: from there on, every bit is the same.
+    on_cpu = answers(model.set_params(device="cpu"), images)
+    assert answers_elsewhere(model, images, tmp_path) == on_cpu
+    # On the GPU a patch that lies between two words may have the other one.
+    for gpu, cpu in zip(with_gpu["images"], on_cpu["images"], strict=True):
+        np.testing.assert_allclose(
+            *(_values(each["probabilities"]) for each in (gpu, cpu)), atol=0.05
+        )
+        here, there = (dict(each["ranked_tags"]) for each in (gpu, cpu))
+        np.testing.assert_allclose([here[tag] for tag in there], list(there.values()), atol=0.05)
+    labels = [[each["label"] for each in some["images"]] for some in (with_gpu, on_cpu)]
+    assert sum(one != other for one, other in zip(*labels, strict=True)) <= 1
+
+
+def _values(pairs):
+    return [value for _, value in pairs]

@@ -34,7 +34,7 @@ def predict(
     top: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Give so many tags, as the paper ranks them; otherwise the probable ones."
+            min=1, help="Give so many tags, the best by score; otherwise the probable ones."
         ),
     ] = None,
     json: Json = False,

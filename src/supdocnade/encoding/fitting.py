@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from supdocnade.encoding.encoder import Description, ImageEncoder
-from supdocnade.encoding.many import LeftOut, OnProgress, over_images
+from supdocnade.encoding.many import LeftOut, OnProgress, OnStage, over_images
 from supdocnade.errors import InvalidArgument
 from supdocnade.imaging.decode import DecodeConfig, decode
 from supdocnade.imaging.regions import Regions
@@ -21,6 +22,10 @@ SAMPLE_SIZE = 100_000
 
 SAMPLES_PER_WORD = 20
 """At least so many patches for every word."""
+
+SAMPLING, LEARNING, CUTTING = "sampling patches", "learning words", "cutting out examples"
+"""What is being done, as `on_stage` is told: the first and the last count images, and the second
+rounds of k-means."""
 
 LEAST_PER_IMAGE = 64
 """From fewer images more patches are taken than from more images fewer: reading costs most."""
@@ -62,7 +67,7 @@ def fit_words(
     n_examples: int = 16,
     n_jobs: int | None = None,
     on_error: str = "raise",
-    on_progress: OnProgress | None = None,
+    on_stage: OnStage | None = None,
 ) -> FittedWords:
     """Learn visual words from images.
 
@@ -71,20 +76,33 @@ def fit_words(
     contrast_percentile : patches of less contrast than this percentile of the sample are shortened.
     sample_size : patches that are looked at; None: 100,000, or 20 for every word if that is more.
     n_examples : patches kept of every word.
-    n_jobs, on_error, on_progress : as for `over_images`.
+    n_jobs, on_error : as for `over_images`.
+    on_stage : called with SAMPLING, LEARNING or CUTTING, how much is done, and how much there is.
     """
+
+    def progress(stage: str) -> OnProgress | None:
+        return None if on_stage is None else partial(on_stage, stage)
+
     size = sample_size or max(SAMPLE_SIZE, SAMPLES_PER_WORD * n_words)
     sample, left_out = sample_patches(
-        images, description, size, seed, n_jobs=n_jobs, on_error=on_error, on_progress=on_progress
+        images,
+        description,
+        size,
+        seed,
+        n_jobs=n_jobs,
+        on_error=on_error,
+        on_progress=progress(SAMPLING),
     )
     if contrast_percentile > 0:
         floor = float(np.float32(np.percentile(sample.contrast_N, contrast_percentile)))
         weak = sample.contrast_N < floor
         sample.values_ND[weak] *= (sample.contrast_N[weak] / np.float32(floor))[:, None]
         description = replace(description, sift=replace(description.sift, contrast_floor=floor))
-    codebook = fit_codebook(sample.values_ND, n_words, seed)
+    codebook = fit_codebook(sample.values_ND, n_words, seed, on_round=progress(LEARNING))
     encoder = ImageEncoder(description=description, codebook=codebook, regions=regions)
-    examples, count_K = _examples(images, encoder, sample, n_examples, n_jobs)
+    examples, count_K = _examples(
+        images, encoder, sample, n_examples, n_jobs=n_jobs, on_progress=progress(CUTTING)
+    )
     return FittedWords(
         encoder=encoder, examples=examples, n_examples_K=count_K, left_out=tuple(left_out)
     )
@@ -153,7 +171,9 @@ def _examples(
     encoder: ImageEncoder,
     sample: PatchSample,
     n_examples: int,
+    *,
     n_jobs: int | None,
+    on_progress: OnProgress | None,
 ) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
     """Cut out the patches of the sample that are nearest to every word."""
     n_words = encoder.codebook.n_words
@@ -173,7 +193,11 @@ def _examples(
         for number, chosen in by_image.items()
     }
     results = over_images(
-        _CutOne(colors, places, side), images, numbers=numbers.tolist(), n_jobs=n_jobs
+        _CutOne(colors, places, side),
+        images,
+        numbers=numbers.tolist(),
+        n_jobs=n_jobs,
+        on_progress=on_progress,
     )
     for number, cut in zip(numbers.tolist(), results, strict=True):
         chosen = by_image[number]

@@ -30,6 +30,9 @@ Result = TypeVar("Result")
 OnProgress = Callable[[int, int], None]
 """Called with the number of images done and of all images."""
 
+OnStage = Callable[[str, int, int], None]
+"""Called with what is being done, how much of it is done, and how much there is."""
+
 WORTH_A_GPU = 256
 """Images that a core encodes in about a second: less than a GPU takes to get going."""
 

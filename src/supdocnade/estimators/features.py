@@ -1,9 +1,8 @@
 """BagOfVisualWords: images to counts of visual words, as a scikit-learn transformer."""
 
-import sys
-import time
 import warnings
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -17,17 +16,15 @@ from supdocnade.devices import choose_device
 from supdocnade.encoding.corpora import EncodedCorpus, encode_corpus
 from supdocnade.encoding.encoder import Description, EncodedImage, ImageEncoder, count_words
 from supdocnade.encoding.fitting import fit_words
-from supdocnade.encoding.many import LeftOut, OnProgress, check_images, encode_images
+from supdocnade.encoding.many import LeftOut, OnProgress, OnStage, check_images, encode_images
 from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.inputs import read_seed
+from supdocnade.estimators.printing import PrintStages
 from supdocnade.estimators.saved_words import load_words, save_words
 from supdocnade.imaging.decode import DecodeConfig
 from supdocnade.imaging.dense_sift import DenseSIFTConfig
 from supdocnade.imaging.regions import Grid, Regions
 from supdocnade.shapes import check_choice, check_count, check_range
-
-SECONDS_BETWEEN_LINES = 2.0
-"""Progress is printed this often."""
 
 
 class ImagesLeftOut(UserWarning):
@@ -111,7 +108,10 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """
 
     _on_progress: OnProgress | None = None
-    """Called with the number of images done and of all images, instead of printing."""
+    """Called with the number of images encoded and of all images, instead of printing."""
+
+    _on_stage: OnStage | None = None
+    """Called by `fit` with what is being done, how much of it is done and how much there is."""
 
     def __init__(
         self,
@@ -178,7 +178,7 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             n_examples=self.n_examples,
             n_jobs=self.n_jobs,
             on_error=self.on_error,
-            on_progress=self._progress("sampled"),
+            on_stage=self._on_stage or (PrintStages() if self.verbose else None),
         )
         _warn(fitted.left_out)
         self.encoder_ = fitted.encoder
@@ -234,7 +234,7 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             device=self.device,
             n_jobs=self.n_jobs,
             on_error=self.on_error,
-            on_progress=self._progress("encoded"),
+            on_progress=self._progress(),
         )
 
     def encode_corpus(
@@ -265,7 +265,7 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             device=self.device,
             n_jobs=self.n_jobs,
             on_error=self.on_error,
-            on_progress=self._progress("encoded"),
+            on_progress=self._progress(),
         )
 
     def words_in(self, image: Any) -> EncodedImage:
@@ -358,30 +358,14 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         encoder: ImageEncoder = self.encoder_
         return encoder
 
-    def _progress(self, verb: str) -> OnProgress | None:
-        return self._on_progress or (_PrintProgress(verb) if self.verbose else None)
+    def _progress(self) -> OnProgress | None:
+        return self._on_progress or (partial(PrintStages(), "encoding") if self.verbose else None)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
         tags.no_validation = True
         return tags
-
-
-class _PrintProgress:
-    """Prints how far it is, now and then, and at the end."""
-
-    def __init__(self, verb: str):
-        self.verb, self.started = verb, time.monotonic()
-        self.printed = self.started
-
-    def __call__(self, done: int, total: int) -> None:
-        now = time.monotonic()
-        if done < total and now - self.printed < SECONDS_BETWEEN_LINES:
-            return
-        self.printed = now
-        rate = done / max(now - self.started, 1e-9)
-        print(f"{self.verb} {done}/{total} images, {rate:.0f} a second", file=sys.stderr)
 
 
 def _warn(left_out: Sequence[LeftOut]) -> None:

@@ -225,9 +225,10 @@ def _question(explanation: Explanation) -> str:
 def _sentence(explanation: Explanation) -> str:
     share_S = explanation.share_S
     spoke_for, against = share_S[share_S > 0].sum(), share_S[share_S < 0].sum()
-    score = f"log p of the tag {explanation.whole:+.2f}"
-    if explanation.kind != "tag":
-        score = f"{explanation.score} {explanation.whole:+.2f}"
+    score = explanation.score
+    if explanation.kind == "tag":  # Its name is above, and may be long.
+        score = score.replace(explanation.name, "tag")
+    score = f"{score} {explanation.whole:+.2f}"
     signed = f"patches for it {spoke_for:+.2f}, patches against it {against:+.2f}"
     text = f"{score[0].upper()}{score[1:]} = without any patch {explanation.empty:+.2f}, {signed}."
     return text.replace("-", "−")

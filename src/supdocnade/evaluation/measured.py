@@ -12,10 +12,10 @@ from supdocnade.encoding.many import LeftOut
 from supdocnade.errors import InvalidArgument
 from supdocnade.metrics import f_measure
 from supdocnade.scene.calibration import calibration_error, f_of_sets
-from supdocnade.scene.choosing import TOP, present_tags
 from supdocnade.scene.model import SceneModel
 from supdocnade.scene.photographs import from_records
 from supdocnade.scene.predictions import Prediction
+from supdocnade.scene.ranking import TOP, present_tags
 from supdocnade.words.annotations import AnnotationVocabulary
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from supdocnade.corpus.manifest import locked
 from supdocnade.datasets.folder import photographs
 from supdocnade.encoding.encoder import count_words
-from supdocnade.encoding.many import LeftOut, over_images
+from supdocnade.encoding.many import LeftOut, OnStage, over_images
 from supdocnade.errors import StorageError
 from supdocnade.gallery.gallery import (
     DESCRIPTION,
@@ -36,7 +36,6 @@ from supdocnade.gallery.rows import Rows, model_fingerprint
 from supdocnade.imaging.decode import DecodeConfig, decode, read_image_file
 from supdocnade.imaging.encode import encode
 from supdocnade.scene.fitted import FittedScene
-from supdocnade.scene.options import OnStage
 from supdocnade.storage import save_arrays, write_atomically
 
 BLOCK = 128

@@ -10,6 +10,7 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 from supdocnade.errors import StorageError
+from supdocnade.estimators.class_tags import add_classes, class_tag_shares
 from supdocnade.metrics import f_measure, top_ranked
 from supdocnade.reproduction.models import (
     FIT,
@@ -208,12 +209,9 @@ def top_tags(
     log_p_BA = log_mean(parts).astype(np.float64)
     if alpha and members[0].class_log_p_BC is not None:
         assert question.setting.tags is not None
-        tags = study.photos.annotations(question.setting.tags).annotations[learned].toarray()
-        member_NC = np.eye(len(study.photos.classes))[study.label_B[learned]]
-        # Add-one smoothing, shared by all tags: those of no photograph of a class stay possible.
-        share_CA = member_NC.T @ tags + 1 / tags.shape[1]
-        share_CA /= share_CA.sum(axis=1, keepdims=True)
-        log_p_BA = log_p_BA + alpha * np.log(np.exp(class_log_proba(members)) @ share_CA)
+        tags = study.photos.annotations(question.setting.tags).annotations[learned]
+        share_CA = class_tag_shares(tags, study.label_B[learned], len(study.photos.classes))
+        log_p_BA = add_classes(log_p_BA, np.exp(class_log_proba(members)), share_CA, alpha)
     return top_ranked(log_p_BA, TOP)
 
 

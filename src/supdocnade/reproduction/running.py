@@ -10,7 +10,7 @@ import json
 import os
 import platform
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,7 @@ import torch
 
 from supdocnade import __version__
 from supdocnade.devices import choose_device
+from supdocnade.encoding.many import OnStage
 from supdocnade.errors import InvalidArgument
 from supdocnade.reproduction.answers import Question, answer_questions, questions_of
 from supdocnade.reproduction.models import device_name, train_jobs
@@ -36,9 +37,6 @@ from supdocnade.reproduction.words import encode_words, save_words
 from supdocnade.reproduction.yardsticks import run_yardsticks
 from supdocnade.shapes import check_choice
 from supdocnade.storage import write_atomically
-
-OnStage = Callable[[str, int, int], None]
-"""Called with a stage, how much of it is done and how much there is."""
 
 PRODUCTS = {"float32": "highest", "tf32": "high", "bf16": "medium"}
 """How a GPU multiplies, and what torch calls it."""
@@ -141,7 +139,7 @@ def make_words(study: Study, *, n_jobs: int, on_stage: OnStage) -> None:
         if not study.photos.paths:
             raise InvalidArgument(f"--data must name the photographs: {path} is still to be made.")
         first = number == 0
-        on_image = partial(on_stage, f"words of {recipe}, split {split}")
+        which = f"words of {recipe}, split {split}"
         words, bag = encode_words(
             study.photos.paths,
             study.protocol.parts(split).train,
@@ -150,7 +148,8 @@ def make_words(study: Study, *, n_jobs: int, on_stage: OnStage) -> None:
             seed=split,
             n_examples=N_EXAMPLES if first else 0,
             n_jobs=n_jobs,
-            on_progress=on_image,
+            on_progress=partial(on_stage, which),
+            on_round=partial(on_stage, f"visual {which}"),
         )
         if first:  # Its patches are what the pictures of classes and their words show.
             bag.save(study.folder / "patches.safetensors")

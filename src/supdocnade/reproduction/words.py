@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from supdocnade.encoding.encoder import count_words
+from supdocnade.encoding.fitting import LEARNING, SAMPLING
 from supdocnade.encoding.many import LeftOut, OnProgress
 from supdocnade.errors import InvalidArgument, StorageError
 from supdocnade.estimators import BagOfVisualWords
@@ -120,6 +121,7 @@ def encode_words(
     n_examples: int = 0,
     n_jobs: int | None = None,
     on_progress: OnProgress | None = None,
+    on_round: OnProgress | None = None,
 ) -> tuple[Words, BagOfVisualWords]:
     """Learn words from some of the images and encode all of them.
 
@@ -127,6 +129,7 @@ def encode_words(
     ----------
     learn_from : places of the images that words are learned from.
     on_progress : called with the number of images done, those sampled included, and of all of them.
+    on_round : called with the number of rounds of k-means done, and of all of them.
     """
     bag = recipe.bag(max_side=max_side, seed=seed, n_examples=n_examples, n_jobs=n_jobs)
     if recipe.n_words * FINEST[0] * FINEST[1] > 2**16:
@@ -137,8 +140,14 @@ def encode_words(
         sides.append([np.fliplr(decode(image, decoding)) for image in images])
     learning = [side[i] for side in sides for i in learn_from]
     total = len(learning) + len(sides) * len(images)
-    if on_progress is not None:
-        bag._on_progress = lambda done, _: on_progress(done, total)
+
+    def on_stage(stage: str, done: int, of: int) -> None:
+        if stage == SAMPLING and on_progress is not None:
+            on_progress(done, total)
+        elif stage == LEARNING and on_round is not None:
+            on_round(done, of)
+
+    bag._on_stage = on_stage
     bag.fit(learning)
     if on_progress is not None:
         bag._on_progress = lambda done, _: on_progress(len(learning) + done, total)
@@ -146,7 +155,7 @@ def encode_words(
     for found in bag.iter_words([image for side in sides for image in side]):
         assert not isinstance(found, LeftOut), "an image that cannot be read raises"
         documents.append(np.sort(found).astype(np.uint16))
-    bag._on_progress = None
+    bag._on_progress = bag._on_stage = None
     words = Words(
         ids_N=np.concatenate(documents),
         length_SB=np.array([len(each) for each in documents]).reshape(len(sides), -1),

@@ -76,7 +76,7 @@ def calibration_error(confidence_N: Floats, right_N: Mask) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class TagCalibration:
-    """p(tag is there) = σ(slope · log p(tag | image) + prior · logit of its frequency + offset).
+    """p(tag is there) = σ(slope · score of tag + prior · logit of its frequency + offset).
 
     Three numbers for all tags together: most tags are too rare among held-out images for numbers
     of their own.
@@ -93,28 +93,28 @@ class TagCalibration:
             check_range(name, getattr(self, name))
         check_range("threshold", self.threshold, least=0, most=1)
 
-    def probability(self, log_p_BA: Floats, frequency_A: Floats) -> Floats:
+    def probability(self, score_BA: Floats, frequency_A: Floats) -> Floats:
         """Return how probable it is that every tag is there, (images, tags)."""
-        logits: Floats = self.slope * log_p_BA + self.prior * logit(frequency_A) + self.offset
+        logits: Floats = self.slope * score_BA + self.prior * logit(frequency_A) + self.offset
         probability: Floats = expit(logits)
         return probability
 
 
-def fit_tags(log_p_BA: Floats, frequency_A: Floats, present_BA: Mask) -> TagCalibration:
+def fit_tags(score_BA: Floats, frequency_A: Floats, present_BA: Mask) -> TagCalibration:
     """Learn probabilities and a threshold from images whose tags are known.
 
     Parameters
     ----------
-    log_p_BA : (images, tags) log p(tag | image) among all tags: rows of p sum to 1.
+    score_BA : (images, tags) what ranks tags: logarithms of shares that sum to 1 over all tags.
     frequency_A : (tags,) share of the training images that have each tag.
     present_BA : (images, tags) which tags are there.
     """
-    if log_p_BA.shape != present_BA.shape:
-        raise InvalidArgument(f"present must have shape {log_p_BA.shape}, got {present_BA.shape}.")
-    prior_BA = np.broadcast_to(logit(frequency_A), log_p_BA.shape)
-    features = np.stack([log_p_BA.ravel(), prior_BA.ravel(), np.ones(log_p_BA.size)])
+    if score_BA.shape != present_BA.shape:
+        raise InvalidArgument(f"present must have shape {score_BA.shape}, got {present_BA.shape}.")
+    prior_BA = np.broadcast_to(logit(frequency_A), score_BA.shape)
+    features = np.stack([score_BA.ravel(), prior_BA.ravel(), np.ones(score_BA.size)])
     sign_N = np.where(present_BA.ravel(), 1.0, -1.0)
-    # Taken at its word, the model expects p(tag | image) times the usual number of tags of it.
+    # Taken at its word, the model expects a tag's share times the usual number of tags.
     start = np.array([1.0, 0.0, np.log(max(frequency_A.sum(), 1e-4))])
     stiffness = np.array([SHRINKAGE, SHRINKAGE, 0.0])
 
@@ -127,7 +127,7 @@ def fit_tags(log_p_BA: Floats, frequency_A: Floats, present_BA: Mask) -> TagCali
 
     slope, prior, offset = minimize(loss, start, jac=True, method="L-BFGS-B").x.tolist()
     loose = TagCalibration(slope=slope, prior=prior, offset=offset, threshold=0.5)
-    probability_BA = loose.probability(log_p_BA, frequency_A)
+    probability_BA = loose.probability(score_BA, frequency_A)
     return TagCalibration(
         slope=slope,
         prior=prior,

@@ -1,4 +1,4 @@
-"""Choosing on photographs held out: epochs, the SVM, temperature and thresholds."""
+"""Choosing on photographs held out: epochs, the SVM, temperature, and what ranks tags."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,35 +9,24 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import softmax
 
-from supdocnade.metrics import f_measure, top_ranked
 from supdocnade.scene.calibration import (
-    TagCalibration,
-    calibration_error,
-    f_of_sets,
-    fit_tags,
     fit_temperature,
     mean_probability,
-    unsure_below,
 )
 from supdocnade.scene.fitted import (
-    Choices,
-    HeldOut,
-    HeldOutImage,
     class_scores,
     tag_log_proba,
 )
 from supdocnade.scene.photographs import Photographs
+from supdocnade.scene.ranking import present_tags, rank_tags, shares_of
 from supdocnade.scene.svm import choose_svm, fit_svm
 from supdocnade.training.state import set_parameters
-from supdocnade.words.annotations import AnnotationVocabulary, normalize_tag
+from supdocnade.words.annotations import AnnotationVocabulary
 
 Floats = NDArray[np.float64]
 
 DEFAULT_C, DEFAULT_GAMMA = 10.0, 1.0
 """Where there is nothing held out to choose them on."""
-
-TOP = 5
-"""Tags of an image for the F-measure, as in the paper."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -83,9 +72,11 @@ class Evaluated:
     n_epochs: int
     C: float | None
     gamma: float | None
+    temperature: float
+    class_tag_weight: float
     classes: tuple[str, ...]
     class_scores_BC: Floats | None
-    tag_log_p_BA: Floats
+    tag_scores_BA: Floats
     tuned: dict[str, float]
 
 
@@ -113,10 +104,11 @@ def choose(
     numbers, wanted = seen.label_numbers(classes), unseen.label_numbers(classes)
     labelled, asked = np.flatnonzero(numbers >= 0), np.flatnonzero(wanted >= 0)
     present = present_tags(unseen, vocabulary)
+    share_CA = shares_of(seen, classes, vocabulary)
     found = []
     for number, each in enumerate(candidates):
-        C = gamma = scores_BC = None
-        score = 0.0
+        C = gamma = scores_BC = proba_BC = None
+        score, temperature = 0.0, 1.0
         if classes:
             scores_BC = each.head_BC
             if classifier == "svm" and len(classes) > 1:
@@ -135,20 +127,23 @@ def choose(
                 svm = fit_svm(hidden, y, len(classes), C=C, gamma=gamma, n_jobs=n_jobs)
                 scores_BC = svm.decide(each.unseen_BH)
             assert scores_BC is not None, "a model with classes has a softmax"
+            temperature = fit_temperature(scores_BC[asked], wanted[asked])
+            proba_BC = softmax(scores_BC / temperature, axis=1)
             if len(asked):
                 score += mean_probability(scores_BC[asked], wanted[asked])
-        if present.any():
-            top = top_ranked(each.tag_log_p_BA, TOP)
-            score += f_measure(top, present).value
+        ranked = rank_tags(each.tag_log_p_BA, proba_BC, share_CA, present)
+        score += ranked.f_measure
         found.append(
             Evaluated(
                 score=score,
                 n_epochs=each.n_epochs,
                 C=C,
                 gamma=gamma,
+                temperature=temperature,
+                class_tag_weight=ranked.weight,
                 classes=classes,
                 class_scores_BC=scores_BC,
-                tag_log_p_BA=each.tag_log_p_BA,
+                tag_scores_BA=ranked.scores_BA,
                 tuned=tuned,
             )
         )
@@ -163,117 +158,3 @@ def _after(
         return None
     report = on_progress
     return lambda done, total: report(n_before * total + done, n_all * total)
-
-
-def present_tags(photographs: Photographs, vocabulary: AnnotationVocabulary) -> NDArray[np.bool_]:
-    """Return which tags of the vocabulary photographs have, and after them, in further columns,
-    those that it does not know: nobody can name them, but they count as missed."""
-    known = vocabulary.encode(photographs.tags)
-    inside: NDArray[np.bool_] = known.annotations.toarray() > 0
-    others = sorted(known.unknown_tags)
-    place = {name: number for number, name in enumerate(others)}
-    outside = np.zeros((len(photographs), len(others)), np.bool_)
-    for row, tags in enumerate(photographs.tags):
-        for tag in tags or ():
-            number = place.get(normalize_tag(tag))
-            if number is not None:
-                outside[row, number] = True
-    return np.hstack([inside, outside])
-
-
-def measure(
-    best: Evaluated,
-    unseen: Photographs,
-    vocabulary: AnnotationVocabulary,
-    frequency_A: Floats,
-) -> tuple[Choices, HeldOut]:
-    """Learn temperature and thresholds, and say how well the chosen model did."""
-    figures: dict[str, float] = {}
-    temperature, below = 1.0, 0.0
-    confusion = probability_BC = None
-    if best.class_scores_BC is not None:
-        wanted = unseen.label_numbers(best.classes)
-        asked = np.flatnonzero(wanted >= 0)
-        temperature = fit_temperature(best.class_scores_BC[asked], wanted[asked])
-        probability_BC = softmax(best.class_scores_BC / temperature, axis=1)
-        predicted = probability_BC[asked].argmax(axis=1)
-        confidence, right = probability_BC[asked].max(axis=1), predicted == wanted[asked]
-        confusion = np.zeros((len(best.classes),) * 2, np.int64)
-        np.add.at(confusion, (wanted[asked], predicted), 1)
-        if len(asked):
-            below = unsure_below(confidence, right)
-            figures["accuracy"] = float(right.mean())
-            figures["n_labelled"] = len(asked)
-            figures["class_calibration_error"] = calibration_error(confidence, right)
-    tags = _measure_tags(best, unseen, vocabulary, frequency_A, figures)
-    choices = Choices(
-        n_epochs=best.n_epochs,
-        C=best.C,
-        gamma=best.gamma,
-        temperature=temperature,
-        unsure_below=below,
-        tags=tags,
-        tuned=best.tuned,
-    )
-    images = _images(best, unseen, vocabulary, frequency_A, probability_BC, tags)
-    held_out = HeldOut(n_images=len(unseen), figures=figures, confusion_CC=confusion, images=images)
-    return choices, held_out
-
-
-def _measure_tags(
-    best: Evaluated,
-    unseen: Photographs,
-    vocabulary: AnnotationVocabulary,
-    frequency_A: Floats,
-    figures: dict[str, float],
-) -> TagCalibration | None:
-    known = np.array([tags is not None for tags in unseen.tags], np.bool_)
-    if not len(vocabulary) or not known.any():
-        return None
-    present = present_tags(unseen, vocabulary)[known]
-    log_p_BA = best.tag_log_p_BA[known]
-    inside = present[:, : len(vocabulary)]
-    calibration = fit_tags(log_p_BA, frequency_A, inside)
-    probability_BA = calibration.probability(log_p_BA, frequency_A)
-    figures["n_tagged"] = int(present.any(axis=1).sum())
-    figures["tag_calibration_error"] = calibration_error(probability_BA.ravel(), inside.ravel())
-    tagged = present.any(axis=1)
-    if tagged.any():
-        figures["f_measure"] = f_measure(top_ranked(log_p_BA, TOP), present).value
-        chosen = np.zeros_like(present)
-        chosen[:, : len(vocabulary)] = probability_BA >= calibration.threshold
-        figures["f_measure_of_given"] = float(f_of_sets(chosen, present)[tagged].mean())
-    return calibration
-
-
-def _images(
-    best: Evaluated,
-    unseen: Photographs,
-    vocabulary: AnnotationVocabulary,
-    frequency_A: Floats,
-    probability_BC: Floats | None,
-    tags: TagCalibration | None,
-) -> tuple[HeldOutImage, ...]:
-    top = top_ranked(best.tag_log_p_BA, TOP)
-    presence = np.exp(best.tag_log_p_BA)
-    if tags is not None:
-        presence = tags.probability(best.tag_log_p_BA, frequency_A)
-    images = []
-    for row in range(len(unseen)):
-        label = probability = None
-        if probability_BC is not None:
-            number = int(probability_BC[row].argmax())
-            label, probability = best.classes[number], float(probability_BC[row, number])
-        given = tuple((vocabulary.names[a], float(presence[row, a])) for a in top[row])
-        true = unseen.tags[row]
-        images.append(
-            HeldOutImage(
-                name=unseen.names[row],
-                label=unseen.labels[row],
-                predicted=label,
-                probability=probability,
-                tags=None if true is None else tuple(true),
-                given=given,
-            )
-        )
-    return tuple(images)

@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.special import expit
+from scipy.special import expit, log_softmax, logsumexp, softmax
 
 from supdocnade.models import DocNADENetwork
 from supdocnade.ops.contract import Parameters
@@ -130,10 +130,79 @@ def explain_score(
 def svm_score(svm: RBFSVM, label: int) -> SmoothScore:
     """Return the decision value of a class."""
 
+    chosen_C = np.eye(len(svm.intercept_C))[label]
+
     def gradient(hidden_QH: Floats) -> Floats:
-        return np.stack([svm.gradient(hidden_H, label) for hidden_H in hidden_QH])
+        return np.stack([svm.gradient(hidden_H, chosen_C) for hidden_H in hidden_QH])
 
     return SmoothScore(lambda hidden_QH: svm.decide(hidden_QH)[:, label], gradient)
+
+
+class ClassScores(Protocol):
+    """The scores of all classes: an `RBFSVM`, or the logits of the softmax."""
+
+    def decide(self, hidden_BH: Floats) -> Floats:
+        """Return the scores of documents, (B, C)."""
+        ...
+
+    def gradient(self, hidden_H: Floats, weight_C: Floats) -> Floats:
+        """Return the gradient of the weighted sum of scores by the topics of one document."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Logits:
+    """U h + d, the scores of the softmax classifier."""
+
+    weight_CH: Floats
+    offset_C: Floats
+
+    def decide(self, hidden_BH: Floats) -> Floats:
+        """See `ClassScores`."""
+        values: Floats = hidden_BH @ self.weight_CH.T + self.offset_C
+        return values
+
+    def gradient(self, hidden_H: Floats, weight_C: Floats) -> Floats:
+        """See `ClassScores`."""
+        gradient: Floats = weight_C @ self.weight_CH
+        return gradient
+
+    def of(self, label: int) -> LinearScore:
+        """Return the score of one class."""
+        return LinearScore(self.weight_CH[label], float(self.offset_C[label]))
+
+
+def class_share_score(classes: ClassScores, temperature: float, share_C: Floats) -> SmoothScore:
+    """Return log Σ_c p(c | document) share_c: what the classes say of a tag.
+
+    Parameters
+    ----------
+    temperature : of p, the softmax of the scores.
+    share_C : share of the tag among the tags of every class.
+    """
+    log_share_C = np.log(share_C)
+
+    def function(hidden_QH: Floats) -> Floats:
+        log_p_QC = log_softmax(classes.decide(hidden_QH) / temperature, axis=1)
+        values: Floats = logsumexp(log_p_QC + log_share_C, axis=1)
+        return values
+
+    def gradient(hidden_QH: Floats) -> Floats:
+        scaled_QC = classes.decide(hidden_QH) / temperature
+        # Of log Σ p share = log Σ exp(f / T) share - log Σ exp(f / T), by the scores f.
+        slope_QC = softmax(scaled_QC + log_share_C, axis=1) - softmax(scaled_QC, axis=1)
+        rows = zip(hidden_QH, slope_QC / temperature, strict=True)
+        return np.stack([classes.gradient(hidden_H, slope_C) for hidden_H, slope_C in rows])
+
+    return SmoothScore(function, gradient)
+
+
+def added(score: SmoothScore, other: SmoothScore, weight: float) -> SmoothScore:
+    """Return score + weight · other."""
+    return SmoothScore(
+        lambda hidden_QH: score.function(hidden_QH) + weight * other.function(hidden_QH),
+        lambda hidden_QH: score.gradient(hidden_QH) + weight * other.gradient(hidden_QH),
+    )
 
 
 def word_score(network: DocNADENetwork, word: int) -> SmoothScore:

@@ -10,13 +10,16 @@ from supdocnade.encoding.encoder import count_words
 from supdocnade.errors import InvalidArgument
 from supdocnade.models import SupDocNADENetwork
 from supdocnade.scene.evidence import (
-    LinearScore,
+    Logits,
     Score,
+    added,
+    class_share_score,
     explain_score,
     svm_score,
     word_score,
 )
 from supdocnade.scene.fitted import FittedScene
+from supdocnade.scene.svm import RBFSVM
 from supdocnade.words.annotations import normalize_tag
 
 Floats = NDArray[np.float64]
@@ -33,7 +36,9 @@ class Explanation:
     """"label" or "tag"."""
     name: str
     score: str
-    """What is explained: the SVM's decision value, the softmax's logit, or log p(tag)."""
+    """What is explained: the SVM's decision value, the softmax's logit, or what ranks a tag: log
+    p(tag), to which the classes may add log p(tag | classes), the log of Σ p(class) · share of the
+    tag among the tags of that class."""
     share_S: Floats
     """(patches,) positive: the patch spoke for it."""
     centres_S2: NDArray[np.float32]
@@ -104,8 +109,15 @@ def _score(
         spelled = normalize_tag(tag)
         if spelled not in names:
             raise InvalidArgument(f"tag must be one that the model knows, got {tag!r}.")
-        word = network.config.n_visual_words + names.index(spelled)
-        return "tag", spelled, f"log p({spelled})", word_score(network, word)
+        number = names.index(spelled)
+        score = word_score(network, network.config.n_visual_words + number)
+        described = f"log p({spelled})"
+        if fitted.class_tag_share_CA is not None:
+            share_C, choices = fitted.class_tag_share_CA[:, number], fitted.choices
+            spoken = class_share_score(_class_scores(fitted), choices.temperature, share_C)
+            score = added(score, spoken, choices.class_tag_weight)
+            described += f" + {choices.class_tag_weight:g} log p({spelled} | classes)"
+        return "tag", spelled, described, score
     if not fitted.classes:
         raise InvalidArgument("this model knows no classes; give a tag to explain.")
     if label is None:
@@ -114,9 +126,17 @@ def _score(
     if label not in fitted.classes:
         raise InvalidArgument(f"label must be one of {list(fitted.classes)}, got {label!r}.")
     number = fitted.classes.index(label)
+    classes = _class_scores(fitted)
+    if isinstance(classes, RBFSVM):
+        return "label", label, "decision value of the SVM", svm_score(classes, number)
+    return "label", label, "logit of the softmax", classes.of(number)
+
+
+def _class_scores(fitted: FittedScene) -> RBFSVM | Logits:
+    """Return the classifier as a function of the topics."""
     if fitted.svm is not None:
-        return "label", label, "decision value of the SVM", svm_score(fitted.svm, number)
+        return fitted.svm
+    network = fitted.topics.network_
     assert isinstance(network, SupDocNADENetwork), "a model with classes"
     U_CH = network.label_weight.detach().numpy().astype(np.float64)
-    d_C = network.label_bias.detach().numpy().astype(np.float64)
-    return "label", label, "logit of the softmax", LinearScore(U_CH[number], float(d_C[number]))
+    return Logits(U_CH, network.label_bias.detach().numpy().astype(np.float64))

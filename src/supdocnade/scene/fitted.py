@@ -20,6 +20,7 @@ from supdocnade.estimators.inference import annotation_log_proba, class_log_prob
 from supdocnade.scene.calibration import TagCalibration
 from supdocnade.scene.examples import ExamplePhotographs
 from supdocnade.scene.learned import LearnedFrom
+from supdocnade.scene.ranking import tag_scores
 from supdocnade.scene.settings import SceneSettings
 from supdocnade.scene.svm import RBFSVM
 from supdocnade.shapes import check_choice, check_count, check_range
@@ -52,6 +53,8 @@ class Choices:
     temperature: float = 1.0
     unsure_below: float = 0.0
     """A label of less probability was wrong more often than right."""
+    class_tag_weight: float = 0.0
+    """α, of what the classes say of tags; 0: tags are ranked as in the paper."""
     tags: TagCalibration | None = None
     tuned: dict[str, float] = field(default_factory=dict)
     """Settings that `tune` found, in place of those given."""
@@ -63,6 +66,7 @@ class Choices:
                 check_range(name, getattr(self, name), above=0)
         check_range("temperature", self.temperature, above=0)
         check_range("unsure_below", self.unsure_below, least=0, most=1)
+        check_range("class_tag_weight", self.class_tag_weight, least=0)
         for name, value in self.tuned.items():
             check_choice("tuned", name, TUNED)
             check_range(name, value, least=0)
@@ -119,6 +123,8 @@ class FittedScene:
     tag_names: tuple[str, ...]
     tag_frequency_A: Floats
     """Share of the photographs with known tags that have each tag."""
+    class_tag_share_CA: Floats | None = None
+    """Share of each tag among the tags of a class, where `choices.class_tag_weight` is not 0."""
     choices: Choices
     held_out: HeldOut
     data: dict[str, Any]
@@ -150,15 +156,31 @@ class FittedScene:
         probability: Floats = softmax(scores_BC / self.choices.temperature, axis=1)
         return probability
 
+    def tag_scores(self, hidden_BH: NDArray[np.float32], proba_BC: Floats | None) -> Floats:
+        """Return the scores that rank tags, (B, A); see `ranking.tag_scores`.
+
+        Parameters
+        ----------
+        proba_BC : the probabilities of all classes, where there are any.
+        """
+        log_p_BA = tag_log_proba(self.topics, hidden_BH)
+        if self.class_tag_share_CA is None:
+            return log_p_BA
+        assert proba_BC is not None, "a model with shares of classes"
+        return tag_scores(
+            log_p_BA, proba_BC, self.class_tag_share_CA, self.choices.class_tag_weight
+        )
+
     def tag_proba(self, hidden_BH: NDArray[np.float32]) -> Floats:
         """Return how probable it is that every tag is there, (B, A)."""
-        return self.tag_presence(tag_log_proba(self.topics, hidden_BH))
+        proba_BC = self.class_proba(hidden_BH) if self.classes else None
+        return self.tag_presence(self.tag_scores(hidden_BH, proba_BC))
 
-    def tag_presence(self, log_p_BA: Floats) -> Floats:
-        """Return the same, where log p(tag | photograph) is known already."""
+    def tag_presence(self, scores_BA: Floats) -> Floats:
+        """Return the same, where the scores of tags are known already."""
         if self.choices.tags is None:
-            return np.exp(log_p_BA)
-        return self.choices.tags.probability(log_p_BA, self.tag_frequency_A)
+            return np.exp(scores_BA)
+        return self.choices.tags.probability(scores_BA, self.tag_frequency_A)
 
 
 def damped(raw: sparse.csr_array, damping: float | None) -> sparse.csr_array:

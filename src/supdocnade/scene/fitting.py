@@ -2,8 +2,9 @@
 
 1. A share of the photographs is held out (`photographs.hold_out`).
 2. Visual words are learned from the others, and all photographs are encoded.
-3. A topic model is fitted on the others; epochs, the SVM's C and γ, the temperature and the tags'
-   thresholds are those that do best on the photographs held out, which neither has seen.
+3. A topic model is fitted on the others; epochs, the SVM's C and γ, the temperature, what ranks
+   tags and their thresholds are those that do best on the photographs held out, which neither has
+   seen.
 4. Everything is fitted again on all photographs with these choices. Figures are those of step 3.
 5. Small copies of some photographs are kept (`keeping`), to show what was learned.
 """
@@ -30,13 +31,14 @@ from supdocnade.scene.choosing import (
     Candidate,
     Evaluated,
     choose,
-    measure,
 )
 from supdocnade.scene.fitted import Choices, FittedScene, HeldOut, damped
 from supdocnade.scene.keeping import keep_examples
 from supdocnade.scene.learned import LearnedFrom
+from supdocnade.scene.measuring import measure
 from supdocnade.scene.options import FitOptions, check_size
 from supdocnade.scene.photographs import Photographs, hold_out
+from supdocnade.scene.ranking import shares_of
 from supdocnade.scene.settings import SceneSettings
 from supdocnade.scene.svm import RBFSVM, fit_svm
 from supdocnade.seeding import named_generator
@@ -134,6 +136,8 @@ def _fit_read(
         data, vocabulary, final, options, "learning from all", stop_after=choices.n_epochs
     )
     svm = _final_svm(topics, data, choices, settings, options)
+    classes = tuple(data.photographs.classes)
+    share_CA = shares_of(data.photographs, classes, vocabulary)
     examples = keep_examples(
         data.photographs,
         topics.transform(data.counts),
@@ -149,10 +153,11 @@ def _fit_read(
         settings=settings,
         bag=bag,
         topics=topics,
-        classes=tuple(data.photographs.classes),
+        classes=classes,
         svm=svm,
         tag_names=vocabulary.names,
         tag_frequency_A=_frequency(vocabulary, data.photographs),
+        class_tag_share_CA=share_CA if choices.class_tag_weight else None,
         choices=choices,
         held_out=held_out,
         data=_describe(data),
@@ -194,11 +199,13 @@ def _learn_words(
         on_error=options.on_error,
         cache=options.cache,
     )
-    bag._on_progress = options.progress("learning words")
+    bag._on_stage = options.on_stage
     with warnings.catch_warnings():
         # They are reported once, when all photographs have been read.
         warnings.simplefilter("ignore", ImagesLeftOut)
-        return bag.fit(photographs.sources)
+        bag.fit(photographs.sources)
+    bag._on_stage = None
+    return bag
 
 
 def _choose(

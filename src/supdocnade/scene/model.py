@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from supdocnade.encoding.many import LeftOut, image_name
+from supdocnade.encoding.many import LeftOut, OnStage, image_name
 from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.inputs import read_seed
 from supdocnade.scene.explanation import Explanation, explain_image
 from supdocnade.scene.fitted import FittedScene
 from supdocnade.scene.fitting import extend_scene, fit_scene
 from supdocnade.scene.onnx import export_onnx
-from supdocnade.scene.options import FitOptions, OnStage, check_settings
+from supdocnade.scene.options import FitOptions, check_settings
 from supdocnade.scene.photographs import expand_folders, read_photographs
 from supdocnade.scene.predictions import Prediction, Waiting, answer
 from supdocnade.scene.saved import load_scene, save_scene

@@ -2,8 +2,10 @@
 
 Input `counts`, (photographs, words in regions) float32: how often every word occurs, as
 `BagOfVisualWords` counts them. Outputs: `topics` (photographs, topics) float32; with classes
-`probabilities` (photographs, classes) float64; with tags `tag_log_proba` and `tag_probabilities`
-(photographs, tags) float64. The metadata has the names of classes and tags as JSON.
+`probabilities` (photographs, classes) float64; with tags `tag_log_proba`, `tag_scores` and
+`tag_probabilities` (photographs, tags) float64: log p(tag | photograph) among all tags, what tags
+are ranked by, and how probable it is that they are there. The metadata has the names of classes and
+tags as JSON.
 """
 
 import json
@@ -50,15 +52,18 @@ def export_onnx(fitted: FittedScene, path: Path) -> None:
         outputs.append((probability, "probabilities", np.float64, len(fitted.classes)))
     if fitted.tag_names:
         log_p = _tag_log_proba(graph, fitted, wide)
-        outputs.append((log_p, "tag_log_proba", np.float64, len(fitted.tag_names)))
-        outputs.append(
-            (
-                _presence(graph, fitted, log_p),
-                "tag_probabilities",
-                np.float64,
-                len(fitted.tag_names),
-            )
-        )
+        scores = log_p
+        if fitted.class_tag_share_CA is not None:
+            mixed = graph.add("Log", graph.product(probability, fitted.class_tag_share_CA))
+            weight = graph.constant(np.array(fitted.choices.class_tag_weight))
+            spoken = graph.add("Add", log_p, graph.add("Mul", mixed, weight))
+            scores = graph.add("LogSoftmax", spoken, axis=1)
+        named = {
+            "tag_log_proba": log_p,
+            "tag_scores": scores,
+            "tag_probabilities": _presence(graph, fitted, scores),
+        }
+        outputs += [(n, name, np.float64, len(fitted.tag_names)) for name, n in named.items()]
     model = graph.model(fitted.bag.n_features_out_, outputs)
     names = {"classes": list(fitted.classes), "tags": list(fitted.tag_names)}
     onnx.helper.set_model_props(model, {k: json.dumps(v) for k, v in names.items()})
@@ -167,10 +172,10 @@ def _tag_log_proba(graph: _Graph, fitted: FittedScene, hidden: str) -> str:
     return graph.add("LogSoftmax", log_p, axis=1)
 
 
-def _presence(graph: _Graph, fitted: FittedScene, log_p: str) -> str:
+def _presence(graph: _Graph, fitted: FittedScene, scores: str) -> str:
     tags = fitted.choices.tags
     if tags is None:
-        return graph.add("Exp", log_p)
+        return graph.add("Exp", scores)
     offset_A = tags.prior * logit(fitted.tag_frequency_A) + tags.offset
-    sloped = graph.add("Mul", log_p, graph.constant(np.array(tags.slope)))
+    sloped = graph.add("Mul", scores, graph.constant(np.array(tags.slope)))
     return graph.add("Sigmoid", graph.add("Add", sloped, graph.constant(offset_A)))

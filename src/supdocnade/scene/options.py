@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from supdocnade.encoding.many import OnStage
 from supdocnade.errors import InvalidArgument
 from supdocnade.imaging.decode import DecodeConfig
 from supdocnade.imaging.dense_sift import DenseSIFTConfig
@@ -13,9 +14,6 @@ from supdocnade.scene.photographs import Photographs
 from supdocnade.scene.settings import SceneSettings
 from supdocnade.shapes import check_choice, check_count, check_range
 from supdocnade.training import TrainerConfig
-
-OnStage = Callable[[str, int, int], None]
-"""Called with what is being done, how much of it is done, and how much there is."""
 
 MAX_SVM = 30_000
 """Labelled photographs: 24 bytes for every pair, 22 GB."""

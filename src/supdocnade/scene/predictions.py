@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from supdocnade.encoding.encoder import count_words
 from supdocnade.encoding.many import LeftOut
 from supdocnade.metrics import top_ranked
-from supdocnade.scene.fitted import FittedScene, tag_log_proba
+from supdocnade.scene.fitted import FittedScene
 
 Waiting = tuple[str, NDArray[np.int32] | LeftOut]
 """A photograph that was read, or not: its name, and its words or what was wrong with it."""
@@ -27,8 +27,9 @@ class Prediction:
     """Labels of so little probability were wrong more often than right on held-out photographs."""
     probabilities: dict[str, float]
     ranked_tags: tuple[tuple[str, float], ...]
-    """All tags by p(tag | photograph), as the paper ranks them, with the probability that they are
-    there."""
+    """All tags, the most fitting first, with the probability that they are there: ranked by
+    p(tag | photograph), as in the paper, and by what the classes say of tags, where that did better
+    on held-out photographs."""
     tags: tuple[tuple[str, float], ...]
     """Those among them that the photograph deserves, the most probable first: their probability
     reaches the threshold that was learned."""
@@ -48,9 +49,9 @@ def predict_topics(
 ) -> list[Prediction]:
     """Return what follows from the topic features of photographs."""
     proba_BC = fitted.class_proba(hidden_BH) if fitted.classes else None
-    log_p_BA = tag_log_proba(fitted.topics, hidden_BH)
-    presence_BA = fitted.tag_presence(log_p_BA)
-    order_BA = top_ranked(log_p_BA, len(fitted.tag_names))
+    scores_BA = fitted.tag_scores(hidden_BH, proba_BC)
+    presence_BA = fitted.tag_presence(scores_BA)
+    order_BA = top_ranked(scores_BA, len(fitted.tag_names))
     return [
         _prediction(
             fitted,

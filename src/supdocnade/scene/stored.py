@@ -5,7 +5,7 @@ It has parts, each of arrays and a description of its own:
 =========== ================================================================
 words       the visual words and their examples (`estimators.saved_words`)
 topics      the topic model with its tree and history (`estimators.saved`)
-classifier  the SVM as arrays, and the frequencies of tags
+classifier  the SVM as arrays, the frequencies of tags, and their shares in classes
 examples    small copies of some photographs (`examples`)
 learned     what was learned from, as words (`learned`), to add more to it
 =========== ================================================================
@@ -43,6 +43,8 @@ def scene_to_storage(fitted: FittedScene, params: dict[str, Any]) -> tuple[Parts
     classifier: Arrays = {"tag_frequency": fitted.tag_frequency_A}
     if fitted.svm is not None:
         classifier |= {name: getattr(fitted.svm, name) for name in _SVM}
+    if fitted.class_tag_share_CA is not None:
+        classifier["class_tag_share"] = fitted.class_tag_share_CA
     if fitted.held_out.confusion_CC is not None:
         classifier["confusion"] = fitted.held_out.confusion_CC
     gamma = None if fitted.svm is None else fitted.svm.gamma
@@ -118,8 +120,14 @@ def _build(parts: Parts, description: dict[str, Any], name: str) -> FittedScene:
     if extra["gamma"] is not None:
         svm = RBFSVM(**{each: arrays[each] for each in _SVM}, gamma=extra["gamma"])
         check_shape("svm", (len(svm.intercept_C), len(svm.mean_H)), (len(classes), n_topics))
-    choices = dict(description["choices"])
-    calibration = choices.pop("tags")
+    choices = _choices(description["choices"])
+    share = arrays.get("class_tag_share")
+    if (share is not None) != (choices.class_tag_weight > 0):
+        raise InvalidArgument("its shares of tags are not those of its choices")
+    if share is not None:
+        check_shape("class_tag_share", share.shape, (len(classes), len(tags)))
+        if not ((share > 0) & (share <= 1)).all():
+            raise InvalidArgument("its shares of tags must lie above 0 and be at most 1")
     held_out = description["held_out"]
     images = tuple(_image(each) for each in held_out["images"])
     return FittedScene(
@@ -130,9 +138,8 @@ def _build(parts: Parts, description: dict[str, Any], name: str) -> FittedScene:
         svm=svm,
         tag_names=tags,
         tag_frequency_A=frequency,
-        choices=Choices(
-            **choices, tags=None if calibration is None else TagCalibration(**calibration)
-        ),
+        class_tag_share_CA=share,
+        choices=choices,
         held_out=HeldOut(
             n_images=held_out["n_images"],
             figures=held_out["figures"],
@@ -146,6 +153,13 @@ def _build(parts: Parts, description: dict[str, Any], name: str) -> FittedScene:
         ),
         versions=_checked_versions(description["versions"]),
     )
+
+
+def _choices(given: dict[str, Any]) -> Choices:
+    """Return choices; models of before tags knew of classes have no `class_tag_weight`."""
+    calibration = given["tags"]
+    tags = None if calibration is None else TagCalibration(**calibration)
+    return Choices(**{**given, "tags": tags})
 
 
 def _checked_data(given: Any, classes: tuple[str, ...]) -> dict[str, Any]:

@@ -69,10 +69,11 @@ class RBFSVM:
             values_BC[row] = self.coefficient_CS @ kernel_S + self.intercept_C
         return values_BC
 
-    def gradient(self, hidden_H: NDArray[np.floating], label: int) -> Floats:
-        """Return the gradient of a class's decision value by the topics of one document, (H,)."""
+    def gradient(self, hidden_H: NDArray[np.floating], weight_C: Floats) -> Floats:
+        """Return the gradient of Σ_c weight_c f_c by the topics of one document, (H,)."""
         scaled_H = (hidden_H - self.mean_H) / self.scale_H
-        pull_S = self.coefficient_CS[label] * self._kernel(hidden_H, np.empty_like(self.support_SH))
+        kernel_S = self._kernel(hidden_H, np.empty_like(self.support_SH))
+        pull_S = (weight_C @ self.coefficient_CS) * kernel_S
         gradient: Floats = (
             -2 * self.gamma * (pull_S.sum() * scaled_H - pull_S @ self.support_SH) / self.scale_H
         )

@@ -7,23 +7,14 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.cluster import KMeans, MiniBatchKMeans, kmeans_plusplus
-from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from supdocnade.devices import full_float32
 from supdocnade.errors import InvalidArgument
-from supdocnade.seeding import named_generator
 from supdocnade.shapes import check_count, check_shape
+from supdocnade.words.kmeans import OnRound, find_centres
 
 MAX_WORDS = 100_000
-
-FULL_BATCH_WORDS = 2_000
-"""Above this many words k-means takes small batches: full rounds would take hours."""
-
-START_SAMPLE = 30
-"""Descriptors a word among which k-means++ looks for the first centres. To look at all of 100,000
-took longer than k-means itself and led to no better words (240 of them, of photographs)."""
 
 BLOCK = 2**22
 """Distances that exist at a time: 16 MiB."""
@@ -122,7 +113,14 @@ class CentresOnDevice(NamedTuple):
         return words_S
 
 
-def fit_codebook(sample_ND: Floats, n_words: int, seed: int, *, max_rounds: int = 30) -> Codebook:
+def fit_codebook(
+    sample_ND: Floats,
+    n_words: int,
+    seed: int,
+    *,
+    max_rounds: int = 30,
+    on_round: OnRound | None = None,
+) -> Codebook:
     """Return the words of a sample of descriptors.
 
     Descriptors of zero, which patches of one colour have, are left out: they would draw a word of
@@ -133,6 +131,7 @@ def fit_codebook(sample_ND: Floats, n_words: int, seed: int, *, max_rounds: int 
     sample_ND : (sample, descriptor size), at least as many different ones as words.
     n_words : 2 to 100,000.
     max_rounds : passes of k-means over the sample; with many words, about as many.
+    on_round : called with the number of rounds done and of all rounds.
     """
     check_count("n_words", n_words, least=2)
     check_count("max_rounds", max_rounds, least=1)
@@ -150,20 +149,4 @@ def fit_codebook(sample_ND: Floats, n_words: int, seed: int, *, max_rounds: int 
                 f"n_words must be at most the number of different patches, {n_different}, "
                 f"got {n_words}."
             )
-    generator = named_generator(seed, "codebook")
-    state = int(generator.integers(2**31))
-    options = {"n_clusters": n_words, "n_init": 1, "random_state": state}
-    # scikit-learn's k-means gives other bits on other numbers of threads.
-    with threadpool_limits(1):
-        if n_words <= FULL_BATCH_WORDS:
-            few = sample[np.sort(generator.permutation(len(sample))[: START_SAMPLE * n_words])]
-            if len(np.unique(few, axis=0)) < n_words:
-                few = sample
-            start, _ = kmeans_plusplus(few, n_words, random_state=state)
-            means = KMeans(init=start, max_iter=max_rounds, **options).fit(sample)
-        else:
-            batch = min(max(10 * n_words, 2**14), len(sample))
-            means = MiniBatchKMeans(
-                batch_size=batch, max_iter=max_rounds, init="random", **options
-            ).fit(sample)
-    return Codebook(np.ascontiguousarray(means.cluster_centers_, np.float32))
+    return Codebook(find_centres(sample, n_words, seed, max_rounds=max_rounds, on_round=on_round))

@@ -115,8 +115,12 @@ def test_a_cache_serves_other_workers(tmp_path):
 def test_progress_is_printed_when_asked_for(capsys):
     fitted(verbose=1).transform(IMAGES)
     lines = capsys.readouterr().err.splitlines()
-    assert lines[0].startswith("sampled 10/10 images")
-    assert lines[1].startswith("encoded 10/10 images")
+    assert [line.split(",")[0] for line in lines] == [
+        "sampling patches: 10 of 10",
+        "learning words: 30 of 30",
+        "cutting out examples: 10 of 10",
+        "encoding: 10 of 10",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -47,8 +47,8 @@ def test_a_file_is_small_and_gives_the_same_words(words, tmp_path):
         load_words(path, {"recipe": "other"})
 
 
-def test_progress_counts_images_sampled_and_encoded(images):
-    seen = []
+def test_progress_counts_images_sampled_and_encoded_and_rounds(images):
+    seen, rounds = [], []
     encode_words(
         images,
         np.arange(4),
@@ -56,9 +56,12 @@ def test_progress_counts_images_sampled_and_encoded(images):
         max_side=None,
         seed=0,
         on_progress=lambda done, total: seen.append((done, total)),
+        on_round=lambda done, total: rounds.append((done, total)),
     )
     assert seen[-1] == (12, 12)
     assert [done for done, _ in seen] == sorted(done for done, _ in seen)
+    assert (rounds[0], rounds[-1]) == ((0, 30), (30, 30))
+    assert len(rounds) > 2
 
 
 def test_what_does_not_fit_is_refused(words, images):

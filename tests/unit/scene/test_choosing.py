@@ -1,8 +1,12 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from supdocnade.scene.choosing import Candidate, choose, measure, present_tags
+from supdocnade.scene.choosing import Candidate, choose
+from supdocnade.scene.measuring import measure
 from supdocnade.scene.photographs import Photographs
+from supdocnade.scene.ranking import present_tags
 from supdocnade.scene.svm import GRID
 from supdocnade.words.annotations import AnnotationVocabulary
 
@@ -68,6 +72,24 @@ def test_the_softmax_needs_no_svm():
     assert (found.C, found.gamma) == (None, None)
     # It says the same of all, so it is most right if it is least sure; two tags are named of each.
     assert found.score == pytest.approx(0.5 + (2 / 3 * 8 + 2 / 4 * 8) / 16, abs=1e-3)
+
+
+def test_classes_have_a_say_in_tags_where_that_helps():
+    """Tags that are all the same to the topics, but not to the classes."""
+    names = tuple(f"{label}{number}" for label in "ab" for number in range(6))
+    vocabulary = AnnotationVocabulary(names)
+    tags = [[name for name in names if name[0] == (label or "")] for label in SEEN_LABELS]
+    seen = photographs(SEEN_LABELS, tags)
+    unseen = photographs(UNSEEN_LABELS, [tags[0]] * 8 + [tags[10]] * 8 + [None])
+    deaf = replace(candidate(5, 0.3), tag_log_p_BA=np.full((17, 12), -np.log(12)))
+    found = choose([deaf], seen, unseen, vocabulary, "svm", tuned={})
+    assert found.class_tag_weight == 0.5
+    choices, held_out = measure(found, unseen, vocabulary, np.full(12, 0.5))
+    assert choices.class_tag_weight == 0.5
+    assert held_out.figures["f_measure"] == pytest.approx(2 * 5 / 11)
+    # The probabilities of tags are learned from the scores that rank them.
+    assert held_out.figures["f_measure_of_given"] == 1
+    assert {name[0] for name, _ in held_out.images[12].given} == {"b"}
 
 
 def test_figures_of_held_out_photographs():

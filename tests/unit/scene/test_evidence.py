@@ -6,7 +6,10 @@ from supdocnade.models import SupDocNADEConfig, SupDocNADENetwork
 from supdocnade.models.docnade import random_tree
 from supdocnade.scene.evidence import (
     LinearScore,
+    Logits,
     SmoothScore,
+    added,
+    class_share_score,
     explain_score,
     svm_score,
     word_score,
@@ -94,6 +97,45 @@ def test_shares_of_svm_and_tags_add_up(activation, kind):
         rise = found.whole - found.empty
         assert found.word_share_V.sum() == pytest.approx(rise, abs=1e-3)
         assert found.topic_share_H.sum() == pytest.approx(rise, abs=1e-3)
+
+
+def class_scores(made, kind):
+    if kind == "svm":
+        return some_svm(made)
+    rng = np.random.default_rng(0)
+    return Logits(rng.normal(size=(N_CLASSES, N_TOPICS)), rng.normal(size=N_CLASSES))
+
+
+SHARE = np.array([0.5, 0.2, 0.01, 0.1])
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize("kind", ["svm", "logits"])
+def test_shares_of_what_classes_say_of_a_tag_add_up(activation, kind):
+    made = network(activation)
+    classes = class_scores(made, kind)
+    tag = word_score(made, N_WORDS + 3)
+    score = added(tag, class_share_score(classes, 0.7, SHARE), 2.0)
+    for seed in range(5):
+        words, amounts = document(seed)
+        found = explain_score(made, words, amounts, score)
+        rise = found.whole - found.empty
+        assert found.word_share_V.sum() == pytest.approx(rise, abs=1e-3)
+        assert found.topic_share_H.sum() == pytest.approx(rise, abs=1e-3)
+        hidden = topics(made, words, amounts)[None]
+        expected = np.exp(classes.decide(hidden) / 0.7)
+        said = np.log(expected @ SHARE / expected.sum())
+        assert found.whole == pytest.approx(tag.value(hidden)[0] + 2 * said[0], abs=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["svm", "logits"])
+def test_slopes_of_what_classes_say_are_finite_differences(kind):
+    made = network("relu")
+    score = class_share_score(class_scores(made, kind), 0.7, SHARE)
+    hidden = topics(made, *document())
+    steps = np.eye(N_TOPICS) * 1e-5
+    slopes = (score.value(hidden + steps) - score.value(hidden - steps)) / 2e-5
+    np.testing.assert_allclose(score.gradient(hidden[None])[0], slopes, rtol=1e-4, atol=1e-8)
 
 
 def test_the_score_of_a_tag_is_its_log_probability():

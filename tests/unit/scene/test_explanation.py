@@ -31,6 +31,21 @@ def test_any_class_and_any_tag_can_be_explained():
         assert found.share_S.sum() == pytest.approx(found.whole - found.empty, abs=1e-3)
 
 
+@pytest.mark.parametrize("classifier", ["svm", "softmax"])
+def test_what_is_explained_of_a_tag_is_what_ranks_it(classifier):
+    model = small_model(classifier)
+    assert model.fitted_.choices.class_tag_weight > 0
+    hidden = model.transform([IMAGE])
+    scores = model.fitted_.tag_scores(hidden, model.fitted_.class_proba(hidden))[0]
+    found = [model.explain(IMAGE, tag=tag) for tag in model.tag_names_]
+    whole = np.array([each.whole for each in found])
+    # Scores are relative to all tags of the photograph, which is the same number for each.
+    np.testing.assert_allclose(whole - whole[0], scores - scores[0], atol=1e-4)
+    for each in found:
+        assert each.share_S.sum() == pytest.approx(each.whole - each.empty, abs=1e-3)
+        assert each.score == f"log p({each.name}) + 1 log p({each.name} | classes)"
+
+
 def test_patches_are_those_of_the_photograph():
     model = small_model()
     found = model.explain(IMAGE)

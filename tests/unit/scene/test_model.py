@@ -9,6 +9,7 @@ from tests.textures import as_png
 from supdocnade import SceneModel
 from supdocnade.encoding.many import LeftOut
 from supdocnade.errors import InvalidArgument, UnreadableImage
+from supdocnade.scene.fitted import tag_log_proba
 
 NEW = scenes(4, 7)
 
@@ -49,6 +50,19 @@ def test_predictions_one_by_one_are_those_of_all(classifier):
         tuple(tag for tag, _ in one.ranked_tags[:3]) for one in each
     ]
     assert model.annotate(images, top=None) == [tuple(tag for tag, _ in one.tags) for one in each]
+
+
+def test_classes_have_a_say_in_the_ranking_of_tags():
+    model = small_model()
+    images, _, _ = columns(NEW)
+    fitted, hidden = model.fitted_, model.transform(images)
+    scores = fitted.tag_scores(hidden, model.predict_proba(images))
+    paper = tag_log_proba(fitted.topics, hidden)
+    assert (np.argsort(-scores, axis=1) != np.argsort(-paper, axis=1)).any()
+    for row, tags in enumerate(model.annotate(images, top=len(model.tag_names_))):
+        assert tags == tuple(model.tag_names_[np.argsort(-scores[row], kind="stable")])
+    chances = fitted.choices.tags.probability(scores, fitted.tag_frequency_A)
+    np.testing.assert_array_equal(fitted.tag_proba(hidden), chances)
 
 
 def test_every_kind_of_image_gives_the_same_answer(tmp_path):
@@ -247,8 +261,8 @@ def test_progress_is_reported_to_the_end():
     last = {}
     fit_model = SceneModel(**{**SETTINGS, "max_epochs": 2})
     fit_model.fit(*columns(scenes()), on_stage=lambda stage, *now: last.update({stage: now}))
-    stages = ["looking for copies", "learning words", "reading photographs"]
-    stages += ["learning", "choosing", "learning from all"]
+    stages = ["looking for copies", "sampling patches", "learning words", "cutting out examples"]
+    stages += ["reading photographs", "learning", "choosing", "learning from all"]
     assert list(last) == [*stages, "keeping examples"]
     assert all(done == total for done, total in last.values())
 

@@ -32,6 +32,9 @@ def test_it_answers_as_the_model_does(tmp_path, classifier):
     log_p = annotation_log_proba(model.fitted_.topics.network_, hidden)
     log_p -= np.logaddexp.reduce(log_p, axis=1, keepdims=True)
     np.testing.assert_allclose(found["tag_log_proba"], log_p, atol=1e-4)
+    scores = model.fitted_.tag_scores(hidden, model.predict_proba(IMAGES))
+    assert model.fitted_.choices.class_tag_weight > 0
+    np.testing.assert_allclose(found["tag_scores"], scores, atol=1e-4)
     np.testing.assert_allclose(
         found["tag_probabilities"], model.fitted_.tag_proba(hidden), atol=1e-5
     )
@@ -45,6 +48,7 @@ def test_other_models_are_exported_too(tmp_path, activation):
     model = SceneModel(**settings, activation=activation, damping=None).fit(IMAGES, None, TAGS)
     found, _ = run(model, tmp_path / "model.onnx")
     assert "probabilities" not in found
+    np.testing.assert_array_equal(found["tag_scores"], found["tag_log_proba"])
     np.testing.assert_allclose(found["topics"], model.transform(IMAGES), rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(
         found["tag_probabilities"], model.fitted_.tag_proba(model.transform(IMAGES)), atol=1e-5

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.drawn import SETTINGS, columns, scenes, small_model
+from tests.elsewhere import answers, answers_elsewhere
 
 from supdocnade import SceneModel
 from supdocnade.errors import StorageError
@@ -42,6 +43,15 @@ def test_models_that_know_less_are_saved_too(tmp_path, known):
     model.fit(IMAGES, *known).save(tmp_path / "model")
     loaded = SceneModel.load(tmp_path / "model")
     np.testing.assert_array_equal(loaded.transform(IMAGES), model.transform(IMAGES))
+
+
+@pytest.mark.parametrize("classifier", ["svm", "softmax"])
+def test_another_process_answers_the_same(tmp_path, classifier):
+    """A model that learned on a GPU: tests/gpu/test_scene.py."""
+    model, images = small_model(classifier), columns(scenes(4, 7))[0]
+    here = answers(model, images)
+    assert answers_elsewhere(model, images, tmp_path) == here
+    assert answers(model, images[::-1]) != here
 
 
 def test_a_model_that_cannot_be_written_leaves_the_one_before(tmp_path, monkeypatch):
@@ -179,6 +189,9 @@ def rewrite(folder, change):
         lambda d: d["choices"].update(temperature="x"),
         lambda d: d["choices"].update(unsure_below="x"),
         lambda d: d["choices"].update(n_epochs=0),
+        lambda d: d["choices"].update(class_tag_weight=-1.0),
+        lambda d: d["choices"].update(class_tag_weight=0.0),
+        lambda d: d["choices"].pop("class_tag_weight"),
         lambda d: d["choices"].update(tuned={"surprise": 1}),
         lambda d: d.update(tags=[f"t{i}" for i in range(len(d["tags"]))]),
         lambda d: d.update(tags=list(range(len(d["tags"])))),
@@ -195,6 +208,19 @@ def test_hostile_descriptions_are_refused(tmp_path, change):
     small_model().save(tmp_path / "model")
     rewrite(tmp_path / "model", change)
     with pytest.raises(StorageError, match="model"):
+        SceneModel.load(tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    "change", [lambda share: share[1:], lambda share: 0 * share, lambda share: np.nan * share]
+)
+def test_odd_shares_of_tags_are_refused(tmp_path, change):
+    small_model().save(tmp_path / "model")
+    arrays, description = load_arrays(tmp_path / "model" / SCENE)
+    share = arrays["classifier/class_tag_share"]
+    arrays["classifier/class_tag_share"] = np.ascontiguousarray(change(share))
+    save_arrays(tmp_path / "model" / SCENE, arrays, description)
+    with pytest.raises(StorageError, match="share"):
         SceneModel.load(tmp_path / "model")
 
 

@@ -46,12 +46,13 @@ def test_a_row_does_not_depend_on_the_others():
 
 def test_gradients_are_finite_differences():
     hidden = Z[3].astype(np.float64)
-    for label in range(N_CLASSES):
-        found = SVM.gradient(hidden, label)
+    mixed = np.random.default_rng(0).normal(size=N_CLASSES)
+    for weight in (*np.eye(N_CLASSES), mixed):
+        found = SVM.gradient(hidden, weight)
         for topic in range(N_TOPICS):
             step = np.zeros(N_TOPICS)
             step[topic] = 1e-5
-            both = SVM.decide(np.stack([hidden + step, hidden - step]))[:, label]
+            both = SVM.decide(np.stack([hidden + step, hidden - step])) @ weight
             assert found[topic] == pytest.approx((both[0] - both[1]) / 2e-5, rel=1e-5, abs=1e-9)
 
 
