@@ -28,6 +28,7 @@ from benchmarks.gpu_cases import (
     bandwidth,
     device_seconds,
     floor_seconds,
+    kernel_seconds,
     millions,
     replayed,
 )
@@ -65,6 +66,8 @@ def operation(bytes_per_second: float) -> dict[str, Any]:
             "floor_words_per_s": shape.words / floor_seconds(shape, name, bytes_per_second),
             "softmax_words_per_s": shape.words / replayed(case.softmax_call(), 5),
         }
+    torch.set_float32_matmul_precision(PRECISIONS[HEADLINE])
+    kernels = kernel_seconds(case.tree_call())
     torch.set_float32_matmul_precision("highest")
     plain_softmax = shape.words / replayed(case.plain_softmax_call(), 5)
     plain_tree = shape.words / device_seconds(case.plain_tree_call(), 3)
@@ -89,6 +92,7 @@ def operation(bytes_per_second: float) -> dict[str, Any]:
         "softmax_bf16_words_per_s": plain_softmax,
         "torch_gather_words_per_s": plain_tree,
         "by_precision": by_precision,
+        "kernels": kernels,
         **determinism(case),
     }
 

@@ -122,6 +122,12 @@ def print_table(title: str, header: list[str], rows: list[list[str]]) -> None:
         print("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)))
 
 
+def load(name: str) -> dict[str, Any]:
+    """Return the results that a benchmark has written."""
+    results: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text())
+    return results
+
+
 def update_page(page: Path, sections: Mapping[str, str]) -> None:
     """Put text between the marks of every section of a page; with --check, fail if it is not there.
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from torch.cuda import Event
+from torch.profiler import ProfilerActivity, profile
 
 from benchmarks.baselines import torch_gather, torch_softmax
 from supdocnade.ops.contract import DocumentBatch, Parameters
@@ -45,8 +46,8 @@ def bandwidth() -> float:
     return 2 * 4 * source.numel() / device_seconds(lambda: target.copy_(source))
 
 
-def replayed(call: Callable[[], object], replays: int = REPLAYS) -> float:
-    """Return the median seconds of a call, recorded and replayed."""
+def recorded(call: Callable[[], object]) -> torch.cuda.CUDAGraph:
+    """Return a call that can be replayed."""
     stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     with torch.cuda.stream(stream):
         for _ in range(2):
@@ -56,7 +57,32 @@ def replayed(call: Callable[[], object], replays: int = REPLAYS) -> float:
     with torch.cuda.graph(graph):
         call()
     graph.replay()
-    return device_seconds(graph.replay, replays)
+    return graph
+
+
+def replayed(call: Callable[[], object], replays: int = REPLAYS) -> float:
+    """Return the median seconds of a call, recorded and replayed."""
+    return device_seconds(recorded(call).replay, replays)
+
+
+def kernel_seconds(call: Callable[[], object], replays: int = 10) -> dict[str, dict[str, float]]:
+    """Return how often every kernel runs in a recorded call, and how long it takes altogether.
+
+    Kernels that run at the same time count each for itself.
+    """
+    graph = recorded(call)
+    with profile(activities=[ProfilerActivity.CUDA]) as seen:
+        for _ in range(replays):
+            graph.replay()
+        torch.cuda.synchronize()
+    return {
+        each.key: {
+            "count": each.count / replays,
+            "seconds": each.self_device_time_total / 1e6 / replays,
+        }
+        for each in seen.key_averages()
+        if each.self_device_time_total
+    }
 
 
 def device_seconds(call: Callable[[], object], repeats: int = REPLAYS) -> float:

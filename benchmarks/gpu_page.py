@@ -1,0 +1,134 @@
+"""What `bench_gpu` measured, as it stands in docs/gpu.md and decision 0019."""
+
+from typing import Any
+
+from benchmarks.common import load
+
+
+def gpu() -> str:
+    """Return what `bench_gpu` measured."""
+    found = load("h200")
+    operation, training = found["op"], found["train"]
+
+    def millions(words_per_s: float) -> str:
+        return f"{words_per_s / 1e6:.0f}" if words_per_s >= 1e7 else f"{words_per_s / 1e6:.1f}"
+
+    rows = [
+        ["plain torch, gathered rows, autograd", millions(operation["torch_gather_words_per_s"])]
+    ]
+    rows += [["plain torch, full softmax, bf16", millions(operation["softmax_bf16_words_per_s"])]]
+    for name, each in operation["by_precision"].items():
+        rows.append([f"`cuda`, tree, {name}", millions(each["words_per_s"])])
+    for name, each in operation["by_precision"].items():
+        rows.append([f"`cuda`, softmax, {name}", millions(each["softmax_words_per_s"])])
+    over_softmax = operation["words_per_s"] / operation["softmax_bf16_words_per_s"]
+    over_gather = operation["words_per_s"] / operation["torch_gather_words_per_s"]
+    lines = [
+        f"{found['device']}, torch {found['torch']}, Triton {found['triton']}. The operation, 100 "
+        "documents × 961 words, 200 topics, 1,160 leaves, forward and all gradients:",
+        "",
+        *table(["", "million words/s"], *rows),
+        f"The tree in {operation['precision']} is {over_softmax:.1f} times the full softmax in "
+        f"torch and {over_gather:.0f} times the gathered rows; it takes "
+        f"{operation['peak_bytes'] / 2**20:.0f} MiB besides parameters and gradients. Times are "
+        "of recorded calls; one from Python, kernel by kernel, does "
+        f"{millions(operation['by_precision']['float32']['eager_words_per_s'])} million words/s. "
+        f"{_cost_of_order(operation)}",
+        "",
+        *_kernels(operation),
+        f"As the shape changes ({operation['precision']}; the floor at the "
+        f"{found['copy_bytes_per_s'] / 1e12:.1f} TB/s of a copy in this run):",
+        "",
+        *table(
+            ["documents", "topics", "leaves", "million words/s", "share of the floor"],
+            *(
+                [
+                    f"{each['documents']:,}",
+                    f"{each['topics']}",
+                    f"{each['leaves']:,}",
+                    millions(each["words_per_s"]) + ("" if each["recorded"] else ", not recorded"),
+                    f"{each['share_of_floor']:.0%}",
+                ]
+                for each in found["table"]
+            ),
+        ),
+        "Training, 1,500 documents, 1.7 million words an epoch, batch 64, Adam, class head, a "
+        "fresh order each time:",
+        "",
+        *table(
+            ["", "million words/s", "60 epochs, recording included"],
+            *(
+                [name, millions(each["words_per_s"]), f"{each['seconds_of_60_epochs']:.2f} s"]
+                for name, each in training["by_precision"].items()
+            ),
+            *(
+                [f"{n} side by side, {training['precision']}", millions(each), ""]
+                for n, each in training["side_by_side_words_per_s"].items()
+                if n != "1"
+            ),
+        ),
+        "The same training on CPU and GPU, from the same seeds, 20 epochs: perplexity of documents "
+        "that were not learned from:",
+        "",
+        *table(
+            ["seed", *training["same_as_cpu"][0]["validation_perplexity"]],
+            *(
+                [
+                    str(each["seed"]),
+                    *(f"{value:.3f}" for value in each["validation_perplexity"].values()),
+                ]
+                for each in training["same_as_cpu"]
+            ),
+        ),
+    ]
+    return "\n".join(lines).rstrip()
+
+
+def table(*rows: list[str]) -> list[str]:
+    """Return the lines of a table."""
+    header, *others = (f"| {' | '.join(row)} |" for row in rows)
+    return [header, "|" + "---|" * len(rows[0]), *others, ""]
+
+
+def _kernels(operation: dict[str, Any]) -> list[str]:
+    """Return where the time of a recorded call goes, if that was looked at."""
+    found: dict[str, dict[str, float]] = operation.get("kernels", {})
+    ours = {name: each for name, each in found.items() if name.isidentifier()}
+    others = [each for name, each in found.items() if name not in ours]
+    if not ours:
+        return []
+    total = {key: sum(each[key] for each in others) for key in ("count", "seconds")}
+    longest = sorted(ours.items(), key=lambda item: -item[1]["seconds"])
+    rows = [*((f"`{name}`", each) for name, each in longest), ("torch's: the sort, sums", total)]
+    return [
+        f"Where that time goes ({operation['precision']}, by torch's profiler; some kernels run "
+        "beside others):",
+        "",
+        *table(
+            ["kernel", "times", "µs"],
+            *(
+                [name, f"{each['count']:.0f}", f"{1e6 * each['seconds']:.1f}"]
+                for name, each in rows
+            ),
+        ),
+    ]
+
+
+def _cost_of_order(operation: dict[str, Any]) -> str:
+    """Return what sums in order take beside atomic additions."""
+    kinds = {
+        "sums_without_atomics": "the rows of W's gradient",
+        "node_sums_without_atomics": "what tiles give to V's, written first,",
+    }
+    found = {what: operation[name] for name, what in kinds.items() if name in operation}
+    return " ".join(
+        f"To sum {what} in order takes {1e3 * each['seconds']:.2f} ms, by atomic additions "
+        f"(`index_add_`) {1e3 * each['atomic_seconds']:.2f}."
+        for what, each in found.items()
+    )
+
+
+def order() -> str:
+    """Return the sentence of the decision against atomic additions."""
+    found = load("h200")
+    return f"{_cost_of_order(found['op'])} ({found['device']}; `benchmarks/results/h200.json`.)"
