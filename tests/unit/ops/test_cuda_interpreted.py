@@ -31,6 +31,15 @@ def _poisoned_memory():
     torch.use_deterministic_algorithms(False)
 
 
+@pytest.fixture(autouse=True)
+def _small_tiles(monkeypatch):
+    """The interpreter takes its time for every number; and prefixes soon span several tiles."""
+    from supdocnade.ops.tree_nll import cuda
+
+    for precision, shape in cuda.SHAPES.items():
+        monkeypatch.setitem(cuda.SHAPES, precision, shape._replace(tile=16))
+
+
 def run(problem: Problem, activation: str):
     """Call the backend itself: the dispatcher would refuse tensors that are not on a GPU."""
     if problem.tree is None:
