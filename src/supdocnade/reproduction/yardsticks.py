@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.decomposition import LatentDirichletAllocation
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import NearestNeighbors
@@ -111,13 +112,19 @@ def _kernels(study: Study, name: str, recipe: str, split: int, parts: Parts) -> 
         weight = pyramid_weights(words.n_words) if name == SPATIAL_PYRAMID else None
         sparse_counts = words.counts(GRID_NAMES[grid])
         return lambda learn, ask: intersection(sparse_counts[learn], sparse_counts[ask], weight)
+    if name == LDA_SVM:
+        # Sparse: with a dense matrix scikit-learn goes through the words that are not there, too.
+        sparse_counts = study.words(recipe, split).counts(GRID_NAMES[grid])
+        return _topic_kernels(study, sparse_counts, parts, split)
     counts = study.histograms(recipe, split, grid)
     if name == RBF_SVM:
         roots = np.sqrt(counts)
         return lambda learn, ask: rbf(roots[learn], roots[ask])
-    if name == CHI2_SVM:
-        return lambda learn, ask: chi2(counts[learn], counts[ask])
-    assert name == LDA_SVM
+    assert name == CHI2_SVM
+    return lambda learn, ask: chi2(counts[learn], counts[ask])
+
+
+def _topic_kernels(study: Study, counts: sparse.csr_array, parts: Parts, split: int) -> MakeKernel:
     lda = LatentDirichletAllocation(
         study.plan.lda_topics, max_iter=study.plan.lda_passes, random_state=split
     ).fit(counts[parts.train])  # It sees no labels: what is held out stays unseen in what matters.
