@@ -20,7 +20,8 @@ import pytest
 from tests.drawn import small_model
 from tests.serving import form, indexed, noise, photograph, resident_mib, serving, threaded
 
-from supdocnade.serving import server as serving_module
+from supdocnade.serving import connections
+from supdocnade.serving import service as service_module
 
 N_PHOTOGRAPHS = 24
 
@@ -93,7 +94,8 @@ def test_health_is_told_while_there_is_much_to_do(server):
     assert all(each.result().status_code == 200 for each in busy)
 
 
-def test_overload_is_refused_with_a_time_to_come_back():
+def test_overload_is_refused_with_a_time_to_come_back(monkeypatch):
+    monkeypatch.setattr(service_module, "REFUSAL_SECONDS", 0.05)
     with threaded(max_waiting=4, max_images=4, n_workers=1) as (client, _):
         with ThreadPoolExecutor(24) as pool:
             done = list(pool.map(lambda _: ask(client, range(4)), range(48)))
@@ -157,7 +159,7 @@ def test_slow_clients_are_told_and_nobody_waits_for_them(right_answers):
 
 
 def test_connections_on_which_nothing_begins_are_closed(monkeypatch):
-    monkeypatch.setattr(serving_module, "HEAD_SECONDS", 0.2)
+    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.2)
     with threaded() as (client, address):
         for beginning in (b"", b"GET / HT", b"POST /v1/predict HTTP/1.1\r\nHost: x\r\n"):
             with socket.create_connection(address, timeout=20) as idle:
