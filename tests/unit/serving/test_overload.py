@@ -3,37 +3,19 @@
 import asyncio
 import json
 import socket
-import threading
-from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
 from tests.drawn import small_model
-from tests.serving import client, form, photograph, threaded
+from tests.serving import client, form, full, photograph, threaded
 
 from supdocnade.serving import service as service_module
-from supdocnade.serving.answering import Question
 from supdocnade.serving.app import make_app
 from supdocnade.serving.guard import IMAGE_ROUTES
 from supdocnade.serving.service import Service
 from supdocnade.serving.settings import ServeSettings
 
 FEW = {"max_waiting": 2, "max_images": 2, "n_workers": 1}
-
-
-@contextmanager
-def full(service):
-    """A service that has so much to do that nothing else finds room, until a gate is opened."""
-    gate, begun, work = threading.Event(), threading.Event(), service.workers._work
-    service.workers._work = lambda tasks: begun.set() or (gate.wait() and work(tasks))
-    question = Question(content=photograph(0), name="first")
-    try:
-        service.workers.submit([question])
-        begun.wait()
-        service.workers.submit([question, question])
-        yield gate
-    finally:
-        gate.set()
 
 
 @pytest.fixture
