@@ -78,10 +78,15 @@ def indexed(folder, **options):
 
 
 @contextmanager
-def serving(model: Path, *arguments, **options):
-    """A server as a process of its own; yields the process, a client and the address."""
+def serving(model: Path, *arguments, before=(), **options):
+    """A server as a process of its own; yields the process and a client.
+
+    Parameters
+    ----------
+    before : what the command begins with, such as `disks.seeing`.
+    """
     process = subprocess.Popen(
-        [*PROGRAM, "serve", str(model), "--port", "0", "--json", *map(str, arguments)],
+        [*before, *PROGRAM, "serve", str(model), "--port", "0", "--json", *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
