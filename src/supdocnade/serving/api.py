@@ -49,7 +49,12 @@ PROBLEMS = documented(
 
 Top = Annotated[
     int | None,
-    Query(ge=1, le=MOST_TAGS, description="So many tags; otherwise those probable enough."),
+    Query(
+        ge=1,
+        le=MOST_TAGS,
+        description="So many tags, the best by score, which is not the order of their "
+        "probabilities; otherwise those probable enough, the most probable first.",
+    ),
 ]
 
 

@@ -122,7 +122,8 @@ def _check_host(headers: Headers, allowed: tuple[str, ...]) -> None:
     if host not in LOOPBACK and host not in allowed:
         raise Problem(
             "unknown_host",
-            f"this server does not go by the name {host[:100]!r}; --allow-host adds one.",
+            f"this server does not go by the name {host[:100]!r}; if it should, start it with "
+            "--allow-host and that name.",
         )
 
 
