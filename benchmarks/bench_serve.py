@@ -3,8 +3,9 @@
 python -m benchmarks.bench_serve [--seconds 10] [--endurance 300]
 
 Requests of one and of eight images come from 1, 20 and 100 clients; those that are refused (503)
-are counted apart. The server's time for an image, at eight a request, is compared with that of
-encoding and predicting eight images at once in a loop, on as many cores, alternately, so that a
+are counted apart, and with 100 clients timed apart, too, by clients of our own (`clients`), for
+another so many seconds. The server's time for an image, at eight a request, is compared with that
+of encoding and predicting eight images at once in a loop, on as many cores, alternately, so that a
 slow moment of the machine hits both. Then 20 clients ask for five minutes. Debian: apache2-utils.
 """
 
@@ -24,13 +25,15 @@ from typing import Any
 from joblib import effective_n_jobs
 
 from benchmarks.bench_encoding import photographs
+from benchmarks.clients import ask
 from benchmarks.common import print_table, write_results
 from benchmarks.serving import MEDIA_TYPE, Running, multipart, product_model, running
 from supdocnade import SceneModel
 from supdocnade.ops.threads import at_most
 from supdocnade.scene.predictions import answer
 
-CLIENTS, IMAGES = (1, 20, 100), (1, 8)
+MANY = 100
+CLIENTS, IMAGES = (1, 20, MANY), (1, 8)
 ROUNDS, REPEATS = 9, 9
 WARM_UP = 20.0
 """Seconds of load before memory is looked at for the first time."""
@@ -61,6 +64,20 @@ def load(server: Running, body: Path, clients: int, seconds: float) -> dict[str,
         "p99_ms": figure(r"\n\s+99%\s+(\d+)"),
         "longest_ms": figure(r"\n\s+100%\s+(\d+)"),
     }
+
+
+def measure(server: Running, body: Path, clients: int, seconds: float) -> dict[str, Any]:
+    """Ask by `ab`; and where some may be refused, by clients that know which."""
+    found = load(server, body, clients, seconds)
+    if clients == MANY:
+        found["apart"] = ask(
+            f"{server.url}v1/predict",
+            body.read_bytes(),
+            MEDIA_TYPE,
+            clients=clients,
+            seconds=seconds,
+        )
+    return found
 
 
 def bare(model: SceneModel, contents: list[bytes], threads: int) -> float:
@@ -146,7 +163,7 @@ def main() -> None:
         cost = compare(folder / "model", model, contents, bodies[8])
         with running(folder / "model") as server:
             grid = {
-                f"{n} images, {clients} clients": load(server, bodies[n], clients, given.seconds)
+                f"{n} images, {clients} clients": measure(server, bodies[n], clients, given.seconds)
                 for n in IMAGES
                 for clients in CLIENTS
             }
@@ -164,6 +181,9 @@ def main() -> None:
             for what, each in {**grid, "20 clients for long": long}.items()
         ],
     )
+    for what, each in grid.items():
+        if "apart" in each:
+            print(f"{what}, answered and refused apart: {each['apart']}")
     print({name: round(value, 3) for name, value in cost.items()})
     print(f"memory grew by {long['growth_mib']:.1f} MiB in {given.endurance:g} seconds")
     write_results("serving", {"images": kind, **cost, "load": grid, "endurance": long})

@@ -38,13 +38,12 @@ def small(folder, **limits):
     return f"mount -t tmpfs -o {options} tmpfs {shlex.quote(str(folder))}"
 
 
-def commands_on(disks, commands):
-    """Run commands in a process that sees disks of its own; return what each did, by its name.
+def seeing(disks):
+    """Return what a command begins with whose process sees disks of its own.
 
     Parameters
     ----------
     disks : lines of a shell that mount them.
-    commands : arguments of commands by some name.
     """
     own = ["unshare", "--mount", "--propagation", "private"]
     if os.geteuid() != 0:
@@ -54,9 +53,20 @@ def commands_on(disks, commands):
         subprocess.run([*mounted, "true"], check=True, capture_output=True)
     except (OSError, subprocess.CalledProcessError) as error:
         pytest.skip(f"no disk can be mounted here: {error}")
+    return mounted
+
+
+def commands_on(disks, commands):
+    """Run commands in a process that sees disks of its own; return what each did, by its name.
+
+    Parameters
+    ----------
+    disks : lines of a shell that mount them.
+    commands : arguments of commands by some name.
+    """
     wanted = [[str(argument) for argument in command] for command in commands.values()]
     done = subprocess.run(
-        [*mounted, sys.executable, "-c", _RUN, json.dumps(wanted)],
+        [*seeing(disks), sys.executable, "-c", _RUN, json.dumps(wanted)],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -19,6 +19,7 @@ from tests.drawn import scenes, small_model
 
 from supdocnade.gallery import build_gallery
 from supdocnade.imaging.encode import encode
+from supdocnade.serving.answering import Question
 from supdocnade.serving.app import make_app
 from supdocnade.serving.service import Service
 from supdocnade.serving.settings import ServeSettings
@@ -77,10 +78,15 @@ def indexed(folder, **options):
 
 
 @contextmanager
-def serving(model: Path, *arguments, **options):
-    """A server as a process of its own; yields the process, a client and the address."""
+def serving(model: Path, *arguments, before=(), **options):
+    """A server as a process of its own; yields the process and a client.
+
+    Parameters
+    ----------
+    before : what the command begins with, such as `disks.seeing`.
+    """
     process = subprocess.Popen(
-        [*PROGRAM, "serve", str(model), "--port", "0", "--json", *map(str, arguments)],
+        [*before, *PROGRAM, "serve", str(model), "--port", "0", "--json", *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
@@ -123,6 +129,21 @@ def threaded(gallery=None, **settings):
     finally:
         running.should_exit = True
         thread.join()
+
+
+@contextmanager
+def full(service):
+    """A service that has so much to do that nothing else finds room, until a gate is opened."""
+    gate, begun, work = threading.Event(), threading.Event(), service.workers._work
+    service.workers._work = lambda tasks: begun.set() or (gate.wait() and work(tasks))
+    question = Question(content=photograph(0), name="first")
+    try:
+        service.workers.submit([question])
+        begun.wait()
+        service.workers.submit([question, question])
+        yield gate
+    finally:
+        gate.set()
 
 
 def resident_mib(pid: int) -> float:

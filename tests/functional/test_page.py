@@ -1,83 +1,38 @@
 """The page in a real browser: what people see and do, and what it must not do."""
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
+from tests.browser import BAD, PHONE, expect, files, launched, needs_a_browser, opened, served
 from tests.drawn import CLASSES, small_model
-from tests.serving import indexed, photograph, serving
+from tests.serving import photograph
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-
-BROWSERS = [shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome")]
-BROWSER = next(filter(None, BROWSERS), None)
-pytestmark = pytest.mark.skipif(
-    BROWSER is None, reason="no browser is installed (Debian: apt-get install chromium)"
-)
-expect = playwright.expect
+pytestmark = needs_a_browser
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("page")
-    indexed(folder)
-    small_model().save(folder / "scenes")
-    with serving(folder / "scenes", "--index", folder / "index") as (process, _):
-        yield process.url
+    with served(tmp_path_factory.mktemp("page")) as url:
+        yield url
 
 
 @pytest.fixture(scope="module")
 def browser():
-    with playwright.sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+    with launched() as started:
         yield started
-        started.close()
 
 
 @pytest.fixture
 def page(browser, server):
-    """A page that fails its test when it asks elsewhere or complains."""
-    yield from opened(browser, server)
+    with opened(browser, server) as page:
+        yield page
 
 
 @pytest.fixture
 def phone(browser, server):
-    yield from opened(browser, server, viewport={"width": 390, "height": 844}, has_touch=True)
-
-
-def opened(browser, url, **options):
-    context = browser.new_context(**options)
-    page = context.new_page()
-    asked, complaints = [], []
-    page.on("request", lambda request: asked.append(request.url))
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    # The browser itself notes every answer that is not 2xx, also those that the page shows.
-    page.on(
-        "console",
-        lambda message: (
-            complaints.append(message.text)
-            if message.type in ("error", "warning")
-            and "the server responded with" not in message.text
-            else None
-        ),
-    )
-    page.goto(url)
-    expect(page.locator("body[data-ready]")).to_be_attached()
-    yield page
-    elsewhere = [each for each in asked if not each.startswith((url, "blob:", "data:"))]
-    assert (elsewhere, complaints) == ([], [])
-    context.close()
-
-
-def files(*numbers):
-    return [
-        {"name": f"{number}.jpg", "mimeType": "image/jpeg", "buffer": photograph(number)}
-        for number in numbers
-    ]
-
-
-BAD = {"name": "notes.jpg", "mimeType": "image/jpeg", "buffer": b"no image at all"}
+    with opened(browser, server, **PHONE) as page:
+        yield page
 
 
 def drop(page, given):
@@ -123,6 +78,46 @@ def test_several_files_and_a_bad_one_each_get_their_own_card(page):
     expect(page.locator(".result")).to_have_count(0)
 
 
+def test_photographs_that_are_removed_are_not_waited_for(page):
+    held = []
+    page.route(
+        "**/v1/predict",
+        lambda route: held.append(route) if len(held) < 3 else route.continue_(),
+    )
+    page.set_input_files("#files", files(0, 1, 2, 3))
+    expect(page.locator(".result .waiting", has_text="Looking")).to_have_count(3)
+    page.get_by_role("button", name="Remove all").click()
+    expect(page.locator(".result")).to_have_count(0)
+    page.set_input_files("#files", files(4))
+    expect(page.locator(".answer")).to_have_count(1)
+    expect(page.locator(".result")).to_have_count(1)
+
+
+def test_a_busy_server_is_not_asked_again_for_what_was_removed(browser, server):
+    asked = []
+
+    def busy(route):
+        asked.append(route.request.url)
+        body = json.dumps({"code": "overloaded", "detail": "busy."})
+        route.fulfill(status=503, headers={"Retry-After": "5"}, body=body)
+
+    with opened(browser, server) as page:
+        page.clock.install()
+        page.route("**/v1/predict", busy)
+        page.set_input_files("#files", files(0, 1))
+        expect(page.locator(".result .waiting", has_text="busy")).to_have_count(2)
+        page.clock.fast_forward(5_000)
+        expect(page.locator(".result .waiting", has_text="busy")).to_have_count(2)
+        while len(asked) < 4:
+            page.evaluate("0")
+        page.get_by_role("button", name="Remove 0.jpg").click()
+        page.get_by_role("button", name="Remove all").click()
+        page.clock.fast_forward(60_000)
+        page.evaluate("() => fetch('/healthz').then((answer) => answer.json())")
+        expect(page.locator("#status")).to_have_text("All photographs removed.")
+    assert len(asked) == 4
+
+
 def test_a_photograph_can_be_pasted(page):
     page.evaluate(
         """(bytes) => {
@@ -161,15 +156,14 @@ def sentence_about(tag):
 
 
 def test_everything_is_done_by_keyboard_alone(page):
+    page.on("filechooser", lambda chooser: chooser.set_files(files(0)))
     page.keyboard.press("Tab")
     expect(page.locator(".skip")).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.locator("#main")).to_be_focused()
     page.keyboard.press("Tab")
     expect(page.locator("#files")).to_be_focused()
-    with page.expect_file_chooser() as chooser:
-        page.keyboard.press("Space")
-    chooser.value.set_files(files(0))
+    page.keyboard.press("Space")
     expect(page.locator(".answer")).to_have_count(1)
     page.locator("#files").focus()
     for _ in range(3):  # Remove all, remove this one, the first class.
@@ -184,7 +178,7 @@ def test_exploring_leads_from_classes_to_topics_words_tags_and_photographs(page,
     expect(page.locator("#explore h1")).to_have_text("What the model has learned")
     expect(page.locator("#explore h1")).to_be_focused()
     expect(page.locator("#explore .card")).to_have_count(len(CLASSES))
-    page.locator(".card h3 a", has_text="coast").click()
+    page.locator(".card h2 a", has_text="coast").click()
     expect(page.locator("#explore h1")).to_have_text("coast")
     assert shown_pictures(page) >= 5
     page.locator("#explore .words a").first.click()
@@ -316,14 +310,8 @@ def test_a_busy_server_is_asked_again(page):
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("guarded")
-    indexed(folder)
-    small_model().save(folder / "scenes")
-    with serving(folder / "scenes", "--index", folder / "index", "--token", "secret") as (
-        server,
-        _,
-    ):
-        yield server.url
+    with served(tmp_path_factory.mktemp("guarded"), "--token", "secret") as url:
+        yield url
 
 
 def test_a_token_is_asked_for_and_then_known(browser, guarded):
@@ -349,6 +337,15 @@ def test_the_documents_describe_every_route(page, server):
     described = page.locator(".op h3").all_text_contents()
     assert any("/v1/predict" in each for each in described)
     expect(page.locator("tr#overloaded td").first).to_have_text("503")
+    expect(page.locator("#example")).to_have_text(f"curl -F images=@photo.jpg {server}v1/predict")
+
+
+def test_the_example_has_a_token_where_one_is_asked_for(browser, guarded):
+    page = browser.new_page()
+    page.goto(f"{guarded}docs")
+    told = page.locator("#example")
+    expect(told).to_contain_text('curl -H "Authorization: Bearer $SUPDOCNADE_TOKEN" -F images')
+    page.close()
 
 
 def test_the_screenshot_in_the_readme_is_small():

@@ -17,10 +17,12 @@ from urllib.parse import urlsplit
 
 import httpx2 as httpx
 import pytest
+from tests.disks import read_only, seeing
 from tests.drawn import small_model
 from tests.serving import form, indexed, noise, photograph, resident_mib, serving, threaded
 
-from supdocnade.serving import server as serving_module
+from supdocnade.serving import connections
+from supdocnade.serving import service as service_module
 
 N_PHOTOGRAPHS = 24
 
@@ -93,7 +95,8 @@ def test_health_is_told_while_there_is_much_to_do(server):
     assert all(each.result().status_code == 200 for each in busy)
 
 
-def test_overload_is_refused_with_a_time_to_come_back():
+def test_overload_is_refused_with_a_time_to_come_back(monkeypatch):
+    monkeypatch.setattr(service_module, "REFUSAL_SECONDS", 0.05)
     with threaded(max_waiting=4, max_images=4, n_workers=1) as (client, _):
         with ThreadPoolExecutor(24) as pool:
             done = list(pool.map(lambda _: ask(client, range(4)), range(48)))
@@ -157,7 +160,7 @@ def test_slow_clients_are_told_and_nobody_waits_for_them(right_answers):
 
 
 def test_connections_on_which_nothing_begins_are_closed(monkeypatch):
-    monkeypatch.setattr(serving_module, "HEAD_SECONDS", 0.2)
+    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.2)
     with threaded() as (client, address):
         for beginning in (b"", b"GET / HT", b"POST /v1/predict HTTP/1.1\r\nHost: x\r\n"):
             with socket.create_connection(address, timeout=20) as idle:
@@ -172,8 +175,7 @@ def test_nothing_on_disk_matters_to_a_server_that_runs(tmp_path, right_answers):
     gallery, _ = indexed(tmp_path)
     folder = tmp_path / "scenes"
     small_model().save(folder)
-    options = {"env": {**os.environ, "TMPDIR": str(tmp_path / "no")}}
-    with serving(folder, "--index", tmp_path / "index", **options) as (process, client):
+    with serving(folder, "--index", tmp_path / "index") as (process, client):
         before = client.get("/v1/model").json()
         small_model("softmax").save(folder)
         check(ask(client, [0, 1, 2]), right_answers)
@@ -185,13 +187,34 @@ def test_nothing_on_disk_matters_to_a_server_that_runs(tmp_path, right_answers):
         assert client.get("/v1/words/3/picture").status_code == 200
         # As on a full disk: from here on no file of any kind can grow.
         resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (0, 0))
-        photo = noise(2500)
-        assert len(photo) > 6e6
-        for path in ("/v1/predict", "/v1/explain", "/v1/similar"):
-            response = client.post(path, files=form(photo))
-            assert response.status_code == 200, response.text
-        body = {"images": [{"name": "a.jpg", "data": b64encode(photo).decode()}]}
-        assert client.post("/v1/predict", json=body).status_code == 200
+        large_photographs_are_answered(client, ("/v1/predict", "/v1/explain", "/v1/similar"))
+
+
+def large_photographs_are_answered(client, paths):
+    photo = noise(2500)
+    assert len(photo) > 6e6
+    for path in paths:
+        response = client.post(path, files=form(photo))
+        assert response.status_code == 200, response.text
+    body = {"images": [{"name": "a.jpg", "data": b64encode(photo).decode()}]}
+    assert client.post("/v1/predict", json=body).status_code == 200
+
+
+def test_large_photographs_need_no_temporary_folder(model, tmp_path):
+    """Where Python would look for one, nothing can be written."""
+    places = ["/tmp", "/var/tmp", "/usr/tmp", tmp_path, model.parent]
+    before = seeing([read_only(place) for place in places if os.path.isdir(place)])
+    names = ("TMPDIR", "TEMP", "TMP")
+    options = {
+        "cwd": tmp_path,
+        "env": {name: value for name, value in os.environ.items() if name not in names},
+    }
+    options["env"]["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
+    asked = [*before, sys.executable, "-c", "import tempfile; tempfile.gettempdir()"]
+    done = subprocess.run(asked, capture_output=True, text=True, **options)
+    assert "No usable temporary directory" in done.stderr
+    with serving(model, before=before, **options) as (_, client):
+        large_photographs_are_answered(client, ("/v1/predict", "/v1/explain"))
 
 
 def test_the_end_waits_for_every_request_that_was_begun(right_answers):
@@ -235,9 +258,8 @@ def test_sigterm_finishes_what_was_begun(model, right_answers):
             client.get("/healthz")
 
 
-def test_a_server_that_is_killed_gave_no_wrong_answer_and_another_takes_its_place(
-    model, right_answers
-):
+def test_a_server_that_is_killed_gave_no_wrong_answer_and_leaves_its_port(model, right_answers):
+    """Nothing in it survives a kill: clients see broken connections, and may start another."""
     with serving(model) as (process, client), ThreadPoolExecutor(8) as pool:
         some = threading.Semaphore(0)
 
@@ -255,7 +277,9 @@ def test_a_server_that_is_killed_gave_no_wrong_answer_and_another_takes_its_plac
         process.kill()
         assert process.wait(20) == -signal.SIGKILL
         for each in loads:
-            each.result()
+            each.result(timeout=20)
+        with pytest.raises(httpx.TransportError):
+            client.get("/healthz")
         # On the same port, at once.
         with serving(model, "--port", urlsplit(process.url).port) as (another, again):
             check(ask(again, [4, 5]), right_answers)

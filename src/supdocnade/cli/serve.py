@@ -10,7 +10,7 @@ import typer
 from supdocnade.cli.console import note, say, say_json
 from supdocnade.cli.index import index_of
 from supdocnade.cli.options import Debug, Jobs, Json, Model, Quiet
-from supdocnade.errors import BackendUnavailable
+from supdocnade.errors import BackendUnavailable, InvalidArgument
 
 NEEDED = ("fastapi", "uvicorn", "multipart", "prometheus_client")
 MEGA, MOST_MEGA = 1_000_000, 100_000
@@ -79,6 +79,11 @@ def serve(
     from supdocnade.serving.settings import ServeSettings
 
     server.check_access(host, token, allow_open=allow_open)
+    if queue < max_images:
+        raise InvalidArgument(
+            f"--queue must be at least --max-images, {max_images}, got {queue}: "
+            "a largest request must find room."
+        )
     n_bytes = int(max_megabytes * MEGA)
     settings = ServeSettings(
         token=token,

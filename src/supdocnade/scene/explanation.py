@@ -116,7 +116,8 @@ def _score(
             share_C, choices = fitted.class_tag_share_CA[:, number], fitted.choices
             spoken = class_share_score(_class_scores(fitted), choices.temperature, share_C)
             score = added(score, spoken, choices.class_tag_weight)
-            described += f" + {choices.class_tag_weight:g} log p({spelled} | classes)"
+            times = "" if choices.class_tag_weight == 1 else f"{choices.class_tag_weight:g} "
+            described += f" + {times}log p({spelled} | classes)"
         return "tag", spelled, described, score
     if not fitted.classes:
         raise InvalidArgument("this model knows no classes; give a tag to explain.")

@@ -24,7 +24,7 @@ from supdocnade.serving.schemas import (
 )
 from supdocnade.serving.schemas import Problem as ProblemOut
 from supdocnade.serving.service import Service
-from supdocnade.serving.uploads import FIELD, drain, read_images
+from supdocnade.serving.uploads import FIELD, read_images
 
 N_COLOURS, N_TOPICS = 65, 5
 MOST_TAGS, MOST_SIMILAR = 1000, 200
@@ -49,7 +49,12 @@ PROBLEMS = documented(
 
 Top = Annotated[
     int | None,
-    Query(ge=1, le=MOST_TAGS, description="So many tags; otherwise those probable enough."),
+    Query(
+        ge=1,
+        le=MOST_TAGS,
+        description="So many tags, the best by score, which is not the order of their "
+        "probabilities; otherwise those probable enough, the most probable first.",
+    ),
 ]
 
 
@@ -60,11 +65,6 @@ def image_routes(service: Service) -> APIRouter:
     labels, tags = one_of(service, "classes"), one_of(service, "tag_names")
 
     async def asked(request: Request, why: Why | None = None) -> list[Answer]:
-        try:
-            service.check_room()
-        except Problem:
-            await drain(request)
-            raise
         with service.held.account() as account:
             uploads = await read_images(request, service.settings, account)
             if why is not None and len(uploads) > 1:

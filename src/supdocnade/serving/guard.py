@@ -13,6 +13,9 @@ from supdocnade.serving.service import Service
 METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
 """Counted by name: clients may make up others, and every name that is counted stays in memory."""
 
+IMAGE_ROUTES = frozenset(("/v1/predict", "/v1/explain", "/v1/similar"))
+"""Those that images are sent to; a test compares them with the description."""
+
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 CONTENT_POLICY = "; ".join(
     (
@@ -66,6 +69,9 @@ class Guard:
 
         try:
             self._check(scope)
+            if scope["path"] in IMAGE_ROUTES and scope["method"] == "POST":
+                # Here, before any of it is read: under load most of the work would be refusing.
+                await self._service.admit()
             await self._app(scope, receive, send_safely)
         except Problem as problem:
             await problem.response()(scope, receive, send_safely)
@@ -76,7 +82,8 @@ class Guard:
             mistake = Problem("internal_error", "the server made a mistake; its log says which.")
             await mistake.response()(scope, receive, send_safely)
         finally:
-            route = getattr(scope.get("route"), "path", "other")
+            known = scope["path"] if scope["path"] in IMAGE_ROUTES else "other"
+            route = getattr(scope.get("route"), "path", known)
             metrics = self._service.metrics
             method = scope["method"] if scope["method"] in METHODS else "other"
             metrics.requests.labels(method, route, str(status)).inc()
@@ -115,7 +122,8 @@ def _check_host(headers: Headers, allowed: tuple[str, ...]) -> None:
     if host not in LOOPBACK and host not in allowed:
         raise Problem(
             "unknown_host",
-            f"this server does not go by the name {host[:100]!r}; --allow-host adds one.",
+            f"this server does not go by the name {host[:100]!r}; if it should, start it with "
+            "--allow-host and that name.",
         )
 
 

@@ -1,6 +1,5 @@
 """A server process: its socket, its signals, and its end."""
 
-import asyncio
 import ipaddress
 import logging
 import signal
@@ -10,17 +9,14 @@ from types import FrameType
 
 import numpy as np
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from supdocnade.errors import InvalidArgument, StorageError
 from supdocnade.imaging.encode import encode
 from supdocnade.serving.app import make_app
+from supdocnade.serving.connections import Connection
 from supdocnade.serving.service import Service
 
 BACKLOG = 512
-HEAD_SECONDS = 15.0
-"""For the head of a request, from when the connection is there."""
-
 GRACE_SECONDS = 5.0
 """Beyond the time limit of an answer, until what is still going on is cut off."""
 
@@ -74,40 +70,6 @@ def address_of(bound: socket.socket) -> str:
     return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
 
 
-class _ImpatientProtocol(H11Protocol):
-    """Closes connections on which no request begins; `uploads` watches those that have begun."""
-
-    _alarm: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self._watch()
-
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        self._watch()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_watch()
-        super().connection_lost(exc)
-
-    def on_response_complete(self) -> None:
-        super().on_response_complete()
-        self._watch()
-
-    def _watch(self) -> None:
-        """Set the alarm while a request's head is waited for, however slowly it comes."""
-        if self.cycle is not None and not self.cycle.response_complete:
-            self._stop_watch()
-        elif self._alarm is None:
-            self._alarm = self.loop.call_later(HEAD_SECONDS, self.transport.close)
-
-    def _stop_watch(self) -> None:
-        if self._alarm is not None:
-            self._alarm.cancel()
-            self._alarm = None
-
-
 class Server(uvicorn.Server):
     """Ends as it is told to: what was begun is finished, and the process ends in order."""
 
@@ -134,7 +96,7 @@ def make_server(service: Service) -> Server:
         server_header=False,
         backlog=BACKLOG,
         timeout_graceful_shutdown=int(service.settings.answer_seconds + GRACE_SECONDS),
-        http=_ImpatientProtocol,
+        http=Connection,
         ws="none",
     )
     return Server(config, service)

@@ -20,6 +20,12 @@ from supdocnade.serving.settings import ServeSettings
 from supdocnade.serving.uploads import HeldBytes
 from supdocnade.serving.workers import QueueFull, Workers, WorkInterrupted
 
+REFUSAL_SECONDS = 1.0
+"""From when a request finds no room until it is refused, if there still is none."""
+
+MOST_HELD_BACK = 128
+"""Requests that are held back so at a time: each may have sent some hundred kilobytes by then."""
+
 
 class Service:
     """What a server knows and does.
@@ -45,6 +51,7 @@ class Service:
         self.held = HeldBytes(settings.max_held_bytes)
         self.metrics = Metrics()
         self.draining = False
+        self._n_held_back = 0
         self.workers: Workers[Question, Answer] = Workers(
             Answerer(fitted, settings.max_pixels),
             n_threads=settings.n_workers,
@@ -66,13 +73,26 @@ class Service:
         """Finish what was begun."""
         self.workers.close()
 
-    def check_room(self) -> None:
-        """Raise a `Problem` where the largest request would not find room.
+    async def admit(self) -> None:
+        """Return where the largest request would find room; otherwise raise a `Problem`.
 
-        It is asked before a request is read: what is refused should cost little.
+        That takes a moment: clients that ask again at once would else keep the server busy with
+        refusing. Whoever finds room after it is let in after all.
         """
-        if self.workers.n_waiting > self.settings.max_waiting - self.settings.max_images:
+        if not self._is_full:
+            return
+        if self._n_held_back < MOST_HELD_BACK:
+            self._n_held_back += 1
+            try:
+                await asyncio.sleep(REFUSAL_SECONDS)
+            finally:
+                self._n_held_back -= 1
+        if self._is_full:
             raise self._overloaded()
+
+    @property
+    def _is_full(self) -> bool:
+        return self.workers.n_waiting > self.settings.max_waiting - self.settings.max_images
 
     async def ask(self, request: Request, questions: Sequence[Question]) -> list[Answer]:
         """Return the answers to questions, or raise a `Problem`.
@@ -115,7 +135,8 @@ class Service:
     def _overloaded(self) -> Problem:
         wait = self._retry_after()
         sentence = f"{self.workers.n_waiting} images are waiting; come back in {wait} seconds."
-        return Problem("overloaded", sentence, retry_after=wait)
+        # What is still being sent is not worth reading.
+        return Problem("overloaded", sentence, retry_after=wait, headers={"Connection": "close"})
 
     def _retry_after(self) -> int:
         return max(math.ceil(self.workers.seconds_to_empty), 1)

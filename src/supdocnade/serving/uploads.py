@@ -9,7 +9,7 @@ import asyncio
 import binascii
 from base64 import b64decode
 from collections.abc import AsyncGenerator, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from pydantic import ValidationError
@@ -24,8 +24,6 @@ from supdocnade.serving.settings import MEBIBYTE, ServeSettings
 
 FIELD = "images"
 LONGEST_NAME = 200
-DRAINED_SECONDS = 2.0
-"""How long what is refused is still read, so that the client sees the answer."""
 
 
 class Upload(NamedTuple):
@@ -61,7 +59,10 @@ class Account:
         """Hold more, or raise a `Problem`."""
         if self._total.held + n_bytes > self._total.limit:
             raise Problem(
-                "overloaded", "the server holds too many requests in memory.", retry_after=1
+                "overloaded",
+                "the server holds too many requests in memory.",
+                retry_after=1,
+                headers={"Connection": "close"},
             )
         self._total.held += n_bytes
         self.taken += n_bytes
@@ -87,9 +88,6 @@ async def read_images(request: Request, settings: ServeSettings, account: Accoun
             f"the request must arrive within {settings.upload_seconds:g} seconds.",
             headers={"Connection": "close"},
         ) from error
-    except Problem:
-        await drain(request)
-        raise
     if not uploads:
         raise Problem("no_images", f"the request must have an image in its field {FIELD!r}.")
     if len(uploads) > settings.max_images:
@@ -193,13 +191,3 @@ def _too_large(limit: int) -> Problem:
         f"a request may have {limit} bytes.",
         headers={"Connection": "close"},
     )
-
-
-async def drain(request: Request) -> None:
-    """Read on for a moment: who still sends would otherwise not see the answer."""
-    if "expect" in request.headers:
-        return  # Who asks first sends nothing when told no.
-    with suppress(TimeoutError, ClientDisconnect, RuntimeError):
-        async with asyncio.timeout(DRAINED_SECONDS):
-            async for _ in request.stream():
-                pass

@@ -30,7 +30,8 @@ def test_without_the_extra_one_sentence_names_it(monkeypatch, tmp_path):
     ("option", "value", "named"),
     [
         ("--port", "70000", "--port"),
-        ("--queue", "2", "max_waiting"),
+        ("--queue", "2", "--queue must be at least --max-images, 32, got 2"),
+        ("--max-images", "500", "--queue must be at least --max-images, 500, got 256"),
         ("--timeout", "0", "--timeout"),
         ("--max-megabytes", "inf", "--max-megabytes"),
         ("--max-megapixels", "inf", "--max-megapixels"),

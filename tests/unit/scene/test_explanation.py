@@ -43,7 +43,7 @@ def test_what_is_explained_of_a_tag_is_what_ranks_it(classifier):
     np.testing.assert_allclose(whole - whole[0], scores - scores[0], atol=1e-4)
     for each in found:
         assert each.share_S.sum() == pytest.approx(each.whole - each.empty, abs=1e-3)
-        assert each.score == f"log p({each.name}) + 1 log p({each.name} | classes)"
+        assert each.score == f"log p({each.name}) + log p({each.name} | classes)"
 
 
 def test_patches_are_those_of_the_photograph():

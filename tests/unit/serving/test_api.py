@@ -10,6 +10,7 @@ from tests.drawn import small_model
 from tests.serving import client, form, huge_png, indexed, noise, photograph
 
 from supdocnade.gallery import build_gallery
+from supdocnade.serving import service as service_module
 from supdocnade.serving.problems import KINDS, MEDIA_TYPE
 
 
@@ -183,6 +184,7 @@ def test_memory_of_all_requests_together_is_limited():
 
 
 def test_a_full_queue_and_a_slow_answer_are_said(monkeypatch):
+    monkeypatch.setattr(service_module, "REFUSAL_SECONDS", 0.01)
     with client(max_waiting=2, max_images=2, n_workers=1, answer_seconds=0.3) as small:
         release, begun = threading.Event(), threading.Event()
         work = small.service.workers._work

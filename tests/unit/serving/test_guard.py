@@ -70,6 +70,7 @@ def test_other_names_do_not_lead_here_without_a_token(host):
         refused = local.get("/v1/model", headers={"host": host})
         assert refused.status_code == 421
         assert refused.json()["code"] == "unknown_host"
+        assert refused.json()["detail"].endswith("start it with --allow-host and that name.")
         for known in ("localhost:8000", "127.0.0.1", "[::1]:8000", "Photos.example:443"):
             assert local.get("/v1/model", headers={"host": known}).status_code == 200
     with client(token="secret") as guarded:

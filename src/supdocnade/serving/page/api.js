@@ -32,13 +32,23 @@ function askForToken(problem) {
   return asking;
 }
 
+// Waits, unless it is stopped.
+const pause = (seconds, stop) => new Promise((resolve, reject) => {
+  const timer = setTimeout(resolve, 1000 * seconds);
+  stop?.addEventListener("abort", () => {
+    clearTimeout(timer);
+    reject(stop.reason);
+  }, { once: true });
+});
+
 async function request(path, options = {}) {
   const token = sessionStorage.getItem(KEY);
   const headers = token ? { Authorization: `Bearer ${token}` } : {};
   let response;
   try {
     response = await fetch(path, { ...options, headers });
-  } catch {
+  } catch (error) {
+    if (options.signal?.aborted) throw error;
     throw new Refused({ code: "unreachable", detail: "The server cannot be reached." });
   }
   if (response.status === 401) {
@@ -57,17 +67,17 @@ async function request(path, options = {}) {
 
 export const get = async (path) => (await request(path)).json();
 
-// Sends one photograph; waits for a busy server, and says so.
-export async function send(path, file, onBusy = () => {}) {
+// Sends one photograph; waits for a busy server, and says so; ends when it is stopped.
+export async function send(path, file, { onBusy = () => {}, stop } = {}) {
   for (let turn = 1; ; turn += 1) {
     const form = new FormData();
     form.append("images", file, file.name || "pasted image");
     try {
-      return await (await request(path, { method: "POST", body: form })).json();
+      return await (await request(path, { method: "POST", body: form, signal: stop })).json();
     } catch (error) {
       if (!error.retryAfter || turn === PATIENCE) throw error;
       onBusy(error.retryAfter);
-      await new Promise((resolve) => setTimeout(resolve, 1000 * error.retryAfter));
+      await pause(error.retryAfter, stop);
     }
   }
 }

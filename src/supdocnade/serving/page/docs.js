@@ -21,12 +21,15 @@ function operation(path, verb, described) {
     h("details", {}, h("summary", { class: "small" }, "Answers"), h("ul", { class: "small" }, answers.map((each) => h("li", {}, each)))));
 }
 
+// Where the server asks for a token, so does the example.
+const example = (guarded) =>
+  `curl ${guarded ? '-H "Authorization: Bearer $SUPDOCNADE_TOKEN" ' : ""}-F images=@photo.jpg ${location.origin}/v1/predict`;
+
 async function start() {
-  document.getElementById("example").textContent =
-    `curl -F images=@photo.jpg ${location.origin}/v1/predict`;
   const place = document.getElementById("operations");
   try {
     const [description, problems] = await Promise.all(["/openapi.json", "/problems"].map(async (path) => (await fetch(path)).json()));
+    document.getElementById("example").textContent = example(description.components.securitySchemes !== undefined);
     for (const [path, verbs] of Object.entries(description.paths)) {
       for (const [verb, described] of Object.entries(verbs)) place.append(operation(path, verb, described));
     }

@@ -53,11 +53,11 @@ const links = (kind, names, title) => names.length
   : null;
 
 const classCards = () => h("div", { class: "cards" }, web.classes.map((each) => h("article", { class: "card" },
-  h("header", {}, h("h3", {}, h("a", { href: link("class", each.label) }, called(each.label))), h("span", {}, many(each.n_images, "photograph"))),
+  h("header", {}, h("h2", {}, h("a", { href: link("class", each.label) }, called(each.label))), h("span", {}, many(each.n_images, "photograph"))),
   photos(each.examples.slice(0, 4)), words(each.words), tags(each.tags), links("topic", each.topics, "Topics"))));
 
 const topicCards = () => h("div", { class: "cards" }, web.topics.map((each) => h("article", { class: "card" },
-  h("header", {}, h("h3", {}, h("a", { href: link("topic", each.topic) }, `Topic ${each.topic}`))),
+  h("header", {}, h("h2", {}, h("a", { href: link("topic", each.topic) }, `Topic ${each.topic}`))),
   photos(each.examples.slice(0, 4)), words(each.words), tags(each.tags), links("class", each.classes, "Speaks for"))));
 
 const wordGrid = () => h("ul", { class: "word-grid" }, web.words.map((each) =>
@@ -70,7 +70,7 @@ const tagRows = () => h("ul", { class: "tag-rows" }, web.tags.map((each) =>
 const once = (some) => [...new Map(some.map((each) => [each.picture, each])).values()];
 
 function part(title, content) {
-  return content ? h("section", { class: "part" }, h("h3", {}, title), content) : null;
+  return content ? h("section", { class: "part" }, h("h2", {}, title), content) : null;
 }
 
 function one(model, kind, name) {

@@ -21,7 +21,7 @@ export async function galleryView(model, path, query) {
   if (model.gallery === null) {
     return [h("p", { class: "eyebrow" }, "Gallery"), h("h1", {}, "No gallery yet"),
       h("p", { class: "lead" }, "Index a folder of photographs, and this page finds those with a tag, and more like any of them."),
-      h("pre", {}, `supdocnade index ${model.name} PHOTOS`),
+      h("pre", { role: "region", "aria-label": "Command", tabindex: "0" }, `supdocnade index ${model.name} PHOTOS`),
       h("p", { class: "soft" }, "Then start the server again. The photographs stay where they are.")];
   }
   return path ? onePhotograph(path) : manyPhotographs(model, query);

@@ -10,6 +10,7 @@ const SHOWN_CLASSES = 5;
 
 const results = document.getElementById("results");
 const waiting = [];
+const cards = new Set();
 let working = 0;
 let hasGallery = false;
 
@@ -37,10 +38,10 @@ export function startPhotographs(model) {
   });
   document.getElementById("clear").addEventListener("click", () => {
     waiting.length = 0;
-    results.querySelectorAll("img").forEach((image) => URL.revokeObjectURL(image.src));
-    results.replaceChildren();
+    cards.forEach((card) => card.end());
     update();
     document.getElementById("files").focus();
+    announce("All photographs removed.");
   });
 }
 
@@ -57,9 +58,9 @@ function take(files) {
   if (!given.length) return;
   announce(`${many(given.length, "photograph")} received.`);
   // The newest on top, in their own order.
-  const cards = given.map((file) => new Card(file));
-  results.prepend(...cards.map((card) => card.element));
-  waiting.push(...cards);
+  const added = given.map((file) => new Card(file));
+  results.prepend(...added.map((card) => card.element));
+  waiting.push(...added);
   update();
   work();
 }
@@ -87,6 +88,8 @@ class Card {
     this.name = file.name || "pasted image";
     this.shown = null;
     this.turn = 0;
+    this.stopping = new AbortController();
+    cards.add(this);
     this.photograph = h("img", { alt: `The photograph ${this.name}` });
     this.heat = h("canvas", { hidden: true, role: "img" });
     this.legend = h("figcaption", { class: "legend", hidden: true });
@@ -115,22 +118,32 @@ class Card {
   remove() {
     const at = waiting.indexOf(this);
     if (at >= 0) waiting.splice(at, 1);
-    if (this.photograph) URL.revokeObjectURL(this.photograph.src);
     const next = this.element.nextElementSibling ?? this.element.previousElementSibling;
-    this.element.remove();
+    this.end();
     update();
     (next?.querySelector(".close") ?? document.getElementById("files")).focus();
     announce(`${this.name} removed.`);
   }
 
+  // Takes the card away, and nobody waits for its answer any more.
+  end() {
+    this.stopping.abort();
+    this.turn += 1;
+    cards.delete(this);
+    if (this.photograph) URL.revokeObjectURL(this.photograph.src);
+    this.element.remove();
+  }
+
   async ask() {
-    if (!this.element.isConnected) return;
     this.say(h("p", { class: "waiting" }, "Looking …"));
+    const onBusy = (seconds) =>
+      this.say(h("p", { class: "waiting" }, `The server is busy; asking again in ${many(seconds, "second")} …`));
+    const stop = this.stopping.signal;
     try {
-      const answer = await send("/v1/predict", this.file, (seconds) =>
-        this.say(h("p", { class: "waiting" }, `The server is busy; asking again in ${many(seconds, "second")} …`)));
-      this.answered(answer.predictions[0]);
+      const answer = await send("/v1/predict", this.file, { onBusy, stop });
+      if (!stop.aborted) this.answered(answer.predictions[0]);
     } catch (error) {
+      if (stop.aborted) return;
       this.say(h("p", { class: "problem" }, error.message));
       announce(`${this.name}: ${error.message}`);
     }
@@ -191,7 +204,7 @@ class Card {
       return;
     }
     try {
-      const found = await send(`/v1/explain?${new URLSearchParams({ [kind]: name })}`, this.file);
+      const found = await send(`/v1/explain?${new URLSearchParams({ [kind]: name })}`, this.file, { stop: this.stopping.signal });
       if (turn !== this.turn) return;
       await drawHeat(this.heat, this.photograph, found);
       this.showHeat(found);
@@ -232,7 +245,7 @@ class Card {
     }
     this.like.replaceChildren(h("p", { class: "waiting" }, "Looking …"));
     try {
-      const { similar } = await send("/v1/similar?top=12", this.file);
+      const { similar } = await send("/v1/similar?top=12", this.file, { stop: this.stopping.signal });
       this.like.replaceChildren(h("h4", {}, "More like this in the gallery"), photoGrid(similar[0].photographs, "small"));
       announce(`${many(similar[0].photographs.length, "photograph")} like ${this.name}.`);
     } catch (error) {
