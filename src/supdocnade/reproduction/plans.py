@@ -186,8 +186,8 @@ def full_plan(spec: DataSet) -> Plan:
             "sLDA: two splits, 25 and 50 topics, 200 iterations, binary responses",
             "experiments 2 (class from words and tags) and 4, and all recipes but the paper's: 200 "
             "topics alone",
-            "the paper's recipe with shortened patches: no yardsticks; ours: no LDA, which takes ten "
-            "minutes a split on its many words",
+            "the paper's recipe with shortened patches: no yardsticks; ours: no LDA, which takes "
+            "ten minutes a split on its many words",
         ),
     )
 
