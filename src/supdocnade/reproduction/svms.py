@@ -10,13 +10,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.metrics.pairwise import (
-    additive_chi2_kernel,
-    euclidean_distances,
-    manhattan_distances,
-)
+from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.preprocessing import normalize
 from sklearn.svm import SVC
+
+from supdocnade.reproduction.histograms import chi2_distances, intersections
 
 Floats = NDArray[np.float64]
 
@@ -117,7 +115,7 @@ def rbf(learn_AD: Floats, ask_BD: Floats, *, standardise: bool = False) -> Kerne
 def chi2(learn_AD: Floats, ask_BD: Floats) -> Kernel:
     """Return χ² distances Σ (a - b)² / (a + b) of histograms."""
     learn_AD, ask_BD = normalize(learn_AD, norm="l1"), normalize(ask_BD, norm="l1")
-    return Kernel(-additive_chi2_kernel(learn_AD), -additive_chi2_kernel(ask_BD, learn_AD))
+    return Kernel(chi2_distances(learn_AD, learn_AD), chi2_distances(ask_BD, learn_AD))
 
 
 def intersection(
@@ -132,16 +130,12 @@ def intersection(
     """
     weight_D = np.ones(learn_AD.shape[1]) if weight_D is None else weight_D
     learn, ask = _weighted_shares(learn_AD, weight_D), _weighted_shares(ask_BD, weight_D)
-    # min(a, b) = (a + b - |a - b|) / 2, and both sum to 1.
-    return Kernel(
-        1 - manhattan_distances(learn, learn) / 2,
-        1 - manhattan_distances(ask, learn) / 2,
-        is_distance=False,
-    )
+    return Kernel(intersections(learn, learn), intersections(ask, learn), is_distance=False)
 
 
-def _weighted_shares(counts: sparse.csr_array, weight_D: Floats) -> sparse.csr_matrix:
-    """Return rows that sum to 1, indexed as scikit-learn's distances want them: by 32 bits."""
-    values = counts.data * weight_D[counts.indices]
-    indices, starts = counts.indices.astype(np.int32), counts.indptr.astype(np.int32)
-    return normalize(sparse.csr_matrix((values, indices, starts), shape=counts.shape), norm="l1")
+def _weighted_shares(counts: sparse.csr_array, weight_D: Floats) -> NDArray[np.float32]:
+    """Return rows that sum to 1."""
+    values = (counts.data * weight_D[counts.indices]).astype(np.float32)
+    weighted = sparse.csr_array((values, counts.indices, counts.indptr), shape=counts.shape)
+    shares: NDArray[np.float32] = normalize(weighted, norm="l1").toarray()
+    return shares
