@@ -20,7 +20,7 @@ from supdocnade.serving.settings import ServeSettings
 from supdocnade.serving.uploads import HeldBytes
 from supdocnade.serving.workers import QueueFull, Workers, WorkInterrupted
 
-REFUSAL_SECONDS = 1.0
+REFUSAL_SECONDS = 2.0
 """From when a request finds no room until it is refused, if there still is none."""
 
 MOST_HELD_BACK = 128
