@@ -31,7 +31,7 @@ from supdocnade.reproduction.plans import full_plan, quick_plan, with_splits
 from supdocnade.reproduction.protocol import N_SPLITS, make_protocols, protocol_for
 from supdocnade.reproduction.results import collect, write_results
 from supdocnade.reproduction.shown import write_shown
-from supdocnade.reproduction.slda import is_available, run_slda
+from supdocnade.reproduction.slda import is_available, missing_slda, run_slda
 from supdocnade.reproduction.study import Study
 from supdocnade.reproduction.words import encode_words, save_words
 from supdocnade.reproduction.yardsticks import run_yardsticks
@@ -203,8 +203,10 @@ def finish(study: Study) -> None:
     """Write results, pictures and what made them."""
     rows, scored = collect(study)
     cuts = list(study.plan.cuts)
-    if not is_available():
-        cuts.append("sLDA: tomotopy is not installed")
+    if missing := missing_slda(study):
+        which = ", ".join(f"split {split} with {n_topics} topics" for split, n_topics in missing)
+        why = "it takes long" if is_available() else "tomotopy is not installed"
+        cuts.append(f"sLDA was not run for {which}: {why}")
     made = {
         "quick": study.plan.quick,
         "stored_protocol": study.protocol.stored,

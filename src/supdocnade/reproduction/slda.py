@@ -23,6 +23,12 @@ def slda_key(split: int, n_topics: int) -> str:
     return f"slda-{split}-{n_topics}"
 
 
+def missing_slda(study: Study) -> list[tuple[int, int]]:
+    """Return the splits and numbers of topics for which there is no answer."""
+    asked = [(s, n) for s in study.plan.slda_splits for n in study.plan.slda_topics]
+    return [each for each in asked if study.answer(slda_key(*each)) is None]
+
+
 def run_slda(
     study: Study, *, n_jobs: int | None = None, on_progress: Callable[[int, int], None]
 ) -> None:
