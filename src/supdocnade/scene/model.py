@@ -50,7 +50,7 @@ class SceneModel(BaseEstimator):  # type: ignore[misc]
         Larger photographs are made smaller, so that their longest side has so many pixels.
     contrast_percentile : float, default=10
         Patches with less contrast than this percentile count as less distinct.
-    damping : float or None, default=1.5
+    damping : float or None, default=1.0
         A word that occurs n times counts round(damping · √n) times; None: n times.
     min_tag_count : int, default=3
         Tags of fewer photographs are not learned.
@@ -98,7 +98,7 @@ class SceneModel(BaseEstimator):  # type: ignore[misc]
         patch_size: Any = (16, 32),
         max_side: int | None = 300,
         contrast_percentile: float = 10.0,
-        damping: float | None = 1.5,
+        damping: float | None = 1.0,
         min_tag_count: int = 3,
         generative_weight: float = 1e-2,
         annotation_weight: float = 30.0,

@@ -27,7 +27,7 @@ class SceneSettings:
     patch_size: int | tuple[int, ...] = (16, 32)
     max_side: int | None = 300
     contrast_percentile: float = 10.0
-    damping: float | None = 1.5
+    damping: float | None = 1.0
     min_tag_count: int = 3
     generative_weight: float = 1e-2
     annotation_weight: float = 30.0
