@@ -11,6 +11,7 @@ SETTINGS = {
     "max_epochs": 12,
     "learning_rate": 3e-3,
     "max_side": 128,
+    "damping": 1.5,
     "min_tag_count": 2,
     "random_state": 0,
 }

@@ -44,8 +44,8 @@ def test_it_answers_as_the_model_does(tmp_path, classifier):
 
 @pytest.mark.parametrize("activation", ["tanh", "sigmoid"])
 def test_other_models_are_exported_too(tmp_path, activation):
-    settings = {**SETTINGS, "n_words": 10, "max_epochs": 1, "min_tag_count": 1}
-    model = SceneModel(**settings, activation=activation, damping=None).fit(IMAGES, None, TAGS)
+    settings = {**SETTINGS, "n_words": 10, "max_epochs": 1, "min_tag_count": 1, "damping": None}
+    model = SceneModel(**settings, activation=activation).fit(IMAGES, None, TAGS)
     found, _ = run(model, tmp_path / "model.onnx")
     assert "probabilities" not in found
     np.testing.assert_array_equal(found["tag_scores"], found["tag_log_proba"])

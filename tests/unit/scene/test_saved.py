@@ -38,8 +38,8 @@ def test_what_was_saved_answers_the_same(tmp_path, classifier):
 
 @pytest.mark.parametrize("known", [(None, None), (LABELS, None), (None, TAGS)])
 def test_models_that_know_less_are_saved_too(tmp_path, known):
-    settings = {**SETTINGS, "n_words": 10, "max_epochs": 1, "min_tag_count": 1}
-    model = SceneModel(**settings, grid=[(1, 1), (2, 1)], patch_size=(16, 24), damping=None)
+    settings = {**SETTINGS, "n_words": 10, "max_epochs": 1, "min_tag_count": 1, "damping": None}
+    model = SceneModel(**settings, grid=[(1, 1), (2, 1)], patch_size=(16, 24))
     model.fit(IMAGES, *known).save(tmp_path / "model")
     loaded = SceneModel.load(tmp_path / "model")
     np.testing.assert_array_equal(loaded.transform(IMAGES), model.transform(IMAGES))
