@@ -40,14 +40,15 @@ def gpu() -> str:
         f"{found['copy_bytes_per_s'] / 1e12:.1f} TB/s of a copy in this run):",
         "",
         *table(
-            ["documents", "topics", "leaves", "million words/s", "share of the floor"],
+            ["documents", "topics", "leaves", "million words/s", "from Python", "of the floor"],
             *(
                 [
                     f"{each['documents']:,}",
                     f"{each['topics']}",
                     f"{each['leaves']:,}",
-                    millions(each["words_per_s"]) + ("" if each["recorded"] else ", not recorded"),
-                    f"{each['share_of_floor']:.0%}",
+                    millions(each["words_per_s"]),
+                    millions(each["eager_words_per_s"]),
+                    f"{each['share_of_floor']:.1%}",
                 ]
                 for each in found["table"]
             ),
@@ -65,6 +66,10 @@ def gpu() -> str:
                 [f"{n} side by side, {training['precision']}", millions(each), ""]
                 for n, each in training["side_by_side_words_per_s"].items()
                 if n != "1"
+            ),
+            *(
+                [f"{int(leaves):,} leaves, {training['precision']}", millions(each), ""]
+                for leaves, each in training["many_leaves_words_per_s"].items()
             ),
         ),
         "The same training on CPU and GPU, from the same seeds, 20 epochs: perplexity of documents "

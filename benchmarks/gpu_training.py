@@ -49,6 +49,22 @@ def trainer(
     return Trainer(network, settings)
 
 
+def many_leaves(n_visual: int) -> float:
+    """Return the words a second of an epoch over a large vocabulary, gradients being sparse."""
+    rng = np.random.default_rng(0)
+    n_documents, length = 1500, 1133
+    frequency = 1 / np.arange(1, n_visual + 1)
+    words = rng.choice(n_visual, (n_documents, length), p=frequency / frequency.sum())
+    bags = sparse.csr_array(
+        (np.ones(words.size, np.int64), words.ravel(), np.arange(n_documents + 1) * length),
+        shape=(n_documents, n_visual),
+    )
+    bags.sum_duplicates()
+    corpus = Documents.from_counts(bags, labels=np.arange(n_documents) % 15, n_classes=15)
+    history = trainer(corpus, "cuda", max_epochs=6).fit(corpus)
+    return n_documents * length / float(np.median(history.seconds[1:]))
+
+
 def training() -> dict[str, Any]:
     corpus = scenes(1500, 1133)
     n_words = int(corpus.length_B.sum())
@@ -72,6 +88,7 @@ def training() -> dict[str, Any]:
         histories = fit_side_by_side(trainers, corpus)
         epoch = float(np.median(histories[0].seconds[1:]))
         together[str(count)] = count * n_words / epoch
+    many = {str(leaves): many_leaves(leaves) for leaves in (20_000, 200_000)}
     print_table(
         f"training: 1,500 documents, {n_words:,} words an epoch, batch 64, Adam, class head",
         ["variant", "million words/s", "60 epochs"],
@@ -81,6 +98,7 @@ def training() -> dict[str, Any]:
                 for n, each in by_precision.items()
             ),
             *([f"{n} side by side, {HEADLINE}", millions(v), ""] for n, v in together.items()),
+            *([f"{n} leaves, {HEADLINE}", millions(v), ""] for n, v in many.items()),
         ],
     )
     return {
@@ -88,6 +106,7 @@ def training() -> dict[str, Any]:
         "precision": HEADLINE,
         "by_precision": by_precision,
         "side_by_side_words_per_s": together,
+        "many_leaves_words_per_s": many,
         "same_as_cpu": same_as_cpu(),
     }
 

@@ -10,6 +10,7 @@ from supdocnade import DocNADE, SupDocNADE
 from supdocnade.corpus import Documents
 from supdocnade.models import SupDocNADEConfig, SupDocNADENetwork
 from supdocnade.models.docnade import random_tree
+from supdocnade.ops import contract
 from supdocnade.training import Trainer, TrainerConfig
 from supdocnade.training.side_by_side import fit_side_by_side
 
@@ -18,6 +19,18 @@ pytestmark = pytest.mark.skipif(
 )
 
 N_VISUAL, N_TAGS, N_CLASSES = 60, 10, 3
+
+touched_rows = pytest.mark.parametrize(
+    "few_rows", [False, True], ids=["dense", "touched rows"], indirect=True
+)
+
+
+@pytest.fixture
+def few_rows(request, monkeypatch):
+    """Gradients of W and V are those of the rows touched, as they are for many words."""
+    if request.param:
+        monkeypatch.setattr(contract, "SPARSE_ROWS", 1)
+    return request.param
 
 
 def counts(n_documents: int, seed: int):
@@ -59,8 +72,16 @@ def assert_same_bits(first: Trainer, second: Trainer):
         assert torch.equal(a, b)
 
 
-@pytest.mark.parametrize("options", [{}, {"clip_norm": 0.5, "averaging": 0.9}])
-def test_the_losses_of_the_cpu(options):
+@touched_rows
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"clip_norm": 0.5, "averaging": 0.9},
+        {"optimizer": "sgd", "learning_rate": 1e-2, "generative_weight": 1.0},
+    ],
+)
+def test_the_losses_of_the_cpu(options, few_rows):
     corpus, unseen = documents(), documents(60, seed=2)
     on_cpu, on_gpu = (trainer(corpus, device, **options) for device in ("cpu", "cuda"))
     expected, actual = (each.fit(corpus, unseen) for each in (on_cpu, on_gpu))
@@ -96,14 +117,16 @@ def test_documents_without_words_and_a_single_word(options):
         assert np.isfinite(fitted.fit(bags, labels).predict_proba(bags)).all()
 
 
-def test_without_the_words(tmp_path):
+@touched_rows
+def test_without_the_words(few_rows):
     corpus = documents()
     on_cpu, on_gpu = (trainer(corpus, device, generative_weight=0.0) for device in ("cpu", "cuda"))
     expected, actual = (each.fit(corpus) for each in (on_cpu, on_gpu))
     assert actual.epochs[-1].loss == pytest.approx(expected.epochs[-1].loss, rel=1e-3)
 
 
-def test_the_same_bits_every_time_and_side_by_side():
+@touched_rows
+def test_the_same_bits_every_time_and_side_by_side(few_rows):
     corpus = documents()
     alone = [trainer(corpus, "cuda", seed=seed) for seed in (0, 0, 1)]
     for each in alone:
@@ -116,7 +139,8 @@ def test_the_same_bits_every_time_and_side_by_side():
     assert [len(history.epochs) for history in histories] == [6, 6]
 
 
-def test_a_run_that_was_stopped_goes_on_with_the_same_bits(tmp_path):
+@touched_rows
+def test_a_run_that_was_stopped_goes_on_with_the_same_bits(tmp_path, few_rows):
     corpus = documents()
     whole = trainer(corpus, "cuda", averaging=0.9)
     whole.fit(corpus)
@@ -131,7 +155,8 @@ def test_a_run_that_was_stopped_goes_on_with_the_same_bits(tmp_path):
     assert_same_bits(second, whole)
 
 
-def test_batches_of_very_different_length():
+@touched_rows
+def test_batches_of_very_different_length(few_rows):
     rng = np.random.default_rng(0)
     lengths = np.where(np.arange(90) < 5, 400, 3)
     bags = np.stack([rng.multinomial(n, np.full(N_VISUAL, 1 / N_VISUAL)) for n in lengths])

@@ -35,6 +35,16 @@ def touches_few_rows(n_words: int) -> bool:
     return n_words > SPARSE_ROWS
 
 
+def gradient_of_rows(rows_R: Tensor, values_RH: Tensor, n_rows: int) -> Tensor:
+    """Return the gradient of a table, of which some rows are touched, as autograd takes it."""
+    # The argument says it already, but torch 2.11 still warns that nothing is checked.
+    with torch.sparse.check_sparse_tensor_invariants(False):  # type: ignore[no-untyped-call]
+        return torch.sparse_coo_tensor(
+            rows_R[None], values_RH, (n_rows, values_RH.shape[1]),
+            is_coalesced=True, check_invariants=False,
+        )  # fmt: skip
+
+
 class DocumentBatch(NamedTuple):
     """Documents one after the other, without padding."""
 

@@ -5,8 +5,8 @@ them, which overwrites the hidden units with the gradients of the activations. B
 over these, and their sums by word. What does not depend on each other is done side by side. Nothing
 waits for the GPU: sizes that only it knows have upper bounds here, and its programs leave when
 there is nothing to do; but where gradients are those of the rows touched, their number is waited
-for, once, while hidden units are computed. No float is added atomically, so the same call gives the
-same bits.
+for, once, while hidden units are computed; a call that is being recorded has room for the most that
+there can be instead. No float is added atomically, so the same call gives the same bits.
 
 Memory: one row of H numbers per token, the gradients, and partial sums of V of about the same size.
 """
@@ -57,8 +57,8 @@ class NodeGradients(NamedTuple):
     def empty(cls, parameters: Parameters, sparsity: Sparsity | None) -> "NodeGradients":
         """Return room for gradients."""
         V_TH = parameters.node_weight_TH
-        n_rows = len(V_TH) if sparsity is None else len(sparsity.rows_R)
-        return cls(V_TH.new_empty(n_rows, V_TH.shape[1]), torch.empty_like(parameters.node_bias_T))
+        grad_V = V_TH.new_empty(V_TH.shape) if sparsity is None else sparsity.room(V_TH.shape[1])
+        return cls(grad_V, torch.empty_like(parameters.node_bias_T))
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,12 +183,15 @@ class CUDAEngine:
         # Products in bf16 would round the hidden units anyway.
         kept = torch.bfloat16 if precision == "bf16" else torch.float32
         hidden_NS, summary_BH = hidden_units(chunks, parameters, self.activation, kept)
-        counts = [] if touched is None else other.read(touched.counts)
+        recording = _is_recording(device)
+        counts = [] if touched is None or recording else other.read(touched.counts)
         other.join(tokens.keys_N, tokens.order_N, tokens.first_row_P1, *layer.made)
         sparsity: tuple[Sparsity | None, Sparsity | None] = None, None
         if touched is not None:
             other.join(*touched.made)
-            sparsity = touched.numbered(counts)
+            sparsity = (
+                touched.bounded(len(tokens.keys_N)) if recording else touched.numbered(counts)
+            )
         nll_N, gradient_NS, nodes = layer.run(hidden_NS, sparsity[0])
         with beside(device) as other:
             terms = DocumentTerms(sum_documents(nll_N, batch), summary_BH)
@@ -223,7 +226,7 @@ class CUDAEngine:
         write_suffixes(chunks, gradient_NS, sums.after_CH, scale, grad_summary_BH)
         of_nodes, of_words = forward.sparsity
         row_of_key = self.layer.word_of_key if of_words is None else of_words.row_of_slot
-        grad_W = W_KH.new_empty(K if of_words is None else len(of_words.rows_R), H)
+        grad_W = W_KH.new_empty(K, H) if of_words is None else of_words.room(H)
         sum_rows(forward.tokens, gradient_NS, H, row_of_key, grad_W, forward.precision)
         other.join(grad_V, grad_b, grad_c)
         return (
@@ -232,6 +235,11 @@ class CUDAEngine:
             grad_V if of_nodes is None else of_nodes.tensor(grad_V, len(V_TH)),
             grad_b,
         )
+
+
+def _is_recording(device: torch.device) -> bool:
+    """Whether calls become part of a CUDA graph, so that nothing can be waited for."""
+    return device.type == "cuda" and torch.cuda.is_current_stream_capturing()
 
 
 class _FusedNLL(torch.autograd.Function):

@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from supdocnade.ops.contract import DocumentBatch, DocumentTerms, Parameters
+from supdocnade.ops.contract import DocumentBatch, DocumentTerms, Parameters, gradient_of_rows
 from supdocnade.ops.threads import one_torch_thread
 
 
@@ -55,10 +55,7 @@ class RowGradient:
         values = torch.from_numpy(self.values)
         if self.rows is None:
             return values
-        rows = torch.from_numpy(self.rows)[None]
-        return torch.sparse_coo_tensor(
-            rows, values, self.shape, is_coalesced=True, check_invariants=False
-        )
+        return gradient_of_rows(torch.from_numpy(self.rows), values, self.shape[0])
 
 
 @dataclass(frozen=True, eq=False)

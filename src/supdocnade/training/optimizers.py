@@ -23,8 +23,9 @@ class RowAdam(torch.optim.Optimizer):
     its decaying first moment; here, a row's moments rest until the row is touched again.
     """
 
-    def __init__(self, tables: list[nn.Parameter], learning_rate: float):
-        super().__init__(tables, {"lr": learning_rate})
+    def __init__(self, tables: list[nn.Parameter], learning_rate: float | Tensor):
+        # capturable: torch then loads the number of steps to where the table is.
+        super().__init__(tables, {"lr": learning_rate, "capturable": tables[0].is_cuda})
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
@@ -35,13 +36,35 @@ class RowAdam(torch.optim.Optimizer):
                     continue
                 state = self.state[table]
                 if not state:
-                    state["step"] = torch.zeros(())
+                    state["step"] = torch.zeros((), device=table.device)
                     state["exp_avg"] = torch.zeros_like(table)
                     state["exp_avg_sq"] = torch.zeros_like(table)
                 state["step"] += 1
                 rows_R, gradient_RH = _rows(table.grad)
-                rates = AdamRates(group["lr"], *BETAS, EPSILON, int(state["step"]))
+                step = state["step"] if table.is_cuda else int(state["step"])
+                rates = AdamRates(group["lr"], *BETAS, EPSILON, step)
                 row_adam(table, state["exp_avg"], state["exp_avg_sq"], rows_R, gradient_RH, rates)
+
+
+class RowSGD(torch.optim.Optimizer):
+    """SGD on a GPU where some gradients are sparse: torch's own has its learning rate here."""
+
+    def __init__(self, parameters: list[nn.Parameter], learning_rate: Tensor):
+        super().__init__(parameters, {"lr": learning_rate})
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        """Move all parameters that have a gradient."""
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is None:
+                    continue
+                if not parameter.grad.is_sparse:
+                    parameter.sub_(parameter.grad * group["lr"])
+                    continue
+                rows_R, gradient_RH = _rows(parameter.grad)
+                # What only fills up a list adds zero, to whichever row.
+                parameter.index_add_(0, rows_R.clamp_min(0), gradient_RH * -group["lr"])
 
 
 class OneKernelAdam(torch.optim.Adam):
@@ -96,22 +119,22 @@ def make_optimizers(
     on_gpu = network.word_embedding.is_cuda
     rate = torch.tensor(learning_rate, device=parameters[0].device) if on_gpu else learning_rate
     if name == "sgd":
-        if on_gpu and not few_rows:
-            # Only the fused one leaves a learning rate where it is.
-            return [torch.optim.SGD(parameters, lr=rate, fused=True)]
-        return [torch.optim.SGD(parameters, lr=learning_rate)]
+        if few_rows and isinstance(rate, Tensor):
+            return [RowSGD(parameters, rate)]
+        # Only the fused one leaves a learning rate where it is.
+        return [torch.optim.SGD(parameters, lr=rate, fused=on_gpu or None)]
     tables: list[nn.Parameter] = []
     if few_rows:
         tables = [network.word_embedding, network.node_weight]
     dense = [p for p in parameters if not any(p is table for table in tables)]
-    ours = on_gpu and not few_rows and network.resolved_backend == "cuda"
+    ours = on_gpu and network.resolved_backend == "cuda"
     kind = OneKernelAdam if ours else torch.optim.Adam
     # fused: one pass over each parameter; elementwise, so threads do not change its bits.
     optimizers: list[torch.optim.Optimizer] = [
         kind(dense, lr=rate, betas=BETAS, eps=EPSILON, fused=True, capturable=on_gpu)
     ]
     if tables:
-        optimizers.append(RowAdam(tables, learning_rate))
+        optimizers.append(RowAdam(tables, rate))
     return optimizers
 
 

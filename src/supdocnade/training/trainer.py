@@ -21,7 +21,6 @@ from supdocnade.corpus import Documents
 from supdocnade.corpus.tokens import Rows
 from supdocnade.models import DocNADENetwork
 from supdocnade.models.outputs import TreeOutput
-from supdocnade.ops.contract import touches_few_rows
 from supdocnade.ops.threads import one_torch_thread
 from supdocnade.seeding import token_order
 from supdocnade.training.batches import LabelledBatch, epoch_batches, make_batch
@@ -213,7 +212,7 @@ class Trainer:
         if not self.network.word_embedding.is_cuda or self.network.resolved_backend != "cuda":
             return None
         n_words = self.network.config.n_words
-        if touches_few_rows(n_words) or n_words == 1 or not corpus.length_B.any():
+        if n_words == 1 or not corpus.length_B.any():
             return None
         if self._graphed is None or self._graphed[0] is not corpus:
             card = torch.cuda.get_device_properties(self.network.word_embedding.device)

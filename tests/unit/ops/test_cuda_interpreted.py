@@ -159,6 +159,41 @@ def test_gradients_of_touched_rows(monkeypatch, lengths, n_words, output):
         assert_agrees(problem)
 
 
+@pytest.mark.parametrize("lengths", [[0], [1], [0, 30, 1]])
+@pytest.mark.parametrize(("n_words", "output"), [(2, "tree"), (300, "tree"), (60, "softmax")])
+def test_recorded_calls_have_room_for_the_most_rows_there_can_be(
+    monkeypatch, lengths, n_words, output
+):
+    monkeypatch.setattr(contract, "SPARSE_ROWS", 1)
+    problem = make_problem(lengths, n_words, n_topics=5, output=output).to(torch.float32)
+    # One more than there are: only the GPU knows how many it has.
+    ids_N = torch.cat([problem.batch.word_ids_N, torch.tensor([10**6], dtype=torch.int32)])
+    weights = {
+        name: torch.cat([getattr(problem.batch, name), torch.tensor([float("nan")])])
+        for name in ("input_weight_N", "loss_weight_N")
+    }
+    batch = problem.batch._replace(word_ids_N=ids_N, **weights, checked=True)
+    problem = problem._replace(batch=batch)
+    found = []
+    for recording in (False, True):
+        monkeypatch.setattr(cuda_engine, "_is_recording", lambda device, yes=recording: yes)
+        run(problem, "relu").nll_B.sum().backward()
+        found.append([p.grad for p in problem.parameters])
+        for parameter in problem.parameters:
+            parameter.grad = None
+    for exact, bounded in zip(*found, strict=True):
+        if not exact.is_sparse:
+            assert torch.equal(bounded, exact)
+            continue
+        rows, values = exact._indices()[0].tolist(), exact._values()
+        room, padded = bounded._indices()[0].tolist(), bounded._values()
+        n_rows = len(rows)
+        assert len(room) > n_rows or len(room) == len(exact)
+        assert room == rows + [rows[-1] if rows else -1] * (len(room) - n_rows)
+        assert torch.equal(padded[:n_rows], values)
+        assert not padded[n_rows:].any()
+
+
 @pytest.mark.parametrize("few", [False, True])
 @pytest.mark.parametrize("uneven", [False, True])
 @pytest.mark.parametrize("output", ["tree", "softmax"])

@@ -10,6 +10,7 @@ from supdocnade.ops.row_adam import AdamRates, row_adam
 from supdocnade.training.optimizers import (
     OneKernelAdam,
     RowAdam,
+    RowSGD,
     clip_gradients,
     make_optimizers,
     settle_gradients,
@@ -69,6 +70,53 @@ def test_adam_in_one_kernel_is_adam_and_goes_on_where_it_was():
         here, there = optimizers[0].state[mine], optimizers[1].state[its]
         assert here["step"] == there["step"] == 6
         torch.testing.assert_close(here["exp_avg_sq"], there["exp_avg_sq"], rtol=2e-6, atol=1e-8)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="here the kernel runs on the GPU alone")
+@pytest.mark.parametrize("n_topics", [3, 200])
+def test_row_adam_on_a_gpu_passes_over_what_fills_up_its_list(n_topics):
+    pytest.importorskip("triton")
+    from supdocnade.ops.row_adam import cuda, vectorized
+
+    generator = torch.Generator().manual_seed(0)
+    start = torch.randn(50, n_topics, generator=generator)
+    ours, theirs = ([start.clone(), *(torch.zeros_like(start) for _ in range(2))] for _ in range(2))
+    for step, rows in enumerate([[0, 3, 20, 21], [*range(17), 49], [3], []], start=1):
+        gradient = torch.randn(len(rows), n_topics, generator=generator)
+        filled = torch.tensor([*rows, *[rows[-1] if rows else -1] * 20])
+        padded = torch.cat([gradient, torch.zeros(20, n_topics)])
+        on_device = AdamRates(torch.tensor(0.1), 0.9, 0.999, 1e-8, torch.tensor(float(step)))
+        cuda.row_adam(*ours, filled, padded, on_device)
+        rates = AdamRates(0.1, 0.9, 0.999, 1e-8, step)
+        vectorized.row_adam(*theirs, torch.tensor(rows, dtype=torch.int64), gradient, rates)
+        for mine, its in zip(ours, theirs, strict=True):
+            torch.testing.assert_close(mine, its, rtol=2e-6, atol=2e-7)
+        assert torch.equal(ours[0][30], start[30])
+
+
+def test_numbers_of_adam_may_be_tensors():
+    table = torch.ones(3, 2, dtype=torch.float64)
+    tables = [table.clone() for _ in range(2)]
+    rows, gradient = torch.tensor([1]), torch.tensor([[0.5, -2.0]], dtype=torch.float64)
+    for mine, kind in zip(tables, (lambda x: x, torch.tensor), strict=True):
+        rates = AdamRates(kind(0.125), 0.9, 0.999, 1e-8, kind(9))
+        moments = torch.zeros_like(mine), torch.zeros_like(mine)
+        row_adam(mine, *moments, rows, gradient, rates, backend="vectorized")
+    torch.testing.assert_close(tables[0], tables[1], rtol=1e-14, atol=0)
+
+
+def test_sgd_moves_dense_and_sparse_parameters_as_torchs():
+    rate = torch.tensor(0.25)
+    ours, theirs = ([nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(4, 2))] for _ in range(2))
+    for parameters in (ours, theirs):
+        parameters[0].grad = torch.tensor([1.0, -3.0])
+    # The last place only fills up the list.
+    ours[1].grad = sparse([1, 3, 3], [[1.0, 2.0], [3.0, 0.5], [0.0, 0.0]], 4)
+    theirs[1].grad = sparse([1, 3], [[1.0, 2.0], [3.0, 0.5]], 4)
+    RowSGD(ours, rate).step()
+    torch.optim.SGD(theirs, lr=0.25).step()
+    for mine, its in zip(ours, theirs, strict=True):
+        assert torch.equal(mine, its)
 
 
 def test_row_adam_leaves_other_rows_and_their_moments_alone():

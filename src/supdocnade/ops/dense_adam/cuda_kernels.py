@@ -5,7 +5,7 @@ import triton.language as tl
 
 
 @triton.jit
-def _corrected(beta: tl.constexpr, step):
+def corrected(beta: tl.constexpr, step):
     """1 - β^t, in float64: near 1 a float32 would lose it."""
     return 1 - tl.exp2(step * tl.log2(tl.full([], beta, tl.float64)))
 
@@ -24,8 +24,8 @@ def update(
             places = (block - FIRSTS[each]) * BLOCK + tl.arange(0, BLOCK)
             used = places < LENGTHS[each]
             step = tl.load(steps[each]).to(tl.float64)
-            size = (learning_rate / _corrected(BETA1, step)).to(tl.float32)
-            spread = tl.sqrt(_corrected(BETA2, step)).to(tl.float32)
+            size = (learning_rate / corrected(BETA1, step)).to(tl.float32)
+            spread = tl.sqrt(corrected(BETA2, step)).to(tl.float32)
             gradient = tl.load(gradients[each] + places, mask=used, other=0.0)
             mean = tl.load(means[each] + places, mask=used, other=0.0)
             square = tl.load(squares[each] + places, mask=used, other=0.0)

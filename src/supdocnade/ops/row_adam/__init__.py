@@ -4,26 +4,29 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from supdocnade.ops.dispatch import FLOATS, Backend, Operation
+from supdocnade.ops.dispatch import FLOATS, TENSOR_CORES, Backend, Operation
 
 OPERATION = Operation(
     "row_adam",
     (
         Backend("vectorized", f"{__name__}.vectorized", ("cpu", "cuda"), FLOATS),
         Backend("cpu", f"{__name__}.cpu", ("cpu",), FLOATS[:1], requires="numba"),
+        Backend(
+            "cuda", f"{__name__}.cuda", ("cuda",), FLOATS[:1], "triton", capability=TENSOR_CORES
+        ),
     ),
-    automatic=("cpu", "vectorized"),
+    automatic=("cpu", "cuda", "vectorized"),
 )
 
 
 class AdamRates(NamedTuple):
-    """The numbers of Adam (Kingma and Ba 2015)."""
+    """The numbers of Adam (Kingma and Ba 2015); those that change lie where the table is."""
 
-    learning_rate: float
+    learning_rate: float | Tensor
     beta1: float
     beta2: float
     epsilon: float
-    step: int
+    step: int | Tensor
     """Updates of the whole table so far, this one included: it corrects the moments' bias."""
 
 
@@ -44,7 +47,8 @@ def row_adam(
 
     Parameters
     ----------
-    rows_R : the rows to update, none of them twice.
+    rows_R : the rows to update, none of them twice. `cuda` passes over those that repeat the one
+        before them, and over -1: recorded calls of the fused operations fill up their lists so.
     gradient_RH : their gradients.
     """
     name = OPERATION.choose(backend, table_KH.device, table_KH.dtype)

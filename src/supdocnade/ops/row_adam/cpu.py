@@ -21,11 +21,12 @@ def row_adam(
     """See `supdocnade.ops.row_adam`."""
     table, mean, square = (tensor.detach().numpy() for tensor in (table_KH, mean_KH, square_KH))
     rows, gradient = rows_R.numpy(), gradient_RH.detach().contiguous().numpy()
+    step = int(rates.step)
     scalars = (
         np.float32(rates.beta1),
         np.float32(rates.beta2),
-        np.float32(rates.learning_rate / (1 - rates.beta1**rates.step)),
-        np.float32((1 - rates.beta2**rates.step) ** -0.5),
+        np.float32(float(rates.learning_rate) / (1 - rates.beta1**step)),
+        np.float32((1 - rates.beta2**step) ** -0.5),
         np.float32(rates.epsilon),
     )
 

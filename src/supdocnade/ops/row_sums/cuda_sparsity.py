@@ -7,6 +7,7 @@ import torch
 import triton
 from torch import Tensor
 
+from supdocnade.ops.contract import gradient_of_rows
 from supdocnade.ops.prefix_sum.cuda import search_steps
 from supdocnade.ops.row_sums import cuda_sparsity_kernels as kernels
 from supdocnade.ops.row_sums.cuda import SortedTokens
@@ -28,13 +29,18 @@ class Sparsity(NamedTuple):
     rows_R: Tensor
     row_of_slot: Tensor
     """For every slot where its row is among `rows_R`; -1 for none."""
+    filled_up: bool
+    """Whether there is room for more rows than are touched: the last one is then repeated, or -1
+    where there is none, and such a place has a gradient of zero."""
+
+    def room(self, n_columns: int) -> Tensor:
+        """Return where the gradients of these rows may be written."""
+        make = torch.zeros if self.filled_up else torch.empty
+        return make(len(self.rows_R), n_columns, device=self.rows_R.device)
 
     def tensor(self, values_RH: Tensor, n_rows: int) -> Tensor:
         """Return the gradient of the whole table as autograd takes it."""
-        return torch.sparse_coo_tensor(
-            self.rows_R[None], values_RH, (n_rows, values_RH.shape[1]),
-            is_coalesced=True, check_invariants=False,
-        )  # fmt: skip
+        return gradient_of_rows(self.rows_R, values_RH, n_rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,22 +89,42 @@ class TouchedRows:
     def numbered(self, counts: list[int]) -> tuple[Sparsity | None, Sparsity]:
         """Return those of V and those of W, given `counts`."""
         n_before = 0 if self.nodes is None else counts[0]
+        return self._of_both(n_before, counts[-1] - n_before, filled_up=False)
+
+    def bounded(self, n_tokens: int) -> tuple[Sparsity | None, Sparsity]:
+        """Return them with room for as many as so many tokens can touch at most."""
+        n_levels = 0 if self.nodes is None else 4 * self.nodes.n_bands
+        n_words = len(self.touched_TK) - self.n_nodes
+        most_nodes = min(self.n_nodes, n_tokens * n_levels)
+        return self._of_both(most_nodes, min(n_words, n_tokens), filled_up=True)
+
+    def _of_both(
+        self, n_nodes: int, n_words: int, *, filled_up: bool
+    ) -> tuple[Sparsity | None, Sparsity]:
         of_nodes = None
         if self.nodes is not None:
-            of_nodes = self._number(self.nodes.node_of_slot, slice(self.n_nodes), 0, n_before)
-        of_words = self._number(
-            self.word_of_key, slice(self.n_nodes, None), n_before, counts[-1] - n_before
-        )
+            of_nodes = self._number(
+                self.nodes.node_of_slot, 0, self.n_nodes, n_nodes, filled_up=filled_up
+            )
+        n_all = len(self.touched_TK)
+        of_words = self._number(self.word_of_key, self.n_nodes, n_all, n_words, filled_up=filled_up)
         return of_nodes, of_words
 
-    def _number(self, row_of_slot: Tensor, part: slice, n_before: int, n_rows: int) -> Sparsity:
+    def _number(
+        self, row_of_slot: Tensor, first: int, last: int, n_rows: int, *, filled_up: bool
+    ) -> Sparsity:
+        """Number the rows of the table that has the counts from `first` to `last`."""
         rows_R = torch.empty(n_rows, dtype=torch.int64, device=row_of_slot.device)
         place = torch.empty_like(row_of_slot)
         kernels.number_rows[(triton.cdiv(len(place), BLOCK),)](
-            row_of_slot, self.touched_TK[part], self.running_TK[part], n_before, rows_R, place,
-            len(place), BLOCK=BLOCK,
+            row_of_slot, self.touched_TK, self.running_TK, first, rows_R, place, len(place),
+            BLOCK=BLOCK,
         )  # fmt: skip
-        return Sparsity(rows_R, place)
+        if filled_up:
+            kernels.fill_rows[(triton.cdiv(n_rows, BLOCK),)](
+                rows_R, self.running_TK, first, last, n_rows, BLOCK=BLOCK
+            )
+        return Sparsity(rows_R, place, filled_up)
 
 
 def _mark(

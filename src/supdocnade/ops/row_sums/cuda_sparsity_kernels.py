@@ -48,16 +48,28 @@ def mark_rows(
     tl.store(touched + row, some.to(tl.int32), mask=row >= 0)
 
 
-@triton.jit(do_not_specialize=["n_before"])
-def number_rows(row_of_slot, touched, running, n_before, rows, place, n_slots, BLOCK: tl.constexpr):
+@triton.jit(do_not_specialize=["first"])
+def number_rows(row_of_slot, touched, running, first, rows, place, n_slots, BLOCK: tl.constexpr):
     """Write the touched rows of a table one after the other, and the place of every slot's row.
 
-    `running` counts the touched rows up to and with each; `n_before` of them are not of this table.
+    `running` counts the touched rows up to and with each; those before `first` are of another
+    table.
     """
     numbers = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     row = tl.load(row_of_slot + numbers, mask=numbers < n_slots, other=-1)
     known = row >= 0
-    some = tl.load(touched + row, mask=known, other=0) > 0
-    here = tl.load(running + row, mask=known, other=0) - 1 - n_before
+    some = tl.load(touched + first + row, mask=known, other=0) > 0
+    n_before = tl.load(running + first - 1, mask=first > 0, other=0)
+    here = tl.load(running + first + row, mask=known, other=0) - 1 - n_before
     tl.store(place + numbers, tl.where(some, here, -1), mask=numbers < n_slots)
     tl.store(rows + here, row.to(tl.int64), mask=some)
+
+
+@triton.jit(do_not_specialize=["first", "last"])
+def fill_rows(rows, running, first, last, n_rows, BLOCK: tl.constexpr):
+    """Repeat the last row after it, or write -1 if there is none."""
+    places = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    n_before = tl.load(running + first - 1, mask=first > 0, other=0)
+    n_touched = tl.load(running + last - 1) - n_before
+    row = tl.load(rows + n_touched - 1, mask=n_touched > 0, other=-1)
+    tl.store(rows + places, row, mask=(places >= n_touched) & (places < n_rows))
