@@ -38,6 +38,7 @@ def _small_tiles(monkeypatch):
 
     for precision, shape in cuda.SHAPES.items():
         monkeypatch.setitem(cuda.SHAPES, precision, shape._replace(tile=16))
+    monkeypatch.setattr(cuda, "MIXED_TILE", 16)
 
 
 def run(problem: Problem, activation: str):

@@ -49,8 +49,11 @@ cores, so to fetch them ahead would fetch them number by number: one stage."""
 DENSE = 32
 """With fewer tokens than this to a prefix, tiles have several prefixes."""
 
-MIXED_TILE, LEAST_TILE, MIXED_COLUMNS = 32, 16, 32
-"""Such tiles have at most so many tokens: with more, more prefixes would have to wait in turn."""
+MIXED_TILE = 32
+"""Tokens of such a tile: with more, more prefixes would have to wait in turn."""
+
+MIXED_COLUMNS = {"bf16": 128, "tf32": 64, "tf32x3": 64}
+"""With four warps, in which these tiles and columns were the fastest of those tried."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +145,6 @@ class _Walk:
             "STRIDE": hidden_NS.shape[1],
             "WIDTH": self.width,
             "N_BANDS": self.layer.bands.n_bands,
-            "SLOTS": self.layer.nodes_of_prefix.shape[1],
             "WEIGHTED": inputs.loss_weight_N is not None,
             "ACTIVATION": inputs.activation,
             "GRADIENTS": inputs.want_gradients,
@@ -178,7 +180,7 @@ class _Walk:
             hidden_NS, tokens.order_N, tokens.keys_N, self._loss_weights(nll_N), *tiles,
             tokens.first_row_P1, self.weights, self.inputs.parameters.node_bias_T,
             layer.nodes_of_prefix, nll_N, parts,
-            V_STRIDE=self.weights.shape[1], TILE=shape.tile,
+            V_STRIDE=self.weights.shape[1], SLOTS=layer.nodes_of_prefix.shape[1], TILE=shape.tile,
             BLOCK=columns_of(options["H"], shape.columns),
             num_warps=shape.warps, num_stages=shape.stages, maxnreg=shape.registers, **options,
         )  # fmt: skip
@@ -203,10 +205,7 @@ class _Walk:
     ) -> FinishNodes | None:
         """Walk where few tokens share a prefix: tiles are full, and have several prefixes."""
         layer, tokens = self.layer, self.inputs.tokens
-        n_tokens, tile = len(nll_N), MIXED_TILE
-        while tile > LEAST_TILE and n_tokens < tile * layer.n_prefixes:
-            tile //= 2
-        n_tiles = triton.cdiv(n_tokens, tile)
+        n_tiles = triton.cdiv(len(nll_N), MIXED_TILE)
         parts = self._parts(2 * n_tiles, nll_N)
         b_T = self.inputs.parameters.node_bias_T
         grad_V, grad_b = gradients or (self.weights, b_T)
@@ -215,7 +214,9 @@ class _Walk:
             hidden_NS, tokens.order_N, tokens.keys_N, self._loss_weights(nll_N), tokens.n_tokens,
             self.weights, b_T, layer.node_of_slot, row_of_slot, layer.first_prefix, nll_N, grad_V,
             grad_b, parts,
-            TILE=tile, BLOCK=columns_of(options["H"], MIXED_COLUMNS), num_stages=1, **options,
+            TILE=MIXED_TILE, BLOCK=columns_of(options["H"], MIXED_COLUMNS[self.inputs.precision]),
+            UPPER=triton.next_power_of_2(SLOTS * (layer.bands.n_bands - 1)),
+            num_warps=4, num_stages=1, **options,
         )  # fmt: skip
         if gradients is None:
             return None
@@ -223,8 +224,8 @@ class _Walk:
         def finish(scale: Tensor) -> NodeGradients:
             add_parts(
                 tokens, parts, row_of_slot, layer.node_of_slot, layer.bands.first_prefix,
-                layer.first_prefix, grad_V, grad_b, H=options["H"], width=self.width, tile=tile,
-                biased=True,
+                layer.first_prefix, grad_V, grad_b, H=options["H"], width=self.width,
+                tile=MIXED_TILE, biased=True,
             )  # fmt: skip
             grad_V.mul_(scale)
             grad_b.mul_(scale)

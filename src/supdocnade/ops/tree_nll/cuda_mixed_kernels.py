@@ -1,7 +1,9 @@
 """The walk through the tree where few tokens share a prefix, in Triton.
 
 Tiles are cut without regard to prefixes, so that they are full. A tile takes the first prefix of
-every band at once, then the second prefix of those bands that have one here, and so on.
+several bands at once, then the second prefix of those bands that have one here, and so on. In the
+lowest band a tile has several prefixes, in all others seldom more than one: so the lowest has turns
+of its own, of sixteen slots instead of all.
 """
 
 import triton
@@ -46,14 +48,70 @@ def _gradients(
 
 
 @triton.jit
+def _all_logits(
+    hidden, position, key, weights, biases, node_of_slot, first_prefix, bands, shift, first,
+    H: tl.constexpr, STRIDE: tl.constexpr, TILE: tl.constexpr, BLOCK: tl.constexpr,
+    N_BANDS: tl.constexpr, SLOTS: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """Return the logits of tokens in the slots of some bands, and where there is a node."""
+    slots = tl.arange(0, SLOTS) % 16
+    logit = tl.zeros([TILE, SLOTS], tl.float32)
+    exists = tl.zeros([TILE, SLOTS], tl.int1)
+    current = first
+    while tl.min(current, axis=0) < MOST:
+        _, node = nodes(node_of_slot, first_prefix, bands, slots, current, N_BANDS)
+        some = logits(
+            hidden, position, weights, biases, node, H, STRIDE, H, TILE, BLOCK, SLOTS, PRECISION
+        )
+        same = (key[:, None] >> shift[None, :]) == current[None, :]
+        logit = tl.where(same, some, logit)
+        exists = exists | (same & (node >= 0)[None, :])
+        current = _next_prefixes(key, shift, current)
+    return logit, exists
+
+
+@triton.jit
+def _all_gradients(
+    h, delta, key, key_before, key_after, columns, tile, weights, node_of_slot, row_of_slot,
+    first_prefix, bands, shift, first, grad_weights, grad_biases, parts, biased,
+    H: tl.constexpr, WIDTH: tl.constexpr, TILE: tl.constexpr, BLOCK: tl.constexpr,
+    N_BANDS: tl.constexpr, SLOTS: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """Return what the nodes of some bands give to the gradient of h; write that of the nodes."""
+    slots = tl.arange(0, SLOTS) % 16
+    grad_h = tl.zeros([TILE, BLOCK], tl.float32)
+    current = first
+    while tl.min(current, axis=0) < MOST:
+        place, node = nodes(node_of_slot, first_prefix, bands, slots, current, N_BANDS)
+        row = tl.load(row_of_slot + place, mask=node >= 0, other=-1)
+        continued = (key_before >> shift) == current
+        spans = continued | ((key_after >> shift) == current)
+        part = place_of_part(tile, bands, continued, slots, N_BANDS, 16, WIDTH)
+        same = (key[:, None] >> shift[None, :]) == current[None, :]
+        some = tl.where(same, delta, 0.0)
+        if biased:
+            grad_b = tl.sum(some, axis=0)
+            tl.store(parts + part + H, grad_b, mask=spans & (node >= 0))
+            tl.store(grad_biases + node, grad_b, mask=(spans == 0) & (node >= 0))
+        grad_h += _gradients(
+            h, some, node, row, part, spans, columns, weights, grad_weights, parts, H, PRECISION
+        )
+        current = _next_prefixes(key, shift, current)
+    return grad_h
+
+
+@triton.jit
 def walk_tiles(
     hidden, order, keys, loss_weight, n_tokens, weights, biases, node_of_slot, row_of_slot,
     first_prefix, nll, grad_weights, grad_biases, parts,
     H: tl.constexpr, STRIDE: tl.constexpr, WIDTH: tl.constexpr, TILE: tl.constexpr,
-    BLOCK: tl.constexpr, N_BANDS: tl.constexpr, SLOTS: tl.constexpr, WEIGHTED: tl.constexpr,
+    BLOCK: tl.constexpr, N_BANDS: tl.constexpr, UPPER: tl.constexpr, WEIGHTED: tl.constexpr,
     ACTIVATION: tl.constexpr, GRADIENTS: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """Write the cost of every token; with `GRADIENTS`, replace h by the gradient of a."""
+    """Write the cost of every token; with `GRADIENTS`, replace h by the gradient of a.
+
+    `UPPER` is the number of slots of all bands but the lowest, rounded up to a power of two.
+    """
     tile = tl.program_id(0)
     n = tl.load(n_tokens).to(tl.int32)
     first = tile * TILE
@@ -65,53 +123,48 @@ def walk_tiles(
         key_first = tl.load(keys + first).to(tl.int32)
         key_before = tl.load(keys + first - 1, mask=first > 0, other=-1).to(tl.int32)
         key_after = tl.load(keys + first + TILE, mask=first + TILE < n, other=-1).to(tl.int32)
-        slots, bands = tl.arange(0, SLOTS) % 16, tl.arange(0, SLOTS) // 16
-        shift = 4 * tl.maximum(N_BANDS - bands, 1)
-        prefix_first = tl.where(bands < N_BANDS, key_first >> shift, MOST)
         weight = used.to(tl.float32)
         if WEIGHTED:
             weight = tl.load(loss_weight + position, mask=used, other=0.0)
 
-        logit = tl.zeros([TILE, SLOTS], tl.float32)
-        exists = tl.zeros([TILE, SLOTS], tl.int1)
-        current = prefix_first
-        while tl.min(current, axis=0) < MOST:
-            place, node = nodes(node_of_slot, first_prefix, bands, slots, current, N_BANDS)
-            some = logits(
-                hidden, position, weights, biases, node, H, STRIDE, H, TILE, BLOCK, SLOTS,
-                PRECISION,
+        low = tl.full([16], N_BANDS - 1, tl.int32)
+        low_shift = tl.full([16], 4, tl.int32)
+        low_first = tl.full([16], 0, tl.int32) + (key_first >> 4)
+        logit, exists = _all_logits(
+            hidden, position, key, weights, biases, node_of_slot, first_prefix, low, low_shift,
+            low_first, H, STRIDE, TILE, BLOCK, N_BANDS, 16, PRECISION,
+        )  # fmt: skip
+        passed, right = slots_passed(key, tl.arange(0, 16), low_shift)
+        cost, low_delta = decide(logit, right, passed & exists & used[:, None], weight)
+        if N_BANDS > 1:
+            bands = tl.arange(0, UPPER) // 16
+            shift = 4 * tl.maximum(N_BANDS - bands, 2)
+            up_first = tl.where(bands < N_BANDS - 1, key_first >> shift, MOST)
+            logit, exists = _all_logits(
+                hidden, position, key, weights, biases, node_of_slot, first_prefix, bands, shift,
+                up_first, H, STRIDE, TILE, BLOCK, N_BANDS, UPPER, PRECISION,
             )  # fmt: skip
-            same = (key[:, None] >> shift[None, :]) == current[None, :]
-            logit = tl.where(same, some, logit)
-            exists = exists | (same & (node >= 0)[None, :])
-            current = _next_prefixes(key, shift, current)
-        passed, right = slots_passed(key, slots, shift)
-        cost, delta = decide(logit, right, passed & exists & used[:, None], weight)
+            passed, right = slots_passed(key, tl.arange(0, UPPER) % 16, shift)
+            more, delta = decide(logit, right, passed & exists & used[:, None], weight)
+            cost += more
         tl.store(nll + position, cost * weight, mask=used)
         if GRADIENTS:
             for start in range(0, H, BLOCK):
                 columns = start + tl.arange(0, BLOCK)
                 h = some_rows(hidden, position, columns, H, STRIDE)
-                grad_h = tl.zeros([TILE, BLOCK], tl.float32)
-                current = prefix_first
-                while tl.min(current, axis=0) < MOST:
-                    place, node = nodes(node_of_slot, first_prefix, bands, slots, current, N_BANDS)
-                    row = tl.load(row_of_slot + place, mask=node >= 0, other=-1)
-                    continued = (key_before >> shift) == current
-                    spans = continued | ((key_after >> shift) == current)
-                    part = place_of_part(tile, bands, continued, slots, N_BANDS, 16, WIDTH)
-                    same = (key[:, None] >> shift[None, :]) == current[None, :]
-                    some = tl.where(same, delta, 0.0)
-                    if start == 0:
-                        grad_b = tl.sum(some, axis=0)
-                        tl.store(parts + part + H, grad_b, mask=spans & (node >= 0))
-                        whole = (spans == 0) & (node >= 0)
-                        tl.store(grad_biases + node, grad_b, mask=whole)
-                    grad_h += _gradients(
-                        h, some, node, row, part, spans, columns, weights, grad_weights,
-                        parts, H, PRECISION,
+                grad_h = _all_gradients(
+                    h, low_delta, key, key_before, key_after, columns, tile, weights,
+                    node_of_slot, row_of_slot, first_prefix, low, low_shift, low_first,
+                    grad_weights, grad_biases, parts, start == 0,
+                    H, WIDTH, TILE, BLOCK, N_BANDS, 16, PRECISION,
+                )  # fmt: skip
+                if N_BANDS > 1:
+                    grad_h += _all_gradients(
+                        h, delta, key, key_before, key_after, columns, tile, weights,
+                        node_of_slot, row_of_slot, first_prefix, bands, shift, up_first,
+                        grad_weights, grad_biases, parts, start == 0,
+                        H, WIDTH, TILE, BLOCK, N_BANDS, UPPER, PRECISION,
                     )  # fmt: skip
-                    current = _next_prefixes(key, shift, current)
                 store_rows(
                     hidden, position, columns,
                     grad_h * slope(h.to(tl.float32), ACTIVATION), H, STRIDE,
