@@ -158,8 +158,11 @@ def test_recorded_gradients_of_touched_rows(output):
     recorded = [(p.grad.to_dense() if p.grad.is_sparse else p.grad) for p in problem.parameters]
     for parameter in problem.parameters:
         parameter.grad = None
-    again_B = expected.run("relu", "cuda").nll_B
-    again_B.sum().backward()
+    torch.cuda.synchronize()
+    with torch.cuda.stream(stream):
+        again_B = expected.run("relu", "cuda").nll_B
+        again_B.sum().backward()
+    torch.cuda.synchronize()
     assert torch.equal(again_B, nll_B)
     assert problem.parameters.word_embedding_KH.grad.is_sparse
     for a, parameter in zip(recorded, problem.parameters, strict=True):
