@@ -6,29 +6,22 @@ others  yardsticks and sLDA (CPU)
 page    results and their page
 """
 
-import json
-import os
-import platform
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-import sklearn
 import torch
 
-from supdocnade import __version__
 from supdocnade.devices import choose_device
 from supdocnade.encoding.many import OnStage
 from supdocnade.errors import InvalidArgument
 from supdocnade.reproduction.answers import Question, answer_questions, questions_of
-from supdocnade.reproduction.models import device_name, train_jobs
+from supdocnade.reproduction.models import train_jobs
 from supdocnade.reproduction.photosets import PhotoSet, data_set, read_photo_set
 from supdocnade.reproduction.plans import full_plan, quick_plan, with_splits
 from supdocnade.reproduction.protocol import N_SPLITS, make_protocols, protocol_for
+from supdocnade.reproduction.record import recall, recorded, this_machine
 from supdocnade.reproduction.results import collect, write_results
 from supdocnade.reproduction.shown import write_shown
 from supdocnade.reproduction.slda import is_available, missing_slda, run_slda
@@ -36,13 +29,11 @@ from supdocnade.reproduction.study import Study
 from supdocnade.reproduction.words import encode_words, save_words
 from supdocnade.reproduction.yardsticks import run_yardsticks
 from supdocnade.shapes import check_choice
-from supdocnade.storage import write_atomically
 
 PRODUCTS = {"float32": "highest", "tf32": "high", "bf16": "medium"}
 """How a GPU multiplies, and what torch calls it."""
 
 STAGES = ("words", "models", "others", "page")
-SECONDS = "seconds.json"
 
 QUICK_PER_CLASS = 24
 N_EXAMPLES = 16
@@ -106,21 +97,19 @@ def run_stage(
     products : one of PRODUCTS, how exactly a GPU multiplies while models are trained.
     """
     device = choose_device(device).type  # What results say they were made on.
-    before = _n_answers(study)
-    with _timed(study.folder, stage):
+    used = (device, products) if stage == "models" else ("cpu", "float32")
+    count = partial(_n_answers, study)
+    with recorded(study.folder, stage, this_machine(*used), count, on_stage) as report:
         if stage == "words":
-            make_words(study, n_jobs=n_jobs, on_stage=on_stage)
+            make_words(study, n_jobs=n_jobs, on_stage=report)
         elif stage == "models":
             with multiplying(products):
-                run_models(study, device=device, backend=backend, n_jobs=n_jobs, on_stage=on_stage)
+                run_models(study, device=device, backend=backend, n_jobs=n_jobs, on_stage=report)
         elif stage == "others":
-            run_yardsticks(study, n_jobs=n_jobs, on_progress=partial(on_stage, "yardsticks"))
-            run_slda(study, n_jobs=n_jobs, on_progress=partial(on_stage, "sLDA"))
+            run_yardsticks(study, n_jobs=n_jobs, on_progress=partial(report, "yardsticks"))
+            run_slda(study, n_jobs=n_jobs, on_progress=partial(report, "sLDA"))
         else:
             finish(study)
-    if _n_answers(study) > before:  # Otherwise it was all there, perhaps from another machine.
-        used = _machine(device, products) if stage == "models" else _machine("cpu", "float32")
-        _note(study.folder, machine={stage: used})
 
 
 def _n_answers(study: Study) -> int:
@@ -212,7 +201,7 @@ def finish(study: Study) -> None:
         "stored_protocol": study.protocol.stored,
         "n_images": len(study.photos),
         "cuts": cuts,
-        **_read(study.folder / SECONDS),
+        **recall(study.folder),
     }
     write_results(study, rows, scored, made)
     write_shown(study)
@@ -228,57 +217,3 @@ def multiplying(products: str) -> Iterator[None]:
         yield
     finally:
         torch.set_float32_matmul_precision(before)
-
-
-def _machine(device: str, products: str) -> dict[str, Any]:
-    """Return on what a stage was done."""
-    exactly = {} if device == "cpu" else {"products": products}
-    return {
-        "device": device_name(device),
-        **exactly,
-        "cpu": _cpu_name(),
-        "python": platform.python_version(),
-        "supdocnade": __version__,
-        "torch": torch.__version__,
-        "numpy": np.__version__,
-        "scikit-learn": sklearn.__version__,
-    }
-
-
-def _cpu_name() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = []
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return f"{os.cpu_count()} × {names[0] if names else platform.machine()}"
-
-
-@contextmanager
-def _timed(folder: Path, stage: str) -> Iterator[None]:
-    """Add the time of a stage to what earlier runs took, also if it is interrupted."""
-    started = time.perf_counter()
-    try:
-        yield
-    finally:
-        before = _read(folder / SECONDS).get("seconds", {})
-        spent = before.get(stage, 0.0) + time.perf_counter() - started
-        _note(folder, seconds={stage: round(spent, 1)})
-
-
-def _note(
-    folder: Path, *, seconds: dict[str, float] | None = None, machine: dict[str, Any] | None = None
-) -> None:
-    """Add to what is known of the time that stages took and of the machines that did them."""
-    known = _read(folder / SECONDS)
-    known["seconds"] = known.get("seconds", {}) | (seconds or {})
-    machines = known.setdefault("machines", {})
-    for stage, used in (machine or {}).items():
-        if used not in machines.setdefault(stage, []):
-            machines[stage].append(used)
-    write_atomically(folder / SECONDS, json.dumps(known, indent=1).encode())
-
-
-def _read(path: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
-    return found
