@@ -32,7 +32,8 @@ def gpu() -> str:
         f"torch and {over_gather:.0f} times the gathered rows; it takes "
         f"{operation['peak_bytes'] / 2**20:.0f} MiB besides parameters and gradients. Times are "
         "of recorded calls; one from Python, kernel by kernel, does "
-        f"{millions(operation['by_precision']['float32']['eager_words_per_s'])} million words/s. "
+        f"{millions(operation['by_precision'][operation['precision']]['eager_words_per_s'])} "
+        "million words/s. "
         f"{_cost_of_order(operation)}",
         "",
         *_kernels(operation),
@@ -40,7 +41,14 @@ def gpu() -> str:
         f"{found['copy_bytes_per_s'] / 1e12:.1f} TB/s of a copy in this run):",
         "",
         *table(
-            ["documents", "topics", "leaves", "million words/s", "from Python", "of the floor"],
+            [
+                "documents",
+                "topics",
+                "leaves",
+                "million words/s",
+                "from Python",
+                "share of the floor",
+            ],
             *(
                 [
                     f"{each['documents']:,}",
@@ -68,7 +76,11 @@ def gpu() -> str:
                 if n != "1"
             ),
             *(
-                [f"{int(leaves):,} leaves, {training['precision']}", millions(each), ""]
+                [
+                    f"{int(leaves):,} leaves, other words, {training['precision']}",
+                    millions(each),
+                    "",
+                ]
                 for leaves, each in training["many_leaves_words_per_s"].items()
             ),
         ),
@@ -123,7 +135,7 @@ def _cost_of_order(operation: dict[str, Any]) -> str:
     """Return what sums in order take beside atomic additions."""
     kinds = {
         "sums_without_atomics": "the rows of W's gradient",
-        "node_sums_without_atomics": "what tiles give to V's, written first,",
+        "node_sums_without_atomics": "the tiles' parts of V's gradient",
     }
     found = {what: operation[name] for name, what in kinds.items() if name in operation}
     return " ".join(

@@ -45,15 +45,14 @@ def pool_section() -> str:
         [
             each["dataset"],
             each["name"],
-            str(each["n_topics"] or "–"),
+            str(each["setting"].get("n_topics", each["n_topics"]) or "–"),
             *(f"{100 * each[name]:.1f}" if name in each else "–" for name in names),
         ]
-        for each in read_log()
+        for each in sorted(read_log(), key=lambda each: str(each["dataset"]))
     ]
     header = [
-        "", "recipe", "topics", "SVM on topics", "softmax", "SVM + softmax", "SVM on √counts",
-        "SVM on topics and √counts", "F",
-        "F, with classes",
+        "data set", "recipe", "topics", "SVM on topics", "softmax", "SVM + softmax",
+        "SVM on √counts", "SVM on topics and √counts", "F", "F, with classes",
     ]  # fmt: skip
     return "\n\n".join(
         [
@@ -61,7 +60,8 @@ def pool_section() -> str:
             f"{N_FOLDS} folds of the pool, λ = 0.01, learning rate 3e-4, "
             "annotation weight 30 unless the name says otherwise; SVM settings and weights are the "
             "best on all folds together, the same grid for every row: compare rows, quote none "
-            "(`experiments/pool.py`). All figures in per cent.",
+            "(`experiments/pool.py`; `pool_recipes.py` says what the names mean). All figures in per "
+            "cent.",
             markdown(header, rows),
         ]
     )

@@ -155,6 +155,32 @@ def test_a_run_that_was_stopped_goes_on_with_the_same_bits(tmp_path, few_rows):
     assert_same_bits(second, whole)
 
 
+def test_a_run_that_was_begun_update_by_update_goes_on_recorded(tmp_path, monkeypatch):
+    """Without the words V has no gradient there, and no moments until updates are recorded."""
+    monkeypatch.setattr(contract, "SPARSE_ROWS", 1)
+    corpus, path = documents(), tmp_path / "checkpoint.safetensors"
+    first = trainer(corpus, "cuda", generative_weight=0.0, checkpoint=path)
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "graphed", lambda self, corpus: None)
+        first.start(corpus, None)
+        first.run_epoch(corpus)
+        first.end_epoch(None)
+    second = trainer(corpus, "cuda", generative_weight=0.0, checkpoint=path)
+    history = second.fit(corpus)
+    expected = trainer(corpus, "cpu", generative_weight=0.0).fit(corpus)
+    assert history.epochs[-1].loss == pytest.approx(expected.epochs[-1].loss, rel=1e-3)
+
+
+def test_plain_torch_does_without_our_kernels(monkeypatch):
+    from supdocnade.ops.row_adam import cuda
+
+    monkeypatch.setattr(contract, "SPARSE_ROWS", 1)
+    monkeypatch.setattr(cuda, "row_adam", None)
+    bags, labels, tags = counts(60, seed=1)
+    fitted = SupDocNADE(device="cuda", backend="vectorized", n_topics=5, max_epochs=2)
+    assert np.isfinite(fitted.fit(bags, labels, annotations=tags).predict_proba(bags)).all()
+
+
 @touched_rows
 def test_batches_of_very_different_length(few_rows):
     rng = np.random.default_rng(0)

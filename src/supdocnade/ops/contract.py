@@ -11,6 +11,10 @@ and b. `summary` is the activation behind the paper's h_y: g(summary) is the top
 Both outputs are differentiable with respect to W, c, V and b.
 """
 
+import functools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import NamedTuple
 
 import numpy as np
@@ -35,14 +39,45 @@ def touches_few_rows(n_words: int) -> bool:
     return n_words > SPARSE_ROWS
 
 
+_ROOM_FOR_ALL = ContextVar("room_for_all", default=False)
+
+
+@contextmanager
+def room_for_all_rows() -> Iterator[None]:
+    """Let `cuda` give its sparse gradients room for the most rows there can be, for a while.
+
+    It does so by itself in calls that are recorded, since it cannot wait for their number.
+    """
+    before = _ROOM_FOR_ALL.set(True)
+    try:
+        yield
+    finally:
+        _ROOM_FOR_ALL.reset(before)
+
+
+def wants_room_for_all_rows() -> bool:
+    """Whether `room_for_all_rows` is at work."""
+    return _ROOM_FOR_ALL.get()
+
+
 def gradient_of_rows(rows_R: Tensor, values_RH: Tensor, n_rows: int) -> Tensor:
     """Return the gradient of a table, of which some rows are touched, as autograd takes it."""
-    # The argument says it already, but torch 2.11 still warns that nothing is checked.
-    with torch.sparse.check_sparse_tensor_invariants(False):  # type: ignore[no-untyped-call]
-        return torch.sparse_coo_tensor(
-            rows_R[None], values_RH, (n_rows, values_RH.shape[1]),
-            is_coalesced=True, check_invariants=False,
-        )  # fmt: skip
+    _say_once_that_nothing_is_checked()
+    return torch.sparse_coo_tensor(
+        rows_R[None], values_RH, (n_rows, values_RH.shape[1]),
+        is_coalesced=True, check_invariants=False,
+    )  # fmt: skip
+
+
+@functools.cache
+def _say_once_that_nothing_is_checked() -> None:
+    """Confirm what is so anyway, unless someone has asked for checks.
+
+    Torch 2.11 warns of every process that has not, whatever `check_invariants` says.
+    """
+    checks = torch.sparse.check_sparse_tensor_invariants
+    if not checks.is_enabled():  # type: ignore[no-untyped-call]
+        checks.disable()  # type: ignore[no-untyped-call]
 
 
 class DocumentBatch(NamedTuple):

@@ -8,7 +8,8 @@ there is nothing to do; but where gradients are those of the rows touched, their
 for, once, while hidden units are computed; a call that is being recorded has room for the most that
 there can be instead. No float is added atomically, so the same call gives the same bits.
 
-Memory: one row of H numbers per token, the gradients, and partial sums of V of about the same size.
+Memory: one row of H numbers per token, the gradients, and partial sums of V of about the same size;
+where few tokens share a prefix of the tree, five times as much.
 """
 
 from collections.abc import Callable
@@ -18,7 +19,13 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from supdocnade.ops.contract import DocumentBatch, DocumentTerms, Parameters, touches_few_rows
+from supdocnade.ops.contract import (
+    DocumentBatch,
+    DocumentTerms,
+    Parameters,
+    touches_few_rows,
+    wants_room_for_all_rows,
+)
 from supdocnade.ops.cuda_streams import beside
 from supdocnade.ops.eager import weigh_documents
 from supdocnade.ops.prefix_sum.cuda import (
@@ -183,15 +190,14 @@ class CUDAEngine:
         # Products in bf16 would round the hidden units anyway.
         kept = torch.bfloat16 if precision == "bf16" else torch.float32
         hidden_NS, summary_BH = hidden_units(chunks, parameters, self.activation, kept)
-        recording = _is_recording(device)
-        counts = [] if touched is None or recording else other.read(touched.counts)
+        bounded = wants_room_for_all_rows() or _is_recording(device)
+        counts = [] if touched is None or bounded else other.read(touched.counts)
         other.join(tokens.keys_N, tokens.order_N, tokens.first_row_P1, *layer.made)
         sparsity: tuple[Sparsity | None, Sparsity | None] = None, None
         if touched is not None:
             other.join(*touched.made)
-            sparsity = (
-                touched.bounded(len(tokens.keys_N)) if recording else touched.numbered(counts)
-            )
+            n_tokens_most = len(tokens.keys_N)
+            sparsity = touched.bounded(n_tokens_most) if bounded else touched.numbered(counts)
         nll_N, gradient_NS, nodes = layer.run(hidden_NS, sparsity[0])
         with beside(device) as other:
             terms = DocumentTerms(sum_documents(nll_N, batch), summary_BH)

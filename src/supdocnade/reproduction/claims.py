@@ -152,7 +152,12 @@ def _pairs(kept: Kept) -> Iterator[tuple[str, Series, Series]]:
     ours = _ours(kept, ACCURACY)
     yield "ours above the recipe of the paper", ours, main
     yield "ours: SupDocNADE above DocNADE", ours, ours._replace(method=DOC)
-    for recipe, series in (("as in the paper", main), ("ours", ours)):
+    shrunk = main._replace(recipe="shrunk")
+    for recipe, series in (
+        ("as in the paper", main),
+        ("with shortened patches", shrunk),
+        ("ours", ours),
+    ):
         for name in YARDSTICKS:
             grid = yardstick_grid(name, series.grid)
             other = Series(series.recipe, name, None, grid, ACCURACY)

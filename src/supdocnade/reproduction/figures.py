@@ -1,6 +1,7 @@
 """Lines over the number of topics, as small SVG files that are right on light and dark pages."""
 
 from collections.abc import Mapping, Sequence
+from math import ceil, floor, log10
 from typing import NamedTuple
 
 from markupsafe import escape
@@ -10,7 +11,7 @@ LEFT, RIGHT, TOP, BOTTOM = 56, 16, 28, 46
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#7f7f7f", "#56b4e9")
 """Apart for nearly all eyes, and readable on white and on black (Okabe and Ito)."""
 
-TICKS = 5
+MOST_TICKS = 7
 ASIDE = 4
 """Pixels between methods of one number of topics, so that their bars do not hide each other."""
 
@@ -49,11 +50,10 @@ def topic_chart(
 
     right = WIDTH - RIGHT - 160
     parts = []
-    for tick in range(TICKS):
-        value = low + (high - low) * tick / (TICKS - 1)
+    for value in round_ticks(low, high):
         y = y_of(value)
         parts.append(f'<path d="M{LEFT} {y:.1f}H{right}" stroke="#8884" fill="none"/>')
-        parts.append(_text(LEFT - 6, y + 4, f"{value:.1f}", "end"))
+        parts.append(_text(LEFT - 6, y + 4, f"{value:g}", "end"))
     parts += [_text(x_of(x), HEIGHT - BOTTOM + 18, str(x), "middle") for x in xs]
     names = [*lines, *levels]
     for number, name in enumerate(names):
@@ -87,6 +87,20 @@ def topic_chart(
         f'font-family="sans-serif" font-size="12" fill="#777">'
         f"<title>{escape(title)}</title>{''.join(parts)}</svg>\n"
     )
+
+
+def round_ticks(low: float, high: float) -> list[float]:
+    """Return round numbers between two others, as many as there is room for.
+
+    >>> round_ticks(71.3, 80.2)
+    [72.0, 74.0, 76.0, 78.0, 80.0]
+    """
+    power = 10.0 ** floor(log10((high - low) / MOST_TICKS))
+    for step in (power, 2 * power, 5 * power, 10 * power):
+        first, last = ceil(low / step), floor(high / step)
+        if last - first < MOST_TICKS:
+            break
+    return [round(number * step, 10) for number in range(first, last + 1)]
 
 
 def _text(x: float, y: float, text: str, anchor: str) -> str:

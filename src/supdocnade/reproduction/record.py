@@ -8,7 +8,7 @@ import os
 import platform
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +18,15 @@ import torch
 
 from supdocnade import __version__
 from supdocnade.encoding.many import OnStage
+from supdocnade.errors import UnwritableFile
 from supdocnade.reproduction.models import device_name
 from supdocnade.storage import write_atomically
 
 SECONDS = "seconds.json"
 
 EVERY = 10.0
-"""Seconds between two notes; what is done after the last one is lost by a kill."""
+"""Seconds between two notes at least; they are made as progress is reported, so what was done since
+then is lost by a kill."""
 
 
 @contextmanager
@@ -44,27 +46,27 @@ def recorded(
     machine : noted once there is something that it has made.
     n_made : counts what was made.
     """
-    began, had = time.perf_counter(), n_made()
-    earlier = recall(folder).get("seconds", {}).get(stage, 0.0)
-    noted = began
+    had, noted = n_made(), time.perf_counter()
 
     def note() -> None:
-        known = recall(folder)
-        spent = earlier + time.perf_counter() - began
-        known["seconds"] = known.get("seconds", {}) | {stage: round(spent, 1)}
+        nonlocal noted
+        known, now = recall(folder), time.perf_counter()
+        spent = known.get("seconds", {}).get(stage, 0.0) + now - noted
+        known["seconds"] = known.get("seconds", {}) | {stage: round(spent, 3)}
         machines = known.setdefault("machines", {})
         # Otherwise it was all there, perhaps from another machine.
         if n_made() > had and machine not in machines.setdefault(stage, []):
             machines[stage].append(machine)
         known["machines"] = {stage: used for stage, used in machines.items() if used}
-        write_atomically(folder / SECONDS, json.dumps(known, indent=1).encode())
+        # Not worth a stage: it is noted again later, and then counts from the last time.
+        with suppress(UnwritableFile):
+            write_atomically(folder / SECONDS, json.dumps(known, indent=1).encode())
+            noted = now
 
     def progress(*told: Any) -> None:
-        nonlocal noted
         on_stage(*told)
         if time.perf_counter() - noted >= EVERY:
             note()
-            noted = time.perf_counter()
 
     try:
         yield progress

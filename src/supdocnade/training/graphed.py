@@ -16,7 +16,7 @@ from torch import Tensor
 
 from supdocnade.corpus.documents import NO_LABEL
 from supdocnade.models import DocNADENetwork
-from supdocnade.ops.contract import DocumentBatch
+from supdocnade.ops.contract import DocumentBatch, room_for_all_rows
 from supdocnade.training.config import TrainerConfig
 from supdocnade.training.objective import weighted_loss
 from supdocnade.training.optimizers import clip_gradients, set_rate
@@ -29,6 +29,11 @@ seen so far, so that it need not be recorded again for every epoch with a larger
 
 _RECORDING = Lock()
 """Torch records one graph at a time; several threads may train."""
+
+
+def bytes_to_record(network: DocNADENetwork) -> int:
+    """Return what is put aside while an update is recorded: parameters, two moments, an average."""
+    return 4 * sum(p.numel() * p.element_size() for p in network.parameters())
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,16 +131,18 @@ class GraphedUpdates:
 
     def _record(self) -> None:
         """Record an update: run it once to have everything compiled, undo that, record."""
-        kept = [tensor.clone() for tensor in self._changing()]
+        kept = {id(tensor): tensor.detach().clone() for tensor in self._changing()}
         self._graph = None
         stream = self._stream
         stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
+        with torch.cuda.stream(stream), room_for_all_rows():
             self._update()
         torch.cuda.current_stream().wait_stream(stream)
-        # The optimiser has made its moments meanwhile; if it had none, they were zero.
-        for number, tensor in enumerate(self._changing()):
-            tensor.copy_(kept[number]) if number < len(kept) else tensor.zero_()
+        # The optimisers have made moments meanwhile; where there were none, they were zero.
+        with torch.no_grad():
+            for tensor in self._changing():
+                tensor.copy_(kept[id(tensor)]) if id(tensor) in kept else tensor.zero_()
+        del kept
         for parameter in self.network.parameters():
             parameter.grad = None
         self._graph = torch.cuda.CUDAGraph()
@@ -144,8 +151,8 @@ class GraphedUpdates:
             self._update()
 
     def _changing(self) -> list[Tensor]:
-        """Return everything that an update changes; the optimisers' moments come last."""
-        tensors: list[Tensor] = [p.data for p in self.network.parameters()]
+        """Return everything that an update changes."""
+        tensors: list[Tensor] = list(self.network.parameters())
         tensors += list((self.average or {}).values())
         tensors += [self.clock.update, self.clock.loss_sum]
         for optimizer in self.optimizers:

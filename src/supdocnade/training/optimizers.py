@@ -23,9 +23,12 @@ class RowAdam(torch.optim.Optimizer):
     its decaying first moment; here, a row's moments rest until the row is touched again.
     """
 
-    def __init__(self, tables: list[nn.Parameter], learning_rate: float | Tensor):
+    def __init__(
+        self, tables: list[nn.Parameter], learning_rate: float | Tensor, *, backend: str = "auto"
+    ):
         # capturable: torch then loads the number of steps to where the table is.
         super().__init__(tables, {"lr": learning_rate, "capturable": tables[0].is_cuda})
+        self.backend = backend
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
@@ -36,18 +39,22 @@ class RowAdam(torch.optim.Optimizer):
                     continue
                 state = self.state[table]
                 if not state:
-                    state["step"] = torch.zeros((), device=table.device)
+                    state["step"] = torch.zeros((), dtype=torch.float32, device=table.device)
                     state["exp_avg"] = torch.zeros_like(table)
                     state["exp_avg_sq"] = torch.zeros_like(table)
                 state["step"] += 1
                 rows_R, gradient_RH = _rows(table.grad)
                 step = state["step"] if table.is_cuda else int(state["step"])
                 rates = AdamRates(group["lr"], *BETAS, EPSILON, step)
-                row_adam(table, state["exp_avg"], state["exp_avg_sq"], rows_R, gradient_RH, rates)
+                moments = state["exp_avg"], state["exp_avg_sq"]
+                row_adam(table, *moments, rows_R, gradient_RH, rates, backend=self.backend)
 
 
 class RowSGD(torch.optim.Optimizer):
-    """SGD on a GPU where some gradients are sparse: torch's own has its learning rate here."""
+    """SGD on a GPU where some gradients are sparse.
+
+    Torch's own would have the learning rate on the CPU, and could not be recorded.
+    """
 
     def __init__(self, parameters: list[nn.Parameter], learning_rate: Tensor):
         super().__init__(parameters, {"lr": learning_rate})
@@ -63,7 +70,8 @@ class RowSGD(torch.optim.Optimizer):
                     parameter.sub_(parameter.grad * group["lr"])
                     continue
                 rows_R, gradient_RH = _rows(parameter.grad)
-                # What only fills up a list adds zero, to whichever row.
+                # Every row comes once; what only fills up a list adds zero, so these additions,
+                # though atomic, give the same bits every time. -1 stands for no row at all.
                 parameter.index_add_(0, rows_R.clamp_min(0), gradient_RH * -group["lr"])
 
 
@@ -81,7 +89,7 @@ class OneKernelAdam(torch.optim.Adam):
             for parameter in parameters:
                 state = self.state[parameter]
                 if not state:
-                    state["step"] = torch.zeros((), device=parameter.device)
+                    state["step"] = torch.zeros((), dtype=torch.float32, device=parameter.device)
                     state["exp_avg"] = torch.zeros_like(parameter)
                     state["exp_avg_sq"] = torch.zeros_like(parameter)
                 moments.append(Moments(state["step"], state["exp_avg"], state["exp_avg_sq"]))
@@ -134,7 +142,9 @@ def make_optimizers(
         kind(dense, lr=rate, betas=BETAS, eps=EPSILON, fused=True, capturable=on_gpu)
     ]
     if tables:
-        optimizers.append(RowAdam(tables, rate))
+        # What asks for plain torch gets it here, too.
+        backend = ("cuda" if ours else "vectorized") if on_gpu else "auto"
+        optimizers.append(RowAdam(tables, rate, backend=backend))
     return optimizers
 
 

@@ -26,7 +26,7 @@ from supdocnade.seeding import token_order
 from supdocnade.training.batches import LabelledBatch, epoch_batches, make_batch
 from supdocnade.training.config import TrainerConfig
 from supdocnade.training.evaluation import validate
-from supdocnade.training.graphed import GraphedUpdates
+from supdocnade.training.graphed import GraphedUpdates, bytes_to_record
 from supdocnade.training.history import EpochRecord, History, Progress
 from supdocnade.training.objective import batch_loss
 from supdocnade.training.optimizers import (
@@ -145,6 +145,7 @@ class Trainer:
         kept = self.state.best or self.state.average
         if kept is not None:
             set_parameters(self.network, kept)
+        self._graphed = None  # It holds on to much of a GPU's memory.
         return self.state.history
 
     def run_epoch(self, corpus: Documents) -> None:
@@ -217,6 +218,8 @@ class Trainer:
         if self._graphed is None or self._graphed[0] is not corpus:
             card = torch.cuda.get_device_properties(self.network.word_embedding.device)
             if corpus.length_B.sum() > most_words(card.total_memory):
+                return None
+            if bytes_to_record(self.network) > card.total_memory // 4:
                 return None
             documents = resident_documents(corpus, self.network.word_embedding.device)
             if documents.hash_bits < LEAST_HASH_BITS:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from supdocnade.errors import UnwritableFile
 from supdocnade.reproduction import record
 from supdocnade.reproduction.record import recall, recorded, this_machine
 
@@ -19,15 +20,17 @@ def made():
     return []
 
 
-def run(folder, made, machine="here"):
-    told = []
-    return recorded(
-        folder, "models", {"device": machine}, lambda: len(made), lambda *each: told.append(each)
-    )
+@pytest.fixture
+def told():
+    return []
 
 
-def test_what_a_killed_run_took_is_known_up_to_its_last_note(tmp_path, clock, made):
-    with run(tmp_path, made) as progress:
+def run(folder, made, machine="here", on_stage=lambda *each: None):
+    return recorded(folder, "models", {"device": machine}, lambda: len(made), on_stage)
+
+
+def test_what_a_killed_run_took_is_known_up_to_its_last_note(tmp_path, clock, made, told):
+    with run(tmp_path, made, on_stage=lambda *each: told.append(each)) as progress:
         clock[0] = 4.0
         progress("models", 1, 9)
         assert recall(tmp_path) == {}
@@ -44,6 +47,20 @@ def test_what_a_killed_run_took_is_known_up_to_its_last_note(tmp_path, clock, ma
             "seconds": {"models": 23.0},
             "machines": {"models": [{"device": "here"}]},
         }
+    assert told == [("models", done, 9) for done in (1, 2, 3, 4)]
+
+
+def test_a_note_that_cannot_be_written_does_not_stop_the_stage(tmp_path, clock, made, monkeypatch):
+    def full(path, content):
+        raise UnwritableFile(f"{path}: no space")
+
+    with run(tmp_path, made) as progress:
+        with monkeypatch.context() as patch:
+            patch.setattr(record, "write_atomically", full)
+            clock[0] = 20.0
+            progress("models", 1, 9)
+        clock[0] = 25.0
+    assert recall(tmp_path)["seconds"] == {"models": 25.0}
 
 
 def test_runs_add_up_and_machines_are_named_once_each(tmp_path, clock, made):

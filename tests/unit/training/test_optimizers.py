@@ -3,6 +3,7 @@ import pytest
 import torch
 from torch import nn
 
+from supdocnade.errors import BackendUnavailable
 from supdocnade.models import DocNADEConfig, DocNADENetwork
 from supdocnade.models.docnade import random_tree
 from supdocnade.ops.contract import SPARSE_ROWS
@@ -103,6 +104,24 @@ def test_numbers_of_adam_may_be_tensors():
         moments = torch.zeros_like(mine), torch.zeros_like(mine)
         row_adam(mine, *moments, rows, gradient, rates, backend="vectorized")
     torch.testing.assert_close(tables[0], tables[1], rtol=1e-14, atol=0)
+
+
+def test_sgd_leaves_everything_where_it_is_if_no_row_was_touched():
+    table = nn.Parameter(torch.ones(3, 2))
+    # As a recorded call gives it: there is room, and no row to fill it up with.
+    indices, values = torch.full((1, 4), -1), torch.zeros(4, 2)
+    table.grad = torch.sparse_coo_tensor(indices, values, (3, 2), check_invariants=False)
+    RowSGD([table], torch.tensor(0.25)).step()
+    assert torch.equal(table.detach(), torch.ones(3, 2))
+
+
+def test_row_adam_keeps_to_the_backend_it_was_given():
+    table = nn.Parameter(torch.ones(4, 2))
+    table.grad = sparse([1], [[1.0, 2.0]], 4)
+    with pytest.raises(BackendUnavailable, match="cuda"):
+        RowAdam([table], 0.1, backend="cuda").step()
+    RowAdam([table], 0.1, backend="vectorized").step()
+    assert not torch.equal(table[1].detach(), torch.ones(2))
 
 
 def test_sgd_moves_dense_and_sparse_parameters_as_torchs():

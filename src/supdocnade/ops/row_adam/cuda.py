@@ -1,5 +1,6 @@
 """Adam on some rows of a table on a GPU, in one kernel that waits for nothing."""
 
+import torch
 import triton
 from torch import Tensor
 
@@ -21,6 +22,10 @@ def row_adam(
 ) -> None:
     """See `supdocnade.ops.row_adam`."""
     learning_rate, beta1, beta2, epsilon, step = rates
+    # Free for those that lie there already, as they do in training.
+    learning_rate, step = (
+        torch.as_tensor(x, device=table_KH.device) for x in (learning_rate, step)
+    )
     n_rows, H = gradient_RH.shape
     block = columns_of(H, COLUMNS)
     kernels.update_rows[(triton.cdiv(n_rows, ROWS), triton.cdiv(H, block))](

@@ -36,7 +36,7 @@ class Sparsity(NamedTuple):
     def room(self, n_columns: int) -> Tensor:
         """Return where the gradients of these rows may be written."""
         make = torch.zeros if self.filled_up else torch.empty
-        return make(len(self.rows_R), n_columns, device=self.rows_R.device)
+        return make(len(self.rows_R), n_columns, dtype=torch.float32, device=self.rows_R.device)
 
     def tensor(self, values_RH: Tensor, n_rows: int) -> Tensor:
         """Return the gradient of the whole table as autograd takes it."""
