@@ -60,8 +60,7 @@ def pool_section() -> str:
             f"{N_FOLDS} folds of the pool, λ = 0.01, learning rate 3e-4, "
             "annotation weight 30 unless the name says otherwise; SVM settings and weights are the "
             "best on all folds together, the same grid for every row: compare rows, quote none "
-            "(`experiments/pool.py`; `pool_recipes.py` says what the names mean). All figures in per "
-            "cent.",
+            "(`experiments/pool.py`; names: `pool_recipes.py`). All figures in per cent.",
             markdown(header, rows),
         ]
     )
