@@ -1,0 +1,87 @@
+"""Recorded updates, with a graph that does not record: what is recorded is done at once."""
+
+from contextlib import nullcontext
+
+import numpy as np
+import pytest
+import torch
+
+from supdocnade.corpus import Documents
+from supdocnade.models import SupDocNADEConfig, SupDocNADENetwork
+from supdocnade.models.docnade import random_tree
+from supdocnade.ops import contract
+from supdocnade.training import TrainerConfig
+from supdocnade.training.graphed import GraphedUpdates, bytes_to_record
+from supdocnade.training.optimizers import make_optimizers
+from supdocnade.training.resident import ResidentDocuments
+
+
+class NoStream:
+    def __init__(self, device=None):
+        pass
+
+    def wait_stream(self, other):
+        pass
+
+
+@pytest.fixture(autouse=True)
+def _no_gpu(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "Stream", NoStream)
+    monkeypatch.setattr(torch.cuda, "current_stream", NoStream)
+    monkeypatch.setattr(torch.cuda, "stream", lambda stream: nullcontext())
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", lambda: None)
+    monkeypatch.setattr(torch.cuda, "graph", lambda graph, **options: nullcontext())
+
+
+def small():
+    rng = np.random.default_rng(0)
+    corpus = Documents.from_counts(rng.poisson(0.7, (6, 12)), labels=np.arange(6) % 2, n_classes=2)
+    config = SupDocNADEConfig(n_visual_words=12, n_annotation_words=0, n_topics=3, n_classes=2)
+    network = SupDocNADENetwork(config, random_tree(config, 0))
+    network.initialize(corpus.word_counts(), 0)
+    return corpus, network
+
+
+def begun(updates, corpus):
+    updates.begin(0, np.arange(len(corpus)), 0, 0.0, np.full(3, 1e-2), np.full(3, 0.5))
+
+
+@pytest.mark.parametrize("few_rows", [False, True])
+def test_the_run_that_compiles_is_undone_whatever_moments_it_makes(monkeypatch, few_rows):
+    if few_rows:  # Then there are two optimisers, and new moments of the first are in the middle.
+        monkeypatch.setattr(contract, "SPARSE_ROWS", 1)
+    config = TrainerConfig(batch_size=2, averaging=0.5)
+    found = []
+    for has_moments in (False, True):
+        corpus, network = small()
+        optimizers = make_optimizers(network, "adam", 1e-2)
+        if has_moments:  # Of all parameters but those of the nodes: of moves by nothing.
+            for name, parameter in network.named_parameters():
+                if not name.startswith("node"):
+                    parameter.grad = torch.zeros_like(parameter)
+            for optimizer in optimizers:
+                optimizer.step()
+                for state in optimizer.state.values():
+                    state["step"].zero_()
+        average = {name: p.detach().clone() for name, p in network.named_parameters()}
+        documents = ResidentDocuments.of(corpus, torch.device("cpu"))
+        updates = GraphedUpdates(network, config, documents, optimizers, None, average)
+        start = [p.detach().clone() for p in network.parameters()]
+        begun(updates, corpus)
+        # As if it had been recorded and replayed once.
+        assert int(updates.clock.update) == 1
+        assert any(
+            not torch.equal(p.detach(), before)
+            for p, before in zip(network.parameters(), start, strict=True)
+        )
+        steps = [float(s["step"]) for o in optimizers for s in o.state.values()]
+        assert set(steps) == {1.0}
+        found.append([*network.parameters(), *average.values()])
+    for first, second in zip(*found, strict=True):
+        assert torch.equal(first.detach(), second.detach())
+
+
+def test_what_is_put_aside_is_counted():
+    _, network = small()
+    numbers = sum(p.numel() for p in network.parameters())
+    assert bytes_to_record(network) == 4 * 4 * numbers
