@@ -12,6 +12,7 @@ SETTINGS = {
     "learning_rate": 3e-3,
     "max_side": 128,
     "damping": 1.5,
+    "mirror": False,
     "min_tag_count": 2,
     "random_state": 0,
 }

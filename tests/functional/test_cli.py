@@ -65,6 +65,15 @@ def test_train_tunes_when_asked_to(photos, tmp_path):
     assert "trial 2 of 2" in done.objects[0]["seconds"]
 
 
+def test_train_learns_from_mirror_images_unless_told_not_to(photos, model, tmp_path):
+    assert SceneModel.load(model).fitted_.learned.mirrored is not None
+    done = supdocnade("train", photos, "-o", tmp_path / "m", *SMALL, "--no-mirror")
+    assert "from 18 photographs\n" in done.out
+    assert SceneModel.load(tmp_path / "m").fitted_.learned.mirrored is None
+    odd = ("--add", tmp_path / "m", "--mirror", "-o", tmp_path / "x")
+    assert "mirror must be as before, False" in supdocnade("train", photos, *odd).err
+
+
 def test_train_adds_photographs_to_a_model(model, tmp_path):
     more = draw(tmp_path / "more", 5, seed=3, classes=("street",))
     done = supdocnade("train", more, "--add", model, "-o", tmp_path / "both", "--json")

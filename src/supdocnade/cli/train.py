@@ -33,6 +33,10 @@ def train(
     learning_rate: Annotated[
         float, typer.Option(min=0, help="Of the topic model.")
     ] = _DEFAULTS.learning_rate,
+    mirror: Annotated[
+        bool,
+        typer.Option("--mirror/--no-mirror", help="Learn from mirror images, too."),
+    ] = _DEFAULTS.mirror,
     min_tag_count: Annotated[
         int, typer.Option(min=1, help="Tags of fewer photographs are not learned.")
     ] = _DEFAULTS.min_tag_count,

@@ -27,6 +27,7 @@ OPTIONS = {
     "classifier": "classifier",
     "max_epochs": "epochs",
     "learning_rate": "learning_rate",
+    "mirror": "mirror",
     "min_tag_count": "min_tag_count",
     "tune": "tune",
     "tune_trials": "tune_trials",

@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from scipy import sparse
 from supdocnade.errors import StorageError, SupDocNADEError, UnreadableImage
 from supdocnade.imaging.decode import DecodeConfig, decode
 from supdocnade.imaging.dense_sift import DenseSIFTConfig, Descriptors, dense_sift
+from supdocnade.imaging.dense_sift.bins import SIZE, mirrored_order
 from supdocnade.imaging.regions import Regions
 from supdocnade.ops.threads import one_torch_thread
 from supdocnade.words.codebook import Codebook
@@ -25,7 +27,8 @@ class EncodedImage(NamedTuple):
     """The words of one image, patch by patch."""
 
     ids: NDArray[np.int32]
-    """(patches · grids,) columns of the counts: a visual word in a region is a word of its own."""
+    """(patches · grids,) columns of the counts: a visual word in a region is a word of its own.
+    Of both sides, those of the mirror image come after them."""
     words_S: NDArray[np.int32]
     """(patches,) visual words."""
     centres_S2: NDArray[np.float32]
@@ -90,11 +93,22 @@ class ImageEncoder:
     description: Description
     codebook: Codebook
     regions: Regions
+    both_sides: bool = False
+    """Whether the words of the mirror image follow those of the image, as words of their own.
+
+    They are those of the same patches, mirrored. The image with its pixels mirrored has the same
+    words where the patches of every size lie as far from the left edge as from the right."""
 
     @property
     def n_features(self) -> int:
-        """Number of different words: visual words times regions."""
-        return self.codebook.n_words * self.regions.n_regions
+        """Number of different words: visual words times regions, times sides."""
+        return self.codebook.n_words * self.regions.n_regions * (2 if self.both_sides else 1)
+
+    @cached_property
+    def mirrored_codebook(self) -> Codebook:
+        """The words mirrored: a patch is as near to them as its mirror image is to the words."""
+        centres_KD = self.codebook.centres_KD
+        return Codebook(centres_KD[:, mirrored_order(centres_KD.shape[1] // SIZE)])
 
     def encode(self, source: Any, name: str = "") -> EncodedImage:
         """Return the words of an image: the same bits whatever the number of threads.
@@ -106,9 +120,12 @@ class ImageEncoder:
         """
         found, size = self.description.describe(source, name)
         with one_torch_thread():
-            words_S = self.codebook.assign(found.values_SD)
-        cells_SG = self.regions.cells(found.centres_S2, size)
-        ids = self.regions.words(words_S, cells_SG, self.codebook.n_words)
+            words_S = all_words = self.codebook.assign(found.values_SD)
+            if self.both_sides:
+                mirrored_S = self.mirrored_codebook.assign(found.values_SD)
+                all_words = np.concatenate([words_S, mirrored_S])
+        cells = self.regions.cells(found.centres_S2, size, both_sides=self.both_sides)
+        ids = self.regions.words(all_words, cells, self.codebook.n_words)
         return EncodedImage(
             ids.astype(np.int32), words_S, found.centres_S2, found.patch_size_S, size
         )
@@ -119,10 +136,15 @@ class ImageEncoder:
             json.dumps(self.settings(), sort_keys=True).encode(), digest_size=16
         )
         digest.update(self.codebook.centres_KD.tobytes())
+        if self.both_sides:
+            digest.update(b"both sides")
         return digest.hexdigest()
 
     def settings(self) -> dict[str, Any]:
-        """Return all settings as plain values; with the codebook they make the encoder."""
+        """Return all settings as plain values; with the codebook they make the encoder.
+
+        Not whether it sees both sides: that is asked for when images are encoded.
+        """
         return {
             "format": FORMAT,
             "decoding": asdict(self.description.decoding),

@@ -33,7 +33,9 @@ class BatchEncoder:
 
     def __init__(self, encoder: ImageEncoder, device: torch.device):
         self.encoder, self.device = encoder, device
-        self._centres = encoder.codebook.on(device)
+        self._sides = [encoder.codebook.on(device)]
+        if encoder.both_sides:
+            self._sides.append(encoder.mirrored_codebook.on(device))
         self._on_gpu = device.type == "cuda"
         # Pixels are sent beside the work on those sent before.
         self._sending = torch.cuda.Stream(device) if self._on_gpu else None  # type: ignore[no-untyped-call]
@@ -90,15 +92,19 @@ class BatchEncoder:
             description.sift,
             self.encoder.regions,
             self.encoder.codebook.n_words,
+            self.encoder.both_sides,
             self.device,
         )
         words_BS = torch.empty((n_images, len(first_SG)), dtype=torch.int64, device=self.device)
+        # Mirrored patches stand behind all others.
+        words_of_sides = words_BS.chunk(len(self._sides), dim=1)
         for part in describe_many(pixels, description.sift):
-            words = self._centres.nearest(part.values_BSD.flatten(0, 1))
-            words = words.view(part.contrast_BS.shape)
-            if not description.keep_constant:
-                words.masked_fill_(part.contrast_BS == 0, -self.encoder.n_features)
-            words_BS[part.images, part.patches] = words
+            for centres, side_BS in zip(self._sides, words_of_sides, strict=True):
+                words = centres.nearest(part.values_BSD.flatten(0, 1))
+                words = words.view(part.contrast_BS.shape)
+                if not description.keep_constant:
+                    words.masked_fill_(part.contrast_BS == 0, -self.encoder.n_features)
+                side_BS[part.images, part.patches] = words
         return (words_BS[:, :, None] + first_SG).to(torch.int32).flatten(1)
 
     def _fetch(self, ids: Tensor) -> Tensor:
@@ -123,12 +129,14 @@ def _first_words(
     sift: DenseSIFTConfig,
     regions: Regions,
     n_words: int,
+    both_sides: bool,
     device: torch.device,
 ) -> Tensor:
     """Return the first word of the region of every patch in every grid, (patches, grids)."""
     sizes = sizes_with_room(size, sift.patch_sizes)
     centres_S2 = np.concatenate([patch_centres(size, each, sift.step) for each in sizes])
-    return torch.from_numpy(regions.cells(centres_S2, size) * n_words).to(device)
+    first_SG = regions.cells(centres_S2, size, both_sides=both_sides) * n_words
+    return torch.from_numpy(first_SG).to(device)
 
 
 class Begun(NamedTuple):

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -39,6 +40,8 @@ class EncodedImages(NamedTuple):
     read: NDArray[np.bool_]
     """(images,) false where an image was left out."""
     left_out: tuple[LeftOut, ...]
+    mirrored: sparse.csr_array | None = None
+    """The counts of the mirror images, where they were asked for."""
 
 
 class BagOfVisualWords(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -198,25 +201,29 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         _warn(encoded.left_out)
         return encoded.counts
 
-    def encode(self, X: Any) -> EncodedImages:
+    def encode(self, X: Any, *, both_sides: bool = False) -> EncodedImages:
         """Return the counts of visual words, and which images could not be read.
 
         Parameters
         ----------
         X : a list of images.
+        both_sides : whether to count the words of their mirror images, too.
         """
         left_out, documents = [], []
         images = check_images(X)
-        encoder: ImageEncoder = self._fitted_encoder()
-        for found in self.iter_words(images):
+        encoder = replace(self._fitted_encoder(), both_sides=both_sides)
+        for found in self._iter_words(encoder, images):
             if isinstance(found, LeftOut):
                 left_out.append(found)
                 found = np.empty(0, np.int32)
             documents.append(found)
         read = np.ones(len(images), np.bool_)
         read[[each.number for each in left_out]] = False
-        counts = count_words(documents, encoder.n_features)
-        return EncodedImages(counts, read, tuple(left_out))
+        counts, mirrored = count_words(documents, encoder.n_features), None
+        if both_sides:
+            n_words = self.n_features_out_
+            counts, mirrored = counts[:, :n_words], counts[:, n_words:]
+        return EncodedImages(counts, read, tuple(left_out), mirrored)
 
     def iter_words(self, X: Any) -> Iterator[NDArray[np.int32] | LeftOut]:
         """Yield the words (columns) of one image after the other, one for every patch.
@@ -227,9 +234,14 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         ----------
         X : a list of images.
         """
+        return self._iter_words(self._fitted_encoder(), check_images(X))
+
+    def _iter_words(
+        self, encoder: ImageEncoder, images: list[Any]
+    ) -> Iterator[NDArray[np.int32] | LeftOut]:
         return encode_images(
-            self._fitted_encoder(),
-            check_images(X),
+            encoder,
+            images,
             cache=self.cache,
             device=self.device,
             n_jobs=self.n_jobs,

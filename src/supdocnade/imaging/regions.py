@@ -54,7 +54,13 @@ class Regions:
         """R, the number of cells of all grids together."""
         return sum(rows * columns for rows, columns in self.grids)
 
-    def cells(self, centres_S2: NDArray[np.floating], size: tuple[int, int]) -> NDArray[np.int64]:
+    def cells(
+        self,
+        centres_S2: NDArray[np.floating],
+        size: tuple[int, int],
+        *,
+        both_sides: bool = False,
+    ) -> NDArray[np.int64]:
         """Return the cell of every patch in every grid, (patches, grids).
 
         A cell is floor(rows · y / height) and floor(columns · x / width) of a patch's centre, row
@@ -64,12 +70,18 @@ class Regions:
         ----------
         centres_S2 : (patches, 2) y and x of the centres, in pixels, within the image.
         size : height and width of the image.
+        both_sides : whether the same patches of the mirror image follow, their cells numbered after
+            all others.
 
         >>> Regions.of((2, 2)).cells(np.array([[1.0, 1.0], [1.0, 9.0], [9.0, 9.0]]), (10, 10))
         array([[0],
                [1],
                [3]])
         """
+        if both_sides:
+            mirrored_S2 = np.stack([centres_S2[:, 0], size[1] - 1 - centres_S2[:, 1]], axis=1)
+            cells_SG, mirrored_SG = self.cells(centres_S2, size), self.cells(mirrored_S2, size)
+            return np.concatenate([cells_SG, self.n_regions + mirrored_SG])
         places, first = [], 0
         for rows, columns in self.grids:
             cells = np.floor(centres_S2 * (rows, columns) / size).astype(np.int64)

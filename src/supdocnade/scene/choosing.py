@@ -35,7 +35,8 @@ class Candidate:
 
     n_epochs: int
     hidden_BH: NDArray[np.float32]
-    """Topics of the photographs it was fitted on."""
+    """Topics of the photographs it was fitted on, and after them, where it was fitted on those,
+    too, of their mirror images."""
     unseen_BH: NDArray[np.float32]
     """Topics of those held out."""
     head_BC: Floats | None
@@ -101,7 +102,9 @@ def choose(
     on_progress : called with the number of SVMs that were tried, and of all of them.
     """
     classes = tuple(seen.classes)
+    n_sides = len(candidates[0].hidden_BH) // len(seen)
     numbers, wanted = seen.label_numbers(classes), unseen.label_numbers(classes)
+    numbers = np.tile(numbers, n_sides)
     labelled, asked = np.flatnonzero(numbers >= 0), np.flatnonzero(wanted >= 0)
     present = present_tags(unseen, vocabulary)
     share_CA = shares_of(seen, classes, vocabulary)

@@ -47,6 +47,7 @@ class Choices:
     """What was chosen on held-out photographs."""
 
     n_epochs: int
+    """Passes over all documents, which mirror images are, too."""
     C: float | None = None
     gamma: float | None = None
     """In units of 1 / topics."""

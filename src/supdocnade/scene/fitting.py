@@ -1,10 +1,11 @@
 """How a scene model is fitted.
 
 1. A share of the photographs is held out (`photographs.hold_out`).
-2. Visual words are learned from the others, and all photographs are encoded.
-3. A topic model is fitted on the others; epochs, the SVM's C and γ, the temperature, what ranks
-   tags and their thresholds are those that do best on the photographs held out, which neither has
-   seen.
+2. Visual words are learned from the others, and all photographs are encoded, with `mirror` their
+   mirror images, too.
+3. A topic model and an SVM are fitted on the others and their mirror images; epochs, the SVM's C
+   and γ, the temperature, what ranks tags and their thresholds are those that do best on the
+   photographs held out, of which neither has seen either side.
 4. Everything is fitted again on all photographs with these choices. Figures are those of step 3.
 5. Small copies of some photographs are kept (`keeping`), to show what was learned.
 """
@@ -12,13 +13,12 @@
 import warnings
 from collections.abc import Callable
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy import sparse
 
 from supdocnade.encoding.many import LeftOut
 from supdocnade.errors import InvalidArgument
@@ -32,7 +32,8 @@ from supdocnade.scene.choosing import (
     Evaluated,
     choose,
 )
-from supdocnade.scene.fitted import Choices, FittedScene, HeldOut, damped
+from supdocnade.scene.documents import SceneDocuments
+from supdocnade.scene.fitted import Choices, FittedScene, HeldOut
 from supdocnade.scene.keeping import keep_examples
 from supdocnade.scene.learned import LearnedFrom
 from supdocnade.scene.measuring import measure
@@ -66,7 +67,7 @@ def fit_scene(
     photographs = photographs.with_keys(options.progress("looking for copies"))
     held_B = _held_out(photographs, settings, options)
     bag = _learn_words(photographs.take(np.flatnonzero(~held_B)), settings, options)
-    learned, left_out = _read(bag, photographs, ~held_B, options)
+    learned, left_out = _read(bag, photographs, ~held_B, settings, options)
     return _fit_read(bag, learned, ~learned.in_words_B, settings, options), left_out
 
 
@@ -83,7 +84,7 @@ def extend_scene(
         cache=options.cache,
     )
     new = photographs.with_keys(options.progress("looking for copies"))
-    learned, left_out = _read(bag, new, np.zeros(len(new), np.bool_), options)
+    learned, left_out = _read(bag, new, np.zeros(len(new), np.bool_), settings, options)
     both = previous.learned.joined(learned)
     # Of what the words were learned from nothing can be held out.
     held_B = _held_out(both.photographs, settings, options, both.in_words_B)
@@ -108,15 +109,17 @@ def _read(
     bag: BagOfVisualWords,
     photographs: Photographs,
     in_words_B: NDArray[np.bool_],
+    settings: SceneSettings,
     options: FitOptions,
 ) -> tuple[LearnedFrom, tuple[LeftOut, ...]]:
     """Return photographs as words, and those that could not be read."""
     bag._on_progress = options.progress("reading photographs")
-    encoded = bag.encode(photographs.sources)
+    encoded = bag.encode(photographs.sources, both_sides=settings.mirror)
     bag._on_progress = None
     read = np.flatnonzero(encoded.read)
     _check(photographs.take(read))
-    learned = LearnedFrom(photographs.take(read), encoded.counts[read], in_words_B[read])
+    mirrored = None if encoded.mirrored is None else encoded.mirrored[read]
+    learned = LearnedFrom(photographs.take(read), encoded.counts[read], in_words_B[read], mirrored)
     return learned, encoded.left_out
 
 
@@ -128,7 +131,7 @@ def _fit_read(
     options: FitOptions,
 ) -> FittedScene:
     """Choose, and fit on all, with the photographs as words."""
-    data = _Data(learned.photographs, damped(learned.counts, settings.damping))
+    data = SceneDocuments.of(learned, settings.damping)
     choices, held_out = _choose(data, held_B, settings, options)
     final = settings.tuned(choices.tuned)
     vocabulary = AnnotationVocabulary.of(data.photographs.tags, min_count=settings.min_tag_count)
@@ -166,17 +169,6 @@ def _fit_read(
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Data:
-    """Photographs as the topic model takes them."""
-
-    photographs: Photographs
-    counts: sparse.csr_array
-
-    def take(self, chosen: NDArray[np.integer]) -> "_Data":
-        return _Data(self.photographs.take(chosen), self.counts[chosen])
-
-
 def _check(photographs: Photographs) -> None:
     if not len(photographs):
         raise InvalidArgument("images must have a photograph that can be read, got none.")
@@ -209,7 +201,7 @@ def _learn_words(
 
 
 def _choose(
-    data: _Data, held_B: NDArray[np.bool_], settings: SceneSettings, options: FitOptions
+    data: SceneDocuments, held_B: NDArray[np.bool_], settings: SceneSettings, options: FitOptions
 ) -> tuple[Choices, HeldOut]:
     """Fit on the photographs that are not held out, and choose what does best on the others."""
     if not held_B.any():
@@ -236,13 +228,13 @@ def _choose(
     return measure(best, rest.photographs, vocabulary, _frequency(vocabulary, part.photographs))
 
 
-def _unchosen(data: _Data, settings: SceneSettings) -> Choices:
+def _unchosen(data: SceneDocuments, settings: SceneSettings) -> Choices:
     """Return what is taken where there is nothing to choose on: the model at its word."""
     tags = AnnotationVocabulary.of(data.photographs.tags, min_count=settings.min_tag_count)
     nothing = np.empty((0, len(tags)))
     frequency_A = _frequency(tags, data.photographs)
     calibration = fit_tags(nothing, frequency_A, nothing > 0) if len(tags) else None
-    return Choices(n_epochs=settings.max_epochs, C=DEFAULT_C, gamma=DEFAULT_GAMMA, tags=calibration)
+    return Choices(n_epochs=settings.n_passes, C=DEFAULT_C, gamma=DEFAULT_GAMMA, tags=calibration)
 
 
 def _trials(settings: SceneSettings, seed: int) -> list[dict[str, float]]:
@@ -262,15 +254,15 @@ def _trials(settings: SceneSettings, seed: int) -> list[dict[str, float]]:
 
 
 def _candidates(
-    part: _Data,
-    rest: _Data,
+    part: SceneDocuments,
+    rest: SceneDocuments,
     vocabulary: AnnotationVocabulary,
     settings: SceneSettings,
     options: FitOptions,
     stage: str,
 ) -> list[Candidate]:
     """Fit a topic model and look at it after several numbers of epochs."""
-    epochs = sorted({max(round(share * settings.max_epochs), 1) for share in EPOCH_SHARES})
+    epochs = sorted({max(round(share * settings.n_passes), 1) for share in EPOCH_SHARES})
     kept: dict[int, Any] = {}
     folder = None if options.checkpoint is None else options.checkpoint / stage.replace(" ", "-")
 
@@ -288,12 +280,13 @@ def _candidates(
         if epoch not in kept and folder is not None:  # Of a run that was resumed.
             arrays, _ = load_arrays(folder / f"epoch-{epoch}.safetensors")
             kept[epoch] = {name: torch.from_numpy(array) for name, array in arrays.items()}
-        candidates.append(Candidate.of(topics, kept[epoch], epoch, part.counts, rest.counts))
+        seen, unseen = part.counts_of_sides, rest.counts
+        candidates.append(Candidate.of(topics, kept[epoch], epoch, seen, unseen))
     return candidates
 
 
 def _fit_topics(
-    data: _Data,
+    data: SceneDocuments,
     vocabulary: AnnotationVocabulary,
     settings: SceneSettings,
     options: FitOptions,
@@ -309,7 +302,7 @@ def _fit_topics(
         "annotation_weight": settings.annotation_weight,
         "learning_rate": settings.learning_rate,
         "batch_size": settings.batch_of(len(data.photographs)),
-        "max_epochs": settings.max_epochs,
+        "max_epochs": settings.n_passes,
         "n_jobs": options.n_jobs,
         "device": options.device,
         "random_state": options.seed,
@@ -317,28 +310,19 @@ def _fit_topics(
             None if options.checkpoint is None else options.checkpoint / stage.replace(" ", "-")
         ),
     }
-    photographs = data.photographs
-    tags = vocabulary.encode(photographs.tags)
-    known: dict[str, Any] = {}
-    if len(vocabulary):
-        known = {
-            "annotations": tags.annotations,
-            "annotation_mask": tags.known,
-            "annotation_names": list(vocabulary.names),
-        }
     topics: FittedTopics
     labels: list[str | None] | None = None
-    if photographs.classes:
+    if data.photographs.classes:
         topics = SupDocNADE(**shared, generative_weight=settings.generative_weight)
-        labels = photographs.labels
+        labels = data.labels_of_sides
     else:
         topics = DocNADE(**shared)
     topics._stop_after, topics._on_epoch = stop_after, on_epoch
     report = options.progress(stage)
     if report is not None:
-        topics._on_progress = _by_updates(report, stop_after or settings.max_epochs)
+        topics._on_progress = _by_updates(report, stop_after or settings.n_passes)
     try:
-        topics.fit(data.counts, labels, **known)
+        topics.fit(data.counts_of_sides, labels, **data.tags_of_sides(vocabulary))
     finally:
         topics._stop_after = topics._on_epoch = topics._on_progress = None
     return topics
@@ -355,15 +339,19 @@ def _by_updates(report: Callable[[int, int], None], n_epochs: int) -> Callable[[
 
 
 def _final_svm(
-    topics: Any, data: _Data, choices: Choices, settings: SceneSettings, options: FitOptions
+    topics: Any,
+    data: SceneDocuments,
+    choices: Choices,
+    settings: SceneSettings,
+    options: FitOptions,
 ) -> RBFSVM | None:
     classes = data.photographs.classes
     if settings.classifier != "svm" or len(classes) < 2:
         return None
     C, gamma = choices.C or DEFAULT_C, choices.gamma or DEFAULT_GAMMA
-    numbers = data.photographs.label_numbers(classes)
+    numbers = np.tile(data.photographs.label_numbers(classes), data.n_sides)
     known = np.flatnonzero(numbers >= 0)
-    hidden = topics.transform(data.counts[known])
+    hidden = topics.transform(data.counts_of_sides[known])
     return fit_svm(
         hidden,
         numbers[known],
@@ -380,7 +368,7 @@ def _frequency(vocabulary: AnnotationVocabulary, photographs: Photographs) -> An
     return total / max(int(tags.known.sum()), 1)
 
 
-def _describe(data: _Data) -> dict[str, Any]:
+def _describe(data: SceneDocuments) -> dict[str, Any]:
     photographs = data.photographs
     return {
         "n_images": len(photographs),

@@ -52,10 +52,15 @@ class SceneModel(BaseEstimator):  # type: ignore[misc]
         Patches with less contrast than this percentile count as less distinct.
     damping : float or None, default=1.0
         A word that occurs n times counts round(damping · √n) times; None: n times.
+    mirror : bool, default=True
+        Whether to learn from the mirror images of the photographs, too: what is seen from the left
+        and from the right is the same. Predicted is from the photograph alone.
     min_tag_count : int, default=3
         Tags of fewer photographs are not learned.
-    generative_weight, annotation_weight, learning_rate, max_epochs, activation
+    generative_weight, annotation_weight, learning_rate, activation
         Of the topic model, see `SupDocNADE`.
+    max_epochs : int, default=40
+        How often every photograph is looked at, at most; as its mirror image half of the times.
     batch_size : int, optional
         Photographs of an update; None: a twelfth of them, but 4 to 64.
     held_out : float, default=0.15
@@ -99,6 +104,7 @@ class SceneModel(BaseEstimator):  # type: ignore[misc]
         max_side: int | None = 300,
         contrast_percentile: float = 10.0,
         damping: float | None = 1.0,
+        mirror: bool = True,
         min_tag_count: int = 3,
         generative_weight: float = 1e-2,
         annotation_weight: float = 30.0,
@@ -125,6 +131,7 @@ class SceneModel(BaseEstimator):  # type: ignore[misc]
         self.max_side = max_side
         self.contrast_percentile = contrast_percentile
         self.damping = damping
+        self.mirror = mirror
         self.min_tag_count = min_tag_count
         self.generative_weight = generative_weight
         self.annotation_weight = annotation_weight

@@ -16,7 +16,7 @@ from supdocnade.shapes import check_choice, check_count, check_range
 from supdocnade.training import TrainerConfig
 
 MAX_SVM = 30_000
-"""Labelled photographs: 24 bytes for every pair, 22 GB."""
+"""Labelled photographs, mirror images counted: 24 bytes for every pair, 22 GB."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,8 +57,9 @@ def check_settings(settings: SceneSettings) -> None:
 def check_size(photographs: Photographs, settings: SceneSettings) -> None:
     """Refuse what would need more memory than there is, before any work is done."""
     n_labelled = len(photographs) - photographs.labels.count(None)
-    if settings.classifier == "svm" and n_labelled > MAX_SVM:
+    most, also = (MAX_SVM // 2, ", or mirror=False") if settings.mirror else (MAX_SVM, "")
+    if settings.classifier == "svm" and n_labelled > most:
         raise InvalidArgument(
-            f"classifier 'svm' takes at most {MAX_SVM} labelled photographs, since its memory "
-            f"grows with their square, got {n_labelled}; use classifier 'softmax'."
+            f"classifier 'svm' takes at most {most} labelled photographs, since its memory "
+            f"grows with their square, got {n_labelled}; use classifier 'softmax'{also}."
         )

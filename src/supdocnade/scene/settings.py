@@ -3,6 +3,7 @@
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from supdocnade.errors import InvalidArgument
 from supdocnade.shapes import check_choice, check_count, check_range
 
 CLASSIFIERS = ("svm", "softmax")
@@ -11,8 +12,10 @@ UPDATES, LEAST_BATCH, MOST_BATCH = 12, 4, 64
 """Updates an epoch has at least, whatever the number of photographs, within these sizes."""
 
 
-WORD_SETTINGS = ("n_words", "grid", "step", "patch_size", "max_side", "contrast_percentile")
-"""Those that decide what the visual words are."""
+WORD_SETTINGS = (
+    "n_words", "grid", "step", "patch_size", "max_side", "contrast_percentile", "mirror"
+)  # fmt: skip
+"""Those that decide what is kept of photographs: visual words, and those of mirror images."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +31,7 @@ class SceneSettings:
     max_side: int | None = 300
     contrast_percentile: float = 10.0
     damping: float | None = 1.0
+    mirror: bool = True
     min_tag_count: int = 3
     generative_weight: float = 1e-2
     annotation_weight: float = 30.0
@@ -50,6 +54,8 @@ class SceneSettings:
         check_choice("classifier", self.classifier, CLASSIFIERS)
         if self.damping is not None:
             check_range("damping", self.damping, above=0)
+        if type(self.mirror) is not bool:
+            raise InvalidArgument(f"mirror must be True or False, got {self.mirror!r}.")
         check_count("min_tag_count", self.min_tag_count, least=1)
         check_count("max_epochs", self.max_epochs, least=1)
         if self.batch_size is not None:
@@ -66,6 +72,15 @@ class SceneSettings:
         if self.batch_size is not None:
             return self.batch_size
         return min(max(n_images // UPDATES, LEAST_BATCH), MOST_BATCH)
+
+    @property
+    def n_passes(self) -> int:
+        """Passes over all documents at most: one over both sides shows every photograph twice.
+
+        >>> SceneSettings(max_epochs=40).n_passes, SceneSettings(mirror=False).n_passes
+        (20, 40)
+        """
+        return max(self.max_epochs // 2, 1) if self.mirror else self.max_epochs
 
     def tuned(self, found: dict[str, Any]) -> "SceneSettings":
         """Return the settings with those that tuning found."""

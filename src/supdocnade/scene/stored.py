@@ -97,7 +97,8 @@ def scene_from_storage(
 
 
 def _build(parts: Parts, description: dict[str, Any], name: str) -> FittedScene:
-    settings = SceneSettings(**_tuples(description["settings"]))
+    # Models of before mirror images were learned from photographs alone.
+    settings = SceneSettings(**{"mirror": False, **_tuples(description["settings"])})
     kind = {"SupDocNADE": SupDocNADE, "DocNADE": DocNADE}[description["topics"]]
     bag = words_from_storage(BagOfVisualWords, *parts["words"], name)
     topics = estimator_from_storage(kind, *parts["topics"], name)
@@ -147,7 +148,9 @@ def _build(parts: Parts, description: dict[str, Any], name: str) -> FittedScene:
             images=images,
         ),
         data=_checked_data(description["data"], classes),
-        learned=learned_from_storage(*parts["learned"], bag.n_features_out_),
+        learned=learned_from_storage(
+            *parts["learned"], bag.n_features_out_, mirror=settings.mirror
+        ),
         examples=examples_from_storage(
             *parts["examples"], n_topics, (image.name for image in images)
         ),

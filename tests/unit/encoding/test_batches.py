@@ -263,3 +263,11 @@ def test_many_words_are_compared_in_bounded_memory(monkeypatch):
     large = replace(PLAIN, codebook=Codebook(rng.random((3000, 128)).astype(np.float32) / 6))
     monkeypatch.setattr("supdocnade.words.codebook.BLOCK", 50 * 3000)
     assert_same_but_for_ties(large, IMAGES[:4], words(IMAGES[:4], large))
+
+
+@pytest.mark.parametrize("settings", [{}, {"keep_constant": False}, {"patch_size": (16, 24)}])
+def test_batches_have_the_words_of_both_sides(settings):
+    both = replace(encoder(**settings), both_sides=True)
+    images = [*IMAGES, np.full((64, 72), 7, np.uint8)]
+    for image, found in zip(images, words(images, both), strict=True):
+        np.testing.assert_array_equal(found, both.encode(image).ids)

@@ -10,7 +10,7 @@ from supdocnade.errors import StorageError, UnreadableImage
 from supdocnade.imaging.decode import DecodeConfig
 from supdocnade.imaging.dense_sift import DenseSIFTConfig, dense_sift
 from supdocnade.imaging.regions import Regions
-from supdocnade.words.codebook import Codebook
+from supdocnade.words.codebook import Codebook, fit_codebook
 
 CODEBOOK = Codebook(np.random.default_rng(0).random((12, 128)).astype(np.float32))
 PLAIN = Description(decoding=DecodeConfig(), sift=DenseSIFTConfig())
@@ -134,3 +134,35 @@ def test_settings_that_lack_something_are_refused():
         ImageEncoder.from_settings({"format": 1}, CODEBOOK, "a file")
     with pytest.raises(StorageError, match="a file"):
         ImageEncoder.from_settings(None, CODEBOOK, "a file")
+
+
+SYMMETRIC = [(16, (64, 61)), (16, (40, 93)), (32, (64, 65))]
+"""Widths at which the last patch is as far from the edge as the first one. At others a mirror image
+has the patches that a grid from the right edge would give."""
+
+
+@pytest.mark.parametrize(("patch_size", "shape"), SYMMETRIC)
+@pytest.mark.parametrize("color", [False, True])
+def test_mirrored_words_are_those_of_mirrored_pixels(patch_size, shape, color):
+    image = stripes(5, shape)
+    if color:
+        image = np.stack([image, stripes(6, shape), stripes(7, shape)], axis=-1)
+    sift = DenseSIFTConfig(patch_size=patch_size)
+    codebook = fit_codebook(dense_sift(image, sift).values_SD, 12, seed=0)
+    described = replace(PLAIN, decoding=DecodeConfig(color=color), sift=sift)
+    one = encoder(described, [(1, 1), (2, 2), (2, 3)], codebook)
+    both = replace(one, both_sides=True)
+    here, there = one.encode(image).ids, one.encode(np.fliplr(image)).ids
+    assert both.n_features == 2 * one.n_features
+    found = both.encode(image)
+    np.testing.assert_array_equal(found.ids[: len(here)], here)
+    np.testing.assert_array_equal(found.words_S, one.encode(image).words_S)
+    mirrored = found.ids[len(here) :] - one.n_features
+    np.testing.assert_array_equal(np.sort(mirrored), np.sort(there))
+    assert (np.sort(here) != np.sort(there)).any()
+
+
+def test_an_encoder_of_both_sides_is_another():
+    one = encoder()
+    assert replace(one, both_sides=True).fingerprint() != one.fingerprint()
+    assert replace(one, both_sides=False).fingerprint() == one.fingerprint()

@@ -70,6 +70,19 @@ def patch_centres(shape: tuple[int, int], patch_size: int, step: int) -> Floats:
     return flat
 
 
+def mirrored_order(n_channels: int = 1) -> NDArray[np.int64]:
+    """Return which number of a descriptor stands where in the descriptor of the mirrored patch.
+
+    Left and right bins change places, and a gradient to the right becomes one to the left; numbers
+    are bins row by row, and the orientations of each. So descriptors are mirrored without a look at
+    the pixels.
+    """
+    numbers = np.arange(n_channels * SIZE).reshape(n_channels, N_BINS, N_BINS, N_ORIENTATIONS)
+    # Orientations count from "to the right": o eighths of a turn become half a turn less o.
+    orientations = (N_ORIENTATIONS // 2 - np.arange(N_ORIENTATIONS)) % N_ORIENTATIONS
+    return numbers[:, :, ::-1][..., orientations].reshape(-1)
+
+
 def side_weights(length: int, patch_size: int, step: int, window: str) -> Floats:
     """Return the weights of all bins of all patches along a side, (patches · bins, length).
 

@@ -1,0 +1,153 @@
+"""Learning from mirror images, too; the drawn scenes of other tests have `mirror=False`."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+from tests.drawn import SETTINGS, columns, scenes
+
+from supdocnade import SceneModel, SupDocNADE
+from supdocnade.errors import InvalidArgument
+from supdocnade.words.annotations import AnnotationVocabulary
+
+NEW = columns(scenes(4, 7))[0]
+
+
+def fit(on_stage=None, **settings):
+    model = SceneModel(**{**SETTINGS, "mirror": True, **settings})
+    return model.fit(*columns(scenes()), on_stage=on_stage)
+
+
+@cache
+def both_sides():
+    """It must not be changed."""
+    return fit()
+
+
+@pytest.fixture
+def fits(monkeypatch):
+    """What topic models were fitted to."""
+    seen, real = [], SupDocNADE.fit
+
+    def watched(self, X, y, **known):
+        seen.append((X, y, known))
+        return real(self, X, y, **known)
+
+    monkeypatch.setattr(SupDocNADE, "fit", watched)
+    return seen
+
+
+def test_neither_side_of_a_photograph_held_out_is_learned_from(fits):
+    model = fit(max_epochs=2)
+    (first, _, _), (last, labels, _) = fits
+    learned = model.fitted_.learned
+    chosen, n_chosen = learned.in_words_B, int(learned.in_words_B.sum())
+    assert 0 < model.fitted_.held_out.n_images == 24 - n_chosen
+    sides = [model.fitted_.counts(each) for each in (learned.counts, learned.mirrored)]
+    for number, side in enumerate(sides):
+        rows = slice(number * n_chosen, (number + 1) * n_chosen)
+        assert (first[rows] != side[chosen]).nnz == 0
+        assert (last[24 * number : 24 * (number + 1)] != side).nnz == 0
+    assert first.shape[0] == 2 * n_chosen
+    assert labels == 2 * columns(scenes())[1]
+
+
+def test_mirror_images_are_those_of_mirrored_pixels():
+    """On average: patches lie on another grid, counted from the other edge."""
+    model = both_sides()
+    learned, images = model.fitted_.learned, columns(scenes())[0]
+    flipped = model.fitted_.bag.transform([np.fliplr(image) for image in images])
+    near, far = (abs(flipped - each).sum() for each in (learned.mirrored, learned.counts))
+    assert near < 0.6 * far
+    np.testing.assert_array_equal(
+        learned.counts.toarray(), model.fitted_.bag.transform(images).toarray()
+    )
+
+
+def test_without_mirror_images_a_topic_model_learns_from_photographs_alone():
+    """Bit for bit what the estimator makes of the counts."""
+    fitted = fit(mirror=False).fitted_
+    assert fitted.learned.mirrored is None
+    _, labels, tags = columns(scenes())
+    vocabulary = AnnotationVocabulary.of(tags, min_count=2)
+    names = ("n_topics", "learning_rate", "annotation_weight", "generative_weight", "batch_size")
+    same = {name: fitted.topics.get_params()[name] for name in names}
+    assert same["batch_size"] == 4
+    topics = SupDocNADE(**same, max_epochs=SETTINGS["max_epochs"], random_state=0)
+    topics._stop_after = fitted.choices.n_epochs
+    topics.fit(
+        fitted.counts(fitted.learned.counts),
+        labels,
+        annotations=vocabulary.encode(tags).annotations,
+    )
+    np.testing.assert_array_equal(topics.components_, fitted.topics.components_)
+
+
+def test_as_many_updates_as_without_mirror_images():
+    updates = {}
+    for mirror in (True, False):
+        fit(lambda *now, mirror=mirror: updates.update({(mirror, now[0]): now[2]}), mirror=mirror)
+    # 21 photographs are 6 batches of 4, and 42 documents are 11.
+    assert updates[False, "learning"] == 12 * 6
+    assert updates[True, "learning"] == 6 * 11
+    assert updates[True, "reading photographs"] == 24
+
+
+def test_it_learns_and_is_right():
+    model = both_sides()
+    assert (model.predict(NEW) == columns(scenes(4, 7))[1]).mean() > 0.7
+    assert model.fitted_.data["n_images"] == 24
+    assert model.fitted_.choices.n_epochs <= 6
+    why = model.explain(NEW[0])
+    assert abs(why.share_S.sum() - (why.whole - why.empty)) < 1e-3
+
+
+def test_one_seed_gives_one_model_for_any_number_of_workers():
+    expected = both_sides().predict_proba(NEW)
+    np.testing.assert_array_equal(fit(n_jobs=2).predict_proba(NEW), expected)
+
+
+def test_a_fit_that_was_interrupted_goes_on(tmp_path):
+    def interrupt(stage, done, total):
+        if stage == "learning from all" and done == total - 1:
+            raise KeyboardInterrupt
+
+    folders = {"checkpoint": tmp_path / "checkpoint", "cache": tmp_path / "words"}
+    with pytest.raises(KeyboardInterrupt):
+        fit(interrupt, **folders)
+    seen = set()
+    model = fit(lambda stage, *_: seen.add(stage), **folders)
+    assert "learning" not in seen
+    np.testing.assert_array_equal(model.predict_proba(NEW), both_sides().predict_proba(NEW))
+
+
+def test_a_cache_keeps_photographs_and_both_sides_apart(tmp_path):
+    model = fit(cache=tmp_path)
+    expected = both_sides().transform(NEW)
+    for _ in range(2):
+        np.testing.assert_array_equal(model.transform(NEW), expected)
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_what_was_saved_learns_more_from_both_sides(tmp_path):
+    both_sides().save(tmp_path / "model")
+    loaded = SceneModel.load(tmp_path / "model")
+    assert loaded.mirror is True
+    before = loaded.fitted_.learned.mirrored
+    assert (before != both_sides().fitted_.learned.mirrored).nnz == 0
+    loaded.fit_more(*columns(scenes(2, 11)))
+    assert loaded.fitted_.learned.mirrored.shape[0] == loaded.fitted_.data["n_images"] == 30
+    assert (loaded.fitted_.learned.mirrored[:24] != before).nnz == 0
+    with pytest.raises(InvalidArgument, match="mirror must be as before, True"):
+        loaded.set_params(mirror=False).fit_more(*columns(scenes(2, 12)))
+
+
+def test_mirror_images_count_where_an_svm_has_too_many(monkeypatch):
+    monkeypatch.setattr("supdocnade.scene.options.MAX_SVM", 40)
+    with pytest.raises(InvalidArgument, match=r"at most 20 labelled.*or mirror=False"):
+        fit()
+
+
+def test_mirror_is_yes_or_no():
+    with pytest.raises(InvalidArgument, match="mirror must be True or False, got 'left'"):
+        fit(mirror="left")
