@@ -9,7 +9,7 @@ import torch
 from supdocnade.corpus import Documents
 from supdocnade.models import SupDocNADEConfig, SupDocNADENetwork
 from supdocnade.models.docnade import random_tree
-from supdocnade.ops import contract
+from supdocnade.ops import contract, cuda_engine
 from supdocnade.training import TrainerConfig
 from supdocnade.training.graphed import GraphedUpdates, bytes_to_record
 from supdocnade.training.optimizers import make_optimizers
@@ -79,6 +79,38 @@ def test_the_run_that_compiles_is_undone_whatever_moments_it_makes(monkeypatch, 
         found.append([*network.parameters(), *average.values()])
     for first, second in zip(*found, strict=True):
         assert torch.equal(first.detach(), second.detach())
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="here the kernels run on the GPU itself")
+@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
+def test_the_kernels_of_a_gpu_move_the_touched_rows_as_the_cpu_does(monkeypatch, optimizer):
+    """By Triton's interpreter, with room for more rows than there are."""
+    pytest.importorskip("triton")
+    from supdocnade.ops import tree_nll
+    from supdocnade.ops.row_adam import cuda as row_adam
+    from supdocnade.ops.tree_nll import cuda as tree
+    from supdocnade.training import optimizers as made
+
+    monkeypatch.setattr(contract, "SPARSE_ROWS", 1)
+    found = []
+    for interpreted in (False, True):
+        corpus, network = small()
+        config = TrainerConfig(batch_size=2, clip_norm=0.1)
+        optimizers = make_optimizers(network, optimizer, 1e-2)
+        with monkeypatch.context() as patch:
+            if interpreted:
+                patch.setattr(tree_nll.OPERATION, "load", lambda name: tree.tree_nll)
+                patch.setattr(made, "row_adam", lambda *given, backend: row_adam.row_adam(*given))
+                # It waits for nothing, not even where it could.
+                patch.setattr(cuda_engine, "_is_recording", lambda device: True)
+                if optimizer == "sgd":
+                    optimizers = [made.RowSGD(list(network.parameters()), torch.tensor(1e-2))]
+            documents = ResidentDocuments.of(corpus, torch.device("cpu"))
+            updates = GraphedUpdates(network, config, documents, optimizers, None, None)
+            begun(updates, corpus)
+        found.append(list(network.parameters()))
+    for actual, expected in zip(found[1], found[0], strict=True):
+        torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_what_is_put_aside_is_counted():
