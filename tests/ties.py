@@ -18,18 +18,28 @@ def n_ties(encoder, image, found):
     n_words = encoder.codebook.n_words
     n_grids = len(encoder.regions.grids)
     regions, words = np.divmod(found.reshape(-1, n_grids), n_words)
-    expected = encoded.ids.reshape(-1, n_grids)
-    np.testing.assert_array_equal(regions, expected // n_words)
+    expected_regions, expected = np.divmod(encoded.ids.reshape(-1, n_grids), n_words)
+    np.testing.assert_array_equal(regions, expected_regions)
     assert (words == words[:, :1]).all()
-    other = np.flatnonzero(words[:, 0] != encoded.words_S)
     described, _ = encoder.description.describe(image)
-    values_SD = described.values_SD.astype(np.float64)
+    values_SD, centres_KD = described.values_SD, encoder.codebook.centres_KD
+    if encoder.both_sides:  # Mirrored patches follow all others, and have mirrored words.
+        values_SD = np.concatenate([values_SD, values_SD])
+        centres_KD = np.concatenate([centres_KD, encoder.mirrored_codebook.centres_KD])
+        words, expected = (_with_mirrored_after(some, n_words) for some in (words, expected))
+    other = np.flatnonzero(words[:, 0] != expected[:, 0])
     away = [
-        np.square(values_SD[other] - encoder.codebook.centres_KD[some[other]]).sum(axis=1)
-        for some in (words[:, 0], encoded.words_S)
+        np.square(values_SD[other].astype(np.float64) - centres_KD[some[other, 0]]).sum(axis=1)
+        for some in (words, expected)
     ]
     np.testing.assert_allclose(*away, rtol=NEAR)
     return len(other)
+
+
+def _with_mirrored_after(words, n_words):
+    """Return words of both sides, those of the mirrored half numbered after all others."""
+    side = np.arange(len(words)) >= len(words) // 2
+    return words + n_words * side[:, None]
 
 
 def assert_same_but_for_ties(encoder, images, found):

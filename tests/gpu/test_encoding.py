@@ -1,5 +1,7 @@
 """From images to words on a GPU: the words of the CPU, but for ties."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -94,6 +96,13 @@ def test_images_that_are_one_tensor_already():
 def test_words_of_colours_are_those_of_the_cpu_but_for_ties():
     bag = fitted(COLORS, color=True)
     assert_same_but_for_ties(bag.encoder_, COLORS, ids(bag, COLORS))
+
+
+@pytest.mark.parametrize("settings", [{"grid": [(1, 1), (2, 3)]}, {"keep_constant": False}])
+def test_words_of_mirror_images_are_those_of_the_cpu_but_for_ties(settings):
+    both = replace(fitted(**settings).encoder_, both_sides=True)
+    found = list(encode_images(both, IMAGES, device="cuda"))
+    assert_same_but_for_ties(both, IMAGES, found)
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3])
