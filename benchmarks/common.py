@@ -1,11 +1,12 @@
 """How we measure.
 
 Variants run in turn, round after round, so that a slow moment of the machine hits all of them, with
-a pause in between for the threads of one to fall asleep before the next begins. Each reports the
+a pause in between for the threads of one to fall asleep before the next begins. A run is as many
+calls as last a tenth of a second, at least one, and its time is that of a call: in use a call follows
+others of its kind, not one that has filled the caches with something else. Each variant reports the
 median of its rounds after one that does not count (compiling, caches, page faults), and the spread
 between the quartiles. Where that exceeds a quarter of the median all rounds are repeated, at most
-five times. Ratios are ratios of medians. Results carry the versions and the commit that
-made them.
+five times. Ratios are ratios of medians. Results carry the versions and the commit that made them.
 """
 
 import json
@@ -25,7 +26,9 @@ import torch
 
 RESULTS = Path(__file__).parent / "results"
 ROUNDS = 7
-PAUSE = 0.002
+PAUSE = 0.02
+"""Seconds: threads of torch were seen awake two thousandths of a second after their work."""
+LENGTH_OF_RUN = 0.1
 ATTEMPTS = 5
 MOST_SPREAD = 0.25
 
@@ -66,12 +69,19 @@ def _alternate(variants: Mapping[str, Callable[[], object]], rounds: int) -> dic
     for number in range(rounds + 1):
         for name, run in variants.items():
             time.sleep(PAUSE)
-            start = time.perf_counter()
-            run()
-            elapsed = time.perf_counter() - start
+            elapsed = _time_of_a_call(run)
             if number > 0:
                 seconds[name].append(elapsed)
     return {name: Timing(values) for name, values in seconds.items()}
+
+
+def _time_of_a_call(run: Callable[[], object]) -> float:
+    n_calls, elapsed, start = 0, 0.0, time.perf_counter()
+    while elapsed < LENGTH_OF_RUN:
+        run()
+        n_calls += 1
+        elapsed = time.perf_counter() - start
+    return elapsed / n_calls
 
 
 def metadata() -> dict[str, Any]:

@@ -198,7 +198,7 @@ def _check_documents(batch: DocumentBatch, n_words: int) -> None:
             f"got shape {tuple(offsets.shape)} of {offsets.dtype}."
         )
     bounds = offsets.cpu().numpy()
-    if bounds[0] != 0 or bounds[-1] != len(ids) or (np.diff(bounds) < 0).any():
+    if bounds[0] != 0 or bounds[-1] != len(ids) or (bounds[1:] < bounds[:-1]).any():
         raise InvalidArgument(
             f"offsets must rise from 0 to the number of tokens, {len(ids)}, "
             f"got {bounds[0]} to {bounds[-1]}."

@@ -9,8 +9,9 @@ Memory: the gradients, and one row of H floats per token of a block. A block is 
 fit into `BLOCK_BYTES`, at least one.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -21,7 +22,7 @@ from torch import Tensor
 from supdocnade.ops.contract import DocumentBatch, DocumentTerms, Parameters, touches_few_rows
 from supdocnade.ops.eager import Evaluation, Gradients, RowGradient
 from supdocnade.ops.prefix_sum import cpu_kernels as sums
-from supdocnade.ops.scratch import ones, scratch
+from supdocnade.ops.scratch import empty, ones, scratch
 from supdocnade.ops.threads import SMALL_WORK, even_ranges, n_threads, run_parts
 
 BLOCK_BYTES = 64 * 2**20
@@ -139,15 +140,19 @@ class CPUEngine:
         activation = sums.ACTIVATION_CODES[self.activation]
         nll_B = np.zeros(batch.n_documents, np.float32)
         summary_BH = np.empty((batch.n_documents, len(c_H)), np.float32)
-        gradients = self._no_gradients(documents, parameters) if want_gradients else None
+        gradients = self._new_gradients(documents, parameters) if want_gradients else None
+        to_clear = [] if gradients is None else [gradients.node_weight, gradients.word_embedding]
         for block in documents.blocks(len(c_H)):
             own = slice(block.first, block.last)
             with scratch(block.n_tokens, len(c_H)) as hidden_NH:
-                prefix(block, W_KH, c_H, activation, hidden_NH, summary_BH[own])
+                prefix(block, W_KH, c_H, activation, hidden_NH, summary_BH[own], to_clear)
+                to_clear = []
                 nll_N = self.layer.run(block, hidden_NH, V_TH, b_T, activation, gradients)
                 sums.sum_by_document(nll_N, block.offsets_B1, nll_B[own])
                 if gradients is not None:
                     suffix(block, hidden_NH, gradients)
+        for untouched in to_clear:  # There was no document.
+            untouched.values.fill(0)
         terms = DocumentTerms(torch.from_numpy(nll_B), torch.from_numpy(summary_BH))
         return Evaluation(terms, gradients)
 
@@ -169,8 +174,8 @@ class CPUEngine:
         small = len(slots_N) * len(grad_c) < SMALL_WORK
         run_parts(add, sums.column_parts(len(grad_c), n_threads()), small=small)
 
-    def _no_gradients(self, documents: Documents, parameters: Parameters) -> Gradients:
-        """Allocate gradients of zero, of all rows or of those that the documents touch."""
+    def _new_gradients(self, documents: Documents, parameters: Parameters) -> Gradients:
+        """Allocate gradients of all rows or of those that the documents touch, not yet cleared."""
         W_KH, c_H, V_TH, b_T = parameters
         word_rows = node_rows = None
         if touches_few_rows(len(W_KH)):
@@ -179,26 +184,39 @@ class CPUEngine:
             word_rows = np.flatnonzero(seen_K)
             node_rows = self.layer.touched_rows(documents.ids_N)
         return Gradients(
-            RowGradient.zeros(W_KH, word_rows),
+            RowGradient.empty(W_KH, word_rows),
             np.zeros(len(c_H), np.float32),
-            RowGradient.zeros(V_TH, node_rows),
+            RowGradient.empty(V_TH, node_rows),
             np.zeros(len(b_T), np.float32),
         )
 
 
 def prefix(
-    block: Block, W_KH: Floats, c_H: Floats, activation: int, hidden_NH: Floats, summary_BH: Floats
+    block: Block,
+    W_KH: Floats,
+    c_H: Floats,
+    activation: int,
+    hidden_NH: Floats,
+    summary_BH: Floats,
+    to_clear: Sequence[RowGradient] = (),
 ) -> None:
-    """Write the hidden units before every token and the summary of every document."""
+    """Write the hidden units before every token and the summary of every document.
+
+    Whichever thread is done first clears gradients meanwhile.
+    """
     documents, offsets_B1 = block.documents, block.offsets_B1
 
-    def part_of(part: tuple[int, int]) -> None:
+    def sum_documents(first: int, last: int) -> None:
         sums.prefix_documents(
-            *part, documents.ids_N, offsets_B1, documents.input_weight_N, W_KH, c_H, activation,
-            documents.limit, hidden_NH, summary_BH,
+            first, last, documents.ids_N, offsets_B1, documents.input_weight_N, W_KH, c_H,
+            activation, documents.limit, hidden_NH, summary_BH,
         )  # fmt: skip
 
-    run_parts(part_of, even_ranges(offsets_B1, n_threads()), small=block.small)
+    tasks: list[Callable[[], object]] = [
+        partial(sum_documents, *part) for part in even_ranges(offsets_B1, n_threads())
+    ]
+    tasks += [partial(gradient.values.fill, 0) for gradient in to_clear]
+    run_parts(lambda task: task(), tasks, small=block.small)
 
 
 def suffix(block: Block, grad_NH: Floats, gradients: Gradients) -> None:
@@ -214,12 +232,16 @@ def suffix(block: Block, grad_NH: Floats, gradients: Gradients) -> None:
     slots_N = word.slots_of(documents.ids_N)
     halves = even_ranges(block.offsets_B1, 2 if word.rows is None else 1)
     targets = [(word.values, grad_c)]
-    targets += [(np.zeros_like(word.values), np.zeros_like(grad_c)) for _ in halves[1:]]
+    for _ in halves[1:]:
+        other_W = empty(word.values.size).reshape(word.values.shape)
+        targets.append((other_W, np.zeros_like(grad_c)))
     columns = sums.column_parts(len(grad_c), -(-n_threads() // len(halves)))
 
     def part_of(part: tuple[int, int]) -> None:
         half, column = part
         first, last = halves[half]
+        if half > 0:
+            targets[half][0][:, slice(*columns[column])] = 0
         sums.suffix_columns(
             *columns[column], slots_N, block.offsets_B1[first : last + 1], tokens.start,
             documents.input_weight_N, grad_NH, *targets[half],

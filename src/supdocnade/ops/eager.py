@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from supdocnade.ops.contract import DocumentBatch, DocumentTerms, Parameters, gradient_of_rows
+from supdocnade.ops.scratch import empty
 from supdocnade.ops.threads import one_torch_thread
 
 
@@ -30,12 +31,11 @@ class RowGradient:
     """Of the table."""
 
     @classmethod
-    def zeros(cls, table: Tensor, rows: NDArray[np.int64] | None) -> "RowGradient":
-        """Return a gradient of zero for all rows of a table, or for some."""
-        n_rows = len(table) if rows is None else len(rows)
-        # numpy asks the system for large pages, torch does not; that halves the cost of clearing.
-        values = np.zeros((n_rows, table.shape[1]), np.float32)
-        return cls(values, rows, (len(table), table.shape[1]))
+    def empty(cls, table: Tensor, rows: NDArray[np.int64] | None) -> "RowGradient":
+        """Return a gradient that is still to be cleared, for all rows of a table or for some."""
+        n_rows, n_columns = len(table) if rows is None else len(rows), table.shape[1]
+        values = empty(n_rows * n_columns).reshape(n_rows, n_columns)
+        return cls(values, rows, (len(table), n_columns))
 
     @cached_property
     def slots(self) -> NDArray[np.int32]:
@@ -160,6 +160,8 @@ def _common_value(values: Tensor) -> float | None:
     """Return the value that all entries share, or None."""
     if values.numel() == 0:
         return 1.0
+    if values.stride() == (0,):  # One number, as many times as there are documents.
+        return values[0].item()
     least, most = values.min().item(), values.max().item()
     return least if least == most else None
 

@@ -7,6 +7,7 @@ queue for the lock in between. Numba's own parallel loops are not used, because 
 process under concurrent Python threads or after a fork (docs/decisions/0003-threads.md).
 """
 
+import itertools
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -73,9 +74,8 @@ def even_ranges(edges: NDArray[np.integer], n_ranges: int) -> list[tuple[int, in
     [(0, 2), (2, 4)]
     """
     targets = edges[0] + np.arange(1, n_ranges) * (edges[-1] - edges[0]) / n_ranges
-    cuts = np.searchsorted(edges, targets)
-    bounds = np.unique([0, *cuts.tolist(), len(edges) - 1])
-    return list(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True))
+    bounds = sorted({0, *np.searchsorted(edges, targets).tolist(), len(edges) - 1})
+    return list(itertools.pairwise(bounds))
 
 
 @contextmanager
@@ -113,7 +113,7 @@ def _share(threads: int) -> Iterator[None]:
             torch.set_num_threads(torch_before)
 
 
-def run_parts(kernel: Callable[[Part], None], parts: Iterable[Part], *, small: bool) -> None:
+def run_parts(kernel: Callable[[Part], object], parts: Iterable[Part], *, small: bool) -> None:
     """Call `kernel` on every part; the calling thread works along with its helpers.
 
     Within a part torch's own operations use one thread.
@@ -142,7 +142,7 @@ def run_parts(kernel: Callable[[Part], None], parts: Iterable[Part], *, small: b
                 future.result()
 
 
-def _drain(kernel: Callable[[Part], None], parts: Iterator[Part]) -> None:
+def _drain(kernel: Callable[[Part], object], parts: Iterator[Part]) -> None:
     with _share(1):
         for part in parts:
             kernel(part)

@@ -1,17 +1,43 @@
 """The walk over the tree, compiled for the CPU (`cpu.py` says how it works).
 
-Two habits keep the kernels fast. Elements are addressed as `array[row, j]`, never through a view of
-the row, and no function is called for a single token: a view or a call counts references to its
-arrays, and for rows of 200 floats that costs more than the arithmetic on them.
+A tile needs three small matrix products: hidden units with rows of V for the logits, derivatives
+with hidden units for the gradients of V, derivatives with rows of V for those of the hidden units.
+Four tokens at a time meet three rows, or twelve sums of either kind are kept at a time, so that
+what is loaded once is multiplied three or four times, and sixteen registers are enough.
+
+Rows are known by their addresses: one table has the rows of V on every path, another those that
+collect their gradients. A path shorter than the tile's longest goes on with a row of zeros and is
+certain to turn right there; what is collected for that step goes to a row that nobody reads.
+
+All kernels of the walk stand in one file: Numba compiles a function anew when its own file has
+changed, and does not look at others.
 """
 
 import numpy as np
 
 from supdocnade.jit import kernel
 from supdocnade.ops.prefix_sum.cpu_kernels import RELU, TANH
+from supdocnade.simd import (
+    LANES,
+    add_product,
+    load,
+    load_address,
+    load_first,
+    load_one,
+    multiply,
+    prefetch,
+    splat,
+    store,
+    store_first,
+    store_sums,
+    where_positive,
+)
 
 TILE = 32
 """Tokens taken together: neighbours in the order of leaves, they share most of their nodes."""
+
+GROUP, LEVELS = 4, 3
+"""Tokens and levels of the tree that meet at a time."""
 
 _ZERO, _HALF, _ONE, _TWO = np.float32(0), np.float32(0.5), np.float32(1), np.float32(2)
 
@@ -20,77 +46,116 @@ _CERTAIN = np.float32(100)
 
 
 @kernel
-def _find_paths(leaves, n_leaves, nodes, target):
-    """Write the nodes and turns of every leaf; return the length of the longest path.
+def _find_paths(
+    leaves, n_leaves, top_depth, row_bytes, V, zeros, grad, slots_T, top, spare, b_T, path_of,
+    nodes, V_rows, grad_rows, bias, turns,
+):  # fmt: skip
+    """Number the paths to a tile's leaves and write what belongs to the nodes on them.
 
-    A path is padded with node -1 and turns to the right, which `_logits` makes certain.
+    That is, for every step: the node, the addresses of its row of V and of its gradient, its bias
+    and the turn taken there. Past the end of a path a node is below zero, another for every last
+    node, so that paths share a step if and only if its node is the same. Returns the length of the
+    longest path; none is shorter by more than one.
     """
-    longest, levels = 0, nodes.shape[1]
+    path, longest = -1, 0
     for r in range(leaves.size):
-        low, high, m = 0, n_leaves, 0
+        if r > 0 and leaves[r] == leaves[r - 1]:
+            path_of[r] = path
+            continue
+        path += 1
+        path_of[r] = path
+        low, high, m, n = 0, n_leaves, 0, 0
         while high - low > 1:
             middle = (low + high + 1) // 2
             right = leaves[r] >= middle
-            nodes[r, m] = middle - 1
-            target[r, m] = _ONE if right else _ZERO
+            n = middle - 1
+            nodes[path, m], bias[m, path] = n, b_T[n]
+            turns[m, path] = _ONE if right else _ZERO
+            V_rows[path, m] = V + np.uintp(n * row_bytes)
+            if m < top_depth:
+                grad_rows[path, m] = top + np.uintp(m * row_bytes)
+            elif slots_T.size > 0:
+                grad_rows[path, m] = grad + np.uintp(slots_T[n] * row_bytes)
             low, high = (middle, high) if right else (low, middle)
             m += 1
         longest = max(longest, m)
-        for rest in range(m, levels):
-            nodes[r, rest] = -1
-            target[r, rest] = _ONE
+        for beyond in range(m, nodes.shape[1]):
+            nodes[path, beyond], bias[beyond, path], turns[beyond, path] = -1 - n, _CERTAIN, _ONE
+            V_rows[path, beyond] = zeros
+            grad_rows[path, beyond] = spare
     return longest
 
 
 @kernel
-def _logits(hidden_NH, places, nodes, depth, V_TH, b_T, z):
-    """z[r, m] = b + V[node] · h_r; rows that share a node are taken eight or four at a time."""
-    width, n_rows = V_TH.shape[1], places.size
-    for r in range(n_rows):
-        for m in range(depth, nodes.shape[1]):
-            z[r, m] = _CERTAIN
-    for m in range(depth):
-        r = 0
-        while r < n_rows:
-            n = nodes[r, m]
-            if n < 0:
-                z[r, m] = _CERTAIN
-                r += 1
-                continue
-            p0, a0 = places[r], _ZERO
-            if r + 7 < n_rows and nodes[r + 7, m] == n:
-                p1, p2, p3, p4 = places[r + 1], places[r + 2], places[r + 3], places[r + 4]
-                p5, p6, p7 = places[r + 5], places[r + 6], places[r + 7]
-                a1 = a2 = a3 = a4 = a5 = a6 = a7 = _ZERO
-                for j in range(width):
-                    a0 += hidden_NH[p0, j] * V_TH[n, j]
-                    a1 += hidden_NH[p1, j] * V_TH[n, j]
-                    a2 += hidden_NH[p2, j] * V_TH[n, j]
-                    a3 += hidden_NH[p3, j] * V_TH[n, j]
-                    a4 += hidden_NH[p4, j] * V_TH[n, j]
-                    a5 += hidden_NH[p5, j] * V_TH[n, j]
-                    a6 += hidden_NH[p6, j] * V_TH[n, j]
-                    a7 += hidden_NH[p7, j] * V_TH[n, j]
-                z[r + 1, m], z[r + 2, m], z[r + 3, m] = a1 + b_T[n], a2 + b_T[n], a3 + b_T[n]
-                z[r + 4, m], z[r + 5, m] = a4 + b_T[n], a5 + b_T[n]
-                z[r + 6, m], z[r + 7, m] = a6 + b_T[n], a7 + b_T[n]
-                count = 8
-            elif r + 3 < n_rows and nodes[r + 3, m] == n:
-                p1, p2, p3 = places[r + 1], places[r + 2], places[r + 3]
-                a1 = a2 = a3 = _ZERO
-                for j in range(width):
-                    a0 += hidden_NH[p0, j] * V_TH[n, j]
-                    a1 += hidden_NH[p1, j] * V_TH[n, j]
-                    a2 += hidden_NH[p2, j] * V_TH[n, j]
-                    a3 += hidden_NH[p3, j] * V_TH[n, j]
-                z[r + 1, m], z[r + 2, m], z[r + 3, m] = a1 + b_T[n], a2 + b_T[n], a3 + b_T[n]
-                count = 4
+def _dots(h0, h1, h2, h3, v0, v1, v2, width, z, ahead):
+    """z[m, r] = V[m] · h_r for four tokens and three rows they share."""
+    a0 = a1 = a2 = a3 = b0 = b1 = b2 = b3 = c0 = c1 = c2 = c3 = splat(_ZERO)
+    for j in range(0, width, LANES):
+        prefetch(ahead, j)
+        if j + LANES <= width:
+            va, vb, vc = load(v0, j), load(v1, j), load(v2, j)
+            x0, x1, x2, x3 = load(h0, j), load(h1, j), load(h2, j), load(h3, j)
+        else:
+            n = width - j
+            va, vb, vc = load_first(v0, j, n), load_first(v1, j, n), load_first(v2, j, n)
+            x0, x1 = load_first(h0, j, n), load_first(h1, j, n)
+            x2, x3 = load_first(h2, j, n), load_first(h3, j, n)
+        a0, b0, c0 = add_product(a0, x0, va), add_product(b0, x0, vb), add_product(c0, x0, vc)
+        a1, b1, c1 = add_product(a1, x1, va), add_product(b1, x1, vb), add_product(c1, x1, vc)
+        a2, b2, c2 = add_product(a2, x2, va), add_product(b2, x2, vb), add_product(c2, x2, vc)
+        a3, b3, c3 = add_product(a3, x3, va), add_product(b3, x3, vb), add_product(c3, x3, vc)
+    store_sums(z, 0, a0, a1, a2, a3)
+    store_sums(z, TILE, b0, b1, b2, b3)
+    store_sums(z, 2 * TILE, c0, c1, c2, c3)
+
+
+@kernel
+def _own_dots(h0, h1, h2, h3, v0, v1, v2, v3, width, z, ahead):
+    """z[r] = V[r] · h_r for four tokens and a row for each."""
+    a0 = a1 = a2 = a3 = splat(_ZERO)
+    for j in range(0, width, LANES):
+        prefetch(ahead, j)
+        if j + LANES <= width:
+            a0 = add_product(a0, load(h0, j), load(v0, j))
+            a1 = add_product(a1, load(h1, j), load(v1, j))
+            a2 = add_product(a2, load(h2, j), load(v2, j))
+            a3 = add_product(a3, load(h3, j), load(v3, j))
+        else:
+            n = width - j
+            a0 = add_product(a0, load_first(h0, j, n), load_first(v0, j, n))
+            a1 = add_product(a1, load_first(h1, j, n), load_first(v1, j, n))
+            a2 = add_product(a2, load_first(h2, j, n), load_first(v2, j, n))
+            a3 = add_product(a3, load_first(h3, j, n), load_first(v3, j, n))
+    store_sums(z, 0, a0, a1, a2, a3)
+
+
+@kernel
+def _write_logits(n_rows, depth, width, rows, path_of, nodes, V_rows, bias, turns, z, z_at, target):
+    """z[m, r] = b + V[m] · h_r and the turns taken, for a tile's tokens and their paths' nodes.
+
+    Meanwhile the hidden units of the next tile are asked for, from `rows[TILE]` on. They are far
+    away; were all asked for at once, what is needed now would wait behind them.
+    """
+    for g in range(0, n_rows, GROUP):
+        h0, h1, h2, h3 = rows[g], rows[g + 1], rows[g + 2], rows[g + 3]
+        p0, p1, p2, p3 = path_of[g], path_of[g + 1], path_of[g + 2], path_of[g + 3]
+        m, coming = 0, TILE + g
+        while m < depth:
+            ahead = rows[min(coming, TILE + g + GROUP - 1)]
+            coming += 1
+            at = z_at + np.uintp(4 * (m * TILE + g))
+            if m + LEVELS <= depth and nodes[p0, m + LEVELS - 1] == nodes[p3, m + LEVELS - 1]:
+                v0, v1, v2 = V_rows[p0, m], V_rows[p0, m + 1], V_rows[p0, m + 2]
+                _dots(h0, h1, h2, h3, v0, v1, v2, width, at, ahead)
+                m += LEVELS
             else:
-                for j in range(width):
-                    a0 += hidden_NH[p0, j] * V_TH[n, j]
-                count = 1
-            z[r, m] = a0 + b_T[n]
-            r += count
+                v0, v1, v2, v3 = V_rows[p0, m], V_rows[p1, m], V_rows[p2, m], V_rows[p3, m]
+                _own_dots(h0, h1, h2, h3, v0, v1, v2, v3, width, at, ahead)
+                m += 1
+    for m in range(depth):
+        for r in range(n_rows):
+            z[m, r] += bias[m, path_of[r]]
+            target[m, r] = turns[m, path_of[r]]
 
 
 @kernel
@@ -134,79 +199,214 @@ def _decide(z, target, cost, count):
 
 
 @kernel
-def _add_level(hidden_NH, places, nodes, delta, m, is_top, slots_T, grad, grad_bias):
-    """dV[node] += Σ_r δ_r h_r at level m; rows that share a node are taken eight or four at a time.
-
-    The gradients of a shared level stand in its own row, those of other nodes in theirs.
-    """
-    width, n_rows, r = hidden_NH.shape[1], places.size, 0
-    while r < n_rows:
-        n = nodes[r, m]
-        if n < 0:
-            r += 1
-            continue
-        row = m if is_top else slots_T[n]
-        p0, x0 = places[r], delta[r, m]
-        if r + 3 < n_rows and nodes[r + 3, m] == n:
-            p1, p2, p3 = places[r + 1], places[r + 2], places[r + 3]
-            x1, x2, x3 = delta[r + 1, m], delta[r + 2, m], delta[r + 3, m]
-            if r + 7 < n_rows and nodes[r + 7, m] == n:
-                p4, p5, p6, p7 = places[r + 4], places[r + 5], places[r + 6], places[r + 7]
-                x4, x5, x6, x7 = delta[r + 4, m], delta[r + 5, m], delta[r + 6, m], delta[r + 7, m]
-                for j in range(width):
-                    low = x0 * hidden_NH[p0, j] + x1 * hidden_NH[p1, j]
-                    low += x2 * hidden_NH[p2, j] + x3 * hidden_NH[p3, j]
-                    high = x4 * hidden_NH[p4, j] + x5 * hidden_NH[p5, j]
-                    high += x6 * hidden_NH[p6, j] + x7 * hidden_NH[p7, j]
-                    grad[row, j] += low + high
-                x0 += x4 + x5 + x6 + x7
-                r += 8
-            else:
-                for j in range(width):
-                    low = x0 * hidden_NH[p0, j] + x1 * hidden_NH[p1, j]
-                    grad[row, j] += low + x2 * hidden_NH[p2, j] + x3 * hidden_NH[p3, j]
-                r += 4
-            x0 += x1 + x2 + x3
-        else:
-            for j in range(width):
-                grad[row, j] += x0 * hidden_NH[p0, j]
-            r += 1
-        grad_bias[m if is_top else n] += x0
+def _add_three(g0, g1, g2, rows, first, last, delta, width):
+    """dV[m] += Σ_r δ[m, r] h_r for three rows of gradients, over the tokens `first:last`."""
+    full = width - width % (4 * LANES)
+    for j in range(0, full, 4 * LANES):
+        j1, j2, j3 = j + LANES, j + 2 * LANES, j + 3 * LANES
+        a0, a1, a2, a3 = load(g0, j), load(g0, j1), load(g0, j2), load(g0, j3)
+        b0, b1, b2, b3 = load(g1, j), load(g1, j1), load(g1, j2), load(g1, j3)
+        c0, c1, c2, c3 = load(g2, j), load(g2, j1), load(g2, j2), load(g2, j3)
+        for r in range(first, last):
+            h = load_address(rows, r)
+            x0, x1, x2, x3 = load(h, j), load(h, j1), load(h, j2), load(h, j3)
+            d = splat(load_one(delta, r))
+            a0, a1 = add_product(a0, x0, d), add_product(a1, x1, d)
+            a2, a3 = add_product(a2, x2, d), add_product(a3, x3, d)
+            d = splat(load_one(delta, TILE + r))
+            b0, b1 = add_product(b0, x0, d), add_product(b1, x1, d)
+            b2, b3 = add_product(b2, x2, d), add_product(b3, x3, d)
+            d = splat(load_one(delta, 2 * TILE + r))
+            c0, c1 = add_product(c0, x0, d), add_product(c1, x1, d)
+            c2, c3 = add_product(c2, x2, d), add_product(c3, x3, d)
+        _store_four(g0, j, a0, a1, a2, a3)
+        _store_four(g1, j, b0, b1, b2, b3)
+        _store_four(g2, j, c0, c1, c2, c3)
+    for j in range(full, width, LANES):
+        n = min(width - j, LANES)
+        a, b, c = load_first(g0, j, n), load_first(g1, j, n), load_first(g2, j, n)
+        for r in range(first, last):
+            x = load_first(load_address(rows, r), j, n)
+            a = add_product(a, x, splat(load_one(delta, r)))
+            b = add_product(b, x, splat(load_one(delta, TILE + r)))
+            c = add_product(c, x, splat(load_one(delta, 2 * TILE + r)))
+        store_first(g0, j, n, a)
+        store_first(g1, j, n, b)
+        store_first(g2, j, n, c)
 
 
 @kernel
-def _hidden_gradients(places, nodes, delta, depth, V_TH, activation, grad_h, hidden_NH):
-    """Replace h by da = (Σ_m δ_m V[node_m]) ∘ g'(a), with g' written in terms of h = g(a).
+def _add_one(g, rows, first, last, delta, width):
+    """dV += Σ_r δ[r] h_r for one row of gradients, over the tokens `first:last`."""
+    full = width - width % (4 * LANES)
+    for j in range(0, full, 4 * LANES):
+        j1, j2, j3 = j + LANES, j + 2 * LANES, j + 3 * LANES
+        a0, a1, a2, a3 = load(g, j), load(g, j1), load(g, j2), load(g, j3)
+        for r in range(first, last):
+            h, d = load_address(rows, r), splat(load_one(delta, r))
+            a0, a1 = add_product(a0, load(h, j), d), add_product(a1, load(h, j1), d)
+            a2, a3 = add_product(a2, load(h, j2), d), add_product(a3, load(h, j3), d)
+        _store_four(g, j, a0, a1, a2, a3)
+    for j in range(full, width, LANES):
+        n = min(width - j, LANES)
+        a = load_first(g, j, n)
+        for r in range(first, last):
+            x = load_first(load_address(rows, r), j, n)
+            a = add_product(a, x, splat(load_one(delta, r)))
+        store_first(g, j, n, a)
 
-    Eight nodes at a time, then four; steps past the end of a path have δ = 0 and node -1, some row
-    that does not matter.
+
+@kernel
+def _store_four(row, j, a, b, c, d):
+    store(row, j, a)
+    store(row, j + LANES, b)
+    store(row, j + 2 * LANES, c)
+    store(row, j + 3 * LANES, d)
+
+
+@kernel
+def _sum_three(first, last, delta, sums):
+    """sums[m] = Σ_r δ[m, r] for three levels, over the tokens `first:last`.
+
+    Left to the compiler, the order of these sums would depend on what else it compiles: a process
+    that compiles has other bits than one that finds the result in Numba's cache.
     """
-    width = grad_h.size
-    for r in range(places.size):
-        n0, n1, n2, n3 = nodes[r, 0], nodes[r, 1], nodes[r, 2], nodes[r, 3]
-        n4, n5, n6, n7 = nodes[r, 4], nodes[r, 5], nodes[r, 6], nodes[r, 7]
-        x0, x1, x2, x3 = delta[r, 0], delta[r, 1], delta[r, 2], delta[r, 3]
-        x4, x5, x6, x7 = delta[r, 4], delta[r, 5], delta[r, 6], delta[r, 7]
-        for j in range(width):
-            low = x0 * V_TH[n0, j] + x1 * V_TH[n1, j] + x2 * V_TH[n2, j] + x3 * V_TH[n3, j]
-            high = x4 * V_TH[n4, j] + x5 * V_TH[n5, j] + x6 * V_TH[n6, j] + x7 * V_TH[n7, j]
-            grad_h[j] = low + high
-        for m in range(8, depth, 4):
-            n0, n1, n2, n3 = nodes[r, m], nodes[r, m + 1], nodes[r, m + 2], nodes[r, m + 3]
-            x0, x1, x2, x3 = delta[r, m], delta[r, m + 1], delta[r, m + 2], delta[r, m + 3]
-            for j in range(width):
-                low = x0 * V_TH[n0, j] + x1 * V_TH[n1, j]
-                grad_h[j] += low + x2 * V_TH[n2, j] + x3 * V_TH[n3, j]
-        p = places[r]
-        if activation == RELU:
-            for j in range(width):
-                hidden_NH[p, j] = grad_h[j] if hidden_NH[p, j] > _ZERO else _ZERO
-        elif activation == TANH:
-            for j in range(width):
-                hidden_NH[p, j] = grad_h[j] * (_ONE - hidden_NH[p, j] * hidden_NH[p, j])
-        else:
-            for j in range(width):
-                hidden_NH[p, j] = grad_h[j] * hidden_NH[p, j] * (_ONE - hidden_NH[p, j])
+    one = splat(_ONE)
+    a = b = c = splat(_ZERO)
+    for r in range(first, last, LANES):
+        n = min(last - r, LANES)
+        a = add_product(a, one, load_first(delta, r, n))
+        b = add_product(b, one, load_first(delta, TILE + r, n))
+        c = add_product(c, one, load_first(delta, 2 * TILE + r, n))
+    store_sums(sums, 0, a, b, c, splat(_ZERO))
+
+
+@kernel
+def _add_gradients(
+    n_rows, depth, width, top_depth, rows_at, path_of, nodes, grad_rows, z_at, grad_b_T, top_b
+):
+    """Add δ_r h_r to the gradient of V, and δ_r to that of b, at every node on the tokens' paths.
+
+    Tokens that share the deepest of three nodes share all three.
+    """
+    sums = np.empty(4, np.float32)
+    sums_at = np.uintp(sums.ctypes.data)
+    m = 0
+    while m < depth:
+        n_levels = LEVELS if m + LEVELS <= depth else 1
+        delta, deepest, r = z_at + np.uintp(4 * m * TILE), m + n_levels - 1, 0
+        while r < n_rows:
+            p, end = path_of[r], r + 1
+            while end < n_rows and nodes[path_of[end], deepest] == nodes[p, deepest]:
+                end += 1
+            if n_levels == LEVELS:
+                g0, g1, g2 = grad_rows[p, m], grad_rows[p, m + 1], grad_rows[p, m + 2]
+                _add_three(g0, g1, g2, rows_at, r, end, delta, width)
+            else:
+                _add_one(grad_rows[p, m], rows_at, r, end, delta, width)
+            _sum_three(r, end, delta, sums_at)
+            for level in range(m, m + n_levels):
+                n = nodes[p, level]
+                if n >= 0 and level < top_depth:
+                    top_b[level] += sums[level - m]
+                elif n >= 0:
+                    grad_b_T[n] += sums[level - m]
+            r = end
+        m += n_levels
+
+
+@kernel
+def _through(activation, grad, h):
+    """Return grad ∘ g'(a), with g' written in terms of h = g(a)."""
+    if activation == RELU:
+        return where_positive(h, grad)
+    if activation == TANH:
+        return multiply(grad, add_product(splat(_ONE), multiply(h, splat(-_ONE)), h))
+    return multiply(grad, multiply(h, add_product(splat(_ONE), splat(-_ONE), h)))
+
+
+@kernel
+def _replace_three(h, j, a, b, c, activation):
+    j1, j2 = j + LANES, j + 2 * LANES
+    store(h, j, _through(activation, a, load(h, j)))
+    store(h, j1, _through(activation, b, load(h, j1)))
+    store(h, j2, _through(activation, c, load(h, j2)))
+
+
+@kernel
+def _replace_hidden(
+    h0, h1, h2, h3, path0, path1, path2, path3, delta, n_shared, depth, width, activation
+):
+    """h_r = (Σ_m δ[m, r] V[m]) ∘ g'(a_r) for four tokens; they share their first rows of V.
+
+    A path is where the addresses of its rows stand.
+    """
+    full = width - width % (3 * LANES)
+    for j in range(0, full, 3 * LANES):
+        j1, j2 = j + LANES, j + 2 * LANES
+        a0 = a1 = a2 = b0 = b1 = b2 = c0 = c1 = c2 = d0 = d1 = d2 = splat(_ZERO)
+        for m in range(n_shared):
+            v, at = load_address(path0, m), m * TILE
+            v0, v1, v2 = load(v, j), load(v, j1), load(v, j2)
+            x = splat(load_one(delta, at))
+            a0, a1, a2 = add_product(a0, v0, x), add_product(a1, v1, x), add_product(a2, v2, x)
+            x = splat(load_one(delta, at + 1))
+            b0, b1, b2 = add_product(b0, v0, x), add_product(b1, v1, x), add_product(b2, v2, x)
+            x = splat(load_one(delta, at + 2))
+            c0, c1, c2 = add_product(c0, v0, x), add_product(c1, v1, x), add_product(c2, v2, x)
+            x = splat(load_one(delta, at + 3))
+            d0, d1, d2 = add_product(d0, v0, x), add_product(d1, v1, x), add_product(d2, v2, x)
+        for m in range(n_shared, depth):
+            at = m * TILE
+            v, x = load_address(path0, m), splat(load_one(delta, at))
+            a0, a1 = add_product(a0, load(v, j), x), add_product(a1, load(v, j1), x)
+            a2 = add_product(a2, load(v, j2), x)
+            v, x = load_address(path1, m), splat(load_one(delta, at + 1))
+            b0, b1 = add_product(b0, load(v, j), x), add_product(b1, load(v, j1), x)
+            b2 = add_product(b2, load(v, j2), x)
+            v, x = load_address(path2, m), splat(load_one(delta, at + 2))
+            c0, c1 = add_product(c0, load(v, j), x), add_product(c1, load(v, j1), x)
+            c2 = add_product(c2, load(v, j2), x)
+            v, x = load_address(path3, m), splat(load_one(delta, at + 3))
+            d0, d1 = add_product(d0, load(v, j), x), add_product(d1, load(v, j1), x)
+            d2 = add_product(d2, load(v, j2), x)
+        _replace_three(h0, j, a0, a1, a2, activation)
+        _replace_three(h1, j, b0, b1, b2, activation)
+        _replace_three(h2, j, c0, c1, c2, activation)
+        _replace_three(h3, j, d0, d1, d2, activation)
+    for j in range(full, width, LANES):
+        n = min(width - j, LANES)
+        a = b = c = d = splat(_ZERO)
+        for m in range(depth):
+            at = m * TILE
+            v0, v1 = load_address(path0, m), load_address(path1, m)
+            v2, v3 = load_address(path2, m), load_address(path3, m)
+            a = add_product(a, load_first(v0, j, n), splat(load_one(delta, at)))
+            b = add_product(b, load_first(v1, j, n), splat(load_one(delta, at + 1)))
+            c = add_product(c, load_first(v2, j, n), splat(load_one(delta, at + 2)))
+            d = add_product(d, load_first(v3, j, n), splat(load_one(delta, at + 3)))
+        store_first(h0, j, n, _through(activation, a, load_first(h0, j, n)))
+        store_first(h1, j, n, _through(activation, b, load_first(h1, j, n)))
+        store_first(h2, j, n, _through(activation, c, load_first(h2, j, n)))
+        store_first(h3, j, n, _through(activation, d, load_first(h3, j, n)))
+
+
+@kernel
+def _replace_all_hidden(
+    n_rows, depth, width, activation, rows, path_of, nodes, path_bytes, paths_at, z_at
+):
+    """Replace the hidden units of a tile by the gradients of their activations."""
+    for g in range(0, n_rows, GROUP):
+        p0, p1, p2, p3 = path_of[g], path_of[g + 1], path_of[g + 2], path_of[g + 3]
+        n_shared = 0
+        while n_shared < depth and nodes[p0, n_shared] == nodes[p3, n_shared]:
+            n_shared += 1
+        _replace_hidden(
+            rows[g], rows[g + 1], rows[g + 2], rows[g + 3],
+            paths_at + np.uintp(p0 * path_bytes), paths_at + np.uintp(p1 * path_bytes),
+            paths_at + np.uintp(p2 * path_bytes), paths_at + np.uintp(p3 * path_bytes),
+            z_at + np.uintp(4 * g), n_shared, depth, width, activation,
+        )  # fmt: skip
 
 
 @kernel
@@ -220,32 +420,67 @@ def _walk_subtree(
     to `top_V` and `top_b`, one row a level; those below to their own rows. An empty `slots_T` says
     that no gradients are wanted.
     """
-    grad_h = np.empty(hidden_NH.shape[1], np.float32)
-    levels = 8
+    width, levels = hidden_NH.shape[1], 1
     while n_leaves > 1 << levels:
-        levels += 4
-    nodes = np.empty((TILE, levels), np.int32)
-    z, target = np.zeros((TILE, levels), np.float32), np.zeros((TILE, levels), np.float32)
-    cost = np.zeros((TILE, levels), np.float32)
+        levels += 1
+    row_bytes = 4 * width
+    hidden, V = np.uintp(hidden_NH.ctypes.data), np.uintp(V_TH.ctypes.data)
+    grad, top = np.uintp(grad_V.ctypes.data), np.uintp(top_V.ctypes.data)
+    # Rows of zeros: in place of a row of V, of a token that fills up a group, of a node's gradient.
+    others = np.zeros((3, width), np.float32)
+    zeros = np.uintp(others.ctypes.data)
+    no_token, no_node = zeros + np.uintp(row_bytes), zeros + np.uintp(2 * row_bytes)
+
+    # By token; then by path; then by level and path, or by level and token.
+    rows, path_of = np.empty(2 * TILE, np.uintp), np.empty(TILE, np.int64)
+    weight, total = np.zeros(TILE, np.float32), np.empty(TILE, np.float32)
+    nodes = np.empty((TILE, levels), np.int64)
+    V_rows, grad_rows = np.empty((TILE, levels), np.uintp), np.empty((TILE, levels), np.uintp)
+    bias, turns = np.empty((levels, TILE), np.float32), np.empty((levels, TILE), np.float32)
+    target, cost = np.zeros((levels, TILE), np.float32), np.empty((levels, TILE), np.float32)
+    z = np.zeros(
+        (levels + LEVELS - 1, TILE), np.float32
+    )  # Where one level is left, three are read.
+    rows_at, paths_at = np.uintp(rows.ctypes.data), np.uintp(V_rows.ctypes.data)
+    z_at = np.uintp(z.ctypes.data)
+
     for start in range(first, last, TILE):
-        places = order[start : min(start + TILE, last)]
-        n_rows = places.size
-        depth = _find_paths(leaves[start : start + n_rows], n_leaves, nodes, target)
-        _logits(hidden_NH, places, nodes, depth, V_TH, b_T, z)
-        _decide(z.reshape(-1), target.reshape(-1), cost.reshape(-1), n_rows * levels)
-        for r in range(n_rows):
-            total, weight = _ZERO, loss_weight_N[places[r]]
-            for m in range(levels):
-                total += cost[r, m]
-                z[r, m] *= weight
-            nll_N[places[r]] = weight * total
+        n_tokens = min(TILE, last - start)
+        n_rows = n_tokens + -n_tokens % GROUP
+        depth = _find_paths(
+            leaves[start : start + n_tokens], n_leaves, top_depth, row_bytes, V, zeros, grad,
+            slots_T, top, no_node, b_T, path_of, nodes, V_rows, grad_rows, bias, turns,
+        )  # fmt: skip
+        for r in range(2 * TILE):
+            known = start + r < last
+            rows[r] = hidden + np.uintp(order[start + r] * row_bytes) if known else no_token
+        for r in range(n_tokens):
+            weight[r] = loss_weight_N[order[start + r]]
+        for r in range(n_tokens, n_rows):
+            path_of[r] = path_of[n_tokens - 1]
+
+        _write_logits(
+            n_rows, depth, width, rows, path_of, nodes, V_rows, bias, turns, z, z_at, target
+        )
+        _decide(z.reshape(-1), target.reshape(-1), cost.reshape(-1), depth * TILE)
+        total[:] = _ZERO
+        for m in range(depth):
+            for r in range(TILE):
+                total[r] += cost[m, r]
+                z[m, r] *= weight[r]
+        for r in range(n_tokens):
+            nll_N[order[start + r]] = weight[r] * total[r]
+
         if slots_T.size > 0:
-            for m in range(depth):
-                if m < top_depth:
-                    _add_level(hidden_NH, places, nodes, z, m, True, slots_T, top_V, top_b)
-                else:
-                    _add_level(hidden_NH, places, nodes, z, m, False, slots_T, grad_V, grad_b_T)
-            _hidden_gradients(places, nodes, z, depth, V_TH, activation, grad_h, hidden_NH)
+            _add_gradients(
+                n_tokens, depth, width, top_depth, rows_at, path_of, nodes, grad_rows, z_at,
+                grad_b_T, top_b,
+            )  # fmt: skip
+            _replace_all_hidden(
+                n_rows, depth, width, activation, rows, path_of, nodes, V_rows.strides[0],
+                paths_at, z_at,
+            )  # fmt: skip
+    others[0, 0] = _ZERO  # What is only known by its address would be freed before its last use.
 
 
 @kernel
