@@ -17,7 +17,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
