@@ -5,9 +5,9 @@ a pause in between for the threads of one to fall asleep before the next begins.
 calls as last a tenth of a second, at least one, and its time is that of a call: in use a call
 follows others of its kind, not one that has filled the caches with something else. Each variant
 reports the median of its rounds after one that does not count (compiling, caches, page faults), and
-the spread between the quartiles. Where that exceeds a quarter of the median all rounds are repeated,
-at most five times. Ratios are ratios of medians. Results carry the versions and the commit that made
-them.
+the spread between the quartiles. Where that exceeds a quarter of the median all rounds are
+repeated, at most five times. Ratios are ratios of medians. Results carry the versions and the
+commit that made them.
 """
 
 import json
