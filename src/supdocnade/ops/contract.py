@@ -202,24 +202,25 @@ def _check_documents(batch: DocumentBatch, n_words: int) -> None:
             f"offsets must rise from 0 to the number of tokens, {len(ids)}, "
             f"got {bounds[0]} to {bounds[-1]}."
         )
-    if len(ids):
-        least, most = _extremes(ids)
-        if least < 0 or most >= n_words:
-            raise InvalidArgument(
-                f"word_ids must lie in 0 .. {n_words - 1}, got {least} .. {most}."
-            )
+    if len(ids) and not _all_below(ids, n_words):
+        least, most = torch.aminmax(ids)
+        raise InvalidArgument(
+            f"word_ids must lie in 0 .. {n_words - 1}, got {int(least)} .. {int(most)}."
+        )
     limit = batch.n_summary_words
     if limit is not None and not 0 <= limit <= n_words:
         raise InvalidArgument(f"n_summary_words must lie in 0 .. {n_words}, got {limit}.")
 
 
-def _extremes(ids: Tensor) -> tuple[int, int]:
+def _all_below(ids: Tensor, n_words: int) -> bool:
+    """Return whether ids lie in 0 .. n_words - 1: numbers below zero are large without a sign."""
     # Above some ten thousand entries torch would wake its threads for this, which costs more than
     # the search and hangs in a forked child.
     if ids.device.type == "cpu":
-        return int(ids.numpy().min()), int(ids.numpy().max())
+        numbers = ids.numpy()
+        return int(numbers.view(f"u{numbers.itemsize}").max()) < n_words
     least, most = torch.aminmax(ids)
-    return int(least), int(most)
+    return int(least) >= 0 and int(most) < n_words
 
 
 def _check_weights(batch: DocumentBatch, dtype: torch.dtype) -> None:

@@ -22,7 +22,7 @@ from torch import Tensor
 from supdocnade.ops.contract import DocumentBatch, DocumentTerms, Parameters, touches_few_rows
 from supdocnade.ops.eager import Evaluation, Gradients, RowGradient
 from supdocnade.ops.prefix_sum import cpu_kernels as sums
-from supdocnade.ops.scratch import empty, ones, scratch
+from supdocnade.ops.scratch import ones, scratch
 from supdocnade.ops.threads import SMALL_WORK, even_ranges, n_threads, run_parts
 
 BLOCK_BYTES = 64 * 2**20
@@ -142,17 +142,20 @@ class CPUEngine:
         summary_BH = np.empty((batch.n_documents, len(c_H)), np.float32)
         gradients = self._new_gradients(documents, parameters) if want_gradients else None
         to_clear = [] if gradients is None else [gradients.node_weight, gradients.word_embedding]
+        # Beside the hidden units there is room for a second gradient of W (see `suffix`).
+        n_more = len(W_KH) if to_clear and not touches_few_rows(len(W_KH)) else 0
         for block in documents.blocks(len(c_H)):
             own = slice(block.first, block.last)
-            with scratch(block.n_tokens, len(c_H)) as hidden_NH:
+            with scratch(block.n_tokens + n_more, len(c_H)) as rows:
+                hidden_NH, other_W = rows[: block.n_tokens], rows[block.n_tokens :]
                 prefix(block, W_KH, c_H, activation, hidden_NH, summary_BH[own], to_clear)
                 to_clear = []
                 nll_N = self.layer.run(block, hidden_NH, V_TH, b_T, activation, gradients)
                 sums.sum_by_document(nll_N, block.offsets_B1, nll_B[own])
                 if gradients is not None:
-                    suffix(block, hidden_NH, gradients)
-        for untouched in to_clear:  # There was no document.
-            untouched.values.fill(0)
+                    suffix(block, hidden_NH, gradients, other_W)
+        for gradient in to_clear:  # There was no document.
+            gradient.values.fill(0)
         terms = DocumentTerms(torch.from_numpy(nll_B), torch.from_numpy(summary_BH))
         return Evaluation(terms, gradients)
 
@@ -198,7 +201,7 @@ def prefix(
     activation: int,
     hidden_NH: Floats,
     summary_BH: Floats,
-    to_clear: Sequence[RowGradient] = (),
+    to_clear: Sequence[RowGradient],
 ) -> None:
     """Write the hidden units before every token and the summary of every document.
 
@@ -206,35 +209,33 @@ def prefix(
     """
     documents, offsets_B1 = block.documents, block.offsets_B1
 
-    def sum_documents(first: int, last: int) -> None:
+    next_document = np.zeros(1, np.int64)
+
+    def sum_documents() -> None:
         sums.prefix_documents(
-            first, last, documents.ids_N, offsets_B1, documents.input_weight_N, W_KH, c_H,
+            next_document, documents.ids_N, offsets_B1, documents.input_weight_N, W_KH, c_H,
             activation, documents.limit, hidden_NH, summary_BH,
         )  # fmt: skip
 
-    tasks: list[Callable[[], object]] = [
-        partial(sum_documents, *part) for part in even_ranges(offsets_B1, n_threads())
-    ]
+    tasks: list[Callable[[], object]] = [sum_documents] * n_threads()
     tasks += [partial(gradient.values.fill, 0) for gradient in to_clear]
     run_parts(lambda task: task(), tasks, small=block.small)
 
 
-def suffix(block: Block, grad_NH: Floats, gradients: Gradients) -> None:
+def suffix(block: Block, grad_NH: Floats, gradients: Gradients, other_W: Floats) -> None:
     """Add the gradients of W and c, given those of the activations.
 
     Words occur in many documents, so threads cannot simply share out the documents. Two halves of
     them are summed apart and then together; more threads than two split the columns of each half.
     With a large vocabulary a second gradient of W would cost more than it saves: there all threads
-    split the columns.
+    split the columns. `other_W` is room for it.
     """
     documents, tokens = block.documents, block.tokens
     word, grad_c = gradients.word_embedding, gradients.hidden_bias_H
     slots_N = word.slots_of(documents.ids_N)
     halves = even_ranges(block.offsets_B1, 2 if word.rows is None else 1)
     targets = [(word.values, grad_c)]
-    for _ in halves[1:]:
-        other_W = empty(word.values.size).reshape(word.values.shape)
-        targets.append((other_W, np.zeros_like(grad_c)))
+    targets += [(other_W, np.zeros_like(grad_c)) for _ in halves[1:]]
     columns = sums.column_parts(len(grad_c), -(-n_threads() // len(halves)))
 
     def part_of(part: tuple[int, int]) -> None:
@@ -249,6 +250,6 @@ def suffix(block: Block, grad_NH: Floats, gradients: Gradients) -> None:
 
     parts = [(half, column) for column in range(len(columns)) for half in range(len(halves))]
     run_parts(part_of, parts, small=block.small)
-    for other_W, other_c in targets[1:]:
-        word.values[:] += other_W
-        grad_c += other_c
+    for values, values_c in targets[1:]:
+        word.values[:] += values
+        grad_c += values_c

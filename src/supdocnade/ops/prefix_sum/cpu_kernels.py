@@ -8,6 +8,7 @@ rows of W, so there the work is split by columns: every part owns its columns of
 
 import numpy as np
 
+from supdocnade.intrinsics import take_next
 from supdocnade.jit import kernel
 
 RELU, TANH, SIGMOID = 0, 1, 2
@@ -58,16 +59,19 @@ def _tanh(x):
 
 @kernel
 def prefix_documents(
-    first, last, ids_N, offsets_B1, input_weight_N, W_KH, c_H, activation, limit, hidden_NH,
+    next_document, ids_N, offsets_B1, input_weight_N, W_KH, c_H, activation, limit, hidden_NH,
     summary_BH,
 ):  # fmt: skip
-    """Write hidden units and summaries of the documents `first:last`.
+    """Write hidden units and summaries of documents until none is left.
 
     `hidden_NH` starts at the first token of `offsets_B1`, which may be in the middle of `ids_N`.
     """
     a_H = np.empty_like(c_H)
     base = offsets_B1[0]
-    for d in range(first, last):
+    while True:
+        d = take_next(np.uintp(next_document.ctypes.data))
+        if d >= summary_BH.shape[0]:
+            break
         a_H[:] = c_H
         all_summed = True
         for i in range(offsets_B1[d], offsets_B1[d + 1]):

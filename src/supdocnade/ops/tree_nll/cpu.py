@@ -6,9 +6,9 @@ into the nearest caches, serve all tokens below that node in a row, and tokens t
 multiplied with its row several at a time. In the order of the document every token would fetch its
 whole path anew.
 
-The walk is cut at fixed subtrees, which the threads share out. A subtree owns its nodes; the few
-nodes above it are shared with others, so it keeps their gradients apart, and these are added up in
-order at the end.
+The walk is cut at fixed subtrees, of which each thread takes the next when it is done with one. A
+subtree owns its nodes; the few nodes above it are shared with others, so it keeps their gradients
+apart, and these are added up in order at the end.
 """
 
 import functools
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from supdocnade.ops.contract import DocumentBatch, DocumentTerms, Parameters
 from supdocnade.ops.cpu_engine import Block, CPUEngine, Floats, Integers
 from supdocnade.ops.eager import Gradients, differentiable
-from supdocnade.ops.threads import even_ranges, n_threads, run_parts
+from supdocnade.ops.threads import n_threads, run_parts
 from supdocnade.ops.tree_nll.cpu_kernels import add_tops, sort_by_leaf, touched_nodes, walk
 from supdocnade.tree import WordTree
 
@@ -120,13 +120,15 @@ class TreeLayer:
             slots_T = gradients.node_weight.slots
             grad_V, grad_b = gradients.node_weight.values, gradients.node_bias_T
 
-        def walk_parts(part: tuple[int, int]) -> None:
+        next_part = np.zeros(1, np.int64)
+
+        def walk_parts(_: int) -> None:
             walk(
-                *part, edges, depths, order, leaves, self.tree.n_words, loss_weight_N, activation,
-                hidden_NH, V_TH, b_T, slots_T, grad_V, grad_b, top_V, top_b, nll_N,
+                next_part, edges, depths, order, leaves, self.tree.n_words, loss_weight_N,
+                activation, hidden_NH, V_TH, b_T, slots_T, grad_V, grad_b, top_V, top_b, nll_N,
             )  # fmt: skip
 
-        run_parts(walk_parts, even_ranges(edges, n_threads()), small=block.small)
+        run_parts(walk_parts, range(n_threads()), small=block.small)
         if gradients is not None:
             add_tops(edges, above, depths, top_V, top_b, slots_T, grad_V, grad_b)
         return nll_N

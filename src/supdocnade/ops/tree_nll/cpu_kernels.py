@@ -15,9 +15,7 @@ changed, and does not look at others.
 
 import numpy as np
 
-from supdocnade.jit import kernel
-from supdocnade.ops.prefix_sum.cpu_kernels import RELU, TANH
-from supdocnade.simd import (
+from supdocnade.intrinsics import (
     LANES,
     add_product,
     load,
@@ -30,8 +28,11 @@ from supdocnade.simd import (
     store,
     store_first,
     store_sums,
+    take_next,
     where_positive,
 )
+from supdocnade.jit import kernel
+from supdocnade.ops.prefix_sum.cpu_kernels import RELU, TANH
 
 TILE = 32
 """Tokens taken together: neighbours in the order of leaves, they share most of their nodes."""
@@ -485,14 +486,17 @@ def _walk_subtree(
 
 @kernel
 def walk(
-    first, last, edges, depths, order, leaves, n_leaves, loss_weight_N, activation, hidden_NH,
+    next_part, edges, depths, order, leaves, n_leaves, loss_weight_N, activation, hidden_NH,
     V_TH, b_T, slots_T, grad_V, grad_b_T, top_V, top_b, nll_N,
 ):  # fmt: skip
-    """Walk over the subtrees `first:last`; subtree p has the sorted tokens `edges[p]:edges[p + 1]`.
+    """Walk over subtrees until none is left; subtree p has the tokens `edges[p]:edges[p + 1]`.
 
     One call does many of them, because a thread that returns to Python waits for its turn there.
     """
-    for p in range(first, last):
+    while True:
+        p = take_next(np.uintp(next_part.ctypes.data))
+        if p >= depths.size:
+            break
         _walk_subtree(
             edges[p], edges[p + 1], depths[p], order, leaves, n_leaves, loss_weight_N, activation,
             hidden_NH, V_TH, b_T, slots_T, grad_V, grad_b_T, top_V[p], top_b[p], nll_N,

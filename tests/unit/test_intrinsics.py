@@ -1,9 +1,11 @@
-"""Vectors of eight floats, beside numpy."""
+"""Vectors of eight floats, beside numpy, and the counter that threads share."""
+
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
-from supdocnade import simd
+from supdocnade import intrinsics
 from supdocnade.jit import kernel
 
 RNG = np.random.default_rng(0)
@@ -19,37 +21,51 @@ def _address(row):
 @kernel
 def _sums(rows, first, out):
     at, bytes_of_row = _address(rows), np.uintp(4 * rows.shape[1])
-    a = simd.load(at, first)
-    b = simd.load(at + bytes_of_row, first)
-    c = simd.load(at + np.uintp(2) * bytes_of_row, first)
-    d = simd.load(at + np.uintp(3) * bytes_of_row, first)
-    simd.store_sums(_address(out), 1, a, b, c, d)
+    a = intrinsics.load(at, first)
+    b = intrinsics.load(at + bytes_of_row, first)
+    c = intrinsics.load(at + np.uintp(2) * bytes_of_row, first)
+    d = intrinsics.load(at + np.uintp(3) * bytes_of_row, first)
+    intrinsics.store_sums(_address(out), 1, a, b, c, d)
 
 
 @kernel
 def _through_count(row, first, count, out):
-    simd.store_first(_address(out), 2, count, simd.load_first(_address(row), first, count))
+    intrinsics.store_first(
+        _address(out), 2, count, intrinsics.load_first(_address(row), first, count)
+    )
 
 
 @kernel
 def _whole(row, first, count, out):
-    simd.store(_address(out), 0, simd.load_first(_address(row), first, count))
+    intrinsics.store(_address(out), 0, intrinsics.load_first(_address(row), first, count))
 
 
 @kernel
 def _arithmetic(total, left, right, factor, out):
     a, b, c = _address(total), _address(left), _address(right)
-    simd.prefetch(a, 0)
+    intrinsics.prefetch(a, 0)
     at = _address(out)
-    sums = simd.add_product(simd.load(a, 0), simd.load(b, 0), simd.load(c, 0))
-    simd.store(at, 0, sums)
-    simd.store(at, 8, simd.multiply(simd.load(b, 0), simd.splat(simd.load_one(factor, 3))))
-    simd.store(at, 16, simd.where_positive(simd.load(a, 0), simd.load(b, 0)))
+    sums = intrinsics.add_product(
+        intrinsics.load(a, 0), intrinsics.load(b, 0), intrinsics.load(c, 0)
+    )
+    intrinsics.store(at, 0, sums)
+    intrinsics.store(
+        at,
+        8,
+        intrinsics.multiply(
+            intrinsics.load(b, 0), intrinsics.splat(intrinsics.load_one(factor, 3))
+        ),
+    )
+    intrinsics.store(
+        at, 16, intrinsics.where_positive(intrinsics.load(a, 0), intrinsics.load(b, 0))
+    )
 
 
 @kernel
 def _row_at(addresses, number, out):
-    simd.store(_address(out), 0, simd.load(simd.load_address(_address(addresses), number), 0))
+    intrinsics.store(
+        _address(out), 0, intrinsics.load(intrinsics.load_address(_address(addresses), number), 0)
+    )
 
 
 @pytest.mark.parametrize("first", [0, 1, 16])
@@ -90,3 +106,25 @@ def test_rows_are_known_by_their_addresses():
     for number, row in enumerate((2, 0, 3)):
         _row_at(addresses, number, out)
         np.testing.assert_array_equal(out, ROWS[row, :8])
+
+
+@kernel
+def _count(counter, times_taken, most):
+    taken = 0
+    while True:
+        number = intrinsics.take_next(_address(counter))
+        if number >= times_taken.size or taken == most:
+            return taken
+        times_taken[number] += 1
+        taken += 1
+
+
+def test_every_part_is_taken_once_by_whichever_thread_is_free():
+    counter, times_taken = np.zeros(1, np.int64), np.zeros(100_000, np.int64)
+    _count(counter, times_taken, 10)  # Compiled before there is another thread.
+    assert times_taken[:10].tolist() == [1] * 10
+    counter[0] = 10  # The one that was too many is there again.
+    with ThreadPoolExecutor(4) as pool:
+        shares = list(pool.map(lambda _: _count(counter, times_taken, 10**9), range(4)))
+    assert sum(shares) == 100_000 - 10
+    assert (times_taken == 1).all()

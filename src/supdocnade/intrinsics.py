@@ -1,12 +1,13 @@
-"""Vectors of eight floats, for kernels that a compiler does not turn into good code by itself.
+"""What kernels need of the machine and Numba does not offer: vectors, and a counter for threads.
 
-A kernel knows a row of floats by its address, loads eight of them at once, multiplies, adds and
-stores them. The compiler makes of that what the machine has: one register of eight floats, two of
-four. Nothing is checked: whoever calls these answers for the addresses, and for the arrays behind
-them being alive.
+Vectors have eight floats. They are for kernels that a compiler does not turn into good code by
+itself: a kernel knows a row of floats by its address, loads eight of them at once, multiplies, adds
+and stores them. The compiler makes of that what the machine has: one register of eight floats, two
+of four. Where a row's length is no multiple of eight, its last floats are loaded and stored with
+their number: what lies beyond them is neither read nor written, and counts as zero.
 
-Where a row's length is no multiple of eight, its last floats are loaded and stored with their
-number: what lies beyond them is neither read nor written, and counts as zero.
+Nothing is checked: whoever calls these answers for the addresses, and for the arrays behind them
+being alive.
 """
 
 from llvmlite import ir
@@ -236,3 +237,19 @@ def prefetch(context, address, index):
         return context.get_dummy_value()
 
     return types.void(types.uintp, types.intp), generate
+
+
+@intrinsic
+def take_next(context, address):
+    """Return the whole number at an address and add one to it, as one step that no thread divides.
+
+    Threads that share out numbered parts take one after the other, each when it is done with the
+    last: one that began late or runs on a slow core takes fewer.
+    """
+
+    def generate(context, builder, signature, arguments):
+        kind = ir.IntType(64)
+        where = builder.inttoptr(arguments[0], kind.as_pointer())
+        return builder.atomic_rmw("add", where, kind(1), "monotonic")
+
+    return types.int64(types.uintp), generate
