@@ -8,6 +8,9 @@ their number: what lies beyond them is neither read nor written, and counts as z
 
 Nothing is checked: whoever calls these answers for the addresses, and for the arrays behind them
 being alive.
+
+Numba's cache looks at a kernel's own file alone: whoever changes this one also changes the files of
+kernels that import it, or they go on as they were compiled before.
 """
 
 from llvmlite import ir

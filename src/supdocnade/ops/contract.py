@@ -203,24 +203,32 @@ def _check_documents(batch: DocumentBatch, n_words: int) -> None:
             f"got {bounds[0]} to {bounds[-1]}."
         )
     if len(ids) and not _all_below(ids, n_words):
-        least, most = torch.aminmax(ids)
-        raise InvalidArgument(
-            f"word_ids must lie in 0 .. {n_words - 1}, got {int(least)} .. {int(most)}."
-        )
+        least, most = _extremes(ids)
+        raise InvalidArgument(f"word_ids must lie in 0 .. {n_words - 1}, got {least} .. {most}.")
     limit = batch.n_summary_words
     if limit is not None and not 0 <= limit <= n_words:
         raise InvalidArgument(f"n_summary_words must lie in 0 .. {n_words}, got {limit}.")
 
 
+# Above some ten thousand entries torch would wake its threads for these, which costs more than the
+# search and hangs in a forked child: on a CPU numpy searches.
+
+
 def _all_below(ids: Tensor, n_words: int) -> bool:
-    """Return whether ids lie in 0 .. n_words - 1: numbers below zero are large without a sign."""
-    # Above some ten thousand entries torch would wake its threads for this, which costs more than
-    # the search and hangs in a forked child.
+    """Return whether ids lie in 0 .. n_words - 1, in one pass where that can be."""
     if ids.device.type == "cpu":
         numbers = ids.numpy()
+        # Read without a sign, numbers below zero are the largest.
         return int(numbers.view(f"u{numbers.itemsize}").max()) < n_words
+    least, most = _extremes(ids)
+    return least >= 0 and most < n_words
+
+
+def _extremes(ids: Tensor) -> tuple[int, int]:
+    if ids.device.type == "cpu":
+        return int(ids.numpy().min()), int(ids.numpy().max())
     least, most = torch.aminmax(ids)
-    return int(least) >= 0 and int(most) < n_words
+    return int(least), int(most)
 
 
 def _check_weights(batch: DocumentBatch, dtype: torch.dtype) -> None:

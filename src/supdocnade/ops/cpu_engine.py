@@ -5,8 +5,8 @@ layer on them (which overwrites them with the gradients of the activations), suf
 gradient of W. Every step runs over fixed parts that write to places of their own, so the bits of
 the result do not depend on the number of threads.
 
-Memory: the gradients, and one row of H floats per token of a block. A block is the documents that
-fit into `BLOCK_BYTES`, at least one.
+Memory: the gradients, a second one of W (see `suffix`), and one row of H floats per token of a
+block. A block is the documents that fit into `BLOCK_BYTES`, at least one.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -142,12 +142,13 @@ class CPUEngine:
         summary_BH = np.empty((batch.n_documents, len(c_H)), np.float32)
         gradients = self._new_gradients(documents, parameters) if want_gradients else None
         to_clear = [] if gradients is None else [gradients.node_weight, gradients.word_embedding]
-        # Beside the hidden units there is room for a second gradient of W (see `suffix`).
-        n_more = len(W_KH) if to_clear and not touches_few_rows(len(W_KH)) else 0
+        n_others = len(W_KH) if to_clear and not touches_few_rows(len(W_KH)) else 0
         for block in documents.blocks(len(c_H)):
             own = slice(block.first, block.last)
-            with scratch(block.n_tokens + n_more, len(c_H)) as rows:
-                hidden_NH, other_W = rows[: block.n_tokens], rows[block.n_tokens :]
+            with (
+                scratch(block.n_tokens, len(c_H)) as hidden_NH,
+                scratch(n_others, len(c_H)) as other_W,
+            ):
                 prefix(block, W_KH, c_H, activation, hidden_NH, summary_BH[own], to_clear)
                 to_clear = []
                 nll_N = self.layer.run(block, hidden_NH, V_TH, b_T, activation, gradients)
@@ -228,7 +229,11 @@ def suffix(block: Block, grad_NH: Floats, gradients: Gradients, other_W: Floats)
     Words occur in many documents, so threads cannot simply share out the documents. Two halves of
     them are summed apart and then together; more threads than two split the columns of each half.
     With a large vocabulary a second gradient of W would cost more than it saves: there all threads
-    split the columns. `other_W` is room for it.
+    split the columns.
+
+    Parameters
+    ----------
+    other_W : room for the second gradient; not used with a large vocabulary.
     """
     documents, tokens = block.documents, block.tokens
     word, grad_c = gradients.word_embedding, gradients.hidden_bias_H

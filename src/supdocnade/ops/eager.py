@@ -16,8 +16,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from supdocnade.ops import scratch
 from supdocnade.ops.contract import DocumentBatch, DocumentTerms, Parameters, gradient_of_rows
-from supdocnade.ops.scratch import empty
 from supdocnade.ops.threads import one_torch_thread
 
 
@@ -34,7 +34,7 @@ class RowGradient:
     def empty(cls, table: Tensor, rows: NDArray[np.int64] | None) -> "RowGradient":
         """Return a gradient that is still to be cleared, for all rows of a table or for some."""
         n_rows, n_columns = len(table) if rows is None else len(rows), table.shape[1]
-        values = empty(n_rows * n_columns).reshape(n_rows, n_columns)
+        values = scratch.empty(n_rows * n_columns).reshape(n_rows, n_columns)
         return cls(values, rows, (len(table), n_columns))
 
     @cached_property

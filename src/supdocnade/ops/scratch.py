@@ -1,6 +1,6 @@
-"""Memory for kernels: rows that begin where a cache line does, and one large buffer that is kept.
+"""Memory for kernels: it begins where a cache line does, and the largest buffers are kept.
 
-It is kept from call to call, so that its pages are not cleared and mapped anew.
+They are kept from call to call, so that their pages are not cleared and mapped anew.
 """
 
 import os
@@ -12,11 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 MAX_KEPT_BYTES = 64 * 2**20
+"""Of one buffer."""
+
+N_KEPT = 2
+"""Buffers: a call may borrow one for hidden units and one for gradients."""
 
 CACHE_LINE = 64
-"""Bytes. A vector that lies on two of them takes twice as long to load."""
+"""Bytes. A vector that lies on two of them takes twice as long to load: rows of a multiple of eight
+floats have none of those where the first begins with a line."""
 
-_kept: list[NDArray[np.float32]] = []
+_kept: list[NDArray[np.float32]] = []  # By size.
 _lock = threading.Lock()
 
 
@@ -41,20 +46,23 @@ def empty(size: int) -> NDArray[np.float32]:
 def scratch(n_rows: int, n_columns: int) -> Iterator[NDArray[np.float32]]:
     """Lend an (n_rows, n_columns) float32 array with undefined contents.
 
-    Concurrent callers get buffers of their own; the largest of at most `MAX_KEPT_BYTES` is kept.
+    Whoever borrows at the same time gets another. The largest that were lent are kept, `N_KEPT` of
+    them, unless they have more than `MAX_KEPT_BYTES`.
     """
     size = n_rows * n_columns
     with _lock:
-        buffer = _kept.pop() if _kept else empty(0)
-    if buffer.size < size:
+        fitting = [each for each in range(len(_kept)) if _kept[each].size >= size]
+        buffer = _kept.pop(fitting[0]) if fitting else None
+    if buffer is None:
         buffer = empty(size)
     try:
         yield buffer[:size].reshape(n_rows, n_columns)
     finally:
         if buffer.nbytes <= MAX_KEPT_BYTES:
             with _lock:
-                if not _kept or _kept[-1].size < buffer.size:
-                    _kept[:] = [buffer]
+                _kept.append(buffer)
+                _kept.sort(key=len)
+                del _kept[:-N_KEPT]
 
 
 _ones = np.ones(0, np.float32)

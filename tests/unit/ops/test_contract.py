@@ -36,6 +36,21 @@ def test_a_wrong_batch_is_refused(problem, field, change, message):
         problem._replace(batch=batch).run("relu", "vectorized")
 
 
+@pytest.mark.parametrize("kind", [torch.int32, torch.int64])
+@pytest.mark.parametrize("wrong", [-1, 6])
+def test_words_are_looked_through_without_torchs_threads(problem, monkeypatch, kind, wrong):
+    # They hang in a forked child.
+    monkeypatch.setattr(torch, "aminmax", lambda *_: pytest.fail("torch looked through the words"))
+    ids = problem.batch.word_ids_N.to(kind)
+    ids[3] = wrong
+    batch = problem.batch._replace(word_ids_N=ids)
+    with pytest.raises(InvalidArgument, match=f"word_ids must lie in 0 .. 5, got .*{wrong}"):
+        problem._replace(batch=batch).run("relu", "vectorized")
+    spread = torch.stack([ids, ids], dim=1)[:, 0]  # Every second number in memory.
+    spread[3] = 5
+    problem._replace(batch=batch._replace(word_ids_N=spread)).run("relu", "vectorized")
+
+
 @pytest.mark.parametrize(
     ("field", "change", "message"),
     [

@@ -10,7 +10,7 @@ collect their gradients. A path shorter than the tile's longest goes on with a r
 certain to turn right there; what is collected for that step goes to a row that nobody reads.
 
 All kernels of the walk stand in one file: Numba compiles a function anew when its own file has
-changed, and does not look at others.
+changed, and does not look at others (of `intrinsics.py` it has to be told).
 """
 
 import numpy as np
@@ -43,7 +43,8 @@ GROUP, LEVELS = 4, 3
 _ZERO, _HALF, _ONE, _TWO = np.float32(0), np.float32(0.5), np.float32(1), np.float32(2)
 
 _CERTAIN = np.float32(100)
-"""The logit of a step past the end of a path: turning right then costs and teaches nothing."""
+"""The logit of a step past the end of a path: turning right then costs and teaches nothing (where
+hidden units are not finite it costs NaN, as the other steps do)."""
 
 
 @kernel
@@ -432,9 +433,10 @@ def _walk_subtree(
     zeros = np.uintp(others.ctypes.data)
     no_token, no_node = zeros + np.uintp(row_bytes), zeros + np.uintp(2 * row_bytes)
 
-    # By token; then by path; then by level and path, or by level and token.
+    # By token. Behind the tokens of a subtree's last tile, values of an earlier one are left over.
     rows, path_of = np.empty(2 * TILE, np.uintp), np.empty(TILE, np.int64)
     weight, total = np.zeros(TILE, np.float32), np.empty(TILE, np.float32)
+    # By path and level, by level and path, by level and token.
     nodes = np.empty((TILE, levels), np.int64)
     V_rows, grad_rows = np.empty((TILE, levels), np.uintp), np.empty((TILE, levels), np.uintp)
     bias, turns = np.empty((levels, TILE), np.float32), np.empty((levels, TILE), np.float32)
