@@ -196,8 +196,8 @@ def _check_documents(batch: DocumentBatch, n_words: int) -> None:
             "offsets must be a one-dimensional int64 tensor with one entry more than documents, "
             f"got shape {tuple(offsets.shape)} of {offsets.dtype}."
         )
-    bounds = offsets.cpu().numpy()
-    if bounds[0] != 0 or bounds[-1] != len(ids) or (bounds[1:] < bounds[:-1]).any():
+    bounds = offsets.tolist()
+    if bounds[0] != 0 or bounds[-1] != len(ids) or bounds != sorted(bounds):
         raise InvalidArgument(
             f"offsets must rise from 0 to the number of tokens, {len(ids)}, "
             f"got {bounds[0]} to {bounds[-1]}."

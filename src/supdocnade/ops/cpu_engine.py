@@ -9,6 +9,7 @@ Memory: the gradients, a second one of W (see `suffix`), and one row of H floats
 block. A block is the documents that fit into `BLOCK_BYTES`, at least one.
 """
 
+import bisect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -64,8 +65,7 @@ class Documents:
         first, n_documents = 0, len(self.offsets_B1) - 1
         while first < n_documents:
             reach = self.offsets_B1[first] + most
-            last = int(np.searchsorted(self.offsets_B1, reach, side="right")) - 1
-            last = max(last, first + 1)
+            last = max(bisect.bisect_right(self.offsets_B1, reach) - 1, first + 1)
             yield Block(self, first, last, n_topics)
             first = last
 

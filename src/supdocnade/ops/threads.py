@@ -7,6 +7,7 @@ queue for the lock in between. Numba's own parallel loops are not used, because 
 process under concurrent Python threads or after a fork (docs/decisions/0003-threads.md).
 """
 
+import bisect
 import itertools
 import os
 import threading
@@ -73,9 +74,10 @@ def even_ranges(edges: NDArray[np.integer], n_ranges: int) -> list[tuple[int, in
     >>> even_ranges(np.array([0, 5, 6, 7, 12]), 2)
     [(0, 2), (2, 4)]
     """
-    targets = edges[0] + np.arange(1, n_ranges) * (edges[-1] - edges[0]) / n_ranges
-    bounds = sorted({0, *np.searchsorted(edges, targets).tolist(), len(edges) - 1})
-    return list(itertools.pairwise(bounds))
+    first, last = int(edges[0]), int(edges[-1])
+    targets = [first + number * (last - first) / n_ranges for number in range(1, n_ranges)]
+    bounds = {0, *(bisect.bisect_left(edges, target) for target in targets), len(edges) - 1}
+    return list(itertools.pairwise(sorted(bounds)))
 
 
 @contextmanager
