@@ -50,14 +50,15 @@ hidden units are not finite it costs NaN, as the other steps do)."""
 @kernel
 def _find_paths(
     leaves, n_leaves, top_depth, row_bytes, V, zeros, grad, slots_T, top, spare, b_T, path_of,
-    nodes, V_rows, grad_rows, bias, turns,
+    begins, nodes, V_rows, grad_rows, bias, turns,
 ):  # fmt: skip
     """Number the paths to a tile's leaves and write what belongs to the nodes on them.
 
     That is, for every step: the node, the addresses of its row of V and of its gradient, its bias
     and the turn taken there. Past the end of a path a node is below zero, another for every last
-    node, so that paths share a step if and only if its node is the same. Returns the length of the
-    longest path; none is shorter by more than one.
+    node, so that paths share a step if and only if its node is the same. Path p has the tokens
+    `begins[p]:begins[p + 1]`. Returns the number of paths and the length of the longest; none is
+    shorter by more than one.
     """
     path, longest = -1, 0
     for r in range(leaves.size):
@@ -65,14 +66,14 @@ def _find_paths(
             path_of[r] = path
             continue
         path += 1
-        path_of[r] = path
+        path_of[r], begins[path] = path, r
         low, high, m, n = 0, n_leaves, 0, 0
         while high - low > 1:
             middle = (low + high + 1) // 2
             right = leaves[r] >= middle
             n = middle - 1
-            nodes[path, m], bias[m, path] = n, b_T[n]
-            turns[m, path] = _ONE if right else _ZERO
+            nodes[path, m], bias[path, m] = n, b_T[n]
+            turns[path, m] = _ONE if right else _ZERO
             V_rows[path, m] = V + np.uintp(n * row_bytes)
             if m < top_depth:
                 grad_rows[path, m] = top + np.uintp(m * row_bytes)
@@ -82,10 +83,11 @@ def _find_paths(
             m += 1
         longest = max(longest, m)
         for beyond in range(m, nodes.shape[1]):
-            nodes[path, beyond], bias[beyond, path], turns[beyond, path] = -1 - n, _CERTAIN, _ONE
+            nodes[path, beyond], bias[path, beyond], turns[path, beyond] = -1 - n, _CERTAIN, _ONE
             V_rows[path, beyond] = zeros
             grad_rows[path, beyond] = spare
-    return longest
+    begins[path + 1] = leaves.size
+    return path + 1, longest
 
 
 @kernel
@@ -132,8 +134,8 @@ def _own_dots(h0, h1, h2, h3, v0, v1, v2, v3, width, z, ahead):
 
 
 @kernel
-def _write_logits(n_rows, depth, width, rows, path_of, nodes, V_rows, bias, turns, z, z_at, target):
-    """z[m, r] = b + V[m] · h_r and the turns taken, for a tile's tokens and their paths' nodes.
+def _write_products(n_rows, depth, width, rows, path_of, nodes, V_rows, z_at):
+    """z[m, r] = V[m] · h_r for a tile's tokens and the nodes on their paths.
 
     Meanwhile the hidden units of the next tile are asked for, from `rows[TILE]` on. They are far
     away; were all asked for at once, what is needed now would wait behind them.
@@ -154,10 +156,20 @@ def _write_logits(n_rows, depth, width, rows, path_of, nodes, V_rows, bias, turn
                 v0, v1, v2, v3 = V_rows[p0, m], V_rows[p1, m], V_rows[p2, m], V_rows[p3, m]
                 _own_dots(h0, h1, h2, h3, v0, v1, v2, v3, width, at, ahead)
                 m += 1
-    for m in range(depth):
-        for r in range(n_rows):
-            z[m, r] += bias[m, path_of[r]]
-            target[m, r] = turns[m, path_of[r]]
+
+
+@kernel
+def _add_bias(n_paths, depth, begins, bias, turns, z_at, target_at):
+    """Add b to the products, which are logits then, and write the turns taken."""
+    for p in range(n_paths):
+        for m in range(depth):
+            b, turn = splat(bias[p, m]), splat(turns[p, m])
+            level = np.uintp(4 * m * TILE)
+            for r in range(begins[p], begins[p + 1], LANES):
+                n = min(begins[p + 1] - r, LANES)
+                logits = add_product(b, splat(_ONE), load_first(z_at + level, r, n))
+                store_first(z_at + level, r, n, logits)
+                store_first(target_at + level, r, n, turn)
 
 
 @kernel
@@ -285,22 +297,23 @@ def _sum_three(first, last, delta, sums):
 
 @kernel
 def _add_gradients(
-    n_rows, depth, width, top_depth, rows_at, path_of, nodes, grad_rows, z_at, grad_b_T, top_b
+    n_paths, depth, width, top_depth, rows_at, begins, nodes, grad_rows, z_at, grad_b_T, top_b
 ):
     """Add δ_r h_r to the gradient of V, and δ_r to that of b, at every node on the tokens' paths.
 
-    Tokens that share the deepest of three nodes share all three.
+    Paths that share the deepest of three nodes share all three.
     """
     sums = np.empty(4, np.float32)
     sums_at = np.uintp(sums.ctypes.data)
     m = 0
     while m < depth:
         n_levels = LEVELS if m + LEVELS <= depth else 1
-        delta, deepest, r = z_at + np.uintp(4 * m * TILE), m + n_levels - 1, 0
-        while r < n_rows:
-            p, end = path_of[r], r + 1
-            while end < n_rows and nodes[path_of[end], deepest] == nodes[p, deepest]:
-                end += 1
+        delta, deepest, p = z_at + np.uintp(4 * m * TILE), m + n_levels - 1, 0
+        while p < n_paths:
+            other = p + 1
+            while other < n_paths and nodes[other, deepest] == nodes[p, deepest]:
+                other += 1
+            r, end = begins[p], begins[other]
             if n_levels == LEVELS:
                 g0, g1, g2 = grad_rows[p, m], grad_rows[p, m + 1], grad_rows[p, m + 2]
                 _add_three(g0, g1, g2, rows_at, r, end, delta, width)
@@ -313,7 +326,7 @@ def _add_gradients(
                     top_b[level] += sums[level - m]
                 elif n >= 0:
                     grad_b_T[n] += sums[level - m]
-            r = end
+            p = other
         m += n_levels
 
 
@@ -436,35 +449,40 @@ def _walk_subtree(
     # By token. Behind the tokens of a subtree's last tile, values of an earlier one are left over.
     rows, path_of = np.empty(2 * TILE, np.uintp), np.empty(TILE, np.int64)
     weight, total = np.zeros(TILE, np.float32), np.empty(TILE, np.float32)
-    # By path and level, by level and path, by level and token.
+    # By path; by path and level; by level and token.
+    begins = np.empty(TILE + 1, np.int64)
     nodes = np.empty((TILE, levels), np.int64)
     V_rows, grad_rows = np.empty((TILE, levels), np.uintp), np.empty((TILE, levels), np.uintp)
-    bias, turns = np.empty((levels, TILE), np.float32), np.empty((levels, TILE), np.float32)
+    bias, turns = np.empty((TILE, levels), np.float32), np.empty((TILE, levels), np.float32)
     target, cost = np.zeros((levels, TILE), np.float32), np.empty((levels, TILE), np.float32)
     z = np.zeros(
         (levels + LEVELS - 1, TILE), np.float32
     )  # Where one level is left, three are read.
     rows_at, paths_at = np.uintp(rows.ctypes.data), np.uintp(V_rows.ctypes.data)
-    z_at = np.uintp(z.ctypes.data)
+    z_at, target_at = np.uintp(z.ctypes.data), np.uintp(target.ctypes.data)
 
+    for r in range(TILE):
+        known = first + r < last
+        rows[TILE + r] = hidden + np.uintp(order[first + r] * row_bytes) if known else no_token
     for start in range(first, last, TILE):
         n_tokens = min(TILE, last - start)
         n_rows = n_tokens + -n_tokens % GROUP
-        depth = _find_paths(
+        n_paths, depth = _find_paths(
             leaves[start : start + n_tokens], n_leaves, top_depth, row_bytes, V, zeros, grad,
-            slots_T, top, no_node, b_T, path_of, nodes, V_rows, grad_rows, bias, turns,
+            slots_T, top, no_node, b_T, path_of, begins, nodes, V_rows, grad_rows, bias, turns,
         )  # fmt: skip
-        for r in range(2 * TILE):
-            known = start + r < last
-            rows[r] = hidden + np.uintp(order[start + r] * row_bytes) if known else no_token
+        for r in range(TILE):
+            coming = start + TILE + r
+            rows[r] = rows[TILE + r]
+            known = coming < last
+            rows[TILE + r] = hidden + np.uintp(order[coming] * row_bytes) if known else no_token
         for r in range(n_tokens):
             weight[r] = loss_weight_N[order[start + r]]
         for r in range(n_tokens, n_rows):
             path_of[r] = path_of[n_tokens - 1]
 
-        _write_logits(
-            n_rows, depth, width, rows, path_of, nodes, V_rows, bias, turns, z, z_at, target
-        )
+        _write_products(n_rows, depth, width, rows, path_of, nodes, V_rows, z_at)
+        _add_bias(n_paths, depth, begins, bias, turns, z_at, target_at)
         _decide(z.reshape(-1), target.reshape(-1), cost.reshape(-1), depth * TILE)
         total[:] = _ZERO
         for m in range(depth):
@@ -476,7 +494,7 @@ def _walk_subtree(
 
         if slots_T.size > 0:
             _add_gradients(
-                n_tokens, depth, width, top_depth, rows_at, path_of, nodes, grad_rows, z_at,
+                n_paths, depth, width, top_depth, rows_at, begins, nodes, grad_rows, z_at,
                 grad_b_T, top_b,
             )  # fmt: skip
             _replace_all_hidden(
