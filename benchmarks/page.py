@@ -99,6 +99,24 @@ def figures() -> str:
     return "\n".join(lines)
 
 
+def second_machine() -> str:
+    """The same on two cores of a quieter machine (`taskset -c 0,1`)."""
+    operation, training = load("second_machine/tree_nll"), load("second_machine/training")
+    ms = operation["ms_per_document"]
+    comparisons = operation["cpu_over_torch_gather_of_all_comparisons"]
+    return (
+        f"On two cores of a quieter machine ({operation['cpu']}, torch "
+        f"{operation['torch']}; `benchmarks/results/second_machine/`): plain torch "
+        f"{ms['torch_gather']:.2f} ms, `cpu` {ms['cpu']:.2f} ms, "
+        f"**{operation['cpu_over_torch_gather']:.1f} ×** "
+        f"({', '.join(f'{each:.1f}' for each in comparisons)}); at 8,200 words "
+        f"{operation['time_at_8200_over_1160_batch_16']:.2f} times the time at 1,160, at 100,000 "
+        f"{operation['time_at_100000_over_1000_batch_64']:.2f} times that at 1,000, a training "
+        f"step {training['step_at_100000_over_1000']:.2f}; an epoch takes "
+        f"{training['epoch_over_operation']:.2f} times the operation alone."
+    )
+
+
 def gpu_encoding() -> str:
     """Return what a GPU makes of images; it is measured where there is one, and not always is."""
     if not (RESULTS / "gpu_encoding.json").exists():
@@ -177,7 +195,8 @@ def serving() -> str:
 def main() -> None:
     update_page(GPU, {"gpu": gpu()})
     update_page(KERNELS, {"order": order()})
-    update_page(PAGE, {"figures": figures(), "gpu encoding": gpu_encoding()})
+    sections = {"figures": figures(), "second machine": second_machine()}
+    update_page(PAGE, {**sections, "gpu encoding": gpu_encoding()})
     update_page(SERVING, {"serving": serving()})
 
 
