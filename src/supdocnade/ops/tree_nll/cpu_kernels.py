@@ -455,9 +455,8 @@ def _walk_subtree(
     V_rows, grad_rows = np.empty((TILE, levels), np.uintp), np.empty((TILE, levels), np.uintp)
     bias, turns = np.empty((TILE, levels), np.float32), np.empty((TILE, levels), np.float32)
     target, cost = np.zeros((levels, TILE), np.float32), np.empty((levels, TILE), np.float32)
-    z = np.zeros(
-        (levels + LEVELS - 1, TILE), np.float32
-    )  # Where one level is left, three are read.
+    # Where one level is left, the sums of three are read.
+    z = np.zeros((levels + LEVELS - 1, TILE), np.float32)
     rows_at, paths_at = np.uintp(rows.ctypes.data), np.uintp(V_rows.ctypes.data)
     z_at, target_at = np.uintp(z.ctypes.data), np.uintp(target.ctypes.data)
 
