@@ -23,9 +23,9 @@ from benchmarks.baselines.vlfeat import FlatSIFT
 from benchmarks.common import alternate, print_table, write_results
 from benchmarks.serving import product_model
 from supdocnade import BagOfVisualWords
-from supdocnade.datasets.synthetic import write_scenes
-from supdocnade.imaging.decode import decode
-from supdocnade.imaging.dense_sift import dense_sift
+from supdocnade.demo import write_scenes
+from supdocnade.images.decode import decode
+from supdocnade.images.dense_sift import dense_sift
 
 N_IMAGES, N_WORDS, SIDE = 64, 240, 256
 MANY = 1600

@@ -102,9 +102,9 @@ def determinism(case: Case) -> dict[str, dict[str, float]]:
     W's are the rows of tokens, added up by word. V's are the parts that tiles of tokens have for
     their nodes: ours are written to a table and added up from there, the others added at once.
     """
-    from supdocnade.ops.prefix_sum.cuda import cut_into_pieces, stride_of
-    from supdocnade.ops.row_sums.cuda import SLOTS, add_tiles, sort_tokens, sum_rows
-    from supdocnade.ops.tree_nll.cuda import SHAPES, tree_layer
+    from supdocnade.likelihood.cuda.prefix import cut_into_pieces, stride_of
+    from supdocnade.likelihood.cuda.rows import SLOTS, add_tiles, sort_tokens, sum_rows
+    from supdocnade.likelihood.cuda.tree import SHAPES, tree_layer
 
     layer = tree_layer(case.tree, case.ids_BD.device)
     shape, batch = case.shape, case.batch

@@ -22,13 +22,13 @@ from numpy.typing import NDArray
 
 from benchmarks.common import alternate, print_table, write_results
 from supdocnade import BagOfVisualWords
-from supdocnade.datasets.synthetic import drawn_scenes
+from supdocnade.demo import drawn_scenes
 from supdocnade.devices import choose_device
-from supdocnade.encoding.encoder import ImageEncoder
-from supdocnade.encoding.on_device import BatchEncoder, Begun
-from supdocnade.imaging.decode import decode
-from supdocnade.imaging.dense_sift import dense_sift
-from supdocnade.imaging.dense_sift.vectorized import describe_many
+from supdocnade.images.decode import decode
+from supdocnade.images.dense_sift import dense_sift
+from supdocnade.images.dense_sift_torch import describe_many
+from supdocnade.visual_words.encoder import ImageEncoder
+from supdocnade.visual_words.gpu import BatchEncoder, Begun
 
 HEIGHT, WIDTH = 250, 300
 BATCHES = 8

@@ -29,8 +29,8 @@ from benchmarks.clients import ask
 from benchmarks.common import print_table, write_results
 from benchmarks.serving import MEDIA_TYPE, Running, multipart, product_model, running
 from supdocnade import SceneModel
-from supdocnade.ops.threads import at_most
-from supdocnade.scene.predictions import answer
+from supdocnade.likelihood.cpu.threads import at_most
+from supdocnade.scene.prediction import answer
 
 MANY = 100
 CLIENTS, IMAGES = (1, 20, MANY), (1, 8)

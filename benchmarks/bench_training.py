@@ -11,8 +11,8 @@ import torch
 from benchmarks.common import alternate, print_table, write_results
 from supdocnade.corpus import Documents
 from supdocnade.corpus.tokens import MemoryTokens
-from supdocnade.models import SupDocNADEConfig, SupDocNADENetwork
-from supdocnade.models.docnade import random_tree
+from supdocnade.model import SupDocNADEConfig, SupDocNADENetwork
+from supdocnade.model.network import random_tree
 from supdocnade.seeding import token_order
 from supdocnade.training import Trainer, TrainerConfig
 from supdocnade.training.batches import epoch_batches, make_batch

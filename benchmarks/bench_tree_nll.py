@@ -11,8 +11,8 @@ import torch
 
 from benchmarks.baselines import torch_gather
 from benchmarks.common import Timing, alternate, print_table, write_results
-from supdocnade.ops.contract import DocumentBatch, Parameters
-from supdocnade.ops.tree_nll import tree_nll
+from supdocnade.likelihood.contract import DocumentBatch, Parameters
+from supdocnade.likelihood.operations import tree_nll
 from supdocnade.tree import WordTree
 
 N_WORDS, N_TOPICS, LENGTH, BATCH = 1160, 200, 961, 16

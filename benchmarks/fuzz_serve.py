@@ -30,7 +30,7 @@ from PIL import Image
 from benchmarks.bench_encoding import photographs
 from benchmarks.common import write_results
 from benchmarks.serving import MEDIA_TYPE, Running, multipart, product_model, running
-from supdocnade.imaging.decode import FORMATS
+from supdocnade.images.decode import FORMATS
 
 PER_REQUEST, AT_ONCE = 8, 4
 ALLOWED = {200, 422, 503}

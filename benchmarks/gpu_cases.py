@@ -13,9 +13,8 @@ from torch.cuda import Event
 from torch.profiler import ProfilerActivity, profile
 
 from benchmarks.baselines import torch_gather, torch_softmax
-from supdocnade.ops.contract import DocumentBatch, Parameters
-from supdocnade.ops.softmax_nll import softmax_nll
-from supdocnade.ops.tree_nll import tree_nll
+from supdocnade.likelihood.contract import DocumentBatch, Parameters
+from supdocnade.likelihood.operations import softmax_nll, tree_nll
 from supdocnade.tree import WordTree
 
 LENGTH = 961

@@ -10,10 +10,10 @@ from scipy import sparse
 from benchmarks.common import print_table
 from benchmarks.gpu_cases import HEADLINE, PRECISIONS, millions
 from supdocnade.corpus import Documents
-from supdocnade.models import SupDocNADEConfig, SupDocNADENetwork
-from supdocnade.models.docnade import random_tree
+from supdocnade.model import SupDocNADEConfig, SupDocNADENetwork
+from supdocnade.model.network import random_tree
 from supdocnade.training import Trainer, TrainerConfig
-from supdocnade.training.side_by_side import fit_side_by_side
+from supdocnade.training.parallel_fit import fit_side_by_side
 
 
 def scenes(n_documents: int, length: int, n_visual: int = 960) -> Documents:

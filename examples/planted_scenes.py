@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from supdocnade import DocNADE, SupDocNADE
-from supdocnade.datasets.synthetic import planted_scenes
+from supdocnade.demo import planted_scenes
 from supdocnade.metrics import f_measure, perplexity, top_ranked
 
 N_TRAIN, N_TEST, N_TAGS = 2000, 1000, 3

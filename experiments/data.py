@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from supdocnade.datasets.bags import read_labels, read_lda_c
+from supdocnade.folders.bags import read_labels, read_lda_c
 
 
 class Bags(NamedTuple):

@@ -20,9 +20,9 @@ from typing import Any
 
 from experiments.common import write_results
 from experiments.data import data_folder
-from supdocnade.datasets.records import ImageRecord
-from supdocnade.datasets.scenes import read_labelme
-from supdocnade.datasets.splits import split_labelme
+from supdocnade.folders.photo_folder import ImageRecord
+from supdocnade.folders.splits import split_labelme
+from supdocnade.paper.published_scenes import read_labelme
 
 SEEDS = (0, 1, 2)
 MIN_TAG_COUNT = 3

@@ -24,22 +24,16 @@ from experiments.common import timed
 from experiments.data import data_folder
 from experiments.pool_log import N_FOLDS, add_to_log
 from experiments.pool_recipes import TRIED
-from supdocnade.datasets.splits import split_per_class
+from supdocnade.folders.splits import split_per_class
 from supdocnade.metrics import f_measure
-from supdocnade.reproduction.answers import (
-    ALPHAS,
-    Question,
-    class_log_proba,
-    side_by_side,
-    top_tags,
-)
-from supdocnade.reproduction.models import TRAIN, Job, load_described, train_jobs
-from supdocnade.reproduction.photosets import PhotoSet, data_set, read_photo_set
-from supdocnade.reproduction.plans import Plan, Setting, full_plan
-from supdocnade.reproduction.protocol import LEARN, TEST, Protocol, protocol_for
-from supdocnade.reproduction.study import Study
-from supdocnade.reproduction.svms import C_GRID, GAMMA_GRID, Kernel, joined, predict_svm, rbf
-from supdocnade.reproduction.words import WordRecipe, encode_words, save_words
+from supdocnade.paper.answers import ALPHAS, Question, class_log_proba, side_by_side, top_tags
+from supdocnade.paper.data_sets import PhotoSet, data_set, read_photo_set
+from supdocnade.paper.plans import Plan, Setting, full_plan
+from supdocnade.paper.protocol import LEARN, TEST, Protocol, protocol_for
+from supdocnade.paper.study import Study
+from supdocnade.paper.svms import C_GRID, GAMMA_GRID, Kernel, joined, predict_svm, rbf
+from supdocnade.paper.topic_models import TRAIN, Job, load_described, train_jobs
+from supdocnade.paper.words import WordRecipe, encode_words, save_words
 from supdocnade.storage import write_atomically
 
 HERE = Path(__file__).parent

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.pool_recipes import Tried
-from supdocnade.reproduction.tables import markdown
+from supdocnade.paper.page import markdown
 from supdocnade.storage import write_atomically
 
 LOG = Path(__file__).parent / "pool.json"

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from supdocnade.reproduction.recipes import Recipe
-from supdocnade.reproduction.words import WordRecipe
+from supdocnade.paper.plans import Recipe
+from supdocnade.paper.words import WordRecipe
 
 
 @dataclass(frozen=True, kw_only=True)

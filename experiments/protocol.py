@@ -11,8 +11,8 @@ from collections import Counter
 import numpy as np
 
 from experiments.data import data_folder
-from supdocnade.reproduction.photosets import read_photo_set
-from supdocnade.reproduction.protocol import STORED, make_protocols, write_pictures
+from supdocnade.paper.data_sets import read_photo_set
+from supdocnade.paper.protocol import STORED, make_protocols, write_pictures
 
 
 def main() -> None:

@@ -22,9 +22,9 @@ import sys
 from pathlib import Path
 
 from experiments.pool_log import LOG, pool_section
-from supdocnade.reproduction.page import PAGE, make_page
-from supdocnade.reproduction.photosets import DATA_SETS
-from supdocnade.reproduction.results import RESULTS
+from supdocnade.paper.data_sets import DATA_SETS
+from supdocnade.paper.page import PAGE, make_page
+from supdocnade.paper.results import RESULTS
 
 READING = """\
 ## What to make of it

@@ -22,9 +22,9 @@ from sklearn.svm import SVC
 from experiments.common import kept_results, timed, write_results
 from experiments.data import data_folder
 from supdocnade import BagOfVisualWords
-from supdocnade.datasets.records import ImageRecord
-from supdocnade.datasets.scenes import read_labelme, read_scene15
-from supdocnade.datasets.splits import Split, split_labelme, split_scene15
+from supdocnade.folders.photo_folder import ImageRecord
+from supdocnade.folders.splits import Split, split_labelme, split_scene15
+from supdocnade.paper.published_scenes import read_labelme, read_scene15
 
 N_SPLITS = 5
 WORDS = (240, 1000)

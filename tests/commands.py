@@ -6,8 +6,8 @@ from contextlib import redirect_stderr, redirect_stdout
 from typing import NamedTuple
 
 from supdocnade.cli.main import run
-from supdocnade.datasets.synthetic import write_scenes
-from supdocnade.scene.saved import SCENE
+from supdocnade.demo import write_scenes
+from supdocnade.scene.persistence import SCENE
 from supdocnade.storage import load_arrays
 
 SIZE = (96, 128)

@@ -3,7 +3,7 @@
 from functools import cache
 
 from supdocnade import SceneModel
-from supdocnade.datasets.synthetic import drawn_scenes
+from supdocnade.demo import drawn_scenes
 
 SETTINGS = {
     "n_topics": 12,

@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 
-from supdocnade.datasets.scenes import LABELME, SPORTS_ANNOTATIONS, SPORTS_NAMES, UIUC_SPORTS
-from supdocnade.datasets.synthetic import CLASSES, drawn_scenes
-from supdocnade.imaging.encode import write_image
-from supdocnade.reproduction.photosets import data_set, read_photo_set
-from supdocnade.reproduction.plans import DOC, NO_WORDS, SUP, quick_plan
-from supdocnade.reproduction.protocol import make_protocols
-from supdocnade.reproduction.study import Study
+from supdocnade.demo import CLASSES, drawn_scenes
+from supdocnade.images.decode import write_image
+from supdocnade.paper.data_sets import data_set, read_photo_set
+from supdocnade.paper.plans import DOC, NO_WORDS, SUP, quick_plan
+from supdocnade.paper.protocol import make_protocols
+from supdocnade.paper.published_scenes import LABELME, SPORTS_ANNOTATIONS, SPORTS_NAMES, UIUC_SPORTS
+from supdocnade.paper.study import Study
 
 SIZE = (72, 96)
 OTHER_NUMBERS = "ignore:.*holds other numbers of photographs than published"

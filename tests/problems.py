@@ -6,9 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from supdocnade.ops.contract import DocumentBatch, DocumentTerms, Parameters
-from supdocnade.ops.softmax_nll import softmax_nll
-from supdocnade.ops.tree_nll import tree_nll
+from supdocnade.likelihood.contract import DocumentBatch, DocumentTerms, Parameters
+from supdocnade.likelihood.operations import softmax_nll, tree_nll
 from supdocnade.tree import WordTree
 
 

@@ -3,9 +3,9 @@
 import numpy as np
 
 from supdocnade.corpus import Documents
-from supdocnade.datasets.synthetic import PlantedScenes, planted_scenes
-from supdocnade.models import DocNADEConfig, DocNADENetwork, SupDocNADEConfig, SupDocNADENetwork
-from supdocnade.models.docnade import random_tree
+from supdocnade.demo import PlantedScenes, planted_scenes
+from supdocnade.model import DocNADEConfig, DocNADENetwork, SupDocNADEConfig, SupDocNADENetwork
+from supdocnade.model.network import random_tree
 
 
 def scene_corpus(

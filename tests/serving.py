@@ -18,11 +18,10 @@ from starlette.testclient import TestClient
 from tests.drawn import scenes, small_model
 
 from supdocnade.gallery import build_gallery
-from supdocnade.imaging.encode import encode
-from supdocnade.serving.answering import Question
+from supdocnade.images.decode import encode
 from supdocnade.serving.app import make_app
-from supdocnade.serving.service import Service
-from supdocnade.serving.settings import ServeSettings
+from supdocnade.serving.limits import ServeSettings
+from supdocnade.serving.service import Question, Service
 
 PROGRAM = (sys.executable, "-c", "from supdocnade.cli.main import main; main()")
 

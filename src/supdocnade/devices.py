@@ -6,8 +6,8 @@ from contextlib import contextmanager
 
 import torch
 
+from supdocnade.checks import check_choice
 from supdocnade.errors import BackendUnavailable
-from supdocnade.shapes import check_choice
 
 DEVICES = ("auto", "cpu", "cuda")
 

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import logsumexp
 
+from supdocnade.checks import check_choice, check_shape
 from supdocnade.errors import InvalidArgument
-from supdocnade.shapes import check_choice, check_shape
 
 Floats = NDArray[np.float64]
 

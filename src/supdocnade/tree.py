@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from supdocnade.checks import check_shape
 from supdocnade.errors import InvalidArgument
-from supdocnade.shapes import check_shape
 
 MAX_WORDS = 2**24
 

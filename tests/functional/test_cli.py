@@ -11,7 +11,7 @@ from tests.commands import CLASSES, SMALL, draw, learned, supdocnade
 
 from supdocnade import SceneModel
 from supdocnade.cli.console import Stages
-from supdocnade.cli.unfinished import UnfinishedRun
+from supdocnade.cli.run import UnfinishedRun
 from supdocnade.cli.xmp import read_keywords
 
 

@@ -12,8 +12,8 @@ from tests.commands import SMALL, draw, learned, supdocnade
 
 from supdocnade import SceneModel
 from supdocnade.cli.console import Stages
-from supdocnade.encoding.encoder import ImageEncoder
-from supdocnade.imaging.encode import write_image
+from supdocnade.images.decode import write_image
+from supdocnade.visual_words.encoder import ImageEncoder
 
 
 @pytest.fixture(scope="module")

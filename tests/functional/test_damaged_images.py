@@ -8,12 +8,12 @@ SCRIPT = """
 import io, json, resource, signal, sys, time
 import numpy as np
 from PIL import Image
-from supdocnade.encoding.encoder import Description, ImageEncoder
+from supdocnade.visual_words.encoder import Description, ImageEncoder
 from supdocnade.errors import UnreadableImage
-from supdocnade.imaging.decode import DecodeConfig
-from supdocnade.imaging.dense_sift import DenseSIFTConfig
-from supdocnade.imaging.regions import Regions
-from supdocnade.words.codebook import Codebook
+from supdocnade.images.decode import DecodeConfig
+from supdocnade.images.dense_sift import DenseSIFTConfig
+from supdocnade.images.regions import Regions
+from supdocnade.visual_words.codebook import Codebook
 
 rng = np.random.default_rng(0)
 encoder = ImageEncoder(

@@ -14,11 +14,11 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
-from supdocnade.datasets.synthetic import CLASSES, drawn_scenes
-from supdocnade.imaging.decode import decode
-from supdocnade.imaging.dense_sift import dense_sift
-from supdocnade.imaging.regions import Regions
-from supdocnade.words.codebook import fit_codebook
+from supdocnade.demo import CLASSES, drawn_scenes
+from supdocnade.images.decode import decode
+from supdocnade.images.dense_sift import dense_sift
+from supdocnade.images.regions import Regions
+from supdocnade.visual_words.codebook import fit_codebook
 
 N_TRAIN, N_TEST, N_WORDS = 25, 15, 160
 

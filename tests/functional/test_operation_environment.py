@@ -105,7 +105,7 @@ def test_a_fork_after_use(output):
 
 def test_later_processes_start_from_the_cache(tmp_path):
     code = """
-from supdocnade.ops.tree_nll import cpu_kernels
+from supdocnade.likelihood.cpu import tree_kernels as cpu_kernels
 from tests.problems import make_problem
 import torch
 make_problem([3], 4, 2).to(torch.float32).run("relu", "cpu")
@@ -142,7 +142,7 @@ def test_peak_memory_of_a_call(n_words):
     problem = make_problem(lengths, n_words, n_topics, weighted=False, scale=0.01)
     problem = problem.to(torch.float32)
     problem.run("relu", "cpu")  # Kernels loaded, the buffer of hidden units not yet kept.
-    from supdocnade.ops import scratch
+    from supdocnade.likelihood.cpu import memory as scratch
 
     scratch._kept.clear()
     tracemalloc.start()

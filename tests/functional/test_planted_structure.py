@@ -6,7 +6,7 @@ from tests.scenes import network_for, scene_corpus
 
 from supdocnade.metrics import f_measure, top_ranked
 from supdocnade.training import Trainer, TrainerConfig
-from supdocnade.training.evaluation import (
+from supdocnade.training.validation import (
     annotation_log_prob,
     class_log_prob,
     log_prob_over_orderings,

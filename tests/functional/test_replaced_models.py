@@ -1,7 +1,6 @@
 """Models that are replaced while others read them, or while the power fails: one of the two."""
 
 import os
-import shutil
 import threading
 from functools import cache
 from pathlib import Path
@@ -10,10 +9,7 @@ import pytest
 from tests.drawn import SETTINGS, columns, scenes
 
 from supdocnade import SceneModel
-from supdocnade.scene.saved import DESCRIPTION, SCENE
-
-GOLDEN = Path(__file__).parents[1] / "golden" / "scene_model_format_1"
-STARTS = ("format 1", "format 2")
+from supdocnade.scene.persistence import DESCRIPTION, SCENE
 
 
 @cache
@@ -40,12 +36,9 @@ def parts_of(model):
     )
 
 
-def begin(folder, start):
+def begin(folder):
     """Make a folder with a model in it; return the model."""
-    if start == "format 1":
-        shutil.copytree(GOLDEN, folder)
-    else:
-        two_models()[0].save(folder)
+    two_models()[0].save(folder)
     return SceneModel.load(folder)
 
 
@@ -75,13 +68,12 @@ def test_whoever_reads_while_models_are_replaced_has_one_of_them(tmp_path):
     assert all(each in wanted for each in found)
 
 
-@pytest.mark.parametrize(("start", "n_files"), [("format 1", 6), ("format 2", 2)])
-def test_a_model_may_be_replaced_before_any_file_is_read(tmp_path, monkeypatch, start, n_files):
+def test_a_model_may_be_replaced_before_any_file_is_read(tmp_path, monkeypatch):
     """Whichever file a reader comes to next, another model has just been written."""
     new = two_models()[1]
-    for n_before in range(n_files):
+    for n_before in range(2):
         folder = tmp_path / f"{n_before}"
-        old = begin(folder, start)
+        old = begin(folder)
         read, seen = Path.read_bytes, []
 
         def replace_and_read(path, n_before=n_before, folder=folder, read=read, seen=seen):
@@ -98,10 +90,9 @@ def test_a_model_may_be_replaced_before_any_file_is_read(tmp_path, monkeypatch, 
         assert parts_of(SceneModel.load(folder)) == parts_of(new)
 
 
-@pytest.mark.parametrize("start", STARTS)
-def test_a_model_may_be_replaced_before_every_file_is_read(tmp_path, monkeypatch, start):
+def test_a_model_may_be_replaced_before_every_file_is_read(tmp_path, monkeypatch):
     folder = tmp_path / "model"
-    begin(folder, start)
+    begin(folder)
     read, seen = Path.read_bytes, []
 
     def replace_and_read(path):
@@ -151,7 +142,7 @@ def save_until(model, folder, n_steps, monkeypatch):
     return True
 
 
-@pytest.mark.parametrize("start", [*STARTS, "nothing"])
+@pytest.mark.parametrize("start", ["a model", "nothing"])
 def test_a_kill_at_any_step_leaves_a_model_that_can_be_replaced(tmp_path, monkeypatch, start):
     new = two_models()[1]
     n_steps, done = 0, False
@@ -159,7 +150,7 @@ def test_a_kill_at_any_step_leaves_a_model_that_can_be_replaced(tmp_path, monkey
         folder = tmp_path / f"{n_steps}"
         wanted = [parts_of(new)]
         if start != "nothing":
-            wanted.append(parts_of(begin(folder, start)))
+            wanted.append(parts_of(begin(folder)))
         done = save_until(new, folder, n_steps, monkeypatch)
         if done or start != "nothing":
             assert parts_of(SceneModel.load(folder)) in wanted

@@ -7,8 +7,8 @@ import pytest
 from tests.commands import supdocnade
 from tests.photosets import OTHER_NUMBERS, draw_labelme, draw_uiuc_sports
 
-from supdocnade.reproduction import running
-from supdocnade.reproduction.results import RESULTS
+from supdocnade.paper import stages as running
+from supdocnade.paper.results import RESULTS
 
 pytestmark = pytest.mark.filterwarnings(OTHER_NUMBERS)
 
@@ -66,7 +66,7 @@ def test_the_same_command_again_has_nothing_left_to_do(labelme, data, monkeypatc
         raise AssertionError("nothing is made twice")
 
     monkeypatch.setattr(running, "encode_words", refuse)
-    monkeypatch.setattr("supdocnade.reproduction.models._fit_together", refuse)
+    monkeypatch.setattr("supdocnade.paper.topic_models._fit_together", refuse)
     done = reproduce("labelme", folder, "--data", data)
     assert done.code == 0, done.err
     assert "seconds)" in done.out

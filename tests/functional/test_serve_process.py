@@ -21,7 +21,7 @@ from tests.disks import read_only, seeing
 from tests.drawn import small_model
 from tests.serving import form, indexed, noise, photograph, resident_mib, serving, threaded
 
-from supdocnade.serving import connections
+from supdocnade.serving import server as connections
 from supdocnade.serving import service as service_module
 
 N_PHOTOGRAPHS = 24

@@ -10,7 +10,7 @@ import numpy as np
 from tests.drawn import columns, scenes
 
 from supdocnade import SceneModel
-from supdocnade.scene.saved import FORMAT
+from supdocnade.scene.persistence import FORMAT
 
 FOLDER = Path(__file__).parent
 

@@ -10,11 +10,11 @@ from tests.ties import assert_same_but_for_ties
 
 from supdocnade import BagOfVisualWords
 from supdocnade.devices import choose_device
-from supdocnade.encoding.many import LeftOut, encode_images
-from supdocnade.encoding.on_device import BatchEncoder
-from supdocnade.imaging.dense_sift import DenseSIFTConfig, dense_sift
-from supdocnade.imaging.dense_sift.vectorized import describe_many
-from supdocnade.words.codebook import Codebook
+from supdocnade.images.dense_sift import DenseSIFTConfig, dense_sift
+from supdocnade.images.dense_sift_torch import describe_many
+from supdocnade.visual_words.codebook import Codebook
+from supdocnade.visual_words.gpu import BatchEncoder
+from supdocnade.visual_words.parallel import LeftOut, encode_images
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 

@@ -8,8 +8,8 @@ import torch
 from tests.problems import Problem, make_problem, relative_error
 from torch.nn.functional import linear, softplus
 
-from supdocnade.ops.contract import DocumentTerms, Parameters
-from supdocnade.ops.prefix_sum.vectorized import prefixes, sum_by_document
+from supdocnade.likelihood.contract import DocumentTerms, Parameters
+from supdocnade.likelihood.vectorized import prefixes, sum_by_document
 
 pytestmark = pytest.mark.skipif(
     not torch.cuda.is_available(), reason="needs a GPU that torch can use"

@@ -8,11 +8,11 @@ import torch
 
 from supdocnade import DocNADE, SupDocNADE
 from supdocnade.corpus import Documents
-from supdocnade.models import SupDocNADEConfig, SupDocNADENetwork
-from supdocnade.models.docnade import random_tree
-from supdocnade.ops import contract
+from supdocnade.likelihood import contract
+from supdocnade.model import SupDocNADEConfig, SupDocNADENetwork
+from supdocnade.model.network import random_tree
 from supdocnade.training import Trainer, TrainerConfig
-from supdocnade.training.side_by_side import fit_side_by_side
+from supdocnade.training.parallel_fit import fit_side_by_side
 
 pytestmark = pytest.mark.skipif(
     not torch.cuda.is_available(), reason="needs a GPU that torch can use"
@@ -172,7 +172,7 @@ def test_a_run_that_was_begun_update_by_update_goes_on_recorded(tmp_path, monkey
 
 
 def test_plain_torch_does_without_our_kernels(monkeypatch):
-    from supdocnade.ops.row_adam import cuda
+    from supdocnade.likelihood.cuda import adam as cuda
 
     monkeypatch.setattr(contract, "SPARSE_ROWS", 1)
     monkeypatch.setattr(cuda, "row_adam", None)

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.problems import Problem, make_problem, relative_error
 
-from supdocnade.ops import cpu_engine
-from supdocnade.ops.contract import SPARSE_ROWS
-from supdocnade.ops.cpu_engine import CPUEngine
+from supdocnade.likelihood.contract import SPARSE_ROWS
+from supdocnade.likelihood.cpu import engine as cpu_engine
+from supdocnade.likelihood.cpu.engine import CPUEngine
 
 # float32 against float64: the error of a sum of some hundred terms, well below 1e-5.
 FLOAT32 = 5e-6

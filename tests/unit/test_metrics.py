@@ -3,13 +3,7 @@ import pytest
 from scipy import sparse
 
 from supdocnade.errors import InvalidArgument
-from supdocnade.metrics import (
-    f_measure,
-    npmi_coherence,
-    over_orderings,
-    perplexity,
-    top_ranked,
-)
+from supdocnade.metrics import f_measure, npmi_coherence, over_orderings, perplexity, top_ranked
 
 
 def test_f_measure_by_hand():

@@ -83,8 +83,8 @@ def learning(seed: int) -> dict[str, Callable[[], object]]:
     import numpy as np
     import torch
 
-    from supdocnade.ops.contract import DocumentBatch, Parameters
-    from supdocnade.ops.tree_nll import tree_nll
+    from supdocnade.likelihood.contract import DocumentBatch, Parameters
+    from supdocnade.likelihood.operations import tree_nll
     from supdocnade.tree import WordTree
 
     rng = np.random.default_rng(seed)
@@ -116,9 +116,9 @@ def reading(seed: int) -> dict[str, Callable[[], object]]:
     """Return dense SIFT of some drawn scenes in grey."""
     import numpy as np
 
-    from supdocnade.datasets.synthetic import CLASSES, draw_scene
-    from supdocnade.imaging.dense_sift import dense_sift
-    from supdocnade.ops.threads import one_torch_thread
+    from supdocnade.demo import CLASSES, draw_scene
+    from supdocnade.images.dense_sift import dense_sift
+    from supdocnade.likelihood.cpu.threads import one_torch_thread
 
     greys = [
         draw_scene(CLASSES[number % len(CLASSES)], seed + number)

@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from supdocnade.cli.console import Stages, count, note, percent, say, say_json
-from supdocnade.cli.formats import as_object, text_line
+from supdocnade.cli.console import Stages, as_object, count, note, percent, say, say_json, text_line
 from supdocnade.cli.options import Debug, Device, Jobs, Json, Quiet, Seed, check_device
 from supdocnade.cli.report import REPORT
 from supdocnade.errors import StorageError
 
 if TYPE_CHECKING:
-    from supdocnade.datasets.records import ImageRecord
-    from supdocnade.evaluation.measured import Measured
+    from supdocnade.folders.photo_folder import ImageRecord
+    from supdocnade.report.evaluation import Measured
     from supdocnade.scene.model import SceneModel
-    from supdocnade.scene.predictions import Prediction
+    from supdocnade.scene.prediction import Prediction
 
 PHOTOS, FRESH, MODEL, UNFINISHED = "photos", "fresh", "model", ".unfinished"
 
@@ -96,12 +95,12 @@ def demonstrate(
 ) -> Demonstration:
     """Draw, learn, test and report; the same call goes on where one was stopped."""
     check_folder(folder)
-    from supdocnade.datasets.folder import read_folder
-    from supdocnade.datasets.synthetic import write_scenes
-    from supdocnade.evaluation.measured import measure_photographs
-    from supdocnade.evaluation.report import write_report
+    from supdocnade.demo import write_scenes
+    from supdocnade.folders.photo_folder import read_folder
+    from supdocnade.report.evaluation import measure_photographs
+    from supdocnade.report.html import write_report
     from supdocnade.scene.model import SceneModel
-    from supdocnade.scene.predictions import Prediction
+    from supdocnade.scene.prediction import Prediction
 
     n_fresh = max(n_per_class // FRESH_SHARE, 1)
     with Stages(quiet=quiet) as stages:

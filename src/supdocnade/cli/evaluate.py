@@ -9,10 +9,10 @@ import typer
 
 from supdocnade.cli.console import Stages, count, note, percent, say, say_json, table
 from supdocnade.cli.options import Debug, Device, Jobs, Json, Model, Photos, Quiet, check_device
-from supdocnade.evaluation.names import plain_name
+from supdocnade.text import plain_name
 
 if TYPE_CHECKING:
-    from supdocnade.evaluation.measured import Measured
+    from supdocnade.report.evaluation import Measured
 
 
 def evaluate(
@@ -55,10 +55,10 @@ def evaluate_model(
     model: Path, photos: Path, *, device: str = "auto", jobs: int, quiet: bool
 ) -> "tuple[Measured, int]":
     """Let a model look at a folder; return how it did, and how much of it it had learned from."""
-    from supdocnade.datasets.folder import read_folder
-    from supdocnade.evaluation.measured import measure_photographs
+    from supdocnade.folders.photo_folder import read_folder
+    from supdocnade.report.evaluation import measure_photographs
+    from supdocnade.scene.dataset import from_records
     from supdocnade.scene.model import SceneModel
-    from supdocnade.scene.photographs import from_records
 
     loaded = SceneModel.load(model).set_params(n_jobs=jobs, device=device)
     records = read_folder(photos)

@@ -12,7 +12,7 @@ from supdocnade.cli.options import Debug, Device, Json, Model, Quiet, UsageError
 from supdocnade.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from supdocnade.scene.explanation import Explanation
+    from supdocnade.scene.attribution import Explanation
 
 ENDING = ".png"
 _LONGEST = 30
@@ -92,8 +92,8 @@ def explain_file(
     model: Path, image: Path, output: Path | None, *, label: str | None, tag: str | None
 ) -> "tuple[Explanation, Path]":
     """Explain a photograph and draw the picture; return what was found and where the picture is."""
-    from supdocnade.evaluation.heatmap import draw_explanation
-    from supdocnade.imaging.encode import write_image
+    from supdocnade.images.decode import write_image
+    from supdocnade.report.heatmap import draw_explanation
     from supdocnade.scene.model import SceneModel
 
     loaded = SceneModel.load(model)

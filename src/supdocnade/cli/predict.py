@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from supdocnade.cli.arriving import listed_names
-from supdocnade.cli.console import Stages, note, say
-from supdocnade.cli.formats import CSV_HEADER, csv_line, json_line, text_line
+from supdocnade.cli.console import CSV_HEADER, Stages, csv_line, json_line, note, say, text_line
 from supdocnade.cli.options import Debug, Device, Jobs, Json, Model, Quiet, UsageError, check_device
-from supdocnade.cli.sidecars import Sidecars
+from supdocnade.cli.path_stream import listed_names
+from supdocnade.cli.xmp import Sidecars
 from supdocnade.errors import InvalidArgument, StorageError
 
 if TYPE_CHECKING:
-    from supdocnade.encoding.many import LeftOut
     from supdocnade.scene.model import SceneModel
-    from supdocnade.scene.predictions import Prediction
+    from supdocnade.scene.prediction import Prediction
+    from supdocnade.visual_words.parallel import LeftOut
 
 
 def predict(
@@ -103,7 +102,7 @@ def predict_all(
     quiet: bool = False,
 ) -> int:
     """Print a line for every photograph; return how many could not be read or written about."""
-    from supdocnade.encoding.many import LeftOut
+    from supdocnade.visual_words.parallel import LeftOut
 
     n_failed = 0
     for found in predictions(model, parts, quiet=quiet):
@@ -128,7 +127,7 @@ def predictions(
     parts : names; a list of all of them, or an iterator: then nobody knows how many will come, and
         those of a part are answered before the next is asked for.
     """
-    from supdocnade.scene.photographs import expand_folders
+    from supdocnade.scene.dataset import expand_folders
 
     total = None
     if isinstance(parts, list):

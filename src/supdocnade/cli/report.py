@@ -43,7 +43,7 @@ def report(
 
 def write(model: Path, path: Path) -> None:
     """Load a model and write its report."""
-    from supdocnade.evaluation.report import write_report
+    from supdocnade.report.html import write_report
     from supdocnade.scene.model import SceneModel
 
     write_report(SceneModel.load(model), path)

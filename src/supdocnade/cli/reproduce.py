@@ -102,9 +102,9 @@ def run(
     quiet: bool,
 ) -> dict[str, Any]:
     """Do one stage, or all of them."""
-    from supdocnade.reproduction.page import PAGE, write_page
-    from supdocnade.reproduction.results import RESULTS
-    from supdocnade.reproduction.running import STAGES, open_study, run_stage
+    from supdocnade.paper.page import PAGE, write_page
+    from supdocnade.paper.results import RESULTS
+    from supdocnade.paper.stages import STAGES, open_study, run_stage
 
     with Stages(quiet=quiet) as stages:
         on_stage = stages if quiet or sys.stderr.isatty() else _Lines(stages)

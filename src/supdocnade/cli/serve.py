@@ -75,8 +75,8 @@ def serve(
     from supdocnade.gallery import Gallery
     from supdocnade.scene.model import SceneModel
     from supdocnade.serving import server
+    from supdocnade.serving.limits import ServeSettings
     from supdocnade.serving.service import Service
-    from supdocnade.serving.settings import ServeSettings
 
     server.check_access(host, token, allow_open=allow_open)
     if queue < max_images:

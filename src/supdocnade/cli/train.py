@@ -8,7 +8,7 @@ import typer
 
 from supdocnade.cli.console import Stages, count, percent, say, say_json
 from supdocnade.cli.options import Debug, Device, Jobs, Json, Photos, Quiet, Seed, check_device
-from supdocnade.cli.training_run import OPTIONS, Request, train_model
+from supdocnade.cli.run import OPTIONS, Request, train_model
 from supdocnade.scene.settings import SceneSettings
 
 if TYPE_CHECKING:

@@ -1,11 +1,11 @@
 """Images to counts of words, and the models of counts, as scikit-learn estimators."""
 
-from supdocnade.estimators.classifier import SupDocNADE
-from supdocnade.estimators.counts import DampCounts
-from supdocnade.estimators.features import BagOfVisualWords, ImagesLeftOut
+from supdocnade.estimators.bag_of_visual_words import BagOfVisualWords, ImagesLeftOut
+from supdocnade.estimators.damp_counts import DampCounts
+from supdocnade.estimators.docnade import DocNADE
+from supdocnade.estimators.fit_many import fit_together
 from supdocnade.estimators.scoring import make_annotation_scorer
-from supdocnade.estimators.together import fit_together
-from supdocnade.estimators.topics import DocNADE
+from supdocnade.estimators.supdocnade import SupDocNADE
 
 __all__ = [
     "BagOfVisualWords",

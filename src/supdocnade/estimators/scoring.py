@@ -6,10 +6,10 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
+from supdocnade.checks import check_count
 from supdocnade.corpus import Documents
 from supdocnade.errors import InvalidArgument
 from supdocnade.metrics import FMeasure, f_measure, top_ranked
-from supdocnade.shapes import check_count
 
 
 class AnnotationScorer(BaseEstimator):  # type: ignore[misc]

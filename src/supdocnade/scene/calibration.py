@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize, minimize_scalar
 from scipy.special import expit, log_expit, log_softmax
 
+from supdocnade.checks import check_range
 from supdocnade.errors import InvalidArgument
-from supdocnade.shapes import check_range
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]

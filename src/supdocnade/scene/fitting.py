@@ -13,40 +13,45 @@
 import warnings
 from collections.abc import Callable
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from supdocnade.encoding.many import LeftOut
+from supdocnade.checks import check_choice, check_count, check_range
 from supdocnade.errors import InvalidArgument
 from supdocnade.estimators import BagOfVisualWords, DocNADE, ImagesLeftOut, SupDocNADE
-from supdocnade.estimators.answers import FittedTopics
+from supdocnade.estimators.fitted_topics import FittedTopics
+from supdocnade.folders.tags import AnnotationVocabulary
+from supdocnade.images.decode import DecodeConfig
+from supdocnade.images.dense_sift import DenseSIFTConfig
+from supdocnade.images.regions import Regions
+from supdocnade.likelihood.contract import ACTIVATIONS
 from supdocnade.scene.calibration import fit_tags
-from supdocnade.scene.choosing import (
+from supdocnade.scene.dataset import Photographs, hold_out
+from supdocnade.scene.prediction import Choices, FittedScene
+from supdocnade.scene.selection import (
     DEFAULT_C,
     DEFAULT_GAMMA,
     Candidate,
     Evaluated,
     choose,
+    measure,
 )
-from supdocnade.scene.documents import SceneDocuments
-from supdocnade.scene.fitted import Choices, FittedScene, HeldOut
-from supdocnade.scene.keeping import keep_examples
-from supdocnade.scene.learned import LearnedFrom
-from supdocnade.scene.measuring import measure
-from supdocnade.scene.options import FitOptions, check_size
-from supdocnade.scene.photographs import Photographs, hold_out
-from supdocnade.scene.ranking import shares_of
 from supdocnade.scene.settings import SceneSettings
 from supdocnade.scene.svm import RBFSVM, fit_svm
+from supdocnade.scene.tags import shares_of
+from supdocnade.scene.thumbnails import keep_examples
+from supdocnade.scene.training_set import HeldOut, LearnedFrom, SceneDocuments
 from supdocnade.seeding import named_generator
 from supdocnade.storage import load_arrays, save_arrays
-from supdocnade.training.history import Progress
-from supdocnade.training.state import copy_parameters
-from supdocnade.words.annotations import AnnotationVocabulary
+from supdocnade.training import TrainerConfig
+from supdocnade.training.checkpoint import copy_parameters
+from supdocnade.training.config import Progress
+from supdocnade.visual_words.parallel import LeftOut, OnStage
 
 EPOCH_SHARES = (0.5, 0.75, 1.0)
 """Of the schedule: after these many epochs a model is looked at."""
@@ -56,6 +61,55 @@ TUNED = {
     "learning_rate": (1e-4, 3e-4),
     "annotation_weight": (1.0, 30.0),
 }
+
+MAX_SVM = 30_000
+"""Labelled photographs, mirror images counted: 24 bytes for every pair, 22 GB."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitOptions:
+    """How the work is done; none of it changes the result, but the device its last bits."""
+
+    seed: int
+    n_jobs: int | None = None
+    device: str = "auto"
+    on_error: str = "raise"
+    cache: Path | None = None
+    checkpoint: Path | None = None
+    on_stage: OnStage | None = None
+
+    def progress(self, stage: str) -> Callable[[int, int], None] | None:
+        """Return what reports the progress of a stage."""
+        if self.on_stage is None:
+            return None
+        report = self.on_stage
+        return lambda done, total: report(stage, done, total)
+
+
+def check_settings(settings: SceneSettings) -> None:
+    """Refuse settings that some later step would refuse, before any work is done."""
+    DenseSIFTConfig(step=settings.step, patch_size=settings.patch_size)
+    DecodeConfig(max_side=settings.max_side)
+    Regions.of(settings.grid)
+    check_count("n_words", settings.n_words, least=2)
+    check_range("contrast_percentile", settings.contrast_percentile, least=0, most=100)
+    check_choice("activation", settings.activation, ACTIVATIONS)
+    TrainerConfig(
+        generative_weight=settings.generative_weight,
+        annotation_weight=settings.annotation_weight,
+        learning_rate=settings.learning_rate,
+    )
+
+
+def check_size(photographs: Photographs, settings: SceneSettings) -> None:
+    """Refuse what would need more memory than there is, before any work is done."""
+    n_labelled = len(photographs) - photographs.labels.count(None)
+    most, also = (MAX_SVM // 2, ", or mirror=False") if settings.mirror else (MAX_SVM, "")
+    if settings.classifier == "svm" and n_labelled > most:
+        raise InvalidArgument(
+            f"classifier 'svm' takes at most {most} labelled photographs, since its memory "
+            f"grows with their square, got {n_labelled}; use classifier 'softmax'{also}."
+        )
 
 
 def fit_scene(

@@ -10,20 +10,18 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from supdocnade.encoding.many import LeftOut, OnStage, image_name
+from supdocnade.checks import check_count
 from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.inputs import read_seed
-from supdocnade.scene.explanation import Explanation, explain_image
-from supdocnade.scene.fitted import FittedScene
-from supdocnade.scene.fitting import extend_scene, fit_scene
+from supdocnade.folders.tags import Tags
+from supdocnade.scene.attribution import Explanation, explain_image
+from supdocnade.scene.dataset import expand_folders, read_photographs
+from supdocnade.scene.fitting import FitOptions, check_settings, extend_scene, fit_scene
 from supdocnade.scene.onnx import export_onnx
-from supdocnade.scene.options import FitOptions, check_settings
-from supdocnade.scene.photographs import expand_folders, read_photographs
-from supdocnade.scene.predictions import Prediction, Waiting, answer
-from supdocnade.scene.saved import load_scene, save_scene
+from supdocnade.scene.persistence import load_scene, save_scene
+from supdocnade.scene.prediction import FittedScene, Prediction, Waiting, answer
 from supdocnade.scene.settings import WORD_SETTINGS, SceneSettings
-from supdocnade.shapes import check_count
-from supdocnade.words.annotations import Tags
+from supdocnade.visual_words.parallel import LeftOut, OnStage, image_name
 
 BLOCK = 64
 """Photographs whose topics are computed together at most: the first alone, so that it is seen soon,

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supdocnade.errors import InvalidArgument
-from supdocnade.models import SupDocNADENetwork
-from supdocnade.models.outputs import TreeOutput
+from supdocnade.model import SupDocNADENetwork
+from supdocnade.model.outputs import TreeOutput
 from supdocnade.scene.calibration import logit
-from supdocnade.scene.fitted import FittedScene
+from supdocnade.scene.prediction import FittedScene
 from supdocnade.storage import write_atomically
 
 OPSET, IR_VERSION = 18, 9

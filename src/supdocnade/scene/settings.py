@@ -3,8 +3,8 @@
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from supdocnade.checks import check_choice, check_count, check_range
 from supdocnade.errors import InvalidArgument
-from supdocnade.shapes import check_choice, check_count, check_range
 
 CLASSIFIERS = ("svm", "softmax")
 

@@ -15,9 +15,9 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.svm import SVC
 
+from supdocnade.checks import check_range, check_shape
 from supdocnade.errors import InvalidArgument
 from supdocnade.scene.calibration import mean_probability
-from supdocnade.shapes import check_range, check_shape
 
 Floats = NDArray[np.float64]
 

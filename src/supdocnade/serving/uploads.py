@@ -17,10 +17,10 @@ from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect, Request
 
-from supdocnade.evaluation.names import short_name
+from supdocnade.serving.limits import MEBIBYTE, ServeSettings
 from supdocnade.serving.problems import Problem
 from supdocnade.serving.schemas import ImagesIn
-from supdocnade.serving.settings import MEBIBYTE, ServeSettings
+from supdocnade.text import short_name
 
 FIELD = "images"
 LONGEST_NAME = 200

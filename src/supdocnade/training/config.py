@@ -1,9 +1,11 @@
 """How a network is trained, checked once where it is decided."""
 
-from dataclasses import dataclass
+import math
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
+from supdocnade.checks import check_choice, check_count, check_range
 from supdocnade.seeding import check_seed
-from supdocnade.shapes import check_choice, check_count, check_range
 
 OPTIMIZERS = ("adam", "sgd")
 SCHEDULES = ("cosine", "constant")
@@ -63,3 +65,92 @@ class TrainerConfig:
             checked["averaging"] = check_range("averaging", self.averaging, above=0, most=1)
         for name, value in checked.items():
             object.__setattr__(self, name, value)
+
+
+# What a training run reports while it goes and when it is over.
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a run stands after an update."""
+
+    epoch: int
+    """Of `max_epochs`, from 1."""
+    max_epochs: int
+    update: int
+    """Of `n_updates` in this epoch, from 1."""
+    n_updates: int
+    loss: float
+    """Mean objective over the documents of this epoch so far."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EpochRecord:
+    """What one epoch gave."""
+
+    epoch: int
+    """From 1."""
+    learning_rate: float
+    """At the epoch's last update."""
+    loss: float
+    """Mean of the objective over the documents, as they were seen."""
+    validation: dict[str, float] = field(default_factory=dict)
+    """Metrics on the validation part."""
+
+
+@dataclass(kw_only=True)
+class History:
+    """All epochs of a run."""
+
+    epochs: list[EpochRecord] = field(default_factory=list)
+    best_epoch: int | None = None
+    """The epoch whose parameters were kept; None: the last one's."""
+    stopped_early: bool = False
+    seconds: list[float] = field(default_factory=list)
+    """Time of every epoch. Kept apart from the records, which a seed reproduces."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values, the inverse of `from_json`."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> "History":
+        """Return a history from what `to_json` gave."""
+        epochs = [EpochRecord(**record) for record in values["epochs"]]
+        return cls(**{**values, "epochs": epochs})
+
+
+# How the learning rate and the average of the parameters change from update to update.
+
+
+def scheduled_rate(schedule: str, learning_rate: float, update: int, n_updates: int) -> float:
+    """Return the learning rate of an update, counted from 0.
+
+    >>> [round(scheduled_rate("cosine", 1.0, i, 4), 3) for i in range(4)]
+    [1.0, 0.854, 0.5, 0.146]
+    """
+    if schedule == "constant":
+        return learning_rate
+    return learning_rate * 0.5 * (1 + math.cos(math.pi * update / max(n_updates, 1)))
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The rates of a run whose epochs have so many updates each."""
+
+    config: TrainerConfig
+    n_updates: int
+
+    def rate(self, epoch: int, update: int) -> float:
+        """Return the learning rate of an update of an epoch, both counted from 0."""
+        config, done = self.config, epoch * self.n_updates + update
+        n_all = self.n_updates * config.max_epochs
+        return scheduled_rate(config.schedule, config.learning_rate, done, n_all)
+
+    def decay(self, epoch: int, update: int) -> float:
+        """Return the decay of the average of the parameters at an update.
+
+        The first updates count less, so that the average forgets where it started.
+        """
+        done = epoch * self.n_updates + update
+        return min(self.config.averaging or 0.0, (1 + done) / (10 + done))

@@ -7,10 +7,10 @@ table whose gradient is a few touched rows gets `RowAdam`, which updates those r
 import torch
 from torch import Tensor, nn
 
-from supdocnade.models import DocNADENetwork
-from supdocnade.ops.contract import touches_few_rows
-from supdocnade.ops.row_adam import AdamRates, row_adam
-from supdocnade.ops.threads import one_torch_thread
+from supdocnade.likelihood.contract import touches_few_rows
+from supdocnade.likelihood.cpu.threads import one_torch_thread
+from supdocnade.likelihood.operations import AdamRates, row_adam
+from supdocnade.model import DocNADENetwork
 
 BETAS = (0.9, 0.999)
 EPSILON = 1e-8
@@ -81,7 +81,7 @@ class OneKernelAdam(torch.optim.Adam):
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
         """Move all parameters that have a gradient."""
-        from supdocnade.ops.dense_adam.cuda import Moments, dense_adam
+        from supdocnade.likelihood.cuda.adam import Moments, dense_adam
 
         for group in self.param_groups:
             parameters = [p for p in group["params"] if p.grad is not None]

@@ -19,32 +19,28 @@ from numpy.typing import ArrayLike
 
 from supdocnade.corpus import Documents
 from supdocnade.corpus.tokens import Rows
-from supdocnade.models import DocNADENetwork
-from supdocnade.models.outputs import TreeOutput
-from supdocnade.ops.threads import one_torch_thread
+from supdocnade.likelihood.cpu.threads import one_torch_thread
+from supdocnade.model import DocNADENetwork
+from supdocnade.model.outputs import TreeOutput
 from supdocnade.seeding import token_order
-from supdocnade.training.batches import LabelledBatch, epoch_batches, make_batch
-from supdocnade.training.config import TrainerConfig
-from supdocnade.training.evaluation import validate
-from supdocnade.training.graphed import GraphedUpdates, bytes_to_record
-from supdocnade.training.history import EpochRecord, History, Progress
-from supdocnade.training.objective import batch_loss
-from supdocnade.training.optimizers import (
-    clip_gradients,
-    make_optimizers,
-    set_rate,
-    settle_gradients,
-)
-from supdocnade.training.resident import LEAST_HASH_BITS, most_words, resident_documents
-from supdocnade.training.schedule import Schedule
-from supdocnade.training.state import (
+from supdocnade.training.batches import LabelledBatch, batch_loss, epoch_batches, make_batch
+from supdocnade.training.checkpoint import (
     TrainingState,
     copy_parameters,
     load_checkpoint,
     save_checkpoint,
     set_parameters,
 )
-from supdocnade.training.validity import check_finite, check_trainable, class_weight_of
+from supdocnade.training.config import EpochRecord, History, Progress, Schedule, TrainerConfig
+from supdocnade.training.cuda_graph import GraphedUpdates, bytes_to_record
+from supdocnade.training.device_corpus import LEAST_HASH_BITS, most_words, resident_documents
+from supdocnade.training.optimizers import (
+    clip_gradients,
+    make_optimizers,
+    set_rate,
+    settle_gradients,
+)
+from supdocnade.training.validation import check_finite, check_trainable, class_weight_of, validate
 
 REPORT_EVERY = 1_000
 """On a GPU progress is reported at the end of an epoch, and after so many updates of a long one: to

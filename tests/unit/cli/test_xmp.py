@@ -1,9 +1,8 @@
 import pytest
 
-from supdocnade.cli.sidecars import Sidecars
-from supdocnade.cli.xmp import UnusableXMP, add_keywords, new_packet, read_keywords
+from supdocnade.cli.xmp import Sidecars, UnusableXMP, add_keywords, new_packet, read_keywords
 from supdocnade.errors import StorageError
-from supdocnade.scene.predictions import Prediction
+from supdocnade.scene.prediction import Prediction
 
 RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 DC = "http://purl.org/dc/elements/1.1/"

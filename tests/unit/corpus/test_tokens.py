@@ -5,7 +5,8 @@ import pytest
 from scipy import sparse
 
 from supdocnade import Corpus
-from supdocnade.corpus import Documents, stored_tokens
+from supdocnade.corpus import Documents
+from supdocnade.corpus import documents as stored_tokens
 from supdocnade.corpus.tokens import MemoryTokens
 
 RNG = np.random.default_rng(0)

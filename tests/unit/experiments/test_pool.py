@@ -10,9 +10,9 @@ from experiments import pool, pool_log
 from experiments.pool_recipes import Tried
 from tests.photosets import OTHER_NUMBERS, draw_labelme
 
-from supdocnade.reproduction.photosets import read_photo_set
-from supdocnade.reproduction.recipes import Recipe
-from supdocnade.reproduction.words import WordRecipe
+from supdocnade.paper.data_sets import read_photo_set
+from supdocnade.paper.plans import Recipe
+from supdocnade.paper.words import WordRecipe
 
 pytestmark = pytest.mark.filterwarnings(OTHER_NUMBERS)
 

@@ -8,7 +8,7 @@ from tests.drawn import SETTINGS, columns, scenes
 
 from supdocnade import SceneModel, SupDocNADE
 from supdocnade.errors import InvalidArgument
-from supdocnade.words.annotations import AnnotationVocabulary
+from supdocnade.folders.tags import AnnotationVocabulary
 
 NEW = columns(scenes(4, 7))[0]
 
@@ -143,7 +143,7 @@ def test_what_was_saved_learns_more_from_both_sides(tmp_path):
 
 
 def test_mirror_images_count_where_an_svm_has_too_many(monkeypatch):
-    monkeypatch.setattr("supdocnade.scene.options.MAX_SVM", 40)
+    monkeypatch.setattr("supdocnade.scene.fitting.MAX_SVM", 40)
     with pytest.raises(InvalidArgument, match=r"at most 20 labelled.*or mirror=False"):
         fit()
 

@@ -7,9 +7,9 @@ from tests.drawn import CLASSES, SETTINGS, columns, scenes, small_model
 from tests.textures import as_png
 
 from supdocnade import SceneModel
-from supdocnade.encoding.many import LeftOut
 from supdocnade.errors import InvalidArgument, UnreadableImage
-from supdocnade.scene.fitted import tag_log_proba
+from supdocnade.scene.prediction import tag_log_proba
+from supdocnade.visual_words.parallel import LeftOut
 
 NEW = scenes(4, 7)
 
@@ -237,7 +237,7 @@ def test_tags_without_photographs_held_out_follow_their_frequency():
 
 
 def test_too_many_photographs_for_an_svm_are_refused_at_once(monkeypatch):
-    monkeypatch.setattr("supdocnade.scene.options.MAX_SVM", 5)
+    monkeypatch.setattr("supdocnade.scene.fitting.MAX_SVM", 5)
     with pytest.raises(InvalidArgument, match="takes at most 5 labelled photographs"):
         fit()
 

@@ -4,10 +4,10 @@ import torch
 from torch import nn
 
 from supdocnade.errors import BackendUnavailable
-from supdocnade.models import DocNADEConfig, DocNADENetwork
-from supdocnade.models.docnade import random_tree
-from supdocnade.ops.contract import SPARSE_ROWS
-from supdocnade.ops.row_adam import AdamRates, row_adam
+from supdocnade.likelihood.contract import SPARSE_ROWS
+from supdocnade.likelihood.operations import AdamRates, row_adam
+from supdocnade.model import DocNADEConfig, DocNADENetwork
+from supdocnade.model.network import random_tree
 from supdocnade.training.optimizers import (
     OneKernelAdam,
     RowAdam,
@@ -77,7 +77,8 @@ def test_adam_in_one_kernel_is_adam_and_goes_on_where_it_was():
 @pytest.mark.parametrize("n_topics", [3, 200])
 def test_row_adam_on_a_gpu_passes_over_what_fills_up_its_list(n_topics):
     pytest.importorskip("triton")
-    from supdocnade.ops.row_adam import cuda, vectorized
+    from supdocnade.likelihood import vectorized
+    from supdocnade.likelihood.cuda import adam as cuda
 
     generator = torch.Generator().manual_seed(0)
     start = torch.randn(50, n_topics, generator=generator)

@@ -8,11 +8,11 @@ from tests.scenes import network_for, scene_corpus
 
 from supdocnade.corpus import Documents
 from supdocnade.errors import InvalidArgument, StorageError, TrainingDiverged
-from supdocnade.ops import contract
-from supdocnade.ops.contract import SPARSE_ROWS
+from supdocnade.likelihood import contract
+from supdocnade.likelihood.contract import SPARSE_ROWS
 from supdocnade.storage import load_arrays, save_arrays
 from supdocnade.training import Trainer, TrainerConfig
-from supdocnade.training.history import History
+from supdocnade.training.config import History
 
 _, CORPUS = scene_corpus(50, mean_length=20)
 _, VALIDATION = scene_corpus(20, seed=1, mean_length=20)

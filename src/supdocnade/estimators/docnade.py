@@ -1,0 +1,167 @@
+"""DocNADE as a scikit-learn transformer."""
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from supdocnade.corpus import Documents
+from supdocnade.estimators.inputs import read_annotation_names
+from supdocnade.estimators.topic_model import TopicModel
+from supdocnade.model import DocNADEConfig, DocNADENetwork
+
+
+class DocNADE(TopicModel):
+    """A neural autoregressive topic model of word counts.
+
+    p(v) = Π_i p(v_i | v_<i), the words of every document in a fresh random order at every update.
+    Annotations share the vocabulary with the words and are predicted from them.
+
+    Parameters
+    ----------
+    n_topics : int, default=200
+        H, the number of topics (hidden units).
+    output : {"tree", "softmax"}, default="tree"
+        The conditionals: a balanced tree of binary decisions with the words at random leaves, at a
+        cost of log K a word, or a softmax over all K words.
+    activation : {"relu", "tanh", "sigmoid"}, default="relu"
+        g, the activation of the topics.
+    annotation_weight : float, default=1.0
+        Weight of an annotation against a word in the objective; 1 is the paper's.
+    optimizer : {"adam", "sgd"}, default="adam"
+    learning_rate : float, default=3e-4
+    schedule : {"cosine", "constant"}, default="cosine"
+        The learning rate falls to zero at `max_epochs`, or stays.
+    batch_size : int, default=64
+        Documents per update.
+    max_epochs : int, default=60
+    clip_norm : float, optional
+        Gradients are scaled down to this norm when theirs is larger.
+    averaging : float, optional
+        Decay of a moving average of the parameters, which then is the result.
+    early_stopping : bool, default=False
+        Hold a part of the documents out, stop when `metric` on it stops improving, and keep the
+        best epoch.
+    validation_fraction : float, default=0.1
+        The part that is held out, the same share of every class.
+    n_epochs_no_change : int, default=10
+        How many epochs without improvement are waited for.
+    metric : {"loss", "perplexity", "accuracy", "f_measure"}, default="loss"
+    checkpoint : path of a folder, optional
+        `fit` writes its state there after every epoch, and goes on from it when settings and data
+        are the same; otherwise it refuses.
+    backend : {"auto", "cpu", "cuda", "vectorized", "reference"}, default="auto"
+        The implementation of the likelihood; what uses the CPU takes "cuda" for "auto".
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        Where `fit` trains; "auto": on a GPU, if there is one and enough to do. How exactly a GPU
+        multiplies follows `torch.set_float32_matmul_precision`. `partial_fit` and all answers use
+        the CPU.
+    n_jobs : int, optional
+        Threads; None: as torch is set. The result does not depend on it.
+    random_state : int, RandomState or None, default=None
+        An integer makes every result reproducible.
+    verbose : int, default=0
+        Above 0: print a line for every epoch.
+
+    Attributes
+    ----------
+    components_ : (topics, words + annotations) array
+        W, transposed.
+    history_ : History
+        The objective, and metrics on the part held out, of every epoch.
+    network_ : DocNADENetwork
+        The model itself.
+    annotation_names_ : array of str, or None
+    n_annotations_ : int
+    n_features_in_ : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.array([[4, 2, 0, 0], [0, 0, 3, 3]])
+    >>> topics = DocNADE(n_topics=3, max_epochs=2, random_state=0).fit(X)
+    >>> topics.transform(X).shape
+    (2, 3)
+    """
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        annotations: Any = None,
+        annotation_mask: ArrayLike | None = None,
+        annotation_names: Sequence[str] | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Learn the topics of documents.
+
+        Parameters
+        ----------
+        X : (documents, words) sparse or dense counts, finite and not negative; or a `Corpus`,
+            of which a part is read at a time.
+        y : ignored.
+        annotations : (documents, annotations) counts; a document without any has none.
+        annotation_mask : (documents,) false where the annotations are not known.
+        annotation_names : names of the columns of `annotations`.
+        sample_weight : (documents,) multiplies a document's part of the objective.
+        """
+        names = read_annotation_names(annotations, annotation_names)
+        with self._all_or_nothing():
+            corpus = self._documents(X, y, annotations, annotation_mask, sample_weight)
+            return self._fit_corpus(corpus, names)
+
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        annotations: Any = None,
+        annotation_mask: ArrayLike | None = None,
+        annotation_names: Sequence[str] | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Pass over the documents once at a constant learning rate.
+
+        The first call fixes the words, the annotations and the tree. Parameters as for `fit`.
+        """
+        first = not hasattr(self, "network_")
+        names = read_annotation_names(annotations, annotation_names)
+        with self._all_or_nothing():
+            corpus = self._read_corpus(
+                X, None, 0, annotations, annotation_mask, sample_weight, reset=first
+            )
+            return self._partial_fit_corpus(corpus, names)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Return the mean log-likelihood per word, in nats.
+
+        Parameters
+        ----------
+        X : (documents, words) counts, or a `Corpus`.
+        y : ignored.
+        """
+        return -float(np.log(self.perplexity(X, average="corpus")))
+
+    def _documents(
+        self, X: Any, y: Any, annotations: Any, annotation_mask: Any, sample_weight: Any
+    ) -> Documents:
+        return self._read_corpus(
+            X, None, 0, annotations, annotation_mask, sample_weight, reset=True
+        )
+
+    def _generative_weight(self) -> float:
+        return 1.0
+
+    def _config(self, n_visual_words: int, n_annotation_words: int) -> DocNADEConfig:
+        return DocNADEConfig(
+            n_visual_words=n_visual_words,
+            n_annotation_words=n_annotation_words,
+            n_topics=self.n_topics,
+            output=self.output,
+            activation=self.activation,
+        )
+
+    def _new_network(self, corpus: Documents, seed: int) -> DocNADENetwork:
+        return self._network_of(corpus, seed, DocNADENetwork)

@@ -1,0 +1,356 @@
+"""SupDocNADE as a scikit-learn classifier and transformer."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+
+from supdocnade.checks import check_choice, check_count
+from supdocnade.corpus import Documents
+from supdocnade.corpus.documents import NO_LABEL
+from supdocnade.errors import InvalidArgument
+from supdocnade.estimators import inference
+from supdocnade.estimators.fitted_topics import MEASURING_SEED
+from supdocnade.estimators.inputs import (
+    classes_of,
+    number_labels,
+    read_annotation_names,
+    read_labels,
+)
+from supdocnade.estimators.topic_model import TopicModel
+from supdocnade.likelihood.cpu.threads import at_most
+from supdocnade.metrics import top_ranked
+from supdocnade.model import SupDocNADEConfig, SupDocNADENetwork
+from supdocnade.training.validation import joint_log_prob_over_orderings
+
+TEXT = "OTU"
+"""Kinds of arrays that hold strings."""
+
+
+class SupDocNADE(ClassifierMixin, TopicModel):  # type: ignore[misc]
+    """A topic model of words, annotations and classes, trained for all three at once.
+
+    The objective of a document is -log p(y | v) + λ Σ_i -log p(v_i | v_<i). A document without a
+    label (None, NaN or NA) or with unknown annotations goes without that term.
+
+    Parameters
+    ----------
+    generative_weight : float, default=1e-2
+        λ. It multiplies the **sum over the words** of a document, as in the paper, so a document of
+        961 words weighs 961 times as much in it as one word does.
+    class_input : {"visual", "all"}, default="visual"
+        What the class is predicted from while training: the words alone, as at test time, or the
+        annotations, too, which is how the paper reads.
+    class_weight : dict, "balanced" or None, default=None
+        Multiplies the class term of documents of each class; a class that a dict does not name has
+        weight 1.
+    n_topics, output, activation, annotation_weight, optimizer, learning_rate, schedule, \
+batch_size, max_epochs, clip_norm, averaging, early_stopping, validation_fraction, \
+n_epochs_no_change, metric, checkpoint, backend, device, n_jobs, random_state, verbose
+        As in `DocNADE`.
+
+    Attributes
+    ----------
+    classes_ : array
+        The classes, sorted.
+    components_, history_, network_, annotation_names_, n_annotations_, n_features_in_
+        As in `DocNADE`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X, y = np.array([[9, 2, 0, 0], [0, 0, 8, 9]] * 20), ["sea", "city"] * 20
+    >>> model = SupDocNADE(n_topics=8, learning_rate=0.01, random_state=0).fit(X, y)
+    >>> model.predict([[3, 0, 0, 0], [0, 0, 1, 4]]).tolist()
+    ['sea', 'city']
+    """
+
+    network_: SupDocNADENetwork
+    classes_: NDArray[Any]
+
+    def __init__(
+        self,
+        n_topics: int = 200,
+        *,
+        generative_weight: float = 1e-2,
+        class_input: str = "visual",
+        class_weight: Mapping[Any, float] | str | None = None,
+        output: str = "tree",
+        activation: str = "relu",
+        annotation_weight: float = 1.0,
+        optimizer: str = "adam",
+        learning_rate: float = 3e-4,
+        schedule: str = "cosine",
+        batch_size: int = 64,
+        max_epochs: int = 60,
+        clip_norm: float | None = None,
+        averaging: float | None = None,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_epochs_no_change: int = 10,
+        metric: str = "loss",
+        checkpoint: str | Path | None = None,
+        backend: str = "auto",
+        device: str = "auto",
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ):
+        super().__init__(
+            n_topics,
+            output=output,
+            activation=activation,
+            annotation_weight=annotation_weight,
+            optimizer=optimizer,
+            learning_rate=learning_rate,
+            schedule=schedule,
+            batch_size=batch_size,
+            max_epochs=max_epochs,
+            clip_norm=clip_norm,
+            averaging=averaging,
+            early_stopping=early_stopping,
+            validation_fraction=validation_fraction,
+            n_epochs_no_change=n_epochs_no_change,
+            metric=metric,
+            checkpoint=checkpoint,
+            backend=backend,
+            device=device,
+            n_jobs=n_jobs,
+            random_state=random_state,
+            verbose=verbose,
+        )
+        self.generative_weight = generative_weight
+        self.class_input = class_input
+        self.class_weight = class_weight
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        annotations: Any = None,
+        annotation_mask: ArrayLike | None = None,
+        annotation_names: Sequence[str] | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Learn topics, annotations and classes of documents.
+
+        Parameters
+        ----------
+        X : (documents, words) sparse or dense counts, finite and not negative; or a `Corpus`,
+            of which a part is read at a time.
+        y : (documents,) classes; None, NaN or NA where the class is not known.
+        annotations : (documents, annotations) counts; a document without any has none.
+        annotation_mask : (documents,) false where the annotations are not known.
+        annotation_names : names of the columns of `annotations`.
+        sample_weight : (documents,) multiplies a document's part of the objective.
+        """
+        names = read_annotation_names(annotations, annotation_names)
+        with self._all_or_nothing():
+            corpus = self._documents(X, y, annotations, annotation_mask, sample_weight)
+            return self._fit_corpus(corpus, names)
+
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any = None,
+        classes: ArrayLike | None = None,
+        *,
+        annotations: Any = None,
+        annotation_mask: ArrayLike | None = None,
+        annotation_names: Sequence[str] | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Pass over the documents once at a constant learning rate.
+
+        The first call fixes the words, the annotations, the classes and the tree.
+
+        Parameters
+        ----------
+        classes : all classes there will be; needed at the first call.
+        X, y, annotations, annotation_mask, annotation_names, sample_weight
+            As for `fit`; no document of a later call needs a label.
+        """
+        first = not hasattr(self, "network_")
+        if first and classes is None:
+            raise InvalidArgument("classes must be given to the first call of partial_fit.")
+        ours = self.classes_ if classes is None else _listed_classes(classes)
+        if not first and ours.tolist() != self.classes_.tolist():
+            raise InvalidArgument(
+                f"classes must be those of the first call, {self.classes_.tolist()}, "
+                f"got {ours.tolist()}."
+            )
+        if isinstance(self.class_weight, str):
+            raise InvalidArgument(
+                f"class_weight must be a dict or None for partial_fit, which sees only a part of "
+                f"the documents, got {self.class_weight!r}."
+            )
+        labels, known = read_labels(_required(y))
+        numbers = number_labels(labels, known, ours)
+        names = read_annotation_names(annotations, annotation_names)
+        with self._all_or_nothing():
+            self.classes_ = ours
+            corpus = self._read_corpus(
+                X, numbers, len(ours), annotations, annotation_mask, sample_weight, reset=first
+            )
+            return self._partial_fit_corpus(corpus, names)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the most probable class of every document.
+
+        Parameters
+        ----------
+        X : (documents, words) counts, or a `Corpus`.
+        """
+        log_p_BC = self.predict_log_proba(X)
+        predicted: NDArray[Any] = self.classes_[log_p_BC.argmax(axis=1)]
+        return predicted
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return p(y | v) of every class, (documents, classes).
+
+        Parameters
+        ----------
+        X : (documents, words) counts, or a `Corpus`.
+        """
+        return np.exp(self.predict_log_proba(X))
+
+    def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return log p(y | v) of every class, (documents, classes).
+
+        Parameters
+        ----------
+        X : (documents, words) counts, or a `Corpus`.
+        """
+        hidden_BH = self._representations(self._read(X))
+        with at_most(self._n_threads()):
+            return inference.class_log_proba(self.network_, hidden_BH)
+
+    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+        """Return the accuracy on the documents whose class is known.
+
+        Parameters
+        ----------
+        X : (documents, words) counts, or a `Corpus`.
+        y : (documents,) the right classes; None, NaN or NA where not known.
+        sample_weight : (documents,) weights of the documents.
+        """
+        labels, known = read_labels(_required(y))
+        if not known.any():
+            raise InvalidArgument("y must have a label for at least one document, got none.")
+        predicted = self.predict(X)
+        if len(labels) != len(predicted):
+            raise InvalidArgument(
+                f"y must have {len(predicted)} labels, one for each row of X, got {len(labels)}."
+            )
+        if (labels.dtype.kind in TEXT) != (self.classes_.dtype.kind in TEXT):
+            raise InvalidArgument(
+                f"y must be classes like {self.classes_.tolist()[0]!r}, "
+                f"got {labels[known].tolist()[0]!r}."
+            )
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float64)[known]
+        return float(np.average(predicted[known] == labels[known], weights=weight))
+
+    def class_topics(self, n: int = 3) -> NDArray[np.int64]:
+        """Return the topics that speak most for every class, by their weight in U.
+
+        Parameters
+        ----------
+        n : how many topics.
+
+        Returns
+        -------
+        (classes, n) numbers of topics, the strongest first; `top_words` says what they mean.
+        """
+        check_is_fitted(self, "network_")
+        check_count("n", n, least=1)
+        return top_ranked(self.network_.label_weight.detach().numpy(), n)
+
+    def _measured(self, X: Any, y: Any) -> Documents:
+        counts = self._read(X)
+        if y is None:
+            return self._corpus_of(counts)
+        labels, known = read_labels(y)
+        if not known.all():
+            raise InvalidArgument("y must have a label for every document, got missing ones.")
+        numbers = number_labels(labels, known, self.classes_)
+        if len(numbers) != counts.shape[0]:
+            raise InvalidArgument(
+                f"y must have {counts.shape[0]} labels, one for each row of X, got {len(numbers)}."
+            )
+        return self._corpus_of(counts, labels=numbers, n_classes=len(self.classes_))
+
+    def _log_prob_RB(self, corpus: Documents, n_orderings: int) -> NDArray[np.float64]:
+        if (corpus.label_B == NO_LABEL).any() or len(corpus) == 0:
+            return super()._log_prob_RB(corpus, n_orderings)
+        with at_most(self._n_threads()):
+            return joint_log_prob_over_orderings(self.network_, corpus, n_orderings, MEASURING_SEED)
+
+    def _documents(
+        self, X: Any, y: Any, annotations: Any, annotation_mask: Any, sample_weight: Any
+    ) -> Documents:
+        labels, known = read_labels(_required(y))
+        classes = classes_of(labels, known)
+        numbers = number_labels(labels, known, classes)
+        corpus = self._read_corpus(
+            X, numbers, len(classes), annotations, annotation_mask, sample_weight, reset=True
+        )
+        self.classes_ = classes
+        return corpus
+
+    def _generative_weight(self) -> float:
+        return self.generative_weight
+
+    def _class_weight_C(self, corpus: Documents) -> NDArray[np.float64] | None:
+        if self.class_weight is None:
+            return None
+        if isinstance(self.class_weight, Mapping):
+            given = dict(self.class_weight)
+            weight_C = np.array([given.pop(name, 1.0) for name in self.classes_.tolist()])
+            if given:
+                raise InvalidArgument(
+                    f"class_weight must name classes among {self.classes_.tolist()}, "
+                    f"got {next(iter(given))!r}."
+                )
+            return weight_C
+        check_choice("class_weight", self.class_weight, ("balanced",))
+        seen = np.bincount(corpus.label_B[corpus.label_B != NO_LABEL], minlength=corpus.n_classes)
+        balanced: NDArray[np.float64] = seen.sum() / (np.count_nonzero(seen) * np.maximum(seen, 1))
+        return balanced
+
+    def _config(self, n_visual_words: int, n_annotation_words: int) -> SupDocNADEConfig:
+        return SupDocNADEConfig(
+            n_visual_words=n_visual_words,
+            n_annotation_words=n_annotation_words,
+            n_topics=self.n_topics,
+            output=self.output,
+            activation=self.activation,
+            n_classes=len(self.classes_),
+            class_input=self.class_input,
+        )
+
+    def _new_network(self, corpus: Documents, seed: int) -> SupDocNADENetwork:
+        network = self._network_of(corpus, seed, SupDocNADENetwork)
+        assert isinstance(network, SupDocNADENetwork)
+        network.initialize_classes(corpus.class_counts())
+        return network
+
+
+def _listed_classes(classes: Any) -> NDArray[Any]:
+    given, known = read_labels(classes)
+    if not known.all():
+        raise InvalidArgument("classes must not have missing values.")
+    return classes_of(given, known, listed=True)
+
+
+def _required(y: Any) -> Any:
+    if y is None:
+        # scikit-learn's checks look for these words.
+        raise InvalidArgument(
+            "SupDocNADE requires y to be passed, but the target y is None; DocNADE needs no labels."
+        )
+    return y

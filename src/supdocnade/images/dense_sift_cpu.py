@@ -1,0 +1,200 @@
+"""The sums of dense SIFT, compiled for the CPU (see `cpu`)."""
+
+import functools
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supdocnade.images.sift_bins import (
+    CLAMP,
+    N_BINS,
+    N_ORIENTATIONS,
+    SIZE,
+    SideWindows,
+    UnitsAndNorms,
+    share_out,
+    side_windows,
+)
+from supdocnade.jit import kernel
+
+if TYPE_CHECKING:
+    from supdocnade.images.dense_sift import DenseSIFTConfig
+
+
+_ZERO, _ONE = np.float32(0), np.float32(1)
+_EPS = np.float32(np.finfo(np.float32).eps)
+_EIGHTHS = 8 / (2 * math.pi)
+_ROWS = 8  # Of the image whose planes exist at a time: 64 KiB at 256 pixels, which stay close by.
+
+
+@kernel
+def sum_along_rows(grey_YX, share_GG2, lower_GG, first_P, count_P, weight_PJ, half_YPO):
+    """Write Σ_x weight[p, x] · plane[y, x, o] for every row y of the image and every bin p."""
+    height, width = grey_YX.shape
+    planes_RXO = np.zeros((_ROWS, width, 8), np.float32)
+    for start in range(0, height, _ROWS):
+        stop = min(start + _ROWS, height)
+        for y in range(start, stop):
+            _planes_of_row(grey_YX, y, share_GG2, lower_GG, planes_RXO[y - start])
+        for y in range(start, stop):
+            _sum_row(planes_RXO[y - start], first_P, count_P, weight_PJ, half_YPO[y])
+
+
+@kernel
+def _planes_of_row(grey_YX, y, share_GG2, lower_GG, plane_XO):
+    """Share out the gradients of one row of the image between their two nearest orientations."""
+    height, width = grey_YX.shape
+    plane_XO[:] = _ZERO
+    if y == 0 or y == height - 1:
+        for x in range(width):
+            _share_out(grey_YX, y, x, plane_XO[x])
+        return
+    _share_out(grey_YX, y, 0, plane_XO[0])
+    _share_out(grey_YX, y, width - 1, plane_XO[width - 1])
+    for x in range(1, width - 1):
+        i = np.int64(grey_YX[y + 1, x]) - np.int64(grey_YX[y - 1, x]) + 255
+        j = np.int64(grey_YX[y, x + 1]) - np.int64(grey_YX[y, x - 1]) + 255
+        lower = np.int64(lower_GG[i, j])
+        plane_XO[x, lower] = share_GG2[i, j, 0]
+        plane_XO[x, (lower + 1) & 7] = share_GG2[i, j, 1]
+
+
+@kernel
+def _share_out(grey_YX, y, x, plane_O):
+    """Do the same for one pixel of the border, where the table does not hold."""
+    height, width = grey_YX.shape
+    above, below = max(y - 1, 0), min(y + 1, height - 1)
+    left, right = max(x - 1, 0), min(x + 1, width - 1)
+    slope_y = (np.float64(grey_YX[below, x]) - np.float64(grey_YX[above, x])) / (below - above)
+    slope_x = (np.float64(grey_YX[y, right]) - np.float64(grey_YX[y, left])) / (right - left)
+    length = math.hypot(slope_y, slope_x)
+    turn = math.atan2(slope_y, slope_x) * _EIGHTHS
+    if turn < 0:
+        turn += 8
+    lower = math.floor(turn)
+    upper_share = length * (turn - lower)
+    plane_O[int(lower) & 7] = np.float32(length - upper_share)
+    plane_O[(int(lower) + 1) & 7] = np.float32(upper_share)
+
+
+@kernel
+def _sum_row(plane_XO, first_P, count_P, weight_PJ, half_PO):
+    for p in range(first_P.size):
+        first = first_P[p]
+        for o in range(8):
+            half_PO[p, o] = _ZERO
+        for j in range(count_P[p]):
+            weight = weight_PJ[p, j]
+            for o in range(8):
+                half_PO[p, o] += weight * plane_XO[first + j, o]
+
+
+@kernel
+def sum_along_columns(half_YPO, first_P, count_P, weight_PJ, before, clamp, units_SD, norm_S):
+    """Write the descriptors of the patches of one size: units, cut, and units again.
+
+    Parameters
+    ----------
+    first_P, count_P, weight_PJ : the windows of the bins along y.
+    before : the bins along x that belong to other sizes and come first.
+    """
+    n_rows = first_P.size // 4
+    n_columns = norm_S.size // n_rows
+    width = n_columns * 32
+    sums_BC = np.empty((4, width), np.float32)  # Of the four rows of bins of a row of patches.
+    for row in range(n_rows):
+        for i in range(4):
+            p = 4 * row + i
+            sums_C = sums_BC[i]
+            sums_C[:] = _ZERO
+            for j in range(count_P[p]):
+                weight = weight_PJ[p, j]
+                half_C = half_YPO[first_P[p] + j, before : before + n_columns * 4].reshape(-1)
+                for c in range(width):
+                    sums_C[c] += weight * half_C[c]
+        patches = slice(row * n_columns, (row + 1) * n_columns)
+        _finish_row(sums_BC, clamp, units_SD[patches], norm_S[patches])
+
+
+@kernel
+def _finish_row(sums_BC, clamp, units_SD, norm_S):
+    # Short loops of one kind each: those the compiler turns into vector code.
+    for s in range(norm_S.size):
+        for i in range(4):
+            for c in range(32):
+                units_SD[s, 32 * i + c] = sums_BC[i, 32 * s + c]
+    _lengths(units_SD, norm_S)
+    length_S = np.empty_like(norm_S)
+    for s in range(norm_S.size):
+        scale = _ONE / max(norm_S[s], _EPS)
+        for d in range(128):
+            value = units_SD[s, d] * scale
+            units_SD[s, d] = clamp if value > clamp else value
+    _lengths(units_SD, length_S)
+    for s in range(norm_S.size):
+        scale = _ONE / max(length_S[s], _EPS)
+        for d in range(128):
+            units_SD[s, d] *= scale
+
+
+@kernel
+def _lengths(values_SD, length_S):
+    for s in range(length_S.size):
+        square = _ZERO
+        for d in range(128):
+            square += values_SD[s, d] * values_SD[s, d]
+        length_S[s] = math.sqrt(square)
+
+
+# Dense SIFT on one thread of a CPU: no product with a weight of zero is ever made.
+
+
+def describe(
+    channel: NDArray[np.uint8], config: "DenseSIFTConfig", sizes: list[int]
+) -> list[UnitsAndNorms]:
+    """Describe the patches of every size, row by row."""
+    height, width = channel.shape
+    columns = _side_by_side(width, tuple(sizes), config.step, config.window)
+    # The gradient is taken once: the bins of all sizes stand side by side.
+    half_YPO = np.empty((height, len(columns.first_P), N_ORIENTATIONS), np.float32)
+    sum_along_rows(channel, *_gradient_table(), *columns, half_YPO)
+    described, before = [], 0
+    for size in sizes:
+        rows = side_windows(height, size, config.step, config.window)
+        n_rows = len(rows.first_P) // N_BINS
+        n_columns = len(side_windows(width, size, config.step, config.window).first_P) // N_BINS
+        units_SD = np.empty((n_rows * n_columns, SIZE), np.float32)
+        norm_S = np.empty(n_rows * n_columns, np.float32)
+        sum_along_columns(half_YPO, *rows, before, np.float32(CLAMP), units_SD, norm_S)
+        described.append(UnitsAndNorms(units_SD, norm_S))
+        before += n_columns * N_BINS
+    return described
+
+
+@functools.lru_cache(maxsize=64)
+def _side_by_side(length: int, sizes: tuple[int, ...], step: int, window: str) -> SideWindows:
+    """Return the windows of all sizes one after the other."""
+    parts = [side_windows(length, size, step, window) for size in sizes]
+    most = max(each.weight_PJ.shape[1] for each in parts)
+    padded = [np.pad(w, ((0, 0), (0, most - w.shape[1]))) for w in (p.weight_PJ for p in parts)]
+    return SideWindows(
+        np.concatenate([each.first_P for each in parts]),
+        np.concatenate([each.count_P for each in parts]),
+        np.concatenate(padded),
+    )
+
+
+@functools.cache
+def _gradient_table() -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
+    """Return what every possible gradient gives to which orientations, as `share_out` does.
+
+    Grey levels are whole numbers, so the differences of neighbours are, too: between -255 and 255.
+
+    Returns
+    -------
+    (511, 511, 2) and (511, 511); the axes are the differences along y and x.
+    """
+    differences = np.arange(-255, 256) / 2  # Of neighbours two pixels apart.
+    return share_out(*np.meshgrid(differences, differences, indexing="ij"))

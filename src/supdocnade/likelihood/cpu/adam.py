@@ -1,0 +1,53 @@
+"""Adam on some rows, fused on the CPU: memory traffic is all it costs, so a row is read once."""
+
+import numpy as np
+from torch import Tensor
+
+from supdocnade.jit import kernel
+from supdocnade.likelihood.cpu.threads import SMALL_WORK, run_parts
+from supdocnade.likelihood.operations import AdamRates
+
+# Adam on some rows, compiled for the CPU: one pass over each row and its moments.
+
+
+@kernel
+def update_rows(first, last, table, mean, square, rows, gradient, beta1, beta2, scale, root, eps):
+    """Update the rows `rows[first:last]`; see `cpu.py` for the scalars."""
+    one = np.float32(1)
+    for r in range(first, last):
+        k = rows[r]
+        for j in range(gradient.shape[1]):
+            mean[k, j] += (one - beta1) * (gradient[r, j] - mean[k, j])
+            square[k, j] = beta2 * square[k, j] + (one - beta2) * gradient[r, j] * gradient[r, j]
+            table[k, j] -= scale * mean[k, j] / (np.sqrt(square[k, j]) * root + eps)
+
+
+ROWS_PER_PART = 1024
+
+
+def row_adam(
+    table_KH: Tensor,
+    mean_KH: Tensor,
+    square_KH: Tensor,
+    rows_R: Tensor,
+    gradient_RH: Tensor,
+    rates: AdamRates,
+) -> None:
+    """See `operations.row_adam`."""
+    table, mean, square = (tensor.detach().numpy() for tensor in (table_KH, mean_KH, square_KH))
+    rows, gradient = rows_R.numpy(), gradient_RH.detach().contiguous().numpy()
+    step = int(rates.step)
+    scalars = (
+        np.float32(rates.beta1),
+        np.float32(rates.beta2),
+        np.float32(float(rates.learning_rate) / (1 - rates.beta1**step)),
+        np.float32((1 - rates.beta2**step) ** -0.5),
+        np.float32(rates.epsilon),
+    )
+
+    def update(first: int) -> None:
+        last = min(first + ROWS_PER_PART, len(rows))
+        update_rows(first, last, table, mean, square, rows, gradient, *scalars)
+
+    small = gradient.size < SMALL_WORK
+    run_parts(update, range(0, len(rows), ROWS_PER_PART), small=small)

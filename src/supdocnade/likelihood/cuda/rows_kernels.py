@@ -1,0 +1,276 @@
+"""Sums over tokens that are sorted by path, in Triton.
+
+Sorted tokens are taken in tiles of fixed length. Within a tile the tokens of one prefix are
+neighbours, and what they give to the sixteen slots below it is one small product. A prefix whose
+tokens all lie in one tile is written at once. A prefix that goes on over several tiles leaves a
+part in each: in the tile where it begins part 1, in the others part 0. `add_parts` adds them up in
+order. No sum depends on which program comes first, so the same tokens give the same bits.
+"""
+
+import triton
+import triton.language as tl
+
+from supdocnade.likelihood.cuda.prefix_kernels import first_piece, places_to_look_at
+
+MOST = tl.constexpr(2**31 - 1)
+"""Above every path."""
+
+
+@triton.jit
+def _rounded(values):
+    """Round float32 to the nearest number of tf32, eleven bits.
+
+    Tensor cores would cut the other bits off, and all sums of positive numbers come out too small.
+    """
+    bits = values.to(tl.float32).to(tl.int32, bitcast=True)
+    return ((bits + 0x1000) & -0x2000).to(tl.float32, bitcast=True)
+
+
+@triton.jit
+def product(a, b, PRECISION: tl.constexpr):
+    """Return a · b in float32, from operands rounded to "tf32" or "bf16".
+
+    "tf32x3" multiplies each as the sum of two tf32: what is left out is 2^-22 of a product.
+    """
+    if PRECISION == "bf16":
+        return tl.dot(a.to(tl.bfloat16), b.to(tl.bfloat16))
+    elif PRECISION == "tf32":
+        return tl.dot(_rounded(a), _rounded(b), input_precision="tf32")
+    else:
+        return tl.dot(a.to(tl.float32), b.to(tl.float32), input_precision="tf32x3")
+
+
+@triton.jit
+def write_keys(ids, key_of_word, n_tokens, keys, n_slots, most, BLOCK: tl.constexpr):
+    """Write the key of every token, the largest one beyond the last token."""
+    tokens = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    used = tokens < tl.load(n_tokens)
+    words = tl.load(ids + tokens, mask=used, other=0)
+    key = tl.load(key_of_word + words, mask=used, other=0)
+    key = tl.where(used, key, most).to(keys.dtype.element_ty)
+    tl.store(keys + tokens, key, mask=tokens < n_slots)
+
+
+@triton.jit
+def find_prefixes(
+    keys, n_tokens, first_row, n_prefixes, n_steps, SHIFT: tl.constexpr, BLOCK: tl.constexpr
+):
+    """Write the first row of every prefix, and after them the number of tokens."""
+    prefixes = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    n = tl.load(n_tokens).to(tl.int32)
+    row = tl.zeros([BLOCK], tl.int32)
+    for step in range(n_steps):
+        rows, apart = places_to_look_at(row, step, n_steps)
+        key = tl.load(keys + rows, mask=rows < n, other=0).to(tl.int32)
+        below = (rows < n) & ((key >> SHIFT) < prefixes[:, None])
+        row += tl.sum(below.to(tl.int32), axis=1) * apart
+    tl.store(first_row + prefixes, row, mask=prefixes <= n_prefixes)
+
+
+@triton.jit
+def place_of_part(
+    tile, band, continued, slots, N_BANDS: tl.constexpr, SLOTS: tl.constexpr, WIDTH: tl.constexpr
+):
+    """Return where rows of a part begin; parts lie by (tile, band, part, slot)."""
+    number = (tile.to(tl.int64) * N_BANDS + band) * 2 + tl.where(continued, 0, 1)
+    return (number * SLOTS + slots) * WIDTH
+
+
+@triton.jit
+def sum_rows(
+    rows, order, keys, n_tokens, row_of_slot, out, parts,
+    H: tl.constexpr, STRIDE: tl.constexpr, WIDTH: tl.constexpr, TILE: tl.constexpr,
+    BLOCK: tl.constexpr, SHIFT: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """Add the rows of all tokens with the same key, by a product with zeros and ones."""
+    SLOTS: tl.constexpr = 1 << SHIFT
+    tile = tl.program_id(0)
+    n = tl.load(n_tokens).to(tl.int32)
+    first = tile * TILE
+    if first < n:
+        columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+        slots = tl.arange(0, SLOTS)
+        tokens = first + tl.arange(0, TILE)
+        used = tokens < n
+        key = tl.load(keys + tokens, mask=used, other=-1).to(tl.int32)
+        position = tl.load(order + tokens, mask=used, other=0).to(tl.int64)
+        mask = used[:, None] & (columns < H)[None, :]
+        values = tl.load(rows + position[:, None] * STRIDE + columns[None, :], mask=mask, other=0.0)
+        key_before = tl.load(keys + first - 1, mask=first > 0, other=-1).to(tl.int32)
+        key_after = tl.load(keys + first + TILE, mask=first + TILE < n, other=-1).to(tl.int32)
+        prefix = key >> SHIFT
+        slot = key & (SLOTS - 1)
+        current = tl.load(keys + first).to(tl.int32) >> SHIFT
+        while current < MOST:
+            mine = (slots[:, None] == slot[None, :]) & (prefix == current)[None, :]
+            sums = product(mine.to(tl.float32), values, PRECISION)
+            continued = (key_before >> SHIFT) == current
+            if continued | ((key_after >> SHIFT) == current):
+                there = place_of_part(tile, 0, continued, slots, 1, SLOTS, WIDTH)
+                there = there[:, None] + columns[None, :]
+                tl.store(parts + there, sums, mask=(columns < H)[None, :])
+            else:
+                target = tl.load(row_of_slot + current * SLOTS + slots)
+                there = target.to(tl.int64)[:, None] * H + columns[None, :]
+                tl.store(out + there, sums, mask=(target >= 0)[:, None] & (columns < H)[None, :])
+            current = tl.min(tl.where(prefix > current, prefix, MOST), axis=0)
+
+
+@triton.jit
+def add_parts(
+    parts, first_row, row_of_slot, node_of_slot, first_prefix, n_lowest, out, out_bias,
+    H: tl.constexpr, WIDTH: tl.constexpr, TILE: tl.constexpr, N_BANDS: tl.constexpr,
+    SLOTS: tl.constexpr, GROUP: tl.constexpr, TILES: tl.constexpr, BLOCK: tl.constexpr,
+    BIASED: tl.constexpr, FIRST: tl.constexpr,
+):  # fmt: skip
+    """Add up the parts that a prefix left in several tiles, for some of its slots.
+
+    A prefix without tokens gets zeros; one with all of them in one tile is left alone. Prefixes
+    count through all bands; the first one here is `FIRST`. Column H, where there is one, is the
+    gradient of a bias.
+    """
+    number = FIRST + tl.program_id(0)
+    band = 0
+    for each in tl.static_range(1, N_BANDS):
+        band += (number >= tl.load(first_prefix + each)).to(tl.int32)
+    prefix = number - tl.load(first_prefix + band)
+    # A prefix has 16 times as many of the lowest prefixes below it for every band further up.
+    down = 4 * (N_BANDS - 1 - band)
+    begin = tl.load(first_row + (prefix << down))
+    end = tl.load(first_row + tl.minimum((prefix + 1) << down, n_lowest))
+    first_tile, last_tile = begin // TILE, (end - 1) // TILE
+    if (first_tile < last_tile) | (begin == end):
+        columns = tl.program_id(2) * BLOCK + tl.arange(0, BLOCK)
+        group = tl.program_id(1) * GROUP + tl.arange(0, GROUP)
+        wide = columns < H + (1 if BIASED else 0)
+        part = (first_tile.to(tl.int64) * N_BANDS + band) * 2 + 1
+        there = (part * SLOTS + group)[:, None] * WIDTH + columns[None, :]
+        node = tl.load(node_of_slot + number * SLOTS + group)
+        known = (node >= 0)[:, None] & wide[None, :]
+        filled = (begin + group * 0 < end)[:, None]
+        total = tl.load(parts + there, mask=known & filled, other=0.0)
+        for start in range(first_tile + 1, last_tile + 1, TILES):
+            tiles = start + tl.arange(0, TILES)
+            later = (tiles.to(tl.int64) * N_BANDS + band) * 2
+            places = (later[:, None, None] * SLOTS + group[None, :, None]) * WIDTH
+            mask = (tiles <= last_tile)[:, None, None] & known[None, :, :]
+            values = tl.load(parts + places + columns[None, None, :], mask=mask, other=0.0)
+            total += tl.sum(values, axis=0)
+        row = tl.load(row_of_slot + number * SLOTS + group)
+        there = row.to(tl.int64)[:, None] * H + columns[None, :]
+        tl.store(out + there, total, mask=(row >= 0)[:, None] & (columns < H)[None, :])
+        if BIASED:
+            there = node[:, None] + tl.zeros([GROUP, BLOCK], tl.int32)
+            tl.store(out_bias + there, total, mask=known & (columns == H)[None, :])
+
+
+@triton.jit
+def add_tiles(
+    parts, first_row, tile_prefix, row_of_slot, node_of_slot, first_prefix, n_lowest, scale, out,
+    out_bias,
+    H: tl.constexpr, WIDTH: tl.constexpr, TILE: tl.constexpr, N_BANDS: tl.constexpr,
+    SLOTS: tl.constexpr, GROUP: tl.constexpr, TILES: tl.constexpr, BLOCK: tl.constexpr,
+    FIRST: tl.constexpr,
+):  # fmt: skip
+    """Add up what the tiles below a prefix give to some of its slots, where no tile has two.
+
+    Parts lie by (tile, band, slot). Column H is the gradient of a bias. All are multiplied by one
+    number.
+    """
+    number = FIRST + tl.program_id(0)
+    band = 0
+    for each in tl.static_range(1, N_BANDS):
+        band += (number >= tl.load(first_prefix + each)).to(tl.int32)
+    prefix = number - tl.load(first_prefix + band)
+    down = 4 * (N_BANDS - 1 - band)
+    begin = first_piece(first_row, prefix << down, TILE)
+    end = first_piece(first_row, tl.minimum((prefix + 1) << down, n_lowest), TILE)
+    columns = tl.program_id(2) * BLOCK + tl.arange(0, BLOCK)
+    group = tl.program_id(1) * GROUP + tl.arange(0, GROUP)
+    node = tl.load(node_of_slot + number * SLOTS + group)
+    known = (node >= 0)[:, None] & (columns <= H)[None, :]
+    total = tl.zeros([GROUP, BLOCK], tl.float32)
+    for start in range(begin, end, TILES):
+        tiles = start + tl.arange(0, TILES)
+        there = tl.load(tile_prefix + tiles, mask=tiles < end, other=-1) >= 0
+        places = (tiles.to(tl.int64) * N_BANDS + band)[:, None, None] * SLOTS
+        places = (places + group[None, :, None]) * WIDTH + columns[None, None, :]
+        mask = there[:, None, None] & known[None, :, :]
+        total += tl.sum(tl.load(parts + places, mask=mask, other=0.0), axis=0)
+    total *= tl.load(scale)
+    row = tl.load(row_of_slot + number * SLOTS + group)
+    there = row.to(tl.int64)[:, None] * H + columns[None, :]
+    tl.store(out + there, total, mask=(row >= 0)[:, None] & (columns < H)[None, :])
+    there = node[:, None] + tl.zeros([GROUP, BLOCK], tl.int32)
+    tl.store(out_bias + there, total, mask=known & (columns == H)[None, :])
+
+
+# Which rows of a table some tokens touch, in Triton.
+#
+# Tokens are sorted by their paths. Those that pass a node are then neighbours: their paths lie from
+# that of the leftmost to that of the rightmost leaf below it. So one search a row tells whether
+# there is any, and nobody looks at all nodes of all tokens.
+
+
+@triton.jit
+def mark_rows(
+    keys, n_tokens, row_of_slot, first_prefix, touched, n_slots, n_steps,
+    N_BANDS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Write 1 for the rows that tokens touch, else 0.
+
+    Slots are those of the nodes of all bands, or, with no bands, the keys themselves.
+    """
+    numbers = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    row = tl.load(row_of_slot + numbers, mask=numbers < n_slots, other=-1)
+    if N_BANDS == 0:
+        least, most = numbers, numbers
+    else:
+        slot, prefix = numbers % 16, numbers // 16
+        band = prefix * 0
+        for each in tl.static_range(1, N_BANDS):
+            band += (prefix >= tl.load(first_prefix + each)).to(tl.int32)
+        prefix -= tl.load(first_prefix + band)
+        level = (slot > 1).to(tl.int32) + (slot > 3).to(tl.int32) + (slot > 7).to(tl.int32)
+        # The turns down to this node, and how many are left below it.
+        turns = (prefix << level) + slot - (1 << level)
+        left = 4 * (N_BANDS - band) - level
+        least = turns << left
+        most = ((turns + 1) << left) - 1
+    n = tl.load(n_tokens).to(tl.int32)
+    before = tl.zeros([BLOCK], tl.int32)
+    for step in range(n_steps):
+        tokens, apart = places_to_look_at(before, step, n_steps)
+        key = tl.load(keys + tokens, mask=tokens < n, other=0).to(tl.int32)
+        below = (tokens < n) & (key < least[:, None])
+        before += tl.sum(below.to(tl.int32), axis=1) * apart
+    key = tl.load(keys + before, mask=before < n, other=0).to(tl.int32)
+    some = (before < n) & (key <= most)
+    tl.store(touched + row, some.to(tl.int32), mask=row >= 0)
+
+
+@triton.jit(do_not_specialize=["first"])
+def number_rows(row_of_slot, touched, running, first, rows, place, n_slots, BLOCK: tl.constexpr):
+    """Write the touched rows of a table one after the other, and the place of every slot's row.
+
+    `running` counts the touched rows up to and with each; those before `first` are of another
+    table.
+    """
+    numbers = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    row = tl.load(row_of_slot + numbers, mask=numbers < n_slots, other=-1)
+    known = row >= 0
+    some = tl.load(touched + first + row, mask=known, other=0) > 0
+    n_before = tl.load(running + first - 1, mask=first > 0, other=0)
+    here = tl.load(running + first + row, mask=known, other=0) - 1 - n_before
+    tl.store(place + numbers, tl.where(some, here, -1), mask=numbers < n_slots)
+    tl.store(rows + here, row.to(tl.int64), mask=some)
+
+
+@triton.jit(do_not_specialize=["first", "last"])
+def fill_rows(rows, running, first, last, n_rows, BLOCK: tl.constexpr):
+    """Repeat the last row after it, or write -1 if there is none."""
+    places = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    n_before = tl.load(running + first - 1, mask=first > 0, other=0)
+    n_touched = tl.load(running + last - 1) - n_before
+    row = tl.load(rows + n_touched - 1, mask=n_touched > 0, other=-1)
+    tl.store(rows + places, row, mask=(places >= n_touched) & (places < n_rows))

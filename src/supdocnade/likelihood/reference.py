@@ -1,0 +1,80 @@
+"""Algorithm 1 of the paper as loops: the forward computation that every backend must agree with.
+
+Only the forward computation is written down; torch derives the gradients from it. The paper's
+Algorithm 2 is not followed, because as printed it is wrong (tests/unit/ops/test_algorithm_2.py).
+"""
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+from torch.nn.functional import softplus
+
+from supdocnade.likelihood.contract import DocumentBatch, DocumentTerms, Parameters, activate
+from supdocnade.tree import WordTree
+
+WordNLL = Callable[[int, Tensor], Tensor]
+"""(word, hidden_H) -> -log p(word | hidden)."""
+
+
+def algorithm_1(
+    batch: DocumentBatch, parameters: Parameters, word_nll: WordNLL, activation: str
+) -> DocumentTerms:
+    """Walk through every document, one word after the other."""
+    W_KH, c_H = parameters.word_embedding_KH, parameters.hidden_bias_H
+    limit = len(W_KH) if batch.n_summary_words is None else batch.n_summary_words
+    nll, summary = [], []
+    for start, stop in pairwise(batch.offsets_B1.tolist()):
+        a_H, summary_H, total = c_H, c_H, c_H.new_zeros(())
+        for i in range(start, stop):
+            word = int(batch.word_ids_N[i])
+            input_weight = 1 if batch.input_weight_N is None else batch.input_weight_N[i]
+            loss_weight = 1 if batch.loss_weight_N is None else batch.loss_weight_N[i]
+            hidden_H = activate(activation, a_H)
+            total = total + loss_weight * word_nll(word, hidden_H)
+            a_H = a_H + input_weight * W_KH[word]
+            if word < limit:
+                summary_H = summary_H + input_weight * W_KH[word]
+        nll.append(total)
+        summary.append(summary_H)
+    if not nll:
+        return DocumentTerms(c_H.sum().expand(0), c_H.expand(0, len(c_H)))
+    return DocumentTerms(torch.stack(nll), torch.stack(summary))
+
+
+# The tree's likelihood as loops in float64: what every other backend must agree with.
+
+
+def tree_nll(
+    batch: DocumentBatch, parameters: Parameters, tree: WordTree, activation: str
+) -> DocumentTerms:
+    """See `operations.tree_nll`."""
+    V_TH, b_T = parameters.node_weight_TH, parameters.node_bias_T
+    nodes_KL, signs_KL = tree.paths
+
+    def word_nll(word: int, hidden_H: Tensor) -> Tensor:
+        """-log p(v): the sum over its path of -log p(π(v)_m), paper equations 3 and 4."""
+        total = hidden_H.new_zeros(())
+        for node, sign in zip(nodes_KL[word].tolist(), signs_KL[word].tolist(), strict=True):
+            if sign != 0:
+                # -log σ(s z) is written softplus(-s z), which cannot become -log 0.
+                total = total + softplus(-sign * (b_T[node] + torch.dot(V_TH[node], hidden_H)))
+        return total
+
+    return algorithm_1(batch, parameters, word_nll, activation)
+
+
+# The softmax likelihood as loops in float64: what every other backend must agree with.
+
+
+def softmax_nll(batch: DocumentBatch, parameters: Parameters, activation: str) -> DocumentTerms:
+    """See `operations.softmax_nll`."""
+    V_KH, b_K = parameters.node_weight_TH, parameters.node_bias_T
+
+    def word_nll(word: int, hidden_H: Tensor) -> Tensor:
+        """-log softmax(b + V h)_v, paper equation 2."""
+        logits_K = b_K + V_KH @ hidden_H
+        return torch.logsumexp(logits_K, dim=0) - logits_K[word]
+
+    return algorithm_1(batch, parameters, word_nll, activation)

@@ -1,0 +1,60 @@
+"""What fixes the shape of a network, checked once where it is made."""
+
+from dataclasses import dataclass
+
+from supdocnade.checks import check_choice, check_count, check_range
+from supdocnade.likelihood.contract import ACTIVATIONS
+
+OUTPUTS = ("tree", "softmax")
+CLASS_INPUTS = ("visual", "all")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DocNADEConfig:
+    """The shape of a DocNADE network."""
+
+    n_visual_words: int
+    """Words that are there at test time; ids 0 .. n_visual_words - 1."""
+    n_annotation_words: int = 0
+    """Words that are predicted at test time; the ids after the visual words."""
+    n_topics: int = 200
+    """H, the number of hidden units."""
+    output: str = "tree"
+    """The conditionals: "tree" (the paper's) or "softmax" (its first equation)."""
+    activation: str = "relu"
+    """g: "relu" (the paper's), "tanh" or "sigmoid"."""
+    init_scale: float = 0.01
+    """Standard deviation of W and V at the start: sums over long documents must stay small."""
+
+    def __post_init__(self) -> None:
+        checked = {
+            "n_visual_words": check_count("n_visual_words", self.n_visual_words, least=1),
+            "n_annotation_words": check_count("n_annotation_words", self.n_annotation_words),
+            "n_topics": check_count("n_topics", self.n_topics, least=1),
+            "init_scale": check_range("init_scale", self.init_scale, least=0),
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+        check_choice("output", self.output, OUTPUTS)
+        check_choice("activation", self.activation, ACTIVATIONS)
+
+    @property
+    def n_words(self) -> int:
+        """K, the size of the joint vocabulary."""
+        return self.n_visual_words + self.n_annotation_words
+
+
+@dataclass(frozen=True, kw_only=True)
+class SupDocNADEConfig(DocNADEConfig):
+    """The shape of a SupDocNADE network."""
+
+    n_classes: int
+    """C."""
+    class_input: str = "visual"
+    """What the class is predicted from while training: "visual" words alone, as at test time, or
+    "all" words, annotations included, which is how the paper reads."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "n_classes", check_count("n_classes", self.n_classes, least=1))
+        check_choice("class_input", self.class_input, CLASS_INPUTS)

@@ -1,0 +1,234 @@
+"""DocNADE: the probability of a bag of words, one word after the other.
+
+p(v) = Π_i p(v_i | v_<i), with hidden units h_i = g(c + Σ_{k<i} W[v_k]) and an output layer of
+weights V and biases b. The topic representation of a document is h_y = g(c + Σ_k W[v_k]).
+"""
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.functional import embedding_bag, linear, log_softmax
+
+from supdocnade.checks import check_shape
+from supdocnade.errors import InvalidArgument
+from supdocnade.likelihood.contract import (
+    DocumentBatch,
+    DocumentTerms,
+    Parameters,
+    activate,
+    touches_few_rows,
+)
+from supdocnade.model.config import DocNADEConfig, SupDocNADEConfig
+from supdocnade.model.outputs import Output, SoftmaxOutput, TreeOutput
+from supdocnade.seeding import named_generator
+from supdocnade.tree import WordTree
+
+
+class DocNADENetwork(nn.Module):
+    """The unsupervised network.
+
+    Parameters
+    ----------
+    config : the shape of the network.
+    tree : which word sits at which leaf; needed for the tree output, absent for the softmax.
+    backend : implementation of the likelihood, see `supdocnade.likelihood`.
+    """
+
+    word_embedding: nn.Parameter
+    """W, (K, H); the paper writes H × K."""
+    hidden_bias: nn.Parameter
+    """c, (H,)."""
+    node_weight: nn.Parameter
+    """V, (T, H): a row for every inner node of the tree, or for every word of the softmax."""
+    node_bias: nn.Parameter
+    """b, (T,)."""
+
+    def __init__(
+        self, config: DocNADEConfig, tree: WordTree | None = None, *, backend: str = "auto"
+    ):
+        super().__init__()
+        self.config = config
+        self.backend = backend
+        self.output = _output(config, tree)
+        n_rows, n_topics = self.output.n_rows, config.n_topics
+        self.word_embedding = nn.Parameter(torch.zeros(config.n_words, n_topics))
+        self.hidden_bias = nn.Parameter(torch.zeros(n_topics))
+        self.node_weight = nn.Parameter(torch.zeros(n_rows, n_topics))
+        self.node_bias = nn.Parameter(torch.zeros(n_rows))
+        if tree is not None:
+            # The tree is part of the model: it is stored with the parameters and comes back with
+            # them, since under another tree they mean nothing.
+            self.register_buffer("leaf_of_word", torch.from_numpy(tree.leaf_of_word_K.copy()))
+            self.register_load_state_dict_post_hook(_restore_tree)  # type: ignore[no-untyped-call]
+
+    @property
+    def n_summary_words(self) -> int | None:
+        """Below which id words enter the topic representation; None: all of them."""
+        return self.config.n_visual_words
+
+    @property
+    def resolved_backend(self) -> str:
+        """The backend that computes the likelihood of this network where it now is."""
+        weights = self.word_embedding
+        return self.output.operation.choose(self.backend, weights.device, weights.dtype)
+
+    @property
+    def weights(self) -> Parameters:
+        """The parameters of the likelihood."""
+        return Parameters(self.word_embedding, self.hidden_bias, self.node_weight, self.node_bias)
+
+    @torch.no_grad()
+    def initialize(self, word_counts_K: NDArray[np.float64], seed: int) -> None:
+        """Draw W and V small and set b to the empirical log-odds: the model starts as the unigram.
+
+        Parameters
+        ----------
+        word_counts_K : how often every word occurs in the training corpus.
+        """
+        generator = named_generator(seed, "init")
+        for table in (self.word_embedding, self.node_weight):
+            drawn = generator.normal(0.0, self.config.init_scale, tuple(table.shape))
+            table.copy_(torch.from_numpy(drawn))
+        self.hidden_bias.zero_()
+        self.node_bias.copy_(torch.from_numpy(self.output.unigram_bias(word_counts_K)))
+
+    def terms(self, batch: DocumentBatch) -> DocumentTerms:
+        """Return negative log-likelihoods, and activations of the topic representations."""
+        return self.output.nll(batch, self.weights, self.config.activation, self.backend)
+
+    def log_prob(self, batch: DocumentBatch) -> Tensor:
+        """Return log p(v) of every document in the order its tokens have in the batch, (B,)."""
+        return -self.terms(batch).nll_B
+
+    def summary(self, batch: DocumentBatch) -> Tensor:
+        """Return c + Σ_k x_k W[v_k] over the tokens that enter the summary, (B, H)."""
+        weight_N = batch.input_weight_N
+        if batch.n_summary_words is not None:
+            summed_N = (batch.word_ids_N < batch.n_summary_words).to(self.word_embedding.dtype)
+            weight_N = summed_N if weight_N is None else weight_N * summed_N
+        sums_BH = embedding_bag(
+            batch.word_ids_N,
+            self.word_embedding,
+            batch.offsets_B1.to(batch.word_ids_N.dtype)[:-1],
+            mode="sum",
+            per_sample_weights=weight_N,
+            sparse=touches_few_rows(self.config.n_words),
+        )
+        return self.hidden_bias + sums_BH
+
+    def representation(self, batch: DocumentBatch) -> Tensor:
+        """Return the topic representation h_y(v) of every document, (B, H)."""
+        return activate(self.config.activation, self.summary(batch))
+
+    def word_log_prob(self, batch: DocumentBatch) -> Tensor:
+        """Return log p(next word = w | v) for every word of the joint vocabulary, (B, K)."""
+        words_K = torch.arange(self.config.n_words, device=self.word_embedding.device)
+        return self.output.log_prob(self.representation(batch), self.weights, words_K)
+
+    def annotation_log_prob(self, batch: DocumentBatch, *, normalize: bool = True) -> Tensor:
+        """Return log p(next word = a | v) for every annotation word, (B, A).
+
+        Parameters
+        ----------
+        batch : the visual words of the documents.
+        normalize : divide by the mass of all annotation words, so that probabilities sum to 1.
+        """
+        first, last = self.config.n_visual_words, self.config.n_words
+        words_A = torch.arange(first, last, device=self.word_embedding.device)
+        log_p_BA = self.output.log_prob(self.representation(batch), self.weights, words_A)
+        if normalize and last > first:
+            log_p_BA = log_p_BA - torch.logsumexp(log_p_BA, dim=1, keepdim=True)
+        return log_p_BA
+
+    @torch.no_grad()
+    def sample(self, n_documents: int, n_tokens: int, generator: torch.Generator) -> Tensor:
+        """Draw documents of a given length word by word from the joint vocabulary, (B, D)."""
+        a_BH = self.hidden_bias.expand(n_documents, -1)
+        drawn = []
+        for _ in range(n_tokens):
+            hidden_BH = activate(self.config.activation, a_BH)
+            drawn.append(self.output.sample(hidden_BH, self.weights, generator))
+            a_BH = a_BH + self.word_embedding[drawn[-1]]
+        return (
+            torch.stack(drawn, dim=1) if drawn else torch.empty(n_documents, 0, dtype=torch.int64)
+        )
+
+
+def _output(config: DocNADEConfig, tree: WordTree | None) -> Output:
+    if config.output == "softmax":
+        if tree is not None:
+            raise InvalidArgument("tree must be absent with output='softmax', got one.")
+        return SoftmaxOutput(config.n_words)
+    if tree is None or tree.n_words != config.n_words:
+        got = "none" if tree is None else f"one of {tree.n_words}"
+        raise InvalidArgument(f"tree must have {config.n_words} words, got {got}.")
+    return TreeOutput(tree)
+
+
+def _restore_tree(network: nn.Module, _: object) -> None:
+    """Let a network have the tree that was loaded with its parameters."""
+    assert isinstance(network, DocNADENetwork)
+    leaves = network.get_buffer("leaf_of_word").cpu().numpy()
+    network.output = _output(network.config, WordTree(leaves))
+
+
+def random_tree(config: DocNADEConfig, seed: int) -> WordTree | None:
+    """Return the tree that a seed gives to a network, or None for the softmax."""
+    if config.output == "softmax":
+        return None
+    return WordTree.random(config.n_words, named_generator(seed, "tree"))
+
+
+# SupDocNADE: DocNADE with a class.
+#
+# p(v, y) = p(y | v) Π_i p(v_i | v_<i), with p(y | v) = softmax(d + U h_y(v))_y. The topic features
+# h_y serve both: they must explain the words and tell the classes apart.
+
+
+class SupDocNADENetwork(DocNADENetwork):
+    """The supervised network (parameters as for `DocNADENetwork`)."""
+
+    config: SupDocNADEConfig
+    label_weight: nn.Parameter
+    """U, (C, H)."""
+    label_bias: nn.Parameter
+    """d, (C,)."""
+
+    def __init__(
+        self, config: SupDocNADEConfig, tree: WordTree | None = None, *, backend: str = "auto"
+    ):
+        super().__init__(config, tree, backend=backend)
+        self.label_weight = nn.Parameter(torch.zeros(config.n_classes, config.n_topics))
+        self.label_bias = nn.Parameter(torch.zeros(config.n_classes))
+
+    @property
+    def n_summary_words(self) -> int | None:
+        """Below which id words enter the class term; None: all of them."""
+        return None if self.config.class_input == "all" else self.config.n_visual_words
+
+    @torch.no_grad()
+    def initialize_classes(self, class_counts_C: NDArray[np.float64]) -> None:
+        """Set U to zero and d to the log-frequencies: the model starts with the class prior."""
+        check_shape("class_counts", class_counts_C.shape, (self.config.n_classes,))
+        frequency = (class_counts_C + 0.5) / (class_counts_C + 0.5).sum()
+        self.label_weight.zero_()
+        self.label_bias.copy_(torch.from_numpy(np.log(frequency)))
+
+    def class_logits(self, summary_BH: Tensor) -> Tensor:
+        """Return d + U g(summary), (B, C)."""
+        hidden_BH = activate(self.config.activation, summary_BH)
+        return linear(hidden_BH, self.label_weight, self.label_bias)
+
+    def class_log_prob(self, batch: DocumentBatch) -> Tensor:
+        """Return log p(y | v) for every class, (B, C)."""
+        return log_softmax(self.class_logits(self.summary(batch)), dim=1)
+
+    def joint_log_prob(self, batch: DocumentBatch, labels_B: Tensor) -> Tensor:
+        """Return log p(v, y) of every document and its label, (B,): the paper's Algorithm 1.
+
+        Which words the class is predicted from follows `class_input`, whatever the batch says.
+        """
+        terms = self.terms(batch._replace(n_summary_words=self.n_summary_words))
+        log_p_BC = log_softmax(self.class_logits(terms.summary_BH), dim=1)
+        return log_p_BC.gather(1, labels_B[:, None])[:, 0] - terms.nll_B

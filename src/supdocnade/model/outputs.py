@@ -1,0 +1,149 @@
+"""The two ways from hidden units to words: the tree of binary decisions and the softmax."""
+
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.functional import linear, log_softmax, softplus
+
+from supdocnade.checks import check_shape
+from supdocnade.likelihood.contract import DocumentBatch, DocumentTerms, Operation, Parameters
+from supdocnade.likelihood.operations import SOFTMAX_NLL as softmax_nll_operation
+from supdocnade.likelihood.operations import TREE_NLL as tree_nll_operation
+from supdocnade.likelihood.operations import softmax_nll, tree_nll
+from supdocnade.tree import WordTree
+
+_GATHERED = 2**24
+"""Decisions looked up at a time when all words of many documents are asked for: 64 MiB."""
+
+
+class Output(Protocol):
+    """An output layer: p(word | hidden units)."""
+
+    operation: Operation
+    """The operation behind `nll`, with its backends."""
+
+    @property
+    def n_rows(self) -> int:
+        """T, the rows of V and b."""
+        ...
+
+    def unigram_bias(self, counts_K: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the b under which words have their empirical frequencies when V is zero."""
+        ...
+
+    def nll(
+        self, batch: DocumentBatch, parameters: Parameters, activation: str, backend: str
+    ) -> DocumentTerms:
+        """Return the negative log-likelihood of documents."""
+        ...
+
+    def log_prob(self, hidden_BH: Tensor, parameters: Parameters, words: Tensor) -> Tensor:
+        """Return log p(word | hidden) for every document and every one of `words`."""
+        ...
+
+    def sample(
+        self, hidden_BH: Tensor, parameters: Parameters, generator: torch.Generator
+    ) -> Tensor:
+        """Draw one word for every row of hidden units."""
+        ...
+
+
+class TreeOutput:
+    """p(word) is the product of the decisions on its path (the paper's equations 3 and 4)."""
+
+    operation = tree_nll_operation
+
+    def __init__(self, tree: WordTree):
+        self.tree = tree
+
+    @property
+    def n_rows(self) -> int:
+        """See `Output`."""
+        return self.tree.n_nodes
+
+    def unigram_bias(self, counts_K: NDArray[np.float64]) -> NDArray[np.float64]:
+        """See `Output`."""
+        return self.tree.log_odds(counts_K)
+
+    def nll(
+        self, batch: DocumentBatch, parameters: Parameters, activation: str, backend: str
+    ) -> DocumentTerms:
+        """See `Output`."""
+        return tree_nll(batch, parameters, self.tree, activation=activation, backend=backend)
+
+    def log_prob(self, hidden_BH: Tensor, parameters: Parameters, words: Tensor) -> Tensor:
+        """See `Output`."""
+        _, _, V_TH, b_T = parameters
+        nodes_KL, signs_KL = (
+            torch.as_tensor(table, device=V_TH.device) for table in self.tree.paths
+        )
+        signs_XL = signs_KL[words].to(V_TH.dtype)
+        # Only the nodes that lead to the words asked for are computed.
+        rows, places = torch.unique(nodes_KL[words].long(), return_inverse=True)
+        if rows.numel() == 0:
+            return hidden_BH.new_zeros(len(hidden_BH), len(words))
+        chunk = max(_GATHERED // max(signs_XL.numel(), 1), 1)
+        parts = []
+        for some_BH in torch.split(hidden_BH, chunk):
+            logits_BXL = linear(some_BH, V_TH[rows], b_T[rows])[:, places]
+            parts.append(-(softplus(-signs_XL * logits_BXL) * signs_XL.abs()).sum(dim=-1))
+        return torch.cat(parts) if parts else hidden_BH.new_zeros(0, len(words))
+
+    def sample(
+        self, hidden_BH: Tensor, parameters: Parameters, generator: torch.Generator
+    ) -> Tensor:
+        """See `Output`."""
+        _, _, V_TH, b_T = parameters
+        lo = torch.zeros(len(hidden_BH), dtype=torch.int64, device=hidden_BH.device)
+        hi = torch.full_like(lo, self.tree.n_words)
+        for _ in range(self.tree.depth):
+            inner = hi - lo > 1
+            mid = torch.div(lo + hi + 1, 2, rounding_mode="floor")
+            node = torch.where(inner, mid - 1, 0)
+            p_right = torch.sigmoid((V_TH[node] * hidden_BH).sum(dim=1) + b_T[node])
+            right = torch.rand(p_right.shape, generator=generator, dtype=p_right.dtype,
+                               device=p_right.device) < p_right  # fmt: skip
+            lo, hi = torch.where(inner & right, mid, lo), torch.where(inner & ~right, mid, hi)
+        word_of_leaf = torch.from_numpy(np.argsort(self.tree.leaf_of_word_K)).to(lo.device)
+        return word_of_leaf[lo]
+
+
+class SoftmaxOutput:
+    """p(word) is a softmax over all words (the paper's equation 2)."""
+
+    operation = softmax_nll_operation
+
+    def __init__(self, n_words: int):
+        self.n_words = n_words
+
+    @property
+    def n_rows(self) -> int:
+        """See `Output`."""
+        return self.n_words
+
+    def unigram_bias(self, counts_K: NDArray[np.float64]) -> NDArray[np.float64]:
+        """See `Output`; counts are smoothed by one half, as in the tree."""
+        check_shape("counts", counts_K.shape, (self.n_words,))
+        frequency: NDArray[np.float64] = (counts_K + 0.5) / (counts_K + 0.5).sum()
+        return np.log(frequency)
+
+    def nll(
+        self, batch: DocumentBatch, parameters: Parameters, activation: str, backend: str
+    ) -> DocumentTerms:
+        """See `Output`."""
+        return softmax_nll(batch, parameters, activation=activation, backend=backend)
+
+    def log_prob(self, hidden_BH: Tensor, parameters: Parameters, words: Tensor) -> Tensor:
+        """See `Output`."""
+        logits_BK = linear(hidden_BH, parameters.node_weight_TH, parameters.node_bias_T)
+        return log_softmax(logits_BK, dim=1)[:, words]
+
+    def sample(
+        self, hidden_BH: Tensor, parameters: Parameters, generator: torch.Generator
+    ) -> Tensor:
+        """See `Output`."""
+        logits_BK = linear(hidden_BH, parameters.node_weight_TH, parameters.node_bias_T)
+        return torch.multinomial(logits_BK.softmax(dim=1), 1, generator=generator)[:, 0]

@@ -1,0 +1,290 @@
+"""The experiments as lists: which models are tuned over what, and trained with how many topics.
+
+1. Accuracy against the number of topics: SupDocNADE, DocNADE (and sLDA, apart).
+2. Variants: λ = 0, λ = 1, one region, a pyramid, classes that see tags while training.
+3. The 45-topic configuration.
+4. Annotation at 200 topics, chosen for the F-measure, for every set of tags.
+5. Classes and their words: from the models of experiment 4, first split.
+"""
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from scipy import sparse
+
+from supdocnade.paper.data_sets import DataSet
+from supdocnade.paper.protocol import N_SPLITS
+from supdocnade.paper.words import GRID_NAMES, WordRecipe, Words
+from supdocnade.scene.training_set import damped
+
+# Named recipes: everything about words and training that is not chosen per split.
+#
+# `paper` is what the paper says and nothing else; `wan` is its 45-topic configuration; `shrunk` is
+# `paper` with shorter descriptors for patches of little contrast, about which the paper says
+# nothing; `ours` is chosen on the development pool alone (`experiments/pool.py`), before any
+# reported run.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """How a topic model is made from photographs."""
+
+    words: WordRecipe
+    grid: str = "2×2"
+    """One of GRID_NAMES."""
+    damping: float | None = None
+    """Scale of `DampCounts`; None: counts stay."""
+    max_epochs: int = 60
+    batch_size: int = 64
+    members: int = 1
+    """Models of different seeds whose topics are put side by side and whose tags are averaged."""
+    apart: bool = False
+    """Whether an image and its mirror image are documents of their own to a topic model, which then
+    answers with the mean of both."""
+    with_counts: bool = False
+    """Whether the SVM sees √counts beside topics."""
+    class_tags: bool = False
+    """Whether tags are ranked with what the classes' posterior says of them, too."""
+
+    def counts(self, words: Words, grid: str) -> list[sparse.csr_array]:
+        """Return the counts that a topic model learns from: one matrix, or one a side."""
+        grids = GRID_NAMES[grid]
+        found = words.counts_of_sides(grids) if self.apart else [words.counts(grids)]
+        return [damped(each, self.damping) for each in found]
+
+
+RECIPES: dict[str, Recipe] = {
+    "paper": Recipe(words=WordRecipe()),
+    "wan": Recipe(words=WordRecipe(n_words=200, step=16, patch_size=32), grid="1×1"),
+    "shrunk": Recipe(words=WordRecipe(contrast_percentile=10)),
+    "ours": Recipe(
+        words=WordRecipe(n_words=500, patch_size=(16, 32), contrast_percentile=10, mirrored=True),
+        apart=True,
+        with_counts=True,
+        class_tags=True,
+    ),
+}
+
+TITLES = {
+    "paper": "as in the paper",
+    "wan": "200 words, patches of 32, step 16",
+    "shrunk": "as in the paper, patches of little contrast shortened",
+    "ours": "ours",
+}
+
+TOPICS = (25, 50, 100, 200)
+TUNED_AT = 100
+"""Topics with which hyper-parameters are chosen, for all numbers of topics."""
+
+LAMBDAS = (1e-3, 1e-2, 1e-1)
+LEARNING_RATES = (1e-4, 3e-4)
+ANNOTATION_WEIGHTS = (1.0, 30.0)
+
+ACCURACY, F_MEASURE = "accuracy", "f_measure"
+
+QUICK_SIDE = 128
+"""Pixels of the photographs of a quick run."""
+
+SUP, DOC = "SupDocNADE", "DocNADE"
+NO_WORDS, ALL_WORDS = "SupDocNADE, λ = 0", "SupDocNADE, λ = 1"
+SEES_TAGS = "SupDocNADE, class from words and tags"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """Everything that decides a topic model, but for the photographs and the seed."""
+
+    supervised: bool
+    recipe: str
+    grid: str
+    n_topics: int
+    generative_weight: float
+    learning_rate: float
+    annotation_weight: float
+    tags: str | None
+    class_input: str = "visual"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Variant:
+    """A method: what is tuned, for what, and which numbers of topics are then reported."""
+
+    method: str
+    recipe: str = "paper"
+    grid: str = "2×2"
+    supervised: bool = True
+    tags: str | None = None
+    """The set of tags that is learned; None: none."""
+    class_input: str = "visual"
+    lambdas: tuple[float, ...] = LAMBDAS
+    learning_rates: tuple[float, ...] = LEARNING_RATES
+    annotation_weights: tuple[float, ...] = ANNOTATION_WEIGHTS
+    chosen_for: str = ACCURACY
+    tuned_at: int = TUNED_AT
+    topics: tuple[int, ...] = TOPICS
+
+    def candidates(self) -> Iterator[Setting]:
+        """Yield all settings that are tried, with the topics they are tuned at."""
+        # What has no part in the objective is not searched.
+        lambdas = self.lambdas if self.supervised else (1.0,)
+        weights = self.annotation_weights if self.tags else (1.0,)
+        for weight, rate, tag_weight in itertools.product(lambdas, self.learning_rates, weights):
+            yield Setting(
+                supervised=self.supervised,
+                recipe=self.recipe,
+                grid=self.grid,
+                n_topics=self.tuned_at,
+                generative_weight=weight,
+                learning_rate=rate,
+                annotation_weight=tag_weight,
+                tags=self.tags,
+                class_input=self.class_input,
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """All work on one data set."""
+
+    recipes: dict[str, Recipe]
+    variants: tuple[Variant, ...]
+    yardsticks: tuple[tuple[str, str], ...]
+    """Name and recipe of methods that classify."""
+    tag_yardsticks: tuple[tuple[str, str, str], ...]
+    """Name, recipe and set of tags of methods that annotate."""
+    slda_topics: tuple[int, ...]
+    slda_splits: tuple[int, ...]
+    slda_iterations: int
+    max_side: int | None
+    """Longest side of the photographs in pixels; None: they stay."""
+    n_splits: int
+    lda_topics: int
+    lda_passes: int
+    cuts: tuple[str, ...]
+    """What was left out, for the page."""
+    quick: bool = False
+
+
+RBF_SVM, CHI2_SVM = "RBF SVM on √counts", "χ² SVM on counts"
+INTERSECTION_SVM, SPATIAL_PYRAMID = "intersection SVM on counts", "spatial pyramid matching"
+LDA_SVM = "LDA + SVM"
+YARDSTICKS = (RBF_SVM, CHI2_SVM, INTERSECTION_SVM, SPATIAL_PYRAMID, LDA_SVM)
+
+FREQUENT = "most frequent tags"
+FREQUENT_OF_CLASS = "most frequent tags of the predicted class"
+LOGISTIC, NEIGHBOURS = "logistic regression on √counts", "k nearest neighbours"
+TAG_YARDSTICKS = (FREQUENT, FREQUENT_OF_CLASS, LOGISTIC, NEIGHBOURS)
+
+
+def yardstick_grid(name: str, grid: str) -> str:
+    """Return the regions that a yardstick sees; pyramid matching has its own."""
+    return "pyramid" if name == SPATIAL_PYRAMID else grid
+
+
+def full_plan(spec: DataSet) -> Plan:
+    """Return the experiments on a data set."""
+    tag_sets = tuple(spec.tag_files)
+    first = tag_sets[0] if tag_sets else None
+    main = Variant(method=SUP, tags=first)
+    doc = Variant(method=DOC, supervised=False, tags=first)
+    variants = [
+        main,
+        doc,
+        Variant(method=NO_WORDS, lambdas=(0.0,)),
+        Variant(method=ALL_WORDS, lambdas=(1.0,), tags=first),
+        replace(main, grid="1×1"),
+        replace(main, grid="pyramid"),
+    ]
+    recipes = ["paper"]
+    if spec.name == "scene15":
+        recipes.append("wan")
+        variants += [
+            replace(each, recipe="wan", grid="1×1", tuned_at=45, topics=(45,))
+            for each in (main, doc)
+        ]
+    if spec.name == "labelme":
+        variants.append(replace(main, method=SEES_TAGS, class_input="all", topics=(200,)))
+    for tags in tag_sets:
+        variants += [
+            replace(each, tags=tags, chosen_for=F_MEASURE, topics=(200,)) for each in (main, doc)
+        ]
+    recipes += ["shrunk", "ours"]
+    variants += [replace(each, recipe="shrunk", topics=(200,)) for each in (main, doc)]
+    ours_grid = RECIPES["ours"].grid
+    ours = [replace(each, recipe="ours", grid=ours_grid, topics=(200,)) for each in (main, doc)]
+    variants += ours
+    for tags in tag_sets:
+        variants += [replace(each, tags=tags, chosen_for=F_MEASURE, topics=(200,)) for each in ours]
+    return Plan(
+        recipes={name: RECIPES[name] for name in recipes},
+        variants=tuple(variants),
+        yardsticks=tuple((name, which) for which in recipes for name in YARDSTICKS),
+        tag_yardsticks=tuple(
+            (name, which, tags)
+            for which in recipes
+            if which in ("paper", "ours")
+            for tags in tag_sets
+            for name in TAG_YARDSTICKS
+        ),
+        slda_topics=(25, 50),
+        slda_splits=(0, 1),
+        slda_iterations=200,
+        max_side=spec.max_side,
+        n_splits=N_SPLITS,
+        lda_topics=100,
+        lda_passes=20,
+        cuts=(
+            "sLDA: two splits, 25 and 50 topics, 200 iterations, binary responses",
+            "experiments 2 (class from words and tags) and 4, and all recipes but the paper's: 200 "
+            "topics alone",
+        ),
+    )
+
+
+def with_splits(plan: Plan, n_splits: int) -> Plan:
+    """Return a plan for the first splits alone, which says so."""
+    if n_splits >= plan.n_splits:
+        return plan
+    return replace(
+        plan,
+        n_splits=n_splits,
+        slda_splits=tuple(split for split in plan.slda_splits if split < n_splits),
+        cuts=(*plan.cuts, f"splits: the first {n_splits} of {plan.n_splits}"),
+    )
+
+
+def quick_plan(spec: DataSet) -> Plan:
+    """Return a small version of everything, in minutes on a few photographs."""
+    plan = full_plan(spec)
+
+    def small(each: Variant) -> Variant:
+        searched = (each.recipe, each.grid, each.chosen_for) == ("paper", "2×2", ACCURACY)
+        return replace(
+            each,
+            lambdas=each.lambdas[-2:] if searched else each.lambdas[-1:],
+            learning_rates=(3e-3,),
+            annotation_weights=each.annotation_weights[-1:],
+            tuned_at=min(each.tuned_at, 10),
+            topics=(5, 10) if each.topics == TOPICS else (10,),
+        )
+
+    return replace(
+        plan,
+        recipes={name: _small_recipe(each) for name, each in plan.recipes.items()},
+        variants=tuple(small(each) for each in plan.variants),
+        slda_topics=(5,),
+        slda_splits=(0,),
+        slda_iterations=20,
+        max_side=QUICK_SIDE,
+        n_splits=2,
+        lda_topics=8,
+        lda_passes=3,
+        cuts=("a quick run: few photographs, words, topics and epochs, two splits",),
+        quick=True,
+    )
+
+
+def _small_recipe(given: Recipe) -> Recipe:
+    words = replace(given.words, n_words=min(given.words.n_words, 40))
+    return replace(given, words=words, max_epochs=10, batch_size=16)

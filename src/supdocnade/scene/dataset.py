@@ -1,0 +1,211 @@
+"""Photographs as people have them: a folder, or a list of files, bytes, arrays or PIL images."""
+
+import hashlib
+import os
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supdocnade.errors import InvalidArgument, UnreadableImage
+from supdocnade.folders.photo_folder import ImageRecord, read_folder
+from supdocnade.folders.photo_folder import photographs as photographs_below
+from supdocnade.folders.splits import split_per_class
+from supdocnade.folders.tags import Tags
+from supdocnade.images.decode import read_image_file
+from supdocnade.visual_words.cache import content_key
+from supdocnade.visual_words.parallel import OnProgress, check_images, image_name
+
+SMALL_CLASS = 5
+"""Classes of fewer photographs have none to spare: all of them are learned from."""
+
+_UNLABELLED = "\0"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Photographs:
+    """What is learned from: images with what is known of them."""
+
+    sources: list[Any]
+    names: list[str]
+    """Paths, or places where there are none."""
+    labels: list[str | None]
+    tags: list[Tags]
+    keys: list[str] | None = None
+    """Digests of their contents, where they were taken; see `content_keys`."""
+
+    def __len__(self) -> int:
+        """The number of photographs."""
+        return len(self.sources)
+
+    def take(self, chosen: Sequence[int] | NDArray[np.integer]) -> "Photographs":
+        """Return some of the photographs."""
+        return Photographs(
+            sources=[self.sources[i] for i in chosen],
+            names=[self.names[i] for i in chosen],
+            labels=[self.labels[i] for i in chosen],
+            tags=[self.tags[i] for i in chosen],
+            keys=None if self.keys is None else [self.keys[i] for i in chosen],
+        )
+
+    def content_keys(self) -> list[str]:
+        """Return digests that are equal for copies of a photograph."""
+        return _content_keys(self.sources) if self.keys is None else self.keys
+
+    def with_keys(self, on_progress: OnProgress | None = None) -> "Photographs":
+        """Return the same photographs, their digests taken once and for all."""
+        if self.keys is not None:
+            return self
+        return replace(self, keys=_content_keys(self.sources, on_progress))
+
+    def fingerprint(self) -> str:
+        """Return a digest of the contents, labels and tags of all photographs, not of names."""
+        rows = zip(self.content_keys(), self.labels, self.tags, strict=True)
+        known = sorted(repr((key, label, tags and sorted(tags))) for key, label, tags in rows)
+        return hashlib.blake2b("\n".join(known).encode(), digest_size=16).hexdigest()
+
+    @property
+    def classes(self) -> list[str]:
+        """The classes that occur, sorted."""
+        return sorted({label for label in self.labels if label is not None})
+
+    def label_numbers(self, classes: Sequence[str]) -> NDArray[np.int64]:
+        """Return the class numbers of the photographs, -1 where not known or not among them."""
+        numbers = {label: number for number, label in enumerate(classes)}
+        return np.array([numbers.get(label or "", -1) for label in self.labels], np.int64)
+
+
+def read_photographs(
+    images: Any, labels: Sequence[Any] | None = None, tags: Sequence[Tags] | None = None
+) -> Photographs:
+    """Return photographs with their labels and tags.
+
+    Parameters
+    ----------
+    images : a folder, one sub-folder a class, with optional metadata (`datasets.folder`); or a list
+        of paths, bytes of files, arrays or PIL images.
+    labels : their classes, None where not known; not with a folder, which has its own.
+    tags : a list of tags for each, None where not known; not with a folder.
+    """
+    if isinstance(images, str | os.PathLike):
+        if labels is not None or tags is not None:
+            raise InvalidArgument("labels and tags must be None with a folder, which has its own.")
+        return from_records(read_folder(images))
+    sources = check_images(images)
+    return Photographs(
+        sources=sources,
+        names=[image_name(sources, number) for number in range(len(sources))],
+        labels=_labels(labels, len(sources)),
+        tags=_tags(tags, len(sources)),
+    )
+
+
+def from_records(records: Sequence[ImageRecord]) -> Photographs:
+    """Return the photographs of a data set."""
+    return Photographs(
+        sources=[record.path for record in records],
+        names=[str(record.path) for record in records],
+        labels=[record.label for record in records],
+        tags=[record.tags for record in records],
+    )
+
+
+def expand_folders(images: Any) -> list[Any]:
+    """Return a list of images, with all photographs below a folder in place of the folder."""
+    given = [images] if isinstance(images, str | os.PathLike) else check_images(images)
+    found: list[Any] = []
+    for source in given:
+        if isinstance(source, str | os.PathLike) and os.path.isdir(source):
+            found += [Path(source) / below for below in photographs_below(Path(source))]
+        else:
+            found.append(source)
+    return found
+
+
+def _labels(given: Sequence[Any] | None, n_images: int) -> list[str | None]:
+    if given is None:
+        return [None] * n_images
+    labels = [_missing_is_none(label) for label in given]
+    _check_length("labels", len(labels), n_images)
+    for label in labels:
+        if label is not None and not (isinstance(label, str) and label):
+            raise InvalidArgument(f"labels must be strings, or None where missing, got {label!r}.")
+    return [None if label is None else str(label) for label in labels]
+
+
+def _missing_is_none(label: Any) -> Any:
+    missing = isinstance(label, float) and np.isnan(label)
+    return None if missing or type(label).__name__ in ("NAType", "NaTType") else label
+
+
+def _tags(given: Sequence[Tags] | None, n_images: int) -> list[Tags]:
+    if given is None:
+        return [None] * n_images
+    tags = [_missing_is_none(some) for some in given]
+    _check_length("tags", len(tags), n_images)
+    for some in tags:
+        if some is not None and (isinstance(some, str) or not isinstance(some, Sequence)):
+            raise InvalidArgument(f"tags must be lists of strings, or None, got {some!r}.")
+    return tags
+
+
+def _check_length(name: str, length: int, n_images: int) -> None:
+    if length != n_images:
+        raise InvalidArgument(
+            f"{name} must have an entry for each of the {n_images} images, got {length}."
+        )
+
+
+def hold_out(
+    photographs: Photographs,
+    fraction: float,
+    seed: int,
+    never_B: NDArray[np.bool_] | None = None,
+) -> NDArray[np.bool_]:
+    """Return which photographs are held out: a share of every class, copies of one together.
+
+    Classes of fewer than five photographs are learned from as a whole.
+
+    Parameters
+    ----------
+    never_B : (photographs,) which of them must not be held out; None: any may be.
+    """
+    never_B = np.zeros(len(photographs), np.bool_) if never_B is None else never_B
+    counts = Counter(label or _UNLABELLED for label in photographs.labels)
+    small = {label for label, count in counts.items() if count < SMALL_CLASS}
+    labels = [label or _UNLABELLED for label in photographs.labels]
+    groups = np.unique(photographs.content_keys(), return_inverse=True)[1]
+    split = split_per_class(
+        [
+            None if label in small or never else label
+            for label, never in zip(labels, never_B, strict=True)
+        ],
+        train_size=1 - fraction,
+        seed=seed,
+        groups=groups,
+    )
+    held = np.zeros(len(photographs), np.bool_)
+    held[split.test] = True
+    # Copies of a photograph that is learned from, though in a class too small to be split.
+    held[np.isin(groups, groups[~held])] = False
+    if held.all():  # All are copies of one: something must be learned from.
+        held[:] = False
+    return held
+
+
+def _content_keys(sources: Sequence[Any], on_progress: OnProgress | None = None) -> list[str]:
+    keys = []
+    for number, source in enumerate(sources):
+        if isinstance(source, str | os.PathLike):
+            try:
+                source = read_image_file(source)
+            except UnreadableImage:
+                source = None
+        keys.append(content_key(source) or f"image {number}")
+        if on_progress is not None:
+            on_progress(number + 1, len(sources))
+    return keys

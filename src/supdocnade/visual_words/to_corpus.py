@@ -1,0 +1,108 @@
+"""Images to a corpus on disk, some at a time, so that their number is bounded by the disk alone."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supdocnade.checks import check_count
+from supdocnade.corpus import Corpus
+from supdocnade.corpus.disk_files import NAME
+from supdocnade.errors import InvalidArgument
+from supdocnade.visual_words.encoder import ImageEncoder
+from supdocnade.visual_words.parallel import LeftOut, OnProgress, encode_images, image_name
+
+SHARD = 1000
+"""Images of a shard: some 4 MB of words at 961 a image."""
+
+Tags = Sequence[str] | None
+
+
+class EncodedCorpus(NamedTuple):
+    """A corpus on disk, and the images that could not be read."""
+
+    corpus: Corpus
+    left_out: tuple[LeftOut, ...]
+
+
+def encode_corpus(
+    encoder: ImageEncoder,
+    images: Sequence[Any],
+    folder: str | Path,
+    *,
+    labels: Sequence[str | None] | None = None,
+    tags: Sequence[Tags] | None = None,
+    shard_size: int = SHARD,
+    cache: str | Path | None = None,
+    device: str = "auto",
+    n_jobs: int | None = None,
+    on_error: str = "raise",
+    on_progress: OnProgress | None = None,
+) -> EncodedCorpus:
+    """Write the words of images to a corpus; those that it holds already are not read again.
+
+    So a run that was killed goes on, and photographs are added to a corpus. Images are known by
+    their names: their paths, or their places if they have none.
+
+    Parameters
+    ----------
+    folder : of a new corpus, or of one that the same encoder made.
+    labels, tags : of every image; None where not known.
+    shard_size : images that are held in memory and written together.
+    cache, device, n_jobs, on_error, on_progress : as for `encode_images`.
+    """
+    check_count("shard_size", shard_size, least=1)
+    for name, given in (("labels", labels), ("tags", tags)):
+        if given is not None and len(given) != len(images):
+            raise InvalidArgument(
+                f"{name} must have one entry for each of the {len(images)} images, "
+                f"got {len(given)}."
+            )
+    fingerprint = encoder.fingerprint()
+    if (Path(folder) / NAME).exists():
+        corpus = Corpus.open(folder, encoder=fingerprint)
+    else:
+        corpus = Corpus.create(folder, n_words=encoder.n_features, encoder=fingerprint)
+    names = [image_name(images, number) for number in range(len(images))]
+    if len(set(names)) != len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InvalidArgument(f"X must name every image once, got {twice} twice.")
+    held = set(corpus.names)
+    missing = [number for number, name in enumerate(names) if name not in held]
+    left_out: list[LeftOut] = []
+    for start in range(0, len(missing), shard_size):
+        part = missing[start : start + shard_size]
+        words = encode_images(
+            encoder,
+            images,
+            numbers=part,
+            cache=cache,
+            device=device,
+            n_jobs=n_jobs,
+            on_error=on_error,
+            on_progress=_moved(on_progress, start, len(missing)),
+        )
+        found: dict[int, NDArray[np.int32]] = {}
+        for number, each in zip(part, words, strict=True):
+            if isinstance(each, LeftOut):
+                left_out.append(each)
+            else:
+                found[number] = each
+        if found:
+            corpus.append(
+                list(found.values()),
+                names=[names[number] for number in found],
+                labels=None if labels is None else [labels[number] for number in found],
+                tags=None if tags is None else [tags[number] for number in found],
+            )
+    return EncodedCorpus(corpus, tuple(left_out))
+
+
+def _moved(on_progress: OnProgress | None, before: int, total: int) -> OnProgress | None:
+    """Count the images of all shards."""
+    if on_progress is None:
+        return None
+    report: Callable[[int, int], None] = on_progress
+    return lambda done, _: report(before + done, total)

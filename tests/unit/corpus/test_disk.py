@@ -1,0 +1,273 @@
+"""Corpora on disk: what is stored comes back, what is wrong is refused with a sentence."""
+
+import json
+import os
+import pickle
+import shutil
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+from supdocnade import Corpus
+from supdocnade.corpus import disk as shards
+from supdocnade.corpus.disk_files import locked
+from supdocnade.errors import InvalidArgument, StorageError
+
+WHOLE = np.array([[2, 0, 1, 0], [0, 0, 0, 0], [1, 1, 1, 1], [0, 5, 0, 0]])
+PARTS = np.array([[0.5, 2.25, 0, 0], [0, 0, 0, 3]])
+
+
+def fill(folder):
+    corpus = Corpus.create(folder, n_words=4, encoder="sift")
+    corpus.append(WHOLE, names=["a", "b", None, "Straße"], labels=["sea", None, "sea", "city"])
+    corpus.append(PARTS, tags=[["sand", "tide"], None])
+    corpus.append([np.array([3, 0, 3]), np.array([], np.int8)], tags=[[], ("x",)])
+    return corpus
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    return fill(tmp_path / "corpus")
+
+
+EVERYTHING = np.vstack([WHOLE, PARTS, [[1, 0, 0, 2], [0, 0, 0, 0]]])
+
+
+def test_what_is_appended_comes_back(corpus):
+    for one in (corpus, Corpus.open(corpus.folder, encoder="sift", verify=True)):
+        assert len(one) == 8
+        assert one.shape == (8, 4)
+        assert one.n_tokens == 3 + 0 + 4 + 5 + 1 + 3 + 3 + 3
+        assert one.names == ["a", "b", None, "Straße", None, None, None, None]
+        assert one.labels == ["sea", None, "sea", "city", None, None, None, None]
+        assert one.tags == [None] * 4 + [["sand", "tide"], None, [], ["x"]]
+        assert one.counts().toarray().tolist() == EVERYTHING.tolist()
+        assert one.counts().has_canonical_format
+        assert (one.encoder, one.fractional, len(one.shards)) == ("sift", True, 3)
+        assert "8 documents over 4 words" in repr(one)
+
+
+def test_the_files_are_those_that_are_documented(corpus):
+    names = {path.name for path in corpus.folder.iterdir()} - {".lock"}
+    stems = [f"shard-{n:05d}" for n in range(3)]
+    assert names == {
+        "manifest.json", "shard-00001.counts.npy", *(f"{stem}.json" for stem in stems),
+        *(f"{stem}.{part}.npy" for stem in stems for part in ("ids", "offsets")),
+    }  # fmt: skip
+    ids, offsets, counts = (
+        np.load(corpus.folder / f"shard-00001.{part}.npy", allow_pickle=False)
+        for part in ("ids", "offsets", "counts")
+    )
+    assert (ids.dtype, offsets.dtype, counts.dtype) == (np.int32, np.int64, np.float64)
+    assert ids.tolist() == [0, 1, 1, 1, 3, 3, 3]
+    assert offsets.tolist() == [0, 4, 7]
+    assert counts.tolist() == [0.5, 2.25, 2.25, 2.25, 3, 3, 3]
+    with open(corpus.folder / "shard-00001.json") as file:
+        assert json.load(file) == {"names": [None, None], "labels": [None, None],
+                                   "tags": [["sand", "tide"], None]}  # fmt: skip
+
+
+def test_ids_stay_on_disk(corpus):
+    ids = corpus.shards[0].map("ids")
+    assert ids.tolist() == [0, 0, 2, 0, 1, 2, 3, 1, 1, 1, 1, 1]
+    assert not ids.flags.writeable
+    assert isinstance(ids.base, np.memmap)
+
+
+def test_rows_are_chosen_as_from_an_array(corpus):
+    chosen = ([5, 0, 0], [-1], np.arange(8) % 2 == 0, slice(2, 7, 2), 3, [], np.array([], bool))
+    for rows in chosen:
+        expected = np.atleast_2d(EVERYTHING[rows if np.size(rows) else slice(0)])
+        assert corpus.counts(rows).toarray().tolist() == expected.tolist()
+    for rows in ([8], [-9], ["a"], [0.5], [True]):
+        with pytest.raises(InvalidArgument, match="rows must be numbers of 8 documents"):
+            corpus.counts(rows)
+
+
+@pytest.mark.parametrize("n_tokens", [1, 4, 5, 9, 1000])
+def test_blocks_are_bounded_and_complete(corpus, n_tokens):
+    blocks = list(corpus.blocks(n_tokens))
+    assert np.vstack([block.toarray() for block in blocks]).tolist() == EVERYTHING.tolist()
+    for block in blocks:
+        assert block.shape[0] == 1 or np.ceil(block.data).sum() + block.shape[0] <= n_tokens
+    with pytest.raises(InvalidArgument, match="n_tokens must be a whole number of at least 1"):
+        corpus.blocks(0)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="open files are counted in /proc")
+def test_few_files_are_kept_open(tmp_path, monkeypatch):
+    monkeypatch.setattr(shards, "OPEN_SHARDS", 2)
+    corpus = Corpus.create(tmp_path / "corpus", n_words=2)
+    for _ in range(10):
+        corpus.append(np.ones((2, 2)))
+    before = len(os.listdir("/proc/self/fd"))
+    assert corpus.counts().sum() == 40
+    assert len(os.listdir("/proc/self/fd")) <= before + 2
+
+
+def test_the_fingerprint_sees_contents_and_order(tmp_path):
+    def fingerprint(*parts, **options):
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        corpus = Corpus.create(folder, n_words=2, **options)
+        for part in parts:
+            corpus.append(np.array(part))
+        return corpus.fingerprint()
+
+    first, second = [[1, 0]], [[0, 1]]
+    different = [
+        (first,), (second,), (first, second), (second, first), ([[1, 0], [0, 1]],), ([[0.5, 0]],),
+    ]  # fmt: skip
+    assert len({fingerprint(*parts) for parts in different}) == len(different)
+    assert fingerprint(first, second) == fingerprint(first, second, encoder="sift")
+
+
+@pytest.mark.parametrize("make", [sparse.csr_matrix, sparse.csc_array, sparse.coo_array, np.array,
+                                  pd.DataFrame])  # fmt: skip
+def test_every_kind_of_matrix_is_stored_alike(tmp_path, make):
+    one, two = (Corpus.create(tmp_path / name, n_words=4) for name in "ab")
+    one.append(make(WHOLE))
+    two.append([np.repeat(np.arange(4), row)[::-1] for row in WHOLE])
+    assert one.fingerprint() == two.fingerprint()
+
+
+def test_a_corpus_goes_to_other_processes(corpus):
+    copy = pickle.loads(pickle.dumps(corpus))
+    assert copy.fingerprint() == corpus.fingerprint()
+    assert (copy.counts() != corpus.counts()).nnz == 0
+
+
+def test_an_empty_corpus(tmp_path):
+    corpus = Corpus.create(tmp_path / "deep" / "corpus", n_words=3)
+    for one in (corpus, Corpus.open(corpus.folder, verify=True)):
+        assert one.shape == (0, 3)
+        assert one.counts().shape == (0, 3)
+        assert (one.names, list(one.blocks()), one.n_tokens) == ([], [], 0)
+
+
+@pytest.mark.parametrize(
+    ("documents", "options", "message"),
+    [
+        (np.ones((1, 3)), {}, "documents must have 4 columns, got 3"),
+        (np.array([[1, -2, 0, 0]]), {}, r"documents must not be negative, got -2"),
+        (np.array([[np.nan, 0, 0, 0]]), {}, "documents must be finite"),
+        (np.array([["a"] * 4]), {}, "documents must be a matrix of numbers"),
+        (np.full((1, 4), 1e12), {}, r"documents must add up to at most \d+ words, got 4e\+12"),
+        (np.ones(4), {}, "documents must have two dimensions, got 1"),
+        (np.ones((0, 4)), {}, "documents must be at least one, got none"),
+        ([], {}, "documents must be at least one, got none"),
+        ([[0, 1]], {}, "documents in a list must be arrays of word ids, got list for number 0"),
+        ([np.ones((1, 4), int)], {}, "must be arrays of word ids, got 2 dimensions"),
+        ([np.array([0.5])], {}, "documents in a list must be integers, got float64 for number 0"),
+        ([np.array([0]), np.array([4])], {}, r"word ids in 0 .. 3, got 4 .. 4 for number 1"),
+        ([np.array([2**32])], {}, r"word ids in 0 .. 3, got 4294967296"),
+        ([np.array([-1])], {}, r"word ids in 0 .. 3, got -1 .. -1"),
+        (WHOLE, {"names": ["a"]}, "names must be a list of 4, got 1"),
+        (WHOLE, {"names": "abcd"}, "names must be a list, got 'abcd'"),
+        (WHOLE, {"labels": 3}, "labels must be a list, got 3"),
+        (WHOLE, {"labels": [1, 2, 3, 4]}, "labels must be str or None, got 1 of document 0"),
+        (WHOLE, {"labels": [None, np.nan, "", ""]}, "labels must be str or None, got nan"),
+        (WHOLE, {"tags": ["a"] * 4}, "tags must be lists of str or None, got 'a' of document 0"),
+        (WHOLE, {"tags": [[], [], [], [3]]}, r"got \[3\] of document 3"),
+    ],
+)
+def test_wrong_documents_are_refused_and_nothing_is_stored(corpus, documents, options, message):
+    before = {path.name for path in corpus.folder.iterdir()}
+    with pytest.raises(InvalidArgument, match=message) as caught:
+        corpus.append(documents, **options)
+    assert "\n" not in str(caught.value)
+    assert {path.name for path in corpus.folder.iterdir()} == before
+    assert len(Corpus.open(corpus.folder, verify=True)) == 8
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_words": 0}, "n_words must be a whole number of at least 1, got 0"),
+        ({"n_words": 2**31}, "n_words must be at most 2147483647"),
+        ({"n_words": 3, "encoder": 5}, "encoder must be a str or None, got 5"),
+    ],
+)
+def test_wrong_settings_are_refused(tmp_path, options, message):
+    with pytest.raises(InvalidArgument, match=message):
+        Corpus.create(tmp_path / "corpus", **options)
+    assert not (tmp_path / "corpus").exists()
+
+
+def test_folders_that_are_in_use_are_refused(tmp_path, corpus):
+    with pytest.raises(StorageError, match="holds a corpus already; open it"):
+        Corpus.create(corpus.folder, n_words=4)
+    (tmp_path / "photo.jpg").touch()
+    with pytest.raises(StorageError, match=r"must be empty for a new corpus, it holds"):
+        Corpus.create(tmp_path, n_words=4)
+    with pytest.raises(StorageError, match=r"photo.jpg cannot be written: File exists"):
+        Corpus.create(tmp_path / "photo.jpg", n_words=4)
+    with pytest.raises(StorageError, match=r"is no corpus: it has no manifest.json"):
+        Corpus.open(tmp_path)
+    with pytest.raises(StorageError, match=r"manifest.json cannot be read: Not a directory"):
+        Corpus.open(tmp_path / "photo.jpg")
+
+
+def test_the_encoder_is_compared(corpus):
+    with pytest.raises(StorageError, match="was made with encoder 'sift', but encoder is 'other'"):
+        Corpus.open(corpus.folder, encoder="other")
+
+
+def test_one_of_two_appenders_is_refused(corpus):
+    other = Corpus.open(corpus.folder)
+    corpus.append(WHOLE)
+    with pytest.raises(StorageError, match="has changed since it was opened; open it again"):
+        other.append(PARTS)
+    assert other.counts().toarray().tolist() == EVERYTHING.tolist()  # Reading goes on.
+    with (
+        locked(corpus.folder),
+        pytest.raises(StorageError, match="another process is writing to it"),
+    ):
+        corpus.append(PARTS)
+    corpus.append(PARTS)
+    again = Corpus.open(corpus.folder, verify=True)
+    assert again.counts().toarray().tolist() == np.vstack([EVERYTHING, WHOLE, PARTS]).tolist()
+
+
+@pytest.mark.parametrize("broken", ["write_shard", "write_manifest"])
+def test_a_failed_append_leaves_the_old_corpus(corpus, monkeypatch, broken):
+    whole = getattr(shards, broken)
+
+    def fail(*arguments):
+        if broken == "write_shard":
+            whole(*arguments)
+        raise StorageError("disk full")
+
+    before = {path.name for path in corpus.folder.iterdir()}
+    with monkeypatch.context() as patch:
+        patch.setattr(shards, broken, fail)
+        with pytest.raises(StorageError, match="disk full"):
+            corpus.append(PARTS)
+    assert {path.name for path in corpus.folder.iterdir()} == before
+    assert len(Corpus.open(corpus.folder, verify=True)) == len(corpus) == 8
+    corpus.append(WHOLE)
+    assert len(Corpus.open(corpus.folder, verify=True)) == 12
+
+
+def test_leftovers_of_a_killed_append_are_replaced(corpus):
+    for part in ("ids.npy", "offsets.npy", "counts.npy", "json"):
+        (corpus.folder / f"shard-00003.{part}").write_bytes(b"half of")
+    assert len(Corpus.open(corpus.folder, verify=True)) == 8
+    corpus.append(WHOLE)
+    assert not (corpus.folder / "shard-00003.counts.npy").exists()
+    assert len(Corpus.open(corpus.folder, verify=True)) == 12
+
+
+def test_a_whole_disk_or_a_folder_that_cannot_be_written_is_named(corpus, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(StorageError, match=r"shard-00003\S* cannot be written: No space left"):
+            corpus.append(WHOLE)
+    shutil.rmtree(corpus.folder)
+    with pytest.raises(StorageError, match="cannot be written: No such file"):
+        corpus.append(WHOLE)

@@ -1,0 +1,166 @@
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+from tests.textures import stripes, write_images
+
+from supdocnade import BagOfVisualWords, DocNADE, ImagesLeftOut
+from supdocnade.errors import BackendUnavailable, InvalidArgument, UnreadableImage
+from supdocnade.visual_words.parallel import LeftOut
+
+IMAGES = [stripes(number) for number in range(10)]
+SETTINGS = {"n_words": 9, "random_state": 0}
+
+
+def fitted(**settings):
+    return BagOfVisualWords(**{**SETTINGS, **settings}).fit(IMAGES)
+
+
+BAG = fitted()
+
+
+def test_counts_are_those_of_the_words():
+    counts = BAG.transform(IMAGES)
+    assert sparse.issparse(counts)
+    assert counts.shape == (10, 36)
+    for row, image in enumerate(IMAGES):
+        expected = np.bincount(BAG.words_in(image).ids, minlength=36)
+        np.testing.assert_array_equal(counts[[row]].toarray()[0], expected)
+
+
+def test_a_row_does_not_depend_on_its_batch():
+    whole = BAG.transform(IMAGES).toarray()
+    np.testing.assert_array_equal(BAG.transform(IMAGES[4:5]).toarray(), whole[4:5])
+    np.testing.assert_array_equal(BAG.transform(IMAGES[::-1]).toarray(), whole[::-1])
+    assert BAG.transform([]).shape == (0, 36)
+
+
+def test_the_same_seed_gives_the_same_counts_for_any_number_of_workers():
+    first = BAG.transform(IMAGES).toarray()
+    for n_jobs in (2, 3):
+        np.testing.assert_array_equal(fitted(n_jobs=n_jobs).transform(IMAGES).toarray(), first)
+
+
+@pytest.mark.parametrize(
+    ("settings", "width"),
+    [
+        ({"grid": (1, 1)}, 9),
+        ({"grid": [(1, 1), (2, 2)]}, 45),
+        ({"grid": (3, 1), "window": "flat"}, 27),
+        ({"patch_size": (16, 24), "grid": (1, 1)}, 9),
+        ({"color": True, "root_sift": True, "contrast_percentile": 20.0}, 36),
+        ({"max_side": 50, "keep_constant": False}, 36),
+    ],
+)
+def test_settings_lead_to_words(settings, width):
+    bag = fitted(**settings)
+    counts = bag.transform(IMAGES)
+    assert counts.shape == (10, width)
+    assert (counts.sum(axis=1) > 0).all()
+    assert len(bag.get_feature_names_out()) == width
+    assert bag.example_patches(3).shape[1:] == (
+        max(bag.encoder_.description.sift.patch_sizes),
+    ) * 2 + (3,)
+
+
+def test_names_of_columns():
+    names = BAG.get_feature_names_out()
+    assert names[0] == "word0_region0"
+    assert names[9 + 4] == "word4_region1"
+
+
+def test_a_pipeline_from_images_to_topics():
+    pipeline = make_pipeline(BagOfVisualWords(**SETTINGS), DocNADE(n_topics=3, max_epochs=1))
+    assert pipeline.fit_transform(IMAGES).shape == (10, 3)
+
+
+def test_it_is_cloned_and_pickled():
+    assert clone(BAG).get_params() == BAG.get_params()
+    again = pickle.loads(pickle.dumps(BAG))
+    np.testing.assert_array_equal(
+        again.transform(IMAGES).toarray(), BAG.transform(IMAGES).toarray()
+    )
+
+
+def test_images_that_cannot_be_read(tmp_path):
+    paths = [*write_images(tmp_path, 3), tmp_path / "missing.png"]
+    with pytest.raises(UnreadableImage, match=r"missing\.png cannot be read"):
+        BAG.transform(paths)
+    bag = BagOfVisualWords(**SETTINGS, on_error="skip")
+    with pytest.warns(
+        ImagesLeftOut, match=r"1 images were left out: .*missing\.png cannot be read"
+    ):
+        bag.fit(paths)
+    with pytest.warns(ImagesLeftOut, match="1 images were left out"):
+        counts = bag.transform(paths)
+    assert counts[[3]].sum() == 0
+    encoded = bag.encode(paths)
+    assert encoded.read.tolist() == [True, True, True, False]
+    assert [each.name for each in encoded.left_out] == [str(paths[3])]
+    assert isinstance(list(bag.iter_words(paths))[3], LeftOut)
+
+
+def test_a_cache_serves_other_workers(tmp_path):
+    bag = fitted(cache=tmp_path)
+    first = bag.transform(IMAGES).toarray()
+    np.testing.assert_array_equal(bag.set_params(n_jobs=2).transform(IMAGES).toarray(), first)
+    np.testing.assert_array_equal(first, BAG.transform(IMAGES).toarray())
+
+
+def test_progress_is_printed_when_asked_for(capsys):
+    fitted(verbose=1).transform(IMAGES)
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split(",")[0] for line in lines] == [
+        "sampling patches: 10 of 10",
+        "learning words: 30 of 30",
+        "cutting out examples: 10 of 10",
+        "encoding: 10 of 10",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"n_words": 1}, "n_words must be a whole number of at least 2, got 1"),
+        ({"grid": (0, 2)}, "grid must be a whole number of at least 1, got 0"),
+        ({"grid": 2}, "grid must be"),
+        ({"patch_size": 10}, "patch_size must be a multiple of 4, got 10"),
+        ({"step": 0}, "step must be"),
+        ({"max_side": 0}, "max_side must be"),
+        ({"contrast_percentile": 101}, "contrast_percentile must be"),
+        ({"on_error": "ignore"}, "on_error must be one of"),
+        ({"sample_size": 3}, "sample_size must be a whole number of at least 9, got 3"),
+        ({"random_state": -1}, "random_state must be"),
+        ({"n_examples": -1}, "n_examples must be"),
+        ({"device": "gpu"}, "device must be one of 'auto', 'cpu', 'cuda', got 'gpu'"),
+    ],
+)
+def test_odd_settings_are_refused(settings, message):
+    with pytest.raises(InvalidArgument, match=message):
+        fitted(**settings)
+
+
+def test_a_gpu_that_is_not_there_is_refused_before_words_are_learned(monkeypatch, tmp_path):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(BackendUnavailable, match="device 'cuda' is not available"):
+        BagOfVisualWords(**SETTINGS, device="cuda").fit([b"not read"])
+    bag = clone(BAG).set_params(device="cuda")
+    bag.encoder_ = BAG.encoder_
+    for use in (bag.transform, lambda images: bag.encode_corpus(images, tmp_path / "corpus")):
+        with pytest.raises(BackendUnavailable, match="device 'cuda' is not available"):
+            use(IMAGES)
+    assert len(bag.words_in(IMAGES[0]).ids) > 0
+
+
+def test_odd_calls_are_refused():
+    with pytest.raises(NotFittedError):
+        BagOfVisualWords().transform(IMAGES)
+    with pytest.raises(InvalidArgument, match="word must be below 9, got 9"):
+        BAG.example_patches(9)
+    with pytest.raises(InvalidArgument, match="put it into a list"):
+        BAG.transform("photo.jpg")

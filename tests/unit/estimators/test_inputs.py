@@ -1,0 +1,223 @@
+"""A corpus on disk in place of a matrix: the same bits, and the same sentences."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+from tests.scenes import scene_corpus
+
+from supdocnade import Corpus, DampCounts, DocNADE, SupDocNADE, make_annotation_scorer
+from supdocnade.corpus import documents as stored_tokens
+from supdocnade.corpus import tokens
+from supdocnade.errors import InvalidArgument, StorageError
+from supdocnade.training import Trainer
+
+FAST = {"n_topics": 6, "learning_rate": 0.01, "max_epochs": 3, "batch_size": 16, "random_state": 0}
+N = 90
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch):
+    """Let everything that is read in blocks be cut into many."""
+    monkeypatch.setattr(stored_tokens, "BLOCK", 300)
+    monkeypatch.setattr(Corpus.blocks, "__defaults__", (300,))
+
+
+@pytest.fixture(scope="module")
+def scenes():
+    return scene_corpus(N, n_visual_words=40, mean_length=60)[0]
+
+
+@pytest.fixture(scope="module")
+def labels(scenes):
+    names = np.array(["a", "b", "c", "d"], object)[scenes.labels]
+    names[::5] = None
+    return names.tolist()
+
+
+def store(folder, matrix, labels=None, n_shards=4):
+    corpus = Corpus.create(folder, n_words=matrix.shape[1])
+    for rows in np.array_split(np.arange(matrix.shape[0]), n_shards):
+        some = None if labels is None else [labels[row] for row in rows]
+        corpus.append(matrix[rows], labels=some)
+    return Corpus.open(folder)
+
+
+def whole_and_fractional(scenes):
+    rng = np.random.default_rng(0)
+    counts = sparse.csr_array(scenes.counts, dtype=np.float64)
+    counts[[3]] = 0  # A document without words.
+    counts.eliminate_zeros()
+    parts = counts.copy()
+    half = parts.indptr[N // 2]  # Some shards have whole counts alone.
+    parts.data[:half] *= rng.random(half) * 1.7
+    return {"whole": counts, "fractional": parts}
+
+
+@pytest.fixture(scope="module", params=["whole", "fractional"])
+def X(request, scenes):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sparse.SparseEfficiencyWarning)
+        return whole_and_fractional(scenes)[request.param]
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory, X, labels):
+    return store(tmp_path_factory.mktemp("corpora") / "corpus", X, labels)
+
+
+def assert_equal_models(ours, theirs):
+    assert ours.history_.epochs == theirs.history_.epochs
+    assert ours.history_.best_epoch == theirs.history_.best_epoch
+    expected = dict(theirs.network_.named_parameters())
+    for name, parameter in ours.network_.named_parameters():
+        np.testing.assert_array_equal(parameter.detach(), expected[name].detach(), err_msg=name)
+
+
+def options_of_fits(scenes):
+    weight = np.random.default_rng(1).random(N) * 3
+    tags = {"annotations": scenes.tags}
+    stopping = {"early_stopping": True, "validation_fraction": 0.3}
+    return {
+        "words": ({}, {}),
+        "weights": ({}, {"sample_weight": weight}),
+        "tags": ({"annotation_weight": 5.0}, tags),
+        "fractions of tags": ({}, {"annotations": scenes.tags * 0.7}),
+        "sparse tags": ({}, {"annotations": sparse.csc_array(scenes.tags), "sample_weight": weight,
+                             "annotation_mask": np.arange(N) % 3 > 0}),
+        "softmax": ({"output": "softmax", "averaging": 0.9}, tags),
+        "f_measure": ({**stopping, "metric": "f_measure"}, {**tags, "sample_weight": weight}),
+        "perplexity": ({**stopping, "metric": "perplexity"}, tags),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["words", "weights", "tags", "fractions of tags", "sparse tags",
+                                  "softmax", "f_measure", "perplexity"])  # fmt: skip
+def test_a_fit_gives_the_bits_of_one_from_memory(scenes, X, corpus, labels, name):
+    settings, data = options_of_fits(scenes)[name]
+    for kind, y in ((SupDocNADE, labels), (DocNADE, None)):
+        ours = kind(**FAST, **settings).fit(corpus, y, **data)
+        assert_equal_models(ours, kind(**FAST, **settings).fit(X, y, **data))
+
+
+def test_accuracy_stops_early_on_disk_too(X, corpus, labels):
+    settings = {**FAST, "early_stopping": True, "metric": "accuracy", "class_weight": "balanced"}
+    assert corpus.labels == labels
+    ours = SupDocNADE(**settings).fit(corpus, corpus.labels)
+    assert_equal_models(ours, SupDocNADE(**settings).fit(X, labels))
+
+
+def test_partial_fits_go_to_and_fro(scenes, X, corpus, labels):
+    ours, theirs = SupDocNADE(**FAST), SupDocNADE(**FAST)
+    for first in (corpus, X):
+        ours.partial_fit(first, labels, list("abcd"), annotations=scenes.tags)
+        theirs.partial_fit(X, labels, list("abcd"), annotations=scenes.tags)
+    # Annotations were modelled before; now they are not known.
+    assert_equal_models(ours.partial_fit(corpus, labels), theirs.partial_fit(X, labels))
+    with pytest.raises(InvalidArgument, match=r"annotations must have \d+ columns, as before"):
+        ours.partial_fit(corpus, labels, annotations=scenes.tags[:, :2])
+
+
+@pytest.mark.filterwarnings("ignore:1 of 90 documents have no words")
+def test_answers_have_the_same_bits(scenes, X, corpus, labels):
+    model = SupDocNADE(**FAST).fit(X, labels, annotations=scenes.tags)
+    for method in ("transform", "predict", "predict_proba", "predict_log_proba", "annotate",
+                   "annotation_proba", "annotation_log_proba", "log_prob", "perplexity",
+                   "coherence"):  # fmt: skip
+        expected = getattr(model, method)(X)
+        np.testing.assert_array_equal(getattr(model, method)(corpus), expected, err_msg=method)
+    known = ["a"] * N
+    np.testing.assert_array_equal(
+        model.log_prob(corpus, known, n_orderings=2), model.log_prob(X, known, n_orderings=2)
+    )
+    assert model.perplexity(corpus, average="corpus") == model.perplexity(X, average="corpus")
+    weight = np.arange(N)
+    assert model.score(corpus, labels) == model.score(X, labels)
+    assert model.score(corpus, labels, weight) == model.score(X, labels, weight)
+    scorer = make_annotation_scorer()
+    wanted = {"annotations": scenes.tags}
+    assert scorer(model, corpus, **wanted) == scorer(model, X, **wanted)
+    unsupervised = DocNADE(**FAST).fit(corpus)
+    assert unsupervised.score(corpus) == unsupervised.score(X)
+    damped = DampCounts().fit(corpus).transform(corpus)
+    assert (damped != DampCounts().fit_transform(X)).nnz == 0
+
+
+def test_pipelines_start_with_a_corpus(X, corpus, scenes):
+    def predictions(given):
+        steps = SupDocNADE(**FAST), StandardScaler(), SVC()
+        return make_pipeline(*steps).fit(given, scenes.labels).predict(given)
+
+    np.testing.assert_array_equal(predictions(corpus), predictions(X))
+    np.testing.assert_array_equal(
+        DocNADE(**FAST).fit_transform(corpus), DocNADE(**FAST).fit_transform(X)
+    )
+
+
+def test_a_killed_fit_goes_on_from_disk(tmp_path, X, corpus, labels):
+    def interrupt(self, *_):
+        if self.state.epoch == 2:
+            raise KeyboardInterrupt
+        return end_epoch(self, *_)
+
+    end_epoch = Trainer.end_epoch
+    settings = {**FAST, "early_stopping": True, "checkpoint": tmp_path / "run"}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Trainer, "end_epoch", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            SupDocNADE(**settings).fit(corpus, labels)
+    resumed = SupDocNADE(**settings).fit(Corpus.open(corpus.folder), labels)
+    assert_equal_models(resumed, SupDocNADE(**{**settings, "checkpoint": None}).fit(X, labels))
+    other = store(tmp_path / "other", X[::-1], labels)
+    with pytest.raises(StorageError, match="was made from other data"):
+        SupDocNADE(**settings).fit(other, labels)
+
+
+def test_the_width_and_names_of_words_are_checked(tmp_path, corpus, labels):
+    model = SupDocNADE(**FAST).fit(corpus, labels)
+    assert model.n_features_in_ == 40
+    narrow = Corpus.create(tmp_path / "narrow", n_words=39)
+    with pytest.raises(InvalidArgument, match="X must have a document, got none"):
+        model.predict(narrow)
+    narrow.append(np.ones((2, 39)))
+    for method in (model.predict, model.partial_fit, model.transform, model.perplexity):
+        arguments = (["a", "b"],) if method == model.partial_fit else ()
+        with pytest.raises(ValueError, match="X has 39 features, but SupDocNADE is expecting 40"):
+            method(narrow, *arguments)
+    frame = pd.DataFrame(np.ones((3, 39)), columns=[f"w{k}" for k in range(39)])
+    named = DocNADE(**FAST).fit(frame)
+    with pytest.warns(UserWarning, match="X does not have valid feature names"):
+        named.transform(narrow)
+    assert not hasattr(named.fit(narrow), "feature_names_in_")
+
+
+@pytest.mark.parametrize(
+    ("y", "options", "message"),
+    [
+        (["a", "b"], {}, r"y must have a label or None for each of the 90 documents .* got 2"),
+        (None, {"sample_weight": np.ones(3)}, r"sample_weight.*shape"),
+        (None, {"sample_weight": -np.ones(N)}, r"sample_weight must not be negative"),
+        (None, {"annotations": np.ones((3, 2))}, r"annotations must have shape \(90,\)"),
+    ],
+)
+def test_bad_input_gets_one_sentence(corpus, labels, y, options, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        SupDocNADE(**FAST).fit(corpus, labels if y is None else y, **options)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_is_appended_after_documents_were_made_is_not_seen(tmp_path, X):
+    corpus = store(tmp_path / "corpus", X[:20])
+    documents = DocNADE(**FAST).fit(corpus)._corpus_of(corpus)
+    fingerprint = documents.fingerprint()
+    corpus.append(X[20:30])
+    assert (len(corpus), len(documents)) == (30, 20)
+    assert documents.fingerprint() == fingerprint
+    gathered = documents.tokens.gather(np.arange(20)).ids_N
+    expected = tokens.MemoryTokens.from_counts("X", X[:20]).ids_N
+    np.testing.assert_array_equal(gathered, expected)

@@ -1,0 +1,309 @@
+"""Saved models come back bit for bit; damaged and hostile files are refused with a sentence."""
+
+import copy
+import json
+
+import numpy as np
+import pytest
+from tests.scenes import scene_corpus
+from tests.textures import stripes
+
+from supdocnade import BagOfVisualWords, DocNADE, SupDocNADE
+from supdocnade.errors import InvalidArgument, StorageError
+from supdocnade.estimators.persistence import words_from_storage, words_to_storage
+from supdocnade.storage import load_arrays, save_arrays
+
+FAST = {"n_topics": 3, "max_epochs": 2, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def scenes():
+    return scene_corpus(20, n_visual_words=9, mean_length=10, n_tags_per_class=1)[0]
+
+
+def fitted(scenes, **options):
+    model = SupDocNADE(**{**FAST, **options})
+    labels = np.array(["sea", "city", "wood", "hill"])[scenes.labels]
+    names = [f"tag {k}" for k in range(scenes.tags.shape[1])]
+    return model.fit(scenes.counts, labels, annotations=scenes.tags, annotation_names=names)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"output": "softmax", "activation": "tanh"},
+        {"class_weight": "balanced", "class_input": "all"},
+        {"class_weight": {"sea": 2.0, "city": 1.0, "wood": 1.0, "hill": 0.5}, "averaging": 0.9},
+        {"early_stopping": True, "validation_fraction": 0.3, "checkpoint": "x/never-used"},
+        {"random_state": np.random.RandomState(3)},
+    ],
+)
+def test_a_model_comes_back(tmp_path, scenes, options, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    model = fitted(scenes, **options)
+    model.save(tmp_path / "model")
+    loaded = SupDocNADE.load(tmp_path / "model")
+    X = scenes.counts
+    for method in ("transform", "predict", "predict_proba", "annotation_proba", "annotate",
+                   "log_prob"):  # fmt: skip
+        np.testing.assert_array_equal(getattr(loaded, method)(X), getattr(model, method)(X))
+    assert loaded.history_ == model.history_
+    assert loaded.top_words(3) == model.top_words(3)
+    expected = {**model.get_params(), "random_state": None}
+    assert {**loaded.get_params(), "random_state": None} == expected
+    loaded.set_params(class_weight=None).partial_fit(X, ["sea"] * len(X))
+
+
+@pytest.mark.parametrize("labels", [[0, 1] * 10, [0.5, 2.5] * 10, [True, False] * 10])
+def test_classes_keep_their_type(tmp_path, scenes, labels):
+    labels = np.array(labels)
+    if labels.dtype.kind == "f":
+        labels = labels * 2  # Whole numbers: scikit-learn takes others for a regression.
+    model = SupDocNADE(**FAST).fit(scenes.counts, labels)
+    model.save(tmp_path / "model")
+    loaded = SupDocNADE.load(tmp_path / "model")
+    assert loaded.classes_.dtype == model.classes_.dtype
+    np.testing.assert_array_equal(loaded.classes_, model.classes_)
+
+
+def test_classes_of_mixed_types_are_refused(tmp_path, scenes):
+    model = fitted(scenes)
+    model.classes_ = np.array([1, "a", "b", "c"], object)
+    with pytest.raises(InvalidArgument, match="classes must be all of bool, int, float or str"):
+        model.save(tmp_path / "model")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_every_kind_of_damage_to_the_bytes_is_refused(tmp_path, scenes):
+    path = tmp_path / "model"
+    fitted(scenes).save(path)
+    content = path.read_bytes()
+    rng = np.random.default_rng(0)
+    for _ in range(3000):
+        damaged = bytearray(content)
+        place = int(rng.integers(len(content)))
+        match rng.integers(4):
+            case 0:
+                damaged[place] ^= 1 << int(rng.integers(8))
+            case 1:
+                damaged[place:] = b""
+            case 2:
+                damaged[place:place] = rng.bytes(int(rng.integers(1, 9)))
+            case _:
+                del damaged[place : place + int(rng.integers(1, 99))]
+        if damaged == content:
+            continue
+        path.write_bytes(damaged)
+        with pytest.raises(StorageError) as caught:
+            SupDocNADE.load(path)
+        assert str(path) in str(caught.value)
+
+
+def places(value, path=()):
+    """Every place in a nested description."""
+    yield path
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, inner in items:
+        if isinstance(inner, dict | list):
+            yield from places(inner, (*path, key))
+        else:
+            yield (*path, key)
+
+
+ODD = [None, -1, 0, 3, 10**30, 0.5, "x", [], {}, [[]], True, "\u0000", [1, 2], {"kind": "str"}]
+
+
+def test_hostile_descriptions_are_refused_or_harmless(tmp_path, scenes):
+    """Whoever forges the digest, too, gets a refusal or a working model, nothing in between."""
+    path = tmp_path / "model"
+    fitted(scenes).save(path)
+    arrays, description = load_arrays(path)
+    sentences, accepted = [], 0
+    for place in places(description):
+        for odd in [*ODD, "delete"]:
+            changed = copy.deepcopy(description)
+            inner = changed
+            for key in place[:-1]:
+                inner = inner[key]
+            if odd == "delete" and place:
+                del inner[place[-1]]
+            elif place:
+                inner[place[-1]] = odd
+            else:
+                changed = {"odd": odd}
+            if changed == description:
+                continue
+            save_arrays(path, arrays, changed)
+            try:
+                loaded = SupDocNADE.load(path)
+            except StorageError as error:
+                sentences.append(str(error))
+            else:
+                assert loaded.predict(scenes.counts).shape == (20,)
+                assert loaded.annotate(scenes.counts).shape == (20, 4)
+                accepted += 1
+    assert len(sentences) > 500
+    assert all(str(path) in sentence and "\n" not in sentence for sentence in sentences)
+    # A model may have other versions, names, a longer history or other settings for a next fit.
+    assert accepted > 50
+
+
+def test_hostile_arrays_are_refused(tmp_path, scenes):
+    path = tmp_path / "model"
+    fitted(scenes).save(path)
+    arrays, description = load_arrays(path)
+    for name, array in arrays.items():
+        bad = {
+            "wider": np.concatenate([array, array]),
+            "flat": array.reshape(-1, 1),
+            "typed": array.astype(np.float64),
+            "short": array[:-1],
+        }
+        if array.dtype.kind == "f":
+            bad |= {"nan": np.full_like(array, np.nan), "inf": np.full_like(array, np.inf)}
+        else:
+            bad |= {"repeated": np.zeros_like(array), "beyond": array + 1}
+        for changed in bad.values():
+            save_arrays(path, {**arrays, name: changed}, description)
+            with pytest.raises(StorageError, match=name):
+                SupDocNADE.load(path)
+        save_arrays(path, {k: v for k, v in arrays.items() if k != name}, description)
+        with pytest.raises(StorageError, match=name):
+            SupDocNADE.load(path)
+    save_arrays(path, {**arrays, "extra": np.zeros(3)}, description)
+    with pytest.raises(StorageError, match="extra"):
+        SupDocNADE.load(path)
+
+
+def test_other_kinds_formats_and_files_are_named(tmp_path, scenes):
+    path = tmp_path / "model"
+    fitted(scenes).save(path)
+    with pytest.raises(StorageError, match="holds a 'SupDocNADE', not a DocNADE"):
+        DocNADE.load(path)
+    arrays, description = load_arrays(path)
+    save_arrays(path, arrays, {**description, "format": 99})
+    with pytest.raises(StorageError, match="has format 99, this version reads 1"):
+        SupDocNADE.load(path)
+    with pytest.raises(StorageError, match="cannot be read"):
+        SupDocNADE.load(tmp_path / "none")
+
+
+def test_settings_that_were_changed_after_the_fit_do_not_change_the_model(tmp_path, scenes):
+    model = fitted(scenes)
+    expected = model.predict_proba(scenes.counts)
+    model.set_params(activation="sigmoid", n_topics=9, verbose=True, early_stopping=np.bool_(True))
+    model.set_params(class_weight={np.str_("sea"): np.float32(2)})
+    model.save(tmp_path / "model")
+    loaded = SupDocNADE.load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict_proba(scenes.counts), expected)
+    assert loaded.n_topics == 9
+    assert loaded.class_weight == {"sea": 2.0}
+
+
+def test_what_could_not_be_loaded_is_not_saved(tmp_path, scenes):
+    model = fitted(scenes).set_params(n_topics="many", checkpoint=object)
+    model.network_.word_embedding.data[0, 0] = np.nan
+    with pytest.raises(InvalidArgument, match="this model cannot be saved: word_embedding must be"):
+        model.save(tmp_path / "model")
+    assert list(tmp_path.iterdir()) == []
+
+
+IMAGES = [stripes(number) for number in range(8)]
+OTHERS = {
+    "grid": [(1, 1), (2, 3)],
+    "patch_size": (16, 24),
+    "contrast_percentile": np.float64(20),
+    "root_sift": True,
+    "max_side": 60,
+    "color": True,
+}
+
+
+def fitted_saved_words(**settings):
+    return BagOfVisualWords(**{"n_words": 6, "random_state": 0, **settings}).fit(IMAGES)
+
+
+BAG = fitted_saved_words()
+
+
+@pytest.mark.parametrize("settings", [{}, OTHERS])
+def test_what_was_saved_gives_the_same_words(tmp_path, settings):
+    bag = fitted_saved_words(**settings)
+    bag.save(tmp_path / "words.safetensors")
+    loaded = BagOfVisualWords.load(tmp_path / "words.safetensors")
+    np.testing.assert_array_equal(
+        loaded.transform(IMAGES).toarray(), bag.transform(IMAGES).toarray()
+    )
+    np.testing.assert_array_equal(loaded.example_patches(2), bag.example_patches(2))
+    assert loaded.encoder_.fingerprint() == bag.encoder_.fingerprint()
+    refitted = loaded.fit(IMAGES)
+    assert refitted.encoder_.fingerprint() == bag.encoder_.fingerprint()
+
+
+def test_the_device_stays_where_it_is(tmp_path):
+    """A file from a machine with a GPU is read on one without."""
+    bag = fitted_saved_words(device="cpu").set_params(device="cuda")
+    bag.save(tmp_path / "words.safetensors")
+    assert BagOfVisualWords.load(tmp_path / "words.safetensors").device == "auto"
+
+
+def test_mutated_files_are_refused(tmp_path):
+    path = tmp_path / "words.safetensors"
+    BAG.save(path)
+    whole = path.read_bytes()
+    rng = np.random.default_rng(0)
+    for number in range(500):
+        damaged = bytearray(whole)
+        if number % 2:
+            damaged = damaged[: rng.integers(len(whole))]
+        else:
+            damaged[rng.integers(len(whole))] ^= 1 << int(rng.integers(8))
+        path.write_bytes(damaged)
+        with pytest.raises(StorageError, match=r"words\.safetensors"):
+            BagOfVisualWords.load(path)
+
+
+def changed(arrays=None, **description):
+    stored, described = words_to_storage(BAG)
+    described = json.loads(json.dumps(described))
+    for key, value in description.items():
+        described[key] = {**described[key], **value} if isinstance(value, dict) else value
+    return {**stored, **(arrays or {})}, described
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"format": 99},
+        {"kind": "DocNADE"},
+        {"settings": {"n_words": 7}},
+        {"settings": {"n_words": "six"}},
+        {"settings": {"grid": [3, 3]}},
+        {"settings": {"step": 4}},
+        {"settings": {"max_side": 99}},
+        {"settings": {"surprise": 1}},
+        {"settings": {"n_examples": 3}},
+        {"encoder": {"keep_constant": False}},
+        {"encoder": {"format": 7}},
+        {"encoder": None},
+        {"arrays": {"centres": np.zeros((6, 64), np.float32)}},
+        {"arrays": {"centres": np.full((6, 128), np.nan, np.float32)}},
+        {"arrays": {"centres": np.zeros((6, 128))}},
+        {"arrays": {"n_examples": np.full(6, 99, np.int32)}},
+        {"arrays": {"n_examples": np.full(6, -1, np.int32)}},
+        {"arrays": {"more": np.zeros(1, np.float32)}},
+    ],
+)
+def test_files_with_odd_contents_are_refused(tmp_path, change):
+    arrays, description = changed(**change)
+    save_arrays(tmp_path / "odd", arrays, description)
+    with pytest.raises(StorageError, match="odd"):
+        BagOfVisualWords.load(tmp_path / "odd")
+
+
+def test_what_is_unchanged_is_read():
+    """So the cases above are refused for what they change."""
+    arrays, description = changed()
+    bag = words_from_storage(BagOfVisualWords, arrays, description, "a file")
+    assert bag.encoder_.fingerprint() == BAG.encoder_.fingerprint()

@@ -1,0 +1,484 @@
+"""What the estimators answer: topics, classes, annotations, likelihoods; and what they refuse."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from scipy import sparse
+from sklearn.utils.class_weight import compute_class_weight
+from tests.scenes import scene_corpus
+
+from supdocnade import DampCounts, DocNADE, SupDocNADE, make_annotation_scorer
+from supdocnade.corpus import Documents
+from supdocnade.errors import BackendUnavailable, InvalidArgument, StorageError
+from supdocnade.estimators.inference import annotation_log_proba, representations
+from supdocnade.training import Trainer
+from supdocnade.training.validation import annotation_log_prob, class_log_prob
+
+FAST = {"n_topics": 8, "learning_rate": 0.01, "max_epochs": 40, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def scenes():
+    return scene_corpus(80, n_visual_words=40, mean_length=40)[0]
+
+
+@pytest.fixture(scope="module")
+def X(scenes):
+    return sparse.csr_array(scenes.counts)
+
+
+@pytest.fixture(scope="module", params=["tree", "softmax"])
+def model(request, scenes, X):
+    names = [f"tag{k}" for k in range(scenes.tags.shape[1])]
+    return SupDocNADE(**FAST, output=request.param, annotation_weight=10.0).fit(
+        X, scenes.labels, annotations=scenes.tags, annotation_names=names
+    )
+
+
+def test_a_row_gives_the_same_bits_alone_in_any_batch_and_in_any_order(model, X):
+    def answers(part):
+        return [
+            model.transform(part),
+            model.predict_proba(part),
+            model.annotation_proba(part),
+            model.annotation_log_proba(part),
+        ]
+
+    order = np.random.default_rng(0).permutation(X.shape[0])
+    for whole, shuffled in zip(answers(X), answers(X[order]), strict=True):
+        np.testing.assert_array_equal(whole[order], shuffled)
+    for row in (0, 17, 79):
+        for whole, alone in zip(answers(X), answers(X[[row]]), strict=True):
+            np.testing.assert_array_equal(whole[[row]], alone)
+    with_threads = [SupDocNADE.transform(model.set_params(n_jobs=n), X) for n in (1, 2, 3)]
+    model.set_params(n_jobs=None)
+    np.testing.assert_array_equal(with_threads[0], with_threads[1])
+    np.testing.assert_array_equal(with_threads[0], with_threads[2])
+
+
+@pytest.mark.parametrize("activation", ["relu", "tanh", "sigmoid"])
+@pytest.mark.parametrize("output", ["tree", "softmax"])
+def test_inference_agrees_with_the_network(scenes, X, activation, output):
+    model = SupDocNADE(**{**FAST, "max_epochs": 3}, activation=activation, output=output)
+    model.fit(X, scenes.labels, annotations=scenes.tags)
+    corpus = model._corpus_of(X)
+    expected = class_log_prob(model.network_, corpus)
+    np.testing.assert_allclose(model.predict_log_proba(X), expected, rtol=1e-4, atol=1e-5)
+    hidden = representations(model.network_, X)
+    log_p = annotation_log_proba(model.network_, hidden)
+    log_p = log_p - np.logaddexp.reduce(log_p, axis=1, keepdims=True)
+    expected = annotation_log_prob(model.network_, corpus)
+    np.testing.assert_allclose(log_p, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_probabilities_sum_to_one(model, X):
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1, rtol=1e-12)
+    np.testing.assert_allclose(model.annotation_proba(X).sum(axis=1), 1, rtol=1e-12)
+    raw = np.exp(model.annotation_log_proba(X)).sum(axis=1)
+    assert ((raw > 0) & (raw < 1)).all()
+
+
+def test_planted_classes_and_tags_are_found(model, X, scenes):
+    assert model.score(X, scenes.labels) > 0.9
+    best = model.annotate(X, top=2)
+    assert best.shape == (80, 2)
+    hits = [
+        scenes.tags[d, int(row[0][3:])] > 0 for d, row in enumerate(best) if any(scenes.tags[d])
+    ]
+    assert np.mean(hits) > 0.5
+
+
+def test_annotations_are_ranked_and_named(model, X, scenes):
+    proba = model.annotation_proba(X)
+    best = model.annotate(X, top=1000)
+    assert best.shape == proba.shape
+    np.testing.assert_array_equal(
+        best, model.annotation_names_[np.argsort(-proba, axis=1, kind="stable")]
+    )
+    unnamed = DocNADE(**FAST).fit(X, annotations=scenes.tags)
+    assert unnamed.annotate(X, top=3).dtype.kind == "i"
+    frame = pd.DataFrame(scenes.tags, columns=[f"t{k}" for k in range(scenes.tags.shape[1])])
+    named = DocNADE(**FAST).fit(X, annotations=frame)
+    assert str(named.annotate(X, top=1)[0, 0]).startswith("t")
+
+
+def test_equally_probable_annotations_come_by_their_number(X):
+    model = DocNADE(n_topics=4, max_epochs=0, output="softmax", random_state=0)
+    model.fit(X, annotations=sparse.csr_array((80, 3)))
+    model.network_.node_weight.data.zero_()
+    assert model.annotate(X, top=2).tolist() == [[0, 1]] * 80
+
+
+def test_likelihoods(model, X, scenes):
+    log_v = model.log_prob(X)
+    log_vy = model.log_prob(X, scenes.labels)
+    log_y = model.predict_log_proba(X)[np.arange(80), scenes.labels]
+    np.testing.assert_allclose(log_vy, log_v + log_y, rtol=1e-5)
+    several = model.log_prob(X, n_orderings=4)
+    assert (model.log_prob(X, n_orderings=4, combine="log_mean") >= several).all()
+    sizes = np.asarray(X.sum(axis=1)).ravel()
+    assert model.perplexity(X) == pytest.approx(np.exp(-(log_v / sizes).mean()))
+    assert model.perplexity(X, average="corpus") == pytest.approx(
+        np.exp(-log_v.sum() / sizes.sum())
+    )
+
+
+def test_the_likelihood_of_a_document_does_not_depend_on_its_place(model, X):
+    order = np.random.default_rng(1).permutation(80)
+    np.testing.assert_allclose(model.log_prob(X)[order], model.log_prob(X[order]), rtol=1e-5)
+    np.testing.assert_allclose(model.log_prob(X)[[5]], model.log_prob(X[[5]]), rtol=1e-5)
+
+
+def test_the_score_of_docnade_is_the_mean_log_likelihood_per_word(X):
+    model = DocNADE(**FAST).fit(X)
+    assert model.score(X) == pytest.approx(model.log_prob(X).sum() / X.sum())
+    assert np.exp(-model.score(X)) == pytest.approx(model.perplexity(X, average="corpus"))
+
+
+def test_missing_labels_and_unknown_annotations_are_left_out(X, scenes):
+    labels = scenes.labels.astype(object)
+    labels[::3] = None
+    as_float = scenes.labels.astype(float)
+    as_float[::3] = np.nan
+    as_pandas = pd.Series(scenes.labels, dtype="Int64")
+    as_pandas[::3] = pd.NA
+    models = [SupDocNADE(**FAST).fit(X, y) for y in (labels, as_float, as_pandas)]
+    for model in models:
+        np.testing.assert_array_equal(model.predict_proba(X), models[0].predict_proba(X))
+    assert models[0].classes_.dtype.kind == "i"
+    assert models[0].score(X, labels) == models[0].score(X[labels != None], labels[labels != None])  # noqa: E711
+    mask = np.arange(80) % 2 == 0
+    masked = DocNADE(**FAST).fit(X, annotations=scenes.tags, annotation_mask=mask)
+    blanked = DocNADE(**FAST).fit(X, annotations=scenes.tags * mask[:, None])
+    np.testing.assert_array_equal(masked.transform(X), blanked.transform(X))
+
+
+def test_string_labels_with_gaps(X, scenes):
+    labels = np.array(["a", "b", "c", "d", "e", "f", "g", "h"], object)[scenes.labels % 8]
+    labels[4] = None
+    model = SupDocNADE(**FAST).fit(X, labels)
+    assert model.classes_.tolist() == sorted(set(labels) - {None})
+    assert set(model.predict(X)) <= set(model.classes_)
+
+
+def test_partial_fit_learns_and_remembers_its_classes(X, scenes):
+    model = SupDocNADE(n_topics=8, learning_rate=0.01, random_state=0)
+    classes = np.unique(scenes.labels)
+    for _ in range(15):
+        model.partial_fit(X[:40], scenes.labels[:40], classes=classes)
+        model.partial_fit(X[40:], [None] * 40)
+        model.partial_fit(X[40:], scenes.labels[40:])
+    assert model.score(X, scenes.labels) > 0.9
+    assert len(model.history_.epochs) == 45
+    with pytest.raises(InvalidArgument, match="classes must be those of the first call"):
+        model.partial_fit(X, scenes.labels, classes=[1, 2, 99])
+    with pytest.raises(InvalidArgument, match="classes must be given to the first call"):
+        SupDocNADE().partial_fit(X, scenes.labels)
+
+
+def test_partial_fit_uses_the_cpu_also_when_fit_would_use_a_gpu(X):
+    there, here = (
+        DocNADE(n_topics=4, random_state=0, backend=backend).partial_fit(X).partial_fit(X)
+        for backend in ("cuda", "auto")
+    )
+    np.testing.assert_array_equal(there.components_, here.components_)
+
+
+def test_partial_fit_keeps_the_annotations_of_the_first_call(X, scenes):
+    model = DocNADE(n_topics=4, random_state=0).partial_fit(X, annotations=scenes.tags)
+    model.partial_fit(X)
+    with pytest.raises(InvalidArgument, match=r"annotations must have \d+ columns, as before"):
+        model.partial_fit(X, annotations=scenes.tags[:, :2])
+
+
+def test_class_weights_move_the_prediction(X, scenes):
+    y = (scenes.labels == scenes.labels[0]).astype(int)
+    plain = SupDocNADE(**FAST).fit(X, y).predict_proba(X)[:, 1].mean()
+    heavy = SupDocNADE(**FAST, class_weight={0: 1.0, 1: 20.0}).fit(X, y)
+    assert heavy.predict_proba(X)[:, 1].mean() > plain
+
+
+def test_documents_of_weight_zero_teach_nothing(X, scenes):
+    weight = np.ones(80)
+    weight[40:] = 0
+    # With λ = 0 the second half matters by its labels alone, and these weigh nothing.
+    same = {**FAST, "generative_weight": 0.0}
+    labels = scenes.labels.copy()
+    labels[40:] = scenes.labels[:40]
+    weighted = SupDocNADE(**same).fit(X, labels, sample_weight=weight)
+    changed = labels.copy()
+    changed[40:] = labels[40:][::-1]
+    again = SupDocNADE(**same).fit(X, changed, sample_weight=weight)
+    np.testing.assert_array_equal(weighted.predict_proba(X), again.predict_proba(X))
+
+
+def test_topics_can_be_read(model, X):
+    assert model.components_.shape == (8, 40 + model.n_annotations_)
+    words = model.top_words(3, [f"w{k}" for k in range(40)])
+    assert len(words) == 8
+    strongest = int(model.components_[2, :40].argmax())
+    assert words[2][0] == f"w{strongest}"
+    coherence = model.coherence(X, n=5)
+    assert coherence.shape == (8,)
+    assert ((coherence >= -1) & (coherence <= 1)).all()
+    assert model.class_topics(2).shape == (len(model.classes_), 2)
+    with pytest.raises(InvalidArgument, match="feature_names must have 40 or"):
+        model.top_words(3, ["only one"])
+
+
+def test_a_corpus_without_words_has_no_likelihood(X):
+    with pytest.raises(InvalidArgument, match="perplexity needs a document with words"):
+        DocNADE(n_topics=2, max_epochs=1).fit(X).score(np.zeros((2, 40)))
+
+
+def test_a_run_goes_on_from_its_checkpoint_and_refuses_other_data(tmp_path, X, scenes):
+    folder = tmp_path / "run"
+    model = SupDocNADE(**FAST, checkpoint=folder).fit(X, scenes.labels)
+    again = SupDocNADE(**FAST, checkpoint=folder).fit(X, scenes.labels)
+    np.testing.assert_array_equal(model.predict_proba(X), again.predict_proba(X))
+    assert again.history_.seconds == model.history_.seconds  # Read back, not trained again.
+    with pytest.raises(StorageError, match="was made from other data"):
+        SupDocNADE(**FAST, checkpoint=folder).fit(X[::-1], scenes.labels)
+    with pytest.raises(StorageError, match="was made with n_topics = 8, this run has 9"):
+        SupDocNADE(**{**FAST, "n_topics": 9}, checkpoint=folder).fit(X, scenes.labels)
+
+
+def test_early_stopping_holds_a_part_of_every_class_out(X, scenes):
+    model = SupDocNADE(**FAST, early_stopping=True, validation_fraction=0.25, metric="accuracy")
+    corpus = Documents.from_counts(X, labels=scenes.labels, n_classes=scenes.n_classes)
+    training, held_out = model._split(corpus, 0)
+    assert len(training) + len(held_out) == 80
+    for label in np.unique(scenes.labels):
+        share = (held_out.label_B == label).sum() / (scenes.labels == label).sum()
+        assert share == pytest.approx(0.25, abs=0.1)
+    model.fit(X, scenes.labels)
+    assert "accuracy" in model.history_.epochs[0].validation
+    assert model.history_.best_epoch is not None
+
+
+def test_verbose_prints_a_line_for_every_epoch(capsys, X):
+    DocNADE(n_topics=2, max_epochs=2, verbose=1).fit(X)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in lines] == ["epoch 1/2", "epoch 2/2"]
+    DocNADE(n_topics=2, max_epochs=2).fit(X)
+    assert capsys.readouterr().out == ""
+
+
+def test_damping():
+    X = np.array([[0, 1, 2, 3], [100, 0.04, 0, 9]])
+    np.testing.assert_array_equal(
+        DampCounts().fit_transform(X).toarray(), [[0, 2, 3, 3], [20, 0, 0, 6]]
+    )
+    assert DampCounts(scale=1).fit_transform(X).toarray()[1, 0] == 10
+    with pytest.raises(InvalidArgument, match="scale must be a finite number above 0, got 0"):
+        DampCounts(scale=0).fit(X)
+
+
+def bad_fits():
+    X, y = np.ones((4, 3)), [0, 1, 0, 1]
+    nan = np.where(np.eye(4, 3) > 0, np.nan, 1)
+    return [
+        (-X, y, {}, r"X must be counts, finite and not negative, got -1"),
+        (nan, y, {}, r"X must be counts, finite and not negative, got NaN"),
+        (X, [None] * 4, {}, r"y must have a label .* got none; DocNADE needs no labels"),
+        (X, None, {}, r"requires y to be passed"),
+        (X, [1, "a", 1, "a"], {}, r"y must be classes of one type, got \['int', 'str'\]"),
+        (1e12 * X, y, {}, r"X must be counts that add up to at most \d+, got 1.2e\+13"),
+        (X, y[:3], {}, r"y must have a label or None for each of the 4 documents .* got 3"),
+        (X, y, {"annotations": np.ones((3, 2))}, r"annotations must have shape \(4,\), got \(3,\)"),
+        (X, y, {"annotations": -np.ones((4, 2))}, r"annotations must not be negative, got -1"),
+        (X, y, {"annotation_mask": [True] * 4}, r"annotation_mask needs annotations"),
+        (X, y, {"annotation_names": ["a"]}, r"annotation_names needs annotations"),
+        (
+            X,
+            y,
+            {"annotations": np.ones((4, 2)), "annotation_names": ["a"]},
+            r"annotation_names must have 2 names, .* got 1",
+        ),
+        (X, y, {"sample_weight": [-1, 1, 1, 1]}, r"sample_weight must not be negative, got -1"),
+    ]
+
+
+@pytest.mark.parametrize(("X", "y", "options", "message"), bad_fits())
+def test_bad_input_gets_one_sentence(X, y, options, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        SupDocNADE(n_topics=2, max_epochs=1).fit(X, y, **options)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"device": "tpu"}, "device must be one of 'auto', 'cpu', 'cuda', got 'tpu'"),
+        ({"n_topics": 0}, "n_topics must be a whole number of at least 1, got 0"),
+        ({"output": "leaf"}, "output must be one of"),
+        ({"validation_fraction": 0}, "validation_fraction must be a finite number above 0"),
+        ({"n_jobs": 0}, "n_jobs must be None or a whole number other than 0, at most 1024, got 0"),
+        ({"random_state": -1}, "random_state must be between 0"),
+    ],
+)
+def test_bad_settings_get_one_sentence(setting, message):
+    with pytest.raises(InvalidArgument, match=message):
+        SupDocNADE(**{"max_epochs": 1, **setting}).fit(np.ones((4, 3)), [0, 1, 0, 1])
+
+
+def test_labels_never_seen_and_wrong_widths_are_refused(model, X):
+    with pytest.raises(InvalidArgument, match=r"y must be among the classes .* got 'nowhere'"):
+        model.log_prob(X, ["nowhere"] * 80)
+    with pytest.raises(ValueError, match="X has 39 features, but SupDocNADE is expecting 40"):
+        model.predict(X[:, :39])
+    with pytest.raises(InvalidArgument, match="fitted without annotations"):
+        DocNADE(n_topics=2, max_epochs=1).fit(X).annotate(X)
+
+
+def test_the_callers_matrix_is_left_as_it_was(model):
+    data, indices = np.array([1.0, 0.0, 0.01, 3.0, 1.0]), np.array([3, 1, 2, 0, 0])
+    X = sparse.csr_array((data, indices, [0, 3, 5]), shape=(2, 40))
+    expected = model.transform(X.toarray())
+    np.testing.assert_array_equal(model.transform(X), expected)
+    DampCounts().fit_transform(X)
+    assert X.data.tolist() == [1.0, 0.0, 0.01, 3.0, 1.0]
+    assert X.indices.tolist() == [3, 1, 2, 0, 0]
+    canonical = sparse.csr_array(np.array([[0.01, 4.0]]))
+    DampCounts().fit_transform(canonical)
+    assert canonical.toarray().tolist() == [[0.01, 4.0]]
+
+
+def test_a_fit_that_fails_changes_nothing(X, scenes):
+    model = SupDocNADE(**FAST).fit(X, scenes.labels)
+    expected = model.predict_proba(X)
+    model.set_params(clip_norm=-1.0)
+    names = np.array(["a", "b", "c", "d"])[scenes.labels]
+    with pytest.raises(InvalidArgument, match="clip_norm"):
+        model.fit(np.ones((80, 400)), names)
+    with pytest.raises(ValueError, match="X has 400 features"):
+        model.transform(np.ones((2, 400)))
+    np.testing.assert_array_equal(model.predict_proba(X), expected)
+    assert model.classes_.dtype.kind == "i"
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_partial_fit_that_is_interrupted_changes_nothing(X, scenes, first, monkeypatch):
+    options = {"n_topics": 4, "batch_size": 10, "random_state": 0}
+    model, twin = SupDocNADE(**options), SupDocNADE(**options)
+    classes = np.unique(scenes.labels)
+    if not first:
+        model.partial_fit(X, scenes.labels, classes)
+        twin.partial_fit(X, scenes.labels, classes)
+        twin._trainer = None  # The optimiser's memory is what an interruption costs.
+    update, calls = Trainer._update, []
+
+    def interrupt(self, *args):
+        calls.append(args)
+        if len(calls) == 5:
+            raise KeyboardInterrupt
+        return update(self, *args)
+
+    monkeypatch.setattr(Trainer, "_update", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        model.partial_fit(X, scenes.labels, classes)
+    assert hasattr(model, "network_") != first
+    for each in (model, twin):
+        each.partial_fit(X[:40], scenes.labels[:40], classes)
+    np.testing.assert_array_equal(model.predict_proba(X), twin.predict_proba(X))
+
+
+def test_partial_fit_heeds_settings_and_names_of_later_calls(X, scenes):
+    names = [f"t{k}" for k in range(scenes.tags.shape[1])]
+    model = DocNADE(n_topics=4, random_state=0)
+    model.partial_fit(X, annotations=scenes.tags, annotation_names=names)
+    with pytest.raises(InvalidArgument, match="annotation_names must be those of the first call"):
+        model.partial_fit(X, annotations=scenes.tags, annotation_names=names[::-1])
+    before = model.transform(X)
+    model.set_params(learning_rate=1e-12).partial_fit(X)
+    np.testing.assert_allclose(model.transform(X), before, atol=1e-4)
+    fitted = DocNADE(**FAST).fit(X)
+    assert len(fitted.partial_fit(X).history_.epochs) == FAST["max_epochs"] + 1
+
+
+def test_class_weights_are_checked(X, scenes):
+    with pytest.raises(InvalidArgument, match=r"class_weight must name classes among .* got 'x'"):
+        SupDocNADE(**FAST, class_weight={"x": 1.0}).fit(X, scenes.labels)
+    with pytest.raises(InvalidArgument, match="class_weight must be one of 'balanced', got 'bal'"):
+        SupDocNADE(**FAST, class_weight="bal").fit(X, scenes.labels)
+    with pytest.raises(InvalidArgument, match="class_weight must be a dict or None for partial"):
+        SupDocNADE(class_weight="balanced").partial_fit(X, scenes.labels, scenes.labels)
+    # A batch may lack a class that the dict names.
+    model = SupDocNADE(n_topics=2, class_weight={np.int64(0): 2.0})
+    model.partial_fit(X, scenes.labels, np.unique(scenes.labels))
+    some = scenes.labels > 0
+    model.partial_fit(X[some], scenes.labels[some])
+
+
+def test_balanced_weights_are_scikit_learns(X, scenes):
+    corpus = Documents.from_counts(X, labels=scenes.labels, n_classes=scenes.n_classes)
+    model = SupDocNADE(class_weight="balanced")
+    expected = compute_class_weight("balanced", classes=np.arange(4), y=scenes.labels)
+    np.testing.assert_allclose(model._class_weight_C(corpus), expected)
+
+
+def test_weights_reach_the_prior(X):
+    y, weight = np.repeat([0, 1], 40), np.repeat([1.0, 0.0], 40)
+    model = SupDocNADE(n_topics=2, max_epochs=0).fit(X, y, sample_weight=weight)
+    assert model.predict_proba(np.zeros((1, 40)))[0, 0] > 0.9
+
+
+def test_whatever_stands_in_unknown_annotations_is_not_read(X, scenes):
+    mask = np.arange(80) % 2 == 0
+    unknown = np.where(mask[:, None], scenes.tags, np.nan)
+    blanked = DocNADE(**FAST).fit(X, annotations=scenes.tags * mask[:, None])
+    for tags in (unknown, sparse.csr_array(unknown)):
+        model = DocNADE(**FAST).fit(X, annotations=tags, annotation_mask=mask)
+        np.testing.assert_array_equal(model.transform(X), blanked.transform(X))
+    with pytest.raises(InvalidArgument, match="annotation_mask must be true or false"):
+        DocNADE().fit(X, annotations=scenes.tags, annotation_mask=["no"] * 80)
+
+
+def test_labels_keep_their_type(X):
+    half = [None] * 40
+    for given, kind in (
+        ([1, 2] * 20 + half, "i"),
+        (pd.array([1, 2] * 20 + half, dtype="Int64"), "i"),
+        (pd.Series([True, False] * 20 + half, dtype="boolean"), "b"),
+        ([np.str_("a"), "b"] * 20 + half, "U"),
+    ):
+        assert SupDocNADE(n_topics=2, max_epochs=1).fit(X, given).classes_.dtype.kind == kind
+    dates = np.array(["2020-01-01", "2021-01-01"] * 40, "datetime64[D]")
+    dates[0] = "NaT"
+    assert len(SupDocNADE(n_topics=2, max_epochs=1).fit(X, dates).classes_) == 2
+
+
+def test_scores_refuse_what_they_cannot_compare(X, scenes):
+    model = SupDocNADE(**FAST).fit(X, scenes.labels)
+    with pytest.raises(InvalidArgument, match=r"y must be classes like .* got '1'"):
+        model.score(X, scenes.labels.astype(str))
+    with pytest.raises(InvalidArgument, match=r"y must have 80 labels, .* got 79"):
+        model.score(X, scenes.labels[1:])
+    scorer = make_annotation_scorer()
+    tagged = DocNADE(**FAST).fit(X, annotations=scenes.tags)
+    with pytest.raises(InvalidArgument, match="annotations must be passed to the scorer"):
+        scorer(tagged, X)
+    with pytest.raises(InvalidArgument, match="annotations must have 12 columns"):
+        scorer(tagged, X, annotations=scenes.tags[:, :2])
+    with pytest.raises(InvalidArgument, match="estimator must have annotation_proba"):
+        scorer(DampCounts(), X, annotations=scenes.tags)
+
+
+def test_a_checkpoint_brings_its_seed(tmp_path, X):
+    options = {**FAST, "random_state": None, "checkpoint": tmp_path}
+    first, again = DocNADE(**options).fit(X), DocNADE(**options).fit(X)
+    np.testing.assert_array_equal(first.transform(X), again.transform(X))
+
+
+def test_documents_without_words_are_counted(model, X):
+    with_empty = sparse.vstack([X[:3], sparse.csr_array((2, 40))])
+    with pytest.warns(UserWarning, match="2 of 5 documents have no words"):
+        assert model.perplexity(with_empty) == pytest.approx(model.perplexity(X[:3]))
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_gpu_that_is_not_there_gets_one_sentence():
+    model = DocNADE(n_topics=2, device="cuda")
+    with pytest.raises(BackendUnavailable, match="'cuda' is not available: torch finds no GPU"):
+        model.fit([[1, 2], [3, 0]])

@@ -1,0 +1,91 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.published import published
+
+from supdocnade.errors import InvalidArgument, StorageError
+from supdocnade.folders.bags import read_labels, read_lda_c
+
+
+@pytest.fixture
+def file(tmp_path):
+    return tmp_path / "bags.dat"
+
+
+def test_counts_by_hand(file):
+    file.write_bytes(b"2 4:1 0:3\r\n0\r\n1 2:7\r\n\r\n")
+    counts = read_lda_c(file)
+    assert counts.toarray().tolist() == [[3, 0, 0, 0, 1], [0] * 5, [0, 0, 7, 0, 0]]
+    assert counts.dtype == np.int64
+    assert counts.indices.tolist() == [0, 4, 2]
+    assert read_lda_c(str(file), n_words=9).shape == (3, 9)
+
+
+def test_an_empty_file_has_no_documents(file):
+    file.write_text("")
+    assert read_lda_c(file).shape == (0, 0)
+    assert read_lda_c(file, n_words=3).shape == (0, 3)
+    assert read_labels(file).tolist() == []
+
+
+@settings(deadline=None)
+@given(st.lists(st.dictionaries(st.integers(0, 30), st.integers(1, 9))))
+def test_what_is_written_is_read(tmp_path_factory, documents):
+    file = tmp_path_factory.mktemp("bags") / "bags.dat"
+    lines = [
+        " ".join([str(len(row)), *(f"{word}:{count}" for word, count in row.items())])
+        for row in documents
+    ]
+    file.write_text("\n".join(lines))
+    counts = read_lda_c(file, 31)
+    assert counts.shape == (len(documents), 31)
+    assert [dict(zip(row.indices, row.data, strict=True)) for row in counts] == documents
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("2 0:1", "a number, and as many pairs word:count, got '2 and 1 pairs'"),
+        ("0:1 1:1", "a number, and as many pairs word:count, got '0:1 and 1 pairs'"),
+        ("", "a number, and as many pairs word:count, got ' and 0 pairs'"),
+        ("-1", "a number, and as many pairs"),
+        ("1 0", "word:count with a count of at least 1, got '0'"),
+        ("1 0:0", "word:count with a count of at least 1, got '0:0'"),
+        ("1 0:-2", "word:count with a count of at least 1, got '0:-2'"),
+        ("1 0:1.5", "word:count with a count of at least 1, got '0:1.5'"),
+        ("1 1_0:1", "word:count with a count of at least 1, got '1_0:1'"),
+        ("1 ٣:1", "word:count with a count of at least 1"),
+        ("1 -1:1", "word:count with a count of at least 1"),
+        ("1 9999999999:1", "word:count with a count of at least 1"),
+        ("2 3:1 3:1", "each word once, got '2 3:1 3:1'"),
+        ("1 5:1", "words below 5, got '5:1'"),
+    ],
+)
+def test_wrong_lines_are_named(file, line, expected):
+    file.write_text(f"1 0:1\n{line}\n1 0:1\n", encoding="utf-8")
+    with pytest.raises(StorageError) as raised:
+        read_lda_c(file, n_words=5)
+    assert str(raised.value).startswith(f"{file}, line 2: expected {expected}")
+
+
+def test_labels(file):
+    file.write_bytes(b"3\r\n0\r\n 12 \r\n")
+    assert read_labels(file).tolist() == [3, 0, 12]
+    for line in ("-1", "1.0", "coast", "", "1 2", "1_0"):
+        file.write_text(f"0\n{line}\n0\n")
+        with pytest.raises(StorageError, match="line 2: expected a whole number from 0"):
+            read_labels(file)
+
+
+def test_n_words_must_be_a_count(file):
+    with pytest.raises(InvalidArgument, match="n_words"):
+        read_lda_c(file, n_words=-1)
+
+
+def test_the_published_bags():
+    folder = published("class_slda")
+    counts = read_lda_c(folder / "train-data.dat")
+    assert counts.shape == (800, 158)
+    assert set(counts.sum(axis=1)) == {2401}
+    assert np.bincount(read_labels(folder / "train-label.dat")).tolist() == [100] * 8

@@ -1,0 +1,60 @@
+import pytest
+
+from supdocnade.errors import InvalidArgument
+from supdocnade.folders.tags import AnnotationVocabulary, normalize_tag
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("Sea", "sea"),
+        ("person_walking", "person walking"),
+        (" person \t walking\n", "person walking"),
+        ("STRASSE", "strasse"),
+        ("Straße", "strasse"),
+        ("\ufb01re", "fire"),  # A ligature.
+        ("cafe\u0301", "caf\u00e9"),  # An accent of its own.
+        ("sea|sky_blue", "sea sky blue"),  # In files a bar separates tags.
+        ("__", ""),
+    ],
+)
+def test_one_spelling(given, expected):
+    assert normalize_tag(given) == expected
+    assert normalize_tag(expected) == expected
+
+
+def test_a_tag_must_be_on_enough_images():
+    tags = [["sea", "Sea", "sea"], ["sea", "sand"], ["sand", "rare"], None, []]
+    assert AnnotationVocabulary.of(tags).names == ("rare", "sand", "sea")
+    assert AnnotationVocabulary.of(tags, min_count=2).names == ("sand", "sea")
+    assert AnnotationVocabulary.of(tags, min_count=3).names == ()
+
+
+def test_images_without_tags_and_with_unknown_tags_are_told_apart():
+    vocabulary = AnnotationVocabulary(("person walking", "sand", "sea"))
+    encoded = vocabulary.encode(
+        [["Sea", "sea", "person_walking"], [], None, ["ship", "Ship", "sea"]]
+    )
+    assert encoded.annotations.toarray().tolist() == [[1, 0, 1], [0, 0, 0], [0, 0, 0], [0, 0, 1]]
+    assert encoded.known.tolist() == [True, True, False, True]
+    assert encoded.unknown_tags == {"ship": 1}
+
+
+def test_an_empty_vocabulary_encodes_to_no_columns():
+    assert AnnotationVocabulary(()).encode([["a"], None]).annotations.shape == (2, 0)
+
+
+def test_what_is_no_list_of_tags_is_refused():
+    with pytest.raises(InvalidArgument, match="must be a list of strings, got 'sea'"):
+        AnnotationVocabulary.of(["sea"])
+    with pytest.raises(InvalidArgument, match="must be a list of strings, got ''"):
+        AnnotationVocabulary(()).encode([""])
+    with pytest.raises(InvalidArgument, match="must be a list of strings, got nan"):
+        AnnotationVocabulary(()).encode([float("nan")])
+    with pytest.raises(InvalidArgument, match="a tag must be a string, got 3"):
+        AnnotationVocabulary.of([[3]])
+    for names in (("b", "b"), ("Sea",), ("", "a b", "a_b")):
+        with pytest.raises(InvalidArgument, match="names must be different tags"):
+            AnnotationVocabulary(names)
+    with pytest.raises(InvalidArgument, match="min_count"):
+        AnnotationVocabulary.of([["a"]], min_count=0)

@@ -1,0 +1,183 @@
+import itertools
+
+import numpy as np
+import pytest
+import torch
+
+from supdocnade.errors import InvalidArgument
+from supdocnade.likelihood.contract import DocumentBatch
+from supdocnade.model import DocNADEConfig, DocNADENetwork, SupDocNADEConfig, SupDocNADENetwork
+from supdocnade.model.network import random_tree
+from supdocnade.tree import WordTree
+
+OUTPUTS = ["tree", "softmax"]
+
+
+def make_network(output="tree", activation="relu", *, seed=0, **options):
+    shape = {"n_visual_words": 5, "n_annotation_words": 3, "n_topics": 4, **options}
+    config = SupDocNADEConfig(**shape, output=output, activation=activation, n_classes=3)
+    network = SupDocNADENetwork(config, random_tree(config, seed)).double()
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.normal_(0, 0.5, generator=generator)
+    return network
+
+
+def batch_of(documents, **options):
+    flat = torch.tensor([word for document in documents for word in document], dtype=torch.int32)
+    lengths = torch.tensor([0] + [len(document) for document in documents])
+    return DocumentBatch(flat, lengths.cumsum(0), **options)
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_next_word_probabilities_are_the_conditionals_of_the_likelihood(output):
+    network = make_network(output)
+    context = [0, 4, 4]
+    next_log_p = network.word_log_prob(batch_of([context]))[0]
+    longer = network.log_prob(batch_of([[*context, word] for word in range(8)]))
+    torch.testing.assert_close(next_log_p, longer - network.log_prob(batch_of([context])))
+    assert float(next_log_p.detach().exp().sum()) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_annotation_probabilities(output):
+    network = make_network(output)
+    batch = batch_of([[0, 1], [], [4, 4, 4]])
+    raw = network.annotation_log_prob(batch, normalize=False)
+    torch.testing.assert_close(raw, network.word_log_prob(batch)[:, 5:])
+    normalised = network.annotation_log_prob(batch)
+    torch.testing.assert_close(normalised.exp().sum(dim=1), torch.ones(3, dtype=torch.float64))
+    torch.testing.assert_close((normalised - raw).std(dim=1), torch.zeros(3, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+@pytest.mark.parametrize("length", [1, 2, 3])
+def test_words_and_class_together_have_probability_one(output, length):
+    network = make_network(output, n_annotation_words=0)
+    documents = list(itertools.product(range(5), repeat=length))
+    total = 0.0
+    for label in range(3):
+        labels = torch.full((len(documents),), label)
+        total += float(network.joint_log_prob(batch_of(documents), labels).detach().exp().sum())
+    assert total == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+@pytest.mark.parametrize("activation", ["relu", "tanh", "sigmoid"])
+def test_the_representation_is_the_summary_of_the_likelihood(output, activation):
+    network = make_network(output, activation)
+    batch = batch_of([[0, 1, 6], [], [4]], n_summary_words=5)
+    terms = network.terms(batch)
+    torch.testing.assert_close(network.summary(batch), terms.summary_BH)
+    W, c = network.word_embedding, network.hidden_bias
+    expected = torch.stack([c + W[0] + W[1], c, c + W[4]])
+    torch.testing.assert_close(network.summary(batch), expected)
+    weighted = batch._replace(input_weight_N=torch.tensor([0.5, 1, 1, 1], dtype=torch.float64))
+    torch.testing.assert_close(network.summary(weighted)[0], c + 0.5 * W[0] + W[1])
+
+
+@pytest.mark.parametrize("class_input", ["visual", "all"])
+def test_the_joint_probability_follows_the_class_input(class_input):
+    network = make_network(class_input=class_input)
+    words, labels = [0, 1, 6], torch.tensor([2])
+    used = words if class_input == "all" else [0, 1]
+    expected = network.log_prob(batch_of([words])) + network.class_log_prob(batch_of([used]))[:, 2]
+    torch.testing.assert_close(network.joint_log_prob(batch_of([words]), labels), expected)
+
+
+def test_the_tree_is_stored_with_the_parameters():
+    network, other = make_network(seed=0), make_network(seed=1)
+    batch = batch_of([[0, 1, 6]])
+    assert not torch.equal(network.log_prob(batch), other.log_prob(batch))
+    other.load_state_dict(network.state_dict())
+    torch.testing.assert_close(other.log_prob(batch), network.log_prob(batch), rtol=0, atol=0)
+    torch.testing.assert_close(
+        other.word_log_prob(batch), network.word_log_prob(batch), rtol=0, atol=0
+    )
+
+
+def test_counts_of_another_shape_are_refused():
+    for output in OUTPUTS:
+        with pytest.raises(InvalidArgument, match=r"counts must have shape \(8,\), got \(1,\)"):
+            make_network(output).initialize(np.ones(1), 0)
+    with pytest.raises(InvalidArgument, match=r"class_counts must have shape \(3,\), got \(1,\)"):
+        make_network().initialize_classes(np.ones(1, int))
+
+
+def test_class_probabilities():
+    network = make_network()
+    log_p = network.class_log_prob(batch_of([[0, 1], []]))
+    h = torch.relu(network.hidden_bias)
+    expected = torch.log_softmax(network.label_bias + network.label_weight @ h, dim=0)
+    torch.testing.assert_close(log_p[1], expected)
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_a_fresh_network_is_the_unigram_and_the_class_prior(output):
+    config = SupDocNADEConfig(
+        n_visual_words=20, n_topics=6, n_classes=3, output=output, init_scale=0
+    )
+    network = SupDocNADENetwork(config, random_tree(config, 1))
+    counts = np.random.default_rng(0).integers(0, 9, 20).astype(float)
+    network.initialize(counts, seed=1)
+    network.initialize_classes(np.array([1, 2, 7]))
+    batch = batch_of([[], [3, 3]])
+    unigram = np.log((counts + 0.5) / (counts + 0.5).sum())
+    prior = np.log((np.array([1, 2, 7]) + 0.5) / 11.5)
+    for row in range(2):
+        np.testing.assert_allclose(network.word_log_prob(batch)[row].detach(), unigram, rtol=1e-5)
+        np.testing.assert_allclose(network.class_log_prob(batch)[row].detach(), prior, rtol=1e-5)
+
+
+def test_initial_weights_follow_from_the_seed():
+    networks = []
+    for seed in (3, 3, 4):
+        config = DocNADEConfig(n_visual_words=9, n_topics=5)
+        networks.append(DocNADENetwork(config, random_tree(config, seed)))
+        networks[-1].initialize(np.ones(9), seed)
+    same, other = networks[1], networks[2]
+    assert torch.equal(networks[0].word_embedding, same.word_embedding)
+    assert not torch.equal(networks[0].word_embedding, other.word_embedding)
+    assert 0.005 < float(same.word_embedding.detach().std()) < 0.02
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+@pytest.mark.parametrize("n_words", [1, 2, 7])
+def test_samples_follow_the_model(output, n_words):
+    network = make_network(output, n_visual_words=n_words, n_annotation_words=0)
+    drawn = network.sample(40_000, 2, torch.Generator().manual_seed(0))
+    pairs = list(itertools.product(range(n_words), repeat=2))
+    expected = network.log_prob(batch_of(pairs)).detach().exp().numpy()
+    counts = np.bincount((drawn[:, 0] * n_words + drawn[:, 1]).numpy(), minlength=len(pairs))
+    # Four standard errors of each pair's frequency.
+    error = np.sqrt(expected * (1 - expected) / len(drawn))
+    assert (np.abs(counts / len(drawn) - expected) <= 4 * error + 1e-12).all()
+    assert network.sample(3, 0, torch.Generator()).shape == (3, 0)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"n_visual_words": 0}, "n_visual_words must be a whole number of at least 1, got 0"),
+        ({"n_topics": 2.5}, "n_topics must be a whole number of at least 1, got 2.5"),
+        ({"n_topics": 0}, "n_topics must be"),
+        ({"output": "tee"}, "output must be one of 'tree', 'softmax', got 'tee'"),
+        ({"activation": "gelu"}, "activation must be one of"),
+        ({"n_classes": 0}, "n_classes must be"),
+        ({"class_input": "tags"}, "class_input must be one of 'visual', 'all', got 'tags'"),
+    ],
+)
+def test_wrong_shapes_of_networks_are_refused(change, message):
+    with pytest.raises(InvalidArgument, match=message):
+        SupDocNADEConfig(**{"n_visual_words": 2, "n_classes": 2, **change})
+
+
+def test_the_tree_must_fit_the_output():
+    config = DocNADEConfig(n_visual_words=4)
+    with pytest.raises(InvalidArgument, match="tree must have 4 words, got none"):
+        DocNADENetwork(config)
+    with pytest.raises(InvalidArgument, match="tree must have 4 words, got one of 3"):
+        DocNADENetwork(config, WordTree(np.arange(3)))
+    with pytest.raises(InvalidArgument, match="tree must be absent"):
+        DocNADENetwork(DocNADEConfig(n_visual_words=4, output="softmax"), WordTree(np.arange(4)))

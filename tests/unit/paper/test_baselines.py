@@ -1,0 +1,94 @@
+"""Yardsticks by hand, and as a finished study has them."""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import StandardScaler
+
+from supdocnade.metrics import top_ranked
+from supdocnade.paper.baselines import (
+    FREQUENT,
+    FREQUENT_OF_CLASS,
+    LDA_SVM,
+    RBF_SVM,
+    _logistic,
+    _neighbours,
+    pyramid_weights,
+    yardstick_key,
+)
+from supdocnade.paper.plans import TAG_YARDSTICKS, YARDSTICKS
+
+
+def test_levels_of_the_pyramid_weigh_a_quarter_a_quarter_and_a_half():
+    weight = pyramid_weights(3)
+    assert len(weight) == 21 * 3
+    assert weight[:3].tolist() == [0.25] * 3
+    assert weight[3:15].tolist() == [0.25] * 12
+    assert weight[15:].tolist() == [0.5] * 48
+
+
+def test_every_yardstick_answered_for_all_test_photographs(finished):
+    for split in range(2):
+        test = finished.protocol.parts(split).test
+        for name in YARDSTICKS:
+            answer = finished.answer(yardstick_key(name, "paper", split))
+            right = np.array(answer["predicted"]) == finished.label_B[test]
+            assert len(right) == len(test)
+            # Drawn scenes of eight classes: 1/8 is luck. LDA has too few words for more.
+            assert name == LDA_SVM or right.mean() > 2 / 8, name
+        for name in TAG_YARDSTICKS:
+            answer = finished.answer(yardstick_key(name, "paper", split, "tags_free"))
+            assert np.shape(answer["top_tags"]) == (len(test), 5), name
+
+
+def test_frequent_tags_by_counting(finished):
+    parts = finished.protocol.parts(0)
+    tags = finished.photos.annotations("tags_free").annotations.toarray()[parts.train]
+    answer = finished.answer(yardstick_key(FREQUENT, "paper", 0, "tags_free"))
+    assert answer["top_tags"][3] == top_ranked(tags.sum(axis=0)[None], 5)[0].tolist()
+    of_class = finished.answer(yardstick_key(FREQUENT_OF_CLASS, "paper", 0, "tags_free"))
+    predicted = finished.answer(yardstick_key(RBF_SVM, "paper", 0))["predicted"]
+    label = finished.label_B[parts.train]
+    for place in (0, 7):
+        count = tags[label == predicted[place]].sum(axis=0)
+        assert count[of_class["top_tags"][place]].sum() == np.sort(count)[::-1][:5].sum()
+
+
+def test_the_nearest_photographs_give_their_tags():
+    learn = np.array([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]])
+    tags = np.array([[1.0, 0.0, 1.0], [1.0, 1.0, 0.0], [0.0, 1.0, 1.0]])
+    score = _neighbours(learn, tags, np.array([[1.0, 0.01]]), 2)
+    # Both neighbours have the first tag; the nearer one has the third.
+    assert np.argsort(-score[0]).tolist() == [0, 2, 1]
+
+
+def test_a_logistic_regression_for_every_tag():
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(60, 2))
+    tags = np.stack([values[:, 0] > 0, values[:, 1] > 0, np.zeros(60), np.ones(60)], axis=1)
+    score = _logistic(values, tags.astype(float), np.array([[2.0, -2.0]]), 1.0)
+    assert score[0, 0] > 0 > score[0, 1]
+    assert score[0, 2] < score[0, 1]
+    assert score[0, 3] > score[0, 0]
+
+
+def test_turned_axes_change_no_logistic_regression():
+    rng = np.random.default_rng(1)
+    values, ask = rng.normal(size=(20, 50)), rng.normal(size=(5, 50))
+    tags = (values[:, :1] + 0.5 * rng.normal(size=(20, 1)) > 0).astype(float)
+    scaler = StandardScaler().fit(values)
+    plain = LogisticRegression(C=0.1, max_iter=1000, tol=1e-8).fit(
+        scaler.transform(values), tags[:, 0] > 0
+    )
+    wanted = plain.decision_function(scaler.transform(ask))
+    np.testing.assert_allclose(_logistic(values, tags, ask, 0.1)[:, 0], wanted, atol=1e-3)
+
+
+def test_names_of_answers_are_different():
+    keys = [yardstick_key(name, "paper", 0) for name in YARDSTICKS]
+    keys += [
+        yardstick_key(name, "paper", 0, tags) for name in TAG_YARDSTICKS for tags in ("a", "b")
+    ]
+    assert len(set(keys)) == len(keys)
+    with pytest.raises(ValueError, match="not in tuple"):
+        yardstick_key("guessing", "paper", 0)

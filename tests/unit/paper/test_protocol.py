@@ -1,0 +1,164 @@
+"""Pool and splits: sizes, copies together, no dependence on order, and what is stored."""
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tests.photosets import OTHER_NUMBERS, draw_labelme
+from tests.published import published
+
+from supdocnade.errors import StorageError
+from supdocnade.images.decode import decode, write_image
+from supdocnade.paper.data_sets import PhotoSet, read_photo_set
+from supdocnade.paper.protocol import (
+    STORED,
+    make_protocols,
+    protocol_for,
+    read_pictures,
+    read_protocol,
+    write_pictures,
+)
+
+pytestmark = pytest.mark.filterwarnings(OTHER_NUMBERS)
+
+
+def test_every_photograph_has_its_place_in_every_split(drawn):
+    photos = read_photo_set("labelme", drawn)
+    protocol = make_protocols({"labelme": photos})["labelme"]
+    labels = np.array(photos.labels)
+    assert protocol.n_splits == 5
+    for split in range(5):
+        parts = protocol.parts(split)
+        assert sorted([*parts.fit, *parts.held, *parts.test]) == list(range(len(photos)))
+        assert parts.train.tolist() == sorted([*parts.fit, *parts.held])
+        assert set(Counter(labels[parts.train].tolist()).values()) == {4}
+        assert set(Counter(labels[parts.held].tolist()).values()) == {1}
+    assert len({tuple(protocol.parts(split).test) for split in range(5)}) == 5
+    assert set(Counter(labels[protocol.pool_B].tolist()).values()) == {2}
+
+
+def test_copies_stay_together_also_across_data_sets(tmp_path):
+    first = read_photo_set("labelme", draw_labelme(tmp_path / "labelme"))
+    more = read_photo_set("labelme", draw_labelme(tmp_path / "more", seed=5))
+    paths = []
+    for number, path in enumerate(first.paths):  # Grey copies, as Scene15 has of LabelMe's.
+        paths.append(tmp_path / f"{number}.png")
+        write_image(paths[-1], decode(path))
+    large = replace(
+        first,
+        dataset="scene15",
+        names=first.names + more.names,
+        labels=first.labels + more.labels,
+        # Its other pictures would be in the pool before any copy, were that not seen to.
+        digests=tuple(f"f{n:015x}" for n in range(64)) + tuple(f"0{n:015x}" for n in range(64)),
+        paths=(*paths, *more.paths),
+    )
+    found = make_protocols({"scene15": large, "labelme": first})
+    assert found["scene15"].picture_B[:64].tolist() == found["labelme"].picture_B.tolist()
+    assert found["scene15"].pool_B[:64].tolist() == found["labelme"].pool_B.tolist()
+    pool = np.array(first.labels)[found["labelme"].pool_B]
+    assert set(Counter(pool.tolist()).values()) == {2}  # A third of eight.
+    pool = np.array(large.labels)[found["scene15"].pool_B]
+    assert set(Counter(pool.tolist()).values()) == {5}
+
+
+def test_a_copy_never_is_learned_from_and_tested_on(tmp_path):
+    draw_labelme(tmp_path)
+    for label in ("coast", "forest"):
+        copy = decode(tmp_path / label / f"{label}_001.png")
+        write_image(tmp_path / label / f"{label}_copy.jpg", copy, quality=80)
+    for file in ("tags_free.tsv", "tags_33.tsv"):
+        with open(tmp_path / file, "a") as lines:
+            lines.write("coast/coast_copy.jpg\tsea\nforest/forest_copy.jpg\ttree\n")
+    photos = read_photo_set("labelme", tmp_path)
+    protocol = make_protocols({"labelme": photos})["labelme"]
+    for label in ("coast", "forest"):
+        original, copy = (
+            photos.names.index(f"{label}/{label}_{end}") for end in ("001.png", "copy.jpg")
+        )
+        assert protocol.picture_B[original] == protocol.picture_B[copy]
+        assert protocol.roles[original] == protocol.roles[copy]
+        assert protocol.pool_B[original] == protocol.pool_B[copy]
+
+
+def test_the_pool_follows_the_contents_not_the_names(drawn):
+    photos = read_photo_set("labelme", drawn)
+    backwards = photos.take(np.arange(len(photos))[::-1])
+    one, other = (make_protocols({"labelme": each})["labelme"] for each in (photos, backwards))
+    pools = [
+        {each.digests[i] for i in np.flatnonzero(protocol.pool_B)}
+        for each, protocol in ((photos, one), (backwards, other))
+    ]
+    assert pools[0] == pools[1]
+
+
+def test_a_protocol_on_disk_is_the_same(drawn, tmp_path):
+    photos = read_photo_set("labelme", drawn)
+    protocol = make_protocols({"labelme": photos})["labelme"]
+    write_pictures(tmp_path / "p.json", photos, protocol)
+    again = read_protocol(tmp_path / "p.json", photos)
+    assert again.roles == protocol.roles
+    assert not again.stored
+    assert again.pool_B.tolist() == protocol.pool_B.tolist()
+    same = [np.unique(each.picture_B, return_inverse=True)[1] for each in (again, protocol)]
+    assert len(set(zip(*(each.tolist() for each in same), strict=True))) == same[0].max() + 1
+    with pytest.raises(StorageError, match="must be for these photographs, it is for others"):
+        read_protocol(tmp_path / "p.json", photos.take([0, 1]))
+    (tmp_path / "p.json").write_text("{}")
+    with pytest.raises(StorageError, match=r"p\.json must hold a protocol"):
+        read_pictures(tmp_path / "p.json")
+
+
+def test_photographs_that_are_not_the_published_ones_get_a_protocol_of_their_own(drawn):
+    assert not protocol_for(read_photo_set("labelme", drawn)).stored
+
+
+@pytest.mark.parametrize(
+    ("name", "n_pictures", "n_pool", "n_train", "n_test"),
+    [("scene15", 4456, 1500, 1500, 2985), ("labelme", 1598, 480, 800, 800)],
+)
+def test_what_is_stored_is_what_the_paper_does(name, n_pictures, n_pool, n_train, n_test):
+    known = read_pictures(STORED / f"{name}.json")
+    assert len({number for number, _, _ in known.values()}) == n_pictures
+    # Byte-identical files share a digest: of Scene15's 4,485 files 18 are copies.
+    missing = 18 if name == "scene15" else 1
+    assert abs(sum(pool for _, pool, _ in known.values()) - n_pool) <= missing
+    for split in range(5):
+        roles = Counter(roles[split] for _, _, roles in known.values())
+        assert abs(roles["l"] + roles["h"] - n_train) <= missing
+        assert abs(roles["t"] - n_test) <= missing
+
+
+@pytest.mark.parametrize("name", ["scene15", "labelme"])
+def test_the_stored_protocol_is_that_of_the_published_files(name):
+    photos = read_photo_set(name, published(name))
+    protocol = protocol_for(photos)
+    assert protocol.stored
+    labels = np.array(photos.labels)
+    pool = Counter(labels[protocol.pool_B].tolist())
+    assert set(pool.values()) == {100 if name == "scene15" else 60}
+    for split in range(5):
+        parts = protocol.parts(split)
+        assert set(Counter(labels[parts.train].tolist()).values()) == {100}
+
+
+def test_the_pool_holds_no_picture_that_the_other_data_set_tests_on():
+    """A picture of one pool is in the other pool, too: `make_protocols` keeps them together."""
+    pools = {}
+    for name in ("scene15", "labelme"):
+        photos = read_photo_set(name, published(name))
+        pools[name] = (photos, protocol_for(photos))
+    joint = make_protocols({name: photos for name, (photos, _) in pools.items()}, n_splits=1)
+    for name, (_, protocol) in pools.items():
+        assert joint[name].pool_B.tolist() == protocol.pool_B.tolist()
+
+
+def test_what_is_known_of_photographs_travels(drawn, tmp_path):
+    photos = read_photo_set("labelme", drawn)
+    photos.save(tmp_path / "photographs.json")
+    again = PhotoSet.load(tmp_path / "photographs.json")
+    assert replace(again, paths=photos.paths).__dict__ == photos.__dict__
+    (tmp_path / "photographs.json").write_text("[]")
+    with pytest.raises(StorageError, match=r"photographs\.json must list photographs"):
+        PhotoSet.load(tmp_path / "photographs.json")

@@ -1,0 +1,78 @@
+"""Words in small files: the counts of every grid are those of the transformer itself."""
+
+import numpy as np
+import pytest
+
+from supdocnade import BagOfVisualWords
+from supdocnade.demo import drawn_scenes
+from supdocnade.errors import InvalidArgument, StorageError
+from supdocnade.paper.words import GRID_NAMES, WordRecipe, encode_words, load_words, save_words
+
+RECIPE = WordRecipe(n_words=20, patch_size=(16, 32))
+
+
+@pytest.fixture(scope="module")
+def images():
+    return [scene.image for scene in drawn_scenes(1, 0, size=(64, 88))]
+
+
+@pytest.fixture(scope="module")
+def words(images):
+    return encode_words(images, np.arange(4), RECIPE, max_side=80, seed=3)[0]
+
+
+@pytest.mark.parametrize("grid", GRID_NAMES)
+def test_counts_are_those_of_a_bag_of_visual_words(words, images, grid):
+    bag = BagOfVisualWords(
+        20, list(GRID_NAMES[grid]), patch_size=(16, 32), max_side=80, random_state=3
+    )
+    wanted = bag.fit(images[:4]).transform(images)
+    assert abs(words.counts(GRID_NAMES[grid]) - wanted).sum() == 0
+
+
+def test_a_file_is_small_and_gives_the_same_words(words, tmp_path):
+    path = tmp_path / "words.safetensors"
+    save_words(path, words, {"recipe": "r"})
+    again = load_words(path, {"recipe": "r"})
+    assert again.ids_N.tolist() == words.ids_N.tolist()
+    assert again.length_SB.tolist() == words.length_SB.tolist()
+    assert path.stat().st_size < words.ids_N.nbytes
+    with pytest.raises(StorageError, match=r"must be made from .*'other'.*; remove it"):
+        load_words(path, {"recipe": "other"})
+
+
+def test_progress_counts_images_sampled_and_encoded_and_rounds(images):
+    seen, rounds = [], []
+    encode_words(
+        images,
+        np.arange(4),
+        RECIPE,
+        max_side=None,
+        seed=0,
+        on_progress=lambda done, total: seen.append((done, total)),
+        on_round=lambda done, total: rounds.append((done, total)),
+    )
+    assert seen[-1] == (12, 12)
+    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
+    assert (rounds[0], rounds[-1]) == ((0, 30), (30, 30))
+    assert len(rounds) > 2
+
+
+def test_what_does_not_fit_is_refused(words, images):
+    with pytest.raises(InvalidArgument, match="n_words must be at most 4096, got 5000"):
+        encode_words(images, np.arange(4), WordRecipe(n_words=5000), max_side=None, seed=0)
+    with pytest.raises(InvalidArgument, match=r"grids must divide 4 × 4 cells, got \(3, 3\)"):
+        words.counts(((3, 3),))
+
+
+def test_mirror_images_have_words_of_their_own(images):
+    recipe = WordRecipe(n_words=20, mirrored=True)
+    mirrored = [np.fliplr(image) for image in images]
+    words, bag = encode_words(images, np.arange(4), recipe, max_side=None, seed=3)
+    plain, other = words.counts_of_sides(GRID_NAMES["1×1"])
+    for side, counts in ((images, plain), (mirrored, other)):
+        wanted = [np.bincount(bag.words_in(image).words_S, minlength=20) for image in side]
+        np.testing.assert_array_equal(counts.toarray(), wanted)
+    assert (plain != other).nnz > 0
+    both = words.counts(GRID_NAMES["1×1"])
+    np.testing.assert_array_equal(both.toarray(), (plain + other).toarray())

@@ -1,0 +1,120 @@
+import io
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from PIL import Image
+from tests.drawn import scenes, small_model
+
+from supdocnade.errors import InvalidArgument
+from supdocnade.report.heatmap import (
+    diverging,
+    draw_explanation,
+    evidence_map,
+    explanation_png,
+    lightness,
+    overlay,
+    write_explanation,
+)
+from supdocnade.scene.attribution import Explanation
+
+SIZE = (96, 128)
+
+
+def explanation(shares, centres, sizes=None, name="street", kind="label"):
+    return Explanation(
+        kind=kind,
+        name=name,
+        score="decision value of the SVM",
+        share_S=np.array(shares, np.float64),
+        centres_S2=np.array(centres, np.float32).reshape(-1, 2),
+        patch_size_S=np.full(len(shares), 16, np.int32) if sizes is None else np.array(sizes),
+        size=SIZE,
+        topic_share_H=np.zeros(3),
+        empty=-1.0,
+        whole=-1.0 + sum(shares),
+    )
+
+
+def test_the_map_adds_up_to_the_shares():
+    rng = np.random.default_rng(0)
+    places = [(y, x) for y in range(8, 89, 8) for x in range(8, 121, 8)]
+    shares = rng.normal(size=2 * len(places))
+    sizes = np.repeat([16, 24], len(places))
+    found = evidence_map(explanation(shares, [*places, *places], sizes))
+    assert found.shape == SIZE
+    assert found.sum() == pytest.approx(shares.sum())
+
+
+def test_it_is_brightest_where_the_share_is_and_darkest_where_it_is_negative():
+    found = evidence_map(explanation([2.0, -1.0], [(20, 40), (70, 100)]))
+    assert np.unravel_index(found.argmax(), SIZE) == (20, 40)
+    assert np.unravel_index(found.argmin(), SIZE) == (70, 100)
+    picture = np.full((*SIZE, 3), 128, np.uint8)
+    drawn = overlay(picture, found, float(found.max())) / 255
+    light = lightness(drawn)
+    assert light[20, 40] == light.max()
+    assert light[70, 100] == light.min()
+
+
+def test_equal_shares_on_a_grid_have_no_seams():
+    places = [(y, x) for y in range(8, 200, 8) for x in range(8, 200, 8)]
+    found = explanation(np.ones(len(places)), places)
+    inside = evidence_map(replace(found, size=(208, 208)))[60:-60, 60:-60]
+    assert np.ptp(inside) < 1e-9 * inside.mean()
+
+
+def test_colours_are_a_grey_scale_with_zero_in_the_middle():
+    light = lightness(diverging(np.linspace(-1, 1, 201)))
+    assert (np.diff(light) > 0).all()
+    grey = diverging(np.zeros(1))[0]
+    assert np.ptp(grey) < 1e-3
+    assert light[100] - light[0] == pytest.approx(light[200] - light[100], abs=0.05)
+
+
+@pytest.mark.parametrize("level", [0, 60, 128, 200, 255])
+def test_more_evidence_is_lighter_over_any_photograph(level):
+    picture = np.full((1, 201, 3), level, np.uint8)
+    light = lightness(overlay(picture, np.linspace(-1, 1, 201)[None], 1.0) / 255)[0]
+    assert (np.diff(light) > -0.005).all()  # Eight bits a channel.
+    assert light[-1] - light[100] > 0.15
+    assert light[100] - light[0] > 0.15
+
+
+def test_nothing_to_say_is_drawn_in_grey():
+    picture = scenes()[0].image
+    for silent in (explanation([0.0], [(20, 40)]), explanation([], [])):
+        assert evidence_map(silent).max() == 0
+        drawn = draw_explanation(picture, silent)
+        assert drawn.dtype == np.uint8
+        assert drawn.shape[1:] == (1200, 3)
+    quiet = overlay(picture, np.zeros(SIZE), 0.0)
+    assert np.ptp(quiet, axis=2).max() == 0
+
+
+@pytest.mark.parametrize(
+    "name", ["$x^2$ \\frac{", "日本の街並み", "a\nb\x00\x1b", "x" * 500, "شارع", "%s {0}"]
+)
+@pytest.mark.parametrize("kind", ["label", "tag"])
+def test_names_are_drawn_whatever_they_are(name, kind):
+    drawn = draw_explanation(
+        scenes()[0].image, explanation([1.0], [(20, 40)], name=name, kind=kind), width=300
+    )
+    assert drawn.shape[1] == 300
+
+
+def test_a_picture_of_another_size_is_refused():
+    with pytest.raises(InvalidArgument, match="image must have"):
+        draw_explanation(np.zeros((50, 60), np.uint8), explanation([1.0], [(20, 40)]))
+
+
+def test_a_model_draws_photographs_as_it_reads_them(tmp_path):
+    model = small_model()
+    large = np.asarray(Image.fromarray(scenes()[0].image).resize((400, 300)))
+    content = explanation_png(model, large)
+    assert content == explanation_png(model, large)
+    assert Image.open(io.BytesIO(content)).size[0] == 1200
+    tag = model.fitted_.tag_names[0]
+    write_explanation(model, large, tmp_path / "why.jpg", tag=tag)
+    with Image.open(tmp_path / "why.jpg") as written:
+        assert written.format == "JPEG"

@@ -1,0 +1,154 @@
+import re
+from dataclasses import replace
+from functools import cache
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from tests.drawn import SETTINGS, columns, scenes, small_model
+
+from supdocnade import SceneModel
+from supdocnade.report.html import TITLE, render_report, write_report
+from supdocnade.scene.thumbnails import ExamplePhotographs
+
+VOID = {"meta", "img", "br", "hr", "input", "link"}
+HOSTILE = '<script>alert("1")</script>&amp;\'"><img src=http://x/y>{{ 7 * 7 }}'
+LONG = "Straße_" + "ü日" * 60
+
+
+class Page(HTMLParser):
+    """Checks that elements are balanced, and collects what a browser would act on."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.tags, self.attributes, self.text = [], [], [], []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+        self.attributes += [(tag, *pair) for pair in attributes]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.attributes += [(tag, *pair) for pair in attributes]
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+    def values(self, name):
+        return [value for _, key, value in self.attributes if key == name]
+
+
+def check(text):
+    """Return a page after looking at what every page must have."""
+    page = Page(text)
+    assert text.startswith("<!DOCTYPE html>")
+    assert page.tags.count("h1") == 1
+    assert not {"script", "link", "iframe", "object", "form", "base"} & set(page.tags)
+    assert all(value.startswith("data:image/jpeg;base64,") for value in page.values("src"))
+    ids = page.values("id")
+    assert len(set(ids)) == len(ids)
+    assert all(value[0] == "#" and value[1:] in ids for value in page.values("href"))
+    assert not [name for _, name, _ in page.attributes if name.startswith("on")]
+    assert not re.search(r"url\(|@import", text)
+    pictures = [pair for pair in page.attributes if pair[:2] == ("img", "alt")]
+    assert len(pictures) == page.tags.count("img")
+    assert all(alt for *_, alt in pictures)
+    return page
+
+
+@cache
+def quick(known=(True, True), n_classes=3, **settings):
+    """A model that has hardly learned anything."""
+    images, labels, tags = columns(scenes())
+    if n_classes != 3:
+        labels = [f"{HOSTILE}{n % n_classes}" if n % 3 else LONG for n in range(len(images))]
+    if n_classes == 1:
+        labels = [HOSTILE] * len(images)
+    settings = {**SETTINGS, "max_epochs": 1, "n_words": 8, "max_side": 64, **settings}
+    model = SceneModel(**settings)
+    return model.fit(images, labels if known[0] else None, tags if known[1] else None)
+
+
+def test_a_report_shows_everything():
+    model = small_model()
+    page = check(render_report(model))
+    text = " ".join(page.text)
+    assert TITLE in text
+    for heading in ("Results", "taken for what", "made of", "Topics", "not seen", "Settings"):
+        assert heading in text
+    fitted = model.fitted_
+    for name in (*fitted.classes, *fitted.tag_names, "generative_weight", "numpy"):
+        assert name in text
+    assert "had not seen them; afterwards it was fitted again on all photographs" in text
+    share = f"{100 * fitted.held_out.figures['accuracy']:.1f}\u202f%"
+    assert share in text
+    assert "(16, 32)" in page.text  # Two sizes of patches, not a rectangle.
+    assert len(page.values("id")) == 6 + len(fitted.classes) + len(fitted.examples.topics)
+
+
+def test_a_report_is_made_from_the_folder_alone_and_always_the_same(tmp_path):
+    model = small_model()
+    model.save(tmp_path / "model")
+    for name in ("one.html", "other.html"):
+        write_report(SceneModel.load(tmp_path / "model"), tmp_path / name)
+    one, other = (tmp_path / name for name in ("one.html", "other.html"))
+    assert one.read_bytes() == other.read_bytes() == render_report(model).encode()
+
+
+@pytest.mark.parametrize(
+    ("options", "present", "absent"),
+    [
+        ({"known": (False, False)}, ["Topic "], ["made of", "taken for what", "F-measure"]),
+        ({"known": (False, True)}, ["F-measure of five"], ["made of", "Accuracy"]),
+        ({"known": (True, False)}, ["Accuracy", "made of"], ["F-measure", "Tags"]),
+        ({"held_out": 0.0}, ["No photographs were held out"], ["Accuracy", "not seen"]),
+        ({"n_classes": 1}, ["nothing to tell apart"], ["Accuracy", "taken for what"]),
+        ({"n_classes": 2, "classifier": "softmax"}, ["Accuracy"], ["support vector machine"]),
+        ({"grid": (1, 1)}, ["made of"], ["small grid"]),
+        ({"grid": ((1, 1), (2, 2)), "n_topics": 2}, ["made of"], ["small grid"]),
+    ],
+)
+def test_models_that_know_less_have_a_report(options, present, absent):
+    text = " ".join(check(render_report(quick(**options))).text)
+    for words in present:
+        assert words in text
+    for words in absent:
+        assert words not in text
+
+
+def test_forty_classes_with_odd_names():
+    labels = [f"{HOSTILE}{n % 38}" for n in range(38)] + [LONG, "\u202eright to left"]
+    rng = np.random.default_rng(0)
+    images = list(rng.integers(0, 256, (200, 24, 24)).astype(np.uint8))
+    model = SceneModel(4, n_words=5, max_epochs=1, held_out=0.2, random_state=0)
+    model.fit(images, [labels[n % 40] for n in range(200)], [[HOSTILE, LONG]] * 200)
+    model.fitted_ = replace(
+        model.fitted_, classes=(*model.fitted_.classes[:-1], "lone \udcff surrogate\x00")
+    )
+    text = render_report(model, title=HOSTILE)
+    page = check(text)
+    assert "alert(" in " ".join(page.text)
+    assert "<script" not in text
+    assert page.tags.count("article") == 40 + 4
+
+
+def test_without_examples_there_are_no_photographs():
+    model = quick()
+    bare = SceneModel()
+    bare.fitted_ = replace(model.fitted_, examples=ExamplePhotographs())
+    text = render_report(bare)
+    check(text)
+    assert "Held-out photograph" not in text
+
+
+def test_a_title_of_ones_own(tmp_path):
+    write_report(small_model(), tmp_path / "report.html", title="Holidays & <friends>")
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "<title>Holidays &amp; &lt;friends&gt;</title>" in text

@@ -1,0 +1,256 @@
+import numpy as np
+import pytest
+import torch
+from tests.drawn import scenes, small_model
+
+from supdocnade.errors import InvalidArgument
+from supdocnade.model import SupDocNADEConfig, SupDocNADENetwork
+from supdocnade.model.network import random_tree
+from supdocnade.scene.attribution import (
+    LinearScore,
+    Logits,
+    SmoothScore,
+    added,
+    class_share_score,
+    explain_score,
+    svm_score,
+    word_score,
+)
+from supdocnade.scene.svm import fit_svm
+
+N_WORDS, N_TAGS, N_TOPICS, N_CLASSES = 30, 7, 12, 4
+ACTIVATIONS = ("relu", "tanh", "sigmoid")
+
+
+def network(activation, output="tree", seed=0):
+    config = SupDocNADEConfig(
+        n_visual_words=N_WORDS,
+        n_annotation_words=N_TAGS,
+        n_topics=N_TOPICS,
+        n_classes=N_CLASSES,
+        activation=activation,
+        output=output,
+    )
+    made = SupDocNADENetwork(config, random_tree(config, 0))
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in made.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=generator) * 0.4)
+    return made
+
+
+def document(seed=0):
+    rng = np.random.default_rng(seed)
+    words = np.sort(rng.permutation(N_WORDS)[:11])
+    return words, rng.integers(1, 5, size=11).astype(np.float64)
+
+
+def topics(made, words, amounts):
+    a = made.hidden_bias.detach().numpy() + amounts @ made.word_embedding.detach().numpy()[words]
+    kinds = {"relu": lambda x: np.maximum(x, 0), "tanh": np.tanh}
+    return kinds.get(made.config.activation, lambda x: 1 / (1 + np.exp(-x)))(a.astype(np.float64))
+
+
+def logit(made, label):
+    weight = made.label_weight.detach().numpy().astype(np.float64)[label]
+    return LinearScore(weight, float(made.label_bias.detach()[label]))
+
+
+def some_svm(made):
+    hidden = np.stack([topics(made, *document(seed)) for seed in range(40)])
+    return fit_svm(hidden, np.arange(40) % N_CLASSES, N_CLASSES, C=10.0, gamma=1.0)
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize("label", range(N_CLASSES))
+def test_shares_of_a_logit_add_up(activation, label):
+    made = network(activation)
+    words, amounts = document(label)
+    found = explain_score(made, words, amounts, logit(made, label))
+    rise = found.whole - found.empty
+    assert found.word_share_V.sum() == pytest.approx(rise, abs=1e-5)
+    assert found.topic_share_H.sum() == pytest.approx(rise, abs=1e-5)
+    assert found.whole == pytest.approx(
+        logit(made, label).value(topics(made, words, amounts)[None])[0], abs=1e-5
+    )
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_closed_form_is_the_integral(activation):
+    made = network(activation)
+    words, amounts = document()
+    exact = logit(made, 1)
+    integrated = SmoothScore(
+        exact.value, lambda hidden: np.broadcast_to(exact.weight_H, hidden.shape)
+    )
+    one, other = (explain_score(made, words, amounts, score) for score in (exact, integrated))
+    np.testing.assert_allclose(one.word_share_V, other.word_share_V, atol=1e-6)
+    np.testing.assert_allclose(one.topic_share_H, other.topic_share_H, atol=1e-6)
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize("kind", ["svm", "tree", "softmax"])
+def test_shares_of_svm_and_tags_add_up(activation, kind):
+    made = network(activation, output="softmax" if kind == "softmax" else "tree")
+    score = svm_score(some_svm(made), 2) if kind == "svm" else word_score(made, N_WORDS + 3)
+    for seed in range(5):
+        words, amounts = document(seed)
+        found = explain_score(made, words, amounts, score)
+        rise = found.whole - found.empty
+        assert found.word_share_V.sum() == pytest.approx(rise, abs=1e-3)
+        assert found.topic_share_H.sum() == pytest.approx(rise, abs=1e-3)
+
+
+def class_scores(made, kind):
+    if kind == "svm":
+        return some_svm(made)
+    rng = np.random.default_rng(0)
+    return Logits(rng.normal(size=(N_CLASSES, N_TOPICS)), rng.normal(size=N_CLASSES))
+
+
+SHARE = np.array([0.5, 0.2, 0.01, 0.1])
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize("kind", ["svm", "logits"])
+def test_shares_of_what_classes_say_of_a_tag_add_up(activation, kind):
+    made = network(activation)
+    classes = class_scores(made, kind)
+    tag = word_score(made, N_WORDS + 3)
+    score = added(tag, class_share_score(classes, 0.7, SHARE), 2.0)
+    for seed in range(5):
+        words, amounts = document(seed)
+        found = explain_score(made, words, amounts, score)
+        rise = found.whole - found.empty
+        assert found.word_share_V.sum() == pytest.approx(rise, abs=1e-3)
+        assert found.topic_share_H.sum() == pytest.approx(rise, abs=1e-3)
+        hidden = topics(made, words, amounts)[None]
+        expected = np.exp(classes.decide(hidden) / 0.7)
+        said = np.log(expected @ SHARE / expected.sum())
+        assert found.whole == pytest.approx(tag.value(hidden)[0] + 2 * said[0], abs=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["svm", "logits"])
+def test_slopes_of_what_classes_say_are_finite_differences(kind):
+    made = network("relu")
+    score = class_share_score(class_scores(made, kind), 0.7, SHARE)
+    hidden = topics(made, *document())
+    steps = np.eye(N_TOPICS) * 1e-5
+    slopes = (score.value(hidden + steps) - score.value(hidden - steps)) / 2e-5
+    np.testing.assert_allclose(score.gradient(hidden[None])[0], slopes, rtol=1e-4, atol=1e-8)
+
+
+def test_the_score_of_a_tag_is_its_log_probability():
+    made = network("relu")
+    words, amounts = document()
+    hidden = topics(made, words, amounts)[None]
+    expected = made.output.log_prob(
+        torch.from_numpy(hidden).float(), made.weights, torch.tensor([N_WORDS + 3])
+    )
+    found = word_score(made, N_WORDS + 3).value(hidden)
+    assert found[0] == pytest.approx(float(expected.detach()[0, 0]), abs=1e-5)
+
+
+def test_shares_are_gradients_where_everything_is_linear():
+    """With positive weights ReLU never bends: a share is amount × U · W[v]."""
+    made = network("relu")
+    with torch.no_grad():
+        made.word_embedding.abs_()
+        made.hidden_bias.abs_()
+    words, amounts = document()
+    found = explain_score(made, words, amounts, logit(made, 0))
+    W, U = made.word_embedding.detach().numpy()[words], made.label_weight.detach().numpy()[0]
+    np.testing.assert_allclose(found.word_share_V, amounts * (W @ U), rtol=1e-5)
+
+
+def test_a_topic_that_no_word_moves_has_the_slope_of_its_bias():
+    made = network("tanh")
+    with torch.no_grad():
+        made.word_embedding[:, 3] = 0
+    found = explain_score(made, *document(), logit(made, 0))
+    assert found.topic_share_H[3] == 0
+    assert np.isfinite(found.word_share_V).all()
+
+
+def test_an_empty_document_has_no_shares():
+    made = network("relu")
+    nothing = np.empty(0, np.int64), np.empty(0)
+    for score in (logit(made, 0), word_score(made, N_WORDS)):
+        found = explain_score(made, *nothing, score)
+        assert found.whole == found.empty
+        assert found.word_share_V.size == 0
+        assert (found.topic_share_H == 0).all()
+
+
+def test_parameters_have_no_gradients_afterwards():
+    made = network("relu")
+    explain_score(made, *document(), word_score(made, N_WORDS))
+    assert all(parameter.grad is None for parameter in made.parameters())
+
+
+IMAGE = scenes(1, 9)[1].image
+
+
+@pytest.mark.parametrize(("classifier", "limit"), [("svm", 1e-3), ("softmax", 1e-5)])
+def test_shares_of_patches_add_up_to_the_score(classifier, limit):
+    model = small_model(classifier)
+    found = model.explain(IMAGE)
+    assert found.name == model.predict([IMAGE])[0]
+    rise = found.whole - found.empty
+    assert found.share_S.sum() == pytest.approx(rise, abs=limit)
+    assert found.topic_share_H.sum() == pytest.approx(rise, abs=limit)
+    scores = model.fitted_.class_scores(model.transform([IMAGE]))
+    number = model.classes_.tolist().index(found.name)
+    if classifier == "svm":
+        assert found.whole == pytest.approx(scores[0, number], abs=1e-4)
+
+
+def test_any_class_and_any_tag_can_be_explained():
+    model = small_model()
+    other = model.explain(IMAGE, label="coast")
+    assert (other.kind, other.name) == ("label", "coast")
+    for tag in model.tag_names_[:4]:
+        found = model.explain(IMAGE, tag=tag.upper())
+        assert (found.kind, found.name) == ("tag", tag)
+        assert found.share_S.sum() == pytest.approx(found.whole - found.empty, abs=1e-3)
+
+
+@pytest.mark.parametrize("classifier", ["svm", "softmax"])
+def test_what_is_explained_of_a_tag_is_what_ranks_it(classifier):
+    model = small_model(classifier)
+    assert model.fitted_.choices.class_tag_weight > 0
+    hidden = model.transform([IMAGE])
+    scores = model.fitted_.tag_scores(hidden, model.fitted_.class_proba(hidden))[0]
+    found = [model.explain(IMAGE, tag=tag) for tag in model.tag_names_]
+    whole = np.array([each.whole for each in found])
+    # Scores are relative to all tags of the photograph, which is the same number for each.
+    np.testing.assert_allclose(whole - whole[0], scores - scores[0], atol=1e-4)
+    for each in found:
+        assert each.share_S.sum() == pytest.approx(each.whole - each.empty, abs=1e-3)
+        assert each.score == f"log p({each.name}) + log p({each.name} | classes)"
+
+
+def test_patches_are_those_of_the_photograph():
+    model = small_model()
+    found = model.explain(IMAGE)
+    words = model.fitted_.bag.words_in(IMAGE)
+    np.testing.assert_array_equal(found.centres_S2, words.centres_S2)
+    assert found.size == words.size == (96, 128)
+    assert found.share_S.shape == (len(words.words_S),)
+
+
+def test_patches_of_one_word_in_one_region_have_one_share():
+    model = small_model()
+    found, words = model.explain(IMAGE), model.fitted_.bag.words_in(IMAGE)
+    for word in np.unique(words.ids):
+        assert np.ptp(found.share_S[words.ids == word]) == 0
+
+
+def test_odd_questions_are_refused():
+    model = small_model()
+    with pytest.raises(InvalidArgument, match="label must be one of"):
+        model.explain(IMAGE, label="moon base")
+    with pytest.raises(InvalidArgument, match="tag must be one that the model knows"):
+        model.explain(IMAGE, tag="moon base")
+    with pytest.raises(InvalidArgument, match="must not both be given"):
+        model.explain(IMAGE, label="coast", tag="tree")

@@ -1,0 +1,119 @@
+from collections import Counter
+
+import numpy as np
+import pytest
+from tests.textures import as_png, stripes, write_images
+
+from supdocnade.errors import InvalidArgument
+from supdocnade.scene.dataset import Photographs, expand_folders, hold_out, read_photographs
+
+
+def made(labels, sources=None):
+    sources = sources or [as_png(stripes(number, (16, 16))) for number in range(len(labels))]
+    return Photographs(
+        sources=sources,
+        names=[f"image {number}" for number in range(len(labels))],
+        labels=labels,
+        tags=[None] * len(labels),
+    )
+
+
+def test_a_folder_has_its_own_labels_and_tags(tmp_path):
+    write_images(tmp_path / "sea", 2)
+    write_images(tmp_path / "wood", 1)
+    (tmp_path / "tags.tsv").write_text("sea/000.png\tBoat|sun\n")
+    found = read_photographs(tmp_path)
+    assert found.labels == ["sea", "sea", "wood"]
+    assert [None if tags is None else list(tags) for tags in found.tags] == [
+        ["Boat", "sun"],
+        None,
+        None,
+    ]
+    assert found.classes == ["sea", "wood"]
+    assert found.label_numbers(["wood", "sea"]).tolist() == [1, 1, 0]
+    with pytest.raises(InvalidArgument, match="labels and tags must be None with a folder"):
+        read_photographs(tmp_path, labels=["a"])
+
+
+def test_lists_may_miss_labels_and_tags():
+    images = [stripes(0), stripes(1), stripes(2)]
+    found = read_photographs(images, ["a", None, float("nan")], [["x"], [], None])
+    assert found.labels == ["a", None, None]
+    assert found.tags == [["x"], [], None]
+    assert found.label_numbers(["a"]).tolist() == [0, -1, -1]
+    assert read_photographs(images).labels == [None] * 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"labels": ["a"]}, "labels must have an entry for each of the 2 images, got 1"),
+        ({"tags": [None]}, "tags must have an entry for each of the 2 images, got 1"),
+        ({"labels": ["a", 3]}, "labels must be strings"),
+        ({"labels": ["a", ""]}, "labels must be strings"),
+        ({"tags": ["sea", "sun"]}, "tags must be lists of strings"),
+        ({"tags": [3, None]}, "tags must be lists of strings"),
+    ],
+)
+def test_odd_labels_and_tags_are_refused(arguments, message):
+    with pytest.raises(InvalidArgument, match=message):
+        read_photographs([stripes(0), stripes(1)], **arguments)
+
+
+def test_folders_are_expanded(tmp_path):
+    paths = write_images(tmp_path / "a", 2)
+    image = stripes(0)
+    assert expand_folders(tmp_path) == paths
+    found = expand_folders([image, tmp_path / "a", paths[0]])
+    assert found[0] is image
+    assert found[1:] == [*paths, paths[0]]
+    assert expand_folders(paths[0]) == [paths[0]]
+
+
+def test_a_share_of_every_class_is_held_out():
+    labels = ["a"] * 40 + ["b"] * 20 + ["c"] * 4 + [None] * 20
+    held = hold_out(made(labels), 0.15, seed=0)
+    counts = Counter(label for label, out in zip(labels, held, strict=True) if out)
+    assert counts == {"a": 6, "b": 3, None: 3}
+    assert (hold_out(made(labels), 0.15, seed=0) == held).all()
+    assert (hold_out(made(labels), 0.15, seed=1) != held).any()
+
+
+def test_copies_are_on_one_side():
+    image = as_png(stripes(0, (16, 16)))
+    others = [as_png(stripes(number, (16, 16))) for number in range(1, 11)]
+    # Twice in a class, and once in a class that is too small to be split.
+    sources = [image, image, *others, image]
+    labels = ["a"] * 12 + ["b"]
+    for seed in range(20):
+        held = hold_out(made(labels, sources), 0.3, seed)
+        assert not held[[0, 1, 12]].any()
+        assert held.any()
+
+
+def test_something_is_always_learned_from():
+    same = [as_png(stripes(0, (16, 16)))] * 8
+    for seed in range(10):
+        assert not hold_out(made(["a"] * 8, same), 0.5, seed).any()
+
+
+def test_files_that_cannot_be_read_are_no_copies(tmp_path):
+    sources = [tmp_path / f"{number}.png" for number in range(10)]
+    held = hold_out(made(["a"] * 10, sources), 0.3, 0)
+    assert held.sum() == 3
+
+
+def test_fingerprints_are_of_what_is_known_not_of_names(tmp_path):
+    paths = write_images(tmp_path, 3)
+    one = read_photographs(paths, ["a", "b", None], [["x", "y"], None, []]).with_keys()
+    moved = [path.rename(path.with_stem(f"z{path.stem}")) for path in paths][::-1]
+    other = read_photographs(moved, [None, "b", "a"], [[], None, ["y", "x"]])
+    assert one.fingerprint() == other.fingerprint()
+    assert one.fingerprint() != read_photographs(moved, [None, "b", "b"]).fingerprint()
+    assert one.with_keys().take([0]).fingerprint() != one.fingerprint()
+
+
+def test_taking_some():
+    some = made(["a", "b", None]).take(np.array([2, 0]))
+    assert some.labels == [None, "a"]
+    assert len(some) == 2

@@ -1,0 +1,244 @@
+import json
+
+import numpy as np
+import pytest
+from tests.drawn import SETTINGS, columns, scenes, small_model
+from tests.elsewhere import answers, answers_elsewhere
+
+from supdocnade import SceneModel
+from supdocnade.errors import StorageError
+from supdocnade.scene.persistence import DESCRIPTION, SCENE, sealed
+from supdocnade.storage import load_arrays, save_arrays
+
+IMAGES, LABELS, TAGS = columns(scenes(2, 5))
+
+
+@pytest.mark.parametrize("classifier", ["svm", "softmax"])
+def test_what_was_saved_answers_the_same(tmp_path, classifier):
+    model = small_model(classifier)
+    model.save(tmp_path / "model")
+    (tmp_path / "model").rename(tmp_path / "elsewhere")
+    loaded = SceneModel.load(tmp_path / "elsewhere")
+    np.testing.assert_array_equal(loaded.predict_proba(IMAGES), model.predict_proba(IMAGES))
+    assert list(loaded.iter_predictions(IMAGES)) == list(model.iter_predictions(IMAGES))
+    np.testing.assert_array_equal(
+        loaded.explain(IMAGES[0]).share_S, model.explain(IMAGES[0]).share_S
+    )
+    assert loaded.get_params() == {**model.get_params(), "cache": None, "checkpoint": None}
+    one, other = loaded.fitted_, model.fitted_
+    assert (one.choices, one.data, one.settings) == (other.choices, other.data, other.settings)
+    assert one.held_out.images == other.held_out.images
+    np.testing.assert_array_equal(one.held_out.confusion_CC, other.held_out.confusion_CC)
+    assert one.topics.history_.epochs == other.topics.history_.epochs
+
+
+@pytest.mark.parametrize("known", [(None, None), (LABELS, None), (None, TAGS)])
+def test_models_that_know_less_are_saved_too(tmp_path, known):
+    settings = {**SETTINGS, "n_words": 10, "max_epochs": 1, "min_tag_count": 1, "damping": None}
+    model = SceneModel(**settings, grid=[(1, 1), (2, 1)], patch_size=(16, 24))
+    model.fit(IMAGES, *known).save(tmp_path / "model")
+    loaded = SceneModel.load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.transform(IMAGES), model.transform(IMAGES))
+
+
+@pytest.mark.parametrize("classifier", ["svm", "softmax"])
+def test_another_process_answers_the_same(tmp_path, classifier):
+    """A model that learned on a GPU: tests/gpu/test_scene.py."""
+    model, images = small_model(classifier), columns(scenes(4, 7))[0]
+    here = answers(model, images)
+    assert answers_elsewhere(model, images, tmp_path) == here
+    assert answers(model, images[::-1]) != here
+
+
+def test_a_model_that_cannot_be_written_leaves_the_one_before(tmp_path, monkeypatch):
+    folder = tmp_path / "model"
+    small_model().save(folder)
+    (folder / "report.html").write_text("of this model")
+    before = contents(folder)
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fsync", full)
+        with pytest.raises(StorageError, match="cannot be written: No space left on device"):
+            small_model("softmax").save(folder)
+    assert contents(folder) == before
+    small_model("softmax").save(folder)
+    assert SceneModel.load(folder).fitted_.svm is None
+    # A report of the other model would mislead.
+    assert sorted(contents(folder)) == [DESCRIPTION, SCENE]
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_a_folder_with_other_things_is_not_touched(tmp_path):
+    (tmp_path / "letter.txt").write_text("dear")
+    with pytest.raises(StorageError, match="must be new or hold a model"):
+        small_model().save(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]
+
+
+def test_a_folder_with_something_beside_a_model_is_not_touched(tmp_path):
+    small_model().save(tmp_path / "model")
+    (tmp_path / "model" / "report.html").write_text("")
+    small_model().save(tmp_path / "model")
+    (tmp_path / "model" / "thesis.txt").write_text("years of work")
+    with pytest.raises(StorageError, match=r"such as 'thesis\.txt'"):
+        small_model().save(tmp_path / "model")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "model.json").write_text('{"format": "of another program"}')
+    with pytest.raises(StorageError, match=r"is damaged|describes no scene model"):
+        small_model().save(tmp_path / "other")
+    assert (tmp_path / "model" / "thesis.txt").exists()
+
+
+def test_a_link_to_a_folder_stays_a_link(tmp_path):
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "disk")
+    for _ in range(2):
+        small_model().save(tmp_path / "link")
+        assert (tmp_path / "link").is_symlink()
+        SceneModel.load(tmp_path / "disk")
+
+
+@pytest.mark.parametrize("name", [SCENE, DESCRIPTION])
+def test_files_that_are_no_files_are_refused(tmp_path, name):
+    small_model().save(tmp_path / "model")
+    (tmp_path / "model" / name).unlink()
+    (tmp_path / "model" / name).symlink_to("/dev/zero")
+    with pytest.raises(StorageError, match="must be a file"):
+        SceneModel.load(tmp_path / "model")
+
+
+def test_damaged_files_are_refused(tmp_path):
+    small_model().save(tmp_path / "model")
+    rng = np.random.default_rng(0)
+    for name in (DESCRIPTION, SCENE):
+        path = tmp_path / "model" / name
+        whole = path.read_bytes()
+        for number in range(60):
+            damaged = bytearray(whole)
+            if number % 3 == 0:
+                damaged = damaged[: rng.integers(len(whole))]
+            else:
+                damaged[rng.integers(len(whole))] ^= 1 << int(rng.integers(8))
+            path.write_bytes(damaged)
+            with pytest.raises(StorageError, match="model"):
+                SceneModel.load(tmp_path / "model")
+        path.unlink()
+        with pytest.raises(StorageError, match=r"cannot be read|is no model"):
+            SceneModel.load(tmp_path / "model")
+        path.write_bytes(whole)
+    SceneModel.load(tmp_path / "model")
+
+
+def test_a_model_that_was_loaded_learns_more(tmp_path):
+    model = SceneModel(**SETTINGS).fit(*columns(scenes(3)))
+    model.save(tmp_path / "model")
+    loaded = SceneModel.load(tmp_path / "model").fit_more(IMAGES, LABELS, TAGS)
+    model.fit_more(IMAGES, LABELS, TAGS)
+    np.testing.assert_array_equal(loaded.predict_proba(IMAGES), model.predict_proba(IMAGES))
+    loaded.save(tmp_path / "more")
+    SceneModel.load(tmp_path / "more")
+
+
+def rewrite(folder, change):
+    """Change what a model says of itself as somebody would who knows how its digest is made."""
+    arrays, description = load_arrays(folder / SCENE)
+    change(description)
+    save_arrays(folder / SCENE, arrays, description)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda d: d.update(format=3),
+        lambda d: d.update(kind="other"),
+        lambda d: d.update(classes=["coast", "forest"]),
+        lambda d: d.update(classes=["a", "b", "c"]),
+        lambda d: d.update(tags=d["tags"][1:]),
+        lambda d: d.update(topics="os.system"),
+        lambda d: d.pop("settings"),
+        lambda d: d["settings"].update(n_topics="many"),
+        lambda d: d["settings"].update(surprise=1),
+        lambda d: d["choices"].update(surprise=1),
+        lambda d: d["choices"]["tags"].update(threshold=7),
+        lambda d: d["held_out"].update(images=[{}]),
+        lambda d: d.update(parts={}),
+        lambda d: d.update(parts=None),
+        lambda d: d["parts"].update(words=[]),
+        lambda d: d["parts"]["learned"].update(names="x"),
+        lambda d: d.update(params={"surprise": 1}),
+        lambda d: d.update(params=None),
+        lambda d: d["choices"].update(temperature=-1),
+        lambda d: d["choices"].update(temperature="x"),
+        lambda d: d["choices"].update(unsure_below="x"),
+        lambda d: d["choices"].update(n_epochs=0),
+        lambda d: d["choices"].update(class_tag_weight=-1.0),
+        lambda d: d["choices"].update(class_tag_weight=0.0),
+        lambda d: d["choices"].pop("class_tag_weight"),
+        lambda d: d["choices"].update(tuned={"surprise": 1}),
+        lambda d: d.update(tags=[f"t{i}" for i in range(len(d["tags"]))]),
+        lambda d: d.update(tags=list(range(len(d["tags"])))),
+        lambda d: d["held_out"].update(n_images="x"),
+        lambda d: d["held_out"].update(figures={"accuracy": "x"}),
+        lambda d: d["held_out"]["images"][0].update(probability=7e5),
+        lambda d: d["held_out"]["images"][0].update(label={}),
+        lambda d: d.update(data=[]),
+        lambda d: d.update(versions=3),
+        lambda d: d["settings"].update(classifier="softmax"),
+    ],
+)
+def test_hostile_descriptions_are_refused(tmp_path, change):
+    small_model().save(tmp_path / "model")
+    rewrite(tmp_path / "model", change)
+    with pytest.raises(StorageError, match="model"):
+        SceneModel.load(tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    "change", [lambda share: share[1:], lambda share: 0 * share, lambda share: np.nan * share]
+)
+def test_odd_shares_of_tags_are_refused(tmp_path, change):
+    small_model().save(tmp_path / "model")
+    arrays, description = load_arrays(tmp_path / "model" / SCENE)
+    share = arrays["classifier/class_tag_share"]
+    arrays["classifier/class_tag_share"] = np.ascontiguousarray(change(share))
+    save_arrays(tmp_path / "model" / SCENE, arrays, description)
+    with pytest.raises(StorageError, match="share"):
+        SceneModel.load(tmp_path / "model")
+
+
+def test_arrays_that_belong_to_nothing_are_refused(tmp_path):
+    small_model().save(tmp_path / "model")
+    arrays, description = load_arrays(tmp_path / "model" / SCENE)
+    save_arrays(tmp_path / "model" / SCENE, {**arrays, "other/x": np.zeros(1)}, description)
+    with pytest.raises(StorageError, match="it holds an array 'other/x'"):
+        SceneModel.load(tmp_path / "model")
+
+
+def test_later_formats_are_refused_by_name(tmp_path):
+    small_model().save(tmp_path / "model")
+    path = tmp_path / "model" / DESCRIPTION
+    description = json.loads(path.read_text().rpartition("}")[0] + "}")
+    path.write_bytes(sealed({**description, "format": 3}))
+    with pytest.raises(StorageError, match="has format 3, this version reads 2"):
+        SceneModel.load(tmp_path / "model")
+
+
+def test_people_can_read_what_a_model_is(tmp_path):
+    small_model().save(tmp_path / "model")
+    text = (tmp_path / "model" / DESCRIPTION).read_text()
+    description = json.loads(text.rpartition("}")[0] + "}")
+    assert description["classes"] == ["coast", "forest", "skyline"]
+    assert description["held_out"]["figures"] == small_model().fitted_.held_out.figures
+    assert description["settings"]["n_topics"] == 12
+
+
+def test_what_is_no_model_is_refused(tmp_path):
+    with pytest.raises(StorageError, match="is no model"):
+        SceneModel.load(tmp_path)

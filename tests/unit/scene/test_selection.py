@@ -1,0 +1,130 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from supdocnade.folders.tags import AnnotationVocabulary
+from supdocnade.scene.dataset import Photographs
+from supdocnade.scene.selection import Candidate, choose, measure
+from supdocnade.scene.svm import GRID
+from supdocnade.scene.tags import present_tags
+
+
+def photographs(labels, tags):
+    n = len(labels)
+    return Photographs(
+        sources=[None] * n, names=[f"image {i}" for i in range(n)], labels=labels, tags=tags
+    )
+
+
+def blobs(labels, spread, seed):
+    rng = np.random.default_rng(seed)
+    place = {"a": 0.0, "b": 4.0, None: 2.0}
+    centre = np.array([[place[label], -place[label]] for label in labels])
+    return (centre + spread * rng.normal(size=centre.shape)).astype(np.float32)
+
+
+SEEN_LABELS = ["a"] * 10 + ["b"] * 10 + [None] * 3
+UNSEEN_LABELS = ["a"] * 8 + ["b"] * 8 + [None]
+TAGS = [["sea"]] * 8 + [["wood", "owl"]] * 8 + [None]
+VOCABULARY = AnnotationVocabulary(("sea", "wood"))
+SEEN = photographs(SEEN_LABELS, [["sea"]] * 10 + [["wood"]] * 10 + [None] * 3)
+UNSEEN = photographs(UNSEEN_LABELS, TAGS)
+
+
+def candidate(n_epochs, spread):
+    log_p = np.log(np.tile([0.7, 0.3], (17, 1)))
+    log_p[8:16] = np.log([0.2, 0.8])
+    return Candidate(
+        n_epochs=n_epochs,
+        hidden_BH=blobs(SEEN_LABELS, spread, 0),
+        unseen_BH=blobs(UNSEEN_LABELS, spread, 1),
+        head_BC=np.log(np.tile([0.6, 0.4], (17, 1))),
+        tag_log_p_BA=log_p,
+    )
+
+
+def test_the_candidate_with_the_best_answers_is_chosen():
+    seen = []
+    found = choose(
+        [candidate(5, 6.0), candidate(10, 0.3), candidate(20, 6.0)],
+        SEEN,
+        UNSEEN,
+        VOCABULARY,
+        "svm",
+        tuned={},
+        on_progress=lambda *now: seen.append(now),
+    )
+    assert seen == [(number, 3 * len(GRID)) for number in range(1, 3 * len(GRID) + 1)]
+    assert found.n_epochs == 10
+    assert found.C is not None
+    assert found.class_scores_BC.shape == (17, 2)
+
+
+def test_of_equals_the_latest_is_chosen():
+    same = [candidate(epochs, 0.3) for epochs in (5, 20, 10)]
+    assert choose(same, SEEN, UNSEEN, VOCABULARY, "svm", tuned={}).n_epochs == 20
+
+
+def test_the_softmax_needs_no_svm():
+    found = choose([candidate(5, 0.3)], SEEN, UNSEEN, VOCABULARY, "softmax", tuned={})
+    assert (found.C, found.gamma) == (None, None)
+    # It says the same of all, so it is most right if it is least sure; two tags are named of each.
+    assert found.score == pytest.approx(0.5 + (2 / 3 * 8 + 2 / 4 * 8) / 16, abs=1e-3)
+
+
+def test_classes_have_a_say_in_tags_where_that_helps():
+    """Tags that are all the same to the topics, but not to the classes."""
+    names = tuple(f"{label}{number}" for label in "ab" for number in range(6))
+    vocabulary = AnnotationVocabulary(names)
+    tags = [[name for name in names if name[0] == (label or "")] for label in SEEN_LABELS]
+    seen = photographs(SEEN_LABELS, tags)
+    unseen = photographs(UNSEEN_LABELS, [tags[0]] * 8 + [tags[10]] * 8 + [None])
+    deaf = replace(candidate(5, 0.3), tag_log_p_BA=np.full((17, 12), -np.log(12)))
+    found = choose([deaf], seen, unseen, vocabulary, "svm", tuned={})
+    assert found.class_tag_weight == 0.5
+    choices, held_out = measure(found, unseen, vocabulary, np.full(12, 0.5))
+    assert choices.class_tag_weight == 0.5
+    assert held_out.figures["f_measure"] == pytest.approx(2 * 5 / 11)
+    # The probabilities of tags are learned from the scores that rank them.
+    assert held_out.figures["f_measure_of_given"] == 1
+    assert {name[0] for name, _ in held_out.images[12].given} == {"b"}
+
+
+def test_figures_of_held_out_photographs():
+    best = choose(
+        [candidate(5, 0.3)], SEEN, UNSEEN, VOCABULARY, "svm", tuned={"learning_rate": 1.0}
+    )
+    choices, held_out = measure(best, UNSEEN, VOCABULARY, np.array([0.5, 0.5]))
+    assert held_out.n_images == 17
+    assert held_out.figures["accuracy"] == 1.0
+    assert held_out.figures["n_labelled"] == 16
+    assert held_out.figures["n_tagged"] == 16
+    np.testing.assert_array_equal(held_out.confusion_CC, [[8, 0], [0, 8]])
+    assert choices.unsure_below == 0
+    assert choices.tuned == {"learning_rate": 1.0}
+    # "owl" was never learned: it counts as missed.
+    assert held_out.figures["f_measure_of_given"] == pytest.approx((8 * 1 + 8 * 2 / 3) / 16)
+    first = held_out.images[0]
+    assert (first.label, first.predicted, first.tags) == ("a", "a", ("sea",))
+    assert [name for name, _ in first.given] == ["sea", "wood"]
+    assert held_out.images[16].label is None
+
+
+def test_without_labels_and_tags_there_is_nothing_to_measure():
+    none = photographs([None] * 17, [None] * 17)
+    unlabelled = photographs([None] * 23, [None] * 23)
+    best = choose([candidate(5, 0.3)], unlabelled, none, VOCABULARY, "svm", tuned={})
+    assert best.class_scores_BC is None
+    choices, held_out = measure(best, none, VOCABULARY, np.array([0.5, 0.5]))
+    assert held_out.figures == {}
+    assert choices.tags is None
+    assert held_out.images[0].predicted is None
+
+
+def test_unknown_tags_are_further_columns():
+    present = present_tags(UNSEEN, VOCABULARY)
+    assert present.shape == (17, 3)
+    assert present[0].tolist() == [True, False, False]
+    assert present[8].tolist() == [False, True, True]
+    assert not present[16].any()

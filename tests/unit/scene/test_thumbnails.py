@@ -1,0 +1,146 @@
+import io
+import os
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from PIL import Image
+from tests.drawn import SETTINGS, columns, scenes, small_model
+
+from supdocnade import SceneModel
+from supdocnade.errors import InvalidArgument
+from supdocnade.images.decode import write_image
+from supdocnade.scene import thumbnails as keeping
+from supdocnade.scene.thumbnails import (
+    ExamplePhotographs,
+    TopicExamples,
+    examples_from_storage,
+    examples_to_storage,
+)
+from supdocnade.scene.training_set import HeldOutImage
+
+TINY = ExamplePhotographs(
+    names=("a", "b"),
+    pictures=(b"\xff\xd8\xff first", b"\xff\xd8\xff second one"),
+    topics=(TopicExamples(topic=3, strength=0.5, names=("b",)),),
+)
+
+
+def test_held_out_photographs_and_those_of_topics_are_kept():
+    fitted = small_model().fitted_
+    kept = fitted.examples
+    assert {image.name for image in fitted.held_out.images} <= set(kept.names)
+    topics = {each.topic for each in kept.topics}
+    assert set(fitted.topics.class_topics(3).ravel().tolist()) <= topics
+    strengths = [each.strength for each in kept.topics]
+    assert strengths == sorted(strengths, reverse=True)
+    hidden = small_model().transform([scene.image for scene in scenes()])
+    for each in kept.topics:
+        places = [int(name.removeprefix("image ")) for name in each.names]
+        strongest = np.sort(hidden[:, each.topic])[::-1][:4]
+        np.testing.assert_array_equal(hidden[places, each.topic], strongest[strongest > 0])
+
+
+def test_copies_are_small_and_those_of_their_photographs():
+    kept = small_model().fitted_.examples
+    images, _, _ = columns(scenes())
+    for name, content in zip(kept.names, kept.pictures, strict=True):
+        picture = np.asarray(Image.open(io.BytesIO(content)))
+        assert max(picture.shape) <= keeping.SIDE
+        whole = images[int(name.removeprefix("image "))]
+        assert abs(picture.astype(int) - whole).mean() < 12
+    assert kept.picture(kept.names[1]) == kept.pictures[1]
+    assert kept.picture("no such name") is None
+
+
+def test_large_photographs_become_small_and_the_total_is_bounded(monkeypatch):
+    monkeypatch.setattr(keeping, "MAX_BYTES", 30_000)
+    rng = np.random.default_rng(0)
+    images = [rng.integers(0, 256, (300, 400, 3)).astype(np.uint8) for _ in range(6)]
+    model = SceneModel(2, n_words=4, max_epochs=1, held_out=0.0, random_state=0).fit(images)
+    kept = model.fitted_.examples
+    assert 0 < len(kept.names) < 6
+    assert sum(map(len, kept.pictures)) <= 30_000
+    assert all(Image.open(io.BytesIO(each)).size == (160, 120) for each in kept.pictures)
+    assert all(set(each.names) <= set(kept.names) for each in kept.topics)
+
+
+def answered(number, label, predicted, probability=0.5):
+    return HeldOutImage(
+        name=f"{number}",
+        label=label,
+        predicted=predicted,
+        probability=probability,
+        tags=None,
+        given=(),
+    )
+
+
+def test_wrong_answers_come_first_and_every_class_has_right_ones():
+    right = [answered(n, "ab"[n % 2], "ab"[n % 2]) for n in range(50)]
+    wrong = [answered(100 + n, "a", "b", n / 100) for n in range(50)]
+    chosen = keeping.choose_held_out([*right, *wrong], 20)
+    assert chosen[:14] == [str(149 - n) for n in range(14)]
+    assert chosen[14:] == ["0", "1", "2", "3", "4", "5"]
+    assert len(keeping.choose_held_out([*right, *wrong[:2]], 20)) == 20
+    assert keeping.choose_held_out(wrong[:3], 20) == ["102", "101", "100"]
+
+
+def test_what_was_stored_comes_back():
+    assert examples_from_storage(*examples_to_storage(TINY), 4, ["a"]) == TINY
+    nothing = ExamplePhotographs()
+    assert examples_from_storage(*examples_to_storage(nothing), 4, []) == nothing
+
+
+def test_a_model_keeps_its_examples(tmp_path):
+    model = small_model()
+    model.save(tmp_path / "model")
+    loaded = SceneModel.load(tmp_path / "model").fitted_
+    assert loaded.examples == model.fitted_.examples
+    assert loaded.versions == model.fitted_.versions
+
+
+def test_names_that_are_no_unicode_are_kept(tmp_path):
+    """Linux allows any bytes in a file's name; Python has surrogates for them."""
+    folder = tmp_path / "photographs"
+    for number, scene in enumerate(scenes()):
+        write_image(folder / scene.label / f"{number}.png", scene.image)
+    odd = os.fsdecode(os.fsencode(folder / "coast") + b"\xff")
+    (folder / "coast").rename(odd)
+    model = SceneModel(**{**SETTINGS, "max_epochs": 1}).fit(folder)
+    model.save(tmp_path / "model")
+    loaded = SceneModel.load(tmp_path / "model").fitted_
+    assert loaded.classes == (os.path.basename(odd), "forest", "skyline")
+    assert loaded.examples == model.fitted_.examples
+    assert any(odd in name for name in loaded.examples.names)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"offsets": np.array([0, 5, 4])}, "one after the other"),
+        ({"offsets": np.array([1, 9, 23])}, "one after the other"),
+        ({"offsets": np.array([], np.int64)}, "one after the other"),
+        ({"offsets": np.array([0, 23])}, "have 2 names"),
+        ({"offsets": np.array([0, 10, 23])}, "no JPEG"),
+        ({"names": ["a", "a"]}, "have 1 names"),
+        ({"names": ["a", 2]}, "odd names"),
+        ({"names": ["x", "b"]}, "does not know"),
+        ({"topics": np.array([4])}, "topics that it does not have"),
+        ({"topics": np.array([3, 3])}, "topics that it does not have"),
+        ({"strengths": np.array([np.nan])}, "photographs that it does not have"),
+        ({"shown": np.array([[2, -1, -1, -1]])}, "photographs that it does not have"),
+    ],
+)
+def test_odd_examples_are_refused(change, message):
+    arrays, description = examples_to_storage(TINY)
+    changed = {name: change.get(name, array) for name, array in arrays.items()}
+    with pytest.raises(InvalidArgument, match=message):
+        examples_from_storage(
+            changed, {"names": change.get("names", description["names"])}, 4, ["a"]
+        )
+
+
+def test_a_topic_without_photographs_is_kept():
+    bare = replace(TINY, topics=(TopicExamples(topic=0, strength=0.0, names=()),))
+    assert examples_from_storage(*examples_to_storage(bare), 1, ["a", "b"]) == bare

@@ -1,0 +1,52 @@
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from supdocnade.errors import StorageError
+from supdocnade.text import read_lines, read_text, wrong_line
+
+
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+def test_marks_and_line_ends_do_not_matter(tmp_path, mark, end):
+    file = tmp_path / "file"
+    file.write_bytes(mark + end.join(["Küste".encode(), b"", "\u2028\x0b".encode()]) + end)
+    assert read_lines(file) == ["Küste", "", "\u2028\x0b"]
+
+
+def test_the_last_line_needs_no_end(tmp_path):
+    file = tmp_path / "file"
+    for content, lines in ((b"", []), (b"\n", [""]), (b"a", ["a"]), (b"a\n\n", ["a", ""])):
+        file.write_bytes(content)
+        assert read_lines(file) == lines
+
+
+@settings(deadline=None)
+@given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\r\n"))))
+def test_lines_come_back(tmp_path_factory, lines):
+    file = tmp_path_factory.mktemp("lines") / "file"
+    file.write_bytes("".join(f"{line}\n" for line in lines).encode())
+    expected = [line.removeprefix("\ufeff") if i == 0 else line for i, line in enumerate(lines)]
+    assert read_lines(file) == expected
+
+
+def test_what_is_not_utf_8_is_named_by_its_line(tmp_path):
+    file = tmp_path / "file"
+    file.write_bytes(b"one\ntwo\nK\xfcste\n")
+    with pytest.raises(
+        StorageError, match=r"file, line 3: expected text in UTF-8, got the byte 0x"
+    ):
+        read_text(file)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(StorageError, match=r"none cannot be read: No such file"):
+        read_lines(tmp_path / "none")
+
+
+def test_a_long_line_is_shown_in_part():
+    error = wrong_line(Path("a"), 7, "less", "x" * 1000)
+    assert str(error) == f"a, line 7: expected less, got {'x' * 80!r}."
+    assert str(wrong_line(Path("a"), 7, "less", [1])) == "a, line 7: expected less, got '[1]'."

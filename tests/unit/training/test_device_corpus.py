@@ -1,0 +1,60 @@
+"""Documents that stay on a device are put in the order that the CPU gives them."""
+
+import numpy as np
+import pytest
+import torch
+
+from supdocnade.corpus import Documents
+from supdocnade.seeding import token_order
+from supdocnade.training.batches import epoch_batches, make_batch
+from supdocnade.training.device_corpus import ResidentDocuments
+
+
+def corpus(*, fractions: bool) -> Documents:
+    rng = np.random.default_rng(0)
+    counts = rng.poisson(2.0, (23, 7)).astype(np.float64)
+    counts[4] = 0
+    if fractions:
+        counts *= 0.75
+    return Documents.from_counts(
+        counts,
+        annotations=rng.integers(0, 2, (23, 3)),
+        labels=rng.integers(0, 4, 23),
+        n_classes=4,
+        document_weight=rng.uniform(0.5, 2, 23),
+    )
+
+
+@pytest.mark.parametrize("fractions", [False, True])
+def test_an_epoch_has_the_batches_of_the_cpu(fractions):
+    documents = corpus(fractions=fractions)
+    seed, epoch, size = 11, 3, 5
+    parts = epoch_batches(len(documents), size, seed, epoch)
+    resident = ResidentDocuments.of(documents, torch.device("cpu"))
+    ordered = resident.ordered(
+        seed, epoch, np.concatenate(parts), size, generative_weight=0.5, annotation_weight=3.0
+    )
+    first = 0
+    for number, part in enumerate(parts):
+        lengths = documents.length_B[part]
+        order = token_order(seed, epoch, part, lengths)
+        batch = make_batch(documents, part, order, annotation_weight=3.0)
+        tokens = slice(first, first + int(lengths.sum()))
+        first = tokens.stop
+        rows = slice(number * size, number * size + len(part))
+        torch.testing.assert_close(ordered.ids_N[tokens], batch.documents.word_ids_N)
+        torch.testing.assert_close(ordered.label_B[rows], batch.label_B)
+        torch.testing.assert_close(ordered.weight_B[rows], batch.weight_B / len(part))
+        weight_N = torch.repeat_interleave(
+            0.5 * batch.weight_B / len(part), torch.from_numpy(lengths)
+        )
+        torch.testing.assert_close(
+            ordered.loss_weight_N[tokens], weight_N * batch.documents.loss_weight_N
+        )
+        if fractions:
+            torch.testing.assert_close(
+                ordered.input_weight_N[tokens], batch.documents.input_weight_N
+            )
+        offsets = ordered.offsets_B1[rows.start : rows.stop + 1]
+        torch.testing.assert_close(offsets - offsets[0], batch.documents.offsets_B1)
+    assert first == len(ordered.ids_N)

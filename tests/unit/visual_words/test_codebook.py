@@ -1,0 +1,207 @@
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sklearn.cluster import KMeans, kmeans_plusplus
+from threadpoolctl import threadpool_limits
+
+from supdocnade.errors import InvalidArgument
+from supdocnade.seeding import named_generator
+from supdocnade.visual_words import codebook as kmeans
+from supdocnade.visual_words.codebook import START_SAMPLE, Codebook, find_centres, fit_codebook
+
+ROOT = Path(__file__).parents[3]
+
+
+def blobs(n_blobs, count, seed=0):
+    rng = np.random.default_rng(seed)
+    centres = rng.normal(0, 10, (n_blobs, 6)).astype(np.float32)
+    labels = rng.integers(n_blobs, size=count)
+    return centres, centres[labels] + rng.normal(0, 0.1, (count, 6)).astype(np.float32), labels
+
+
+def test_planted_words_are_found():
+    centres, values, labels = blobs(12, 3000)
+    codebook = fit_codebook(values, 12, seed=0)
+    words = codebook.assign(values)
+    # One word a blob, and one blob a word.
+    pairs = set(zip(words.tolist(), labels.tolist(), strict=True))
+    assert len(pairs) == 12
+    order = codebook.assign(centres)
+    np.testing.assert_allclose(codebook.centres_KD[order], centres, atol=0.05)
+
+
+def test_assignment_is_the_nearest_centre():
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=(300, 128)).astype(np.float32)
+    values = rng.normal(size=(1000, 128)).astype(np.float32)
+    distances = ((values[:, None].astype(float) - centres[None]) ** 2).sum(axis=2)
+    words = Codebook(centres).assign(values)
+    np.testing.assert_array_equal(words, distances.argmin(axis=1))
+    assert words.dtype == np.int32
+
+
+def test_zeros_are_assigned_and_blocks_do_not_matter(monkeypatch):
+    centres = np.array([[1, 0], [0, 2]], np.float32)
+    centres.setflags(write=False)
+    book = Codebook(centres[::-1])
+    values = np.array([[2, 0], [0, 0], [0, 3]], np.float64)
+    assert book.assign(values).tolist() == [1, 1, 0]
+    monkeypatch.setattr("supdocnade.visual_words.codebook.BLOCK", 2)  # One descriptor at a time.
+    assert book.assign(values).tolist() == [1, 1, 0]
+    with pytest.raises(InvalidArgument, match="descriptors must be finite"):
+        book.assign(np.full((1, 2), np.nan))
+    assert book.assign(np.empty((0, 2), np.float32)).tolist() == []
+
+
+def test_descriptors_of_zero_make_no_word():
+    _, values, _ = blobs(3, 300)
+    with_zeros = np.concatenate([values, np.zeros((300, 6), np.float32)])
+    book = fit_codebook(with_zeros, 3, seed=0)
+    assert (abs(book.centres_KD).sum(axis=1) > 1).all()
+
+
+def test_many_words_are_made_in_small_batches():
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(6000, 4)).astype(np.float32)
+    book = fit_codebook(values, 2500, seed=0)
+    assert book.n_words == 2500
+    spread = ((values - book.centres_KD[book.assign(values)]) ** 2).sum(axis=1).mean()
+    assert spread < 0.25 * values.var(axis=0).sum()
+
+
+def test_the_same_bits_for_any_number_of_threads():
+    code = """
+import hashlib, numpy as np
+from supdocnade.visual_words.codebook import fit_codebook
+values = np.random.default_rng(0).normal(size=(4000, 32)).astype(np.float32)
+print(hashlib.sha256(fit_codebook(values, 20, seed=3).centres_KD.tobytes()).hexdigest())
+"""
+    runs = [
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "OMP_NUM_THREADS": threads},
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+        )
+        for threads in ("1", "2", "3")
+    ]
+    assert {run.returncode for run in runs} == {0}, runs[0].stderr
+    assert len({run.stdout for run in runs}) == 1
+
+
+@pytest.mark.parametrize(
+    ("count", "n_words", "message"),
+    [
+        (50, 1, "n_words must be a whole number of at least 2, got 1"),
+        (50, 100_001, "n_words must be at most 100000"),
+        (50, 51, "n_words must be at most the number of different patches, 50, got 51"),
+    ],
+)
+def test_odd_numbers_of_words_are_refused(count, n_words, message):
+    with pytest.raises(InvalidArgument, match=message):
+        fit_codebook(blobs(3, count)[1], n_words, seed=0)
+
+
+def test_equal_descriptors_are_one():
+    values = np.repeat(np.eye(4, dtype=np.float32), 50, axis=0)
+    assert fit_codebook(values, 4, seed=0).n_words == 4
+    with pytest.raises(InvalidArgument, match="different patches, 4, got 5"):
+        fit_codebook(values, 5, seed=0)
+
+
+def test_centres_are_checked():
+    with pytest.raises(InvalidArgument, match="centres must be finite"):
+        Codebook(np.full((2, 2), np.nan, np.float32))
+    with pytest.raises(InvalidArgument, match=r"descriptors must have shape \(2,\), got \(3,\)"):
+        Codebook(np.eye(2, dtype=np.float32)).assign(np.zeros((1, 3), np.float32))
+
+
+def test_descriptors_that_are_tensors_have_the_same_words(monkeypatch):
+    rng = np.random.default_rng(0)
+    codebook = Codebook(rng.random((30, 8)).astype(np.float32))
+    values = rng.random((101, 8)).astype(np.float32)
+    expected = codebook.assign(values)
+    centres = codebook.on(torch.device("cpu"))
+    np.testing.assert_array_equal(centres.nearest(torch.from_numpy(values)), expected)
+    monkeypatch.setattr("supdocnade.visual_words.codebook.BLOCK", 30 * 7)
+    np.testing.assert_array_equal(centres.nearest(torch.from_numpy(values)), expected)
+    assert len(centres.nearest(torch.empty(0, 8))) == 0
+
+
+VALUES = np.random.default_rng(0).normal(size=(4000, 16)).astype(np.float32)
+
+
+def test_centres_are_those_of_scikit_learn_to_the_last_bit():
+    """Whatever is done to report progress: models and figures rest on these bits."""
+    generator = named_generator(5, "codebook")
+    state = int(generator.integers(2**31))
+    few = VALUES[np.sort(generator.permutation(len(VALUES))[: START_SAMPLE * 20])]
+    with threadpool_limits(1):
+        start, _ = kmeans_plusplus(few, 20, random_state=state)
+        plain = KMeans(20, init=start, n_init=1, max_iter=30, random_state=state).fit(VALUES)
+    for on_round in (None, lambda done, total: None):
+        found = find_centres(VALUES, 20, 5, max_rounds=30, on_round=on_round)
+        np.testing.assert_array_equal(found, plain.cluster_centers_)
+
+
+@pytest.mark.parametrize(("n_words", "in_batches"), [(20, False), (2500, True)])
+def test_rounds_are_counted_to_the_end(n_words, in_batches, capsys):
+    seen = []
+    told = find_centres(VALUES, n_words, 0, max_rounds=6, on_round=lambda *now: seen.append(now))
+    total = 6 * len(VALUES) // len(VALUES) if in_batches else 6
+    assert seen[0] == (0, total)
+    assert seen[-1] == (total, total)
+    # One report a round, in between and not all at the end.
+    assert [done for done, _ in seen[:-1]] == list(range(len(seen) - 1))
+    assert len(seen) > 4
+    assert capsys.readouterr().out == ""
+    np.testing.assert_array_equal(told, find_centres(VALUES, n_words, 0, max_rounds=6))
+
+
+def test_what_others_print_is_printed(capsys):
+    before = sys.stdout
+
+    def on_round(done, total):
+        print("round", done)
+        other = threading.Thread(target=print, args=("other", done))
+        other.start()
+        other.join()
+
+    find_centres(VALUES, 4, 0, max_rounds=2, on_round=on_round)
+    assert sys.stdout is before
+    lines = [f"{who} {done}" for done in (0, 1, 2, 2) for who in ("round", "other")]
+    assert capsys.readouterr().out.splitlines() == lines
+
+
+def test_an_interrupt_leaves_stdout_as_it_was():
+    before = sys.stdout
+
+    def on_round(done, total):
+        if done == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        find_centres(VALUES, 20, 0, max_rounds=6, on_round=on_round)
+    assert sys.stdout is before
+    assert not kmeans._listening.locked()
+
+
+def test_a_second_k_means_at_the_same_time_works_in_silence():
+    inner = []
+
+    def on_round(done, total):
+        if done == 1:
+            found = find_centres(
+                VALUES, 4, 0, max_rounds=2, on_round=lambda *now: inner.append(now)
+            )
+            np.testing.assert_array_equal(found, find_centres(VALUES, 4, 0, max_rounds=2))
+
+    find_centres(VALUES, 20, 0, max_rounds=3, on_round=on_round)
+    assert inner == []

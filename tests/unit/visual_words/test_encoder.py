@@ -1,0 +1,168 @@
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tests.textures import stripes
+
+from supdocnade.errors import StorageError, UnreadableImage
+from supdocnade.images.decode import DecodeConfig
+from supdocnade.images.dense_sift import DenseSIFTConfig, dense_sift
+from supdocnade.images.regions import Regions
+from supdocnade.visual_words.codebook import Codebook, fit_codebook
+from supdocnade.visual_words.encoder import Description, ImageEncoder
+
+CODEBOOK = Codebook(np.random.default_rng(0).random((12, 128)).astype(np.float32))
+PLAIN = Description(decoding=DecodeConfig(), sift=DenseSIFTConfig())
+
+
+def encoder(description=PLAIN, grid=(2, 2), codebook=CODEBOOK):
+    return ImageEncoder(description=description, codebook=codebook, regions=Regions.of(grid))
+
+
+def test_an_image_step_by_step():
+    image = stripes(0)
+    encoded = encoder().encode(image)
+    found = dense_sift(image)
+    away = np.square(found.values_SD[:, None] - CODEBOOK.centres_KD).sum(axis=2)
+    np.testing.assert_array_equal(encoded.words_S, away.argmin(axis=1))
+    lower, right = (found.centres_S2 >= (32, 36)).T
+    np.testing.assert_array_equal(encoded.ids, 12 * (2 * lower + right) + away.argmin(axis=1))
+    assert encoded.size == (64, 72)
+    assert encoder().n_features == 48
+
+
+def test_256_pixels_have_961_words_even_where_there_is_nothing_to_see():
+    assert len(encoder().encode(np.full((256, 256), 200, np.uint8)).ids) == 961
+
+
+def test_constant_patches_can_be_dropped():
+    image = np.full((64, 72), 7, np.uint8)
+    image[:30, :30] = stripes(1)[:30, :30]
+    whole = encoder().encode(image)
+    dropped = encoder(replace(PLAIN, keep_constant=False)).encode(image)
+    seen = dense_sift(image).values_SD.any(axis=1)
+    assert 0 < seen.sum() < seen.size
+    np.testing.assert_array_equal(dropped.words_S, whole.words_S[seen])
+    np.testing.assert_array_equal(dropped.centres_S2, whole.centres_S2[seen])
+
+
+def test_a_pyramid_counts_every_patch_in_every_grid():
+    encoded = encoder(grid=[(1, 1), (2, 2)]).encode(stripes(2))
+    assert len(encoded.ids) == 2 * len(encoded.words_S)
+
+
+def test_too_small_an_image_is_named():
+    small = "has 40 × 9 pixels, and patches of 16 need at least 13 × 13"
+    with pytest.raises(UnreadableImage, match=f"holiday is too small: it {small}"):
+        encoder().encode(np.zeros((9, 40), np.uint8), "holiday")
+    with pytest.raises(UnreadableImage, match="the image is too small"):
+        encoder().encode(np.zeros((9, 40), np.uint8))
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_panorama_is_told_what_becomes_of_it_and_what_to_do(turned):
+    described = replace(PLAIN, decoding=DecodeConfig(max_side=300, upscale=False))
+    panorama = np.zeros((160, 6000), np.uint8)
+    sizes = ("6000 × 160", "300 × 8") if not turned else ("160 × 6000", "8 × 300")
+    with pytest.raises(UnreadableImage) as raised:
+        encoder(described).encode(panorama.T if turned else panorama, "pano.jpg")
+    assert str(raised.value) == (
+        f"pano.jpg is too long and narrow: its {sizes[0]} pixels become {sizes[1]}, since the "
+        "longest side becomes 300, and patches of 16 need at least 13 × 13; crop its longest side "
+        "to 3692."
+    )
+    encoder(described).encode(panorama[:, :3692])
+
+
+def test_cropping_is_advised_only_where_it_helps():
+    strip = np.zeros((10, 6000), np.uint8)
+    shrinking = replace(PLAIN, decoding=DecodeConfig(max_side=300, upscale=False))
+    with pytest.raises(UnreadableImage, match="is too small: it has 6000 × 10 pixels"):
+        encoder(shrinking).encode(strip)
+    enlarging = replace(PLAIN, decoding=DecodeConfig(max_side=300))
+    with pytest.raises(UnreadableImage, match="crop its longest side to 230"):
+        encoder(enlarging).encode(strip)
+    encoder(enlarging).encode(strip[:, :230])
+
+
+def test_fingerprints_differ_where_words_could():
+    other_words = Codebook(CODEBOOK.centres_KD + np.float32(1e-6))
+    some = [
+        encoder(),
+        encoder(grid=(1, 1)),
+        encoder(codebook=other_words),
+        encoder(replace(PLAIN, keep_constant=False)),
+        encoder(replace(PLAIN, decoding=DecodeConfig(max_side=100))),
+        encoder(replace(PLAIN, sift=DenseSIFTConfig(root=True))),
+        encoder(replace(PLAIN, sift=DenseSIFTConfig(contrast_floor=0.5))),
+        encoder(replace(PLAIN, sift=DenseSIFTConfig(patch_size=(16, 24)))),
+    ]
+    assert len({each.fingerprint() for each in some}) == len(some)
+    assert encoder().fingerprint() == encoder().fingerprint()
+
+
+def test_settings_make_the_same_encoder():
+    sift = DenseSIFTConfig(patch_size=(16, 24), contrast_floor=1 / 3, root=True)
+    before = encoder(replace(PLAIN, sift=sift), grid=[(1, 1), (2, 3)])
+    settings = json.loads(json.dumps(before.settings()))
+    after = ImageEncoder.from_settings(settings, CODEBOOK, "a file")
+    assert after.fingerprint() == before.fingerprint()
+    np.testing.assert_array_equal(after.encode(stripes(3)).ids, before.encode(stripes(3)).ids)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"format": 2},
+        {"decoding": None},
+        {"decoding": {"max_side": -1}},
+        {"sift": {"speed": 9}},
+        {"keep_constant": 1},
+        {"grids": [[0, 1]]},
+        {"grids": 5},
+    ],
+)
+def test_odd_settings_are_refused(change):
+    settings = {**encoder().settings(), **change}
+    with pytest.raises(StorageError, match="a file"):
+        ImageEncoder.from_settings(settings, CODEBOOK, "a file")
+
+
+def test_settings_that_lack_something_are_refused():
+    with pytest.raises(StorageError, match="a file"):
+        ImageEncoder.from_settings({"format": 1}, CODEBOOK, "a file")
+    with pytest.raises(StorageError, match="a file"):
+        ImageEncoder.from_settings(None, CODEBOOK, "a file")
+
+
+SYMMETRIC = [(16, (64, 61)), (16, (40, 93)), (32, (64, 65))]
+"""Widths at which the last patch is as far from the edge as the first one. At others a mirror image
+has the patches that a grid from the right edge would give."""
+
+
+@pytest.mark.parametrize(("patch_size", "shape"), SYMMETRIC)
+@pytest.mark.parametrize("color", [False, True])
+def test_mirrored_words_are_those_of_mirrored_pixels(patch_size, shape, color):
+    image = stripes(5, shape)
+    if color:
+        image = np.stack([image, stripes(6, shape), stripes(7, shape)], axis=-1)
+    sift = DenseSIFTConfig(patch_size=patch_size)
+    codebook = fit_codebook(dense_sift(image, sift).values_SD, 12, seed=0)
+    described = replace(PLAIN, decoding=DecodeConfig(color=color), sift=sift)
+    one = encoder(described, [(1, 1), (2, 2), (2, 3)], codebook)
+    both = replace(one, both_sides=True)
+    here, there = one.encode(image).ids, one.encode(np.fliplr(image)).ids
+    assert both.n_features == 2 * one.n_features
+    found = both.encode(image)
+    np.testing.assert_array_equal(found.ids[: len(here)], here)
+    np.testing.assert_array_equal(found.words_S, one.encode(image).words_S)
+    mirrored = found.ids[len(here) :] - one.n_features
+    np.testing.assert_array_equal(np.sort(mirrored), np.sort(there))
+    assert (np.sort(here) != np.sort(there)).any()
+
+
+def test_an_encoder_of_both_sides_is_another():
+    one = encoder()
+    assert replace(one, both_sides=True).fingerprint() != one.fingerprint()
+    assert replace(one, both_sides=False).fingerprint() == one.fingerprint()
