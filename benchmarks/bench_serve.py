@@ -29,7 +29,7 @@ from benchmarks.clients import ask
 from benchmarks.common import print_table, write_results
 from benchmarks.serving import MEDIA_TYPE, Running, multipart, product_model, running
 from supdocnade import SceneModel
-from supdocnade.likelihood.cpu.threads import at_most
+from supdocnade.likelihood.cpu.threads import limit_threads
 from supdocnade.scene.prediction import answer
 
 MANY = 100
@@ -85,7 +85,7 @@ def bare(model: SceneModel, contents: list[bytes], threads: int) -> float:
     fitted = model.fitted_
 
     def loop(_: int) -> None:
-        with at_most(1):
+        with limit_threads(1):
             for _ in range(REPEATS):
                 words = [fitted.bag.encoder_.encode(content).ids for content in contents]
                 list(answer(fitted, [("", each) for each in words]))

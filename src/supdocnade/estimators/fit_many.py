@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from supdocnade.corpus import Documents
 from supdocnade.estimators.inputs import read_annotation_names
 from supdocnade.estimators.topic_model import BegunFit, TopicModel
-from supdocnade.likelihood.cpu.threads import at_most
+from supdocnade.likelihood.cpu.threads import limit_threads
 from supdocnade.training.parallel_fit import fit_side_by_side
 
 
@@ -63,6 +63,6 @@ def fit_together(
 def _train(models: Sequence[TopicModel], begun: Sequence[BegunFit]) -> None:
     """Train networks on the same documents."""
     if begun:
-        with at_most(models[0]._n_threads()):
+        with limit_threads(models[0]._n_threads()):
             trainers = [each.trainer for each in begun]
             fit_side_by_side(trainers, begun[0].training, begun[0].validation)

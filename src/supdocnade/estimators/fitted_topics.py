@@ -18,7 +18,7 @@ from supdocnade.errors import InvalidArgument
 from supdocnade.estimators import inference
 from supdocnade.estimators.inputs import read_counts_or_corpus
 from supdocnade.estimators.persistence import load_estimator, save_estimator
-from supdocnade.likelihood.cpu.threads import at_most
+from supdocnade.likelihood.cpu.threads import limit_threads
 from supdocnade.metrics import npmi_coherence, over_orderings, perplexity, top_ranked
 from supdocnade.model import DocNADENetwork
 from supdocnade.training.validation import log_prob_over_orderings
@@ -120,7 +120,7 @@ class FittedTopics(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return over_orderings(log_prob_RB, combine)
 
     def _log_prob_RB(self, corpus: Documents, n_orderings: int) -> NDArray[np.float64]:
-        with at_most(self._n_threads()):
+        with limit_threads(self._n_threads()):
             return log_prob_over_orderings(self.network_, corpus, n_orderings, MEASURING_SEED)
 
     def _measured(self, X: Any, y: Any) -> Documents:
@@ -178,7 +178,7 @@ class FittedTopics(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                 f"this {type(self).__name__} was fitted without annotations, it cannot annotate."
             )
         hidden_BH = self._representations(counts)
-        with at_most(self._n_threads()):
+        with limit_threads(self._n_threads()):
             log_p_BA = inference.annotation_log_proba(self.network_, hidden_BH)
         if normalize:
             log_p_BA -= np.logaddexp.reduce(log_p_BA, axis=1, keepdims=True)
@@ -247,7 +247,7 @@ class FittedTopics(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return read_counts_or_corpus(self, X, reset=False)
 
     def _representations(self, counts: sparse.csr_array | Corpus) -> NDArray[np.float32]:
-        with at_most(self._n_threads()):
+        with limit_threads(self._n_threads()):
             # A row has the same bits in any block.
             parts = [inference.representations(self.network_, part) for part in _blocks(counts)]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)

@@ -22,7 +22,7 @@ from supdocnade.estimators.inputs import (
     read_labels,
 )
 from supdocnade.estimators.topic_model import TopicModel
-from supdocnade.likelihood.cpu.threads import at_most
+from supdocnade.likelihood.cpu.threads import limit_threads
 from supdocnade.metrics import top_ranked
 from supdocnade.model import SupDocNADEConfig, SupDocNADENetwork
 from supdocnade.training.validation import joint_log_prob_over_orderings
@@ -227,7 +227,7 @@ n_epochs_no_change, metric, checkpoint, backend, device, n_jobs, random_state, v
         X : (documents, words) counts, or a `Corpus`.
         """
         hidden_BH = self._representations(self._read(X))
-        with at_most(self._n_threads()):
+        with limit_threads(self._n_threads()):
             return inference.class_log_proba(self.network_, hidden_BH)
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
@@ -287,7 +287,7 @@ n_epochs_no_change, metric, checkpoint, backend, device, n_jobs, random_state, v
     def _log_prob_RB(self, corpus: Documents, n_orderings: int) -> NDArray[np.float64]:
         if (corpus.label_B == NO_LABEL).any() or len(corpus) == 0:
             return super()._log_prob_RB(corpus, n_orderings)
-        with at_most(self._n_threads()):
+        with limit_threads(self._n_threads()):
             return joint_log_prob_over_orderings(self.network_, corpus, n_orderings, MEASURING_SEED)
 
     def _documents(

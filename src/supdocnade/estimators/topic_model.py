@@ -19,7 +19,7 @@ from supdocnade.devices import DEVICES, choose_device
 from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.fitted_topics import FittedTopics
 from supdocnade.estimators.inputs import read_counts_or_corpus, read_seed
-from supdocnade.likelihood.cpu.threads import at_most
+from supdocnade.likelihood.cpu.threads import limit_threads
 from supdocnade.likelihood.operations import SOFTMAX_NLL as softmax_nll_operation
 from supdocnade.likelihood.operations import TREE_NLL as tree_nll_operation
 from supdocnade.model import DocNADEConfig, DocNADENetwork
@@ -172,7 +172,7 @@ class TopicModel(FittedTopics):
     def _fit_corpus(self, corpus: Documents, names: list[str] | None) -> Self:
         """Train a new network."""
         begun = self._begin_fit(corpus)
-        with at_most(self._n_threads()):
+        with limit_threads(self._n_threads()):
             begun.trainer.fit(begun.training, begun.validation)
         return self._end_fit(begun, names)
 
@@ -230,7 +230,7 @@ class TopicModel(FittedTopics):
         # Should the pass fail half-way, the optimiser is forgotten and the parameters come back.
         self._trainer = None
         try:
-            with at_most(self._n_threads()):
+            with limit_threads(self._n_threads()):
                 trainer.run_epoch(corpus)
         except BaseException:
             set_parameters(self.network_, before)

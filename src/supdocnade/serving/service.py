@@ -16,7 +16,7 @@ from starlette.requests import Request
 from supdocnade.errors import InvalidArgument, UnreadableImage
 from supdocnade.gallery import Gallery, model_fingerprint
 from supdocnade.images.decode import encode, image_size
-from supdocnade.likelihood.cpu.threads import at_most
+from supdocnade.likelihood.cpu.threads import limit_threads
 from supdocnade.report.heatmap import draw_explanation, evidence_scale
 from supdocnade.scene.attribution import Explanation, explain_image
 from supdocnade.scene.prediction import FittedScene, Prediction, predict_topics
@@ -87,7 +87,7 @@ class Answerer:
 
     def __call__(self, questions: Sequence[Question]) -> list[Answer]:
         """Return what the model says of each image, or what is wrong with it."""
-        with at_most(1):  # Every core has a worker of its own.
+        with limit_threads(1):  # Every core has a worker of its own.
             answers: list[Answer | NDArray[np.int32]] = [self._read(each) for each in questions]
             return self._predict(questions, answers)
 

@@ -89,12 +89,12 @@ def one_torch_thread() -> Iterator[None]:
     stay awake for a while after their work, then take time from ours. The setting is the calling
     thread's; a thread that meets torch for the first time meanwhile starts with it, too.
     """
-    with at_most(None):
+    with limit_threads(None):
         yield
 
 
 @contextmanager
-def at_most(threads: int | None) -> Iterator[None]:
+def limit_threads(threads: int | None) -> Iterator[None]:
     """Let the work within use this many threads; None leaves the choice to torch's setting."""
     with _share(n_threads() if threads is None else threads):
         yield
