@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from supdocnade.paper.baselines import METHOD as SLDA
-from supdocnade.paper.charts import Point, topic_chart
 from supdocnade.paper.claims import (
     REPORTED,
     Claim,
@@ -38,6 +37,7 @@ from supdocnade.paper.plans import (
 from supdocnade.paper.qualitative import SHOWN
 from supdocnade.paper.results import Kept, Series, read_results
 from supdocnade.paper.statistics import Interval
+from supdocnade.report.charts import topic_chart
 from supdocnade.storage import write_atomically
 
 # Tables of results in Markdown.
@@ -353,7 +353,7 @@ def _chart(kept: Kept, methods: Sequence[tuple[str, str]], title: str) -> str:
             if series == wanted:
                 means = 100 * split_means(outside(kept, series))
                 spread = float(np.std(means, ddof=1)) if len(means) > 1 else 0.0
-                points.append(Point(int(series.n_topics or 0), float(means.mean()), spread))
+                points.append((int(series.n_topics or 0), float(means.mean()), spread))
         short = "sLDA, binary" if method == SLDA else method
         name = short if grid == "2×2" else f"{short}, {grid}"
         if points:

@@ -17,19 +17,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from supdocnade.folders.tags import normalize_tag
 from supdocnade.report import evaluation as results
+from supdocnade.report.charts import line_chart, region_chart, reliability_chart
 from supdocnade.report.class_words import (
     Associations,
     ClassAssociations,
     class_associations,
     topic_associations,
 )
-from supdocnade.report.drawing import (
-    jpeg_uri,
-    line_chart,
-    mosaic_uri,
-    region_chart,
-    reliability_chart,
-)
+from supdocnade.report.drawing import jpeg_uri, mosaic_uri
 from supdocnade.scene.model import SceneModel
 from supdocnade.scene.prediction import FittedScene
 from supdocnade.scene.thumbnails import ExamplePhotographs, TopicExamples

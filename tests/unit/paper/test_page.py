@@ -2,11 +2,9 @@
 
 import json
 import re
-import xml.etree.ElementTree as ET
 
 import pytest
 
-from supdocnade.paper.charts import Point, topic_chart
 from supdocnade.paper.claims import REPORTED
 from supdocnade.paper.page import PAGE, figure, make_page, write_page
 from supdocnade.paper.plans import ACCURACY, SUP
@@ -41,19 +39,6 @@ def test_the_page_is_written_with_its_figures(finished, tmp_path):
     text = (tmp_path / PAGE).read_text()
     for name in re.findall(r"!\[[^\]]*\]\(([^)]*)\)", text):
         assert (tmp_path / name).is_file()
-
-
-def test_charts_are_svg_with_every_method():
-    lines = {"a < b": [Point(25, 70.0, 1.0), Point(50, 75.0, 0.5)], "c": [Point(50, 71.0, 0.0)]}
-    chart = topic_chart(lines, {"level": 72.0}, title="t & u", y_label="accuracy")
-    root = ET.fromstring(chart)
-    texts = [each.text for each in root.iter("{http://www.w3.org/2000/svg}text")]
-    assert {"a < b", "c", "level", "25", "50", "topics", "accuracy"} <= set(texts)
-    circles = list(root.iter("{http://www.w3.org/2000/svg}circle"))
-    assert len(circles) == 3
-    # Higher means are higher on the page.
-    heights = {each[0].text: float(each.get("cy")) for each in circles}
-    assert heights["a < b, 50 topics: 75.0 ± 0.5"] < heights["a < b, 25 topics: 70.0 ± 1.0"]
 
 
 def test_classes_are_shown_with_words_tags_and_pictures(finished):

@@ -1,0 +1,243 @@
+"""Small SVG charts: those of a page, and line charts of experiments as files of their own.
+
+Charts of a page are coloured by the classes of its style sheet, so that they follow its light or
+dark theme. A chart in a file of its own names colours that are readable on white and on black.
+"""
+
+from collections.abc import Mapping, Sequence
+from math import ceil, floor, log10
+
+from markupsafe import Markup, escape
+
+from supdocnade.report.evaluation import Bin, interval
+
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#7f7f7f", "#56b4e9")
+"""Of the lines of `topic_chart`; colour-blind readers can tell them apart (Okabe and Ito)."""
+
+MAX_TICKS = 7
+LEGEND_WIDTH = 160
+METHOD_OFFSET = 4
+"""Pixels between the points of two methods at one number of topics, so that both stay visible."""
+
+
+class _Plot:
+    """A plotting area, its two scales, and the SVG parts drawn so far.
+
+    Parameters
+    ----------
+    margins : pixels on the left, right, top and bottom.
+    padding : pixels between the sides of the area and the ends of the x scale.
+    """
+
+    def __init__(
+        self,
+        x_range: tuple[float, float],
+        y_range: tuple[float, float],
+        *,
+        size: tuple[int, int] = (360, 250),
+        margins: tuple[int, int, int, int] = (46, 14, 34, 44),
+        padding: int = 0,
+    ):
+        self.x_range, self.y_range, self.padding = x_range, y_range, padding
+        self.width, self.height = size
+        self.left, right, self.top, bottom = margins
+        self.right, self.bottom = self.width - right, self.height - bottom
+        self.parts: list[str] = []
+
+    def x(self, value: float) -> float:
+        low, high = self.x_range
+        width = self.right - self.left - 2 * self.padding
+        return self.left + self.padding + (value - low) / ((high - low) or 1) * width
+
+    def y(self, value: float) -> float:
+        low, high = self.y_range
+        return self.bottom - (value - low) / ((high - low) or 1) * (self.bottom - self.top)
+
+    def path(self, d: str, style: str) -> None:
+        self.parts.append(f'<path d="{d}" {style}/>')
+
+    def level(self, value: float, style: str) -> None:
+        """Draw a horizontal line across the area."""
+        self.path(f"M{self.left} {self.y(value):.1f}H{self.right}", style)
+
+    def line(self, points: Sequence[tuple[float, float]], style: str) -> None:
+        self.path("M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points), style)
+
+    def bar(self, x: float, low: float, high: float, style: str) -> None:
+        """Draw a vertical error bar at pixel x."""
+        self.path(f"M{x:.1f} {self.y(low):.1f}V{self.y(high):.1f}", style)
+
+    def dot(self, x: float, y: float, radius: float, style: str, title: str = "") -> None:
+        tooltip = f"<title>{escape(title)}</title>" if title else ""
+        self.parts.append(
+            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}" {style}>{tooltip}</circle>'
+        )
+
+    def text(self, x: float, y: float, text: str, anchor: str) -> None:
+        self.parts.append(
+            f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
+        )
+
+    def y_ticks(self, ticks: Mapping[float, str], style: str) -> None:
+        """Draw a grid line with its label at every value."""
+        for value, label in ticks.items():
+            self.level(value, style)
+            self.text(self.left - 6, self.y(value) + 4, label, "end")
+
+    def x_tick(self, value: float, label: str, anchor: str = "middle") -> None:
+        self.text(self.x(value), self.bottom + 18, label, anchor)
+
+    def svg(self, title: str, attributes: str, more: str = "") -> Markup:
+        return Markup(
+            f'<svg {attributes} viewBox="0 0 {self.width} {self.height}" role="img"{more}>'
+            f"<title>{escape(title)}</title>{''.join(self.parts)}</svg>"
+        )
+
+    def labelled_svg(self, title: str, x_label: str, y_label: str) -> Markup:
+        """Return the chart as a part of a page."""
+        self.text(self.right, self.height - 6, x_label, "end")
+        self.text(0, 13, y_label, "start")
+        return self.svg(title, 'class="chart"')
+
+
+def line_chart(values: Sequence[float], *, title: str, x_label: str, y_label: str) -> Markup:
+    """Return a chart of one value per epoch.
+
+    Parameters
+    ----------
+    values : the first belongs to epoch 1.
+    title : the text alternative of the chart.
+    """
+    low, high = min(values), max(values)
+    room = 0.06 * (high - low) or max(abs(high) * 0.05, 0.5)
+    plot = _Plot((1, max(len(values), 2)), (low - room, high + room))
+    ticks = [low + (high - low) * step / 3 for step in range(4)] if high > low else [low]
+    plot.y_ticks({tick: f"{tick:.3g}" for tick in ticks}, 'class="grid"')
+    points = [(plot.x(number), plot.y(value)) for number, value in enumerate(values, 1)]
+    plot.line(points, 'class="line"')
+    plot.dot(*points[-1], 3.5, 'class="dot"')
+    for number in _epoch_ticks(len(values)):
+        plot.x_tick(number, str(number))
+    return plot.labelled_svg(title, x_label, y_label)
+
+
+def _epoch_ticks(n: int) -> list[int]:
+    """Return round numbers from 1 to n.
+
+    >>> _epoch_ticks(40)
+    [1, 10, 20, 30, 40]
+    """
+    step = next(size for size in (1, 2, 5, 10, 20, 50, 100, 200, 500, 10**9) if n / size <= 6)
+    return [1, *range(step, n + 1, step)] if step > 1 else list(range(1, n + 1))
+
+
+def reliability_chart(bins: Sequence[Bin], *, title: str, x_label: str, y_label: str) -> Markup:
+    """Return a chart of the share of correct predictions against their predicted probability.
+
+    The area of a dot is the number of predictions, its bar their 95 % interval; the predictions of
+    a calibrated model lie on the diagonal.
+    """
+    plot = _Plot((0, 1), (0, 1))
+    ticks = {tick: f"{100 * tick:.0f} %" for tick in (0.0, 0.25, 0.5, 0.75, 1.0)}
+    plot.y_ticks(ticks, 'class="grid"')
+    plot.line([(plot.x(end), plot.y(end)) for end in (0, 1)], 'class="ideal"')
+    for tick, label in ticks.items():
+        plot.x_tick(tick, label, "end" if tick == 1 else "middle")
+    largest = max((each.right.total for each in bins), default=1)
+    for each in bins:
+        x, share = plot.x(each.confidence), each.right
+        plot.bar(x, *interval(share), 'class="span"')
+        tooltip = f"said {100 * each.confidence:.0f} %: right {share.hits} of {share.total}"
+        radius = 2.5 + 7 * (share.total / largest) ** 0.5
+        plot.dot(x, plot.y(share.value or 0.0), radius, 'class="dot"', tooltip)
+    return plot.labelled_svg(title, x_label, y_label)
+
+
+def region_chart(weights: Sequence[float], grid: tuple[int, int]) -> Markup:
+    """Return the cells of a grid of regions, the one of the largest weight darkest.
+
+    Parameters
+    ----------
+    weights : of all cells, row by row.
+    grid : rows and columns.
+    """
+    rows, columns = grid
+    best = max(range(len(weights)), key=lambda cell: weights[cell])
+    title = f"strongest in row {best // columns + 1} of {rows}, column {best % columns + 1}"
+    title += f" of {columns}"
+    parts = [f"<title>{escape(title)}</title>"]
+    for cell, weight in enumerate(weights):
+        shade = max(weight, 0.0) / weights[best] if weights[best] > 0 else 0.0
+        x, y = cell % columns, cell // columns
+        parts.append(
+            f'<rect class="cell" x="{x + 0.06}" y="{y + 0.06}" width="0.88" height="0.88" '
+            f'fill-opacity="{0.08 + 0.92 * shade**2:.2f}"/>'
+        )
+    return Markup(
+        f'<svg class="regions" viewBox="0 0 {columns} {rows}" role="img">{"".join(parts)}</svg>'
+    )
+
+
+def topic_chart(
+    lines: Mapping[str, Sequence[tuple[int, float, float]]],
+    levels: Mapping[str, float],
+    *,
+    title: str,
+    y_label: str,
+) -> str:
+    """Return a chart of methods against the number of topics, as an SVG file of its own.
+
+    Parameters
+    ----------
+    lines : the number of topics, mean and standard deviation of every point, per method; numbers
+        of topics are evenly spaced.
+    levels : methods without topics, drawn as dashed horizontal lines.
+    """
+    xs = sorted({x for points in lines.values() for x, _, _ in points})
+    values = [mean + sign * sd for ps in lines.values() for _, mean, sd in ps for sign in (-1, 1)]
+    values += list(levels.values())
+    low, high = min(values), max(values)
+    room = 0.05 * (high - low) or 1.0
+    low, high = low - room, high + room
+    margins = (56, 16 + LEGEND_WIDTH, 28, 46)
+    plot = _Plot((0, len(xs) - 1), (low, high), size=(640, 380), margins=margins, padding=20)
+    plot.y_ticks(
+        {tick: f"{tick:g}" for tick in _round_ticks(low, high)}, 'stroke="#8884" fill="none"'
+    )
+    for number, n_topics in enumerate(xs):
+        plot.x_tick(number, str(n_topics))
+    for number, name in enumerate([*lines, *levels]):
+        colour = COLOURS[number % len(COLOURS)]
+        stroke = f'stroke="{colour}"'
+        dash = ' stroke-dasharray="5 4"' if name in levels else ""
+        legend = plot.top + 10 + 19 * number
+        plot.path(f"M{plot.right + 12} {legend}h18", f'{stroke} stroke-width="2"{dash}')
+        plot.text(plot.right + 35, legend + 4, name, "start")
+        if name in levels:
+            plot.level(levels[name], f'{stroke} fill="none"{dash}')
+            continue
+        offset = METHOD_OFFSET * (number - (len(lines) - 1) / 2)
+        places = [(plot.x(xs.index(x)) + offset, plot.y(mean)) for x, mean, _ in lines[name]]
+        plot.line(places, f'{stroke} stroke-width="2" fill="none"')
+        for (x, y), (n_topics, mean, sd) in zip(places, lines[name], strict=True):
+            plot.bar(x, mean - sd, mean + sd, stroke)
+            tooltip = f"{name}, {n_topics} topics: {mean:.1f} ± {sd:.1f}"
+            plot.dot(x, y, 3.5, f'fill="{colour}"', tooltip)
+    plot.text(plot.right, plot.height - 8, "topics", "end")
+    plot.text(4, 14, y_label, "start")
+    font = ' font-family="sans-serif" font-size="12" fill="#777"'
+    return plot.svg(title, 'xmlns="http://www.w3.org/2000/svg"', font) + "\n"
+
+
+def _round_ticks(low: float, high: float) -> list[float]:
+    """Return at most MAX_TICKS round numbers between two others.
+
+    >>> _round_ticks(71.3, 80.2)
+    [72.0, 74.0, 76.0, 78.0, 80.0]
+    """
+    power = 10.0 ** floor(log10((high - low) / MAX_TICKS))
+    for step in (power, 2 * power, 5 * power, 10 * power):
+        first, last = ceil(low / step), floor(high / step)
+        if last - first < MAX_TICKS:
+            break
+    return [round(number * step, 10) for number in range(first, last + 1)]
