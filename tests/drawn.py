@@ -1,4 +1,4 @@
-"""A small scene model, fitted once for all tests that need one."""
+"""A small scene model on drawn scenes, fitted once for all tests."""
 
 from functools import cache
 
@@ -21,7 +21,7 @@ CLASSES = ("coast", "forest", "skyline")
 
 @cache
 def scenes(n_per_class=8, seed=0):
-    """Small drawn scenes of three classes, with tags."""
+    """Return small drawn scenes of three classes, with tags."""
     return tuple(drawn_scenes(n_per_class, seed, size=(96, 128), classes=CLASSES))
 
 
@@ -32,5 +32,5 @@ def columns(some):
 
 @cache
 def small_model(classifier="svm"):
-    """A model of three classes; it must not be changed."""
+    """Return a shared model of three classes, which tests must not modify."""
     return SceneModel(classifier=classifier, **SETTINGS).fit(*columns(scenes()))

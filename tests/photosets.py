@@ -1,4 +1,4 @@
-"""Drawn scenes arranged like the paper's data sets, and small studies of them."""
+"""Drawn scenes in the layout of the paper's data sets, and small studies of them."""
 
 from dataclasses import replace
 
@@ -12,7 +12,7 @@ from supdocnade.paper.study import Study
 
 SIZE = (72, 96)
 OTHER_NUMBERS = "ignore:.*holds other numbers of photographs than published"
-"""The warning that readers give of so few photographs."""
+"""Filter for the readers' warning about the number of photographs."""
 
 
 def _draw(folder, classes, n_per_class, seed):
@@ -29,7 +29,7 @@ def _draw(folder, classes, n_per_class, seed):
 
 
 def draw_labelme(folder, n_per_class=8, seed=0):
-    """Photographs as LabelMe's, with both sets of tags."""
+    """Write drawn scenes in the layout of LabelMe, with both sets of tags."""
     tags = _draw(folder, sorted(LABELME), n_per_class, seed)
     for file, most in (("tags_free.tsv", None), ("tags_33.tsv", 2)):
         lines = [f"{name}\t{'|'.join(some[:most])}" for name, some in tags.items()]
@@ -38,7 +38,7 @@ def draw_labelme(folder, n_per_class=8, seed=0):
 
 
 def draw_uiuc_sports(folder, n_per_class=8, seed=1):
-    """Photographs as those of UIUC-Sports, with the two files of its annotations."""
+    """Write drawn scenes in the layout of UIUC-Sports, with its two annotation files."""
     tags = _draw(folder, sorted(UIUC_SPORTS), n_per_class, seed)
     (folder / SPORTS_ANNOTATIONS).write_text("".join(f"{','.join(t)}\n" for t in tags.values()))
     (folder / SPORTS_NAMES).write_text("".join(f"{n.replace('/', ' ')}\n" for n in tags))
@@ -46,15 +46,19 @@ def draw_uiuc_sports(folder, n_per_class=8, seed=1):
 
 
 def small_plan(dataset="labelme"):
-    """A few methods of a quick plan."""
+    """Return a quick plan reduced to a few methods."""
     plan = quick_plan(data_set(dataset))
-    kept = [each for each in plan.variants if each.recipe == "paper" and each.method in (SUP, DOC)]
-    kept = [each for each in kept if each.grid == "2×2" and each.tags in (None, "tags_free")]
-    kept += [each for each in plan.variants if each.method == NO_WORDS]
+    selected = [
+        each for each in plan.variants if each.recipe == "paper" and each.method in (SUP, DOC)
+    ]
+    selected = [
+        each for each in selected if each.grid == "2×2" and each.tags in (None, "tags_free")
+    ]
+    selected += [each for each in plan.variants if each.method == NO_WORDS]
     return replace(
         plan,
         recipes={"paper": plan.recipes["paper"]},
-        variants=tuple(kept),
+        variants=tuple(selected),
         yardsticks=tuple(each for each in plan.yardsticks if each[1] == "paper"),
         tag_yardsticks=tuple(
             each for each in plan.tag_yardsticks if each[1:] == ("paper", "tags_free")
@@ -64,7 +68,7 @@ def small_plan(dataset="labelme"):
 
 
 def small_study(folder, data):
-    """A study of drawn photographs with a few methods, nothing done yet."""
+    """Start a study of drawn scenes with a few methods."""
     photos = read_photo_set("labelme", data)
     protocol = make_protocols({"labelme": photos}, n_splits=2)["labelme"]
     return Study.begin(folder, photos, protocol, small_plan())

@@ -22,7 +22,7 @@ def scene_corpus(
 
 
 def network_for(corpus: Documents, *, supervised: bool = True, seed: int = 0, **options):
-    """An initialised network of the corpus' shape."""
+    """Return an initialised network for the corpus."""
     shape = {
         "n_visual_words": corpus.n_visual_words,
         "n_annotation_words": corpus.n_annotation_words,

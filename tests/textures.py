@@ -1,4 +1,4 @@
-"""Small images with something to see in them."""
+"""Small textured images."""
 
 import io
 
@@ -7,7 +7,7 @@ from PIL import Image
 
 
 def stripes(number, shape=(64, 72)):
-    """Stripes at an angle of their own, with some noise: other numbers look different."""
+    """Return noisy stripes whose angle and width depend on the number."""
     rng = np.random.default_rng(number)
     y, x = np.mgrid[: shape[0], : shape[1]]
     turn, width = rng.uniform(0, np.pi), rng.uniform(3, 9)

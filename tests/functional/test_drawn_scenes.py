@@ -1,4 +1,4 @@
-"""What tells the classes of drawn scenes apart: words of local structure, not colour or layout.
+"""Visual words separate the classes of drawn scenes; colour and layout do not.
 
     pytest tests/functional/test_drawn_scenes.py -s
 
@@ -42,14 +42,14 @@ def _one_thread():
     torch.set_num_threads(threads)
 
 
-def for_training(n_scenes):
+def training_mask(n_scenes):
     return np.arange(n_scenes) % (N_TRAIN + N_TEST) < N_TRAIN
 
 
 def accuracies(name, scenes, features):
-    """Test accuracy of an RBF SVM and of logistic regression."""
+    """Return the test accuracies of an RBF SVM and of logistic regression."""
     labels = np.array([CLASSES.index(scene.label) for scene in scenes])
-    train = for_training(len(scenes))
+    train = training_mask(len(scenes))
     found = []
     for model in (SVC(C=10), LogisticRegression(C=0.1, max_iter=1000)):
         fitted = make_pipeline(StandardScaler(), model).fit(features[train], labels[train])
@@ -58,7 +58,7 @@ def accuracies(name, scenes, features):
     return found
 
 
-def test_colours_do_not_tell_the_class(scenes):
+def test_colours_do_not_separate_the_classes(scenes):
     bins = np.array([64, 8, 1])
     histograms = [
         np.bincount((scene.image // 32 @ bins).ravel(), minlength=512) for scene in scenes
@@ -66,15 +66,15 @@ def test_colours_do_not_tell_the_class(scenes):
     assert max(accuracies("colour histograms", scenes, np.sqrt(histograms))) < 0.38
 
 
-def test_small_pictures_do_not_tell_the_class(scenes, grey):
+def test_small_pictures_do_not_separate_the_classes(scenes, grey):
     pixels = np.stack([image.reshape(12, 16, 16, 16).mean(axis=(1, 3)).ravel() for image in grey])
     assert max(accuracies("16 × 12 pixels", scenes, pixels)) < 0.45
 
 
-def test_visual_words_tell_the_class(scenes, grey):
+def test_visual_words_separate_the_classes(scenes, grey):
     descriptors = [dense_sift(image) for image in grey]
     rng = np.random.default_rng(0)
-    train = for_training(len(scenes))
+    train = training_mask(len(scenes))
     sample = np.concatenate(
         [
             rng.permutation(each.values_SD)[:60]
@@ -92,7 +92,7 @@ def test_visual_words_tell_the_class(scenes, grey):
     assert min(accuracies("visual words", scenes, np.sqrt(counts))) > 0.88
 
 
-def test_objects_follow_the_class_without_giving_it_away(scenes):
+def test_tags_correlate_with_the_class_without_revealing_it(scenes):
     tags = sorted({tag for scene in scenes for tag in scene.tags})
     features = np.array([[tag in scene.tags for tag in tags] for scene in scenes], float)
     svm, regression = accuracies("tags", scenes, features)

@@ -1,7 +1,8 @@
-"""A sheet to paint on: shapes with soft edges, one over the other, and what of each stays visible.
+"""Canvas with anti-aliased shapes, random fields, and a record of which object each pixel shows.
 
-Places are in percent of the height, from the top left corner, so that a scene is the same picture
-at every size. Edges are anti-aliased by the distance of a pixel's centre from them.
+Coordinates are in units of one percent of the canvas height, from the top left corner, so that a
+scene is the same picture at every size. Random fields differ between sizes only in their finest
+detail.
 """
 
 import functools
@@ -12,17 +13,19 @@ import numpy as np
 
 from supdocnade.demo.palettes import Floats, Palette
 
-# Smooth random fields, the same at every size of the picture but for their finest detail.
+Point = tuple[float, float]
+"""x and y."""
 
-"""Single precision wherever there are many."""
+MARK = None
+"""Tag of a mark on a surface: the surface stays visible."""
 
 _SPREAD = 1.44
-"""One over the standard deviation of a cubic B-spline through white noise, along one axis."""
+"""Inverse standard deviation of a cubic B-spline through white noise, along one axis."""
 
 
 @functools.lru_cache(maxsize=512)
 def _spline(length: int, cells: int) -> Floats:
-    """Return the weights of the knots of a cubic B-spline, (length, cells + 3)."""
+    """Return the knot weights of a cubic B-spline, (length, cells + 3)."""
     place = (np.arange(length) + 0.5) * cells / length
     knots = np.arange(cells + 3) - 1
     far = abs(place[:, None] - knots)
@@ -34,7 +37,10 @@ def _spline(length: int, cells: int) -> Floats:
 def smooth_noise(
     rng: np.random.Generator, shape: tuple[int, int], cells: tuple[float, float]
 ) -> Floats:
-    """Return a smooth field of mean 0 and deviation about 1, with so many cells down and across."""
+    """Return a smooth field of mean 0 and standard deviation about 1.
+
+    cells : number of cells down and across.
+    """
     down, across = (max(round(count), 1) for count in cells)
     grid = rng.standard_normal((down + 3, across + 3), dtype=np.float32)
     field: Floats = _spline(shape[0], down) @ grid @ _spline(shape[1], across).T
@@ -49,7 +55,7 @@ def fractal_noise(
     octaves: int = 4,
     gain: float = 0.5,
 ) -> Floats:
-    """Return noise of several scales, each half as wide and `gain` as strong as the one before."""
+    """Return noise of several octaves, each half as wide and `gain` times as strong as the last."""
     total = np.zeros(shape, np.float32)
     for octave in range(octaves):
         finer = (cells[0] * 2**octave, cells[1] * 2**octave)
@@ -60,7 +66,7 @@ def fractal_noise(
 def fractal_line(
     rng: np.random.Generator, length: int, cells: float, *, octaves: int = 4, gain: float = 0.5
 ) -> Floats:
-    """Return noise along one axis, (length,), of mean 0 and deviation about 1."""
+    """Return noise along one axis, (length,), of mean 0 and standard deviation about 1."""
     total = np.zeros(length, np.float32)
     for octave in range(octaves):
         knots = max(round(cells * 2**octave), 1)
@@ -69,24 +75,22 @@ def fractal_line(
     return total / np.float32(sum(gain ** (2 * octave) for octave in range(octaves)) ** 0.5)
 
 
-Point = tuple[float, float]
-"""x and y."""
-
-MARK = None
-"""The tag of what is only a mark on a surface: the surface stays visible."""
+def points_around(x: float, y: float, size: float, *offsets: Point) -> list[Point]:
+    """Return the points at some offsets from (x, y), in multiples of `size`."""
+    return [(x + size * across, y + size * down) for across, down in offsets]
 
 
-def unit(values: Floats) -> Floats:
-    """Return values cut to 0 .. 1; on small arrays far quicker than `np.clip`."""
+def clip01(values: Floats) -> Floats:
+    """Clip values to [0, 1]; much faster than `np.clip` on small arrays."""
     cut: Floats = np.minimum(np.maximum(values, np.float32(0)), np.float32(1))
     return cut
 
 
-def pulse(place: Floats, duty: float, width: Floats | float) -> Floats:
-    """Return the share of a pixel that stripes cover: `duty` of each unit of `place`.
+def stripe_cover(place: Floats, duty: float, width: Floats | float) -> Floats:
+    """Return the share of each pixel covered by stripes that fill `duty` of each unit of `place`.
 
-    The stripes are averaged over `width`, a pixel's size in units of `place`; stripes much finer
-    than pixels so become an even tone.
+    The stripes are averaged over `width`, the size of a pixel in units of `place`, so that stripes
+    much finer than pixels become an even tone.
     """
     width = np.maximum(width, 1e-4)
 
@@ -99,7 +103,7 @@ def pulse(place: Floats, duty: float, width: Floats | float) -> Floats:
 
 
 class Window(NamedTuple):
-    """A part of the sheet, with the places of its pixels."""
+    """Rectangle of pixels with their coordinates."""
 
     rows: slice
     columns: slice
@@ -110,7 +114,7 @@ class Window(NamedTuple):
 
 
 class Canvas:
-    """A sheet of some size, and the generator of the random choices on it."""
+    """Picture under construction, with the generator of its random choices."""
 
     def __init__(
         self,
@@ -122,35 +126,36 @@ class Canvas:
         surfaces: Set[str] = frozenset(),
         zoom: float = 1.0,
     ) -> None:
-        """Take a sheet for things of these tags.
+        """Create an empty canvas.
 
         Parameters
         ----------
-        surfaces : tags of what is known by its texture, and so is visible on any ground.
-        zoom : above 1, the picture shows a part of the sheet.
+        tags : names of the objects that can be painted.
+        surfaces : tags of objects recognised by their texture; they are visible on any background.
+        zoom : above 1, the picture shows only a part of the canvas.
         """
         self.shape, self.zoom = size, zoom
         self.scale = size[0] / 100 * zoom
-        """Pixels in one unit."""
+        """Pixels per unit."""
         self.width = 100 * size[1] / size[0]
-        """Units across the whole sheet; there are 100 down."""
+        """Units across the whole canvas; there are 100 down."""
         self.palette, self.rng = palette, rng
         self.image: Floats = np.zeros((3, *size), np.float32)
-        """(3, height, width) red, green and blue from 0 to 1."""
+        """(3, height, width) RGB from 0 to 1."""
         self.owner = np.zeros(size, np.uint8)
         self._surfaces = surfaces
         self._numbers = {tag: number for number, tag in enumerate(tags, start=1)}
         hidden = 1 - 1 / zoom
         self.left, self.top = hidden * self.width * rng.random(), hidden * 100 * rng.random()
-        """The corner of the sheet that the picture begins with."""
+        """Canvas coordinates of the top left corner of the picture."""
         self.x: Floats = self._centres(size[1], self.left)[None]
         self.y: Floats = self._centres(size[0], self.top)[:, None]
-        # Of its own, so that larger pictures draw more grain but no other scene.
+        # A separate generator: a larger picture needs more grain but must show the same scene.
         self.grain_rng = np.random.default_rng(int(rng.integers(2**62)))
         self.grain: Floats = self.grain_rng.random(size, dtype=np.float32)
-        """(height, width) even from 0 to 1, for stippling."""
+        """(height, width) uniform from 0 to 1, for stippling."""
         self.rough: Floats = self.noise(14, octaves=4, gain=0.65)
-        """(height, width) of deviation 1, for uneven edges and tones."""
+        """(height, width) of standard deviation 1, for uneven edges and tones."""
 
     def _centres(self, length: int, start: float) -> Floats:
         return ((np.arange(length) + 0.5) / self.scale + start).astype(np.float32)
@@ -158,48 +163,52 @@ class Canvas:
     def noise(
         self, down: float, across: float | None = None, *, octaves: int = 4, gain: float = 0.5
     ) -> Floats:
-        """Return a random field; the number of its cells is for 100 units, down and across."""
+        """Return a random field (height, width), with the given number of cells per 100 units."""
         across = (down if across is None else across) * self.width / 100
         cells = (down / self.zoom, across / self.zoom)
         return fractal_noise(self.rng, self.shape, cells, octaves=octaves, gain=gain)
 
     def window(self, left: float, top: float, right: float, bottom: float) -> Window:
-        """Return the part that holds a box and its soft edge; it may be empty."""
-        rows = self._pixels(top - self.top, bottom - self.top, self.shape[0])
-        columns = self._pixels(left - self.left, right - self.left, self.shape[1])
+        """Return the window, perhaps empty, that holds a box and its soft edge."""
+
+        def pixels(first: float, last: float, length: int) -> slice:
+            low, high = first * self.scale - 1, last * self.scale + 2
+            return slice(int(min(max(low, 0), length)), int(min(max(high, 0), length)))
+
+        rows = pixels(top - self.top, bottom - self.top, self.shape[0])
+        columns = pixels(left - self.left, right - self.left, self.shape[1])
         return Window(rows, columns, self.x[:, columns], self.y[rows])
 
-    def _pixels(self, first: float, last: float, length: int) -> slice:
-        """Return the pixels between two places along a side, and one more at each end."""
-        low, high = first * self.scale - 1, last * self.scale + 2
-        return slice(int(min(max(low, 0), length)), int(min(max(high, 0), length)))
-
     @property
-    def whole(self) -> Window:
-        """The whole sheet."""
+    def full_window(self) -> Window:
+        """Window of the whole picture."""
         return Window(slice(None), slice(None), self.x, self.y)
 
     def edge(self, distance: Floats) -> Floats:
-        """Return what share of a pixel is covered, from its distance outside an edge in units."""
-        return unit(np.float32(0.5) - distance * np.float32(self.scale))
+        """Return the covered share of each pixel from its distance outside an edge, in units."""
+        return clip01(np.float32(0.5) - distance * np.float32(self.scale))
 
     def color_at(self, x: float, y: float, radius: float = 3.0) -> Floats:
-        """Return the mean colour around a place, or around the nearest one in the picture."""
+        """Return the mean colour (3,) around a point, moved into the picture if it lies outside."""
         x = min(max(x, float(self.x[0, 0])), float(self.x[0, -1]))
         y = min(max(y, float(self.y[0, 0])), float(self.y[-1, 0]))
         part = self.window(x - radius, y - radius, x + radius, y + radius)
         mean: Floats = self.image[:, part.rows, part.columns].mean(axis=(1, 2))
         return mean
 
+    def contrast_at(self, x: float, y: float, amount: float, radius: float = 3.0) -> Floats:
+        """Return a colour that stands out from the mean colour around a point."""
+        return self.palette.contrast(self.color_at(x, y, radius), amount)
+
     def paint(self, part: Window, cover: Floats, color: Floats, tag: str | None = "") -> None:
-        """Lay a colour over a part of the sheet.
+        """Blend a colour into a window.
 
         Parameters
         ----------
-        color : (3,), or (3, height, width) for every pixel its own.
-        cover : from 0 to 1, in the shape of the part.
-        tag : what is painted; "": something without a name, which hides what lies below; MARK:
-            a mark on what lies below.
+        cover : opacity from 0 to 1, in the shape of the window.
+        color : (3,), or (3, height, width) for one colour per pixel.
+        tag : name of the object; "" for an unnamed one, which hides the object below; MARK for a
+            mark on the object below.
         """
         if not cover.size:
             return
@@ -210,17 +219,17 @@ class Canvas:
             owner = self.owner[part.rows, part.columns]
             np.copyto(owner, 0, where=cover > 0.5)
         if tag:
-            seen = cover > 0.4
+            visible = cover > 0.4
             if tag not in self._surfaces:
-                # What cannot be told from its ground is not visible.
+                # An object needs some contrast with its background to be visible.
                 red, green, blue = abs(change)
-                seen &= np.maximum(np.maximum(red, green), blue) > 0.035
-            np.copyto(owner, self._numbers[tag], where=seen)
+                visible &= np.maximum(np.maximum(red, green), blue) > 0.035
+            np.copyto(owner, self._numbers[tag], where=visible)
         below += change
 
     def stipple(self, part: Window, density: Floats, color: Floats) -> None:
-        """Mark a part with fine dots, more where `density`, from 0 to 1, is higher."""
-        cover = unit((density - self.grain[part.rows, part.columns]) * np.float32(2.5))
+        """Paint fine dots with a density from 0 to 1."""
+        cover = clip01((density - self.grain[part.rows, part.columns]) * np.float32(2.5))
         self.paint(part, cover, color, MARK)
 
     def disc(self, x: float, y: float, radius: float, color: Floats, tag: str | None = "") -> None:
@@ -230,7 +239,7 @@ class Canvas:
     def ellipse(
         self, x: float, y: float, across: float, down: float, color: Floats, tag: str | None = ""
     ) -> None:
-        """Paint an ellipse of given radii."""
+        """Paint an ellipse, given its radii."""
         part = self.window(x - across, y - down, x + across, y + down)
         far = np.sqrt(((part.x - x) / across) ** 2 + ((part.y - y) / down) ** 2)
         self.paint(part, self.edge((far - 1) * min(across, down)), color, tag)
@@ -251,18 +260,20 @@ class Canvas:
             self.paint(part, cover, color, tag)
 
     def span(self, place: Floats, first: float, last: float) -> Floats:
-        """Return what share of each pixel lies between two places along its axis."""
+        """Return the share of each pixel that lies between two coordinates of one axis."""
         half = np.float32(0.5 / self.scale)
         inside = np.minimum(place + half, last) - np.maximum(place - half, first)
-        return unit(inside * np.float32(self.scale))
+        return clip01(inside * np.float32(self.scale))
 
-    def polygon(self, points: Sequence[Point], color: Floats, tag: str | None = "") -> None:
-        """Paint a convex polygon, given by its corners in either sense."""
+    def polygon(
+        self, points: Sequence[Point], color: Floats, tag: str | None = "", *, opacity: float = 1
+    ) -> None:
+        """Paint a convex polygon, given its corners in either orientation."""
         part, cover = self.polygon_cover(points)
-        self.paint(part, cover, color, tag)
+        self.paint(part, cover * np.float32(opacity), color, tag)
 
     def polygon_cover(self, points: Sequence[Point]) -> tuple[Window, Floats]:
-        """Return where a convex polygon lies, and what it covers there."""
+        """Return the window of a convex polygon and its cover there."""
         xs, ys = zip(*points, strict=True)
         part = self.window(min(xs), min(ys), max(xs), max(ys))
         pairs = list(zip(points, [*points[1:], points[0]], strict=True))
@@ -287,7 +298,7 @@ class Canvas:
         *,
         end_width: float | None = None,
     ) -> None:
-        """Paint a line with round ends, perhaps of another width at its end."""
+        """Paint a line with round ends; its width may change along it."""
         (x0, y0), (x1, y1) = start, end
         end_width = width if end_width is None else end_width
         half = max(width, end_width) / 2
@@ -297,20 +308,20 @@ class Canvas:
             return
         dx, dy = x1 - x0, y1 - y0
         dot = (part.x - x0) * dx + (part.y - y0) * dy
-        along = unit(dot / max(dx * dx + dy * dy, 1e-9))
+        along = clip01(dot / max(dx * dx + dy * dy, 1e-9))
         far = np.hypot(part.x - x0 - along * dx, part.y - y0 - along * dy)
         thickness = width + (end_width - width) * along
-        # Lines thinner than a pixel are paler, not thicker.
+        # Lines thinner than a pixel become paler, not thicker.
         cover = self.edge(far - thickness / 2) * np.minimum(thickness * self.scale, 1)
         self.paint(part, cover, color, tag)
 
-    def below(self, heights: Floats) -> tuple[Window, Floats]:
-        """Return where the ground under a line lies, (width,) of y, and what it covers there."""
+    def ground_cover(self, heights: Floats) -> tuple[Window, Floats]:
+        """Return the window of the ground under a line, (width,) of y, and its cover there."""
         part = self.window(0, float(heights.min()), self.width, 100)
         slope = np.gradient(heights, 1 / self.scale)
         return part, self.edge((heights - part.y) / np.hypot(1, slope).astype(np.float32))
 
     def areas(self) -> dict[str, float]:
-        """Return what share of the sheet every tag is visible on."""
+        """Return the share of the picture on which each tag is visible."""
         counts = np.bincount(self.owner.ravel(), minlength=len(self._numbers) + 1)
         return {tag: counts[number] / self.owner.size for tag, number in self._numbers.items()}

@@ -1,46 +1,45 @@
-"""The sky and what hangs in it, for all classes alike."""
+"""Sky, mountain ranges, hills and water, painted alike in all classes."""
 
 from collections.abc import Set
-from typing import NamedTuple
 
 import numpy as np
 
-from supdocnade.demo.canvas import MARK, Canvas, Window, fractal_line, unit
+from supdocnade.demo.canvas import MARK, Canvas, Window, clip01, fractal_line, points_around
 from supdocnade.demo.palettes import Floats, luminance, mix
 
 
-def paint_sky(canvas: Canvas, wanted: Set[str], horizon: float) -> tuple[float, float]:
-    """Paint the whole sheet as sky with the things of the sky that are wanted.
+def paint_sky(canvas: Canvas, objects: Set[str], horizon: float) -> float:
+    """Fill the canvas with sky and paint the objects in it.
 
     Returns
     -------
-    x and y of the sun or the moon, or of where one would be.
+    x of the sun or the moon, or of its place if there is neither.
     """
     rng, palette = canvas.rng, canvas.palette
-    place = unit(canvas.y[:, 0] / max(horizon, 1)) ** rng.uniform(0.7, 1.5)
+    place = clip01(canvas.y[:, 0] / max(horizon, 1)) ** rng.uniform(0.7, 1.5)
     rows = palette.sky_ramp[np.round(place * (len(palette.sky_ramp) - 1)).astype(int)]
     canvas.image[:] = rows.T[:, :, None]
     haze = np.clip(0.08 * canvas.noise(2, 1.2, octaves=3), -0.2, 0.2)
-    canvas.paint(canvas.whole, np.maximum(haze, 0), palette.paper, MARK)
-    canvas.paint(canvas.whole, np.maximum(-haze, 0), palette.sky(0), MARK)
-    if "star" in wanted:
-        _stars(canvas, horizon)
+    canvas.paint(canvas.full_window, np.maximum(haze, 0), palette.paper, MARK)
+    canvas.paint(canvas.full_window, np.maximum(-haze, 0), palette.sky(0), MARK)
+    if "star" in objects:
+        _paint_stars(canvas, horizon)
     x = float(rng.uniform(0.12, 0.88) * canvas.width)
     y = float(horizon * rng.uniform(0.2, 0.72))
-    if "sun" in wanted:
-        _sun(canvas, x, y)
-    elif "moon" in wanted:
-        _moon(canvas, x, y)
-    if "cloud" in wanted:
-        _clouds(canvas, horizon)
-    if "balloon" in wanted:
-        _balloon(canvas, horizon, x)
-    if "bird" in wanted:
-        _birds(canvas, horizon)
-    return x, y
+    if "sun" in objects:
+        _paint_sun(canvas, x, y)
+    elif "moon" in objects:
+        _paint_moon(canvas, x, y)
+    if "cloud" in objects:
+        _paint_clouds(canvas, horizon)
+    if "balloon" in objects:
+        _paint_balloon(canvas, horizon, x)
+    if "bird" in objects:
+        _paint_birds(canvas, horizon)
+    return x
 
 
-def _stars(canvas: Canvas, horizon: float) -> None:
+def _paint_stars(canvas: Canvas, horizon: float) -> None:
     rng = canvas.rng
     count = int(rng.integers(28, 70))
     for _ in range(count):
@@ -48,23 +47,23 @@ def _stars(canvas: Canvas, horizon: float) -> None:
         canvas.disc(x, y, rng.uniform(0.28, 0.62), canvas.palette.paper, "star")
 
 
-def _halo(
+def _paint_halo(
     canvas: Canvas, x: float, y: float, radius: float, color: Floats, strength: float
 ) -> None:
-    """Lighten the sky around a light."""
+    """Lighten the sky around the sun or the moon."""
     part = canvas.window(x - radius, y - radius, x + radius, y + radius)
     far = np.hypot(part.x - x, part.y - y) / radius
-    canvas.paint(part, np.float32(strength) * unit(1 - far) ** 2, color, MARK)
+    canvas.paint(part, np.float32(strength) * clip01(1 - far) ** 2, color, MARK)
 
 
-def _sun(canvas: Canvas, x: float, y: float) -> None:
+def _paint_sun(canvas: Canvas, x: float, y: float) -> None:
     rng, palette = canvas.rng, canvas.palette
     radius = rng.uniform(4.5, 11)
     ground = canvas.color_at(x, y)
     color = palette.glow
     if abs(luminance(color) - luminance(ground)) < 0.12 and abs(color - ground).max() < 0.3:
-        color = palette.facing(ground, 0.75)
-    _halo(canvas, x, y, radius * rng.uniform(3, 5), mix(color, palette.paper, 0.4), 0.5)
+        color = palette.contrast(ground, 0.75)
+    _paint_halo(canvas, x, y, radius * rng.uniform(3, 5), mix(color, palette.paper, 0.4), 0.5)
     if rng.random() < 0.3:
         for ring in (2.1, 1.55):
             part = canvas.window(x - ring * radius, y - ring * radius, x + 25, y + 25)
@@ -73,15 +72,15 @@ def _sun(canvas: Canvas, x: float, y: float) -> None:
     canvas.disc(x, y, radius, color, "sun")
     part = canvas.window(x - radius, y - radius, x + radius, y + radius)
     inside = canvas.edge(np.hypot(part.x - x, part.y - y) - radius)
-    dense = inside * unit(0.45 * (part.y - y) / radius + 0.1)
-    canvas.stipple(part, dense, palette.facing(color, 0.35))
+    dense = inside * clip01(0.45 * (part.y - y) / radius + 0.1)
+    canvas.stipple(part, dense, palette.contrast(color, 0.35))
 
 
-def _moon(canvas: Canvas, x: float, y: float) -> None:
+def _paint_moon(canvas: Canvas, x: float, y: float) -> None:
     rng, palette = canvas.rng, canvas.palette
     radius = rng.uniform(4, 8)
     color = mix(palette.paper, palette.glow, rng.uniform(0, 0.6))
-    _halo(canvas, x, y, radius * 4, color, 0.35)
+    _paint_halo(canvas, x, y, radius * 4, color, 0.35)
     part = canvas.window(x - radius, y - radius, x + radius, y + radius)
     full = canvas.edge(np.hypot(part.x - x, part.y - y) - radius)
     if rng.random() < 0.5:
@@ -90,11 +89,11 @@ def _moon(canvas: Canvas, x: float, y: float) -> None:
             1 - canvas.edge(np.hypot(part.x - x - shift, part.y - y + shift / 2) - radius)
         )
     canvas.paint(part, full, color, "moon")
-    seas = unit(canvas.rough[part.rows, part.columns] - 0.3) * np.float32(0.35)
+    seas = clip01(canvas.rough[part.rows, part.columns] - 0.3) * np.float32(0.35)
     canvas.paint(part, full * seas, palette.sky(0.3), MARK)
 
 
-def _clouds(canvas: Canvas, horizon: float) -> None:
+def _paint_clouds(canvas: Canvas, horizon: float) -> None:
     rng, palette = canvas.rng, canvas.palette
     banks = rng.random() < 0.4
     for _ in range(int(rng.integers(2, 6))):
@@ -106,13 +105,13 @@ def _clouds(canvas: Canvas, horizon: float) -> None:
         if luminance(palette.paper) - luminance(ground) < 0.17:
             color = mix(ground, palette.land(rng.uniform(0, 0.4)), 0.65)
         if banks:
-            _bank(canvas, x, y, size, color)
+            _paint_flat_cloud(canvas, x, y, size, color)
         else:
-            _puff(canvas, x, y, size, color)
+            _paint_round_cloud(canvas, x, y, size, color)
 
 
-def _bank(canvas: Canvas, x: float, y: float, size: float, color: Floats) -> None:
-    """Paint a cloud of flat strokes."""
+def _paint_flat_cloud(canvas: Canvas, x: float, y: float, size: float, color: Floats) -> None:
+    """Paint a cloud of horizontal strokes."""
     rng = canvas.rng
     for number in range(int(rng.integers(3, 6))):
         half = size * rng.uniform(0.4, 1.25)
@@ -121,8 +120,8 @@ def _bank(canvas: Canvas, x: float, y: float, size: float, color: Floats) -> Non
         canvas.line((middle - half, height), (middle + half, height), thickness, color, "cloud")
 
 
-def _puff(canvas: Canvas, x: float, y: float, size: float, color: Floats) -> None:
-    """Paint a cloud of round heads on a flat foot, shaded below."""
+def _paint_round_cloud(canvas: Canvas, x: float, y: float, size: float, color: Floats) -> None:
+    """Paint a cumulus cloud, shaded below."""
     rng = canvas.rng
     part = canvas.window(x - 1.5 * size, y - 1.1 * size, x + 1.5 * size, y + 0.4)
     distance = np.full((part.y.shape[0], part.x.shape[1]), 1e3, np.float32)
@@ -134,14 +133,14 @@ def _puff(canvas: Canvas, x: float, y: float, size: float, color: Floats) -> Non
         )
     cover = canvas.edge(distance) * canvas.edge(part.y - y)
     canvas.paint(part, cover, color, "cloud")
-    shadow = unit(0.75 + (part.y - y) / (0.75 * size)) * cover
+    shadow = clip01(0.75 + (part.y - y) / (0.75 * size)) * cover
     canvas.stipple(part, shadow * np.float32(0.5), canvas.palette.sky(0.35))
 
 
-def _birds(canvas: Canvas, horizon: float) -> None:
+def _paint_birds(canvas: Canvas, horizon: float) -> None:
     rng = canvas.rng
     x, y = rng.uniform(0.15, 0.85) * canvas.width, horizon * rng.uniform(0.2, 0.6)
-    color = canvas.palette.facing(canvas.color_at(x, y, 8), 0.9)
+    color = canvas.contrast_at(x, y, 0.9, 8)
     size = rng.uniform(1.6, 3.4)
     for _ in range(int(rng.integers(3, 9))):
         at = (x + rng.normal(0, 9), min(max(y + rng.normal(0, 5), 4), 0.85 * horizon))
@@ -153,29 +152,21 @@ def _birds(canvas: Canvas, horizon: float) -> None:
             canvas.line(elbow, tip, 0.75, color, "bird", end_width=0.3)
 
 
-def _balloon(canvas: Canvas, horizon: float, avoid: float) -> None:
+def _paint_balloon(canvas: Canvas, horizon: float, sun_x: float) -> None:
     rng, palette = canvas.rng, canvas.palette
-    # Away from the sun, which it would hide.
-    x = (avoid + canvas.width * rng.uniform(0.3, 0.7)) % canvas.width
+    # Keep away from the sun.
+    x = (sun_x + canvas.width * rng.uniform(0.3, 0.7)) % canvas.width
     x = min(max(x, 9), canvas.width - 9)
     radius = min(rng.uniform(3.8, 7), 0.22 * horizon)
     y = max(horizon * rng.uniform(0.2, 0.42), radius + 1)
     ground = canvas.color_at(x, y)
-    color = palette.against(ground, rng)
-    stripe = palette.facing(color, 0.55)
+    color = palette.contrasting_ink(ground, rng)
+    stripe = palette.contrast(color, 0.55)
     foot = y + 1.75 * radius
     for side in (-1, 1):
         canvas.line((x + 0.75 * side * radius, y + 0.55 * radius), (x, foot), 0.4, color)
-    canvas.polygon(
-        [
-            (x - 0.86 * radius, y + 0.5 * radius),
-            (x + 0.86 * radius, y + 0.5 * radius),
-            (x + 0.22 * radius, y + 1.4 * radius),
-            (x - 0.22 * radius, y + 1.4 * radius),
-        ],
-        color,
-        "balloon",
-    )
+    skirt = ((-0.86, 0.5), (0.86, 0.5), (0.22, 1.4), (-0.22, 1.4))
+    canvas.polygon(points_around(x, y, radius, *skirt), color, "balloon")
     canvas.disc(x, y, radius, color, "balloon")
     canvas.ellipse(x, y, 0.55 * radius, radius, stripe, "balloon")
     canvas.ellipse(x, y, 0.2 * radius, radius, color, "balloon")
@@ -183,26 +174,19 @@ def _balloon(canvas: Canvas, horizon: float, avoid: float) -> None:
     canvas.box(x - basket, foot - 0.2, x + basket, foot + 1.5 * basket, stripe, "balloon")
 
 
-# Ground: ridges, hills, water and the surfaces they share.
-
-
-class Ridge(NamedTuple):
-    """The line of a mountain range."""
-
-    heights: Floats
-    """(width,) y of the line."""
-    side: Floats
-    """(width,) units from the nearest summit, below zero to its left."""
-
-
 def hill_line(canvas: Canvas, level: float, height: float, *, cells: float = 2.0) -> Floats:
-    """Return a softly rolling line around a level."""
+    """Return a gently rolling line (width,) around a level."""
     line = fractal_line(canvas.rng, canvas.shape[1], cells, octaves=3, gain=0.35)
     return level + np.float32(height) * line
 
 
-def ridge_line(canvas: Canvas, level: float, height: float, n_peaks: int) -> Ridge:
-    """Return a line of summits that rise above a level."""
+def ridge_line(canvas: Canvas, level: float, height: float, n_peaks: int) -> tuple[Floats, Floats]:
+    """Return the line of a mountain range above a level.
+
+    Returns
+    -------
+    (width,) y of the line, and (width,) distance from the nearest summit, negative to its left.
+    """
     rng, x = canvas.rng, canvas.x[0]
     slots = (np.arange(n_peaks) + rng.uniform(0.15, 0.85, n_peaks)) / n_peaks
     summits = slots * canvas.width * 1.1 - 0.05 * canvas.width
@@ -215,26 +199,35 @@ def ridge_line(canvas: Canvas, level: float, height: float, n_peaks: int) -> Rid
     crags = fractal_line(rng, x.size, 9, octaves=5, gain=0.6)
     line = level - np.maximum(rise.max(axis=0), -0.15 * height) - 0.05 * height * crags
     side = np.take_along_axis(away, highest[None], axis=0)[0]
-    return Ridge(line.astype(np.float32), side.astype(np.float32))
+    return line.astype(np.float32), side.astype(np.float32)
 
 
-def paint_range(canvas: Canvas, ridge: Ridge, depth: float, light: int, *, snow: float = 0) -> None:
-    """Paint mountains with a lit and a shaded flank, perhaps with snow on their upper part.
+def paint_range(
+    canvas: Canvas,
+    ridge: tuple[Floats, Floats],
+    depth: float,
+    light: int,
+    *,
+    snow: float = 0,
+) -> None:
+    """Paint mountains with lit and shaded flanks.
 
     Parameters
     ----------
-    light : -1: it comes from the left, 1: from the right.
-    snow : units from the line down to which snow lies.
+    ridge : from `ridge_line`.
+    light : -1 for light from the left, 1 from the right.
+    snow : height of the snow, in units below the line.
     """
     palette = canvas.palette
-    part, cover = canvas.below(ridge.heights)
+    heights, side = ridge
+    part, cover = canvas.ground_cover(heights)
     color = palette.land(depth)
     canvas.paint(part, cover, color, "mountain")
-    under = part.y - ridge.heights
+    under = part.y - heights
     folds = canvas.noise(6, 9, octaves=4, gain=0.6)[part.rows]
-    # The spine runs down from the summit, crooked by an amount that grows with the depth.
-    spine = light * ridge.side + folds * (1.2 + 0.28 * np.clip(under, 0, 40))
-    shade = unit(0.5 - spine * np.float32(0.7 * canvas.scale)) * cover
+    # The edge of the shade runs down from the summit; its deviations grow on the way.
+    spine = light * side + folds * (1.2 + 0.28 * np.clip(under, 0, 40))
+    shade = clip01(0.5 - spine * np.float32(0.7 * canvas.scale)) * cover
     canvas.paint(part, shade, palette.tint(color, -0.3), MARK)
     white = np.zeros_like(cover)
     if snow:
@@ -244,22 +237,20 @@ def paint_range(canvas: Canvas, ridge: Ridge, depth: float, light: int, *, snow:
         canvas.paint(part, white * (1 - shade), paper, "snow")
         canvas.paint(part, white * shade, mix(paper, color, 0.45), MARK)
     streaks = canvas.noise(7, 30, octaves=3, gain=0.7)[part.rows]
-    bare = cover * (1 - white * np.float32(0.75)) * unit(under / 5)
-    canvas.paint(
-        part, unit(streaks * 1.5 - 0.9) * bare * np.float32(0.6), palette.facing(color, 0.4), MARK
-    )
-    canvas.paint(
-        part, unit(-streaks * 1.5 - 1.2) * bare * np.float32(0.5), palette.tint(color, -0.5), MARK
-    )
+    bare = cover * (1 - white * np.float32(0.75)) * clip01(under / 5)
+    light_streaks = clip01(streaks * 1.5 - 0.9) * bare * np.float32(0.6)
+    canvas.paint(part, light_streaks, palette.contrast(color, 0.4), MARK)
+    dark_streaks = clip01(-streaks * 1.5 - 1.2) * bare * np.float32(0.5)
+    canvas.paint(part, dark_streaks, palette.tint(color, -0.5), MARK)
     mist = np.clip((under - 24) / 60, 0, 0.5) * cover
     canvas.stipple(part, mist, mix(palette.sky(1), color, 0.3))
 
 
 def paint_hill(canvas: Canvas, heights: Floats, color: Floats, tag: str | None = "") -> Window:
-    """Paint ground under a line, with a stippled shade towards its foot."""
-    part, cover = canvas.below(heights)
+    """Paint ground under a line, shaded towards its foot."""
+    part, cover = canvas.ground_cover(heights)
     canvas.paint(part, cover, color, tag)
-    under = unit((part.y - heights) / 45)
+    under = clip01((part.y - heights) / 45)
     tufts = np.clip(0.12 + 0.1 * canvas.rough[part.rows], 0, 0.4)
     canvas.stipple(part, cover * (0.3 * under + tufts), canvas.palette.tint(color, -0.28))
     return part
@@ -275,12 +266,12 @@ def paint_water(
     glint: float | None = None,
     calm: float = 1.0,
 ) -> None:
-    """Paint water whose waves grow from the horizon towards the viewer.
+    """Paint water with waves that grow from the horizon towards the viewer.
 
     Parameters
     ----------
-    glint : x under which a light is mirrored.
-    calm : waves are longer and fewer when it is higher.
+    glint : x of a light that is mirrored.
+    calm : factor of the length of the waves.
     """
     palette = canvas.palette
     canvas.paint(part, cover, color, "water")
@@ -294,20 +285,20 @@ def paint_water(
         bend = canvas.noise(10, 5, octaves=2)[part.rows, part.columns]
         gaps = canvas.noise(26, 5 / calm, octaves=2)[part.rows, part.columns]
         strokes = _strokes(rows + 0.28 * bend + 0.5 * number, width)
-        present = unit(0.5 + 1.6 * (gaps - 0.15))
+        present = clip01(0.5 + 1.6 * (gaps - 0.15))
         canvas.paint(part, strokes * present * cover * np.float32(0.75), ink, MARK)
     if glint is not None:
         spread = 2.5 + 0.32 * near
-        column = unit(1.2 - abs(part.x - glint) / spread)
+        column = clip01(1.2 - abs(part.x - glint) / spread)
         bend = canvas.noise(10, 7, octaves=2)[part.rows, part.columns]
         strokes = _strokes(1.3 * rows + 0.4 * bend, 1.3 * width)
         ink = mix(palette.glow, palette.paper, 0.3)
-        canvas.paint(part, unit(strokes * 1.4) * column * cover, ink, MARK)
+        canvas.paint(part, clip01(strokes * 1.4) * column * cover, ink, MARK)
 
 
 def _strokes(place: Floats, width: Floats) -> Floats:
-    """Return soft stripes that vanish where they are finer than pixels."""
+    """Return soft stripes, faded out where they are finer than pixels."""
     wave = np.sin(np.float32(2 * np.pi) * place) - np.float32(0.35)
     sharp = np.clip(0.5 / np.maximum(width, 1e-3) * 0.35, 0.3, 2.5)
-    fine = unit(0.5 / np.maximum(width, 1e-3) - 0.9)
-    return unit(0.5 + wave * sharp) * fine
+    fine = clip01(0.5 / np.maximum(width, 1e-3) - 0.9)
+    return clip01(0.5 + wave * sharp) * fine

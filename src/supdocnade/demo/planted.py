@@ -1,4 +1,4 @@
-"""Corpora whose truth is known, for tests, the demo and anyone who wants to see the model work."""
+"""Corpora drawn from known distributions, for tests, the demo and examples."""
 
 from typing import NamedTuple
 
@@ -13,10 +13,10 @@ Floats = NDArray[np.float64]
 
 
 class PlantedScenes(NamedTuple):
-    """Documents drawn from known classes, and what is true of them.
+    """Documents drawn from known classes, with the distributions they were drawn from.
 
-    Every class mixes its words from a few topics. A document first draws its class, then all its
-    words and tags independently from that class: its exact probability is a sum over classes.
+    Each class is a mixture of topics. A document first draws its class, then all its words and tags
+    independently given that class, so its exact probability is a sum over classes.
     """
 
     counts: NDArray[np.int64]
@@ -24,11 +24,11 @@ class PlantedScenes(NamedTuple):
     tags: NDArray[np.int64]
     """(documents, tags), 0 or 1."""
     labels: NDArray[np.int64]
-    """(documents,) the class each one was drawn from."""
+    """(documents,) class numbers."""
     word_probability: Floats
     """(classes, visual words)."""
     tag_probability: Floats
-    """(classes, tags) with which a document of the class carries the tag."""
+    """(classes, tags)."""
 
     @property
     def n_classes(self) -> int:
@@ -36,13 +36,13 @@ class PlantedScenes(NamedTuple):
         return len(self.word_probability)
 
     def log_prob(self) -> Floats:
-        """Return log p(v) of the visual words of every document, in some order of theirs."""
+        """Return log p(v) of the visual words of each document in one fixed order, (documents,)."""
         by_class = self.counts @ np.log(self.word_probability).T
         total: Floats = logsumexp(by_class, axis=1) - np.log(self.n_classes)
         return total
 
     def class_posterior(self) -> Floats:
-        """Return p(class | visual words), which no classifier can beat on average."""
+        """Return p(class | visual words), (documents, classes): the Bayes-optimal prediction."""
         by_class = self.counts @ np.log(self.word_probability).T
         posterior: Floats = np.exp(by_class - logsumexp(by_class, axis=1, keepdims=True))
         return posterior
@@ -62,10 +62,10 @@ def planted_scenes(
 
     Parameters
     ----------
-    n_tags_per_class : tags that belong to a class and occur in four of five of its documents; every
-        other tag occurs in one of twenty.
-    mean_length : documents have this many words on average (Poisson, at least one).
-    contrast : how far the classes' words differ; at 0 they do not.
+    n_tags_per_class : tags of each class; they occur in 80 % of its documents, those of other
+        classes in 5 %.
+    mean_length : mean number of words per document (Poisson, at least one word).
+    contrast : exponent of the topic shares of a class; with 0 all classes are equal.
     """
     if n_documents < 1 or n_classes < 1 or n_visual_words < 1 or n_tags_per_class < 0:
         raise InvalidArgument(
@@ -76,7 +76,7 @@ def planted_scenes(
     topics = generator.dirichlet(np.full(n_visual_words, 0.3), size=2 * n_classes)
     shares = generator.dirichlet(np.full(2 * n_classes, 0.5), size=n_classes)
     shares = shares**contrast / (shares**contrast).sum(axis=1, keepdims=True)
-    # A little of every word everywhere keeps all probabilities positive.
+    # Smoothing keeps all probabilities positive.
     word_probability = 0.98 * shares @ topics + 0.02 / n_visual_words
     owner = np.repeat(np.arange(n_classes), n_tags_per_class)
     tag_probability = np.where(owner == np.arange(n_classes)[:, None], 0.8, 0.05)

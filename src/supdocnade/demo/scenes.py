@@ -1,9 +1,10 @@
-"""Scenes of eight classes, drawn as prints, with the objects on them as tags."""
+"""Scenes of eight classes, drawn as prints, with the visible objects as tags."""
 
 import functools
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,43 +13,135 @@ from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from supdocnade.checks import check_choice, check_count
-from supdocnade.demo.canvas import MARK, Canvas, unit
-from supdocnade.demo.classes import PAINTERS
+from supdocnade.demo.canvas import MARK, Canvas, clip01
+from supdocnade.demo.city import paint_skyline, paint_street
+from supdocnade.demo.countryside import paint_field, paint_forest, paint_village
 from supdocnade.demo.palettes import random_palette
-from supdocnade.demo.plans import (
-    MAX_TAGS,
-    MIN_TAGS,
-    PLANS,
-    SURFACES,
-    TAGS,
-    choose_objects,
-    least_area,
-)
+from supdocnade.demo.wilderness import paint_coast, paint_dunes, paint_mountain
 from supdocnade.errors import InvalidArgument, StorageError
 from supdocnade.images.decode import KINDS, encode
 from supdocnade.seeding import named_generator
 from supdocnade.storage import write_atomically
 
-CLASSES: tuple[str, ...] = tuple(PLANS)
-"""The classes of scenes, in the order of their numbers."""
+TAGS: tuple[str, ...] = (
+    "balloon", "bird", "boat", "bridge", "building", "cactus", "car", "cloud", "fence", "house",
+    "lamp", "lighthouse", "moon", "mountain", "person", "road", "rock", "sand", "snow", "star",
+    "sun", "tree", "water", "windmill", "window",
+)  # fmt: skip
+"""All objects, sorted."""
 
 SIZE = (192, 256)
-"""Height and width of a scene unless told otherwise."""
+"""Default height and width of a scene."""
 
-_LEAST_SIDE = 32
+METADATA = "metadata.jsonl"
+
+_SURFACES = frozenset({"building", "mountain", "road", "sand", "water"})
+"""Objects that are large and recognised by their texture."""
+_SMALL = frozenset({"bird", "fence", "lamp", "person", "star"})
+_MIN_TAGS, _MAX_TAGS = 3, 7
+_MIN_OBJECTS = 4
+_MIN_SIDE = 32
 _MAX_ZOOM = 1.35
 _ATTEMPTS = 20
 
 
+@dataclass(frozen=True)
+class Plan:
+    """Contents of the scenes of one class."""
+
+    paint: Callable[[Canvas, Set[str]], None]
+    """Paints the given objects on a canvas."""
+    required: tuple[str, ...]
+    optional: Mapping[str, float]
+    """Probabilities; at night the sun becomes the moon, and only then are there stars."""
+
+
+PLANS: dict[str, Plan] = {
+    "coast": Plan(
+        paint_coast,
+        ("water",),
+        {"sand": 0.6, "boat": 0.55, "rock": 0.5, "sun": 0.5, "cloud": 0.5, "bird": 0.35,
+         "lighthouse": 0.35, "mountain": 0.3, "star": 0.4, "house": 0.2, "tree": 0.25,
+         "person": 0.2, "fence": 0.15, "balloon": 0.12},
+    ),
+    "dunes": Plan(
+        paint_dunes,
+        ("sand",),
+        {"cactus": 0.5, "rock": 0.5, "sun": 0.6, "person": 0.3, "mountain": 0.3, "cloud": 0.3,
+         "bird": 0.25, "tree": 0.25, "star": 0.5, "balloon": 0.2, "fence": 0.12, "house": 0.1},
+    ),
+    "field": Plan(
+        paint_field,
+        (),
+        {"tree": 0.75, "cloud": 0.55, "fence": 0.5, "house": 0.5, "sun": 0.5, "road": 0.35,
+         "bird": 0.35, "windmill": 0.35, "mountain": 0.3, "balloon": 0.2, "person": 0.2,
+         "star": 0.4},
+    ),
+    "forest": Plan(
+        paint_forest,
+        ("tree",),
+        {"road": 0.5, "rock": 0.5, "sun": 0.5, "person": 0.35, "bird": 0.3, "snow": 0.3,
+         "mountain": 0.3, "house": 0.25, "fence": 0.2, "star": 0.4, "cloud": 0.2},
+    ),
+    "mountain": Plan(
+        paint_mountain,
+        ("mountain",),
+        {"snow": 0.7, "tree": 0.7, "sun": 0.5, "cloud": 0.5, "water": 0.4, "rock": 0.4,
+         "house": 0.3, "bird": 0.3, "fence": 0.2, "boat": 0.15, "star": 0.4, "balloon": 0.15,
+         "person": 0.15},
+    ),
+    "skyline": Plan(
+        paint_skyline,
+        ("building", "window"),
+        {"water": 0.6, "sun": 0.5, "cloud": 0.4, "tree": 0.35, "bridge": 0.35, "boat": 0.3,
+         "mountain": 0.3, "lamp": 0.25, "bird": 0.25, "star": 0.4, "balloon": 0.2},
+    ),
+    "street": Plan(
+        paint_street,
+        ("building", "window", "road"),
+        {"car": 0.6, "lamp": 0.6, "person": 0.5, "tree": 0.4, "sun": 0.35, "cloud": 0.35,
+         "bird": 0.2, "star": 0.3, "balloon": 0.12, "mountain": 0.15},
+    ),
+    "village": Plan(
+        paint_village,
+        ("house", "window"),
+        {"tree": 0.65, "mountain": 0.45, "sun": 0.45, "cloud": 0.4, "road": 0.4, "snow": 0.3,
+         "fence": 0.3, "lamp": 0.25, "bird": 0.25, "person": 0.25, "windmill": 0.15,
+         "star": 0.4, "balloon": 0.12},
+    ),
+}  # fmt: skip
+
+CLASSES: tuple[str, ...] = tuple(PLANS)
+"""The classes of scenes, in the order of their numbers."""
+
+
+def choose_objects(plan: Plan, rng: np.random.Generator, *, night: bool) -> set[str]:
+    """Draw the objects of a scene, four to seven."""
+    optional = {tag: p for tag, p in plan.optional.items() if tag != "star" or night}
+    names = list(optional)
+    # Negative for the objects drawn; the order ranks all of them.
+    margins = rng.random(len(names)) - np.array(list(optional.values()))
+    order = [names[i] for i in np.argsort(margins)]
+    n_required = len(plan.required)
+    count = max(int((margins < 0).sum()), _MIN_OBJECTS - n_required)
+    objects = {*plan.required, *order[: min(count, _MAX_TAGS - n_required)]}
+    if "boat" in objects and "water" not in objects:
+        objects.remove("boat")
+        objects.add("water")
+    if night and "sun" in objects:
+        objects.remove("sun")
+        objects.add("moon")
+    return objects
+
+
 class DrawnScene(NamedTuple):
-    """One picture, and what is true of it."""
+    """Picture with its class and its tags."""
 
     image: NDArray[np.uint8]
     """(height, width, 3)."""
     label: str
-    """Its class."""
     tags: tuple[str, ...]
-    """The objects that are drawn and visible, sorted."""
+    """The visible objects, sorted."""
 
 
 def draw_scene(
@@ -59,37 +152,43 @@ def draw_scene(
     Parameters
     ----------
     name : one of CLASSES.
-    seed : a seed, or the generator to draw from.
+    seed : a seed or a generator.
     size : height and width in pixels.
     """
     check_choice("name", name, CLASSES)
     _check_size(size)
     if not isinstance(seed, np.random.Generator):
         seed = named_generator(seed, "scene", CLASSES.index(name), 0)
-    # Matrices are small here: more threads would only wait for one another.
-    with _threads().limit(limits=1, user_api="blas"):
+    # The matrices are too small for several BLAS threads.
+    with _threadpools().limit(limits=1, user_api="blas"):
         for _ in range(_ATTEMPTS):
-            canvas = _paint(name, seed, size)
+            canvas = _paint(PLANS[name], seed, size)
             areas = canvas.areas()
-            tags = tuple(tag for tag in TAGS if areas[tag] >= least_area(tag))
-            # Objects may end up hidden or outside the picture; such a sheet is thrown away.
-            if MIN_TAGS <= len(tags) <= MAX_TAGS:
+            tags = tuple(tag for tag in TAGS if areas[tag] >= _min_area(tag))
+            # Objects may be hidden or outside the picture; then the scene is drawn again.
+            if _MIN_TAGS <= len(tags) <= _MAX_TAGS:
                 break
-        return DrawnScene(_print(canvas), name, tags)
+        return DrawnScene(_finish_print(canvas), name, tags)
 
 
-def _paint(name: str, rng: np.random.Generator, size: tuple[int, int]) -> Canvas:
-    """Return a sheet with a scene of a class."""
+def _paint(plan: Plan, rng: np.random.Generator, size: tuple[int, int]) -> Canvas:
     palette = random_palette(rng)
-    wanted = choose_objects(PLANS[name], rng, night=palette.night)
+    objects = choose_objects(plan, rng, night=palette.night)
     zoom = rng.uniform(1.0, _MAX_ZOOM)
-    canvas = Canvas(size, palette, rng, TAGS, surfaces=SURFACES, zoom=zoom)
-    PAINTERS[name](canvas, wanted)
+    canvas = Canvas(size, palette, rng, TAGS, surfaces=_SURFACES, zoom=zoom)
+    plan.paint(canvas, objects)
     return canvas
 
 
+def _min_area(tag: str) -> float:
+    """Return the share of the picture above which an object counts as visible."""
+    if tag in _SURFACES:
+        return 0.01
+    return 0.0003 if tag in _SMALL else 0.0008
+
+
 @functools.cache
-def _threads() -> ThreadpoolController:
+def _threadpools() -> ThreadpoolController:
     return ThreadpoolController()
 
 
@@ -102,29 +201,27 @@ def drawn_scenes(
 ) -> list[DrawnScene]:
     """Draw scenes of several classes, class by class.
 
-    A scene depends on the seed, its class and its number within the class alone: more scenes or
-    other classes leave it as it is.
+    A scene depends only on the seed, its class and its number within the class, not on the other
+    scenes.
 
     Parameters
     ----------
-    n_per_class : scenes of every class.
+    n_per_class : scenes per class.
     classes : some of CLASSES.
     """
-    check_request(n_per_class, size, classes)
+    _check_request(n_per_class, size, classes)
     return [
-        numbered_scene(name, number, seed, size)
+        _draw_numbered_scene(name, number, seed, size)
         for name in classes
         for number in range(n_per_class)
     ]
 
 
-def numbered_scene(name: str, number: int, seed: int, size: tuple[int, int]) -> DrawnScene:
-    """Return scene number `number` of a class, the first being 0."""
+def _draw_numbered_scene(name: str, number: int, seed: int, size: tuple[int, int]) -> DrawnScene:
     return draw_scene(name, named_generator(seed, "scene", CLASSES.index(name), number), size)
 
 
-def check_request(n_per_class: int, size: tuple[int, int], classes: Sequence[str]) -> None:
-    """Raise `InvalidArgument` for what cannot be drawn."""
+def _check_request(n_per_class: int, size: tuple[int, int], classes: Sequence[str]) -> None:
     check_count("n_per_class", n_per_class, least=1)
     _check_size(size)
     for name in classes:
@@ -137,15 +234,15 @@ def _check_size(size: tuple[int, int]) -> None:
     if len(size) != 2:
         raise InvalidArgument(f"size must be a height and a width, got {size!r}.")
     for side in size:
-        check_count("size", side, least=_LEAST_SIDE)
+        check_count("size", side, least=_MIN_SIDE)
 
 
-def _print(canvas: Canvas) -> NDArray[np.uint8]:
-    """Return the sheet as a print: uneven ink, grain, darker corners, perhaps mirrored."""
+def _finish_print(canvas: Canvas) -> NDArray[np.uint8]:
+    """Return the picture with darker corners, uneven ink and grain, perhaps mirrored."""
     rng = canvas.rng
     away = np.hypot((canvas.x / canvas.width - 0.5), (canvas.y / 100 - 0.5))
-    corners = unit(away - 0.38) * np.float32(rng.uniform(0.1, 0.6))
-    canvas.paint(canvas.whole, corners, canvas.palette.ink, MARK)
+    corners = clip01(away - 0.38) * np.float32(rng.uniform(0.1, 0.6))
+    canvas.paint(canvas.full_window, corners, canvas.palette.ink, MARK)
     mottle = np.float32(0.012) * canvas.noise(9, octaves=3, gain=0.8)
     speckle = canvas.grain_rng.standard_normal(canvas.shape, dtype=np.float32)
     speckle *= np.float32(rng.uniform(0.01, 0.03))
@@ -153,13 +250,8 @@ def _print(canvas: Canvas) -> NDArray[np.uint8]:
     image += rng.uniform(-0.035, 0.035)
     if rng.random() < 0.5:
         image = image[:, :, ::-1]
-    levels = np.round(unit(image) * 255).astype(np.uint8)
+    levels = np.round(clip01(image) * 255).astype(np.uint8)
     return np.ascontiguousarray(levels.transpose(1, 2, 0))
-
-
-# Drawn scenes as image files, one folder a class, with classes and tags beside them.
-
-METADATA = "metadata.jsonl"
 
 
 def write_scenes(
@@ -172,17 +264,17 @@ def write_scenes(
     ending: str = ".jpg",
     on_progress: Callable[[int, int], None] | None = None,
 ) -> list[Path]:
-    """Write drawn scenes as `folder/coast/coast_0001.jpg` and so on, and what is true of them.
+    """Write drawn scenes as `folder/coast/coast_0001.jpg` and so on, with their metadata.
 
-    `metadata.jsonl` has one JSON object a line with `file_name`, `label` and `tags`; it is written
-    last. The same call again, also one that was interrupted, gives the same files.
+    `metadata.jsonl` has one JSON object per line with `file_name`, `label` and `tags`; it is
+    written last. Repeating a call, also an interrupted one, gives the same files.
 
     Parameters
     ----------
-    folder : made where it does not exist.
-    n_per_class, seed, size, classes : as `drawn_scenes` takes them.
+    folder : created if it does not exist.
+    n_per_class, seed, size, classes : see `drawn_scenes`.
     ending : ".jpg" or ".png".
-    on_progress : called with the number of scenes done and of all scenes.
+    on_progress : called with the number of scenes written and the total.
 
     Returns
     -------
@@ -190,9 +282,9 @@ def write_scenes(
 
     Raises
     ------
-    StorageError : the folder holds something that this call would not write.
+    StorageError : the folder holds a file that this call would not write.
     """
-    check_request(n_per_class, size, classes)
+    _check_request(n_per_class, size, classes)
     check_choice("ending", ending, tuple(KINDS))
     root = Path(folder)
     names = {
@@ -200,10 +292,10 @@ def write_scenes(
         for name in classes
         for number in range(n_per_class)
     }
-    _refuse_others(root, {*names, METADATA})
+    _check_folder(root, {*names, METADATA})
     lines = []
     for file_name, (name, number) in names.items():
-        scene = numbered_scene(name, number, seed, size)
+        scene = _draw_numbered_scene(name, number, seed, size)
         _write(root / file_name, encode(scene.image, KINDS[ending]))
         lines.append({"file_name": file_name, "label": scene.label, "tags": list(scene.tags)})
         if on_progress is not None:
@@ -213,20 +305,20 @@ def write_scenes(
     return [root / file_name for file_name in names]
 
 
-def _refuse_others(root: Path, expected: set[str]) -> None:
-    """Raise unless a folder is missing or holds nothing but files of these names."""
+def _check_folder(root: Path, expected: set[str]) -> None:
+    """Raise unless a folder is missing or holds only files of the expected names."""
     if root.exists() and not root.is_dir():
         raise StorageError(f"{root} must be a folder, got a file.")
     for path in sorted(root.rglob("*")):
         name = path.relative_to(root)
-        # What an interrupted call left of a file.
-        whole = name.with_name(name.name.removeprefix(".").removesuffix(".partial"))
-        if not path.is_dir() and not {name.as_posix(), whole.as_posix()} & expected:
+        # An interrupted call may leave a partial file.
+        final = name.with_name(name.name.removeprefix(".").removesuffix(".partial"))
+        if not path.is_dir() and not {name.as_posix(), final.as_posix()} & expected:
             raise StorageError(f"{root} must hold nothing but these scenes, got {name}.")
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Write a file unless it is there already; another one of its name is not replaced."""
+    """Write a file unless it exists with the same content; raise if its content differs."""
     if path.exists():
         if path.read_bytes() != content:
             raise StorageError(f"{path} must not exist or be the same scene, got another file.")

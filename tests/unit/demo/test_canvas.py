@@ -1,21 +1,28 @@
-"""Shapes cover what they should, and what is painted over is no longer visible."""
+"""Areas of shapes, visibility of objects and statistics of random fields."""
 
 import numpy as np
 import pytest
 
-from supdocnade.demo.canvas import MARK, Canvas, fractal_line, fractal_noise, pulse, smooth_noise
+from supdocnade.demo.canvas import (
+    MARK,
+    Canvas,
+    fractal_line,
+    fractal_noise,
+    smooth_noise,
+    stripe_cover,
+)
 from supdocnade.demo.palettes import random_palette
 
 WHITE, BLACK = np.ones(3, np.float32), np.zeros(3, np.float32)
 
 
-def canvas_of(size=(100, 120), **options):
+def make_canvas(size=(100, 120), **options):
     rng = np.random.default_rng(0)
     return Canvas(size, random_palette(rng), rng, ("disc", "box", "sea"), **options)
 
 
-def covered(canvas):
-    """What share of the sheet is white, in square units."""
+def white_area(canvas):
+    """Return the white area in square units."""
     return canvas.image[0].mean() * 100 * canvas.width
 
 
@@ -31,37 +38,37 @@ def test_areas_by_hand(size):
         "taper": (lambda c: c.line((30, 30), (80, 30), 10, WHITE, end_width=5), 424),
     }
     for name, (paint, area) in shapes.items():
-        canvas = canvas_of(size)
+        canvas = make_canvas(size)
         paint(canvas)
-        assert covered(canvas) == pytest.approx(area, rel=0.03), name
+        assert white_area(canvas) == pytest.approx(area, rel=0.03), name
 
 
 def test_edges_are_soft():
-    canvas = canvas_of()
+    canvas = make_canvas()
     canvas.disc(50, 50, 20, WHITE)
     partly = (canvas.image[0] > 0.05) & (canvas.image[0] < 0.95)
     assert 60 < partly.sum() < 250  # About one pixel along a circumference of 126.
 
 
 def test_ground_under_a_line():
-    canvas = canvas_of()
-    part, cover = canvas.below(np.linspace(30, 50, 120).astype(np.float32))
+    canvas = make_canvas()
+    part, cover = canvas.ground_cover(np.linspace(30, 50, 120).astype(np.float32))
     canvas.paint(part, cover, WHITE)
-    assert covered(canvas) == pytest.approx(60 * 120, rel=0.01)
+    assert white_area(canvas) == pytest.approx(60 * 120, rel=0.01)
 
 
-def test_stripes_keep_their_share_at_every_width():
+def test_stripes_cover_the_same_share_at_every_pixel_width():
     place = np.linspace(0, 40, 4000, dtype=np.float32)
     for width in (0.01, 0.3, 1.0, 7.3):
-        share = pulse(place, 0.3, width)
+        share = stripe_cover(place, 0.3, width)
         assert share.mean() == pytest.approx(0.3, abs=0.01)
         assert share.min() > -0.01
         assert share.max() < 1.01
-    assert np.ptp(pulse(place, 0.3, 1.0)) < 0.01
+    assert np.ptp(stripe_cover(place, 0.3, 1.0)) < 0.01
 
 
-def test_what_is_painted_over_is_hidden():
-    canvas = canvas_of()
+def test_painted_over_objects_are_hidden():
+    canvas = make_canvas()
     canvas.box(10, 10, 50, 50, WHITE, "box")
     assert canvas.areas()["box"] == pytest.approx(1600 / 12000, rel=0.01)
     canvas.box(10, 10, 50, 30, BLACK, MARK)
@@ -73,16 +80,16 @@ def test_what_is_painted_over_is_hidden():
     assert canvas.areas()["disc"] == pytest.approx(np.pi * 81 / 12000, rel=0.05)
 
 
-def test_what_has_the_colour_of_its_ground_is_not_visible():
-    canvas = canvas_of(surfaces={"sea"})
+def test_object_in_the_colour_of_its_background_is_not_visible():
+    canvas = make_canvas(surfaces={"sea"})
     canvas.disc(50, 50, 20, BLACK, "disc")
     assert canvas.areas()["disc"] == 0
     canvas.disc(50, 50, 20, BLACK, "sea")
     assert canvas.areas()["sea"] > 0.1
 
 
-def test_zoom_shows_a_part_of_the_sheet():
-    canvas = canvas_of(zoom=2.0)
+def test_zoom_shows_a_part_of_the_canvas():
+    canvas = make_canvas(zoom=2.0)
     assert canvas.width == 120
     assert canvas.x.max() - canvas.x.min() == pytest.approx(60, abs=1)
     canvas.box(float(canvas.x.min()), float(canvas.y.min()), 1000, 1000, WHITE, "box")
@@ -93,7 +100,7 @@ def test_zoom_shows_a_part_of_the_sheet():
     assert canvas.areas()["disc"] == 0
 
 
-def test_fields_have_deviation_one():
+def test_random_fields_have_standard_deviation_one():
     rng = np.random.default_rng(0)
     many = np.stack([smooth_noise(rng, (60, 80), (20, 30)) for _ in range(40)])
     assert many.mean() == pytest.approx(0, abs=0.03)

@@ -5,7 +5,7 @@ from supdocnade.demo import planted_scenes
 from supdocnade.errors import InvalidArgument
 
 
-def test_probabilities_are_probabilities():
+def test_probabilities_sum_to_one():
     scenes = planted_scenes(50, np.random.default_rng(0))
     np.testing.assert_allclose(scenes.word_probability.sum(axis=1), 1.0)
     np.testing.assert_allclose(scenes.class_posterior().sum(axis=1), 1.0)

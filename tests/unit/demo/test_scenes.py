@@ -1,4 +1,4 @@
-"""Scenes follow their seed, hold what they say they hold, and look different every time."""
+"""Drawn scenes: determinism, labels and tags, and image files."""
 
 import collections
 import json
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from supdocnade.demo import CLASSES, TAGS, draw_scene, drawn_scenes, write_scenes
-from supdocnade.demo.plans import PLANS, choose_objects
+from supdocnade.demo.scenes import PLANS, choose_objects
 from supdocnade.errors import InvalidArgument, StorageError
 from supdocnade.folders.photo_folder import read_folder
 from supdocnade.images.decode import DecodeConfig, decode
@@ -30,7 +30,7 @@ def test_one_scene():
     assert scene.image.std() > 10
 
 
-def test_a_scene_depends_on_seed_class_and_number_alone(scenes):
+def test_a_scene_depends_only_on_seed_class_and_number(scenes):
     few = drawn_scenes(2, 7, size=SMALL, classes=("village", "coast"))
     for scene, number in zip(few, [84, 85, 0, 1], strict=True):
         np.testing.assert_array_equal(scene.image, scenes[number].image)
@@ -47,7 +47,7 @@ def test_labels_and_tags(scenes):
         assert 3 <= len(scene.tags) <= 7
         assert set(scene.tags) <= set(TAGS)
         assert list(scene.tags) == sorted(set(scene.tags))
-        assert set(PLANS[scene.label].always) <= set(scene.tags)
+        assert set(PLANS[scene.label].required) <= set(scene.tags)
         assert not {"sun", "moon"} <= set(scene.tags)
     assert len({scene.image.tobytes() for scene in scenes}) == len(scenes)
 
@@ -78,12 +78,12 @@ def test_a_larger_picture_shows_the_same_scene():
 @pytest.mark.parametrize("name", CLASSES)
 def test_plans(name):
     plan = PLANS[name]
-    assert set(plan.always) | set(plan.often) <= set(TAGS)
+    assert set(plan.required) | set(plan.optional) <= set(TAGS)
     for seed in range(50):
         rng = np.random.default_rng(seed)
         day, night = (choose_objects(plan, rng, night=night) for night in (False, True))
         assert 4 <= len(day) <= 7
-        assert set(plan.always) <= day & night
+        assert set(plan.required) <= day & night
         assert not {"moon", "star"} & day
         assert "sun" not in night
 
@@ -105,12 +105,10 @@ def test_errors():
         drawn_scenes(1, -1)
 
 
-# Scenes on disk: the ImageFolder convention, and nothing of anyone else's is touched.
-
 OPTIONS = {"size": (40, 56), "classes": ("coast", "street")}
 
 
-def contents(folder):
+def read_all(folder):
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in folder.rglob("*")
@@ -144,30 +142,30 @@ def test_the_folder_can_be_read_back(tmp_path):
 def test_the_same_call_gives_the_same_files(tmp_path):
     write_scenes(tmp_path / "a", 2, 5, **OPTIONS)
     write_scenes(tmp_path / "b", 2, 5, **OPTIONS)
-    first = contents(tmp_path / "a")
-    assert first == contents(tmp_path / "b")
+    first = read_all(tmp_path / "a")
+    assert first == read_all(tmp_path / "b")
     assert len(first) == 5
     (tmp_path / "a" / "coast" / "coast_0002.jpg").unlink()
     (tmp_path / "a" / "metadata.jsonl").unlink()
     (tmp_path / "a" / "coast" / ".coast_0002.jpg.partial").write_bytes(b"cut off")
     write_scenes(tmp_path / "a", 2, 5, **OPTIONS)
-    assert contents(tmp_path / "a") == first
+    assert read_all(tmp_path / "a") == first
 
 
-def test_other_things_are_left_alone(tmp_path):
+def test_folder_with_other_files_is_refused(tmp_path):
     (tmp_path / "coast").mkdir()
-    (tmp_path / "coast" / "holiday.jpg").write_bytes(b"mine")
+    (tmp_path / "coast" / "holiday.jpg").write_bytes(b"private")
     with pytest.raises(StorageError, match=r"nothing but these scenes, got coast/holiday\.jpg"):
         write_scenes(tmp_path, 1, 5, **OPTIONS)
-    assert contents(tmp_path) == {"coast/holiday.jpg": b"mine"}
+    assert read_all(tmp_path) == {"coast/holiday.jpg": b"private"}
 
 
 def test_other_scenes_are_not_replaced(tmp_path):
     write_scenes(tmp_path, 1, 5, **OPTIONS)
-    before = contents(tmp_path)
+    before = read_all(tmp_path)
     with pytest.raises(StorageError, match="the same scene, got another file"):
         write_scenes(tmp_path, 1, 6, **OPTIONS)
-    assert contents(tmp_path) == before
+    assert read_all(tmp_path) == before
 
 
 def test_errors_of_files(tmp_path):
