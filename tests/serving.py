@@ -64,14 +64,14 @@ def client(gallery=None, fitted=None, **settings):
         yield found
 
 
-def indexed(folder, **options):
+def indexed(folder):
     """An index of drawn scenes, and the folder of its photographs."""
     photos = folder / "photos"
     for number, scene in enumerate(scenes()):
         path = photos / scene.label / f"{number:02d}.jpg"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(photograph(number))
-    gallery, left_out = build_gallery(small_model().fitted_, photos, folder / "index", **options)
+    gallery, left_out = build_gallery(small_model().fitted_, photos, folder / "index")
     assert not left_out
     return gallery, photos
 

@@ -12,6 +12,7 @@ from supdocnade import BagOfVisualWords
 from supdocnade.devices import choose_device
 from supdocnade.images.dense_sift import DenseSIFTConfig, dense_sift
 from supdocnade.images.dense_sift_torch import describe_many
+from supdocnade.run_options import RunOptions
 from supdocnade.visual_words.codebook import Codebook
 from supdocnade.visual_words.gpu import BatchEncoder
 from supdocnade.visual_words.parallel import LeftOut, encode_images
@@ -31,7 +32,9 @@ def fitted(images=IMAGES, **settings):
 
 
 def ids(bag, images, **options):
-    return list(encode_images(bag.encoder_, images, device="cuda", **options))
+    numbers = options.pop("numbers", None)
+    run = RunOptions(device="cuda", **options)
+    return list(encode_images(bag.encoder_, images, run, numbers=numbers))
 
 
 BAG = fitted() if torch.cuda.is_available() else None
@@ -101,7 +104,7 @@ def test_words_of_colours_are_those_of_the_cpu_but_for_ties():
 @pytest.mark.parametrize("settings", [{"grid": [(1, 1), (2, 3)]}, {"keep_constant": False}])
 def test_words_of_mirror_images_are_those_of_the_cpu_but_for_ties(settings):
     both = replace(fitted(**settings).encoder_, both_sides=True)
-    found = list(encode_images(both, IMAGES, device="cuda"))
+    found = list(encode_images(both, IMAGES, RunOptions(device="cuda")))
     assert_same_but_for_ties(both, IMAGES, found)
 
 
@@ -141,7 +144,9 @@ def test_bad_images_files_and_the_cache(tmp_path):
     good = [each for each in found if not isinstance(each, LeftOut)]
     assert_same_but_for_ties(BAG.encoder_, IMAGES[:9], good)
     # Where they were found is no part of the key: the CPU takes them from the cache.
-    again = encode_images(BAG.encoder_, images, device="cpu", on_error="skip", cache=tmp_path)
+    again = encode_images(
+        BAG.encoder_, images, RunOptions(device="cpu", on_error="skip", cache=tmp_path)
+    )
     for one, other in zip(good, (x for x in again if not isinstance(x, LeftOut)), strict=True):
         np.testing.assert_array_equal(one, other)
 

@@ -111,11 +111,11 @@ def demonstrate(
         unfinished = folder / UNFINISHED
         model = SceneModel(**SETTINGS, n_jobs=jobs, device=device, random_state=seed)
         model.set_params(cache=unfinished / "words", checkpoint=unfinished / "checkpoint")
-        model.fit(folder / PHOTOS, on_stage=stages)
+        model.fit(folder / PHOTOS, progress=stages)
         model.set_params(cache=None, checkpoint=None).save(folder / MODEL)
         shutil.rmtree(unfinished)
         fresh = read_folder(folder / FRESH)
-        measured = measure_photographs(model, fresh, on_progress=partial(stages, "testing"))
+        measured = measure_photographs(model, fresh, progress=stages)
         stages("writing the report", 0, 1)
         write_report(model, folder / REPORT)
         stages("writing the report", 1, 1)

@@ -1,7 +1,6 @@
 """`supdocnade evaluate`: how well a model does on photographs whose classes and tags are known."""
 
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -63,7 +62,7 @@ def evaluate_model(
     loaded = SceneModel.load(model).set_params(n_jobs=jobs, device=device)
     records = read_folder(photos)
     with Stages(quiet=quiet) as stages:
-        measured = measure_photographs(loaded, records, on_progress=partial(stages, "predicting"))
+        measured = measure_photographs(loaded, records, progress=stages)
     seen = set(loaded.fitted_.learned.photographs.content_keys())
     return measured, sum(key in seen for key in from_records(records).content_keys())
 

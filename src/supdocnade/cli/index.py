@@ -34,12 +34,15 @@ def index(
       supdocnade index scenes holiday -o holiday.index
     """
     from supdocnade.gallery import build_gallery
+    from supdocnade.run_options import RunOptions
     from supdocnade.scene.model import SceneModel
 
     target = index_of(model) if output is None else output
     fitted = SceneModel.load(model).fitted_
     with Stages(quiet=quiet) as stages:
-        gallery, left_out = build_gallery(fitted, photos, target, n_jobs=jobs, on_stage=stages)
+        gallery, left_out = build_gallery(
+            fitted, photos, target, RunOptions(n_jobs=jobs, progress=stages)
+        )
     for each in left_out:
         note(f"error: {each.reason}")
     if json:

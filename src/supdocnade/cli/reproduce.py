@@ -81,7 +81,7 @@ class _Lines:
     def __init__(self, stages: Stages):
         self.stages, self.last = stages, ""
 
-    def __call__(self, stage: str, done: int, total: int) -> None:
+    def __call__(self, stage: str, done: int, total: int | None) -> None:
         self.stages(stage, done, total)
         if stage != self.last:
             self.last = stage

@@ -233,7 +233,7 @@ def _learn(
         [record.path for record in records],
         [record.label for record in records],
         [record.tags for record in records],
-        on_stage=stages,
+        progress=stages,
     )
     stages("writing", 0, 1)
     check_output(request.output, force=request.force)

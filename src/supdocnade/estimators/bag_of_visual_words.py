@@ -3,7 +3,6 @@
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -21,13 +20,12 @@ from supdocnade.estimators.persistence import load_words, save_words
 from supdocnade.images.decode import DecodeConfig
 from supdocnade.images.dense_sift import DenseSIFTConfig
 from supdocnade.images.regions import Grid, Regions
-from supdocnade.progress import PrintStages
+from supdocnade.progress import PrintProgress, ProgressCallback, no_progress
+from supdocnade.run_options import RunOptions
 from supdocnade.visual_words.encoder import Description, EncodedImage, ImageEncoder, count_words
 from supdocnade.visual_words.learn import fit_words
 from supdocnade.visual_words.parallel import (
     LeftOut,
-    OnProgress,
-    OnStage,
     check_images,
     encode_images,
 )
@@ -116,12 +114,6 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     (4, 40)
     """
 
-    _on_progress: OnProgress | None = None
-    """Called with the number of images encoded and of all images, instead of printing."""
-
-    _on_stage: OnStage | None = None
-    """Called by `fit` with what is being done, how much of it is done and how much there is."""
-
     def __init__(
         self,
         n_words: int = 240,
@@ -165,13 +157,14 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.device = device
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, progress: ProgressCallback | None = None) -> Self:
         """Learn the visual words of images.
 
         Parameters
         ----------
         X : a list of images: paths, bytes of files, PIL images or arrays.
         y : ignored.
+        progress : called with the stage, the units done and their total.
         """
         images = check_images(X)
         description, regions = self._checked_settings()
@@ -180,14 +173,12 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             images,
             description,
             regions,
+            self._options(progress),
             n_words=self.n_words,
             seed=read_seed(self.random_state),
             contrast_percentile=self.contrast_percentile,
             sample_size=self.sample_size,
             n_examples=self.n_examples,
-            n_jobs=self.n_jobs,
-            on_error=self.on_error,
-            on_stage=self._on_stage or (PrintStages() if self.verbose else None),
         )
         _warn(fitted.left_out)
         self.encoder_ = fitted.encoder
@@ -207,18 +198,21 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         _warn(encoded.left_out)
         return encoded.counts
 
-    def encode(self, X: Any, *, both_sides: bool = False) -> EncodedImages:
+    def encode(
+        self, X: Any, *, both_sides: bool = False, progress: ProgressCallback | None = None
+    ) -> EncodedImages:
         """Return the counts of visual words, and which images could not be read.
 
         Parameters
         ----------
         X : a list of images.
         both_sides : whether to count the words of their mirror images, too.
+        progress : as for `fit`.
         """
         left_out, documents = [], []
         images = check_images(X)
         encoder = replace(self._fitted_encoder(), both_sides=both_sides)
-        for found in self._iter_words(encoder, images):
+        for found in encode_images(encoder, images, self._options(progress)):
             if isinstance(found, LeftOut):
                 left_out.append(found)
                 found = np.empty(0, np.int32)
@@ -240,20 +234,7 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         ----------
         X : a list of images.
         """
-        return self._iter_words(self._fitted_encoder(), check_images(X))
-
-    def _iter_words(
-        self, encoder: ImageEncoder, images: list[Any]
-    ) -> Iterator[NDArray[np.int32] | LeftOut]:
-        return encode_images(
-            encoder,
-            images,
-            cache=self.cache,
-            device=self.device,
-            n_jobs=self.n_jobs,
-            on_error=self.on_error,
-            on_progress=self._progress(),
-        )
+        return encode_images(self._fitted_encoder(), check_images(X), self._options())
 
     def encode_corpus(
         self,
@@ -277,13 +258,9 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             self._fitted_encoder(),
             check_images(X),
             folder,
+            self._options(),
             labels=labels,
             tags=tags,
-            cache=self.cache,
-            device=self.device,
-            n_jobs=self.n_jobs,
-            on_error=self.on_error,
-            on_progress=self._progress(),
         )
 
     def words_in(self, image: Any) -> EncodedImage:
@@ -376,8 +353,14 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         encoder: ImageEncoder = self.encoder_
         return encoder
 
-    def _progress(self) -> OnProgress | None:
-        return self._on_progress or (partial(PrintStages(), "encoding") if self.verbose else None)
+    def _options(self, progress: ProgressCallback | None = None) -> RunOptions:
+        return RunOptions(
+            n_jobs=self.n_jobs,
+            device=self.device,
+            on_error=self.on_error,
+            cache=None if self.cache is None else Path(self.cache),
+            progress=progress or (PrintProgress() if self.verbose else no_progress),
+        )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

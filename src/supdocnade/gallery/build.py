@@ -10,6 +10,7 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -33,10 +34,12 @@ from supdocnade.gallery.photo_index import (
     write_pictures,
 )
 from supdocnade.images.decode import DecodeConfig, decode, encode, read_image_file
+from supdocnade.progress import no_progress
+from supdocnade.run_options import RunOptions
 from supdocnade.scene.prediction import FittedScene
 from supdocnade.storage import load_arrays, save_arrays, write_atomically
 from supdocnade.visual_words.encoder import count_words
-from supdocnade.visual_words.parallel import LeftOut, OnStage, over_images
+from supdocnade.visual_words.parallel import READING, LeftOut, over_images
 
 # What a run has read so far, in blocks on disk, so that it can go on after it was stopped.
 
@@ -100,8 +103,6 @@ BLOCK = 128
 SIDE, QUALITY = 360, 82
 """Of a small copy: pixels along its longest side, and quality as JPEG."""
 
-STAGE = "reading photographs"
-
 Stamp = tuple[int, int]
 
 
@@ -116,9 +117,7 @@ def build_gallery(
     fitted: FittedScene,
     photos: Path,
     output: Path,
-    *,
-    n_jobs: int | None = None,
-    on_stage: OnStage | None = None,
+    options: RunOptions = RunOptions(),
 ) -> tuple[Gallery, list[LeftOut]]:
     """Index a folder of photographs; return the index and what could not be read.
 
@@ -127,8 +126,6 @@ def build_gallery(
     fitted : the model.
     photos : a folder, with all folders in it.
     output : the folder of the index; one that is there is replaced as a whole or not at all.
-    n_jobs : workers, as joblib counts them.
-    on_stage : told what is being done, how much of it is done, and how much there is.
     """
     stamps = {path.as_posix(): _stamp(photos / path) for path in photographs(photos)}
     if not stamps:
@@ -145,7 +142,7 @@ def build_gallery(
                 if stamps.get(name) == tuple(known.rows.stamps_N2[row].tolist()):
                     kept[name] = (known, row)
         todo = [name for name in stamps if name not in kept]
-        for seen in _read(fitted, photos, todo, len(kept), n_jobs, on_stage, left_out):
+        for seen in _read(fitted, photos, todo, len(kept), options, left_out):
             rows = _rows(fitted, seen, stamps)
             part = save_part(partial, fingerprint, rows, [each.picture for each in seen.values()])
             kept |= {name: (part, row) for row, name in enumerate(rows.names)}
@@ -190,14 +187,15 @@ def _read(
     photos: Path,
     todo: Sequence[str],
     n_kept: int,
-    n_jobs: int | None,
-    on_stage: OnStage | None,
+    options: RunOptions,
     left_out: list[LeftOut],
 ) -> Iterator[dict[str, Seen]]:
     """Yield photographs in blocks as they are read; add those that cannot be to `left_out`."""
     block: dict[str, Seen] = {}
     sources = [photos / name for name in todo]
-    results = over_images(_Look(fitted), sources, n_jobs=n_jobs, on_error="skip")
+    results = over_images(
+        _Look(fitted), sources, replace(options, on_error="skip", progress=no_progress)
+    )
     for number, (name, result) in enumerate(zip(todo, results, strict=True), start=1):
         if isinstance(result, LeftOut):
             left_out.append(result)
@@ -206,8 +204,7 @@ def _read(
         if block and (len(block) == BLOCK or number == len(todo)):
             yield block
             block = {}
-        if on_stage is not None:
-            on_stage(STAGE, n_kept + number, n_kept + len(todo))
+        options.progress(READING, n_kept + number, n_kept + len(todo))
 
 
 class _Look:

@@ -17,9 +17,9 @@ from supdocnade.folders.photo_folder import ImageRecord
 from supdocnade.folders.tags import AnnotationVocabulary
 from supdocnade.images.decode import read_image_file
 from supdocnade.paper.published_scenes import read_labelme, read_scene15, read_uiuc_sports
+from supdocnade.progress import ProgressCallback, no_progress
 from supdocnade.storage import write_atomically
 from supdocnade.visual_words.cache import content_key
-from supdocnade.visual_words.parallel import OnProgress
 
 DIGITS = 16
 """Of a content digest that are kept: among ten thousand files no two are ever likely to agree."""
@@ -182,7 +182,7 @@ def data_set(name: str) -> DataSet:
 
 
 def read_photo_set(
-    name: str, folder: str | os.PathLike[str], on_progress: OnProgress | None = None
+    name: str, folder: str | os.PathLike[str], progress: ProgressCallback = no_progress
 ) -> PhotoSet:
     """Return the photographs of a data set.
 
@@ -202,8 +202,7 @@ def read_photo_set(
     digests = []
     for number, record in enumerate(records):
         digests.append((content_key(read_image_file(record.path)) or "")[:DIGITS])
-        if on_progress is not None:
-            on_progress(number + 1, len(records))
+        progress("looking for copies", number + 1, len(records))
     return PhotoSet(
         dataset=name,
         names=tuple(f"{record.label}/{record.path.name}" for record in records),

@@ -15,7 +15,8 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from supdocnade.images.decode import DecodeConfig, decode
-from supdocnade.visual_words.parallel import OnProgress, over_images
+from supdocnade.run_options import RunOptions
+from supdocnade.visual_words.parallel import over_images
 
 SIDE = 32
 """Pixels along the longer side of a thumbnail."""
@@ -28,9 +29,7 @@ _BLOCK = 512
 def same_pictures(
     images: Sequence[Any],
     keys: Sequence[str],
-    *,
-    n_jobs: int | None = None,
-    on_progress: OnProgress | None = None,
+    options: RunOptions = RunOptions(),
 ) -> NDArray[np.int64]:
     """Return a number for every image, the same for images of one picture, (images,).
 
@@ -43,7 +42,7 @@ def same_pictures(
     """
     thumbnails = [
         np.asarray(found)
-        for found in over_images(_thumbnail, images, n_jobs=n_jobs, on_progress=on_progress)
+        for found in over_images(_thumbnail, images, options, stage="looking for copies")
     ]
     _, key_B = np.unique(np.array(keys), return_inverse=True)
     firsts = np.full(key_B.max() + 1, len(images))

@@ -21,6 +21,7 @@ from supdocnade.errors import StorageError
 from supdocnade.folders.splits import Group, split_per_class, take_groups
 from supdocnade.paper.data_sets import DataSet, PhotoSet, data_set
 from supdocnade.paper.near_duplicates import same_pictures
+from supdocnade.run_options import RunOptions
 from supdocnade.storage import write_atomically
 
 N_SPLITS = 5
@@ -95,7 +96,7 @@ def make_protocols(
     sets = list(photo_sets.values())
     paths = [path for photos in sets for path in photos.paths]
     digests = [digest for photos in sets for digest in photos.digests]
-    picture_N = same_pictures(paths, digests, n_jobs=n_jobs)
+    picture_N = same_pictures(paths, digests, RunOptions(n_jobs=n_jobs))
     labels = [(photos.dataset, label) for photos in sets for label in photos.labels]
     pool_N = _pool(labels, digests, picture_N)
     protocols, start = {}, 0

@@ -26,7 +26,7 @@ from supdocnade.paper.results import collect, write_results
 from supdocnade.paper.study import Study, recall, recorded, this_machine
 from supdocnade.paper.topic_models import train_jobs
 from supdocnade.paper.words import encode_words, save_words
-from supdocnade.visual_words.parallel import OnStage
+from supdocnade.progress import ProgressCallback
 
 PRODUCTS = {"float32": "highest", "tf32": "high", "bf16": "medium"}
 """How a GPU multiplies, and what torch calls it."""
@@ -45,7 +45,7 @@ def open_study(
     *,
     quick: bool,
     n_splits: int = N_SPLITS,
-    on_stage: OnStage,
+    on_stage: ProgressCallback,
     n_jobs: int,
 ) -> Study:
     """Begin a study, or go on with one.
@@ -61,7 +61,7 @@ def open_study(
     plan = with_splits(whole, n_splits)
     if data is None:
         return Study.resume(folder, plan)
-    photos = read_photo_set(dataset, data, partial(on_stage, "looking for copies"))
+    photos = read_photo_set(dataset, data, on_stage)
     if not quick:
         return Study.begin(folder, photos, protocol_for(photos, n_jobs=n_jobs), plan)
     photos = photos.take(_first_of_every_class(photos, QUICK_PER_CLASS))
@@ -86,7 +86,7 @@ def run_stage(
     products: str = "float32",
     backend: str,
     n_jobs: int,
-    on_stage: OnStage,
+    on_stage: ProgressCallback,
 ) -> None:
     """Do one of STAGES, and note how long it took.
 
@@ -114,7 +114,7 @@ def _n_answers(study: Study) -> int:
     return sum(1 for _ in (study.folder / "answers").glob("*.json"))
 
 
-def make_words(study: Study, *, n_jobs: int, on_stage: OnStage) -> None:
+def make_words(study: Study, *, n_jobs: int, on_stage: ProgressCallback) -> None:
     """Encode all photographs for every recipe and split."""
     wanted = [
         (recipe, split) for recipe in study.plan.recipes for split in range(study.plan.n_splits)
@@ -135,15 +135,17 @@ def make_words(study: Study, *, n_jobs: int, on_stage: OnStage) -> None:
             seed=split,
             n_examples=N_EXAMPLES if first else 0,
             n_jobs=n_jobs,
-            on_progress=partial(on_stage, which),
-            on_round=partial(on_stage, f"visual {which}"),
+            progress=on_stage,
+            stage=which,
         )
         if first:  # Its patches are what the pictures of classes and their words show.
             bag.save(study.folder / "patches.safetensors")
         save_words(path, words, study.words_made_from(recipe, split))
 
 
-def run_models(study: Study, *, device: str, backend: str, n_jobs: int, on_stage: OnStage) -> None:
+def run_models(
+    study: Study, *, device: str, backend: str, n_jobs: int, on_stage: ProgressCallback
+) -> None:
     """Train and ask: first what hyper-parameters are chosen from, then what they lead to."""
     for split in range(study.plan.n_splits):
         # Split by split: what a stopped run leaves behind is whole splits, not half of each.
@@ -165,7 +167,7 @@ def _train_and_ask(
     device: str,
     backend: str,
     n_jobs: int,
-    on_stage: OnStage,
+    on_stage: ProgressCallback,
 ) -> None:
     # A model whose answers are all there is not needed, and may have stayed on another machine.
     split = questions[0].split

@@ -38,8 +38,8 @@ from supdocnade.paper.data_sets import PhotoSet
 from supdocnade.paper.plans import Plan
 from supdocnade.paper.protocol import Protocol, read_protocol, write_pictures
 from supdocnade.paper.words import GRID_NAMES, Words, load_words
+from supdocnade.progress import ProgressCallback
 from supdocnade.storage import write_atomically
-from supdocnade.visual_words.parallel import OnStage
 
 PHOTOGRAPHS, PROTOCOL = "photographs.json", "protocol.json"
 
@@ -149,8 +149,8 @@ def recorded(
     stage: str,
     machine: dict[str, Any],
     n_made: Callable[[], int],
-    on_stage: OnStage,
-) -> Iterator[OnStage]:
+    on_stage: ProgressCallback,
+) -> Iterator[ProgressCallback]:
     """Note the time of a stage, beside what earlier runs took, and its machine.
 
     Yields what is to be called in place of `on_stage`.

@@ -19,10 +19,11 @@ from supdocnade.errors import InvalidArgument, StorageError
 from supdocnade.estimators import BagOfVisualWords
 from supdocnade.images.decode import DecodeConfig, decode
 from supdocnade.images.regions import Grid, Regions
+from supdocnade.progress import ProgressCallback, no_progress
 from supdocnade.storage import load_arrays, save_arrays
 from supdocnade.visual_words.encoder import count_words
 from supdocnade.visual_words.learn import LEARNING, SAMPLING
-from supdocnade.visual_words.parallel import LeftOut, OnProgress
+from supdocnade.visual_words.parallel import LeftOut
 
 Grids = tuple[Grid, ...]
 
@@ -120,16 +121,15 @@ def encode_words(
     seed: int,
     n_examples: int = 0,
     n_jobs: int | None = None,
-    on_progress: OnProgress | None = None,
-    on_round: OnProgress | None = None,
+    progress: ProgressCallback = no_progress,
+    stage: str = "words",
 ) -> tuple[Words, BagOfVisualWords]:
     """Learn words from some of the images and encode all of them.
 
     Parameters
     ----------
     learn_from : places of the images that words are learned from.
-    on_progress : called with the number of images done, those sampled included, and of all of them.
-    on_round : called with the number of rounds of k-means done, and of all of them.
+    stage : reported to `progress` with the number of images read.
     """
     bag = recipe.bag(max_side=max_side, seed=seed, n_examples=n_examples, n_jobs=n_jobs)
     if recipe.n_words * FINEST[0] * FINEST[1] > 2**16:
@@ -141,21 +141,18 @@ def encode_words(
     learning = [side[i] for side in sides for i in learn_from]
     total = len(learning) + len(sides) * len(images)
 
-    def on_stage(stage: str, done: int, of: int) -> None:
-        if stage == SAMPLING and on_progress is not None:
-            on_progress(done, total)
-        elif stage == LEARNING and on_round is not None:
-            on_round(done, of)
+    def report(part: str, done: int, of: int | None) -> None:
+        if part == SAMPLING:
+            progress(stage, done, total)
+        elif part == LEARNING:
+            progress(f"visual {stage}", done, of)
 
-    bag._on_stage = on_stage
-    bag.fit(learning)
-    if on_progress is not None:
-        bag._on_progress = lambda done, _: on_progress(len(learning) + done, total)
+    bag.fit(learning, progress=report)
     documents = []
     for found in bag.iter_words([image for side in sides for image in side]):
         assert not isinstance(found, LeftOut), "an image that cannot be read raises"
         documents.append(np.sort(found).astype(np.uint16))
-    bag._on_progress = bag._on_stage = None
+        progress(stage, len(learning) + len(documents), total)
     words = Words(
         ids_N=np.concatenate(documents),
         length_SB=np.array([len(each) for each in documents]).reshape(len(sides), -1),

@@ -1,6 +1,6 @@
 """How a model did on photographs held out, counted from what it said of each."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ from supdocnade.errors import InvalidArgument
 from supdocnade.folders.photo_folder import ImageRecord
 from supdocnade.folders.tags import AnnotationVocabulary, normalize_tag
 from supdocnade.metrics import f_measure
+from supdocnade.progress import ProgressCallback, no_progress
 from supdocnade.scene.calibration import N_BINS, calibration_error, f_of_sets
 from supdocnade.scene.dataset import from_records
 from supdocnade.scene.model import SceneModel
@@ -54,14 +55,13 @@ def measure_photographs(
     model: SceneModel,
     records: Sequence[ImageRecord],
     *,
-    on_progress: Callable[[int, int], None] | None = None,
+    progress: ProgressCallback = no_progress,
 ) -> Measured:
     """Let a model look at photographs, and compare.
 
     Parameters
     ----------
     records : photographs with labels, tags or both; what is not known of one is left out.
-    on_progress : called with the number of photographs done and of all.
     """
     found: list[Prediction] = []
     left_out: list[LeftOut] = []
@@ -73,8 +73,7 @@ def measure_photographs(
         else:
             read.append(record)
             found.append(answer)
-        if on_progress is not None:
-            on_progress(number, len(records))
+        progress("predicting", number, len(records))
     if not found:
         raise InvalidArgument("there must be a photograph that can be read, got none.")
     figures = {**_classes(read, found), **_tags(model, read, found)}

@@ -17,8 +17,9 @@ from supdocnade.folders.photo_folder import photographs as photographs_below
 from supdocnade.folders.splits import split_per_class
 from supdocnade.folders.tags import Tags
 from supdocnade.images.decode import read_image_file
+from supdocnade.progress import ProgressCallback, no_progress
 from supdocnade.visual_words.cache import content_key
-from supdocnade.visual_words.parallel import OnProgress, check_images, image_name
+from supdocnade.visual_words.parallel import check_images, image_name
 
 SMALL_CLASS = 5
 """Classes of fewer photographs have none to spare: all of them are learned from."""
@@ -56,11 +57,11 @@ class Photographs:
         """Return digests that are equal for copies of a photograph."""
         return _content_keys(self.sources) if self.keys is None else self.keys
 
-    def with_keys(self, on_progress: OnProgress | None = None) -> "Photographs":
+    def with_keys(self, progress: ProgressCallback = no_progress) -> "Photographs":
         """Return the same photographs, their digests taken once and for all."""
         if self.keys is not None:
             return self
-        return replace(self, keys=_content_keys(self.sources, on_progress))
+        return replace(self, keys=_content_keys(self.sources, progress))
 
     def fingerprint(self) -> str:
         """Return a digest of the contents, labels and tags of all photographs, not of names."""
@@ -197,7 +198,7 @@ def hold_out(
     return held
 
 
-def _content_keys(sources: Sequence[Any], on_progress: OnProgress | None = None) -> list[str]:
+def _content_keys(sources: Sequence[Any], progress: ProgressCallback = no_progress) -> list[str]:
     keys = []
     for number, source in enumerate(sources):
         if isinstance(source, str | os.PathLike):
@@ -206,6 +207,5 @@ def _content_keys(sources: Sequence[Any], on_progress: OnProgress | None = None)
             except UnreadableImage:
                 source = None
         keys.append(content_key(source) or f"image {number}")
-        if on_progress is not None:
-            on_progress(number + 1, len(sources))
+        progress("looking for copies", number + 1, len(sources))
     return keys

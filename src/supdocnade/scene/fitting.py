@@ -13,8 +13,7 @@
 import warnings
 from collections.abc import Callable
 from copy import copy
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +29,7 @@ from supdocnade.images.decode import DecodeConfig
 from supdocnade.images.dense_sift import DenseSIFTConfig
 from supdocnade.images.regions import Regions
 from supdocnade.likelihood.contract import ACTIVATIONS
+from supdocnade.run_options import RunOptions
 from supdocnade.scene.calibration import fit_tags
 from supdocnade.scene.dataset import Photographs, hold_out
 from supdocnade.scene.prediction import Choices, FittedScene
@@ -51,7 +51,7 @@ from supdocnade.storage import load_arrays, save_arrays
 from supdocnade.training import TrainerConfig
 from supdocnade.training.checkpoint import copy_parameters
 from supdocnade.training.config import Progress
-from supdocnade.visual_words.parallel import LeftOut, OnStage
+from supdocnade.visual_words.parallel import LeftOut
 
 EPOCH_SHARES = (0.5, 0.75, 1.0)
 """Of the schedule: after these many epochs a model is looked at."""
@@ -64,26 +64,6 @@ TUNED = {
 
 MAX_SVM = 30_000
 """Labelled photographs, mirror images counted: 24 bytes for every pair, 22 GB."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class FitOptions:
-    """How the work is done; none of it changes the result, but the device its last bits."""
-
-    seed: int
-    n_jobs: int | None = None
-    device: str = "auto"
-    on_error: str = "raise"
-    cache: Path | None = None
-    checkpoint: Path | None = None
-    on_stage: OnStage | None = None
-
-    def progress(self, stage: str) -> Callable[[int, int], None] | None:
-        """Return what reports the progress of a stage."""
-        if self.on_stage is None:
-            return None
-        report = self.on_stage
-        return lambda done, total: report(stage, done, total)
 
 
 def check_settings(settings: SceneSettings) -> None:
@@ -113,20 +93,24 @@ def check_size(photographs: Photographs, settings: SceneSettings) -> None:
 
 
 def fit_scene(
-    photographs: Photographs, settings: SceneSettings, options: FitOptions
+    photographs: Photographs, settings: SceneSettings, seed: int, options: RunOptions
 ) -> tuple[FittedScene, tuple[LeftOut, ...]]:
     """Fit a scene model; return it with the photographs that could not be read."""
     _check(photographs)
     check_size(photographs, settings)
-    photographs = photographs.with_keys(options.progress("looking for copies"))
-    held_B = _held_out(photographs, settings, options)
-    bag = _learn_words(photographs.take(np.flatnonzero(~held_B)), settings, options)
+    photographs = photographs.with_keys(options.progress)
+    held_B = _held_out(photographs, settings, seed)
+    bag = _learn_words(photographs.take(np.flatnonzero(~held_B)), settings, seed, options)
     learned, left_out = _read(bag, photographs, ~held_B, settings, options)
-    return _fit_read(bag, learned, ~learned.in_words_B, settings, options), left_out
+    return _fit_read(bag, learned, ~learned.in_words_B, settings, seed, options), left_out
 
 
 def extend_scene(
-    previous: FittedScene, photographs: Photographs, settings: SceneSettings, options: FitOptions
+    previous: FittedScene,
+    photographs: Photographs,
+    settings: SceneSettings,
+    seed: int,
+    options: RunOptions,
 ) -> tuple[FittedScene, tuple[LeftOut, ...]]:
     """Fit a model on what another was learned from and on more photographs, with its words."""
     _check(photographs)
@@ -137,12 +121,12 @@ def extend_scene(
         on_error=options.on_error,
         cache=options.cache,
     )
-    new = photographs.with_keys(options.progress("looking for copies"))
+    new = photographs.with_keys(options.progress)
     learned, left_out = _read(bag, new, np.zeros(len(new), np.bool_), settings, options)
     both = previous.learned.joined(learned)
     # Of what the words were learned from nothing can be held out.
-    held_B = _held_out(both.photographs, settings, options, both.in_words_B)
-    fitted = _fit_read(bag, both, held_B, settings, options)
+    held_B = _held_out(both.photographs, settings, seed, both.in_words_B)
+    fitted = _fit_read(bag, both, held_B, settings, seed, options)
     held_out = [image.name for image in fitted.held_out.images]
     examples = fitted.examples.with_those_of(previous.examples, held_out)
     return replace(fitted, examples=examples), left_out
@@ -151,12 +135,12 @@ def extend_scene(
 def _held_out(
     photographs: Photographs,
     settings: SceneSettings,
-    options: FitOptions,
+    seed: int,
     never_B: NDArray[np.bool_] | None = None,
 ) -> NDArray[np.bool_]:
     if settings.held_out == 0:
         return np.zeros(len(photographs), np.bool_)
-    return hold_out(photographs, settings.held_out, options.seed, never_B)
+    return hold_out(photographs, settings.held_out, seed, never_B)
 
 
 def _read(
@@ -164,12 +148,10 @@ def _read(
     photographs: Photographs,
     in_words_B: NDArray[np.bool_],
     settings: SceneSettings,
-    options: FitOptions,
+    options: RunOptions,
 ) -> tuple[LearnedFrom, tuple[LeftOut, ...]]:
     """Return photographs as words, and those that could not be read."""
-    bag._on_progress = options.progress("reading photographs")
-    encoded = bag.encode(photographs.sources, both_sides=settings.mirror)
-    bag._on_progress = None
+    encoded = bag.encode(photographs.sources, both_sides=settings.mirror, progress=options.progress)
     read = np.flatnonzero(encoded.read)
     _check(photographs.take(read))
     mirrored = None if encoded.mirrored is None else encoded.mirrored[read]
@@ -182,15 +164,16 @@ def _fit_read(
     learned: LearnedFrom,
     held_B: NDArray[np.bool_],
     settings: SceneSettings,
-    options: FitOptions,
+    seed: int,
+    options: RunOptions,
 ) -> FittedScene:
     """Choose, and fit on all, with the photographs as words."""
     data = SceneDocuments.of(learned, settings.damping)
-    choices, held_out = _choose(data, held_B, settings, options)
+    choices, held_out = _choose(data, held_B, settings, seed, options)
     final = settings.tuned(choices.tuned)
     vocabulary = AnnotationVocabulary.of(data.photographs.tags, min_count=settings.min_tag_count)
     topics = _fit_topics(
-        data, vocabulary, final, options, "learning from all", stop_after=choices.n_epochs
+        data, vocabulary, final, seed, options, "learning from all", stop_after=choices.n_epochs
     )
     svm = _final_svm(topics, data, choices, settings, options)
     classes = tuple(data.photographs.classes)
@@ -200,8 +183,7 @@ def _fit_read(
         topics.transform(data.counts),
         topics,
         held_out.images,
-        n_jobs=options.n_jobs,
-        on_progress=options.progress("keeping examples"),
+        options,
     )
     # Where and how the work was done is no part of the model.
     bag.set_params(n_jobs=None, cache=None, device="auto")
@@ -229,7 +211,7 @@ def _check(photographs: Photographs) -> None:
 
 
 def _learn_words(
-    photographs: Photographs, settings: SceneSettings, options: FitOptions
+    photographs: Photographs, settings: SceneSettings, seed: int, options: RunOptions
 ) -> BagOfVisualWords:
     bag = BagOfVisualWords(
         settings.n_words,
@@ -241,21 +223,23 @@ def _learn_words(
         contrast_percentile=settings.contrast_percentile,
         n_jobs=options.n_jobs,
         device=options.device,
-        random_state=options.seed,
+        random_state=seed,
         on_error=options.on_error,
         cache=options.cache,
     )
-    bag._on_stage = options.on_stage
     with warnings.catch_warnings():
         # They are reported once, when all photographs have been read.
         warnings.simplefilter("ignore", ImagesLeftOut)
-        bag.fit(photographs.sources)
-    bag._on_stage = None
+        bag.fit(photographs.sources, progress=options.progress)
     return bag
 
 
 def _choose(
-    data: SceneDocuments, held_B: NDArray[np.bool_], settings: SceneSettings, options: FitOptions
+    data: SceneDocuments,
+    held_B: NDArray[np.bool_],
+    settings: SceneSettings,
+    seed: int,
+    options: RunOptions,
 ) -> tuple[Choices, HeldOut]:
     """Fit on the photographs that are not held out, and choose what does best on the others."""
     if not held_B.any():
@@ -263,10 +247,12 @@ def _choose(
     part, rest = data.take(np.flatnonzero(~held_B)), data.take(np.flatnonzero(held_B))
     vocabulary = AnnotationVocabulary.of(part.photographs.tags, min_count=settings.min_tag_count)
     best: Evaluated | None = None
-    trials = _trials(settings, options.seed)
+    trials = _trials(settings, seed)
     for number, tuned in enumerate(trials):
         stage = "learning" if len(trials) == 1 else f"trial {number + 1} of {len(trials)}"
-        candidates = _candidates(part, rest, vocabulary, settings.tuned(tuned), options, stage)
+        candidates = _candidates(
+            part, rest, vocabulary, settings.tuned(tuned), seed, options, stage
+        )
         found = choose(
             candidates,
             part.photographs,
@@ -274,8 +260,8 @@ def _choose(
             vocabulary,
             settings.classifier,
             tuned=tuned,
-            n_jobs=options.n_jobs,
-            on_progress=options.progress("choosing" if len(trials) == 1 else f"{stage}, choosing"),
+            options=options,
+            stage="choosing" if len(trials) == 1 else f"{stage}, choosing",
         )
         best = found if best is None or found.score > best.score else best
     assert best is not None, "there is always one trial"
@@ -312,7 +298,8 @@ def _candidates(
     rest: SceneDocuments,
     vocabulary: AnnotationVocabulary,
     settings: SceneSettings,
-    options: FitOptions,
+    seed: int,
+    options: RunOptions,
     stage: str,
 ) -> list[Candidate]:
     """Fit a topic model and look at it after several numbers of epochs."""
@@ -328,7 +315,7 @@ def _candidates(
                 arrays = {name: value.numpy() for name, value in kept[epoch].items()}
                 save_arrays(folder / f"epoch-{epoch}.safetensors", arrays, {"epoch": epoch})
 
-    topics = _fit_topics(part, vocabulary, settings, options, stage, on_epoch=keep)
+    topics = _fit_topics(part, vocabulary, settings, seed, options, stage, on_epoch=keep)
     candidates = []
     for epoch in epochs:
         if epoch not in kept and folder is not None:  # Of a run that was resumed.
@@ -343,7 +330,8 @@ def _fit_topics(
     data: SceneDocuments,
     vocabulary: AnnotationVocabulary,
     settings: SceneSettings,
-    options: FitOptions,
+    seed: int,
+    options: RunOptions,
     stage: str,
     *,
     stop_after: int | None = None,
@@ -359,7 +347,7 @@ def _fit_topics(
         "max_epochs": settings.n_passes,
         "n_jobs": options.n_jobs,
         "device": options.device,
-        "random_state": options.seed,
+        "random_state": seed,
         "checkpoint": (
             None if options.checkpoint is None else options.checkpoint / stage.replace(" ", "-")
         ),
@@ -372,9 +360,7 @@ def _fit_topics(
     else:
         topics = DocNADE(**shared)
     topics._stop_after, topics._on_epoch = stop_after, on_epoch
-    report = options.progress(stage)
-    if report is not None:
-        topics._on_progress = _by_updates(report, stop_after or settings.n_passes)
+    topics._on_progress = _by_updates(options, stage, stop_after or settings.n_passes)
     try:
         topics.fit(data.counts_of_sides, labels, **data.tags_of_sides(vocabulary))
     finally:
@@ -382,12 +368,12 @@ def _fit_topics(
     return topics
 
 
-def _by_updates(report: Callable[[int, int], None], n_epochs: int) -> Callable[[Progress], None]:
+def _by_updates(options: RunOptions, stage: str, n_epochs: int) -> Callable[[Progress], None]:
     """Count the updates of all epochs."""
 
     def on_progress(progress: Progress) -> None:
         done = (progress.epoch - 1) * progress.n_updates + progress.update
-        report(done, n_epochs * progress.n_updates)
+        options.progress(stage, done, n_epochs * progress.n_updates)
 
     return on_progress
 
@@ -397,7 +383,7 @@ def _final_svm(
     data: SceneDocuments,
     choices: Choices,
     settings: SceneSettings,
-    options: FitOptions,
+    options: RunOptions,
 ) -> RBFSVM | None:
     classes = data.photographs.classes
     if settings.classifier != "svm" or len(classes) < 2:

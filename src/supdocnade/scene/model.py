@@ -14,14 +14,16 @@ from supdocnade.checks import check_count
 from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.inputs import read_seed
 from supdocnade.folders.tags import Tags
+from supdocnade.progress import ProgressCallback, no_progress
+from supdocnade.run_options import RunOptions
 from supdocnade.scene.attribution import Explanation, explain_image
 from supdocnade.scene.dataset import expand_folders, read_photographs
-from supdocnade.scene.fitting import FitOptions, check_settings, extend_scene, fit_scene
+from supdocnade.scene.fitting import check_settings, extend_scene, fit_scene
 from supdocnade.scene.onnx import export_onnx
 from supdocnade.scene.persistence import load_scene, save_scene
 from supdocnade.scene.prediction import FittedScene, Prediction, Waiting, answer
 from supdocnade.scene.settings import WORD_SETTINGS, SceneSettings
-from supdocnade.visual_words.parallel import LeftOut, OnStage, image_name
+from supdocnade.visual_words.parallel import LeftOut, image_name
 
 BLOCK = 64
 """Photographs whose topics are computed together at most: the first alone, so that it is seen soon,
@@ -153,7 +155,7 @@ class SceneModel(BaseEstimator):  # type: ignore[misc]
         labels: Sequence[Any] | None = None,
         tags: Sequence[Tags] | None = None,
         *,
-        on_stage: OnStage | None = None,
+        progress: ProgressCallback | None = None,
     ) -> Self:
         """Learn from photographs.
 
@@ -163,11 +165,13 @@ class SceneModel(BaseEstimator):  # type: ignore[misc]
             bytes of files, arrays or PIL images.
         labels : their classes, None where not known.
         tags : a list of tags for each, None where not known.
-        on_stage : called with what is being done, how much of it is done, and how much there is.
+        progress : called with the stage, the units done and their total.
         """
-        settings, options = self._settings_and_options(on_stage)
+        settings, options = self._checked_settings(), self._options(progress)
         photographs = read_photographs(images, labels, tags)
-        self.fitted_, self.left_out_ = fit_scene(photographs, settings, options)
+        self.fitted_, self.left_out_ = fit_scene(
+            photographs, settings, read_seed(self.random_state), options
+        )
         return self
 
     def fit_more(
@@ -176,7 +180,7 @@ class SceneModel(BaseEstimator):  # type: ignore[misc]
         labels: Sequence[Any] | None = None,
         tags: Sequence[Tags] | None = None,
         *,
-        on_stage: OnStage | None = None,
+        progress: ProgressCallback | None = None,
     ) -> Self:
         """Learn from more photographs, together with those learned from before.
 
@@ -185,10 +189,10 @@ class SceneModel(BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        images, labels, tags, on_stage : as for `fit`.
+        images, labels, tags, progress : as for `fit`.
         """
         previous = self._fitted()
-        settings, options = self._settings_and_options(on_stage)
+        settings, options = self._checked_settings(), self._options(progress)
         for name in WORD_SETTINGS:
             if getattr(settings, name) != getattr(previous.settings, name):
                 raise InvalidArgument(
@@ -196,7 +200,9 @@ class SceneModel(BaseEstimator):  # type: ignore[misc]
                     f"the visual words stay; got {getattr(settings, name)!r}."
                 )
         photographs = read_photographs(images, labels, tags)
-        self.fitted_, self.left_out_ = extend_scene(previous, photographs, settings, options)
+        self.fitted_, self.left_out_ = extend_scene(
+            previous, photographs, settings, read_seed(self.random_state), options
+        )
         return self
 
     @property
@@ -324,19 +330,20 @@ class SceneModel(BaseEstimator):  # type: ignore[misc]
         model.fitted_, model.left_out_ = fitted, ()
         return model
 
-    def _settings_and_options(self, on_stage: OnStage | None) -> tuple[SceneSettings, FitOptions]:
+    def _checked_settings(self) -> SceneSettings:
         settings = SceneSettings(**{name: getattr(self, name) for name in SceneSettings.names()})
         check_settings(settings)
-        options = FitOptions(
-            seed=read_seed(self.random_state),
+        return settings
+
+    def _options(self, progress: ProgressCallback | None) -> RunOptions:
+        return RunOptions(
             n_jobs=self.n_jobs,
             device=self.device,
             on_error=self.on_error,
             cache=None if self.cache is None else Path(self.cache),
             checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
-            on_stage=on_stage,
+            progress=progress or no_progress,
         )
-        return settings, options
 
     def _plain_params(self) -> dict[str, Any]:
         """Return what else than the settings is kept."""

@@ -1,6 +1,6 @@
 """Choosing on photographs held out: epochs, the SVM, temperature, and what ranks tags."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ from scipy.special import softmax
 
 from supdocnade.folders.tags import AnnotationVocabulary
 from supdocnade.metrics import f_measure, top_ranked
+from supdocnade.run_options import RunOptions
 from supdocnade.scene.calibration import (
     TagCalibration,
     calibration_error,
@@ -93,8 +94,8 @@ def choose(
     classifier: str,
     *,
     tuned: dict[str, float],
-    n_jobs: int | None = None,
-    on_progress: Callable[[int, int], None] | None = None,
+    options: RunOptions = RunOptions(),
+    stage: str = "choosing",
 ) -> Evaluated:
     """Return the candidate with the best probabilities of the right classes and the best tags.
 
@@ -103,7 +104,7 @@ def choose(
 
     Parameters
     ----------
-    on_progress : called with the number of SVMs that were tried, and of all of them.
+    stage : reported to `options.progress` with the number of SVMs tried.
     """
     classes = tuple(seen.classes)
     n_sides = len(candidates[0].hidden_BH) // len(seen)
@@ -115,6 +116,10 @@ def choose(
     found = []
     for number, each in enumerate(candidates):
         C = gamma = scores_BC = proba_BC = None
+
+        def report(done: int, total: int, before: int = number) -> None:
+            options.progress(stage, before * total + done, len(candidates) * total)
+
         score, temperature = 0.0, 1.0
         if classes:
             scores_BC = each.head_BC
@@ -128,10 +133,10 @@ def choose(
                         each.unseen_BH[asked],
                         wanted[asked],
                         len(classes),
-                        n_jobs=n_jobs,
-                        on_progress=_after(on_progress, number, len(candidates)),
+                        n_jobs=options.n_jobs,
+                        on_fit=report,
                     )
-                svm = fit_svm(hidden, y, len(classes), C=C, gamma=gamma, n_jobs=n_jobs)
+                svm = fit_svm(hidden, y, len(classes), C=C, gamma=gamma, n_jobs=options.n_jobs)
                 scores_BC = svm.decide(each.unseen_BH)
             assert scores_BC is not None, "a model with classes has a softmax"
             temperature = fit_temperature(scores_BC[asked], wanted[asked])
@@ -155,16 +160,6 @@ def choose(
             )
         )
     return max(found, key=lambda each: (each.score, each.n_epochs))
-
-
-def _after(
-    on_progress: Callable[[int, int], None] | None, n_before: int, n_all: int
-) -> Callable[[int, int], None] | None:
-    """Count the SVMs of one candidate after those of the candidates before."""
-    if on_progress is None:
-        return None
-    report = on_progress
-    return lambda done, total: report(n_before * total + done, n_all * total)
 
 
 # How well the model that was chosen did on photographs held out, and what is learned of that:

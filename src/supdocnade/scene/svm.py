@@ -136,7 +136,7 @@ def choose_svm(
     *,
     grid: Sequence[tuple[float, float]] = GRID,
     n_jobs: int | None = None,
-    on_progress: Callable[[int, int], None] | None = None,
+    on_fit: Callable[[int, int], None] | None = None,
 ) -> tuple[float, float, float]:
     """Return C, γ and the score of the best SVM on documents that it has not seen.
 
@@ -155,8 +155,8 @@ def choose_svm(
         outer = np.exp(-width * outer_BB)
         values = np.stack([outer @ coefficient + b for coefficient, b in fits], axis=1)
         ranked.append((-mean_probability(values, wanted_B), C, gamma))
-        if on_progress is not None:
-            on_progress(len(ranked), len(grid))
+        if on_fit is not None:
+            on_fit(len(ranked), len(grid))
     worst, C, gamma = min(ranked)
     return C, gamma, -worst
 

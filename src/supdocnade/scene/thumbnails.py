@@ -1,7 +1,7 @@
 """Small copies of some photographs, kept in the model, so that it can be looked at without them."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -13,6 +13,7 @@ from supdocnade.errors import InvalidArgument
 from supdocnade.estimators import DocNADE, SupDocNADE
 from supdocnade.images.decode import DecodeConfig, decode, encode
 from supdocnade.metrics import top_ranked
+from supdocnade.run_options import RunOptions
 from supdocnade.scene.dataset import Photographs
 from supdocnade.scene.training_set import HeldOutImage
 from supdocnade.storage import Arrays
@@ -158,9 +159,7 @@ def keep_examples(
     hidden_BH: NDArray[np.float32],
     topics: SupDocNADE | DocNADE,
     held_out: Sequence[HeldOutImage],
-    *,
-    n_jobs: int | None = None,
-    on_progress: Callable[[int, int], None] | None = None,
+    options: RunOptions = RunOptions(),
 ) -> ExamplePhotographs:
     """Choose photographs and make small copies of them.
 
@@ -180,9 +179,8 @@ def keep_examples(
     made = over_images(
         _small_copy,
         [photographs.sources[row] for row in rows],
-        n_jobs=n_jobs,
-        on_error="skip",
-        on_progress=on_progress,
+        replace(options, on_error="skip"),
+        stage="keeping examples",
     )
     for row, content in zip(rows, made, strict=True):
         if isinstance(content, LeftOut) or total + len(content) > MAX_BYTES:

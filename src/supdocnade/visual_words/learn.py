@@ -12,10 +12,11 @@ from supdocnade.errors import InvalidArgument
 from supdocnade.images.decode import DecodeConfig, decode
 from supdocnade.images.regions import Regions
 from supdocnade.likelihood.cpu.threads import one_torch_thread
+from supdocnade.run_options import RunOptions
 from supdocnade.seeding import named_generator
 from supdocnade.visual_words.codebook import Codebook, fit_codebook
 from supdocnade.visual_words.encoder import Description, ImageEncoder
-from supdocnade.visual_words.parallel import LeftOut, OnProgress, OnStage, over_images
+from supdocnade.visual_words.parallel import LeftOut, over_images
 
 SAMPLE_SIZE = 100_000
 """Patches that words are learned from, unless there are more words than it has room for."""
@@ -24,8 +25,7 @@ SAMPLES_PER_WORD = 20
 """At least so many patches for every word."""
 
 SAMPLING, LEARNING, CUTTING = "sampling patches", "learning words", "cutting out examples"
-"""What is being done, as `on_stage` is told: the first and the last count images, and the second
-rounds of k-means."""
+"""Stages reported to `RunOptions.progress`; the second counts rounds, the others images."""
 
 LEAST_PER_IMAGE = 64
 """From fewer images more patches are taken than from more images fewer: reading costs most."""
@@ -59,15 +59,13 @@ def fit_words(
     images: Sequence[Any],
     description: Description,
     regions: Regions,
+    options: RunOptions = RunOptions(),
     *,
     n_words: int,
     seed: int,
     contrast_percentile: float = 0.0,
     sample_size: int | None = None,
     n_examples: int = 16,
-    n_jobs: int | None = None,
-    on_error: str = "raise",
-    on_stage: OnStage | None = None,
 ) -> FittedWords:
     """Learn visual words from images.
 
@@ -76,33 +74,19 @@ def fit_words(
     contrast_percentile : patches of less contrast than this percentile of the sample are shortened.
     sample_size : patches that are looked at; None: 100,000, or 20 for every word if that is more.
     n_examples : patches kept of every word.
-    n_jobs, on_error : as for `over_images`.
-    on_stage : called with SAMPLING, LEARNING or CUTTING, how much is done, and how much there is.
     """
-
-    def progress(stage: str) -> OnProgress | None:
-        return None if on_stage is None else partial(on_stage, stage)
-
     size = sample_size or max(SAMPLE_SIZE, SAMPLES_PER_WORD * n_words)
-    sample, left_out = sample_patches(
-        images,
-        description,
-        size,
-        seed,
-        n_jobs=n_jobs,
-        on_error=on_error,
-        on_progress=progress(SAMPLING),
-    )
+    sample, left_out = sample_patches(images, description, size, seed, options)
     if contrast_percentile > 0:
         floor = float(np.float32(np.percentile(sample.contrast_N, contrast_percentile)))
         weak = sample.contrast_N < floor
         sample.values_ND[weak] *= (sample.contrast_N[weak] / np.float32(floor))[:, None]
         description = replace(description, sift=replace(description.sift, contrast_floor=floor))
-    codebook = fit_codebook(sample.values_ND, n_words, seed, on_round=progress(LEARNING))
-    encoder = ImageEncoder(description=description, codebook=codebook, regions=regions)
-    examples, count_K = _examples(
-        images, encoder, sample, n_examples, n_jobs=n_jobs, on_progress=progress(CUTTING)
+    codebook = fit_codebook(
+        sample.values_ND, n_words, seed, on_round=partial(options.progress, LEARNING)
     )
+    encoder = ImageEncoder(description=description, codebook=codebook, regions=regions)
+    examples, count_K = _examples(images, encoder, sample, n_examples, options)
     return FittedWords(
         encoder=encoder, examples=examples, n_examples_K=count_K, left_out=tuple(left_out)
     )
@@ -113,10 +97,7 @@ def sample_patches(
     description: Description,
     sample_size: int,
     seed: int,
-    *,
-    n_jobs: int | None = None,
-    on_error: str = "raise",
-    on_progress: OnProgress | None = None,
+    options: RunOptions = RunOptions(),
 ) -> tuple[PatchSample, list[LeftOut]]:
     """Return about `sample_size` patches at most, as many from every image, chosen at random."""
     if not len(images):
@@ -129,10 +110,9 @@ def sample_patches(
     for part in over_images(
         _SampleOne(description, per_image, seed),
         images,
+        options,
+        stage=SAMPLING,
         numbers=numbers,
-        n_jobs=n_jobs,
-        on_error=on_error,
-        on_progress=on_progress,
     ):
         if isinstance(part, LeftOut):
             left_out.append(part)
@@ -171,9 +151,7 @@ def _examples(
     encoder: ImageEncoder,
     sample: PatchSample,
     n_examples: int,
-    *,
-    n_jobs: int | None,
-    on_progress: OnProgress | None,
+    options: RunOptions,
 ) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
     """Cut out the patches of the sample that are nearest to every word."""
     n_words = encoder.codebook.n_words
@@ -195,9 +173,9 @@ def _examples(
     results = over_images(
         _CutOne(colors, places, side),
         images,
+        replace(options, on_error="raise"),
+        stage=CUTTING,
         numbers=numbers.tolist(),
-        n_jobs=n_jobs,
-        on_progress=on_progress,
     )
     for number, cut in zip(numbers.tolist(), results, strict=True):
         chosen = by_image[number]

@@ -10,7 +10,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
-from pathlib import Path
+from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -18,19 +18,18 @@ import torch
 from joblib import Parallel, delayed, effective_n_jobs
 from numpy.typing import NDArray
 
-from supdocnade.checks import check_choice
 from supdocnade.devices import choose_device
 from supdocnade.errors import InvalidArgument, UnreadableImage
+from supdocnade.progress import no_progress
+from supdocnade.run_options import RunOptions
 from supdocnade.visual_words.cache import WordCache, look_up
 from supdocnade.visual_words.encoder import ImageEncoder
 from supdocnade.visual_words.gpu import BatchEncoder, Decoded, Pace, in_batches
 
 Result = TypeVar("Result")
-OnProgress = Callable[[int, int], None]
-"""Called with the number of images done and of all images."""
 
-OnStage = Callable[[str, int, int], None]
-"""Called with what is being done, how much of it is done, and how much there is."""
+READING = "reading photographs"
+"""Stage reported to `RunOptions.progress` unless a caller names another."""
 
 WORTH_A_GPU = 256
 """Images that a core encodes in about a second: less than a GPU takes to get going."""
@@ -84,11 +83,10 @@ def image_name(images: Sequence[Any], number: int) -> str:
 def over_images(
     function: Callable[[Any, str, int], Result],
     images: Sequence[Any],
+    options: RunOptions = RunOptions(),
     *,
+    stage: str = READING,
     numbers: Sequence[int] | None = None,
-    n_jobs: int | None = None,
-    on_error: str = "raise",
-    on_progress: OnProgress | None = None,
     images_ahead: Callable[[int], int] | None = None,
 ) -> Generator[Result | LeftOut, None, None]:
     """Apply a function to every image and yield the results in their sequence.
@@ -96,18 +94,16 @@ def over_images(
     Parameters
     ----------
     function : takes an image, its name and its number.
+    options : with `on_error="skip"` a `LeftOut` takes the place of an image that cannot be read.
+    stage : reported to `options.progress`.
     numbers : which images; None: all.
-    n_jobs : workers, as joblib counts them; None: one.
-    on_error : "raise" the error of an image that cannot be read, or "skip" it: a `LeftOut` then
-        stands in its place.
     images_ahead : called, with the number of workers, for how many images may be begun before the
         results of all of them are used; None: so many that results of a few kilobytes are few.
     """
-    check_choice("on_error", on_error, ("raise", "skip"))
     chosen = range(len(images)) if numbers is None else numbers
     done = start = 0
-    with Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator") as workers:
-        n_workers = effective_n_jobs(n_jobs)
+    with Parallel(n_jobs=options.n_jobs, prefer="threads", return_as="generator") as workers:
+        n_workers = effective_n_jobs(options.n_jobs)
         window = CHUNK * CHUNKS_AHEAD * n_workers
         while start < len(chosen):
             window = window if images_ahead is None else images_ahead(n_workers)
@@ -118,7 +114,7 @@ def over_images(
                 delayed(_work)(
                     function,
                     [(images[n], image_name(images, n), n) for n in part[i : i + chunk]],
-                    on_error == "skip",
+                    options.on_error == "skip",
                 )
                 for i in range(0, len(part), chunk)
             )
@@ -127,8 +123,7 @@ def over_images(
                 for results in finished:
                     for result in results:
                         done += 1
-                        if on_progress is not None:
-                            on_progress(done, len(chosen))
+                        options.progress(stage, done, len(chosen))
                         yield result
             finally:
                 # Whoever stops reading waits for the few images that have been begun.
@@ -152,61 +147,45 @@ def _work(
 def encode_images(
     encoder: ImageEncoder,
     images: Sequence[Any],
+    options: RunOptions = RunOptions(),
     *,
+    stage: str = READING,
     numbers: Sequence[int] | None = None,
-    cache: str | Path | None = None,
-    device: str = "auto",
-    n_jobs: int | None = None,
-    on_error: str = "raise",
-    on_progress: OnProgress | None = None,
 ) -> Iterator[NDArray[np.int32] | LeftOut]:
     """Yield the words of every image, or what was wrong with it.
 
     Parameters
     ----------
-    cache : a folder that remembers the words of images by their contents: a run that was killed
-        goes on where it was, and an image that was only moved or renamed is not read again.
-    device : "cpu", "cuda", or "auto": a GPU where there is one, and images enough. It finds the
-        words of the CPU, but that a patch almost as near to another word may get that one.
-    numbers, n_jobs, on_error, on_progress : as for `over_images`.
+    options : `cache` stores the words of images by content, so that a killed run resumes and a
+        renamed image is not encoded again. `device="auto"` takes a GPU if there is one and enough
+        images; it finds the words of the CPU, except for patches at equal distance to two words.
+    stage, numbers : as for `over_images`.
     """
     kept = None
-    if cache is not None:
-        kept = WordCache(cache, encoder.fingerprint(), encoder.n_features)
+    if options.cache is not None:
+        kept = WordCache(options.cache, encoder.fingerprint(), encoder.n_features)
     total = len(images) if numbers is None else len(numbers)
-    chosen = choose_device("cpu" if device == "auto" and total < WORTH_A_GPU else device)
-    if chosen.type != "cpu":
-        yield from encode_in_batches(
-            encoder,
-            images,
-            chosen,
-            numbers=numbers,
-            cache=kept,
-            n_jobs=n_jobs,
-            on_error=on_error,
-            on_progress=on_progress,
+    few = options.device == "auto" and total < WORTH_A_GPU
+    device = choose_device("cpu" if few else options.device)
+    if device.type == "cpu":
+        yield from over_images(
+            _EncodeOne(encoder, kept), images, options, stage=stage, numbers=numbers
         )
-        return
-    yield from over_images(
-        _EncodeOne(encoder, kept),
-        images,
-        numbers=numbers,
-        n_jobs=n_jobs,
-        on_error=on_error,
-        on_progress=on_progress,
-    )
+    else:
+        yield from encode_in_batches(
+            encoder, images, device, options, stage=stage, numbers=numbers, cache=kept
+        )
 
 
 def encode_in_batches(
     encoder: ImageEncoder,
     images: Sequence[Any],
     device: torch.device,
+    options: RunOptions = RunOptions(),
     *,
+    stage: str = READING,
     numbers: Sequence[int] | None = None,
     cache: WordCache | None = None,
-    n_jobs: int | None = None,
-    on_error: str = "raise",
-    on_progress: OnProgress | None = None,
 ) -> Iterator[NDArray[np.int32] | LeftOut]:
     """Do what `encode_images` does: decode by workers, and the rest in batches on a device."""
     total = len(images) if numbers is None else len(numbers)
@@ -214,9 +193,8 @@ def encode_in_batches(
     decoded = over_images(
         _DecodeOne(encoder, cache),
         images,
+        replace(options, progress=no_progress),
         numbers=numbers,
-        n_jobs=n_jobs,
-        on_error=on_error,
         images_ahead=pace.images_ahead,
     )
     with closing(decoded):
@@ -224,8 +202,7 @@ def encode_in_batches(
             decoded, BatchEncoder(encoder, device), cache, pace
         )
         for done, each in enumerate(words, start=1):
-            if on_progress is not None:
-                on_progress(done, total)
+            options.progress(stage, done, total)
             yield each
 
 

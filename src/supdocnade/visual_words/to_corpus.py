@@ -1,6 +1,7 @@
 """Images to a corpus on disk, some at a time, so that their number is bounded by the disk alone."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,8 +12,9 @@ from supdocnade.checks import check_count
 from supdocnade.corpus import Corpus
 from supdocnade.corpus.disk_files import NAME
 from supdocnade.errors import InvalidArgument
+from supdocnade.run_options import RunOptions
 from supdocnade.visual_words.encoder import ImageEncoder
-from supdocnade.visual_words.parallel import LeftOut, OnProgress, encode_images, image_name
+from supdocnade.visual_words.parallel import LeftOut, encode_images, image_name
 
 SHARD = 1000
 """Images of a shard: some 4 MB of words at 961 a image."""
@@ -31,15 +33,11 @@ def encode_corpus(
     encoder: ImageEncoder,
     images: Sequence[Any],
     folder: str | Path,
+    options: RunOptions = RunOptions(),
     *,
     labels: Sequence[str | None] | None = None,
     tags: Sequence[Tags] | None = None,
     shard_size: int = SHARD,
-    cache: str | Path | None = None,
-    device: str = "auto",
-    n_jobs: int | None = None,
-    on_error: str = "raise",
-    on_progress: OnProgress | None = None,
 ) -> EncodedCorpus:
     """Write the words of images to a corpus; those that it holds already are not read again.
 
@@ -51,7 +49,6 @@ def encode_corpus(
     folder : of a new corpus, or of one that the same encoder made.
     labels, tags : of every image; None where not known.
     shard_size : images that are held in memory and written together.
-    cache, device, n_jobs, on_error, on_progress : as for `encode_images`.
     """
     check_count("shard_size", shard_size, least=1)
     for name, given in (("labels", labels), ("tags", tags)):
@@ -74,16 +71,11 @@ def encode_corpus(
     left_out: list[LeftOut] = []
     for start in range(0, len(missing), shard_size):
         part = missing[start : start + shard_size]
-        words = encode_images(
-            encoder,
-            images,
-            numbers=part,
-            cache=cache,
-            device=device,
-            n_jobs=n_jobs,
-            on_error=on_error,
-            on_progress=_moved(on_progress, start, len(missing)),
-        )
+
+        def report(stage: str, done: int, _: int | None, before: int = start) -> None:
+            options.progress(stage, before + done, len(missing))
+
+        words = encode_images(encoder, images, replace(options, progress=report), numbers=part)
         found: dict[int, NDArray[np.int32]] = {}
         for number, each in zip(part, words, strict=True):
             if isinstance(each, LeftOut):
@@ -98,11 +90,3 @@ def encode_corpus(
                 tags=None if tags is None else [tags[number] for number in found],
             )
     return EncodedCorpus(corpus, tuple(left_out))
-
-
-def _moved(on_progress: OnProgress | None, before: int, total: int) -> OnProgress | None:
-    """Count the images of all shards."""
-    if on_progress is None:
-        return None
-    report: Callable[[int, int], None] = on_progress
-    return lambda done, _: report(before + done, total)

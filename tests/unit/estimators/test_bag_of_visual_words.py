@@ -119,7 +119,7 @@ def test_progress_is_printed_when_asked_for(capsys):
         "sampling patches: 10 of 10",
         "learning words: 30 of 30",
         "cutting out examples: 10 of 10",
-        "encoding: 10 of 10",
+        "reading photographs: 10 of 10",
     ]
 
 

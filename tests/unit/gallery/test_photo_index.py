@@ -9,6 +9,7 @@ from tests.serving import indexed, photograph
 from supdocnade.errors import StorageError
 from supdocnade.gallery import Gallery, build_gallery, model_fingerprint
 from supdocnade.gallery import build as making
+from supdocnade.run_options import RunOptions
 
 
 @pytest.fixture(scope="module")
@@ -114,11 +115,11 @@ def test_a_run_that_was_stopped_goes_on(tmp_path, fitted, monkeypatch):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        build_gallery(fitted, photos, tmp_path / "again", on_stage=stop)
+        build_gallery(fitted, photos, tmp_path / "again", RunOptions(progress=stop))
     assert not (tmp_path / "again").exists()
     read, seen = counted(monkeypatch), []
     gallery, _ = build_gallery(
-        fitted, photos, tmp_path / "again", on_stage=lambda *each: seen.append(each)
+        fitted, photos, tmp_path / "again", RunOptions(progress=lambda *each: seen.append(each))
     )
     assert len(read) == 14
     assert seen[-1][1:] == (24, 24)

@@ -49,8 +49,7 @@ def test_progress_counts_images_sampled_and_encoded_and_rounds(images):
         RECIPE,
         max_side=None,
         seed=0,
-        on_progress=lambda done, total: seen.append((done, total)),
-        on_round=lambda done, total: rounds.append((done, total)),
+        progress=lambda stage, *now: (seen if stage == "words" else rounds).append(now),
     )
     assert seen[-1] == (12, 12)
     assert [done for done, _ in seen] == sorted(done for done, _ in seen)

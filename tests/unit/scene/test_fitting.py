@@ -13,9 +13,9 @@ from supdocnade.folders.tags import AnnotationVocabulary
 NEW = columns(scenes(4, 7))[0]
 
 
-def fit(on_stage=None, **settings):
+def fit(progress=None, **settings):
     model = SceneModel(**{**SETTINGS, "mirror": True, **settings})
-    return model.fit(*columns(scenes()), on_stage=on_stage)
+    return model.fit(*columns(scenes()), progress=progress)
 
 
 @cache

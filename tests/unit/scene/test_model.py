@@ -245,7 +245,7 @@ def test_too_many_photographs_for_an_svm_are_refused_at_once(monkeypatch):
 def test_tuning_tries_settings_within_its_budget():
     seen = []
     model = SceneModel(**{**SETTINGS, "max_epochs": 2}, tune=True, tune_trials=3).fit(
-        *columns(scenes()), on_stage=lambda stage, *_: seen.append(stage)
+        *columns(scenes()), progress=lambda stage, *_: seen.append(stage)
     )
     trials = {stage for stage in seen if stage.startswith("trial")}
     parts = ("", ", choosing")
@@ -260,7 +260,7 @@ def test_tuning_tries_settings_within_its_budget():
 def test_progress_is_reported_to_the_end():
     last = {}
     fit_model = SceneModel(**{**SETTINGS, "max_epochs": 2})
-    fit_model.fit(*columns(scenes()), on_stage=lambda stage, *now: last.update({stage: now}))
+    fit_model.fit(*columns(scenes()), progress=lambda stage, *now: last.update({stage: now}))
     stages = ["looking for copies", "sampling patches", "learning words", "cutting out examples"]
     stages += ["reading photographs", "learning", "choosing", "learning from all"]
     assert list(last) == [*stages, "keeping examples"]
@@ -277,9 +277,9 @@ def test_a_fit_that_was_interrupted_goes_on(tmp_path):
     images, labels, tags = columns(scenes())
     model = SceneModel(**SETTINGS, checkpoint=tmp_path)
     with pytest.raises(KeyboardInterrupt):
-        model.fit(images, labels, tags, on_stage=interrupt)
+        model.fit(images, labels, tags, progress=interrupt)
     seen = []
-    model.fit(images, labels, tags, on_stage=lambda *now: seen.append(now))
+    model.fit(images, labels, tags, progress=lambda *now: seen.append(now))
     np.testing.assert_array_equal(model.predict_proba(images), whole.predict_proba(images))
     assert not [now for now in seen if now[0] == "learning"]
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from supdocnade.folders.tags import AnnotationVocabulary
+from supdocnade.run_options import RunOptions
 from supdocnade.scene.dataset import Photographs
 from supdocnade.scene.selection import Candidate, choose, measure
 from supdocnade.scene.svm import GRID
@@ -53,7 +54,7 @@ def test_the_candidate_with_the_best_answers_is_chosen():
         VOCABULARY,
         "svm",
         tuned={},
-        on_progress=lambda *now: seen.append(now),
+        options=RunOptions(progress=lambda *now: seen.append(now[1:])),
     )
     assert seen == [(number, 3 * len(GRID)) for number in range(1, 3 * len(GRID) + 1)]
     assert found.n_epochs == 10

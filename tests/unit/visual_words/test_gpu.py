@@ -15,6 +15,7 @@ from supdocnade.errors import BackendUnavailable, UnreadableImage
 from supdocnade.images.decode import DecodeConfig
 from supdocnade.images.dense_sift import DenseSIFTConfig, dense_sift
 from supdocnade.images.regions import Regions
+from supdocnade.run_options import RunOptions
 from supdocnade.visual_words import gpu as batches
 from supdocnade.visual_words.cache import WordCache
 from supdocnade.visual_words.codebook import Codebook, fit_codebook
@@ -47,7 +48,9 @@ def in_color(image):
 
 
 def words(images, encoder=None, **options):
-    return list(encode_in_batches(encoder or PLAIN, images, CPU, **options))
+    batch = {name: options.pop(name) for name in ("numbers", "cache") if name in options}
+    run = RunOptions(**options)
+    return list(encode_in_batches(encoder or PLAIN, images, CPU, run, **batch))
 
 
 PLAIN = encoder()
@@ -106,7 +109,7 @@ def test_workers_may_be_processes(tmp_path):
 
 def test_some_of_the_images_and_their_progress():
     seen = []
-    found = words(IMAGES, numbers=[7, 2, 9], on_progress=lambda *now: seen.append(now))
+    found = words(IMAGES, numbers=[7, 2, 9], progress=lambda *now: seen.append(now[1:]))
     assert_same_but_for_ties(PLAIN, [IMAGES[n] for n in (7, 2, 9)], found)
     assert seen == [(1, 3), (2, 3), (3, 3)]
 
@@ -154,10 +157,8 @@ def test_a_cache_is_filled_and_used(tmp_path, monkeypatch):
     for one, other in zip(first, second[:9], strict=True):
         np.testing.assert_array_equal(one, other)
     # The CPU's own way to words finds them there, too.
-    for one, other in zip(
-        second, encode_images(PLAIN, IMAGES[:12], cache=tmp_path / "cache", device="cpu"),
-        strict=True,
-    ):  # fmt: skip
+    options = RunOptions(cache=tmp_path / "cache", device="cpu")
+    for one, other in zip(second, encode_images(PLAIN, IMAGES[:12], options), strict=True):
         np.testing.assert_array_equal(one, other)
 
 
@@ -230,7 +231,9 @@ def test_few_images_are_decoded_ahead_where_they_are_large(monkeypatch):
         return original(self, source, name)
 
     monkeypatch.setattr(Description, "read", noted)
-    for done, _ in enumerate(encode_in_batches(PLAIN, [stripes(0)] * 60, CPU, n_jobs=2), start=1):
+    for done, _ in enumerate(
+        encode_in_batches(PLAIN, [stripes(0)] * 60, CPU, RunOptions(n_jobs=2)), start=1
+    ):
         most = max(most, len(read) - done)
     assert len(read) == 60
     assert most <= 4 + 2 * 2
@@ -246,13 +249,13 @@ def test_the_fingerprint_does_not_know_the_device():
 def test_a_gpu_that_is_not_there_is_an_error(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(BackendUnavailable, match="device 'cuda' is not available"):
-        list(encode_images(PLAIN, IMAGES, device="cuda"))
+        list(encode_images(PLAIN, IMAGES, RunOptions(device="cuda")))
 
 
 def test_without_a_gpu_images_are_encoded_as_ever(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     for device in ("auto", "cpu"):
-        found = encode_images(PLAIN, IMAGES, device=device)
+        found = encode_images(PLAIN, IMAGES, RunOptions(device=device))
         for image, each in zip(IMAGES, found, strict=True):
             np.testing.assert_array_equal(each, PLAIN.encode(image).ids)
 

@@ -6,17 +6,27 @@ from supdocnade.errors import InvalidArgument, UnreadableImage
 from supdocnade.images.decode import DecodeConfig
 from supdocnade.images.dense_sift import DenseSIFTConfig, dense_sift
 from supdocnade.images.regions import Regions
+from supdocnade.run_options import RunOptions
 from supdocnade.visual_words.encoder import Description
 from supdocnade.visual_words.learn import cut_patch, fit_words, sample_patches
 
 PLAIN = Description(decoding=DecodeConfig(), sift=DenseSIFTConfig())
 IMAGES = [stripes(number) for number in range(12)]
 WHOLE = Regions.of((1, 1))
+SKIP = RunOptions(on_error="skip")
 
 
 def test_the_same_words_for_any_number_of_workers():
     one, two = (
-        fit_words(IMAGES, PLAIN, WHOLE, n_words=8, seed=3, n_jobs=n_jobs, contrast_percentile=20)
+        fit_words(
+            IMAGES,
+            PLAIN,
+            WHOLE,
+            RunOptions(n_jobs=n_jobs),
+            n_words=8,
+            seed=3,
+            contrast_percentile=20,
+        )
         for n_jobs in (1, 2)
     )
     assert one.encoder.fingerprint() == two.encoder.fingerprint()
@@ -90,10 +100,10 @@ def test_a_patch_is_cut_around_its_centre():
 def test_images_that_cannot_be_read():
     with pytest.raises(UnreadableImage, match="image 1 is empty"):
         fit_words([IMAGES[0], b""], PLAIN, WHOLE, n_words=4, seed=0)
-    fitted = fit_words([IMAGES[0], b""], PLAIN, WHOLE, n_words=4, seed=0, on_error="skip")
+    fitted = fit_words([IMAGES[0], b""], PLAIN, WHOLE, SKIP, n_words=4, seed=0)
     assert [each.number for each in fitted.left_out] == [1]
     with pytest.raises(InvalidArgument, match="X must have an image that can be read, got 2"):
-        fit_words([b"", b""], PLAIN, WHOLE, n_words=4, seed=0, on_error="skip")
+        fit_words([b"", b""], PLAIN, WHOLE, SKIP, n_words=4, seed=0)
     with pytest.raises(InvalidArgument, match="X must have an image, got none"):
         fit_words([], PLAIN, WHOLE, n_words=4, seed=0)
 

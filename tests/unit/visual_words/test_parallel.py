@@ -8,6 +8,7 @@ from supdocnade.errors import InvalidArgument, UnreadableImage
 from supdocnade.images.decode import DecodeConfig
 from supdocnade.images.dense_sift import DenseSIFTConfig
 from supdocnade.images.regions import Regions
+from supdocnade.run_options import RunOptions
 from supdocnade.visual_words.codebook import Codebook
 from supdocnade.visual_words.encoder import Description, ImageEncoder
 from supdocnade.visual_words.parallel import LeftOut, check_images, encode_images, over_images
@@ -20,7 +21,8 @@ ENCODER = ImageEncoder(
 
 
 def words(images, **options):
-    return list(encode_images(ENCODER, images, **options))
+    numbers = options.pop("numbers", None)
+    return list(encode_images(ENCODER, images, RunOptions(**options), numbers=numbers))
 
 
 def assert_same(found, expected):
@@ -146,14 +148,20 @@ def test_a_bad_file_is_an_error_unless_asked(tmp_path):
 
 def test_progress_counts_every_image(tmp_path):
     seen = []
-    list(over_images(lambda *_: 0, list(range(19)), on_progress=lambda *now: seen.append(now)))
+    list(
+        over_images(
+            lambda *_: 0, list(range(19)), RunOptions(progress=lambda *now: seen.append(now[1:]))
+        )
+    )
     assert seen == [(done, 19) for done in range(1, 20)]
 
 
 def test_only_a_few_images_are_ahead_of_the_reader():
     """However many images there are, what was read and not yet used is bounded."""
     started = []
-    results = over_images(lambda source, *_: started.append(source), list(range(2000)), n_jobs=2)
+    results = over_images(
+        lambda source, *_: started.append(source), list(range(2000)), RunOptions(n_jobs=2)
+    )
     next(results)
     assert len(started) < 200
     results.close()

@@ -4,6 +4,7 @@ from tests.textures import stripes, write_images
 
 from supdocnade import BagOfVisualWords, DocNADE
 from supdocnade.errors import InvalidArgument, StorageError, UnreadableImage
+from supdocnade.run_options import RunOptions
 from supdocnade.visual_words.encoder import ImageEncoder
 from supdocnade.visual_words.to_corpus import encode_corpus
 
@@ -19,10 +20,10 @@ def test_a_corpus_has_the_counts_of_its_images(tmp_path):
         ENCODER,
         paths,
         tmp_path / "corpus",
+        RunOptions(progress=lambda *now: seen.append(now[1:])),
         labels=labels,
         tags=tags,
         shard_size=3,
-        on_progress=lambda *now: seen.append(now),
     )
     assert not left_out
     np.testing.assert_array_equal(corpus.counts().toarray(), BAG.transform(paths).toarray())
@@ -68,7 +69,7 @@ def test_what_cannot_be_read_is_left_out_and_named(tmp_path):
     paths = [*write_images(tmp_path / "images", 2), tmp_path / "missing.png"]
     with pytest.raises(UnreadableImage, match="missing"):
         encode_corpus(ENCODER, paths, tmp_path / "one")
-    corpus, left_out = encode_corpus(ENCODER, paths, tmp_path / "two", on_error="skip")
+    corpus, left_out = encode_corpus(ENCODER, paths, tmp_path / "two", RunOptions(on_error="skip"))
     assert len(corpus) == 2
     assert [each.name for each in left_out] == [str(paths[2])]
 

@@ -1,0 +1,33 @@
+"""Options of a run that are no part of the model."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from supdocnade.checks import check_choice
+from supdocnade.progress import ProgressCallback, no_progress
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """Workers, device, error handling and progress of a run.
+
+    The result does not depend on them, except that a GPU may change its last bits.
+    """
+
+    n_jobs: int | None = None
+    """Number of workers as joblib counts them; None: one."""
+    device: str = "auto"
+    """"auto", "cpu" or "cuda"."""
+    on_error: str = "raise"
+    """"raise" the error of an image that cannot be read, or "skip" the image."""
+    cache: Path | None = None
+    """Folder that stores the visual words of images by content."""
+    checkpoint: Path | None = None
+    """Folder from which training resumes."""
+    progress: ProgressCallback = no_progress
+
+    def __post_init__(self) -> None:
+        check_choice("on_error", self.on_error, ("raise", "skip"))
+        for name in ("cache", "checkpoint"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, Path(getattr(self, name)))
