@@ -20,8 +20,8 @@ from typing import Any
 
 from experiments.common import write_results
 from experiments.data import data_folder
+from experiments.splits import split_labelme
 from supdocnade.folders.photo_folder import ImageRecord
-from supdocnade.folders.splits import split_labelme
 from supdocnade.paper.published_scenes import read_labelme
 
 SEEDS = (0, 1, 2)

@@ -21,9 +21,10 @@ from sklearn.svm import SVC
 
 from experiments.common import kept_results, timed, write_results
 from experiments.data import data_folder
+from experiments.splits import split_labelme, split_scene15
 from supdocnade import BagOfVisualWords
 from supdocnade.folders.photo_folder import ImageRecord
-from supdocnade.folders.splits import Split, split_labelme, split_scene15
+from supdocnade.folders.splits import Split
 from supdocnade.paper.published_scenes import read_labelme, read_scene15
 
 N_SPLITS = 5

@@ -1,1 +1,1 @@
-"""Photographs as people keep them: folders, metadata files, tags and splits."""
+"""Folders of photographs: metadata files, tags and splits."""

@@ -1,51 +1,59 @@
-"""The files that give classes and tags to the photographs of a folder.
+"""Folders of photographs, one sub-folder per class, with an optional metadata file.
 
-One of three may stand in the top folder:
+The metadata file in the top folder gives tags and may give other classes. It is one of
 
-- `metadata.jsonl`: a JSON object a line, with `file_name` and optional `label` and `tags`.
-- `metadata.csv`: a header line with `file_name` and optional `label` and `tags`, then a line each.
-- `tags.tsv`: `file<TAB>tag|tag` a line; a first line `file<TAB>tags` is a header.
+- `metadata.jsonl`: one JSON object per line with `file_name` and optional `label` and `tags`;
+- `metadata.csv`: a header line with `file_name` and optional `label` and `tags`, then one row per
+  photograph;
+- `tags.tsv`: one line `file<TAB>tag|tag` per photograph; a first line `file<TAB>tags` is a header.
 
-`file_name` is a path below the top folder, with slashes. `label` takes the place of the folder's
-name; empty or null, the class is not known. `tags` is a list, or one string separated by `|`;
-empty, the photograph has none; null or missing, they are not known. Other columns are not read.
-Empty lines are passed over.
+`file_name` is a path below the top folder, with slashes. `label` replaces the name of the
+sub-folder; if it is empty or null, the class is unknown. `tags` is a list, or one string separated
+by `|`. Empty tags mean that the photograph has none; null or missing ones are unknown. Other
+columns and empty lines are ignored.
 """
 
 import csv
-import hashlib
 import io
 import json
 import os
-from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
 
 from supdocnade.checks import check_choice
 from supdocnade.errors import StorageError
 from supdocnade.text import read_lines, read_text, wrong_line
 
-# A photograph with what is known of it, and which photographs are copies of each other.
+EXTENSIONS: tuple[str, ...] = (
+    *(".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff"),
+    *(".gif", ".avif", ".heic", ".heif"),
+)
+"""Extensions of photographs, compared without regard to case."""
+
+UNLABELLED = "_unlabelled"
+"""Sub-folder of photographs whose class is unknown."""
+
+METADATA_NAMES: tuple[str, ...] = ("metadata.jsonl", "metadata.csv", "tags.tsv")
+
+_TSV_HEADERS = ("file", "file_name", "filename", "image", "path")
 
 
 @dataclass(frozen=True, slots=True)
 class ImageRecord:
-    """One photograph on disk."""
+    """Photograph on disk with its class and tags."""
 
     path: Path
     label: str | None = None
-    """Its class; None: not known."""
+    """None if the class is unknown."""
     tags: tuple[str, ...] | None = None
-    """Its tags, each once; (): it is known to have none; None: they are not known."""
+    """Distinct tags; None if they are unknown."""
 
 
 def distinct_tags(tags: Iterable[str]) -> tuple[str, ...]:
-    """Return tags without outer spaces, each once, in order of first appearance.
+    """Return stripped tags without empty ones and repeats, in order of first appearance.
 
     >>> distinct_tags(["sky", " sea", "", "sky"])
     ('sky', 'sea')
@@ -53,92 +61,135 @@ def distinct_tags(tags: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(tag for tag in map(str.strip, tags) if tag))
 
 
-def copies(records: Sequence[ImageRecord]) -> NDArray[np.int64]:
-    """Return a group number for every photograph, the same for files of identical content.
+def read_folder(root: str | os.PathLike[str]) -> list[ImageRecord]:
+    """Return the photographs below a folder, sorted by path, with their classes and tags.
 
-    Groups count from 0 in order of first appearance; most hold one photograph. Only files of equal
-    size are read.
-
-    Returns
-    -------
-    (records,) int64.
+    The class of a photograph is the first sub-folder on its path (see `folder_label`), unless a
+    metadata file gives another one. Photographs that the metadata does not name are included with
+    unknown tags.
 
     Raises
     ------
-    StorageError : a file cannot be read.
+    StorageError : the folder is missing or has no photograph, or a line of its metadata is invalid
+        or names a file that is not a photograph.
     """
-    sizes = [_size(record.path) for record in records]
-    shared = {size for size, count in Counter(sizes).items() if count > 1}
-    numbers: dict[object, int] = {}
-    groups = np.empty(len(records), np.int64)
-    for i, (record, size) in enumerate(zip(records, sizes, strict=True)):
-        content = (size, _digest(record.path)) if size in shared else size
-        groups[i] = numbers.setdefault(content, len(numbers))
-    return groups
+    root = Path(root)
+    names = [path.as_posix() for path in find_photographs(root)]
+    if not names:
+        raise StorageError(f"{root} must hold photographs ({', '.join(EXTENSIONS)}), got none.")
+    _check_metadata_location(root)
+    metadata = find_metadata(root)
+    entries = read_metadata(metadata) if metadata else {}
+    unmatched = entries.keys() - set(names)
+    for name, entry in entries.items():
+        if name in unmatched:
+            reason = "is no photograph" if (root / name).exists() else "does not exist"
+            raise StorageError(f"{metadata}, line {entry.line} names {name}, which {reason}.")
+    records = []
+    for name in names:
+        label, tags = folder_label(name), None
+        if name in entries:
+            tags = entries[name].tags
+            label = entries[name].label if entries[name].has_label else label
+        records.append(ImageRecord(root / name, label, tags))
+    return records
 
 
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError as error:
-        raise StorageError(f"{path} cannot be read: {error.strerror}.") from error
+def _check_metadata_location(root: Path) -> None:
+    """Raise if a sub-folder holds a metadata file, which would be ignored silently."""
+    for folder, _, files in os.walk(root):
+        for name in METADATA_NAMES:
+            if name in files and Path(folder) != root:
+                raise StorageError(
+                    f"{Path(folder) / name} must be in {root}: metadata of sub-folders is not read."
+                )
 
 
-def _digest(path: Path) -> bytes:
-    try:
-        with open(path, "rb") as file:
-            return hashlib.file_digest(file, hashlib.blake2b).digest()
-    except OSError as error:
-        raise StorageError(f"{path} cannot be read: {error.strerror}.") from error
+def find_photographs(root: Path) -> list[PurePosixPath]:
+    """Return the paths of all photographs below a folder, relative to it, sorted.
+
+    Hidden files and folders are skipped. Each folder is read once, also if several links lead to
+    it or the links form a loop.
+    """
+    found: list[PurePosixPath] = []
+    visited: set[tuple[int, int]] = set()
+    folders, links = deque([PurePosixPath()]), deque[PurePosixPath]()
+    while folders or links:
+        # Links come last, so that a folder gets its own name rather than that of a link.
+        is_linked = not folders
+        below = links.popleft() if is_linked else folders.popleft()
+        try:
+            status = os.stat(root / below)
+            if (status.st_dev, status.st_ino) in visited:
+                continue
+            visited.add((status.st_dev, status.st_ino))
+            visible = [name for name in os.listdir(root / below) if not name.startswith(".")]
+        except OSError as error:
+            raise StorageError(f"{root / below} cannot be read: {error.strerror}.") from error
+        for name in sorted(visible):
+            path = root / below / name
+            if os.path.isdir(path):
+                (links if is_linked or path.is_symlink() else folders).append(below / name)
+            # A broken link counts as a photograph, so that reading it reports the error.
+            elif name.lower().endswith(EXTENSIONS) and (
+                os.path.isfile(path) or not os.path.exists(path)
+            ):
+                found.append(below / name)
+    return sorted(found, key=lambda path: path.parts)
 
 
-NAMES: tuple[str, ...] = ("metadata.jsonl", "metadata.csv", "tags.tsv")
-"""Of the files that are looked for."""
+def folder_label(name: str) -> str | None:
+    """Return the class of a photograph from its path below the top folder, None if it has none.
 
-_TSV_HEADERS = ("file", "file_name", "filename", "image", "path")
+    >>> folder_label("coast/2020/beach.jpg"), folder_label("beach.jpg")
+    ('coast', None)
+    """
+    first, *rest = name.split("/")
+    return first if rest and first != UNLABELLED else None
+
 
 Row = tuple[int, dict[str, Any]]
-"""The number of a line, and its columns."""
+"""Line number and columns."""
 
 
-class Entry(NamedTuple):
-    """What one line says of a photograph."""
+class MetadataEntry(NamedTuple):
+    """Class and tags of one photograph in a metadata file."""
 
     line: int
     has_label: bool
-    """Whether it speaks of the class; where not, the folder does."""
+    """False if the class is that of the folder."""
     label: str | None
     tags: tuple[str, ...] | None
 
 
 def find_metadata(root: Path) -> Path | None:
-    """Return the one such file of a folder, None where there is none."""
-    found = [name for name in NAMES if (root / name).is_file()]
+    """Return the metadata file of a folder, None if there is none."""
+    found = [name for name in METADATA_NAMES if (root / name).is_file()]
     if len(found) > 1:
-        raise StorageError(f"{root} must hold one of {', '.join(NAMES)}, got {', '.join(found)}.")
+        expected = ", ".join(METADATA_NAMES)
+        raise StorageError(f"{root} must hold one of {expected}, got {', '.join(found)}.")
     return root / found[0] if found else None
 
 
-def read_metadata(path: Path) -> dict[str, Entry]:
-    """Return what a file says, keyed by the path of each photograph below its folder.
-
-    Whether the photographs exist is not looked at.
+def read_metadata(path: Path) -> dict[str, MetadataEntry]:
+    """Return the entries of a metadata file by path of the photograph, which need not exist.
 
     Raises
     ------
-    StorageError : a line is not as it should be, or names a file outside the folder or twice.
+    StorageError : a line is invalid, or names a file outside the folder or a second time.
     """
     readers = {".jsonl": _json_rows, ".csv": _csv_rows, ".tsv": _tsv_rows}
     check_choice(f"the ending of {path.name}", path.suffix, tuple(readers))
-    entries: dict[str, Entry] = {}
+    entries: dict[str, MetadataEntry] = {}
     for line, row in readers[path.suffix](path):
-        name = _inside(path, line, row.get("file_name"))
+        name = _parse_name(path, line, row.get("file_name"))
         if name in entries:
             raise wrong_line(
                 path, line, "each file once", f"{name}, which line {entries[name].line} names"
             )
-        label = _label(path, line, row.get("label"))
-        entries[name] = Entry(line, "label" in row, label, _tags(path, line, row.get("tags")))
+        label = _parse_label(path, line, row.get("label"))
+        tags = _parse_tags(path, line, row.get("tags"))
+        entries[name] = MetadataEntry(line, "label" in row, label, tags)
     return entries
 
 
@@ -161,7 +212,7 @@ def _csv_rows(path: Path) -> Iterator[Row]:
     line = 1
     try:
         for cells in reader:
-            # A quoted cell may run over several lines; its row is called by the first.
+            # A quoted cell may span several lines; a row has the number of its first line.
             start, line = line, reader.line_num + 1
             if not any(cells):
                 continue
@@ -188,8 +239,8 @@ def _tsv_rows(path: Path) -> Iterator[Row]:
         yield line, {"file_name": cells[0], "tags": cells[1]}
 
 
-def _inside(path: Path, line: int, name: object) -> str:
-    """Return the path of a photograph in its one spelling; it may not leave the folder."""
+def _parse_name(path: Path, line: int, name: object) -> str:
+    """Return the normalised path of a photograph, which must lie below the folder."""
     if not isinstance(name, str) or not name.strip():
         raise wrong_line(path, line, "the name of a file as file_name", name)
     given = PurePosixPath(name.strip())
@@ -198,7 +249,7 @@ def _inside(path: Path, line: int, name: object) -> str:
     return given.as_posix()
 
 
-def _label(path: Path, line: int, label: object) -> str | None:
+def _parse_label(path: Path, line: int, label: object) -> str | None:
     if isinstance(label, int) and not isinstance(label, bool):
         return str(label)
     if label is not None and not isinstance(label, str):
@@ -206,110 +257,10 @@ def _label(path: Path, line: int, label: object) -> str | None:
     return label.strip() or None if label else None
 
 
-def _tags(path: Path, line: int, tags: object) -> tuple[str, ...] | None:
+def _parse_tags(path: Path, line: int, tags: object) -> tuple[str, ...] | None:
     if tags is None:
         return None
     names = tags.split("|") if isinstance(tags, str) else tags
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise wrong_line(path, line, "a list of strings, or one separated by |, as tags", tags)
     return distinct_tags(names)
-
-
-# Photographs in folders, one a class: the ImageFolder convention, with optional tags.
-
-EXTENSIONS: tuple[str, ...] = (
-    *(".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff"),
-    *(".gif", ".avif", ".heic", ".heif"),
-)
-"""What the name of a photograph ends in, in any case of letters."""
-
-UNLABELLED = "_unlabelled"
-"""The folder of photographs whose class is not known."""
-
-
-def read_folder(root: str | os.PathLike[str]) -> list[ImageRecord]:
-    """Return the photographs below a folder, sorted by path, with their classes and tags.
-
-    The class of a photograph is the name of the first folder below `root` on the way to it; deeper
-    folders belong to the same class. In `root` itself or in `_unlabelled` it has none. A file
-    `metadata.jsonl`, `metadata.csv` or `tags.tsv` in `root` (see `datasets.metadata`) gives tags
-    and may give other classes; photographs that it does not name stay, their tags not known.
-
-    Raises
-    ------
-    StorageError : the folder is missing or has no photograph, or a line of its metadata is wrong
-        or names a file that is no photograph there.
-    """
-    root = Path(root)
-    found = [path.as_posix() for path in photographs(root)]
-    if not found:
-        raise StorageError(f"{root} must hold photographs ({', '.join(EXTENSIONS)}), got none.")
-    _check_places(root)
-    metadata = find_metadata(root)
-    entries = read_metadata(metadata) if metadata else {}
-    known = set(found)
-    for name, entry in entries.items():
-        if name not in known:
-            reason = "is no photograph" if (root / name).exists() else "does not exist"
-            raise StorageError(f"{metadata}, line {entry.line} names {name}, which {reason}.")
-    records = []
-    for name in found:
-        label, tags = folder_label(name), None
-        if name in entries:
-            tags = entries[name].tags
-            label = entries[name].label if entries[name].has_label else label
-        records.append(ImageRecord(root / name, label, tags))
-    return records
-
-
-def _check_places(root: Path) -> None:
-    """Refuse metadata where nobody looks for it: its tags would be lost without a word."""
-    for folder, _, files in os.walk(root):
-        for name in NAMES:
-            if name in files and Path(folder) != root:
-                raise StorageError(
-                    f"{Path(folder) / name} must be in {root}: metadata of sub-folders is not read."
-                )
-
-
-def photographs(root: Path) -> list[PurePosixPath]:
-    """Return the paths of all photographs below a folder, relative to it, sorted.
-
-    Hidden files and folders are passed over. Every folder is read once: a link to one that is also
-    there itself, or that another link led to, adds nothing, and loops of links end.
-    """
-    found: list[PurePosixPath] = []
-    seen: set[tuple[int, int]] = set()
-    folders, links = deque([PurePosixPath()]), deque[PurePosixPath]()
-    while folders or links:
-        # Links come last, so that a folder is called by its own name rather than by a link's.
-        is_linked = not folders
-        below = links.popleft() if is_linked else folders.popleft()
-        try:
-            status = os.stat(root / below)
-            if (status.st_dev, status.st_ino) in seen:
-                continue
-            seen.add((status.st_dev, status.st_ino))
-            visible = [name for name in os.listdir(root / below) if not name.startswith(".")]
-        except OSError as error:
-            raise StorageError(f"{root / below} cannot be read: {error.strerror}.") from error
-        for name in sorted(visible):
-            path = root / below / name
-            if os.path.isdir(path):
-                (links if is_linked or path.is_symlink() else folders).append(below / name)
-            # A link to nothing is a photograph that cannot be read, which readers will say.
-            elif name.lower().endswith(EXTENSIONS) and (
-                os.path.isfile(path) or not os.path.exists(path)
-            ):
-                found.append(below / name)
-    return sorted(found, key=lambda path: path.parts)
-
-
-def folder_label(name: str) -> str | None:
-    """Return the class that the path of a photograph below its folder stands for, if any.
-
-    >>> folder_label("coast/2020/beach.jpg"), folder_label("beach.jpg")
-    ('coast', None)
-    """
-    first, *rest = name.split("/")
-    return first if rest and first != UNLABELLED else None

@@ -1,7 +1,6 @@
-"""Training and test sets, drawn by class and seed, with copies of one photograph on one side.
+"""Random splits into training and test sets, stratified by class.
 
-Scene15 holds 18 photographs twice, LabelMe one: a split that ignores it tests on what it trained
-on. Photographs that belong together are a *group*; a group is never in training and test at once.
+Photographs that must stay together, such as near-duplicates, form a *group*, which is never split.
 """
 
 import math
@@ -15,15 +14,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from supdocnade.checks import check_count, check_range, check_shape
 from supdocnade.errors import InvalidArgument
-from supdocnade.folders.photo_folder import ImageRecord, copies
 from supdocnade.seeding import named_generator
 
 Group = list[int]
-"""The places of photographs that stay together."""
+"""Indices of photographs that stay together."""
 
 
 class Split(NamedTuple):
-    """Places of photographs in the sequence that was split, in rising order."""
+    """Sorted indices into the sequence that was split."""
 
     train: NDArray[np.int64]
     test: NDArray[np.int64]
@@ -38,143 +36,58 @@ def split_per_class(
     number: int = 0,
     groups: ArrayLike | None = None,
 ) -> Split:
-    """Draw training and test photographs from every class.
+    """Draw training and test photographs from each class.
 
     Parameters
     ----------
-    labels : the class of every photograph; one whose class is None is in neither set.
-    train_size : an integer counts photographs of each class; a float is a share of each class,
+    labels : class of each photograph; those with None are in neither set.
+    train_size : number of photographs per class (int), or their share of each class (float),
         rounded to the nearest whole number, halves upwards.
-    test_size : the same for testing; None: all the rest.
-    seed, number : a seed has a sequence of splits, of which this is one.
-    groups : (photographs,) integers, equal where photographs stay together; None: each is alone.
+    test_size : the same for the test set; by default all others.
+    seed, number : a seed defines a sequence of splits, of which this is number `number`.
+    groups : (photographs,) integers, equal for photographs that stay together; None for no groups.
 
     Notes
     -----
-    Groups are taken in random order, whole, as long as their classes have room. Where a class then
-    misses its number, another choice among its groups comes as near to it as any can (rather above
-    than below); so numbers are exact unless groups make that impossible. Two limits: groups that
-    span classes keep the side that the random order gave them, and the training set is settled
-    before the test set.
+    Whole groups are taken in random order while they fit. For a class that is then short of its
+    number, its groups are chosen again so that their total is nearest to the number (ties upwards).
+    So numbers are exact unless the groups make that impossible. Two limits: groups that span
+    classes are not reconsidered, and the training set is drawn before the test set.
 
     >>> split_per_class(["a"] * 4 + ["b"] * 2, train_size=0.5, seed=0, groups=[0, 0, 1, 2, 3, 4])
     Split(train=array([2, 3, 5]), test=array([0, 1, 4]))
     """
     check_count("number", number)
-    together = _groups(labels, groups)
-    order = named_generator(seed, "split", number).permutation(len(together))
-    shuffled = [together[i] for i in order]
-    wanted = _wanted(Counter(label for label in labels if label is not None), train_size, test_size)
-    train, rest = take_groups(shuffled, labels, wanted[0])
-    test = rest if test_size is None else take_groups(rest, labels, wanted[1])[0]
-    return Split(_places(train), _places(test))
+    members = _group_members(labels, groups)
+    order = named_generator(seed, "split", number).permutation(len(members))
+    class_sizes = Counter(label for label in labels if label is not None)
+    train_sizes, test_sizes = _set_sizes(class_sizes, train_size, test_size)
+    train, rest = take_groups([members[i] for i in order], labels, train_sizes)
+    test = rest if test_size is None else take_groups(rest, labels, test_sizes)[0]
+    return Split(_sorted_indices(train), _sorted_indices(test))
 
 
-def split_records(
-    records: Sequence[ImageRecord],
-    *,
-    train_size: int | float,
-    test_size: int | float | None = None,
-    seed: int,
-    number: int = 0,
-    keep_copies_together: bool = True,
-) -> Split:
-    """Draw training and test photographs from every class; see `split_per_class`.
-
-    Parameters
-    ----------
-    records : sorted, as every reader of this package returns them: a split depends on their order.
-    keep_copies_together : files of identical content are on one side, also across classes.
-    """
-    return split_per_class(
-        [record.label for record in records],
-        train_size=train_size,
-        test_size=test_size,
-        seed=seed,
-        number=number,
-        groups=copies(records) if keep_copies_together else None,
-    )
-
-
-def split_scene15(
-    records: Sequence[ImageRecord],
-    *,
-    seed: int,
-    number: int = 0,
-    keep_copies_together: bool = True,
-) -> Split:
-    """Split Scene15 as the paper does: 100 of each class for training, the rest for testing."""
-    return split_records(
-        records,
-        train_size=100,
-        seed=seed,
-        number=number,
-        keep_copies_together=keep_copies_together,
-    )
-
-
-def split_labelme(
-    records: Sequence[ImageRecord],
-    *,
-    seed: int,
-    number: int = 0,
-    keep_copies_together: bool = True,
-) -> Split:
-    """Split LabelMe as the paper does: of each class 100 for training and 100 for testing.
-
-    Of the whole 2,688 photographs, others are left out.
-    """
-    return split_records(
-        records,
-        train_size=100,
-        test_size=100,
-        seed=seed,
-        number=number,
-        keep_copies_together=keep_copies_together,
-    )
-
-
-def split_uiuc_sports(
-    records: Sequence[ImageRecord],
-    *,
-    seed: int,
-    number: int = 0,
-    keep_copies_together: bool = True,
-) -> Split:
-    """Split UIUC-Sports as the paper does: half of each class for training, half for testing.
-
-    Of an odd class training has one more.
-    """
-    return split_records(
-        records,
-        train_size=0.5,
-        seed=seed,
-        number=number,
-        keep_copies_together=keep_copies_together,
-    )
-
-
-def _groups(labels: Sequence[Hashable], groups: ArrayLike | None) -> list[Group]:
-    """Return the labelled photographs group by group, groups in order of first appearance."""
+def _group_members(labels: Sequence[Hashable], groups: ArrayLike | None) -> list[Group]:
+    """Return the groups of labelled photographs in order of first appearance."""
     numbers = np.arange(len(labels)) if groups is None else np.asarray(groups)
     check_shape("groups", numbers.shape, (len(labels),))
     if len(labels) and numbers.dtype.kind not in "iu":
         raise InvalidArgument(f"groups must be integers, got {numbers.dtype}.")
-    together: dict[int, Group] = {}
-    for place, (label, group) in enumerate(zip(labels, numbers.tolist(), strict=True)):
+    members: dict[int, Group] = {}
+    for index, (label, number) in enumerate(zip(labels, numbers.tolist(), strict=True)):
         if label is not None:
-            together.setdefault(group, []).append(place)
-    return list(together.values())
+            members.setdefault(number, []).append(index)
+    return list(members.values())
 
 
-def _wanted(
+def _set_sizes(
     counts: Counter[Hashable], train_size: int | float, test_size: int | float | None
 ) -> tuple[dict[Hashable, int], dict[Hashable, int]]:
-    """Return how many photographs of every class training and test get."""
-    train = {label: _number("train_size", train_size, n, 1) for label, n in counts.items()}
+    """Return the numbers of training and of test photographs per class."""
+    train = {label: _size_of("train_size", train_size, n, 1) for label, n in counts.items()}
     test = dict.fromkeys(counts, 0)
     if test_size is not None:
-        test = {label: _number("test_size", test_size, n, 0) for label, n in counts.items()}
+        test = {label: _size_of("test_size", test_size, n, 0) for label, n in counts.items()}
         if not _is_count(train_size) and not _is_count(test_size):
             if train_size + test_size > 1 + 1e-9:
                 raise InvalidArgument(
@@ -196,25 +109,25 @@ def _is_count(size: object) -> bool:
     return isinstance(size, Integral)
 
 
-def _number(name: str, size: int | float, n: int, least: int) -> int:
+def _size_of(name: str, size: int | float, n: int, least: int) -> int:
     if _is_count(size):
         return check_count(name, size, least=least)
     return math.floor(check_range(name, size, above=0, most=1) * n + 0.5)
 
 
 def take_groups(
-    groups: list[Group], labels: Sequence[Hashable], wanted: dict[Hashable, int]
+    groups: list[Group], labels: Sequence[Hashable], sizes: dict[Hashable, int]
 ) -> tuple[list[Group], list[Group]]:
-    """Return the groups that give every class its wanted number, and the others.
+    """Return groups that give each class its size, and the remaining groups.
 
     Parameters
     ----------
-    groups : places of photographs that stay together, in the order in which they are tried.
-    labels : the class of every photograph.
-    wanted : photographs of every class.
+    groups : in the order in which they are tried.
+    labels : class of each photograph.
+    sizes : number of photographs per class.
     """
-    room = dict(wanted)
-    needs = [Counter(labels[place] for place in group) for group in groups]
+    room = dict(sizes)
+    needs = [Counter(labels[index] for index in group) for group in groups]
     taken = []
     for need in needs:
         fits = all(n <= room[label] for label, n in need.items())
@@ -229,19 +142,19 @@ def take_groups(
             chosen = _nearest_sum([len(groups[i]) for i in own], target)
             for i, choice in zip(own, chosen, strict=True):
                 taken[i] = choice
-    inside = [group for group, choice in zip(groups, taken, strict=True) if choice]
-    outside = [group for group, choice in zip(groups, taken, strict=True) if not choice]
-    return inside, outside
+    selected = [group for group, choice in zip(groups, taken, strict=True) if choice]
+    remaining = [group for group, choice in zip(groups, taken, strict=True) if not choice]
+    return selected, remaining
 
 
 def _nearest_sum(sizes: list[int], target: int) -> list[bool]:
-    """Choose sizes whose sum is as near to `target` as any, earlier ones rather than later ones.
+    """Choose sizes whose sum is nearest to `target`, preferring earlier sizes.
 
     >>> _nearest_sum([2, 3, 3, 2], 6)
     [False, True, True, False]
     """
-    # Bit s of reach[k] is set if the sizes left after k large ones can add up to s. Single
-    # photographs come last: any number of them can be had.
+    # Bit s of reach[k] is set if the sizes after the first k large ones can add up to s. Single
+    # photographs come last, since they can fill any gap up to their number.
     large = [i for i, size in enumerate(sizes) if size > 1]
     single = [i for i, size in enumerate(sizes) if size == 1]
     reach = [(1 << (len(single) + 1)) - 1]
@@ -260,5 +173,5 @@ def _nearest_sum(sizes: list[int], target: int) -> list[bool]:
     return chosen
 
 
-def _places(groups: list[Group]) -> NDArray[np.int64]:
-    return np.array(sorted(place for group in groups for place in group), np.int64)
+def _sorted_indices(groups: list[Group]) -> NDArray[np.int64]:
+    return np.array(sorted(index for group in groups for index in group), np.int64)

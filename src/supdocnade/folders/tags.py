@@ -1,4 +1,4 @@
-"""Annotation words: tags brought to one spelling, a vocabulary of the frequent ones, and counts."""
+"""Normalised tags, and the vocabulary of annotation words."""
 
 import re
 import unicodedata
@@ -15,13 +15,13 @@ from supdocnade.checks import check_count
 from supdocnade.errors import InvalidArgument
 
 Tags = Sequence[str] | None
-"""The tags of an image; None: they are not known."""
+"""Tags of an image; None if they are unknown."""
 
 
 def normalize_tag(tag: str) -> str:
-    """Return a tag in its one spelling: lower case, single spaces for spaces and underscores.
+    """Return a tag in lower case, with single spaces for whitespace, underscores and bars.
 
-    A tag of several words stays one tag. A bar, which separates tags in files, is a space, too.
+    A tag of several words stays one tag. Bars separate tags in files, so a tag cannot have one.
 
     >>> normalize_tag("  Person_walking ") == normalize_tag("person  Walking")
     True
@@ -32,19 +32,19 @@ def normalize_tag(tag: str) -> str:
 
 
 class EncodedTags(NamedTuple):
-    """The tags of images as the estimators take them."""
+    """Tags of images as input of the estimators."""
 
     annotations: sparse.csr_array
-    """(images, vocabulary), 1 where an image has a tag."""
+    """(images, vocabulary), 1 if the image has the tag."""
     known: NDArray[np.bool_]
-    """(images,) false where the tags are not known: `annotation_mask`."""
+    """(images,) False if the tags are unknown; the `annotation_mask` of `fit`."""
     unknown_tags: Counter[str]
-    """Tags that are not in the vocabulary, with the number of images that have them."""
+    """Number of images for each tag outside the vocabulary."""
 
 
 @dataclass(frozen=True)
 class AnnotationVocabulary:
-    """The tags that a model knows; tag number a is annotation word a."""
+    """Vocabulary of tags; tag number a is annotation word a."""
 
     names: tuple[str, ...]
     _numbers: dict[str, int] = field(init=False, repr=False, compare=False)
@@ -52,12 +52,12 @@ class AnnotationVocabulary:
     def __post_init__(self) -> None:
         numbers = {name: number for number, name in enumerate(self.names)}
         if len(numbers) != len(self.names) or any(n != normalize_tag(n) for n in numbers):
-            raise InvalidArgument("names must be different tags in their one spelling.")
+            raise InvalidArgument("names must be different normalised tags.")
         object.__setattr__(self, "_numbers", numbers)
 
     @classmethod
     def of(cls, tags: Iterable[Tags], *, min_count: int = 1) -> "AnnotationVocabulary":
-        """Return the vocabulary of the tags that at least `min_count` images have (paper: 3).
+        """Return the vocabulary of the tags of at least `min_count` images (3 in the paper).
 
         >>> AnnotationVocabulary.of([["Sea", "sea"], ["sea", "sand"], None], min_count=2).names
         ('sea',)
@@ -65,18 +65,18 @@ class AnnotationVocabulary:
         check_count("min_count", min_count, least=1)
         counts: Counter[str] = Counter()
         for some in tags:
-            counts.update(_spelled(some))
+            counts.update(_normalize_tags(some))
         return cls(tuple(sorted(name for name, count in counts.items() if count >= min_count)))
 
     def __len__(self) -> int:
-        """A, the number of annotation words."""
+        """Number A of annotation words."""
         return len(self.names)
 
     def encode(self, tags: Sequence[Tags]) -> EncodedTags:
-        """Return the tags of images as a matrix; repeated tags count once."""
+        """Return the tags of images as a binary matrix."""
         rows, columns, unknown = [], [], Counter[str]()
         for row, some in enumerate(tags):
-            for name in sorted(_spelled(some)):
+            for name in sorted(_normalize_tags(some)):
                 if name in self._numbers:
                     rows.append(row)
                     columns.append(self._numbers[name])
@@ -88,8 +88,8 @@ class AnnotationVocabulary:
         return EncodedTags(matrix, known, unknown)
 
 
-def _spelled(tags: Tags) -> set[str]:
-    """Return the different tags of an image; empty ones are none."""
+def _normalize_tags(tags: Tags) -> set[str]:
+    """Return the distinct normalised tags of an image without empty ones."""
     if tags is None:
         return set()
     if isinstance(tags, str | float):

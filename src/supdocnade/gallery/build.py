@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from supdocnade.corpus.disk_files import locked
 from supdocnade.errors import StorageError, SupDocNADEError
-from supdocnade.folders.photo_folder import photographs
+from supdocnade.folders.photo_folder import find_photographs
 from supdocnade.gallery.photo_index import (
     DESCRIPTION,
     FORMAT,
@@ -127,7 +127,7 @@ def build_gallery(
     photos : a folder, with all folders in it.
     output : the folder of the index; one that is there is replaced as a whole or not at all.
     """
-    stamps = {path.as_posix(): _stamp(photos / path) for path in photographs(photos)}
+    stamps = {path.as_posix(): _stamp(photos / path) for path in find_photographs(photos)}
     if not stamps:
         raise StorageError(f"{photos} must hold photographs, got none.")
     target = Path(os.path.realpath(output))

@@ -18,7 +18,12 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from supdocnade.errors import StorageError
-from supdocnade.folders.photo_folder import ImageRecord, distinct_tags, photographs, read_metadata
+from supdocnade.folders.photo_folder import (
+    ImageRecord,
+    distinct_tags,
+    find_photographs,
+    read_metadata,
+)
 from supdocnade.text import read_lines, wrong_line
 
 Sizes = Mapping[str, tuple[int, ...]]
@@ -195,7 +200,7 @@ def _photographs(root: Path, labeller: Labeller) -> tuple[Path, list[PurePosixPa
 
     Archives put folders around all they hold; these are looked through.
     """
-    paths = photographs(root)
+    paths = find_photographs(root)
     while (
         paths
         and len({path.parts[0] for path in paths}) == 1

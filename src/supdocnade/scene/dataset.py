@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supdocnade.errors import InvalidArgument, UnreadableImage
-from supdocnade.folders.photo_folder import ImageRecord, read_folder
-from supdocnade.folders.photo_folder import photographs as photographs_below
+from supdocnade.folders.photo_folder import ImageRecord, find_photographs, read_folder
 from supdocnade.folders.splits import split_per_class
 from supdocnade.folders.tags import Tags
 from supdocnade.images.decode import read_image_file
@@ -87,7 +86,7 @@ def read_photographs(
 
     Parameters
     ----------
-    images : a folder, one sub-folder a class, with optional metadata (`datasets.folder`); or a list
+    images : a folder, one sub-folder a class, with optional metadata; or a list
         of paths, bytes of files, arrays or PIL images.
     labels : their classes, None where not known; not with a folder, which has its own.
     tags : a list of tags for each, None where not known; not with a folder.
@@ -121,7 +120,7 @@ def expand_folders(images: Any) -> list[Any]:
     found: list[Any] = []
     for source in given:
         if isinstance(source, str | os.PathLike) and os.path.isdir(source):
-            found += [Path(source) / below for below in photographs_below(Path(source))]
+            found += [Path(source) / below for below in find_photographs(Path(source))]
         else:
             found.append(source)
     return found

@@ -1,29 +1,23 @@
 import json
 import os
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.published import published
 
 from supdocnade.errors import InvalidArgument, StorageError
-from supdocnade.folders import photo_folder as module
 from supdocnade.folders.photo_folder import (
     EXTENSIONS,
-    Entry,
-    ImageRecord,
-    copies,
+    MetadataEntry,
     distinct_tags,
     find_metadata,
-    photographs,
+    find_photographs,
     read_folder,
     read_metadata,
 )
-from supdocnade.paper.published_scenes import read_labelme, read_scene15
 
 
-def fill(root, *names):
+def write_files(root, *names):
     for name in names:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_bytes(name.encode())
@@ -37,8 +31,8 @@ def read(root):
 
 
 def test_folders_are_classes(tmp_path):
-    fill(tmp_path, "sea/b.jpg", "sea/a.JPG", "sea/2024/may/c.png", "forest/a.webp")
-    fill(
+    write_files(tmp_path, "sea/b.jpg", "sea/a.JPG", "sea/2024/may/c.png", "forest/a.webp")
+    write_files(
         tmp_path, "top.tiff", "_unlabelled/x.gif", "_unlabelled/sea/y.heic", "sea/_unlabelled/z.bmp"
     )
     assert list(read(tmp_path).items()) == [
@@ -53,15 +47,15 @@ def test_folders_are_classes(tmp_path):
     ]
 
 
-def test_what_is_hidden_or_no_photograph_is_passed_over(tmp_path):
-    fill(tmp_path, ".hidden/a.jpg", "sea/.b.jpg", "sea/._c.jpg", "sea/notes.txt", "sea/jpg")
-    fill(tmp_path, "__MACOSX/sea/._d.jpg", "sea/Thumbs.db", "sea/d.jpg.part", "sea/e.jpeg")
+def test_hidden_and_other_files_are_skipped(tmp_path):
+    write_files(tmp_path, ".hidden/a.jpg", "sea/.b.jpg", "sea/._c.jpg", "sea/notes.txt", "sea/jpg")
+    write_files(tmp_path, "__MACOSX/sea/._d.jpg", "sea/Thumbs.db", "sea/d.jpg.part", "sea/e.jpeg")
     (tmp_path / "sea" / "folder.jpg").mkdir()
     assert list(read(tmp_path)) == ["sea/e.jpeg"]
 
 
 def test_every_format_that_is_decoded_has_an_extension(tmp_path):
-    fill(tmp_path, *(f"{i}{extension.upper()}" for i, extension in enumerate(EXTENSIONS)))
+    write_files(tmp_path, *(f"{i}{extension.upper()}" for i, extension in enumerate(EXTENSIONS)))
     assert len(read(tmp_path)) == len(EXTENSIONS) == 11
 
 
@@ -69,15 +63,15 @@ def test_every_format_that_is_decoded_has_an_extension(tmp_path):
 @given(st.permutations(["b/1.jpg", "a/2.jpg", "a-b/3.jpg", "a/b/4.jpg", "ä/5.jpg", "B/6.jpg"]))
 def test_the_order_of_the_file_system_does_not_matter(tmp_path_factory, names):
     root = tmp_path_factory.mktemp("folder")
-    fill(root, *names)
-    found = [path.as_posix() for path in photographs(root)]
+    write_files(root, *names)
+    found = [path.as_posix() for path in find_photographs(root)]
     assert found == ["B/6.jpg", "a/2.jpg", "a/b/4.jpg", "a-b/3.jpg", "b/1.jpg", "ä/5.jpg"]
 
 
 def test_links_are_followed_once_and_loops_end(tmp_path):
     root, elsewhere = tmp_path / "root", tmp_path / "elsewhere"
-    fill(root, "sea/a.jpg")
-    fill(elsewhere, "b.jpg", "deep/c.jpg")
+    write_files(root, "sea/a.jpg")
+    write_files(elsewhere, "b.jpg", "deep/c.jpg")
     os.symlink(root, root / "sea" / "loop")
     os.symlink(root / "sea", root / "also_sea")
     os.symlink(elsewhere, root / "forest")
@@ -87,8 +81,8 @@ def test_links_are_followed_once_and_loops_end(tmp_path):
     assert list(read(root)) == ["forest/b.jpg", "sea/a.jpg", "sea/linked.jpg", "zoo/c.jpg"]
 
 
-def test_a_link_to_nothing_is_a_photograph_that_cannot_be_read(tmp_path):
-    fill(tmp_path, "sea/a.jpg")
+def test_broken_links_count_as_photographs(tmp_path):
+    write_files(tmp_path, "sea/a.jpg")
     os.symlink(tmp_path / "gone.jpg", tmp_path / "sea" / "b.jpg")
     os.mkfifo(tmp_path / "sea" / "pipe.jpg")
     os.symlink(tmp_path / "sea" / "pipe.jpg", tmp_path / "sea" / "to_pipe.jpg")
@@ -96,7 +90,7 @@ def test_a_link_to_nothing_is_a_photograph_that_cannot_be_read(tmp_path):
 
 
 def test_metadata_gives_tags_and_may_give_classes(tmp_path):
-    fill(tmp_path, "sea/a.jpg", "sea/b.jpg", "sea/c.jpg", "sea/d.jpg", "e.jpg")
+    write_files(tmp_path, "sea/a.jpg", "sea/b.jpg", "sea/c.jpg", "sea/d.jpg", "e.jpg")
     (tmp_path / "metadata.jsonl").write_text(
         '{"file_name": "sea/a.jpg", "tags": ["sky"]}\n'
         '{"file_name": "sea/b.jpg", "label": "coast", "tags": []}\n'
@@ -112,13 +106,13 @@ def test_metadata_gives_tags_and_may_give_classes(tmp_path):
     }
 
 
-def test_the_three_files_say_the_same(tmp_path):
+def test_the_three_metadata_formats_are_equivalent(tmp_path):
     contents = {
         "metadata.jsonl": '{"file_name": "sea/a.jpg", "tags": ["sky", "sand"]}\n',
         "metadata.csv": "file_name,tags\nsea/a.jpg,sky|sand\n",
         "tags.tsv": "sea/a.jpg\tsky|sand\n",
     }
-    fill(tmp_path, "sea/a.jpg", "sea/b.jpg")
+    write_files(tmp_path, "sea/a.jpg", "sea/b.jpg")
     for name, content in contents.items():
         (tmp_path / name).write_text(content)
         assert read(tmp_path) == {"sea/a.jpg": ("sea", ("sky", "sand")), "sea/b.jpg": ("sea", None)}
@@ -126,7 +120,7 @@ def test_the_three_files_say_the_same(tmp_path):
 
 
 def test_lines_must_name_photographs(tmp_path):
-    fill(tmp_path, "sea/a.jpg", "sea/notes.txt")
+    write_files(tmp_path, "sea/a.jpg", "sea/notes.txt")
     for name, reason in (("sea/b.jpg", "does not exist"), ("sea/notes.txt", "is no photograph")):
         (tmp_path / "tags.tsv").write_text(f"sea/a.jpg\tsky\n{name}\tsky\n")
         with pytest.raises(
@@ -135,10 +129,10 @@ def test_lines_must_name_photographs(tmp_path):
             read_folder(tmp_path)
 
 
-def test_folders_without_photographs_are_named(tmp_path):
+def test_folders_without_photographs_are_errors(tmp_path):
     with pytest.raises(StorageError, match=r"none cannot be read: No such file"):
         read_folder(tmp_path / "none")
-    fill(tmp_path, "file.jpg")
+    write_files(tmp_path, "file.jpg")
     with pytest.raises(StorageError, match=r"file\.jpg cannot be read: Not a directory"):
         read_folder(str(tmp_path / "file.jpg"))
     (tmp_path / "empty" / "sea").mkdir(parents=True)
@@ -146,7 +140,7 @@ def test_folders_without_photographs_are_named(tmp_path):
         read_folder(tmp_path / "empty")
 
 
-def test_metadata_where_nobody_looks_for_it_is_refused(tmp_path):
+def test_metadata_in_a_subfolder_is_an_error(tmp_path):
     (tmp_path / "coast").mkdir()
     (tmp_path / "coast" / "a.jpg").touch()
     (tmp_path / "coast" / "metadata.jsonl").touch()
@@ -170,11 +164,11 @@ def test_json_lines(tmp_path):
     text = "\r\n\r\n".join(json.dumps(row) for row in rows)
     entries = read_metadata(write(tmp_path, "metadata.jsonl", text, "utf-8-sig"))
     assert entries == {
-        "a.jpg": Entry(1, True, "sea", ("sky", "sand")),
-        "b/c.jpg": Entry(3, True, None, ()),
-        "d.jpg": Entry(5, True, None, None),
-        "e.jpg": Entry(7, True, "7", ("sea", "sky")),
-        "f.jpg": Entry(9, False, None, ()),
+        "a.jpg": MetadataEntry(1, True, "sea", ("sky", "sand")),
+        "b/c.jpg": MetadataEntry(3, True, None, ()),
+        "d.jpg": MetadataEntry(5, True, None, None),
+        "e.jpg": MetadataEntry(7, True, "7", ("sea", "sky")),
+        "f.jpg": MetadataEntry(9, False, None, ()),
     }
 
 
@@ -191,17 +185,17 @@ def test_csv(tmp_path, end, encoding):
     ]
     file = write(tmp_path, "metadata.csv", end.join(lines), encoding)
     assert read_metadata(file) == {
-        "a.jpg": Entry(2, True, "coast", ("sea", "sky")),
-        "b,c.jpg": Entry(5, True, None, ()),
-        "Küste/d.jpg": Entry(6, True, "Küste", ("sea",)),
+        "a.jpg": MetadataEntry(2, True, "coast", ("sea", "sky")),
+        "b,c.jpg": MetadataEntry(5, True, None, ()),
+        "Küste/d.jpg": MetadataEntry(6, True, "Küste", ("sea",)),
     }
 
 
 def test_csv_may_lack_labels_or_tags(tmp_path):
     file = write(tmp_path, "metadata.csv", "tags,file_name\nsea,a.jpg\n")
-    assert read_metadata(file) == {"a.jpg": Entry(2, False, None, ("sea",))}
+    assert read_metadata(file) == {"a.jpg": MetadataEntry(2, False, None, ("sea",))}
     file = write(tmp_path, "metadata.csv", "file_name,label\na.jpg,coast\n")
-    assert read_metadata(file) == {"a.jpg": Entry(2, True, "coast", None)}
+    assert read_metadata(file) == {"a.jpg": MetadataEntry(2, True, "coast", None)}
 
 
 @pytest.mark.parametrize("header", ["", "file\ttags\n", "File_Name\tTags\n"])
@@ -209,8 +203,8 @@ def test_tsv(tmp_path, header):
     file = write(tmp_path, "tags.tsv", f"{header}a.jpg\tsea|sky\n\nb/c d.jpg\t\n")
     first = 2 if header else 1
     assert read_metadata(file) == {
-        "a.jpg": Entry(first, False, None, ("sea", "sky")),
-        "b/c d.jpg": Entry(first + 2, False, None, ()),
+        "a.jpg": MetadataEntry(first, False, None, ("sea", "sky")),
+        "b/c d.jpg": MetadataEntry(first + 2, False, None, ()),
     }
 
 
@@ -249,7 +243,7 @@ def test_tsv(tmp_path, header):
         ("tags.tsv", "a.jpg\tsea\nfile\ttags\n./a.jpg\tsky\n", "line 3: expected each file once"),
     ],
 )
-def test_wrong_lines_are_named(tmp_path, name, text, message):
+def test_invalid_lines_are_reported(tmp_path, name, text, message):
     file = write(tmp_path, name, text)
     with pytest.raises(StorageError) as raised:
         read_metadata(file)
@@ -260,18 +254,18 @@ def test_wrong_lines_are_named(tmp_path, name, text, message):
 @pytest.mark.parametrize(
     "name", ["../x.jpg", "a/../../x.jpg", "/etc/x.jpg", "C:\\x.jpg", "c:x.jpg", "\\\\host\\x.jpg"]
 )
-def test_paths_that_leave_the_folder_are_refused(tmp_path, name):
+def test_paths_outside_the_folder_are_errors(tmp_path, name):
     file = write(tmp_path, "metadata.jsonl", json.dumps({"file_name": name}))
     with pytest.raises(StorageError, match="line 1: expected a path below"):
         read_metadata(file)
 
 
-def test_files_are_told_apart_by_their_ending(tmp_path):
+def test_unknown_metadata_format(tmp_path):
     with pytest.raises(InvalidArgument, match=r"ending of tags\.txt must be one of '\.jsonl', "):
         read_metadata(write(tmp_path, "tags.txt", ""))
 
 
-def test_one_file_at_most(tmp_path):
+def test_only_one_metadata_file_is_allowed(tmp_path):
     assert find_metadata(tmp_path) is None
     file = write(tmp_path, "tags.tsv", "")
     assert find_metadata(tmp_path) == file
@@ -280,60 +274,6 @@ def test_one_file_at_most(tmp_path):
         find_metadata(tmp_path)
 
 
-def write_records(folder, contents):
-    records = []
-    for i, content in enumerate(contents):
-        (folder / f"{i}.jpg").write_bytes(content)
-        records.append(ImageRecord(folder / f"{i}.jpg"))
-    return records
-
-
-def test_tags_are_kept_once_in_their_order():
+def test_distinct_tags():
     assert distinct_tags(["b", " a ", "b", "", "  ", "A"]) == ("b", "a", "A")
     assert distinct_tags([]) == ()
-
-
-def test_copies_share_a_group(tmp_path):
-    records = write_records(tmp_path, [b"one", b"two", b"longer", b"one", b"", b"two", b"", b"ten"])
-    groups = copies(records)
-    assert groups.tolist() == [0, 1, 2, 0, 3, 1, 3, 4]
-    assert groups.dtype == np.int64
-    assert copies([]).shape == (0,)
-
-
-def test_only_files_of_equal_size_are_read(tmp_path, monkeypatch):
-    read = []
-    digest = module._digest
-    monkeypatch.setattr(module, "_digest", lambda path: read.append(path.name) or digest(path))
-    copies(write_records(tmp_path, [b"1", b"22", b"333", b"44"]))
-    assert read == ["1.jpg", "3.jpg"]
-
-
-def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(StorageError, match=r"gone\.jpg cannot be read: No such file"):
-        copies([ImageRecord(tmp_path / "gone.jpg")])
-
-
-def test_copies_among_the_published_photographs():
-    records = read_scene15(published("scene15"))
-    groups = copies(records)
-    numbers, sizes = np.unique(groups, return_counts=True)
-    assert len(records) - len(numbers) == 18
-    assert sizes.max() == 2
-    pairs = [np.flatnonzero(groups == number) for number in numbers[sizes == 2]]
-    across = [pair for pair in pairs if records[pair[0]].label != records[pair[1]].label]
-    names = [f"{records[i].label}/{records[i].path.name}" for pair in across for i in pair]
-    assert names == ["InsideCity/image_0305.jpg", "TallBuilding/image_0300.jpg"]
-    rooms = [pair for pair in pairs if records[pair[0]].label == "LivingRoom"]
-    assert len(rooms) == 16
-
-
-def test_labelme_has_one_photograph_in_two_classes():
-    records = read_labelme(published("labelme"))
-    groups = copies(records)
-    twice = np.flatnonzero(np.bincount(groups) == 2)
-    assert [records[i].path.name for i in np.flatnonzero(groups == twice[0])] == [
-        "insidecity_urb992.jpg",
-        "tallbuilding_urb992.jpg",
-    ]
-    assert len(twice) == 1

@@ -5,24 +5,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.published import published
 
 from supdocnade.errors import InvalidArgument
-from supdocnade.folders.photo_folder import ImageRecord, copies
-from supdocnade.folders.splits import (
-    split_labelme,
-    split_per_class,
-    split_records,
-    split_scene15,
-    split_uiuc_sports,
-)
-from supdocnade.paper.published_scenes import read_labelme, read_scene15
+from supdocnade.folders.splits import split_per_class
 
 labelled = st.lists(st.tuples(st.sampled_from(["a", "b", "c", None]), st.integers(0, 12)))
 
 
-def counts(labels, places):
-    return dict(Counter(labels[place] for place in places))
+def counts(labels, indices):
+    return dict(Counter(labels[index] for index in indices))
 
 
 def test_numbers_and_shares():
@@ -41,7 +32,7 @@ def test_numbers_and_shares():
     assert counts(labels, split.train) == {"a": 3, "b": 2}
 
 
-def test_places_are_sorted_integers():
+def test_indices_are_sorted_integers():
     split = split_per_class(["a"] * 9, train_size=4, seed=1)
     for part in split:
         assert part.dtype == np.int64
@@ -49,7 +40,7 @@ def test_places_are_sorted_integers():
     assert sorted([*split.train, *split.test]) == list(range(9))
 
 
-def test_a_seed_has_a_sequence_of_splits():
+def test_a_seed_defines_a_sequence_of_splits():
     labels = ["a"] * 40
     drawn = {
         (seed, number): tuple(split_per_class(labels, train_size=20, seed=seed, number=number)[0])
@@ -61,7 +52,7 @@ def test_a_seed_has_a_sequence_of_splits():
     assert tuple(again.train) == drawn[1, 2]
 
 
-def test_every_photograph_is_as_likely_in_training():
+def test_all_photographs_are_equally_likely_in_training():
     labels = ["a"] * 6 + ["b"] * 4
     taken = np.zeros(10)
     for number in range(2000):
@@ -71,7 +62,7 @@ def test_every_photograph_is_as_likely_in_training():
 
 @settings(deadline=None)
 @given(labelled, st.floats(0.05, 1), st.integers(0, 3))
-def test_a_group_is_on_one_side(photographs, share, seed):
+def test_groups_are_not_split(photographs, share, seed):
     labels = [label for label, _ in photographs]
     groups = np.array([group for _, group in photographs], np.int64)
     train, test = split_per_class(labels, train_size=share, seed=seed, groups=groups)
@@ -82,18 +73,18 @@ def test_a_group_is_on_one_side(photographs, share, seed):
 
 @settings(deadline=None)
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=7), st.data())
-def test_numbers_are_as_near_as_groups_allow(sizes, data):
+def test_set_sizes_are_as_near_as_groups_allow(sizes, data):
     labels = ["a"] * sum(sizes)
     groups = np.repeat(np.arange(len(sizes)), sizes)
-    wanted = data.draw(st.integers(1, len(labels)))
+    target = data.draw(st.integers(1, len(labels)))
     split = split_per_class(
-        labels, train_size=wanted, seed=data.draw(st.integers(0, 3)), groups=groups
+        labels, train_size=target, seed=data.draw(st.integers(0, 3)), groups=groups
     )
     possible = [sum(some) for n in range(len(sizes) + 1) for some in combinations(sizes, n)]
-    off = min(abs(total - wanted) for total in possible)
-    assert abs(len(split.train) - wanted) == off
-    if wanted + off in possible:
-        assert len(split.train) == wanted + off
+    off = min(abs(total - target) for total in possible)
+    assert abs(len(split.train) - target) == off
+    if target + off in possible:
+        assert len(split.train) == target + off
 
 
 @settings(deadline=None)
@@ -102,8 +93,8 @@ def test_numbers_are_as_near_as_groups_allow(sizes, data):
     st.lists(st.tuples(st.integers(1, 3), st.integers(1, 3)), max_size=4),
     st.integers(0, 3),
 )
-def test_numbers_are_exact_where_single_photographs_can_fill(sizes, across, seed):
-    """Two classes, groups within them and across them, and enough photographs on their own."""
+def test_set_sizes_are_exact_if_single_photographs_can_fill_the_gaps(sizes, across, seed):
+    """Two classes, groups within and across them, and enough single photographs."""
     labels, groups = [], []
     for group, (first, second) in enumerate(across + [(size, size) for size in sizes]):
         spans = group < len(across)
@@ -119,8 +110,8 @@ def test_numbers_are_exact_where_single_photographs_can_fill(sizes, across, seed
     assert {counts(labels, split.test).get(label, 0) for label in "ab"} == {grouped // 4}
 
 
-def test_another_choice_is_made_where_the_first_leaves_a_gap():
-    # 6 = 3 + 3 alone; whatever comes first, no pair may stay.
+def test_groups_are_chosen_again_if_the_first_choice_leaves_a_gap():
+    # Only 3 + 3 gives 6, whichever group comes first.
     for seed in range(20):
         split = split_per_class(["a"] * 8, train_size=6, seed=seed, groups=[0, 0, 1, 1, 1, 2, 2, 2])
         assert split.train.tolist() == [2, 3, 4, 5, 6, 7]
@@ -138,7 +129,7 @@ def test_a_group_across_classes_counts_in_both():
     assert sides == {True, False}
 
 
-def test_classes_too_small_and_odd_arguments_are_refused():
+def test_small_classes_and_invalid_arguments_are_errors():
     labels = ["a"] * 5 + ["b"] * 3
     with pytest.raises(InvalidArgument, match="class 'b' enough photographs, got 4 and 0 of 3"):
         split_per_class(labels, train_size=4, seed=0)
@@ -155,48 +146,3 @@ def test_classes_too_small_and_odd_arguments_are_refused():
         split_per_class(labels, train_size=1, seed=0, groups=[0.5] * 8)
     with pytest.raises(InvalidArgument, match="number"):
         split_per_class(labels, train_size=1, seed=0, number=-1)
-
-
-def test_copies_may_be_parted_when_asked_for(tmp_path):
-    records = []
-    for i in range(40):
-        (tmp_path / f"{i:02}.jpg").write_bytes(b"%02d" % (i // 2))
-        records.append(ImageRecord(tmp_path / f"{i:02}.jpg", "a"))
-    together = split_records(records, train_size=0.5, seed=0)
-    assert len(together.train) == 20
-    assert set(together.train // 2).isdisjoint(together.test // 2)
-    apart = split_records(records, train_size=0.5, seed=0, keep_copies_together=False)
-    assert not set(apart.train // 2).isdisjoint(apart.test // 2)
-
-
-def test_halves_of_odd_classes(tmp_path):
-    (tmp_path / "x.jpg").write_bytes(b"")
-    records = [ImageRecord(tmp_path / "x.jpg", label) for label in ["a"] * 7 + ["b"] * 6]
-    split = split_uiuc_sports(records, seed=3, keep_copies_together=False)
-    labels = [record.label for record in records]
-    assert counts(labels, split.train) == {"a": 4, "b": 3}
-    assert counts(labels, split.test) == {"a": 3, "b": 3}
-
-
-@pytest.mark.parametrize("number", range(3))
-def test_the_paper_s_split_of_scene15(number):
-    records = read_scene15(published("scene15"))
-    labels = [record.label for record in records]
-    groups = copies(records)
-    train, test = split_scene15(records, seed=7, number=number)
-    assert set(counts(labels, train).values()) == {100}
-    assert len(train) + len(test) == 4485
-    assert not set(groups[train]) & set(groups[test])
-    loose = split_scene15(records, seed=7, number=number, keep_copies_together=False)
-    assert set(counts(labels, loose.train).values()) == {100}
-    assert set(groups[loose.train]) & set(groups[loose.test])
-
-
-def test_the_paper_s_split_of_labelme():
-    records = read_labelme(published("labelme"))
-    labels = [record.label for record in records]
-    groups = copies(records)
-    for number in range(5):
-        train, test = split_labelme(records, seed=0, number=number)
-        assert set(counts(labels, train).values()) == set(counts(labels, test).values()) == {100}
-        assert not set(groups[train]) & set(groups[test])

@@ -13,24 +13,24 @@ from supdocnade.folders.tags import AnnotationVocabulary, normalize_tag
         ("STRASSE", "strasse"),
         ("Straße", "strasse"),
         ("\ufb01re", "fire"),  # A ligature.
-        ("cafe\u0301", "caf\u00e9"),  # An accent of its own.
+        ("cafe\u0301", "caf\u00e9"),  # A combining accent.
         ("sea|sky_blue", "sea sky blue"),  # In files a bar separates tags.
         ("__", ""),
     ],
 )
-def test_one_spelling(given, expected):
+def test_normalize_tag(given, expected):
     assert normalize_tag(given) == expected
     assert normalize_tag(expected) == expected
 
 
-def test_a_tag_must_be_on_enough_images():
+def test_min_count():
     tags = [["sea", "Sea", "sea"], ["sea", "sand"], ["sand", "rare"], None, []]
     assert AnnotationVocabulary.of(tags).names == ("rare", "sand", "sea")
     assert AnnotationVocabulary.of(tags, min_count=2).names == ("sand", "sea")
     assert AnnotationVocabulary.of(tags, min_count=3).names == ()
 
 
-def test_images_without_tags_and_with_unknown_tags_are_told_apart():
+def test_no_tags_differ_from_unknown_tags():
     vocabulary = AnnotationVocabulary(("person walking", "sand", "sea"))
     encoded = vocabulary.encode(
         [["Sea", "sea", "person_walking"], [], None, ["ship", "Ship", "sea"]]
@@ -44,7 +44,7 @@ def test_an_empty_vocabulary_encodes_to_no_columns():
     assert AnnotationVocabulary(()).encode([["a"], None]).annotations.shape == (2, 0)
 
 
-def test_what_is_no_list_of_tags_is_refused():
+def test_invalid_tags_are_errors():
     with pytest.raises(InvalidArgument, match="must be a list of strings, got 'sea'"):
         AnnotationVocabulary.of(["sea"])
     with pytest.raises(InvalidArgument, match="must be a list of strings, got ''"):
@@ -54,7 +54,7 @@ def test_what_is_no_list_of_tags_is_refused():
     with pytest.raises(InvalidArgument, match="a tag must be a string, got 3"):
         AnnotationVocabulary.of([[3]])
     for names in (("b", "b"), ("Sea",), ("", "a b", "a_b")):
-        with pytest.raises(InvalidArgument, match="names must be different tags"):
+        with pytest.raises(InvalidArgument, match="names must be different normalised tags"):
             AnnotationVocabulary(names)
     with pytest.raises(InvalidArgument, match="min_count"):
         AnnotationVocabulary.of([["a"]], min_count=0)

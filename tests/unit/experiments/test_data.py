@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
+from experiments.data import read_class_numbers, read_lda_c
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.published import published
 
 from supdocnade.errors import InvalidArgument, StorageError
-from supdocnade.folders.bags import read_labels, read_lda_c
 
 
 @pytest.fixture
@@ -26,12 +26,12 @@ def test_an_empty_file_has_no_documents(file):
     file.write_text("")
     assert read_lda_c(file).shape == (0, 0)
     assert read_lda_c(file, n_words=3).shape == (0, 3)
-    assert read_labels(file).tolist() == []
+    assert read_class_numbers(file).tolist() == []
 
 
 @settings(deadline=None)
 @given(st.lists(st.dictionaries(st.integers(0, 30), st.integers(1, 9))))
-def test_what_is_written_is_read(tmp_path_factory, documents):
+def test_round_trip(tmp_path_factory, documents):
     file = tmp_path_factory.mktemp("bags") / "bags.dat"
     lines = [
         " ".join([str(len(row)), *(f"{word}:{count}" for word, count in row.items())])
@@ -62,20 +62,20 @@ def test_what_is_written_is_read(tmp_path_factory, documents):
         ("1 5:1", "words below 5, got '5:1'"),
     ],
 )
-def test_wrong_lines_are_named(file, line, expected):
+def test_invalid_lines_are_reported(file, line, expected):
     file.write_text(f"1 0:1\n{line}\n1 0:1\n", encoding="utf-8")
     with pytest.raises(StorageError) as raised:
         read_lda_c(file, n_words=5)
     assert str(raised.value).startswith(f"{file}, line 2: expected {expected}")
 
 
-def test_labels(file):
+def test_class_numbers(file):
     file.write_bytes(b"3\r\n0\r\n 12 \r\n")
-    assert read_labels(file).tolist() == [3, 0, 12]
+    assert read_class_numbers(file).tolist() == [3, 0, 12]
     for line in ("-1", "1.0", "coast", "", "1 2", "1_0"):
         file.write_text(f"0\n{line}\n0\n")
         with pytest.raises(StorageError, match="line 2: expected a whole number from 0"):
-            read_labels(file)
+            read_class_numbers(file)
 
 
 def test_n_words_must_be_a_count(file):
@@ -88,4 +88,4 @@ def test_the_published_bags():
     counts = read_lda_c(folder / "train-data.dat")
     assert counts.shape == (800, 158)
     assert set(counts.sum(axis=1)) == {2401}
-    assert np.bincount(read_labels(folder / "train-label.dat")).tolist() == [100] * 8
+    assert np.bincount(read_class_numbers(folder / "train-label.dat")).tolist() == [100] * 8
