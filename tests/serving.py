@@ -71,8 +71,8 @@ def indexed(folder):
         path = photos / scene.label / f"{number:02d}.jpg"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(photograph(number))
-    gallery, left_out = build_gallery(small_model().fitted_, photos, folder / "index")
-    assert not left_out
+    gallery, skipped = build_gallery(small_model().fitted_, photos, folder / "index")
+    assert not skipped
     return gallery, photos
 
 

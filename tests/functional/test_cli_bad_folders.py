@@ -89,9 +89,9 @@ def test_unreadable_files(photos):
     assert line.endswith(f"go on with: supdocnade train {photos} -o {photos.parent / 'm'} --resume")
     done = train(photos, "--resume", "--skip-unreadable", "--json")
     assert done.code == 0
-    assert "left out" in done.err
+    assert "skipped" in done.err
     (told,) = done.objects
-    assert [each["file"] for each in told["left_out"]] == [str(bad)]
+    assert [each["file"] for each in told["skipped"]] == [str(bad)]
     again = supdocnade(
         "train", photos, "-o", photos.parent / "again", *SMALL, "--skip-unreadable", "--jobs", 1
     )
@@ -156,7 +156,7 @@ def test_skipping_is_remembered(photos, last, monkeypatch):
         assert train(photos, "--resume", "--skip-unreadable").code == 130
     done = supdocnade("train", photos, "-o", photos.parent / "m", "--resume")
     assert done.code == 0
-    assert "left out" in done.err
+    assert "skipped" in done.err
 
 
 def test_a_panorama(photos):
@@ -167,7 +167,7 @@ def test_a_panorama(photos):
     assert "crop its longest side to 923; mend it" in line
     done = train(photos, "--resume", "--skip-unreadable")
     assert done.code == 0
-    assert f"left out: {panorama}" in done.err
+    assert f"skipped: {panorama}" in done.err
     asked = supdocnade("predict", photos.parent / "m", panorama, photos / "forest")
     assert (asked.code, len(asked.out.splitlines())) == (1, 5)
     assert f"{panorama} is too long and narrow" in asked.err
@@ -182,7 +182,7 @@ def test_a_link_to_nothing(photos):
     assert (asked.code, len(asked.out.splitlines())) == (1, 10)
     assert asked.err == f"error: {link} cannot be read: No such file or directory.\n"
     (told,) = supdocnade("evaluate", photos.parent / "m", photos, "--json").objects
-    assert (told["n_images"], len(told["left_out"])) == (10, 1)
+    assert (told["n_images"], len(told["skipped"])) == (10, 1)
 
 
 def test_only_unreadable_files(photos):

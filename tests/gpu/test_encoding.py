@@ -15,7 +15,7 @@ from supdocnade.images.dense_sift_torch import describe_many
 from supdocnade.run_options import RunOptions
 from supdocnade.visual_words.codebook import Codebook
 from supdocnade.visual_words.gpu import BatchEncoder
-from supdocnade.visual_words.parallel import LeftOut, encode_images
+from supdocnade.visual_words.parallel import SkippedImage, encode_images
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
@@ -140,14 +140,14 @@ def test_rounded_products_allowed_elsewhere_change_nothing(way):
 def test_bad_images_files_and_the_cache(tmp_path):
     images = [as_png(IMAGES[0]), b"", IMAGES[1], np.zeros((9, 9), np.uint8), *IMAGES[2:9]]
     found = ids(BAG, images, on_error="skip", cache=tmp_path)
-    assert [n for n, each in enumerate(found) if isinstance(each, LeftOut)] == [1, 3]
-    good = [each for each in found if not isinstance(each, LeftOut)]
+    assert [n for n, each in enumerate(found) if isinstance(each, SkippedImage)] == [1, 3]
+    good = [each for each in found if not isinstance(each, SkippedImage)]
     assert_same_but_for_ties(BAG.encoder_, IMAGES[:9], good)
     # Where they were found is no part of the key: the CPU takes them from the cache.
     again = encode_images(
         BAG.encoder_, images, RunOptions(device="cpu", on_error="skip", cache=tmp_path)
     )
-    for one, other in zip(good, (x for x in again if not isinstance(x, LeftOut)), strict=True):
+    for one, other in zip(good, (x for x in again if not isinstance(x, SkippedImage)), strict=True):
         np.testing.assert_array_equal(one, other)
 
 

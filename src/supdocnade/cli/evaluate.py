@@ -40,13 +40,13 @@ def evaluate(
     if n_learned and not quiet:
         seen = count(n_learned, "photograph")
         note(f"note: {seen} of these were learned from; the figures flatter the model.")
-    for each in measured.left_out:
+    for each in measured.skipped:
         note(f"error: {each.reason}")
     if json:
         say_json(as_object(measured))
     else:
         say(as_text(measured))
-    if measured.left_out:
+    if measured.skipped:
         raise typer.Exit(1)
 
 
@@ -69,8 +69,8 @@ def evaluate_model(
 
 def as_object(measured: "Measured") -> dict[str, Any]:
     """Return what `--json` prints."""
-    left_out = [{"file": each.name, "reason": each.reason} for each in measured.left_out]
-    return {**asdict(measured), "left_out": left_out}
+    skipped = [{"file": each.name, "reason": each.reason} for each in measured.skipped]
+    return {**asdict(measured), "skipped": skipped}
 
 
 def as_text(measured: "Measured") -> str:

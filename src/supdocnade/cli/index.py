@@ -40,17 +40,17 @@ def index(
     target = index_of(model) if output is None else output
     fitted = SceneModel.load(model).fitted_
     with Stages(quiet=quiet) as stages:
-        gallery, left_out = build_gallery(
+        gallery, skipped = build_gallery(
             fitted, photos, target, RunOptions(n_jobs=jobs, progress=stages)
         )
-    for each in left_out:
+    for each in skipped:
         note(f"error: {each.reason}")
     if json:
         described = {"index": os.fspath(target), "n_images": len(gallery)}
-        say_json({**described, "left_out": [each.name for each in left_out]})
+        say_json({**described, "skipped": [each.name for each in skipped]})
     elif not quiet:
         say(f"{count(len(gallery), 'photograph')} indexed in {target}")
-    if left_out:
+    if skipped:
         raise typer.Exit(1)
 
 

@@ -17,7 +17,7 @@ from supdocnade.errors import InvalidArgument, StorageError
 if TYPE_CHECKING:
     from supdocnade.scene.model import SceneModel
     from supdocnade.scene.prediction import Prediction
-    from supdocnade.visual_words.parallel import LeftOut
+    from supdocnade.visual_words.parallel import SkippedImage
 
 
 def predict(
@@ -102,11 +102,11 @@ def predict_all(
     quiet: bool = False,
 ) -> int:
     """Print a line for every photograph; return how many could not be read or written about."""
-    from supdocnade.visual_words.parallel import LeftOut
+    from supdocnade.visual_words.parallel import SkippedImage
 
     n_failed = 0
     for found in predictions(model, parts, quiet=quiet):
-        if isinstance(found, LeftOut):
+        if isinstance(found, SkippedImage):
             failure: str | None = found.reason
         else:
             say(form(found, top))
@@ -119,7 +119,7 @@ def predict_all(
 
 def predictions(
     model: "SceneModel", parts: Iterable[list[Path]], *, quiet: bool = False
-) -> "Iterator[Prediction | LeftOut]":
+) -> "Iterator[Prediction | SkippedImage]":
     """Yield what a model says of photographs, and of those in folders.
 
     Parameters

@@ -171,8 +171,8 @@ def train_model(request: Request) -> "tuple[SceneModel, Stages]":
     with unfinished.lock():
         model, stages = _learn_or_keep(request, unfinished, settings, records)
     unfinished.discard()
-    for each in () if request.quiet else model.left_out_:
-        note(f"left out: {each.reason}")
+    for each in () if request.quiet else model.skipped_:
+        note(f"skipped: {each.reason}")
     return model, stages
 
 

@@ -123,7 +123,7 @@ def describe_model(model: "SceneModel", output: Path, stages: Stages) -> dict[st
         "held_out": {"n_images": fitted.held_out.n_images, **fitted.held_out.figures},
         "n_epochs": fitted.choices.n_epochs,
         "tuned": fitted.choices.tuned,
-        "left_out": [{"file": each.name, "reason": each.reason} for each in model.left_out_],
+        "skipped": [{"file": each.name, "reason": each.reason} for each in model.skipped_],
         "seconds": {stage: round(seconds, 2) for stage, seconds in stages.seconds.items()},
     }
 

@@ -1,6 +1,6 @@
 """Images to counts of words, and the models of counts, as scikit-learn estimators."""
 
-from supdocnade.estimators.bag_of_visual_words import BagOfVisualWords, ImagesLeftOut
+from supdocnade.estimators.bag_of_visual_words import BagOfVisualWords, SkippedImagesWarning
 from supdocnade.estimators.damp_counts import DampCounts
 from supdocnade.estimators.docnade import DocNADE
 from supdocnade.estimators.fit_many import fit_together
@@ -11,7 +11,7 @@ __all__ = [
     "BagOfVisualWords",
     "DampCounts",
     "DocNADE",
-    "ImagesLeftOut",
+    "SkippedImagesWarning",
     "SupDocNADE",
     "fit_together",
     "make_annotation_scorer",

@@ -25,14 +25,14 @@ from supdocnade.run_options import RunOptions
 from supdocnade.visual_words.encoder import Description, EncodedImage, ImageEncoder, count_words
 from supdocnade.visual_words.learn import fit_words
 from supdocnade.visual_words.parallel import (
-    LeftOut,
+    SkippedImage,
     check_images,
     encode_images,
 )
 from supdocnade.visual_words.to_corpus import EncodedCorpus, encode_corpus
 
 
-class ImagesLeftOut(UserWarning):
+class SkippedImagesWarning(UserWarning):
     """Some images could not be read and have no words."""
 
 
@@ -40,10 +40,10 @@ class EncodedImages(NamedTuple):
     """Many images as counts, and those that could not be read."""
 
     counts: sparse.csr_array
-    """(images, words); rows of images that were left out are empty."""
+    """(images, words); rows of images that were skipped are empty."""
     read: NDArray[np.bool_]
-    """(images,) false where an image was left out."""
-    left_out: tuple[LeftOut, ...]
+    """(images,) false where an image was skipped."""
+    skipped: tuple[SkippedImage, ...]
     mirrored: sparse.csr_array | None = None
     """The counts of the mirror images, where they were asked for."""
 
@@ -89,7 +89,7 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Patches that are kept as examples of every word.
     on_error : {"raise", "skip"}, default="raise"
         What to do about an image that cannot be read. With "skip" its row is empty, a warning of
-        type `ImagesLeftOut` names it, and `encode` lists it.
+        type `SkippedImagesWarning` names it, and `encode` lists it.
     cache : path of a folder, optional
         Remembers the words of images by their contents, so that a run that was killed goes on.
     device : {"auto", "cpu", "cuda"}, default="auto"
@@ -180,7 +180,7 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             sample_size=self.sample_size,
             n_examples=self.n_examples,
         )
-        _warn(fitted.left_out)
+        _warn(fitted.skipped)
         self.encoder_ = fitted.encoder
         self.examples_ = fitted.examples
         self.n_examples_per_word_ = fitted.n_examples_K
@@ -195,7 +195,7 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         X : a list of images.
         """
         encoded = self.encode(X)
-        _warn(encoded.left_out)
+        _warn(encoded.skipped)
         return encoded.counts
 
     def encode(
@@ -209,23 +209,23 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         both_sides : whether to count the words of their mirror images, too.
         progress : as for `fit`.
         """
-        left_out, documents = [], []
+        skipped, documents = [], []
         images = check_images(X)
         encoder = replace(self._fitted_encoder(), both_sides=both_sides)
         for found in encode_images(encoder, images, self._options(progress)):
-            if isinstance(found, LeftOut):
-                left_out.append(found)
+            if isinstance(found, SkippedImage):
+                skipped.append(found)
                 found = np.empty(0, np.int32)
             documents.append(found)
         read = np.ones(len(images), np.bool_)
-        read[[each.number for each in left_out]] = False
+        read[[each.number for each in skipped]] = False
         counts, mirrored = count_words(documents, encoder.n_features), None
         if both_sides:
             n_words = self.n_features_out_
             counts, mirrored = counts[:, :n_words], counts[:, n_words:]
-        return EncodedImages(counts, read, tuple(left_out), mirrored)
+        return EncodedImages(counts, read, tuple(skipped), mirrored)
 
-    def iter_words(self, X: Any) -> Iterator[NDArray[np.int32] | LeftOut]:
+    def iter_words(self, X: Any) -> Iterator[NDArray[np.int32] | SkippedImage]:
         """Yield the words (columns) of one image after the other, one for every patch.
 
         Only a few images are held in memory at a time, however many there are.
@@ -369,10 +369,10 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-def _warn(left_out: Sequence[LeftOut]) -> None:
-    if left_out:
-        first = "; ".join(each.reason for each in left_out[:3])
-        more = f"; and {len(left_out) - 3} more" if len(left_out) > 3 else ""
+def _warn(skipped: Sequence[SkippedImage]) -> None:
+    if skipped:
+        first = "; ".join(each.reason for each in skipped[:3])
+        more = f"; and {len(skipped) - 3} more" if len(skipped) > 3 else ""
         warnings.warn(
-            f"{len(left_out)} images were left out: {first}{more}", ImagesLeftOut, stacklevel=3
+            f"{len(skipped)} images were skipped: {first}{more}", SkippedImagesWarning, stacklevel=3
         )

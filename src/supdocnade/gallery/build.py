@@ -39,7 +39,7 @@ from supdocnade.run_options import RunOptions
 from supdocnade.scene.prediction import FittedScene
 from supdocnade.storage import load_arrays, save_arrays, write_atomically
 from supdocnade.visual_words.encoder import count_words
-from supdocnade.visual_words.parallel import READING, LeftOut, over_images
+from supdocnade.visual_words.parallel import READING, SkippedImage, over_images
 
 # What a run has read so far, in blocks on disk, so that it can go on after it was stopped.
 
@@ -118,7 +118,7 @@ def build_gallery(
     photos: Path,
     output: Path,
     options: RunOptions = RunOptions(),
-) -> tuple[Gallery, list[LeftOut]]:
+) -> tuple[Gallery, list[SkippedImage]]:
     """Index a folder of photographs; return the index and what could not be read.
 
     Parameters
@@ -134,7 +134,7 @@ def build_gallery(
     _check_target(target, photos)
     partial = _partial_folder(target)
     fingerprint = model_fingerprint(fitted)
-    left_out: list[LeftOut] = []
+    skipped: list[SkippedImage] = []
     with locked(partial):
         kept: dict[str, tuple[Known, int]] = {}
         for known in earlier(fitted, fingerprint, target, partial):
@@ -142,7 +142,7 @@ def build_gallery(
                 if stamps.get(name) == tuple(known.rows.stamps_N2[row].tolist()):
                     kept[name] = (known, row)
         todo = [name for name in stamps if name not in kept]
-        for seen in _read(fitted, photos, todo, len(kept), options, left_out):
+        for seen in _read(fitted, photos, todo, len(kept), options, skipped):
             rows = _rows(fitted, seen, stamps)
             part = save_part(partial, fingerprint, rows, [each.picture for each in seen.values()])
             kept |= {name: (part, row) for row, name in enumerate(rows.names)}
@@ -151,7 +151,7 @@ def build_gallery(
             raise StorageError(f"{photos} has no photograph that can be read.")
         _write(target, photos, fingerprint, places)
         shutil.rmtree(partial, ignore_errors=True)
-    return Gallery.load(output, fitted), left_out
+    return Gallery.load(output, fitted), skipped
 
 
 def _check_target(target: Path, photos: Path) -> None:
@@ -188,17 +188,17 @@ def _read(
     todo: Sequence[str],
     n_kept: int,
     options: RunOptions,
-    left_out: list[LeftOut],
+    skipped: list[SkippedImage],
 ) -> Iterator[dict[str, Seen]]:
-    """Yield photographs in blocks as they are read; add those that cannot be to `left_out`."""
+    """Yield photographs in blocks as they are read; add those that cannot be to `skipped`."""
     block: dict[str, Seen] = {}
     sources = [photos / name for name in todo]
     results = over_images(
         _Look(fitted), sources, replace(options, on_error="skip", progress=no_progress)
     )
     for number, (name, result) in enumerate(zip(todo, results, strict=True), start=1):
-        if isinstance(result, LeftOut):
-            left_out.append(result)
+        if isinstance(result, SkippedImage):
+            skipped.append(result)
         else:
             block[name] = result
         if block and (len(block) == BLOCK or number == len(todo)):

@@ -23,7 +23,7 @@ from supdocnade.progress import ProgressCallback, no_progress
 from supdocnade.storage import load_arrays, save_arrays
 from supdocnade.visual_words.encoder import count_words
 from supdocnade.visual_words.learn import LEARNING, SAMPLING
-from supdocnade.visual_words.parallel import LeftOut
+from supdocnade.visual_words.parallel import SkippedImage
 
 Grids = tuple[Grid, ...]
 
@@ -150,7 +150,7 @@ def encode_words(
     bag.fit(learning, progress=report)
     documents = []
     for found in bag.iter_words([image for side in sides for image in side]):
-        assert not isinstance(found, LeftOut), "an image that cannot be read raises"
+        assert not isinstance(found, SkippedImage), "an image that cannot be read raises"
         documents.append(np.sort(found).astype(np.uint16))
         progress(stage, len(learning) + len(documents), total)
     words = Words(

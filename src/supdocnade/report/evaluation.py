@@ -18,7 +18,7 @@ from supdocnade.scene.model import SceneModel
 from supdocnade.scene.prediction import Prediction
 from supdocnade.scene.tags import TOP, present_tags
 from supdocnade.scene.training_set import HeldOutImage
-from supdocnade.visual_words.parallel import LeftOut
+from supdocnade.visual_words.parallel import SkippedImage
 
 # How well a scene model does on photographs whose classes and tags are known.
 
@@ -48,7 +48,7 @@ class Measured:
     tag_calibration_error: float | None = None
     confusion: dict[str, dict[str, int]]
     """How many photographs of every class were given every class."""
-    left_out: tuple[LeftOut, ...] = ()
+    skipped: tuple[SkippedImage, ...] = ()
 
 
 def measure_photographs(
@@ -64,12 +64,12 @@ def measure_photographs(
     records : photographs with labels, tags or both; what is not known of one is left out.
     """
     found: list[Prediction] = []
-    left_out: list[LeftOut] = []
+    skipped: list[SkippedImage] = []
     read: list[ImageRecord] = []
     answers = model.iter_predictions([record.path for record in records], on_error="skip")
     for number, (record, answer) in enumerate(zip(records, answers, strict=True), start=1):
-        if isinstance(answer, LeftOut):
-            left_out.append(answer)
+        if isinstance(answer, SkippedImage):
+            skipped.append(answer)
         else:
             read.append(record)
             found.append(answer)
@@ -82,7 +82,7 @@ def measure_photographs(
             "there is nothing to compare with: the photographs must have classes or tags, "
             "and the model must know some."
         )
-    return Measured(n_images=len(found), left_out=tuple(left_out), **{"confusion": {}, **figures})
+    return Measured(n_images=len(found), skipped=tuple(skipped), **{"confusion": {}, **figures})
 
 
 def _classes(read: Sequence[ImageRecord], found: Sequence[Prediction]) -> dict[str, Any]:

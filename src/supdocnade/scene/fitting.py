@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from supdocnade.checks import check_choice, check_count, check_range
 from supdocnade.errors import InvalidArgument
-from supdocnade.estimators import BagOfVisualWords, DocNADE, ImagesLeftOut, SupDocNADE
+from supdocnade.estimators import BagOfVisualWords, DocNADE, SkippedImagesWarning, SupDocNADE
 from supdocnade.estimators.fitted_topics import FittedTopics
 from supdocnade.folders.tags import AnnotationVocabulary
 from supdocnade.images.decode import DecodeConfig
@@ -51,7 +51,7 @@ from supdocnade.storage import load_arrays, save_arrays
 from supdocnade.training import TrainerConfig
 from supdocnade.training.checkpoint import copy_parameters
 from supdocnade.training.config import Progress
-from supdocnade.visual_words.parallel import LeftOut
+from supdocnade.visual_words.parallel import SkippedImage
 
 EPOCH_SHARES = (0.5, 0.75, 1.0)
 """Of the schedule: after these many epochs a model is looked at."""
@@ -94,15 +94,15 @@ def check_size(photographs: Photographs, settings: SceneSettings) -> None:
 
 def fit_scene(
     photographs: Photographs, settings: SceneSettings, seed: int, options: RunOptions
-) -> tuple[FittedScene, tuple[LeftOut, ...]]:
+) -> tuple[FittedScene, tuple[SkippedImage, ...]]:
     """Fit a scene model; return it with the photographs that could not be read."""
     _check(photographs)
     check_size(photographs, settings)
     photographs = photographs.with_keys(options.progress)
     held_B = _held_out(photographs, settings, seed)
     bag = _learn_words(photographs.take(np.flatnonzero(~held_B)), settings, seed, options)
-    learned, left_out = _read(bag, photographs, ~held_B, settings, options)
-    return _fit_read(bag, learned, ~learned.in_words_B, settings, seed, options), left_out
+    learned, skipped = _read(bag, photographs, ~held_B, settings, options)
+    return _fit_read(bag, learned, ~learned.in_words_B, settings, seed, options), skipped
 
 
 def extend_scene(
@@ -111,7 +111,7 @@ def extend_scene(
     settings: SceneSettings,
     seed: int,
     options: RunOptions,
-) -> tuple[FittedScene, tuple[LeftOut, ...]]:
+) -> tuple[FittedScene, tuple[SkippedImage, ...]]:
     """Fit a model on what another was learned from and on more photographs, with its words."""
     _check(photographs)
     bag = copy(previous.bag)
@@ -122,14 +122,14 @@ def extend_scene(
         cache=options.cache,
     )
     new = photographs.with_keys(options.progress)
-    learned, left_out = _read(bag, new, np.zeros(len(new), np.bool_), settings, options)
+    learned, skipped = _read(bag, new, np.zeros(len(new), np.bool_), settings, options)
     both = previous.learned.joined(learned)
     # Of what the words were learned from nothing can be held out.
     held_B = _held_out(both.photographs, settings, seed, both.in_words_B)
     fitted = _fit_read(bag, both, held_B, settings, seed, options)
     held_out = [image.name for image in fitted.held_out.images]
     examples = fitted.examples.with_those_of(previous.examples, held_out)
-    return replace(fitted, examples=examples), left_out
+    return replace(fitted, examples=examples), skipped
 
 
 def _held_out(
@@ -149,14 +149,14 @@ def _read(
     in_words_B: NDArray[np.bool_],
     settings: SceneSettings,
     options: RunOptions,
-) -> tuple[LearnedFrom, tuple[LeftOut, ...]]:
+) -> tuple[LearnedFrom, tuple[SkippedImage, ...]]:
     """Return photographs as words, and those that could not be read."""
     encoded = bag.encode(photographs.sources, both_sides=settings.mirror, progress=options.progress)
     read = np.flatnonzero(encoded.read)
     _check(photographs.take(read))
     mirrored = None if encoded.mirrored is None else encoded.mirrored[read]
     learned = LearnedFrom(photographs.take(read), encoded.counts[read], in_words_B[read], mirrored)
-    return learned, encoded.left_out
+    return learned, encoded.skipped
 
 
 def _fit_read(
@@ -229,7 +229,7 @@ def _learn_words(
     )
     with warnings.catch_warnings():
         # They are reported once, when all photographs have been read.
-        warnings.simplefilter("ignore", ImagesLeftOut)
+        warnings.simplefilter("ignore", SkippedImagesWarning)
         bag.fit(photographs.sources, progress=options.progress)
     return bag
 

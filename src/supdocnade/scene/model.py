@@ -23,7 +23,7 @@ from supdocnade.scene.onnx import export_onnx
 from supdocnade.scene.persistence import load_scene, save_scene
 from supdocnade.scene.prediction import FittedScene, Prediction, Waiting, answer
 from supdocnade.scene.settings import WORD_SETTINGS, SceneSettings
-from supdocnade.visual_words.parallel import LeftOut, image_name
+from supdocnade.visual_words.parallel import SkippedImage, image_name
 
 BLOCK = 64
 """Photographs whose topics are computed together at most: the first alone, so that it is seen soon,
@@ -78,7 +78,7 @@ class SceneModel(BaseEstimator):  # type: ignore[misc]
     random_state : int, RandomState or None, default=None
         An integer makes every result reproducible.
     on_error : {"raise", "skip"}, default="raise"
-        What to do about photographs that cannot be read; those skipped are in `left_out_`.
+        What to do about photographs that cannot be read; those skipped are in `skipped_`.
     cache : path of a folder, optional
         Remembers the words of photographs by their contents.
     checkpoint : path of a folder, optional
@@ -88,7 +88,7 @@ class SceneModel(BaseEstimator):  # type: ignore[misc]
     ----------
     fitted_ : FittedScene
         Everything that was learned.
-    left_out_ : tuple of LeftOut
+    skipped_ : tuple of SkippedImage
         Photographs that could not be read.
     """
 
@@ -169,7 +169,7 @@ class SceneModel(BaseEstimator):  # type: ignore[misc]
         """
         settings, options = self._checked_settings(), self._options(progress)
         photographs = read_photographs(images, labels, tags)
-        self.fitted_, self.left_out_ = fit_scene(
+        self.fitted_, self.skipped_ = fit_scene(
             photographs, settings, read_seed(self.random_state), options
         )
         return self
@@ -200,7 +200,7 @@ class SceneModel(BaseEstimator):  # type: ignore[misc]
                     f"the visual words stay; got {getattr(settings, name)!r}."
                 )
         photographs = read_photographs(images, labels, tags)
-        self.fitted_, self.left_out_ = extend_scene(
+        self.fitted_, self.skipped_ = extend_scene(
             previous, photographs, settings, read_seed(self.random_state), options
         )
         return self
@@ -265,13 +265,13 @@ class SceneModel(BaseEstimator):  # type: ignore[misc]
 
     def iter_predictions(
         self, images: Any, *, on_error: str = "raise"
-    ) -> Iterator[Prediction | LeftOut]:
+    ) -> Iterator[Prediction | SkippedImage]:
         """Yield what the model says of one photograph after the other, as they are read.
 
         Parameters
         ----------
         images : as for `predict`.
-        on_error : "raise", or "skip": a `LeftOut` stands in for what cannot be read.
+        on_error : "raise", or "skip": a `SkippedImage` stands in for what cannot be read.
         """
         fitted = self._fitted()
         sources = expand_folders(images)
@@ -327,7 +327,7 @@ class SceneModel(BaseEstimator):  # type: ignore[misc]
         """
         fitted, params = load_scene(Path(folder))
         model = cls(**params)
-        model.fitted_, model.left_out_ = fitted, ()
+        model.fitted_, model.skipped_ = fitted, ()
         return model
 
     def _checked_settings(self) -> SceneSettings:

@@ -25,7 +25,7 @@ from supdocnade.scene.tags import tag_scores
 from supdocnade.scene.thumbnails import ExamplePhotographs
 from supdocnade.scene.training_set import HeldOut, LearnedFrom, damped
 from supdocnade.visual_words.encoder import count_words
-from supdocnade.visual_words.parallel import LeftOut
+from supdocnade.visual_words.parallel import SkippedImage
 
 Floats = NDArray[np.float64]
 
@@ -164,7 +164,7 @@ def tag_log_proba(topics: Any, hidden_BH: NDArray[np.float32]) -> Floats:
 
 # What a model says of photographs.
 
-Waiting = tuple[str, NDArray[np.int32] | LeftOut]
+Waiting = tuple[str, NDArray[np.int32] | SkippedImage]
 """A photograph that was read, or not: its name, and its words or what was wrong with it."""
 
 
@@ -188,13 +188,13 @@ class Prediction:
     reaches the threshold that was learned."""
 
 
-def answer(fitted: FittedScene, waiting: Sequence[Waiting]) -> Iterator[Prediction | LeftOut]:
+def answer(fitted: FittedScene, waiting: Sequence[Waiting]) -> Iterator[Prediction | SkippedImage]:
     """Predict for some photographs at once; those that could not be read keep their places."""
-    read = [(name, words) for name, words in waiting if not isinstance(words, LeftOut)]
+    read = [(name, words) for name, words in waiting if not isinstance(words, SkippedImage)]
     hidden_BH = fitted.hidden(count_words([words for _, words in read], fitted.bag.n_features_out_))
     found = iter(predict_topics(fitted, [name for name, _ in read], hidden_BH))
     for _, words in waiting:
-        yield words if isinstance(words, LeftOut) else next(found)
+        yield words if isinstance(words, SkippedImage) else next(found)
 
 
 def predict_topics(

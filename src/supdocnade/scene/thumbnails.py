@@ -17,7 +17,7 @@ from supdocnade.run_options import RunOptions
 from supdocnade.scene.dataset import Photographs
 from supdocnade.scene.training_set import HeldOutImage
 from supdocnade.storage import Arrays
-from supdocnade.visual_words.parallel import LeftOut, over_images
+from supdocnade.visual_words.parallel import SkippedImage, over_images
 
 STRONGEST_TOPICS, PER_TOPIC = 6, 4
 """Topics that are shown whatever the classes, and photographs of a topic."""
@@ -183,7 +183,7 @@ def keep_examples(
         stage="keeping examples",
     )
     for row, content in zip(rows, made, strict=True):
-        if isinstance(content, LeftOut) or total + len(content) > MAX_BYTES:
+        if isinstance(content, SkippedImage) or total + len(content) > MAX_BYTES:
             continue
         total += len(content)
         kept[names[row]] = content

@@ -16,7 +16,7 @@ from supdocnade.run_options import RunOptions
 from supdocnade.seeding import named_generator
 from supdocnade.visual_words.codebook import Codebook, fit_codebook
 from supdocnade.visual_words.encoder import Description, ImageEncoder
-from supdocnade.visual_words.parallel import LeftOut, over_images
+from supdocnade.visual_words.parallel import SkippedImage, over_images
 
 SAMPLE_SIZE = 100_000
 """Patches that words are learned from, unless there are more words than it has room for."""
@@ -51,7 +51,7 @@ class FittedWords:
     """(words, examples, side, side, 3) patches of every word, the most typical first."""
     n_examples_K: NDArray[np.int32]
     """(words,) how many of them there are."""
-    left_out: tuple[LeftOut, ...]
+    skipped: tuple[SkippedImage, ...]
     """Images of the sample that could not be read."""
 
 
@@ -76,7 +76,7 @@ def fit_words(
     n_examples : patches kept of every word.
     """
     size = sample_size or max(SAMPLE_SIZE, SAMPLES_PER_WORD * n_words)
-    sample, left_out = sample_patches(images, description, size, seed, options)
+    sample, skipped = sample_patches(images, description, size, seed, options)
     if contrast_percentile > 0:
         floor = float(np.float32(np.percentile(sample.contrast_N, contrast_percentile)))
         weak = sample.contrast_N < floor
@@ -88,7 +88,7 @@ def fit_words(
     encoder = ImageEncoder(description=description, codebook=codebook, regions=regions)
     examples, count_K = _examples(images, encoder, sample, n_examples, options)
     return FittedWords(
-        encoder=encoder, examples=examples, n_examples_K=count_K, left_out=tuple(left_out)
+        encoder=encoder, examples=examples, n_examples_K=count_K, skipped=tuple(skipped)
     )
 
 
@@ -98,7 +98,7 @@ def sample_patches(
     sample_size: int,
     seed: int,
     options: RunOptions = RunOptions(),
-) -> tuple[PatchSample, list[LeftOut]]:
+) -> tuple[PatchSample, list[SkippedImage]]:
     """Return about `sample_size` patches at most, as many from every image, chosen at random."""
     if not len(images):
         raise InvalidArgument("X must have an image, got none.")
@@ -106,7 +106,7 @@ def sample_patches(
     n_images = min(len(images), max(sample_size // per_image, 1))
     shuffled = named_generator(seed, "sample").permutation(len(images))
     numbers = np.sort(shuffled[:n_images]).tolist()
-    parts, left_out = [], []
+    parts, skipped = [], []
     for part in over_images(
         _SampleOne(description, per_image, seed),
         images,
@@ -114,16 +114,16 @@ def sample_patches(
         stage=SAMPLING,
         numbers=numbers,
     ):
-        if isinstance(part, LeftOut):
-            left_out.append(part)
+        if isinstance(part, SkippedImage):
+            skipped.append(part)
         else:
             parts.append(part)
     if not parts:
         raise InvalidArgument(
-            f"X must have an image that can be read, got {len(left_out)} that cannot: "
-            f"{left_out[0].reason}"
+            f"X must have an image that can be read, got {len(skipped)} that cannot: "
+            f"{skipped[0].reason}"
         )
-    return PatchSample(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True))), left_out
+    return PatchSample(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True))), skipped
 
 
 class _SampleOne:

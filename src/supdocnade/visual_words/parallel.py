@@ -39,7 +39,7 @@ CHUNK, CHUNKS_AHEAD = 4, 16
 was read and not yet used is bounded, however many images there are."""
 
 
-class LeftOut(NamedTuple):
+class SkippedImage(NamedTuple):
     """An image that could not be read."""
 
     number: int
@@ -88,13 +88,13 @@ def over_images(
     stage: str = READING,
     numbers: Sequence[int] | None = None,
     images_ahead: Callable[[int], int] | None = None,
-) -> Generator[Result | LeftOut, None, None]:
+) -> Generator[Result | SkippedImage, None, None]:
     """Apply a function to every image and yield the results in their sequence.
 
     Parameters
     ----------
     function : takes an image, its name and its number.
-    options : with `on_error="skip"` a `LeftOut` takes the place of an image that cannot be read.
+    options : `on_error="skip"` yields a `SkippedImage` for an image that cannot be read.
     stage : reported to `options.progress`.
     numbers : which images; None: all.
     images_ahead : called, with the number of workers, for how many images may be begun before the
@@ -132,15 +132,15 @@ def over_images(
 
 def _work(
     function: Callable[[Any, str, int], Result], items: list[tuple[Any, str, int]], skip: bool
-) -> list[Result | LeftOut]:
-    results: list[Result | LeftOut] = []
+) -> list[Result | SkippedImage]:
+    results: list[Result | SkippedImage] = []
     for source, name, number in items:
         try:
             results.append(function(source, name, number))
         except UnreadableImage as error:
             if not skip:
                 raise
-            results.append(LeftOut(number, name, str(error)))
+            results.append(SkippedImage(number, name, str(error)))
     return results
 
 
@@ -151,7 +151,7 @@ def encode_images(
     *,
     stage: str = READING,
     numbers: Sequence[int] | None = None,
-) -> Iterator[NDArray[np.int32] | LeftOut]:
+) -> Iterator[NDArray[np.int32] | SkippedImage]:
     """Yield the words of every image, or what was wrong with it.
 
     Parameters
@@ -186,7 +186,7 @@ def encode_in_batches(
     stage: str = READING,
     numbers: Sequence[int] | None = None,
     cache: WordCache | None = None,
-) -> Iterator[NDArray[np.int32] | LeftOut]:
+) -> Iterator[NDArray[np.int32] | SkippedImage]:
     """Do what `encode_images` does: decode by workers, and the rest in batches on a device."""
     total = len(images) if numbers is None else len(numbers)
     pace = Pace()
@@ -198,7 +198,7 @@ def encode_in_batches(
         images_ahead=pace.images_ahead,
     )
     with closing(decoded):
-        words: Iterator[NDArray[np.int32] | LeftOut] = in_batches(
+        words: Iterator[NDArray[np.int32] | SkippedImage] = in_batches(
             decoded, BatchEncoder(encoder, device), cache, pace
         )
         for done, each in enumerate(words, start=1):

@@ -14,7 +14,7 @@ from supdocnade.corpus.disk_files import NAME
 from supdocnade.errors import InvalidArgument
 from supdocnade.run_options import RunOptions
 from supdocnade.visual_words.encoder import ImageEncoder
-from supdocnade.visual_words.parallel import LeftOut, encode_images, image_name
+from supdocnade.visual_words.parallel import SkippedImage, encode_images, image_name
 
 SHARD = 1000
 """Images of a shard: some 4 MB of words at 961 a image."""
@@ -26,7 +26,7 @@ class EncodedCorpus(NamedTuple):
     """A corpus on disk, and the images that could not be read."""
 
     corpus: Corpus
-    left_out: tuple[LeftOut, ...]
+    skipped: tuple[SkippedImage, ...]
 
 
 def encode_corpus(
@@ -68,7 +68,7 @@ def encode_corpus(
         raise InvalidArgument(f"X must name every image once, got {twice} twice.")
     held = set(corpus.names)
     missing = [number for number, name in enumerate(names) if name not in held]
-    left_out: list[LeftOut] = []
+    skipped: list[SkippedImage] = []
     for start in range(0, len(missing), shard_size):
         part = missing[start : start + shard_size]
 
@@ -78,8 +78,8 @@ def encode_corpus(
         words = encode_images(encoder, images, replace(options, progress=report), numbers=part)
         found: dict[int, NDArray[np.int32]] = {}
         for number, each in zip(part, words, strict=True):
-            if isinstance(each, LeftOut):
-                left_out.append(each)
+            if isinstance(each, SkippedImage):
+                skipped.append(each)
             else:
                 found[number] = each
         if found:
@@ -89,4 +89,4 @@ def encode_corpus(
                 labels=None if labels is None else [labels[number] for number in found],
                 tags=None if tags is None else [tags[number] for number in found],
             )
-    return EncodedCorpus(corpus, tuple(left_out))
+    return EncodedCorpus(corpus, tuple(skipped))

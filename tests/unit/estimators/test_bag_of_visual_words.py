@@ -9,9 +9,9 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from tests.textures import stripes, write_images
 
-from supdocnade import BagOfVisualWords, DocNADE, ImagesLeftOut
+from supdocnade import BagOfVisualWords, DocNADE, SkippedImagesWarning
 from supdocnade.errors import BackendUnavailable, InvalidArgument, UnreadableImage
-from supdocnade.visual_words.parallel import LeftOut
+from supdocnade.visual_words.parallel import SkippedImage
 
 IMAGES = [stripes(number) for number in range(10)]
 SETTINGS = {"n_words": 9, "random_state": 0}
@@ -93,16 +93,16 @@ def test_images_that_cannot_be_read(tmp_path):
         BAG.transform(paths)
     bag = BagOfVisualWords(**SETTINGS, on_error="skip")
     with pytest.warns(
-        ImagesLeftOut, match=r"1 images were left out: .*missing\.png cannot be read"
+        SkippedImagesWarning, match=r"1 images were skipped: .*missing\.png cannot be read"
     ):
         bag.fit(paths)
-    with pytest.warns(ImagesLeftOut, match="1 images were left out"):
+    with pytest.warns(SkippedImagesWarning, match="1 images were skipped"):
         counts = bag.transform(paths)
     assert counts[[3]].sum() == 0
     encoded = bag.encode(paths)
     assert encoded.read.tolist() == [True, True, True, False]
-    assert [each.name for each in encoded.left_out] == [str(paths[3])]
-    assert isinstance(list(bag.iter_words(paths))[3], LeftOut)
+    assert [each.name for each in encoded.skipped] == [str(paths[3])]
+    assert isinstance(list(bag.iter_words(paths))[3], SkippedImage)
 
 
 def test_a_cache_serves_other_workers(tmp_path):

@@ -129,14 +129,14 @@ def test_a_run_that_was_stopped_goes_on(tmp_path, fitted, monkeypatch):
     assert [gallery.picture(row) for row in range(24)] == [whole.picture(row) for row in range(24)]
 
 
-def test_what_cannot_be_read_is_left_out_and_named(tmp_path, fitted):
+def test_what_cannot_be_read_is_skipped_and_named(tmp_path, fitted):
     photos = tmp_path / "photos"
     photos.mkdir()
     (photos / "a.jpg").write_bytes(photograph(0))
     (photos / "b.jpg").write_bytes(b"nonsense")
-    gallery, left_out = build_gallery(fitted, photos, tmp_path / "index")
+    gallery, skipped = build_gallery(fitted, photos, tmp_path / "index")
     assert gallery.rows.names == ("a.jpg",)
-    assert [each.name for each in left_out] == [str(photos / "b.jpg")]
+    assert [each.name for each in skipped] == [str(photos / "b.jpg")]
     (photos / "a.jpg").unlink()
     with pytest.raises(StorageError, match="no photograph that can be read"):
         build_gallery(fitted, photos, tmp_path / "other")

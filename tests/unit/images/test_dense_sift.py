@@ -172,7 +172,7 @@ def test_several_sizes_are_those_of_each_size():
     assert set(both.patch_size_S) == {24, 16}
 
 
-def test_a_size_without_room_is_left_out():
+def test_a_size_without_room_is_skipped():
     grey = np.random.default_rng(0).integers(0, 256, (20, 20)).astype(np.uint8)
     found = dense_sift(grey, DenseSIFTConfig(patch_size=(16, 64)))
     assert set(found.patch_size_S) == {16}

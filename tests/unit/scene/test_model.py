@@ -9,7 +9,7 @@ from tests.textures import as_png
 from supdocnade import SceneModel
 from supdocnade.errors import InvalidArgument, UnreadableImage
 from supdocnade.scene.prediction import tag_log_proba
-from supdocnade.visual_words.parallel import LeftOut
+from supdocnade.visual_words.parallel import SkippedImage
 
 NEW = scenes(4, 7)
 
@@ -149,21 +149,23 @@ def test_photographs_that_cannot_be_read():
     with pytest.raises(UnreadableImage, match="image 24 is no image"):
         fit(bad)
     model = fit(bad, on_error="skip")
-    assert [each.number for each in model.left_out_] == [24]
+    assert [each.number for each in model.skipped_] == [24]
     found = list(model.iter_predictions([images[0], b"", images[1]], on_error="skip"))
-    assert isinstance(found[1], LeftOut)
+    assert isinstance(found[1], SkippedImage)
     assert found[2].label == model.predict(images[1:2])[0]
     with pytest.raises(InvalidArgument, match="images must have a photograph"):
         fit(([], None, None))
 
 
 def test_blocks_without_a_readable_photograph():
-    """A bad file alone, or alone after a full block of good ones, is left out like any other."""
+    """A bad file alone, or alone after a full block of good ones, is skipped like any other."""
     model = small_model()
-    assert [type(each) for each in model.iter_predictions([b"junk"], on_error="skip")] == [LeftOut]
+    assert [type(each) for each in model.iter_predictions([b"junk"], on_error="skip")] == [
+        SkippedImage
+    ]
     found = list(model.iter_predictions([NEW[0].image] * 64 + [b"junk"], on_error="skip"))
     assert len(found) == 65
-    assert isinstance(found[64], LeftOut)
+    assert isinstance(found[64], SkippedImage)
     assert model.predict([]).shape == (0,)
     assert model.transform([]).shape == (0, 12)
 

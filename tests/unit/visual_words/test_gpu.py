@@ -21,7 +21,12 @@ from supdocnade.visual_words.cache import WordCache
 from supdocnade.visual_words.codebook import Codebook, fit_codebook
 from supdocnade.visual_words.encoder import Description, ImageEncoder
 from supdocnade.visual_words.gpu import BYTES_AHEAD, BatchEncoder, Decoded, Pace, in_batches
-from supdocnade.visual_words.parallel import LeftOut, _DecodeOne, encode_images, encode_in_batches
+from supdocnade.visual_words.parallel import (
+    SkippedImage,
+    _DecodeOne,
+    encode_images,
+    encode_in_batches,
+)
 
 CPU = torch.device("cpu")
 SHAPES = [(64, 72), (72, 64), (40, 90), (64, 72), (33, 34)]
@@ -125,14 +130,14 @@ def test_words_do_not_hold_pinned_memory():
     assert all(each.base is None for each in words(IMAGES))
 
 
-def test_bad_images_are_left_out_in_their_places(tmp_path):
+def test_bad_images_are_skipped_in_their_places(tmp_path):
     paths = write_images(tmp_path, 6)
     images = [*paths[:2], b"", *paths[2:4], np.zeros((9, 40), np.uint8), *paths[4:]]
     found = words(images, on_error="skip")
-    assert [type(each) is LeftOut for each in found] == [n in (2, 5) for n in range(8)]
+    assert [type(each) is SkippedImage for each in found] == [n in (2, 5) for n in range(8)]
     assert [found[n].number for n in (2, 5)] == [2, 5]
     assert "image 5 is too small: it has 40 × 9 pixels" in found[5].reason
-    good = [each for each in found if not isinstance(each, LeftOut)]
+    good = [each for each in found if not isinstance(each, SkippedImage)]
     assert_same_but_for_ties(PLAIN, [stripes(number) for number in range(6)], good)
 
 

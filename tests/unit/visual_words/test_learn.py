@@ -40,8 +40,8 @@ def test_other_seeds_give_other_words():
 
 @pytest.mark.parametrize(("size", "n_images"), [(200, 3), (64, 1), (10_000, 12), (30, 1)])
 def test_a_sample_is_bounded_and_of_real_patches(size, n_images):
-    sample, left_out = sample_patches(IMAGES, PLAIN, size, seed=0)
-    assert not left_out
+    sample, skipped = sample_patches(IMAGES, PLAIN, size, seed=0)
+    assert not skipped
     assert len(sample.values_ND) <= size
     assert len(set(sample.image_N)) == n_images
     for n in range(0, len(sample.values_ND), 17):
@@ -101,7 +101,7 @@ def test_images_that_cannot_be_read():
     with pytest.raises(UnreadableImage, match="image 1 is empty"):
         fit_words([IMAGES[0], b""], PLAIN, WHOLE, n_words=4, seed=0)
     fitted = fit_words([IMAGES[0], b""], PLAIN, WHOLE, SKIP, n_words=4, seed=0)
-    assert [each.number for each in fitted.left_out] == [1]
+    assert [each.number for each in fitted.skipped] == [1]
     with pytest.raises(InvalidArgument, match="X must have an image that can be read, got 2"):
         fit_words([b"", b""], PLAIN, WHOLE, SKIP, n_words=4, seed=0)
     with pytest.raises(InvalidArgument, match="X must have an image, got none"):

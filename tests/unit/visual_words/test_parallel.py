@@ -11,7 +11,7 @@ from supdocnade.images.regions import Regions
 from supdocnade.run_options import RunOptions
 from supdocnade.visual_words.codebook import Codebook
 from supdocnade.visual_words.encoder import Description, ImageEncoder
-from supdocnade.visual_words.parallel import LeftOut, check_images, encode_images, over_images
+from supdocnade.visual_words.parallel import SkippedImage, check_images, encode_images, over_images
 
 ENCODER = ImageEncoder(
     description=Description(decoding=DecodeConfig(), sift=DenseSIFTConfig()),
@@ -122,7 +122,7 @@ def _bomb():
 
 
 @pytest.mark.parametrize("cached", [False, True])
-def test_bad_files_are_left_out_and_named(tmp_path, cached):
+def test_bad_files_are_skipped_and_named(tmp_path, cached):
     reasons = bad_files(tmp_path / "bad")
     good = write_images(tmp_path / "good", 3)
     # Right by its contents, wrong by its name; and all of one colour: both are images.
@@ -131,9 +131,9 @@ def test_bad_files_are_left_out_and_named(tmp_path, cached):
     images = [good[0], *reasons, tmp_path / "good" / "png.jpg", tmp_path / "good" / "plain.png"]
     cache = tmp_path / "cache" if cached else None
     found = words(images, on_error="skip", n_jobs=2, cache=cache)
-    left_out = [each for each in found if isinstance(each, LeftOut)]
-    assert [each.number for each in left_out] == list(range(1, 1 + len(reasons)))
-    for each, (path, reason) in zip(left_out, reasons.items(), strict=True):
+    skipped = [each for each in found if isinstance(each, SkippedImage)]
+    assert [each.number for each in skipped] == list(range(1, 1 + len(reasons)))
+    for each, (path, reason) in zip(skipped, reasons.items(), strict=True):
         assert each.name == str(path)
         assert str(path) in each.reason
         assert reason in each.reason

@@ -16,7 +16,7 @@ def test_a_corpus_has_the_counts_of_its_images(tmp_path):
     paths = write_images(tmp_path / "images", 7)
     labels, tags = list("aab") + [None] * 4, [["sea"], [], None, *[None] * 4]
     seen = []
-    corpus, left_out = encode_corpus(
+    corpus, skipped = encode_corpus(
         ENCODER,
         paths,
         tmp_path / "corpus",
@@ -25,7 +25,7 @@ def test_a_corpus_has_the_counts_of_its_images(tmp_path):
         tags=tags,
         shard_size=3,
     )
-    assert not left_out
+    assert not skipped
     np.testing.assert_array_equal(corpus.counts().toarray(), BAG.transform(paths).toarray())
     assert corpus.names == [str(path) for path in paths]
     assert corpus.labels == labels
@@ -65,13 +65,13 @@ def test_photographs_are_added(tmp_path):
     assert corpus.names == [str(path) for path in paths]
 
 
-def test_what_cannot_be_read_is_left_out_and_named(tmp_path):
+def test_what_cannot_be_read_is_skipped_and_named(tmp_path):
     paths = [*write_images(tmp_path / "images", 2), tmp_path / "missing.png"]
     with pytest.raises(UnreadableImage, match="missing"):
         encode_corpus(ENCODER, paths, tmp_path / "one")
-    corpus, left_out = encode_corpus(ENCODER, paths, tmp_path / "two", RunOptions(on_error="skip"))
+    corpus, skipped = encode_corpus(ENCODER, paths, tmp_path / "two", RunOptions(on_error="skip"))
     assert len(corpus) == 2
-    assert [each.name for each in left_out] == [str(paths[2])]
+    assert [each.name for each in skipped] == [str(paths[2])]
 
 
 def test_another_encoder_is_refused(tmp_path):
