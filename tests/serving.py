@@ -21,7 +21,7 @@ from supdocnade.gallery import build_gallery
 from supdocnade.images.decode import encode
 from supdocnade.serving.app import make_app
 from supdocnade.serving.limits import ServeSettings
-from supdocnade.serving.service import Question, Service
+from supdocnade.serving.service import PredictRequest, Service
 
 PROGRAM = (sys.executable, "-c", "from supdocnade.cli.main import main; main()")
 
@@ -135,7 +135,7 @@ def full(service):
     """A service that has so much to do that nothing else finds room, until a gate is opened."""
     gate, begun, work = threading.Event(), threading.Event(), service.workers._work
     service.workers._work = lambda tasks: begun.set() or (gate.wait() and work(tasks))
-    question = Question(content=photograph(0), name="first")
+    question = PredictRequest(content=photograph(0), name="first")
     try:
         service.workers.submit([question])
         begun.wait()

@@ -40,7 +40,7 @@ def test_damaged_images_are_problems_and_nothing_worse(tmp_path):
 
         list(pool.map(ask, range(0, N_IMAGES, PER_REQUEST)))
         assert server.service.workers.n_alive == server.service.settings.n_workers
-        assert server.service.held.held == 0
+        assert server.service.memory.used == 0
     # Many are read as well: the damage is not all in the first bytes.
     assert outcomes["read"] > N_IMAGES / 10
     assert outcomes["unreadable_image"] > N_IMAGES / 10

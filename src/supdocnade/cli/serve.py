@@ -3,7 +3,7 @@
 import os
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,46 +12,62 @@ from supdocnade.cli.index import index_of
 from supdocnade.cli.options import Debug, Jobs, Json, Model, Quiet
 from supdocnade.errors import BackendUnavailable, InvalidArgument
 
-NEEDED = ("fastapi", "uvicorn", "multipart", "prometheus_client")
-MEGA, MOST_MEGA = 1_000_000, 100_000
+if TYPE_CHECKING:
+    from supdocnade.serving.limits import ServeSettings
+    from supdocnade.serving.service import Service
+
+REQUIRED = ("fastapi", "uvicorn", "multipart", "prometheus_client")
+MEGA, MAX_MEGA = 1_000_000, 100_000
+
+Index = Annotated[
+    Path | None,
+    typer.Option("--index", help="Index for the gallery; by default MODEL.index, if it exists."),
+]
+Host = Annotated[
+    str, typer.Option(help="Address to listen on; by default only this machine is served.")
+]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="Port; 0: any free port.")]
+Token = Annotated[
+    str | None,
+    typer.Option(
+        envvar="SUPDOCNADE_TOKEN",
+        show_envvar=False,
+        help="Require this token; better set as SUPDOCNADE_TOKEN, which other users cannot see.",
+    ),
+]
+AllowOpen = Annotated[
+    bool, typer.Option("--allow-open", help="Serve other machines without a token.")
+]
+AllowHost = Annotated[
+    list[str] | None,
+    typer.Option(help="Additional host name of the server, such as that of a proxy."),
+]
+MaxMegabytes = Annotated[
+    float, typer.Option(min=0.001, max=MAX_MEGA, help="Size limit of a request.")
+]
+MaxMegapixels = Annotated[
+    float, typer.Option(min=0.001, max=MAX_MEGA, help="Size limit of an image.")
+]
+MaxImages = Annotated[int, typer.Option(min=1, help="Images per request.")]
+Queue = Annotated[int, typer.Option(min=1, help="Images that may wait.")]
+Timeout = Annotated[
+    float, typer.Option(min=0.1, help="Seconds to send a request, and to process it.")
+]
 
 
 def serve(
     model: Model,
-    index: Annotated[
-        Path | None,
-        typer.Option("--index", help="An index for the gallery; otherwise MODEL.index if there."),
-    ] = None,
-    host: Annotated[
-        str, typer.Option(help="Address to serve at; otherwise this machine alone.")
-    ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 8000,
-    token: Annotated[
-        str | None,
-        typer.Option(
-            envvar="SUPDOCNADE_TOKEN",
-            show_envvar=False,
-            help="Ask for this token; better set as SUPDOCNADE_TOKEN, which others do not see.",
-        ),
-    ] = None,
-    allow_open: Annotated[
-        bool, typer.Option("--allow-open", help="Serve others, too, without a token.")
-    ] = False,
-    allow_host: Annotated[
-        list[str] | None,
-        typer.Option(help="A further name that the server goes by, such as a proxy's."),
-    ] = None,
-    max_megabytes: Annotated[
-        float, typer.Option(min=0.001, max=MOST_MEGA, help="Of a request.")
-    ] = 64,
-    max_megapixels: Annotated[
-        float, typer.Option(min=0.001, max=MOST_MEGA, help="Of an image.")
-    ] = 64,
-    max_images: Annotated[int, typer.Option(min=1, help="Of a request.")] = 32,
-    queue: Annotated[int, typer.Option(min=1, help="Images that may wait.")] = 256,
-    timeout: Annotated[
-        float, typer.Option(min=0.1, help="Seconds to send a request, and to answer.")
-    ] = 30,
+    index: Index = None,
+    host: Host = "127.0.0.1",
+    port: Port = 8000,
+    token: Token = None,
+    allow_open: AllowOpen = False,
+    allow_host: AllowHost = None,
+    max_megabytes: MaxMegabytes = 64,
+    max_megapixels: MaxMegapixels = 64,
+    max_images: MaxImages = 32,
+    queue: Queue = 256,
+    timeout: Timeout = 30,
     jobs: Jobs = -1,
     json: Json = False,
     quiet: Quiet = False,
@@ -59,9 +75,9 @@ def serve(
 ) -> None:
     """Serve a web page and a REST API for a model.
 
-    Drop photographs on the page and see their classes and tags, and why; nothing is stored, and
-    nothing leaves this machine. Programs ask POST /v1/predict; /docs describes all of it. Ctrl-C
-    or SIGTERM finishes what was begun and ends.
+    Drop photographs on the page to see their classes and tags, with explanations; nothing is
+    stored, and nothing leaves this machine. Programs use POST /v1/predict; /docs describes the
+    API. Ctrl-C or SIGTERM finishes the requests in progress and ends the server.
 
     \b
     Examples:
@@ -70,25 +86,62 @@ def serve(
       SUPDOCNADE_TOKEN=secret supdocnade serve scenes --host 0.0.0.0
     """
     _check_extra()
-    from joblib import effective_n_jobs
-
-    from supdocnade.gallery import Gallery
-    from supdocnade.scene.model import SceneModel
     from supdocnade.serving import server
-    from supdocnade.serving.limits import ServeSettings
-    from supdocnade.serving.service import Service
 
     server.check_access(host, token, allow_open=allow_open)
+    settings = _settings(
+        token=token,
+        hosts=(host, *(allow_host or ())),
+        check_host=not allow_open,
+        max_megabytes=max_megabytes,
+        max_megapixels=max_megapixels,
+        max_images=max_images,
+        queue=queue,
+        timeout=timeout,
+        jobs=jobs,
+    )
+    with server.bind(host, port) as bound:
+        service = _load_service(model, index, settings)
+        bound.listen(server.BACKLOG)  # Clients may connect as soon as the URL is printed.
+        url = server.server_url(bound)
+        if json:
+            n_photographs = None if service.gallery is None else len(service.gallery)
+            say_json({"url": url, "model": service.name, "gallery": n_photographs})
+        elif not quiet:
+            say(f"{service.name} is served at {url} (Ctrl-C ends it)")
+        interrupted = server.serve(service, bound)
+    if not quiet:
+        note("ended.")
+    if interrupted:
+        raise typer.Exit(130)
+
+
+def _settings(
+    *,
+    token: str | None,
+    hosts: tuple[str, ...],
+    check_host: bool,
+    max_megabytes: float,
+    max_megapixels: float,
+    max_images: int,
+    queue: int,
+    timeout: float,
+    jobs: int,
+) -> "ServeSettings":
+    from joblib import effective_n_jobs
+
+    from supdocnade.serving.limits import ServeSettings
+
     if queue < max_images:
         raise InvalidArgument(
             f"--queue must be at least --max-images, {max_images}, got {queue}: "
-            "a largest request must find room."
+            "the queue must have room for the largest request."
         )
     n_bytes = int(max_megabytes * MEGA)
-    settings = ServeSettings(
+    return ServeSettings(
         token=token,
-        allowed_hosts=tuple(name.lower() for name in (host, *(allow_host or ()))),
-        check_host=not allow_open,
+        allowed_hosts=tuple(name.lower() for name in hosts),
+        check_host=check_host,
         max_request_bytes=n_bytes,
         max_held_bytes=4 * n_bytes,
         max_images=max_images,
@@ -98,31 +151,26 @@ def serve(
         answer_seconds=timeout,
         n_workers=effective_n_jobs(jobs),
     )
-    with server.bind(host, port) as bound:
-        fitted = SceneModel.load(model).fitted_
-        place = index_of(model) if index is None else index
-        gallery = None
-        if index is not None or place.exists():
-            gallery = Gallery.load(place, fitted)
-        name = Path(os.path.abspath(model)).name
-        service = Service(fitted, settings, name=name, gallery=gallery)
-        service.warm_up(server.small_image())
-        bound.listen(server.BACKLOG)  # Whoever reads the address may ask at once.
-        address = server.address_of(bound)
-        if json:
-            say_json({"url": address, "model": name, "gallery": gallery and len(gallery)})
-        elif not quiet:
-            say(f"{name} is served at {address} (Ctrl-C ends it)")
-        interrupted = server.serve(service, bound)
-    if not quiet:
-        note("ended.")
-    if interrupted:
-        raise typer.Exit(130)
+
+
+def _load_service(model: Path, index: Path | None, settings: "ServeSettings") -> "Service":
+    from supdocnade.gallery import Gallery
+    from supdocnade.scene.model import SceneModel
+    from supdocnade.serving.service import Service
+
+    fitted = SceneModel.load(model).fitted_
+    folder = index_of(model) if index is None else index
+    gallery = None
+    if index is not None or folder.exists():
+        gallery = Gallery.load(folder, fitted)
+    name = Path(os.path.abspath(model)).name
+    service = Service(fitted, settings, name=name, gallery=gallery)
+    service.warm_up()
+    return service
 
 
 def _check_extra() -> None:
-    """Say what to install where the extra is missing."""
-    missing = [name for name in NEEDED if find_spec(name) is None]
+    missing = [name for name in REQUIRED if find_spec(name) is None]
     if missing:
         raise BackendUnavailable(
             "serving needs an extra that is not installed: pip install 'supdocnade[serve]' "

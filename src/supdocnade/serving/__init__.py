@@ -1,1 +1,1 @@
-"""A trained model behind a web page and a REST API (extra `serve`)."""
+"""Web page and REST API for a trained model (extra `serve`)."""

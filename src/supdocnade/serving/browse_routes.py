@@ -1,4 +1,4 @@
-"""The routes that show the model and the gallery."""
+"""Routes that show the model and the gallery."""
 
 import asyncio
 from typing import Annotated, Any, Literal
@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path, Query, Response
 from supdocnade import __version__
 from supdocnade.folders.tags import normalize_tag
 from supdocnade.gallery import Gallery
-from supdocnade.serving.problems import Problem, documented
+from supdocnade.serving.problems import ApiError, openapi_responses
 from supdocnade.serving.schemas import (
     ExploreOut,
     GalleryOut,
@@ -16,24 +16,23 @@ from supdocnade.serving.schemas import (
     ModelOut,
     NeighbourOut,
     TagOut,
-    described,
 )
 from supdocnade.serving.service import Service
 
-ACCESS = ("unauthorized", "foreign_page", "unknown_host")
-MOST_SHOWN, HIGHEST = 200, 2**31
-FOREVER = {"Cache-Control": "private, max-age=86400"}
+ACCESS_ERRORS = ("unauthorized", "foreign_page", "unknown_host")
+MAX_PAGE_SIZE, MAX_NUMBER = 200, 2**31
+CACHED = {"Cache-Control": "private, max-age=86400"}
 
-Number = Annotated[int, Path(ge=0, le=HIGHEST)]
+Number = Annotated[int, Path(ge=0, le=MAX_NUMBER)]
 JPEG: dict[int | str, dict[str, Any]] = {
     200: {"content": {"image/jpeg": {"schema": {"type": "string", "format": "binary"}}}}
 }
 
 
 def browse_routes(service: Service) -> APIRouter:
-    """Return the routes that show what there is."""
-    routes = APIRouter(prefix="/v1", responses=documented(*ACCESS), tags=["model"])
-    fitted, settings, atlas = service.fitted, service.settings, service.atlas
+    """Return the routes that show the model and the gallery."""
+    routes = APIRouter(prefix="/v1", responses=openapi_responses(*ACCESS_ERRORS), tags=["model"])
+    fitted, settings, explorer = service.fitted, service.settings, service.explorer
     model = ModelOut(
         name=service.name,
         version=__version__,
@@ -41,7 +40,7 @@ def browse_routes(service: Service) -> APIRouter:
         classes=list(fitted.classes),
         tags=list(fitted.tag_names),
         n_topics=fitted.topics.network_.config.n_topics,
-        n_words=atlas.n_words,
+        n_words=explorer.n_words,
         n_images=int(fitted.data.get("n_images", 0)),
         held_out=fitted.held_out.figures,
         gallery=None if service.gallery is None else len(service.gallery),
@@ -52,121 +51,115 @@ def browse_routes(service: Service) -> APIRouter:
             seconds=settings.answer_seconds,
         ),
     )
-    web = described(atlas.web)
+    overview = explorer.overview.model_dump_json()
+    picture_errors = openapi_responses("not_found", "invalid_argument")
 
     @routes.get("/model")
-    async def about() -> ModelOut:
+    async def describe_model() -> ModelOut:
         """Describe the model and the limits of this server."""
         return model
 
     @routes.get("/explore", response_model=ExploreOut)
     async def explore() -> Response:
-        """Give classes, topics, visual words and tags, each with those it goes with."""
-        return Response(web, media_type="application/json")
+        """Return classes, topics, visual words and tags, with the links between them."""
+        return Response(overview, media_type="application/json")
 
     @routes.get(
-        "/words/{number}/picture",
-        response_class=Response,
-        responses={**JPEG, **documented("not_found", "invalid_argument")},
+        "/words/{number}/picture", response_class=Response, responses={**JPEG, **picture_errors}
     )
     async def word_picture(number: Number) -> Response:
-        """Show patches of a visual word, up to sixteen."""
-        if number >= atlas.n_words:
-            raise _nothing("visual word", number, atlas.n_words)
-        return _jpeg(await asyncio.to_thread(atlas.word_picture, number))
+        """Show up to sixteen patches of a visual word."""
+        if number >= explorer.n_words:
+            raise _not_found("visual word", number, explorer.n_words)
+        return _jpeg(await asyncio.to_thread(explorer.word_picture, number))
 
     @routes.get(
-        "/examples/{number}/picture",
-        response_class=Response,
-        responses={**JPEG, **documented("not_found", "invalid_argument")},
+        "/examples/{number}/picture", response_class=Response, responses={**JPEG, **picture_errors}
     )
     async def example_picture(number: Number) -> Response:
-        """Show a small copy of a photograph that the model was learned from."""
-        if number >= len(atlas.examples):
-            raise _nothing("example", number, len(atlas.examples))
-        return _jpeg(atlas.examples[number])
+        """Show the thumbnail of a training photograph."""
+        if number >= len(explorer.examples):
+            raise _not_found("example", number, len(explorer.examples))
+        return _jpeg(explorer.examples[number])
 
-    _gallery_routes(service, routes)
+    _add_gallery_routes(service, routes)
     return routes
 
 
-def _gallery_routes(service: Service, routes: APIRouter) -> None:
-    def one(number: int) -> tuple[Gallery, int]:
-        found = the_gallery(service)
-        if number >= len(found):
-            raise _nothing("photograph", number, len(found))
-        return found, number
+def _add_gallery_routes(service: Service, routes: APIRouter) -> None:
+    def gallery_with(number: int) -> Gallery:
+        gallery = get_gallery(service)
+        if number >= len(gallery):
+            raise _not_found("photograph", number, len(gallery))
+        return gallery
 
-    problems = documented("no_gallery", "invalid_argument", "not_found")
-    labels, tags = one_of(service, "classes"), one_of(service, "tag_names")
+    errors = openapi_responses("no_gallery", "invalid_argument", "not_found")
+    labels, tags = allowed_names(service, "classes"), allowed_names(service, "tag_names")
 
-    @routes.get("/gallery", responses=problems)
-    async def photographs(
-        label: Annotated[str | None, Query(description="Of this class.", **labels)] = None,
-        tag: Annotated[str | None, Query(description="With this tag.", **tags)] = None,
-        offset: Annotated[int, Query(ge=0, le=HIGHEST)] = 0,
-        limit: Annotated[int, Query(ge=1, le=MOST_SHOWN)] = 60,
+    @routes.get("/gallery", responses=errors)
+    async def list_photographs(
+        label: Annotated[str | None, Query(description="Predicted class.", **labels)] = None,
+        tag: Annotated[str | None, Query(description="Predicted tag.", **tags)] = None,
+        offset: Annotated[int, Query(ge=0, le=MAX_NUMBER)] = 0,
+        limit: Annotated[int, Query(ge=1, le=MAX_PAGE_SIZE)] = 60,
     ) -> GalleryOut:
-        """List photographs of the gallery, those of a class or with a tag the surest first."""
-        found = the_gallery(service)
+        """List photographs of the gallery; those of a class or with a tag by probability."""
+        gallery = get_gallery(service)
         tag = None if tag is None else normalize_tag(tag)
-        for given, known, what in ((label, found.classes, "class"), (tag, found.tag_names, "tag")):
-            if given is not None and given not in known:
-                raise Problem("invalid_argument", f"the model knows no {what} {given[:100]!r}.")
-        rows = await asyncio.to_thread(found.found, label=label, tag=tag)
-        shown = rows[offset : offset + limit].tolist()
-        return GalleryOut(
-            total=len(rows), offset=offset, photographs=[neighbour(found, row) for row in shown]
-        )
+        for name, names, kind in (
+            (label, gallery.classes, "class"),
+            (tag, gallery.tag_names, "tag"),
+        ):
+            if name is not None and name not in names:
+                raise ApiError("invalid_argument", f"the model has no {kind} {name[:100]!r}.")
+        rows = await asyncio.to_thread(gallery.found, label=label, tag=tag)
+        page = rows[offset : offset + limit].tolist()
+        photographs = [describe_photograph(gallery, row) for row in page]
+        return GalleryOut(total=len(rows), offset=offset, photographs=photographs)
 
-    @routes.get("/gallery/{number}/similar", responses=problems)
-    async def similar(
-        number: Number, top: Annotated[int, Query(ge=1, le=MOST_SHOWN)] = 24
+    @routes.get("/gallery/{number}/similar", responses=errors)
+    async def list_similar(
+        number: Number, top: Annotated[int, Query(ge=1, le=MAX_PAGE_SIZE)] = 24
     ) -> GalleryOut:
-        """List the photographs of the gallery that are most like one of them."""
-        found, row = one(number)
-        topics_H = found.rows.topics_NH[row]
-        pairs = await asyncio.to_thread(found.nearest, topics_H, top, but=row)
-        shown = [neighbour(found, other, distance) for other, distance in pairs]
-        return GalleryOut(total=len(shown), offset=0, photographs=shown)
+        """List the photographs of the gallery most similar to one of them."""
+        gallery = gallery_with(number)
+        topics_H = gallery.rows.topics_NH[number]
+        pairs = await asyncio.to_thread(gallery.nearest, topics_H, top, but=number)
+        photographs = [describe_photograph(gallery, row, distance) for row, distance in pairs]
+        return GalleryOut(total=len(photographs), offset=0, photographs=photographs)
 
-    @routes.get("/gallery/{number}", response_model=NeighbourOut, responses=problems)
+    @routes.get("/gallery/{number}", response_model=NeighbourOut, responses=errors)
     async def photograph(number: Number) -> NeighbourOut:
         """Describe a photograph of the gallery."""
-        return neighbour(*one(number))
+        return describe_photograph(gallery_with(number), number)
 
-    @routes.get(
-        "/gallery/{number}/picture",
-        response_class=Response,
-        responses={**JPEG, **problems},
-    )
-    async def picture(number: Number) -> Response:
-        """Show a small copy of a photograph of the gallery."""
-        found, row = one(number)
-        return _jpeg(await asyncio.to_thread(found.picture, row))
+    @routes.get("/gallery/{number}/picture", response_class=Response, responses={**JPEG, **errors})
+    async def photograph_picture(number: Number) -> Response:
+        """Show the thumbnail of a photograph of the gallery."""
+        return _jpeg(await asyncio.to_thread(gallery_with(number).picture, number))
 
 
-def one_of(service: Service, kind: Literal["classes", "tag_names"]) -> dict[str, Any]:
-    """Return what OpenAPI says of a parameter that must be one of the model's names.
+def allowed_names(service: Service, kind: Literal["classes", "tag_names"]) -> dict[str, Any]:
+    """Return the OpenAPI description of a parameter that must be one of the model's names.
 
-    Nothing where there is a token: names may be those of people, and the description is public.
+    It is empty if there is a token: names may be those of people, and the description is public.
     """
     if service.settings.token is not None:
         return {}
     return {"json_schema_extra": {"enum": [*getattr(service.fitted, kind), None]}}
 
 
-def the_gallery(service: Service) -> Gallery:
-    """Return the gallery, or say that there is none."""
+def get_gallery(service: Service) -> Gallery:
+    """Return the gallery, or raise an `ApiError` if there is none."""
     if service.gallery is None:
-        raise Problem(
+        raise ApiError(
             "no_gallery", "this server has no gallery; supdocnade index MODEL PHOTOS makes one."
         )
     return service.gallery
 
 
-def neighbour(gallery: Gallery, row: int, distance: float | None = None) -> NeighbourOut:
-    """Return a photograph of the gallery as it is shown."""
+def describe_photograph(gallery: Gallery, row: int, distance: float | None = None) -> NeighbourOut:
+    """Return the description of a photograph of the gallery."""
     label = gallery.label(row)
     return NeighbourOut(
         photograph=row,
@@ -179,9 +172,9 @@ def neighbour(gallery: Gallery, row: int, distance: float | None = None) -> Neig
     )
 
 
-def _nothing(what: str, number: int, count: int) -> Problem:
-    return Problem("not_found", f"there is no {what} {number}; there are {count}.")
+def _not_found(kind: str, number: int, count: int) -> ApiError:
+    return ApiError("not_found", f"there is no {kind} {number}; there are {count}.")
 
 
 def _jpeg(content: bytes) -> Response:
-    return Response(content, media_type="image/jpeg", headers=FOREVER)
+    return Response(content, media_type="image/jpeg", headers=CACHED)

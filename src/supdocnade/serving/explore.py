@@ -1,4 +1,4 @@
-"""What a model has learned, as a web of classes, topics, visual words, tags and photographs."""
+"""Classes, topics, visual words and tags of a model, with the links between them."""
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -22,18 +22,17 @@ from supdocnade.serving.schemas import (
     WordUses,
 )
 
-CLASSES_OF_TOPIC, TOPICS_OF_TAG, EXAMPLES = 3, 3, 8
-MOSAICS = 512
-"""Of visual words that are kept once they were asked for."""
+N_CLASSES_OF_TOPIC, N_TOPICS_OF_TAG, N_EXAMPLES = 3, 3, 8
+MOSAIC_CACHE_SIZE = 512
 
 
-class Atlas:
-    """Everything there is to see in a model; pictures have numbers.
+class ModelExplorer:
+    """Everything that the page shows about a model.
 
     Parameters
     ----------
     fitted : the model.
-    fingerprint : of the model, so that pictures of another one have other addresses.
+    fingerprint : digest of the model; it is part of the URLs of pictures, which browsers cache.
     """
 
     def __init__(self, fitted: FittedScene, fingerprint: str):
@@ -41,11 +40,11 @@ class Atlas:
         self._version = fingerprint[:8]
         self.n_words = fitted.bag.encoder_.codebook.n_words
         self.examples = fitted.examples.pictures
-        self.word_picture: Callable[[int], bytes] = lru_cache(MOSAICS)(self._word_picture)
-        self._place = {name: number for number, name in enumerate(fitted.examples.names)}
-        self.web = self._web()
+        self.word_picture: Callable[[int], bytes] = lru_cache(MOSAIC_CACHE_SIZE)(self._word_picture)
+        self._example_number = {name: n for n, name in enumerate(fitted.examples.names)}
+        self.overview = self._overview()
 
-    def _web(self) -> ExploreOut:
+    def _overview(self) -> ExploreOut:
         fitted = self._fitted
         counts = fitted.data.get("images_of_class", {})
         classes = [
@@ -64,40 +63,40 @@ class Atlas:
             classes=classes,
             topics=topics,
             words=self._words(classes, topics),
-            tags=self._tags(classes, topics),
+            tags=self._tags(classes),
         )
 
     def _topics(self, classes: Sequence[ClassOut]) -> list[TopicOut]:
-        """Return the topics that examples are kept of, and those that speak for a class or tag."""
+        """Return the topics that have examples or support a class or a tag."""
         fitted = self._fitted
-        kept = {each.topic: each for each in fitted.examples.topics}
-        named = [topic for each in classes for topic in each.topics]
+        with_examples = {each.topic: each for each in fitted.examples.topics}
+        linked = [topic for each in classes for topic in each.topics]
         for tag in range(len(fitted.tag_names)):
-            named += self._topics_of_tag(tag)
+            linked += self._topics_of_tag(tag)
         weight = getattr(fitted.topics.network_, "label_weight", None)
         weight_CH = None if weight is None else weight.detach().numpy()
-        found = []
-        for topic in dict.fromkeys([*kept, *named]):
-            stands_for = topic_associations(fitted, [topic])
-            spoken: list[str] = []
+        topics = []
+        for topic in dict.fromkeys([*with_examples, *linked]):
+            associations = topic_associations(fitted, [topic])
+            supported: list[str] = []
             if weight_CH is not None:
-                best = top_ranked(weight_CH[:, topic][None], CLASSES_OF_TOPIC)[0].tolist()
-                spoken = [fitted.classes[c] for c in best if weight_CH[c, topic] > 0]
-            example = kept.get(topic)
-            found.append(
+                best = top_ranked(weight_CH[:, topic][None], N_CLASSES_OF_TOPIC)[0].tolist()
+                supported = [fitted.classes[c] for c in best if weight_CH[c, topic] > 0]
+            example = with_examples.get(topic)
+            topics.append(
                 TopicOut(
                     topic=topic,
                     strength=None if example is None else example.strength,
-                    words=[self._word(word.word) for word in stands_for.words],
-                    tags=[tag for tag, _ in stands_for.tags],
-                    classes=spoken,
-                    examples=self._shown(() if example is None else example.names),
+                    words=[self._word(word.word) for word in associations.words],
+                    tags=[tag for tag, _ in associations.tags],
+                    classes=supported,
+                    examples=self._examples(() if example is None else example.names),
                 )
             )
-        return found
+        return topics
 
     def _words(self, classes: Sequence[ClassOut], topics: Sequence[TopicOut]) -> list[WordUses]:
-        """Return the visual words that a class or topic stands for."""
+        """Return the visual words associated with a class or a topic."""
         in_topics: dict[int, list[int]] = {}
         in_classes: dict[int, list[str]] = {}
         for topic in topics:
@@ -116,52 +115,49 @@ class Atlas:
             for word in sorted({*in_topics, *in_classes})
         ]
 
-    def _tags(self, classes: Sequence[ClassOut], topics: Sequence[TopicOut]) -> list[TagUses]:
-        fitted = self._fitted
-        frequency_A = fitted.tag_frequency_A
-        found = []
-        for number in top_ranked(frequency_A[None], len(frequency_A))[0].tolist():
-            tag = fitted.tag_names[number]
-            found.append(
-                TagUses(
-                    tag=tag,
-                    frequency=float(frequency_A[number]),
-                    topics=self._topics_of_tag(number),
-                    classes=[each.label for each in classes if tag in each.tags],
-                    examples=self._shown(self._names_with_tag(tag)),
-                )
+    def _tags(self, classes: Sequence[ClassOut]) -> list[TagUses]:
+        """Return the tags, the most frequent first."""
+        fitted, frequency_A = self._fitted, self._fitted.tag_frequency_A
+        ranked = top_ranked(frequency_A[None], len(frequency_A))[0].tolist()
+        return [
+            TagUses(
+                tag=tag,
+                frequency=float(frequency_A[number]),
+                topics=self._topics_of_tag(number),
+                classes=[each.label for each in classes if tag in each.tags],
+                examples=self._examples_of_tag(tag),
             )
-        return found
+            for number, tag in ((number, fitted.tag_names[number]) for number in ranked)
+        ]
 
     def _topics_of_tag(self, tag: int) -> list[int]:
-        """Return the topics that speak most for a tag."""
+        """Return the topics that support a tag most."""
         n_tags = len(self._fitted.tag_names)
         column_H = self._fitted.topics.components_[:, tag - n_tags]
-        best: list[int] = top_ranked(np.asarray(column_H)[None], TOPICS_OF_TAG)[0].tolist()
+        best: list[int] = top_ranked(np.asarray(column_H)[None], N_TOPICS_OF_TAG)[0].tolist()
         return best
 
-    def _names_with_tag(self, tag: str) -> list[str]:
+    def _examples_of_tag(self, tag: str) -> list[ExampleOut]:
         learned = self._fitted.learned.photographs
-        return [
-            name
-            for name, tags in zip(learned.names, learned.tags, strict=True)
-            if name in self._place and tags and tag in map(normalize_tag, tags)
-        ]
+        pairs = zip(learned.names, learned.tags, strict=True)
+        return self._examples(
+            [name for name, tags in pairs if tags and tag in map(normalize_tag, tags)]
+        )
 
     def _examples_of_class(self, label: str) -> list[ExampleOut]:
         learned = self._fitted.learned.photographs
         pairs = zip(learned.names, learned.labels, strict=True)
-        return self._shown([name for name, given in pairs if given == label])
+        return self._examples([name for name, its_label in pairs if its_label == label])
 
-    def _shown(self, names: Sequence[str]) -> list[ExampleOut]:
-        """Return those of which there are small copies, not too many."""
-        known = [name for name in names if name in self._place][:EXAMPLES]
+    def _examples(self, names: Sequence[str]) -> list[ExampleOut]:
+        """Return the first few photographs that have a thumbnail."""
+        available = [name for name in names if name in self._example_number][:N_EXAMPLES]
         return [
             ExampleOut(
                 name=PurePath(name).name,
-                picture=f"/v1/examples/{self._place[name]}/picture?v={self._version}",
+                picture=f"/v1/examples/{self._example_number[name]}/picture?v={self._version}",
             )
-            for name in known
+            for name in available
         ]
 
     def _word(self, word: int) -> WordOut:

@@ -1,4 +1,4 @@
-"""What a server allows."""
+"""Settings of a server: its limits, and who has access."""
 
 from dataclasses import dataclass
 
@@ -13,29 +13,29 @@ class ServeSettings:
     """Limits and access of a server."""
 
     token: str | None = None
-    """Whoever asks must know it; None: nobody is asked for one."""
+    """Token that every request must carry; None for no token."""
     allowed_hosts: tuple[str, ...] = ()
-    """Names, beside those of this machine's loopback, by which the server may be called where it
-    has no token. Otherwise a foreign page could reach it by a name that leads here."""
+    """Host names, besides loopback, that are accepted without a token. Any other name could be one
+    that a foreign page made to resolve to this machine."""
     check_host: bool = True
-    """Whether the name is looked at; not where the server is meant to be open to everyone."""
+    """Whether to check the host name; False for a server that is open to everyone."""
     max_request_bytes: int = 64 * MEBIBYTE
     max_held_bytes: int = 256 * MEBIBYTE
-    """Of all requests together that are in memory."""
+    """Memory for the bodies of all requests together."""
     max_images: int = 32
-    """Of a request."""
+    """Images per request."""
     max_pixels: int = 64_000_000
-    """Of an image as its file says of itself, before anything is decoded."""
+    """Pixels per image, as declared in the file, before anything is decoded."""
     max_waiting: int = 256
-    """Images in the queue; where a request of `max_images` would not find room, all are refused,
-    with a time to come back."""
+    """Images in the queue. All requests are refused, with a `Retry-After`, while the queue has no
+    room for `max_images` more."""
     max_batch: int = 8
-    """Images that a worker answers together."""
+    """Images that a worker processes together."""
     n_workers: int = 2
     upload_seconds: float = 30.0
-    """To send a request."""
+    """Time to send a request."""
     answer_seconds: float = 30.0
-    """From a request's last byte to its answer."""
+    """Time from the last byte of a request to its response."""
 
     def __post_init__(self) -> None:
         for name in ("max_request_bytes", "max_images", "max_pixels", "max_batch", "n_workers"):
@@ -53,6 +53,6 @@ class ServeSettings:
         check_range("upload_seconds", self.upload_seconds, above=0)
         check_range("answer_seconds", self.answer_seconds, above=0)
         if self.token is not None and not (self.token.isascii() and self.token.isprintable()):
-            raise InvalidArgument("the token must be of printable ASCII characters.")
+            raise InvalidArgument("the token must consist of printable ASCII characters.")
         if self.token is not None and (not self.token or " " in self.token):
-            raise InvalidArgument("the token must not be empty or hold spaces.")
+            raise InvalidArgument("the token must not be empty or contain spaces.")

@@ -1,56 +1,65 @@
-"""What went wrong with a request, as RFC 9457 has it: a status, a code, a sentence."""
+"""Errors of the API as problem details (RFC 9457): a status, a code and one sentence."""
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
+from pydantic import BaseModel, Field, SerializerFunctionWrapHandler, model_serializer
 from starlette.responses import Response
 
 MEDIA_TYPE = "application/problem+json"
 
-
-class Kind(NamedTuple):
-    """A kind of problem."""
-
-    status: int
-    title: str
-
-
-KINDS: dict[str, Kind] = {
-    "invalid_request": Kind(400, "The request cannot be understood"),
-    "unauthorized": Kind(401, "The token is missing or wrong"),
-    "foreign_page": Kind(403, "Pages of other origins may not ask"),
-    "not_found": Kind(404, "There is nothing here"),
-    "no_gallery": Kind(404, "This server has no gallery"),
-    "method_not_allowed": Kind(405, "This cannot be done here"),
-    "upload_too_slow": Kind(408, "The request did not arrive in time"),
-    "request_too_large": Kind(413, "The request is too large"),
-    "unsupported_media_type": Kind(415, "The request has a type that is not read"),
-    "unknown_host": Kind(421, "The server does not go by this name"),
-    "invalid_argument": Kind(422, "An argument is wrong"),
-    "no_images": Kind(422, "The request has no image"),
-    "too_many_images": Kind(422, "The request has too many images"),
-    "unreadable_image": Kind(422, "An image cannot be read"),
-    "too_many_pixels": Kind(422, "An image has too many pixels"),
-    "internal_error": Kind(500, "A mistake of the server"),
-    "overloaded": Kind(503, "The server has too much to do"),
-    "too_slow": Kind(503, "The answer was not there in time"),
-    "interrupted": Kind(503, "The work was interrupted"),
+PROBLEM_TYPES: dict[str, tuple[int, str]] = {
+    "invalid_request": (400, "The request is malformed"),
+    "unauthorized": (401, "The token is missing or wrong"),
+    "foreign_page": (403, "Requests from pages of other origins are refused"),
+    "not_found": (404, "The resource does not exist"),
+    "no_gallery": (404, "This server has no gallery"),
+    "method_not_allowed": (405, "The method is not allowed for this URL"),
+    "upload_too_slow": (408, "The request did not arrive in time"),
+    "request_too_large": (413, "The request is too large"),
+    "unsupported_media_type": (415, "The media type of the request is not supported"),
+    "unknown_host": (421, "The host name is not one of this server's"),
+    "invalid_argument": (422, "An argument is invalid"),
+    "no_images": (422, "The request has no image"),
+    "too_many_images": (422, "The request has too many images"),
+    "unreadable_image": (422, "An image cannot be read"),
+    "too_many_pixels": (422, "An image has too many pixels"),
+    "internal_error": (500, "Internal error of the server"),
+    "overloaded": (503, "The server is overloaded"),
+    "too_slow": (503, "The prediction was not ready in time"),
+    "interrupted": (503, "The work was interrupted"),
 }
-"""All there are."""
+"""Status and title of every error code."""
 
 
-class Problem(Exception):
-    """A request that is not answered, or an image that is not.
+class Problem(BaseModel):
+    """Problem details (RFC 9457)."""
+
+    type: str = Field(description="URL that explains the code.")
+    title: str
+    status: int
+    code: str = Field(description="Error code for programs; /docs lists all codes.")
+    detail: str = Field(description="One sentence for people.")
+    file: str | None = Field(None, description="Name of the image concerned.")
+    errors: "list[Problem] | None" = Field(None, description="One problem per image.")
+
+    @model_serializer(mode="wrap")
+    def _omit_missing(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {name: value for name, value in serialize(self).items() if value is not None}
+
+
+class ApiError(Exception):
+    """A request, or one image of it, that cannot be processed.
 
     Parameters
     ----------
-    code : one of `KINDS`.
+    code : key of `PROBLEM_TYPES`.
     detail : one sentence.
-    file : the name of the image, if it is about one.
-    errors : the problems of several images.
-    retry_after : seconds after which to come back.
-    headers : of the response.
+    file : name of the image concerned.
+    errors : the errors of several images.
+    retry_after : seconds after which the client may try again.
+    headers : additional headers of the response.
     """
 
     def __init__(
@@ -59,7 +68,7 @@ class Problem(Exception):
         detail: str,
         *,
         file: str | None = None,
-        errors: "Iterable[Problem]" = (),
+        errors: "Iterable[ApiError]" = (),
         retry_after: int | None = None,
         headers: Mapping[str, str] | None = None,
     ):
@@ -69,49 +78,43 @@ class Problem(Exception):
         if retry_after is not None:
             self.headers["Retry-After"] = str(retry_after)
 
-    @property
-    def status(self) -> int:
-        """Of the response."""
-        return KINDS[self.code].status
-
-    def as_object(self) -> dict[str, Any]:
-        """Return the problem as plain values."""
-        found: dict[str, Any] = {
-            "type": f"/docs#{self.code}",
-            "title": KINDS[self.code].title,
-            "status": self.status,
-            "code": self.code,
-            "detail": self.detail,
-        }
-        if self.file is not None:
-            found["file"] = self.file
-        if self.errors:
-            found["errors"] = [each.as_object() for each in self.errors]
-        return found
+    def problem(self) -> Problem:
+        """Return the problem details."""
+        status, title = PROBLEM_TYPES[self.code]
+        return Problem(
+            type=f"/docs#{self.code}",
+            title=title,
+            status=status,
+            code=self.code,
+            detail=self.detail,
+            file=self.file,
+            errors=[error.problem() for error in self.errors] or None,
+        )
 
     def response(self) -> Response:
-        """Return the response."""
-        # ASCII: names in it may be of any characters.
+        """Return the HTTP response."""
+        problem = self.problem()
         return Response(
-            json.dumps(self.as_object()),
-            status_code=self.status,
+            # File names may contain any characters, so the body is ASCII.
+            json.dumps(problem.model_dump()),
+            status_code=problem.status,
             headers=self.headers,
             media_type=MEDIA_TYPE,
         )
 
 
-def documented(*codes: str) -> dict[int | str, dict[str, Any]]:
-    """Return what OpenAPI says about the problems of a route."""
-    found: dict[int | str, dict[str, Any]] = {}
+def openapi_responses(*codes: str) -> dict[int | str, dict[str, Any]]:
+    """Return the OpenAPI description of the errors of a route."""
+    responses: dict[int | str, dict[str, Any]] = {}
     for code in codes:
-        status, title = KINDS[code]
-        text = found.get(status, {}).get("description")
-        found[status] = {
+        status, title = PROBLEM_TYPES[code]
+        text = responses.get(status, {}).get("description")
+        responses[status] = {
             "description": f"{text}; {code}: {title}" if text else f"{code}: {title}",
             "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
         }
         if status == 503:
-            found[status]["headers"] = {
+            responses[status]["headers"] = {
                 "Retry-After": {"schema": {"type": "integer"}, "description": "Seconds."}
             }
-    return found
+    return responses

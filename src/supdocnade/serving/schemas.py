@@ -1,12 +1,14 @@
-"""What the API takes and gives."""
+"""Request and response bodies of the API."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import BaseModel, ConfigDict, Field
+
+from supdocnade.serving.problems import Problem
 
 
 class Schema(BaseModel):
-    """Base of all: nothing that is not described."""
+    """Base class of the schemas; unknown fields are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -14,7 +16,7 @@ class Schema(BaseModel):
 class ImageIn(Schema):
     """An image in a JSON request."""
 
-    name: str | None = Field(None, description="What to call it in the answer.")
+    name: str | None = Field(None, description="Name of the image in the response.")
     data: str = Field(description="The file, in base64.")
 
 
@@ -26,90 +28,78 @@ class ImagesIn(Schema):
     )
 
 
-class Problem(BaseModel):
-    """What went wrong, as RFC 9457 has it."""
-
-    type: str = Field(description="Where the code is explained.")
-    title: str
-    status: int
-    code: str = Field(description="A name for programs; /docs lists all.")
-    detail: str = Field(description="One sentence for people.")
-    file: str | None = Field(None, description="The image that it is about.")
-    errors: "list[Problem] | None" = Field(None, description="One for each image.")
-
-    @model_serializer(mode="wrap")
-    def _brief(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out what there is not."""
-        return {name: value for name, value in serialize(self).items() if value is not None}
-
-
 Probability = Annotated[float, Field(ge=0, le=1)]
 
 
 class TagOut(Schema):
-    """A tag, and how probable it is that it is there."""
+    """A tag with its probability."""
 
     tag: str
     probability: Probability
 
 
 class PredictionOut(Schema):
-    """What the model says of an image."""
+    """The prediction for an image."""
 
     file: str
-    number: int = Field(description="Its place in the request, from 0.")
-    label: str | None = Field(description="null: the model knows no classes.")
+    number: int = Field(description="Position in the request, from 0.")
+    label: str | None = Field(description="Class; null if the model has no classes.")
     probability: Probability | None
-    unsure: bool = Field(description="Labels of so little probability were wrong more often.")
-    probabilities: dict[str, Probability] = Field(description="Of every class.")
-    tags: list[TagOut] = Field(description="The most fitting first.")
+    unsure: bool = Field(
+        description="On held-out photographs, labels this improbable were more often wrong than "
+        "right."
+    )
+    probabilities: dict[str, Probability] = Field(description="Probability of every class.")
+    tags: list[TagOut] = Field(description="Best tag first.")
 
 
 class PredictOut(Schema):
-    """Predictions, and what was wrong with the other images of the request."""
+    """Predictions, and the errors of the images that could not be read."""
 
     predictions: list[PredictionOut]
     errors: list[Problem]
 
 
 class TopicShare(Schema):
-    """What went through a topic."""
+    """Contribution of a topic to the score."""
 
     topic: int
     share: float
 
 
 class ExplainOut(Schema):
-    """What in an image spoke for and against a class or a tag."""
+    """Contributions of the parts of an image to the score of a class or a tag."""
 
     file: str
     kind: str = Field(description="'label' or 'tag'.")
     name: str
-    score: str = Field(description="What is explained.")
-    whole: float = Field(description="The score of the image.")
-    empty: float = Field(description="The score of an image without patches.")
-    spoke_for: float = Field(description="What all patches for it add to the score.")
-    spoke_against: float = Field(description="What all patches against it add, negative.")
-    width: int = Field(description="Of the image as it was read, and of the map.")
+    score: str = Field(description="Description of the score.")
+    whole: float = Field(description="Score of the image.")
+    empty: float = Field(description="Score of an image without patches.")
+    spoke_for: float = Field(description="Sum of the positive contributions.")
+    spoke_against: float = Field(description="Sum of the negative contributions.")
+    width: int = Field(description="Width of the decoded image, and of the map.")
     height: int
     map: str = Field(
-        description="A grey PNG file in base64: levels 1 to 255 stand for -limit to limit."
+        description="Greyscale PNG file in base64: levels 1 to 255 represent -limit to limit."
     )
-    limit: float = Field(description="Of what one hundredth of the area adds to the score.")
-    colours: list[str] = Field(description="In which to draw levels, from -limit to limit.")
-    topics: list[TopicShare] = Field(description="Those that said most, either way.")
+    limit: float = Field(description="Largest contribution of one hundredth of the area.")
+    colours: list[str] = Field(description="Colour scale from -limit to limit.")
+    topics: list[TopicShare] = Field(description="Topics with the largest contributions.")
 
 
 class NeighbourOut(Schema):
     """A photograph of the gallery."""
 
-    photograph: int = Field(description="Its number in the gallery.")
-    name: str = Field(description="Its path below the folder that was indexed.")
-    picture: str = Field(description="Where its small copy is.")
+    photograph: int = Field(description="Number in the gallery.")
+    name: str = Field(description="Path below the indexed folder.")
+    picture: str = Field(description="URL of the thumbnail.")
     label: str | None
     probability: Probability | None
     tags: list[TagOut]
-    distance: float | None = Field(None, ge=0, description="In topic space; 0 is the same.")
+    distance: float | None = Field(
+        None, ge=0, description="Distance in topic space; 0 for the same photograph."
+    )
 
 
 class SimilarTo(Schema):
@@ -117,26 +107,26 @@ class SimilarTo(Schema):
 
     file: str
     number: int
-    photographs: list[NeighbourOut] = Field(description="The nearest first.")
+    photographs: list[NeighbourOut] = Field(description="Nearest first.")
 
 
 class SimilarOut(Schema):
-    """Photographs like those of the request."""
+    """Photographs similar to those of the request."""
 
     similar: list[SimilarTo]
     errors: list[Problem]
 
 
 class GalleryOut(Schema):
-    """A part of the gallery."""
+    """One page of the gallery."""
 
-    total: int = Field(description="Photographs that fit, on all pages.")
+    total: int = Field(description="Number of matching photographs on all pages.")
     offset: int
     photographs: list[NeighbourOut]
 
 
 class LimitsOut(Schema):
-    """What a request may have."""
+    """Limits of a request."""
 
     request_bytes: int
     images: int
@@ -145,37 +135,39 @@ class LimitsOut(Schema):
 
 
 class ModelOut(Schema):
-    """The model that answers."""
+    """The model of this server."""
 
     name: str
-    version: str = Field(description="Of the program.")
-    fingerprint: str = Field(description="Other for every other model.")
+    version: str = Field(description="Version of supdocnade.")
+    fingerprint: str = Field(description="Digest of the model.")
     classes: list[str]
     tags: list[str]
     n_topics: int
     n_words: int
-    n_images: int = Field(description="Photographs that it was learned from.")
-    held_out: dict[str, float] = Field(description="Figures on photographs it had not seen.")
-    gallery: int | None = Field(description="Photographs in the gallery; null: there is none.")
+    n_images: int = Field(description="Number of training photographs.")
+    held_out: dict[str, float] = Field(description="Metrics on the held-out set.")
+    gallery: int | None = Field(
+        description="Number of photographs in the gallery; null without a gallery."
+    )
     limits: LimitsOut
 
 
 class WordOut(Schema):
-    """A visual word, strongest in some region."""
+    """A visual word."""
 
     word: int
     picture: str
 
 
 class ExampleOut(Schema):
-    """A photograph that the model was learned from."""
+    """A training photograph."""
 
     name: str
     picture: str
 
 
 class ClassOut(Schema):
-    """What a class is made of."""
+    """A class with the topics, words and tags associated with it."""
 
     label: str
     n_images: int
@@ -186,18 +178,18 @@ class ClassOut(Schema):
 
 
 class TopicOut(Schema):
-    """What a topic stands for."""
+    """A topic with the words, tags and classes associated with it."""
 
     topic: int
     strength: float | None
     words: list[WordOut]
     tags: list[str]
-    classes: list[str] = Field(description="For which it speaks.")
+    classes: list[str] = Field(description="Classes that the topic supports.")
     examples: list[ExampleOut]
 
 
 class WordUses(Schema):
-    """A visual word, and what it speaks for."""
+    """A visual word with its topics and classes."""
 
     word: int
     picture: str
@@ -206,17 +198,19 @@ class WordUses(Schema):
 
 
 class TagUses(Schema):
-    """A tag, and what speaks for it."""
+    """A tag with its topics and classes."""
 
     tag: str
-    frequency: float = Field(description="Share of photographs with known tags that have it.")
+    frequency: float = Field(
+        description="Fraction of the photographs with known tags that have the tag."
+    )
     topics: list[int]
     classes: list[str]
     examples: list[ExampleOut]
 
 
 class ExploreOut(Schema):
-    """What the model has learned, each thing with those that it goes with."""
+    """Classes, topics, visual words and tags, with the links between them."""
 
     classes: list[ClassOut]
     topics: list[TopicOut]
@@ -225,12 +219,6 @@ class ExploreOut(Schema):
 
 
 class StatusOut(Schema):
-    """Whether the server is there."""
+    """Status of the server."""
 
     status: str
-
-
-def described(value: Any) -> str:
-    """Return an answer as JSON."""
-    text: str = value.model_dump_json()
-    return text

@@ -1,4 +1,4 @@
-"""A server process: its socket, its signals, and its end."""
+"""The server process: its socket, connections, signals and shutdown."""
 
 import asyncio
 import ipaddress
@@ -6,104 +6,146 @@ import logging
 import signal
 import socket
 import sys
+from collections.abc import Callable
+from functools import partial
 from types import FrameType
 from typing import Any
 
-import h11
-import numpy as np
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from supdocnade.errors import InvalidArgument, StorageError
-from supdocnade.images.decode import encode
 from supdocnade.serving.app import make_app
 from supdocnade.serving.service import Service
 
-# Connections: closed where nothing begins, and read on for a moment where an answer came early.
+BACKLOG = 512
+
+SHUTDOWN_SECONDS = 5.0
+"""Time beyond the time limit of a request after which a shutdown closes open connections."""
 
 HEAD_SECONDS = 15.0
-"""For the head of a request, from when the connection is there."""
+"""Time for the head of a request to arrive on a connection that is otherwise idle."""
 
-LINGER_SECONDS = 2.0
-"""How long what is still sent after the answer is taken, so that the client sees the answer."""
+DRAIN_SECONDS = 2.0
+"""Time for which the rest of a request is read and discarded after an early response."""
 
-
-class Connection(H11Protocol):
-    """Closes connections on which no request begins; `uploads` watches those that have begun."""
-
-    _alarm: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to watch."""
-        super().connection_made(transport)
-        self.transport = self._lingering = _Lingering(transport, self)  # type: ignore[assignment]
-        self._watch()
-
-    def data_received(self, data: bytes) -> None:
-        """Read on, unless what comes is not wanted any more."""
-        if self._lingering.lingers:
-            return
-        super().data_received(data)
-        self._watch()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Watch no more."""
-        self._stop_watch()
-        super().connection_lost(exc)
-
-    def on_response_complete(self) -> None:
-        """Wait for another request."""
-        super().on_response_complete()
-        self._watch()
-
-    def _watch(self) -> None:
-        """Set the alarm while a request's head is waited for, however slowly it comes."""
-        if self.cycle is not None and not self.cycle.response_complete:
-            self._stop_watch()
-        elif self._alarm is None:
-            self._alarm = self.loop.call_later(HEAD_SECONDS, self.transport.close)
-
-    def _stop_watch(self) -> None:
-        if self._alarm is not None:
-            self._alarm.cancel()
-            self._alarm = None
+CONNECTION = "supdocnade.connection"
 
 
-class _Lingering:
-    """A transport that is closed for writing alone while a request is still being sent.
+class TimedConnection(asyncio.Protocol):
+    """Connection that is closed when the head of a request does not arrive in time.
 
-    A request may be answered before its body has come: too much waits, or it is too large. Were the
-    connection closed then, the client's system would be told that its bytes were not taken, and
-    might throw away the answer. So what comes is taken for a moment, and thrown away unread.
+    uvicorn limits only the time between two requests: a client could hold a connection forever on
+    which it sends nothing, or the head of a request byte by byte. This class passes all events of
+    the connection to uvicorn's own protocol, and itself to the application, in the state of the
+    request's scope: `ConnectionMiddleware` calls `begin_request` and `end_request`. It relies on
+    nothing of uvicorn but the signature by which uvicorn creates protocols.
+
+    Parameters
+    ----------
+    make_protocol : uvicorn's protocol class.
+    app_state : state of the application, which uvicorn copies into the scope of every request.
     """
 
-    def __init__(self, transport: asyncio.Transport, connection: Connection):
-        self._transport, self._connection = transport, connection
-        self.lingers = False
+    def __init__(
+        self,
+        make_protocol: Callable[..., asyncio.Protocol],
+        *,
+        app_state: dict[str, Any],
+        **options: Any,
+    ):
+        self._protocol = make_protocol(app_state={**app_state, CONNECTION: self}, **options)
+        self._n_requests = 0
+        self._timer: asyncio.TimerHandle | None = None
+        # These events are passed on unchanged.
+        for name in ("data_received", "eof_received", "pause_writing", "resume_writing"):
+            setattr(self, name, getattr(self._protocol, name))
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Start the timer for the first request."""
+        self._transport = transport
+        self._start_timer()
+        self._protocol.connection_made(transport)
 
-    def is_closing(self) -> bool:
-        return self.lingers or self._transport.is_closing()
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop the timer."""
+        self._stop_timer()
+        self._protocol.connection_lost(exc)
 
-    def close(self) -> None:
-        if self._transport.is_closing() or self._connection.conn.their_state is not h11.SEND_BODY:
-            self._transport.close()
-        elif not self.lingers:
-            self.lingers = True
-            self._transport.write_eof()
-            self._transport.resume_reading()
-            self._connection.loop.call_later(LINGER_SECONDS, self._transport.close)
+    def begin_request(self) -> None:
+        """Stop the timer, since the head of a request has arrived."""
+        self._n_requests += 1
+        self._stop_timer()
+
+    def end_request(self) -> None:
+        """Start the timer for the next request."""
+        self._n_requests -= 1
+        if self._n_requests == 0 and not self._transport.is_closing():
+            self._start_timer()
+
+    def _start_timer(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(HEAD_SECONDS, self._transport.close)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
 
-BACKLOG = 512
-GRACE_SECONDS = 5.0
-"""Beyond the time limit of an answer, until what is still going on is cut off."""
+class ConnectionMiddleware:
+    """ASGI middleware that times connections and completes requests that are answered early.
+
+    A request may be answered before its body has arrived, for example because it is too large. If
+    the connection were closed then, the client's system would learn that its bytes were refused
+    and might discard the response. So the response is sent in full but not ended, the body is read
+    and discarded for at most `DRAIN_SECONDS`, and then the response ends.
+    """
+
+    def __init__(self, app: ASGIApp):
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        body_pending = "content-length" in headers or "transfer-encoding" in headers
+        end_pending = False
+
+        async def receive_body() -> Message:
+            nonlocal body_pending
+            message = await receive()
+            body_pending = message["type"] == "http.request" and message.get("more_body", False)
+            return message
+
+        async def send_response(message: Message) -> None:
+            nonlocal end_pending
+            if message["type"] == "http.response.body" and body_pending:
+                end_pending = not message.get("more_body", False)
+                message = {**message, "more_body": True}
+            await send(message)
+
+        connection: TimedConnection = scope["state"][CONNECTION]
+        connection.begin_request()
+        try:
+            await self._app(scope, receive_body, send_response)
+            if end_pending:
+                try:
+                    async with asyncio.timeout(DRAIN_SECONDS):
+                        while body_pending:
+                            await receive_body()
+                except TimeoutError:
+                    pass
+                await send({"type": "http.response.body"})
+        finally:
+            connection.end_request()
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address.
+    """Return whether only this machine can reach an address.
 
     >>> is_loopback("localhost"), is_loopback("127.0.0.9"), is_loopback("0.0.0.0")
     (True, True, False)
@@ -117,7 +159,7 @@ def is_loopback(host: str) -> bool:
 
 
 def check_access(host: str, token: str | None, *, allow_open: bool) -> None:
-    """Refuse to be open to others without a token, unless that is wanted."""
+    """Refuse an address that others can reach, unless there is a token or `allow_open` is set."""
     if token is None and not allow_open and not is_loopback(host):
         raise InvalidArgument(
             f"host {host} can be reached by others, so a token must be set (SUPDOCNADE_TOKEN); "
@@ -126,7 +168,7 @@ def check_access(host: str, token: str | None, *, allow_open: bool) -> None:
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Return a socket that is bound, before anything slow is done."""
+    """Return a socket bound to an address."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -140,19 +182,19 @@ def bind(host: str, port: int) -> socket.socket:
             raise
     except OSError as error:
         raise StorageError(
-            f"{host} port {port} cannot be served at: {error.strerror or error}."
+            f"{host} port {port} cannot be bound: {error.strerror or error}."
         ) from error
     return bound
 
 
-def address_of(bound: socket.socket) -> str:
-    """Return where a page is."""
+def server_url(bound: socket.socket) -> str:
+    """Return the URL of the page."""
     host, port = bound.getsockname()[:2]
     return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
 
 
 class Server(uvicorn.Server):
-    """Ends as it is told to: what was begun is finished, and the process ends in order."""
+    """uvicorn's server with a shutdown that finishes the requests in progress."""
 
     def __init__(self, config: uvicorn.Config, service: Service):
         super().__init__(config)
@@ -160,7 +202,7 @@ class Server(uvicorn.Server):
         self.interrupted = False
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Take no new work; a second signal does not wait for the old."""
+        """Refuse new requests; a second signal ends the process without waiting."""
         if self.should_exit:
             self.force_exit = True
         self.interrupted |= sig == signal.SIGINT
@@ -169,37 +211,33 @@ class Server(uvicorn.Server):
 
 
 def make_server(service: Service) -> Server:
-    """Return a server of a service, not yet running."""
+    """Return a server that is not yet running."""
     config = uvicorn.Config(
-        make_app(service),
+        ConnectionMiddleware(make_app(service)),
         log_config=None,
         access_log=False,
         server_header=False,
         backlog=BACKLOG,
-        timeout_graceful_shutdown=int(service.settings.answer_seconds + GRACE_SECONDS),
-        http=Connection,
+        timeout_graceful_shutdown=int(service.settings.answer_seconds + SHUTDOWN_SECONDS),
+        http="h11",
         ws="none",
     )
+    config.load()
+    protocol = partial(TimedConnection, config.http_protocol_class)
+    config.http_protocol_class = protocol  # type: ignore[assignment]
     return Server(config, service)
 
 
 def serve(service: Service, bound: socket.socket) -> bool:
-    """Answer requests until a signal ends it; return whether that was Ctrl-C.
+    """Handle requests until a signal ends the server; return whether it was Ctrl-C.
 
     Parameters
     ----------
-    service : that answers.
-    bound : a socket that `bind` returned.
+    bound : the socket returned by `bind`.
     """
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(message)s")
-    # Mistakes are logged by `guard`; what is left is noise about clients and about being ended.
+    # `SecurityMiddleware` logs errors; uvicorn's messages concern clients and the shutdown.
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
     server = make_server(service)
     server.run(sockets=[bound])
     return server.interrupted
-
-
-def small_image() -> bytes:
-    """Return an image to try a model on."""
-    levels = np.arange(64 * 64, dtype=np.int64).reshape(64, 64) * 37 % 251
-    return encode(levels.astype(np.uint8), "PNG")

@@ -1,16 +1,19 @@
-"""A loaded model with its workers: takes images, gives answers, or says that it has too much to do.
+"""A loaded model with its workers, queue and metrics.
 
-Here the server's two worlds meet: requests wait in the event loop, images are worked on by threads.
+Requests wait in the event loop while worker threads process their images.
 """
 
 import asyncio
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from starlette.requests import Request
 
 from supdocnade.errors import InvalidArgument, UnreadableImage
@@ -20,143 +23,177 @@ from supdocnade.likelihood.cpu.threads import limit_threads
 from supdocnade.report.heatmap import draw_explanation, evidence_scale
 from supdocnade.scene.attribution import Explanation, explain_image
 from supdocnade.scene.prediction import FittedScene, Prediction, predict_topics
-from supdocnade.serving.explore import Atlas
+from supdocnade.serving.explore import ModelExplorer
 from supdocnade.serving.limits import ServeSettings
-from supdocnade.serving.monitoring import Metrics
-from supdocnade.serving.problems import Problem
-from supdocnade.serving.uploads import HeldBytes
+from supdocnade.serving.problems import ApiError
+from supdocnade.serving.uploads import MemoryBudget
 from supdocnade.serving.workers import QueueFull, Workers, WorkInterrupted
 from supdocnade.visual_words.encoder import count_words
 
-# What a worker does: from the bytes of image files to what the model says of them.
-
 
 @dataclass(frozen=True, kw_only=True)
-class Question:
-    """What is asked about an image: what it is, or, with `why`, why."""
+class PredictRequest:
+    """An image to predict."""
 
-    content: bytes
     name: str
-    why: "Why | None" = None
+    content: bytes
 
 
 @dataclass(frozen=True, kw_only=True)
-class Why:
-    """What is to be explained: a class, a tag, or with neither the class that is predicted."""
+class ExplainRequest:
+    """An image to explain: a class, a tag or, with neither, the predicted class."""
 
+    name: str
+    content: bytes
     label: str | None = None
     tag: str | None = None
-    drawn: bool = False
-    """Whether as a picture with title and legend, rather than as numbers."""
+    as_drawing: bool = False
+    """Whether to return a drawing with title and legend instead of grey levels."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Said:
-    """What the model says of an image."""
+class PredictResult:
+    """The prediction for an image, and its topic activations."""
 
     prediction: Prediction
     topics_H: NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Explained:
-    """Why the model says it."""
+class ExplainResult:
+    """The explanation of a prediction."""
 
     name: str
     explanation: Explanation
     picture: bytes
-    """A PNG file: the drawing, or (height, width) grey levels, 1 to 255 from -limit to limit."""
+    """A PNG file: the drawing, or (height, width) grey levels 1 to 255 for -limit to limit."""
     limit: float
-    """Of what one hundredth of the area adds to the score."""
+    """Largest contribution of one hundredth of the area to the score."""
 
 
-Answer = Said | Explained | Problem
+ImageRequest = PredictRequest | ExplainRequest
+ImageResult = PredictResult | ExplainResult | ApiError
 
 
-class Answerer:
-    """Answers several questions at once: images are read one by one, and predicted together.
+def process_images(
+    fitted: FittedScene, requests: Sequence[ImageRequest], *, max_pixels: int
+) -> list[ImageResult]:
+    """Return the result, or the error, of every image.
+
+    Images are read one by one, and predicted together.
 
     Parameters
     ----------
-    fitted : the model.
-    max_pixels : of an image; more are refused before they are decoded.
+    max_pixels : images with more pixels are refused before they are decoded.
     """
+    with limit_threads(1):  # There is one worker per core.
+        results: list[ImageResult | None] = []
+        names, words = [], []
+        for request in requests:
+            try:
+                _check_size(request, max_pixels)
+                if isinstance(request, ExplainRequest):
+                    results.append(_explain(fitted, request))
+                else:
+                    words.append(fitted.bag.encoder_.encode(request.content, request.name).ids)
+                    names.append(request.name)
+                    results.append(None)
+            except UnreadableImage as error:
+                results.append(ApiError("unreadable_image", str(error), file=request.name))
+            except InvalidArgument as error:
+                results.append(ApiError("invalid_argument", str(error), file=request.name))
+            except ApiError as error:
+                results.append(error)
+        topics_BH = fitted.hidden(count_words(words, fitted.bag.n_features_out_))
+        predictions = zip(predict_topics(fitted, names, topics_BH), topics_BH, strict=True)
+        predicted = (PredictResult(prediction=p, topics_H=topics_H) for p, topics_H in predictions)
+        return [next(predicted) if result is None else result for result in results]
 
-    def __init__(self, fitted: FittedScene, max_pixels: int):
-        self._fitted, self._max_pixels = fitted, max_pixels
 
-    def __call__(self, questions: Sequence[Question]) -> list[Answer]:
-        """Return what the model says of each image, or what is wrong with it."""
-        with limit_threads(1):  # Every core has a worker of its own.
-            answers: list[Answer | NDArray[np.int32]] = [self._read(each) for each in questions]
-            return self._predict(questions, answers)
-
-    def _read(self, question: Question) -> Answer | NDArray[np.int32]:
-        """Return the words of an image, or why it has its class, or what is wrong with it."""
-        name = question.name
-        try:
-            width, height = image_size(question.content, name)
-            if width * height > self._max_pixels:
-                sentence = f"{name} has {width} × {height} pixels, at most {self._max_pixels} are "
-                return Problem("too_many_pixels", sentence + "read here.", file=name)
-            if question.why is not None:
-                return self._explain(question, question.why)
-            return self._fitted.bag.encoder_.encode(question.content, name).ids
-        except UnreadableImage as error:
-            return Problem("unreadable_image", str(error), file=name)
-        except InvalidArgument as error:
-            return Problem("invalid_argument", str(error), file=name)
-
-    def _predict(
-        self, questions: Sequence[Question], read: Sequence[Answer | NDArray[np.int32]]
-    ) -> list[Answer]:
-        words = [each for each in read if isinstance(each, np.ndarray)]
-        names = [
-            question.name
-            for question, each in zip(questions, read, strict=True)
-            if isinstance(each, np.ndarray)
-        ]
-        hidden_BH = self._fitted.hidden(count_words(words, self._fitted.bag.n_features_out_))
-        said = zip(predict_topics(self._fitted, names, hidden_BH), hidden_BH, strict=True)
-        answers: list[Answer] = []
-        for each in read:
-            if isinstance(each, np.ndarray):
-                prediction, topics_H = next(said)
-                each = Said(prediction=prediction, topics_H=topics_H)
-            answers.append(each)
-        return answers
-
-    def _explain(self, question: Question, why: Why) -> Explained:
-        found = explain_image(
-            self._fitted, question.content, label=why.label, tag=why.tag, name=question.name
+def _check_size(request: ImageRequest, max_pixels: int) -> None:
+    width, height = image_size(request.content, request.name)
+    if width * height > max_pixels:
+        raise ApiError(
+            "too_many_pixels",
+            f"{request.name} has {width} × {height} pixels, at most {max_pixels} are allowed.",
+            file=request.name,
         )
-        values, limit = evidence_scale(found)
-        if why.drawn:
-            decoding = self._fitted.bag.encoder_.description.decoding
-            picture = draw_explanation(question.content, found, decoding)
-        else:
-            t = np.clip(values / limit, -1, 1) if limit > 0 else np.zeros_like(values)
-            picture = np.round(128 + 127 * t).astype(np.uint8)
-        return Explained(
-            name=question.name, explanation=found, picture=encode(picture, "PNG"), limit=limit
+
+
+def _explain(fitted: FittedScene, request: ExplainRequest) -> ExplainResult:
+    explanation = explain_image(
+        fitted, request.content, label=request.label, tag=request.tag, name=request.name
+    )
+    values, limit = evidence_scale(explanation)
+    if request.as_drawing:
+        decoding = fitted.bag.encoder_.description.decoding
+        picture = draw_explanation(request.content, explanation, decoding)
+    else:
+        t = np.clip(values / limit, -1, 1) if limit > 0 else np.zeros_like(values)
+        picture = np.round(128 + 127 * t).astype(np.uint8)
+    return ExplainResult(
+        name=request.name, explanation=explanation, picture=encode(picture, "PNG"), limit=limit
+    )
+
+
+class Metrics:
+    """Prometheus metrics of one server."""
+
+    media_type = CONTENT_TYPE_LATEST
+
+    def __init__(self) -> None:
+        self._registry = registry = CollectorRegistry()
+        ProcessCollector(namespace="supdocnade", registry=registry)
+        self.requests = Counter(
+            "supdocnade_requests",
+            "Number of requests.",
+            ("method", "route", "status"),
+            registry=registry,
         )
+        self.seconds = Histogram(
+            "supdocnade_request_seconds",
+            "Time from the head of a request to the end of its response.",
+            ("route",),
+            buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0),
+            registry=registry,
+        )
+        self.images = Counter(
+            "supdocnade_images", "Number of images by outcome.", ("outcome",), registry=registry
+        )
+        self.batch_size = Histogram(
+            "supdocnade_batch_images",
+            "Number of images processed together.",
+            buckets=(1, 2, 4, 8, 16, 32),
+            registry=registry,
+        )
+        self.work_seconds = Counter(
+            "supdocnade_work_seconds", "Time that workers spent on images.", registry=registry
+        )
+
+    def add_gauge(self, name: str, description: str, value: Callable[[], float]) -> None:
+        """Add a metric that is evaluated when the metrics are read."""
+        Gauge(f"supdocnade_{name}", description, registry=self._registry).set_function(value)
+
+    def text(self) -> bytes:
+        """Return all metrics in the text format of Prometheus."""
+        return generate_latest(self._registry)
 
 
 REFUSAL_SECONDS = 2.0
-"""From when a request finds no room until it is refused, if there still is none."""
+"""Time that a request waits for room in the queue before it is refused."""
 
-MOST_HELD_BACK = 128
-"""Requests that are held back so at a time: each may have sent some hundred kilobytes by then."""
+MAX_DELAYED = 128
+"""Requests that wait so at a time; by then each may have sent some hundred kilobytes."""
 
 
 class Service:
-    """What a server knows and does.
+    """A model with its queue, worker threads and metrics.
 
     Parameters
     ----------
     fitted : the model.
-    name : what to call it.
-    gallery : an index of photographs, if there is one.
+    name : name of the model on the page.
+    gallery : index of photographs, if any.
     """
 
     def __init__(
@@ -169,46 +206,46 @@ class Service:
     ):
         self.fitted, self.settings, self.name, self.gallery = fitted, settings, name, gallery
         self.fingerprint = model_fingerprint(fitted)
-        self.atlas = Atlas(fitted, self.fingerprint)
-        self.held = HeldBytes(settings.max_held_bytes)
+        self.explorer = ModelExplorer(fitted, self.fingerprint)
+        self.memory = MemoryBudget(settings.max_held_bytes)
         self.metrics = Metrics()
         self.draining = False
-        self._n_held_back = 0
-        self.workers: Workers[Question, Answer] = Workers(
-            Answerer(fitted, settings.max_pixels),
+        self._n_delayed = 0
+        self.workers: Workers[ImageRequest, ImageResult] = Workers(
+            partial(process_images, fitted, max_pixels=settings.max_pixels),
             n_threads=settings.n_workers,
             max_waiting=settings.max_waiting,
             max_batch=settings.max_batch,
-            on_batch=self._note_batch,
+            on_batch=self._record_batch,
         )
-        watch = self.metrics.watch
-        watch("images_waiting", "Images in the queue.", lambda: self.workers.n_waiting)
-        watch("workers", "Threads that work.", lambda: self.workers.n_alive)
-        watch("held_bytes", "Of requests in memory.", lambda: self.held.held)
+        add_gauge = self.metrics.add_gauge
+        add_gauge("images_waiting", "Images in the queue.", lambda: self.workers.n_waiting)
+        add_gauge("workers", "Live worker threads.", lambda: self.workers.n_alive)
+        add_gauge("held_bytes", "Memory of request bodies.", lambda: self.memory.used)
 
     @property
     def ready(self) -> bool:
-        """Whether new work is taken."""
+        """Whether the service accepts new requests."""
         return not self.draining and self.workers.n_alive > 0
 
     def close(self) -> None:
-        """Finish what was begun."""
+        """Finish the queued work and end the workers."""
         self.workers.close()
 
     async def admit(self) -> None:
-        """Return where the largest request would find room; otherwise raise a `Problem`.
+        """Return if the queue has room for the largest request; otherwise raise an `ApiError`.
 
-        That takes a moment: clients that ask again at once would else keep the server busy with
-        refusing. Whoever finds room after it is let in after all.
+        A refusal takes `REFUSAL_SECONDS`, since clients that retry at once would keep the server
+        busy with refusals. A request that finds room after this time is admitted.
         """
         if not self._is_full:
             return
-        if self._n_held_back < MOST_HELD_BACK:
-            self._n_held_back += 1
+        if self._n_delayed < MAX_DELAYED:
+            self._n_delayed += 1
             try:
                 await asyncio.sleep(REFUSAL_SECONDS)
             finally:
-                self._n_held_back -= 1
+                self._n_delayed -= 1
         if self._is_full:
             raise self._overloaded()
 
@@ -216,79 +253,84 @@ class Service:
     def _is_full(self) -> bool:
         return self.workers.n_waiting > self.settings.max_waiting - self.settings.max_images
 
-    async def ask(self, request: Request, questions: Sequence[Question]) -> list[Answer]:
-        """Return the answers to questions, or raise a `Problem`.
+    async def process(
+        self, request: Request, image_requests: Sequence[ImageRequest]
+    ) -> list[ImageResult]:
+        """Return the results of all images of a request, or raise an `ApiError`.
 
-        Work that nobody has begun is dropped when the client goes away or time runs out.
+        Queued work is dropped when the client disconnects or the time limit passes.
         """
         try:
-            futures = self.workers.submit(questions)
+            futures = self.workers.submit(image_requests)
         except QueueFull as error:
             raise self._overloaded() from error
-        work = asyncio.ensure_future(_results(futures))
-        gone = asyncio.ensure_future(_disconnected(request))
+        work = asyncio.ensure_future(_gather(futures))
+        disconnect = asyncio.ensure_future(_wait_for_disconnect(request))
         try:
             await asyncio.wait(
-                (work, gone),
+                (work, disconnect),
                 timeout=self.settings.answer_seconds,
                 return_when=asyncio.FIRST_COMPLETED,
             )
             if work.done():
-                answers = work.result()
-                self._count(answers)
-                return answers
-            if gone.done():
-                raise Problem("invalid_request", "the client has gone.")
-            raise Problem(
+                results = work.result()
+                self._count(results)
+                return results
+            if disconnect.done():
+                raise ApiError("invalid_request", "the client disconnected.")
+            raise ApiError(
                 "too_slow",
-                f"the answer was not there within {self.settings.answer_seconds:g} seconds.",
+                f"the result was not ready within {self.settings.answer_seconds:g} seconds.",
                 retry_after=self._retry_after(),
             )
         except WorkInterrupted as error:
-            raise Problem(
-                "interrupted", "the work was interrupted; ask again.", retry_after=1
+            raise ApiError(
+                "interrupted", "the work was interrupted; send the request again.", retry_after=1
             ) from error
         finally:
-            gone.cancel()
+            disconnect.cancel()
             work.cancel()
             for future in futures:
                 future.cancel()
 
-    def _overloaded(self) -> Problem:
-        wait = self._retry_after()
-        sentence = f"{self.workers.n_waiting} images are waiting; come back in {wait} seconds."
-        # What is still being sent is not worth reading.
-        return Problem("overloaded", sentence, retry_after=wait, headers={"Connection": "close"})
+    def _overloaded(self) -> ApiError:
+        delay = self._retry_after()
+        detail = f"{self.workers.n_waiting} images are waiting; retry in {delay} seconds."
+        # The rest of the request is not worth reading.
+        return ApiError("overloaded", detail, retry_after=delay, headers={"Connection": "close"})
 
     def _retry_after(self) -> int:
         return max(math.ceil(self.workers.seconds_to_empty), 1)
 
-    def _count(self, answers: Sequence[Answer]) -> None:
-        for answer in answers:
-            kind = {Said: "predicted", Explained: "explained"}.get(type(answer), "")
-            code = answer.code if isinstance(answer, Problem) else kind
-            self.metrics.images.labels(code).inc()
+    def _count(self, results: Sequence[ImageResult]) -> None:
+        for result in results:
+            if isinstance(result, ApiError):
+                outcome = result.code
+            else:
+                outcome = "predicted" if isinstance(result, PredictResult) else "explained"
+            self.metrics.images.labels(outcome).inc()
 
-    def _note_batch(self, n_images: int, seconds: float) -> None:
+    def _record_batch(self, n_images: int, seconds: float) -> None:
         self.metrics.batch_size.observe(n_images)
         self.metrics.work_seconds.inc(seconds)
 
-    def warm_up(self, image: bytes) -> None:
-        """Answer once before anyone asks, so that all code is compiled."""
-        for future in self.workers.submit([Question(content=image, name="warm-up")]):
+    def warm_up(self) -> None:
+        """Predict one image, so that all code is compiled before the first request."""
+        levels = np.arange(64 * 64, dtype=np.int64).reshape(64, 64) * 37 % 251
+        image = encode(levels.astype(np.uint8), "PNG")
+        for future in self.workers.submit([PredictRequest(name="warm-up", content=image)]):
             future.result()
 
 
-async def _results(futures: Sequence[Future[Answer]]) -> list[Answer]:
-    """Wait for threads."""
-    waited = [asyncio.wrap_future(future) for future in futures]
-    for each in waited:
-        # Of several that fail the first is raised; asyncio would complain about the others.
-        each.add_done_callback(lambda done: done.cancelled() or done.exception())
-    return [await each for each in waited]
+async def _gather(futures: Sequence[Future[ImageResult]]) -> list[ImageResult]:
+    """Wait for the results of worker threads."""
+    wrapped = [asyncio.wrap_future(future) for future in futures]
+    for future in wrapped:
+        # Only the first exception is raised; asyncio would warn about the others.
+        future.add_done_callback(lambda done: done.cancelled() or done.exception())
+    return [await future for future in wrapped]
 
 
-async def _disconnected(request: Request) -> None:
-    """Wait until the client goes away."""
+async def _wait_for_disconnect(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass

@@ -1,16 +1,15 @@
-"""Images out of a request: multipart or JSON, in memory alone, within limits.
+"""Images of a request, multipart or JSON, read into memory within limits.
 
-Nothing is written to disk: Starlette would put uploads above a megabyte into temporary files, the
-parser here keeps them in memory up to the size of a whole request. What all requests together hold
-is limited, too.
+Nothing is written to disk: Starlette would put uploads above a megabyte into temporary files; the
+parser here keeps them in memory up to the size limit of a request. The memory of all requests
+together is limited as well.
 """
 
 import asyncio
 import binascii
 from base64 import b64decode
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
 
 from pydantic import ValidationError
 from starlette.datastructures import UploadFile
@@ -18,176 +17,162 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect, Request
 
 from supdocnade.serving.limits import MEBIBYTE, ServeSettings
-from supdocnade.serving.problems import Problem
+from supdocnade.serving.problems import ApiError
 from supdocnade.serving.schemas import ImagesIn
 from supdocnade.text import short_name
 
 FIELD = "images"
-LONGEST_NAME = 200
+MAX_NAME_LENGTH = 200
+
+Reserve = Callable[[int], None]
+NamedImage = tuple[str, bytes]
 
 
-class Upload(NamedTuple):
-    """An image as it came."""
-
-    name: str
-    content: bytes
-
-
-class HeldBytes:
-    """How much of all requests is in memory; more than the limit is refused, not waited for."""
+class MemoryBudget:
+    """Memory for the bodies of all requests; a request beyond the limit is refused."""
 
     def __init__(self, limit: int):
-        self.limit, self.held = limit, 0
+        self.limit, self.used = limit, 0
 
     @contextmanager
-    def account(self) -> "Iterator[Account]":
-        """Return an account for a request, which is given back in the end."""
-        account = Account(self)
+    def reservation(self) -> Iterator[Reserve]:
+        """Yield a function that reserves bytes for a request; release them at the end."""
+        reserved = 0
+
+        def reserve(n_bytes: int) -> None:
+            nonlocal reserved
+            if self.used + n_bytes > self.limit:
+                raise ApiError(
+                    "overloaded",
+                    "the server holds too many requests in memory.",
+                    retry_after=1,
+                    headers={"Connection": "close"},
+                )
+            self.used += n_bytes
+            reserved += n_bytes
+
         try:
-            yield account
+            yield reserve
         finally:
-            self.held -= account.taken
+            self.used -= reserved
 
 
-class Account:
-    """What one request holds."""
+async def read_images(
+    request: Request, settings: ServeSettings, reserve: Reserve
+) -> list[NamedImage]:
+    """Return the name and the content of the images of a request, at least one.
 
-    def __init__(self, total: HeldBytes):
-        self._total, self.taken = total, 0
-
-    def take(self, n_bytes: int) -> None:
-        """Hold more, or raise a `Problem`."""
-        if self._total.held + n_bytes > self._total.limit:
-            raise Problem(
-                "overloaded",
-                "the server holds too many requests in memory.",
-                retry_after=1,
-                headers={"Connection": "close"},
-            )
-        self._total.held += n_bytes
-        self.taken += n_bytes
-
-
-async def read_images(request: Request, settings: ServeSettings, account: Account) -> list[Upload]:
-    """Return the images of a request, at least one, or raise a `Problem`."""
+    Raises
+    ------
+    ApiError : the request is malformed, too large or too slow.
+    """
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    body = _limited_body(request, settings.max_request_bytes, reserve)
     try:
         async with asyncio.timeout(settings.upload_seconds):
-            kind = _media_type(request)
-            if kind == "multipart/form-data":
-                uploads = await _from_multipart(request, settings, account)
-            elif kind == "application/json":
-                uploads = await _from_json(request, settings, account)
+            if media_type == "multipart/form-data":
+                images = await _read_multipart(request, body, settings.max_request_bytes)
+            elif media_type == "application/json":
+                parts = [part async for part in body]
+                images = await asyncio.to_thread(_decode_json, b"".join(parts))
             else:
-                raise Problem(
+                raise ApiError(
                     "unsupported_media_type",
-                    f"the request must be multipart/form-data or application/json, got {kind!r}.",
+                    "the request must be multipart/form-data or application/json, "
+                    f"got {media_type!r}.",
                 )
     except TimeoutError as error:
-        raise Problem(
+        raise ApiError(
             "upload_too_slow",
             f"the request must arrive within {settings.upload_seconds:g} seconds.",
             headers={"Connection": "close"},
         ) from error
-    if not uploads:
-        raise Problem("no_images", f"the request must have an image in its field {FIELD!r}.")
-    if len(uploads) > settings.max_images:
-        raise Problem(
+    if not images:
+        raise ApiError("no_images", f"the request must have an image in its field {FIELD!r}.")
+    if len(images) > settings.max_images:
+        raise ApiError(
             "too_many_images",
-            f"a request may have {settings.max_images} images, got {len(uploads)}.",
+            f"a request may have at most {settings.max_images} images, got {len(images)}.",
         )
-    return uploads
-
-
-def _media_type(request: Request) -> str:
-    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return images
 
 
 class _InMemoryParser(MultiPartParser):
-    """Keeps files in memory, whatever their size; the request as a whole is limited."""
+    """Multipart parser that keeps files in memory, whatever their size."""
 
-    def __init__(self, request: Request, stream: AsyncGenerator[bytes, None], limit: int):
+    def __init__(self, request: Request, body: AsyncGenerator[bytes, None], limit: int):
         self.spool_max_size = limit + 1
-        super().__init__(request.headers, stream, max_part_size=MEBIBYTE)
+        super().__init__(request.headers, body, max_part_size=MEBIBYTE)
 
 
-async def _from_multipart(
-    request: Request, settings: ServeSettings, account: Account
-) -> list[Upload]:
-    stream = _limited(request, settings, account)
+async def _read_multipart(
+    request: Request, body: AsyncGenerator[bytes, None], limit: int
+) -> list[NamedImage]:
     try:
-        form = await _InMemoryParser(request, stream, settings.max_request_bytes).parse()
+        form = await _InMemoryParser(request, body, limit).parse()
     except MultiPartException as error:
-        raise Problem("invalid_request", f"the form cannot be read: {error.message}") from error
+        raise ApiError("invalid_request", f"the form cannot be read: {error.message}") from error
     except (KeyError, UnicodeError, ValueError) as error:
-        raise Problem("invalid_request", "the form cannot be read.") from error
-    uploads: list[Upload] = []
+        raise ApiError("invalid_request", "the form cannot be read.") from error
+    images: list[NamedImage] = []
     try:
         for field, value in form.multi_items():
             if field != FIELD or not isinstance(value, UploadFile):
-                raise Problem(
+                raise ApiError(
                     "invalid_argument",
                     f"a form must have files in fields {FIELD!r} and nothing else, "
                     f"got {short_name(field, 50)!r}.",
                 )
-            uploads.append(Upload(_name(value.filename, len(uploads)), value.file.read()))
+            images.append((_display_name(value.filename, len(images)), value.file.read()))
     finally:
         await form.close()
-    return uploads
+    return images
 
 
-async def _from_json(request: Request, settings: ServeSettings, account: Account) -> list[Upload]:
-    parts = [part async for part in _limited(request, settings, account)]
-    return await asyncio.to_thread(_decode_json, b"".join(parts))
-
-
-def _decode_json(body: bytes) -> list[Upload]:
+def _decode_json(body: bytes) -> list[NamedImage]:
     try:
-        given = ImagesIn.model_validate_json(body)
+        parsed = ImagesIn.model_validate_json(body)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(map(str, first["loc"]))
+        location = ".".join(map(str, first["loc"]))
         code = "invalid_request" if first["type"] == "json_invalid" else "invalid_argument"
-        sentence = f"{where}: {first['msg']}" if where else first["msg"]
-        raise Problem(code, f"the JSON of the request is wrong: {sentence}.") from error
-    uploads = []
-    for number, each in enumerate(given.images):
-        name = _name(None if isinstance(each, str) else each.name, number)
+        reason = f"{location}: {first['msg']}" if location else first["msg"]
+        raise ApiError(code, f"the JSON of the request is invalid: {reason}.") from error
+    images = []
+    for number, image in enumerate(parsed.images):
+        name = _display_name(None if isinstance(image, str) else image.name, number)
         try:
-            content = b64decode(each if isinstance(each, str) else each.data, validate=True)
+            content = b64decode(image if isinstance(image, str) else image.data, validate=True)
         except (binascii.Error, ValueError) as error:
-            raise Problem("invalid_argument", f"{name} is not in base64.", file=name) from error
-        uploads.append(Upload(name, content))
-    return uploads
+            raise ApiError("invalid_argument", f"{name} is not in base64.", file=name) from error
+        images.append((name, content))
+    return images
 
 
-def _name(given: str | None, number: int) -> str:
-    """Return what to call an image: its name, fit to be shown, or its place."""
-    return short_name(given, LONGEST_NAME) if given else f"image {number}"
+def _display_name(name: str | None, number: int) -> str:
+    """Return a printable name for an image, made from its position if it has no name."""
+    return short_name(name, MAX_NAME_LENGTH) if name else f"image {number}"
 
 
-async def _limited(
-    request: Request, settings: ServeSettings, account: Account
+async def _limited_body(
+    request: Request, limit: int, reserve: Reserve
 ) -> AsyncGenerator[bytes, None]:
-    """Yield a request's body as it comes, up to the limit."""
-    limit = settings.max_request_bytes
+    """Yield the body of a request as it arrives, up to `limit` bytes."""
+    too_large = ApiError(
+        "request_too_large",
+        f"a request may have at most {limit} bytes.",
+        headers={"Connection": "close"},
+    )
     declared = request.headers.get("content-length", "")
-    total = 0
     if declared.isdecimal() and int(declared) > limit:
-        raise _too_large(limit)
+        raise too_large
+    total = 0
     try:
         async for part in request.stream():
             total += len(part)
             if total > limit:
-                raise _too_large(limit)
-            account.take(len(part))
+                raise too_large
+            reserve(len(part))
             yield part
     except ClientDisconnect as error:
-        raise Problem("invalid_request", "the request was not sent to its end.") from error
-
-
-def _too_large(limit: int) -> Problem:
-    return Problem(
-        "request_too_large",
-        f"a request may have {limit} bytes.",
-        headers={"Connection": "close"},
-    )
+        raise ApiError("invalid_request", "the request was not sent completely.") from error

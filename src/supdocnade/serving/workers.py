@@ -1,4 +1,4 @@
-"""Threads that take their share of what waits, and work on it together."""
+"""Worker threads that process a bounded queue in batches."""
 
 import logging
 import threading
@@ -6,39 +6,39 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from time import perf_counter
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 SMOOTHING = 0.05
-"""Weight of the last batch in the mean time of a task."""
+"""Weight of the last batch in the running mean of the time per task."""
 
 log = logging.getLogger(__name__)
 
 
 class QueueFull(Exception):
-    """More waits than may wait."""
+    """The queue has no room for the tasks."""
 
 
 class WorkInterrupted(Exception):
-    """The thread that worked on a task ended before it did."""
+    """The worker thread ended before its task did."""
 
 
 class Workers(Generic[Task, Result]):
-    """A bounded queue and the threads that work on it.
+    """A bounded queue and the threads that process it.
 
-    A thread takes up to `max_batch` tasks at once, but leaves the other threads theirs; so tasks of
-    different callers are worked on together when there are many, and those of one caller are shared
-    out when there are few. A thread that ends before its time is replaced.
+    A thread takes its share of the queue, at most `max_batch` tasks: under load, tasks of different
+    callers form a batch; otherwise the tasks of one caller are spread over the threads. A thread
+    that ends unexpectedly is replaced.
 
     Parameters
     ----------
-    work : takes some tasks and returns a result for each.
-    n_threads : how many work.
-    max_waiting : tasks that may wait.
+    work : returns one result per task.
+    n_threads : number of threads.
+    max_waiting : tasks that may wait in the queue.
     max_batch : tasks that a thread takes at once.
-    on_batch : told the number of tasks and the seconds of every batch.
+    on_batch : receives the number of tasks and the seconds of every batch.
     """
 
     def __init__(
@@ -62,32 +62,32 @@ class Workers(Generic[Task, Result]):
 
     @property
     def n_waiting(self) -> int:
-        """Tasks that nobody has begun."""
+        """Number of tasks in the queue."""
         return len(self._queue)
 
     @property
     def n_alive(self) -> int:
-        """Threads that work, or wait for work."""
+        """Number of live threads."""
         return sum(thread.is_alive() for thread in list(self._threads))
 
     @property
     def seconds_to_empty(self) -> float:
-        """About how long it takes until nothing waits any more."""
+        """Estimated time until the queue is empty."""
         return self._seconds_per_task * len(self._queue) / self._n_threads
 
     def submit(self, tasks: Sequence[Task]) -> list[Future[Result]]:
-        """Put tasks into the queue, all or none of them.
+        """Add tasks to the queue, either all or none.
 
         Raises
         ------
-        QueueFull : they would be too many.
+        QueueFull : the queue has no room, or is closed.
         """
         futures: list[Future[Result]] = [Future() for _ in tasks]
         with self._changed:
             if self._closing:
                 raise QueueFull
             if len(self._queue) + len(tasks) > self._max_waiting:
-                # Those whose callers have gone do not count.
+                # Cancelled tasks do not count.
                 self._queue = deque(pair for pair in self._queue if not pair[1].cancelled())
             if len(self._queue) + len(tasks) > self._max_waiting:
                 raise QueueFull
@@ -96,7 +96,7 @@ class Workers(Generic[Task, Result]):
         return futures
 
     def close(self) -> None:
-        """Finish what waits, and end."""
+        """Finish the queued tasks and end the threads."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
@@ -115,45 +115,41 @@ class Workers(Generic[Task, Result]):
         finally:
             self._threads.discard(threading.current_thread())
             if not self._closing:
-                log.error("a worker ended; another takes its place")
+                log.error("a worker ended unexpectedly and was replaced")
                 self._start_thread()
 
     def _take(self) -> list[tuple[Task, Future[Result]]]:
-        """Wait for tasks and return a share of them; nothing when all is done."""
+        """Wait for tasks and return a share of them; return an empty list after `close`."""
         with self._changed:
             while True:
                 share = -(-len(self._queue) // self._n_threads)
                 taken = [self._queue.popleft() for _ in range(min(share, self._max_batch))]
-                begun = [pair for pair in taken if pair[1].set_running_or_notify_cancel()]
-                if begun or (self._closing and not self._queue):
-                    return begun
+                started = [pair for pair in taken if pair[1].set_running_or_notify_cancel()]
+                if started or (self._closing and not self._queue):
+                    return started
                 if not taken:
                     self._changed.wait()
 
     def _perform(self, batch: Sequence[tuple[Task, Future[Result]]]) -> None:
-        began = perf_counter()
+        start = perf_counter()
         tasks, futures = [task for task, _ in batch], [future for _, future in batch]
         try:
             for future, result in zip(futures, self._work(tasks), strict=True):
                 future.set_result(result)
         except Exception as error:
             if len(batch) > 1:
-                # Whose fault it was is seen when each is alone; the others have their answers.
-                for each in batch:
-                    if not each[1].done():
-                        self._perform([each])
+                # Run the tasks one by one, so that only the failing ones fail.
+                for pair in batch:
+                    if not pair[1].done():
+                        self._perform([pair])
                 return
             futures[0].set_exception(error)
         except BaseException:
-            _fail(futures)
+            for future in futures:
+                if not future.done():
+                    future.set_exception(WorkInterrupted())
             raise
-        seconds = perf_counter() - began
+        seconds = perf_counter() - start
         self._seconds_per_task += SMOOTHING * (seconds / len(batch) - self._seconds_per_task)
         if self._on_batch is not None:
             self._on_batch(len(batch), seconds)
-
-
-def _fail(futures: Sequence[Future[Any]]) -> None:
-    for future in futures:
-        if not future.done():
-            future.set_exception(WorkInterrupted())

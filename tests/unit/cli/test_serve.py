@@ -19,7 +19,7 @@ def test_serving_others_without_a_token_is_refused(monkeypatch, tmp_path):
 
 
 def test_without_the_extra_one_sentence_names_it(monkeypatch, tmp_path):
-    monkeypatch.setattr(SERVE, "NEEDED", ("no_such_package",))
+    monkeypatch.setattr(SERVE, "REQUIRED", ("no_such_package",))
     done = supdocnade("serve", tmp_path)
     assert done.code == 1
     assert "pip install 'supdocnade[serve]'" in done.err

@@ -43,6 +43,6 @@ def test_a_port_that_is_taken_is_named():
         port = taken.getsockname()[1]
         with pytest.raises(StorageError, match=f"port {port}"):
             server.bind("127.0.0.1", port)
-        assert server.address_of(taken) == f"http://127.0.0.1:{port}/"
+        assert server.server_url(taken) == f"http://127.0.0.1:{port}/"
     with pytest.raises(StorageError, match="no-such-host"):
         server.bind("no-such-host.invalid", 0)

@@ -11,7 +11,7 @@ from tests.serving import client, form, huge_png, indexed, noise, photograph
 
 from supdocnade.gallery import build_gallery
 from supdocnade.serving import service as service_module
-from supdocnade.serving.problems import KINDS, MEDIA_TYPE
+from supdocnade.serving.problems import MEDIA_TYPE, PROBLEM_TYPES
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def problem(response, status, code, file=None):
     found = response.json()
     assert (found["status"], found["code"], found.get("file")) == (status, code, file)
     assert found["type"] == f"/docs#{code}"
-    assert KINDS[code] == (status, found["title"])
+    assert PROBLEM_TYPES[code] == (status, found["title"])
     assert found["detail"].endswith(".")
     return found["detail"]
 
@@ -170,16 +170,16 @@ def test_a_large_request_is_refused_whether_it_says_so_or_not():
         response = small.post("/v1/predict", content=parts(), headers=sent)
         problem(response, 413, "request_too_large")
         assert small.post("/v1/predict", files=form(photograph(0))).status_code == 200
-        assert small.service.held.held == 0
+        assert small.service.memory.used == 0
 
 
 def test_memory_of_all_requests_together_is_limited():
     with client(max_request_bytes=20_000, max_held_bytes=20_000) as small:
-        small.service.held.held = 19_000
+        small.service.memory.used = 19_000
         response = small.post("/v1/predict", files=form(photograph(0)))
         problem(response, 503, "overloaded")
         assert response.headers["retry-after"] == "1"
-        small.service.held.held = 0
+        small.service.memory.used = 0
         assert small.post("/v1/predict", files=form(photograph(0))).status_code == 200
 
 

@@ -3,18 +3,18 @@ from tests.drawn import small_model
 from tests.serving import client, form, photograph
 
 from supdocnade.serving.app import page_files
-from supdocnade.serving.security import SAFE_HEADERS
+from supdocnade.serving.security import SECURITY_HEADERS
 
 
 def test_every_answer_has_safe_headers():
     with client(token="secret") as guarded:
         for path in ("/", "/docs", "/v1/model", "/nothing", "/healthz", "/page/app.js"):
             headers = guarded.get(path).headers
-            for name, value in SAFE_HEADERS.items():
+            for name, value in SECURITY_HEADERS.items():
                 assert headers[name] == value
             assert "cache-control" in headers
             assert "server" not in headers
-    policy = SAFE_HEADERS["Content-Security-Policy"]
+    policy = SECURITY_HEADERS["Content-Security-Policy"]
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
     assert "http" not in policy
@@ -70,7 +70,9 @@ def test_other_names_do_not_lead_here_without_a_token(host):
         refused = local.get("/v1/model", headers={"host": host})
         assert refused.status_code == 421
         assert refused.json()["code"] == "unknown_host"
-        assert refused.json()["detail"].endswith("start it with --allow-host and that name.")
+        assert refused.json()["detail"].endswith(
+            "start the server with --allow-host and that name."
+        )
         for known in ("localhost:8000", "127.0.0.1", "[::1]:8000", "Photos.example:443"):
             assert local.get("/v1/model", headers={"host": known}).status_code == 200
     with client(token="secret") as guarded:

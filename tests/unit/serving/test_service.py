@@ -86,7 +86,7 @@ def test_who_is_refused_sees_the_answer_whatever_it_is_sending(version, at_once)
                 while part := asking.recv(10_000):
                     answer += part
             assert b'"code": "overloaded"' in answer
-        assert local.service.held.held == 0
+        assert local.service.memory.used == 0
 
 
 def send_for_ever(connection):
@@ -95,7 +95,7 @@ def send_for_ever(connection):
 
 
 def test_a_client_that_never_ends_is_left_after_a_moment(at_once, monkeypatch):
-    monkeypatch.setattr("supdocnade.serving.server.LINGER_SECONDS", 0.1)
+    monkeypatch.setattr("supdocnade.serving.server.DRAIN_SECONDS", 0.1)
     head = b"POST /v1/predict HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 99999999999\r\n\r\n"
     with (
         threaded(**FEW) as (local, address),
@@ -127,7 +127,7 @@ def test_who_finds_room_after_a_moment_is_let_in(monkeypatch):
 
 
 def test_only_so_many_are_held_back(monkeypatch):
-    monkeypatch.setattr(service_module, "MOST_HELD_BACK", 0)
+    monkeypatch.setattr(service_module, "MAX_DELAYED", 0)
     monkeypatch.setattr(service_module, "REFUSAL_SECONDS", 1e9)
     with client(**FEW) as local, full(local.service):
         assert local.post("/v1/predict", files=form(photograph(0))).status_code == 503
