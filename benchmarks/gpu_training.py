@@ -13,7 +13,7 @@ from supdocnade.corpus import Documents
 from supdocnade.model import SupDocNADEConfig, SupDocNADENetwork
 from supdocnade.model.network import random_tree
 from supdocnade.training import Trainer, TrainerConfig
-from supdocnade.training.parallel_fit import fit_side_by_side
+from supdocnade.training.parallel_fit import fit_networks
 
 
 def scenes(n_documents: int, length: int, n_visual: int = 960) -> Documents:
@@ -85,7 +85,7 @@ def training() -> dict[str, Any]:
     together = {}
     for count in (1, 2, 4, 8):
         trainers = [trainer(corpus, "cuda", seed=seed, max_epochs=8) for seed in range(count)]
-        histories = fit_side_by_side(trainers, corpus)
+        histories = fit_networks(trainers, corpus)
         epoch = float(np.median(histories[0].seconds[1:]))
         together[str(count)] = count * n_words / epoch
     many = {str(leaves): many_leaves(leaves) for leaves in (20_000, 200_000)}

@@ -12,7 +12,7 @@ from supdocnade.likelihood import contract
 from supdocnade.model import SupDocNADEConfig, SupDocNADENetwork
 from supdocnade.model.network import random_tree
 from supdocnade.training import Trainer, TrainerConfig
-from supdocnade.training.parallel_fit import fit_side_by_side
+from supdocnade.training.parallel_fit import fit_networks
 
 pytestmark = pytest.mark.skipif(
     not torch.cuda.is_available(), reason="needs a GPU that torch can use"
@@ -133,7 +133,7 @@ def test_the_same_bits_every_time_and_side_by_side(few_rows):
         each.fit(corpus)
     assert_same_bits(alone[0], alone[1])
     together = [trainer(corpus, "cuda", seed=seed) for seed in (0, 1)]
-    histories = fit_side_by_side(together, corpus)
+    histories = fit_networks(together, corpus)
     assert_same_bits(together[0], alone[0])
     assert_same_bits(together[1], alone[2])
     assert [len(history.epochs) for history in histories] == [6, 6]
@@ -161,7 +161,7 @@ def test_a_run_that_was_begun_update_by_update_goes_on_recorded(tmp_path, monkey
     corpus, path = documents(), tmp_path / "checkpoint.safetensors"
     first = trainer(corpus, "cuda", generative_weight=0.0, checkpoint=path)
     with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "graphed", lambda self, corpus: None)
+        patch.setattr(Trainer, "graph_updates", lambda self, corpus: None)
         first.start(corpus, None)
         first.run_epoch(corpus)
         first.end_epoch(None)
@@ -232,7 +232,7 @@ def test_one_of_several_may_diverge():
     bad = trainer(corpus, "cuda", learning_rate=1e30)
     good = trainer(corpus, "cuda")
     with pytest.raises(TrainingDiverged, match="epoch"):
-        fit_side_by_side([bad, good], corpus)
+        fit_networks([bad, good], corpus)
     assert_same_bits(good, alone)
 
 

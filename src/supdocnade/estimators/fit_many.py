@@ -10,7 +10,7 @@ from supdocnade.corpus import Documents
 from supdocnade.estimators.inputs import read_annotation_names
 from supdocnade.estimators.topic_model import BegunFit, TopicModel
 from supdocnade.likelihood.cpu.threads import limit_threads
-from supdocnade.training.parallel_fit import fit_side_by_side
+from supdocnade.training.parallel_fit import fit_networks
 
 
 def fit_together(
@@ -65,4 +65,4 @@ def _train(models: Sequence[TopicModel], begun: Sequence[BegunFit]) -> None:
     if begun:
         with limit_threads(models[0]._n_threads()):
             trainers = [each.trainer for each in begun]
-            fit_side_by_side(trainers, begun[0].training, begun[0].validation)
+            fit_networks(trainers, begun[0].training, begun[0].validation)

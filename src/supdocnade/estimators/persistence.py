@@ -22,7 +22,7 @@ from supdocnade.model import DocNADEConfig, DocNADENetwork, SupDocNADEConfig, Su
 from supdocnade.seeding import check_seed
 from supdocnade.storage import Arrays, load_arrays, save_arrays
 from supdocnade.training.checkpoint import set_parameters
-from supdocnade.training.config import History
+from supdocnade.training.history import History
 from supdocnade.tree import WordTree
 from supdocnade.visual_words.codebook import Codebook
 from supdocnade.visual_words.encoder import ImageEncoder

@@ -26,8 +26,8 @@ from supdocnade.model import DocNADEConfig, DocNADENetwork
 from supdocnade.model.network import random_tree
 from supdocnade.seeding import named_generator
 from supdocnade.training import Trainer, TrainerConfig
-from supdocnade.training.checkpoint import copy_parameters, set_parameters, stored_seed
-from supdocnade.training.config import History, Progress
+from supdocnade.training.checkpoint import copy_parameters, load_seed, set_parameters
+from supdocnade.training.history import History, Progress
 
 CHECKPOINT = "checkpoint.safetensors"
 """The file in the folder `checkpoint`."""
@@ -292,7 +292,7 @@ class TopicModel(FittedTopics):
     def _seed(self) -> int:
         if self.random_state is None and self.checkpoint is not None:
             path = Path(self.checkpoint) / CHECKPOINT
-            stored = stored_seed(path) if path.exists() else None
+            stored = load_seed(path) if path.exists() else None
             if stored is not None:
                 return stored
         return read_seed(self.random_state)

@@ -17,7 +17,7 @@ from supdocnade.paper.plans import Setting
 from supdocnade.paper.study import Study, device_name
 from supdocnade.report.class_words import associate
 from supdocnade.storage import load_arrays, save_arrays
-from supdocnade.training.parallel_fit import AT_ONCE
+from supdocnade.training.parallel_fit import MAX_NETWORKS
 
 FIT, TRAIN = "fit", "train"
 """What a model learns from: all but what is held out, or all of the training part."""
@@ -130,7 +130,7 @@ def _fit_together(
     label_A = np.tile(study.label_B[places], len(sides))
     where = {"device": device, "backend": backend, "n_jobs": n_jobs}
     # On a GPU several at a time; few enough that little is lost if the run is stopped.
-    at_once = AT_ONCE if device == "cuda" else 1
+    at_once = MAX_NETWORKS if device == "cuda" else 1
     for first in range(0, len(jobs), at_once):
         part = jobs[first : first + at_once]
         models = [_estimator(study, job, **where) for job in part]

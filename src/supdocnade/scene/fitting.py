@@ -50,7 +50,7 @@ from supdocnade.seeding import named_generator
 from supdocnade.storage import load_arrays, save_arrays
 from supdocnade.training import TrainerConfig
 from supdocnade.training.checkpoint import copy_parameters
-from supdocnade.training.config import Progress
+from supdocnade.training.history import Progress
 from supdocnade.visual_words.parallel import SkippedImage
 
 EPOCH_SHARES = (0.5, 0.75, 1.0)

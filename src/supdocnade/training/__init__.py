@@ -1,6 +1,7 @@
-"""From a corpus and a network to a trained network."""
+"""Training of a network on a corpus."""
 
-from supdocnade.training.config import EpochRecord, History, Progress, TrainerConfig
+from supdocnade.training.history import EpochRecord, History, Progress
 from supdocnade.training.trainer import Trainer
+from supdocnade.training.trainer_config import TrainerConfig
 
 __all__ = ["EpochRecord", "History", "Progress", "Trainer", "TrainerConfig"]

@@ -1,4 +1,4 @@
-"""Everything a training run must remember to go on as if it had never stopped."""
+"""Checkpoints: everything that a training run needs to resume with the same bits."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -10,15 +10,18 @@ from torch import Tensor, nn
 
 from supdocnade.errors import StorageError
 from supdocnade.storage import Arrays, load_arrays, save_arrays
-from supdocnade.training.config import History
+from supdocnade.training.history import History
 
 FORMAT = 2
 
+GROUPS = {"parameter", "average", "best", "buffer", "optimizer"}
+"""First parts of the names of arrays."""
+
 MOMENTS = {"step", "exp_avg", "exp_avg_sq"}
-"""What Adam remembers of a parameter; SGD remembers nothing."""
+"""State of Adam per parameter; SGD has none."""
 
 FINGERPRINTS = {"data", "validation data", "tree"}
-"""Settings that are digests, which tell a reader nothing."""
+"""Settings that are digests, whose values an error message need not show."""
 
 Tensors = dict[str, Tensor]
 
@@ -37,26 +40,28 @@ def set_parameters(network: nn.Module, values: Tensors) -> None:
 
 @dataclass
 class TrainingState:
-    """Where a run stands, apart from the parameters and the optimisers' moments."""
+    """Position and results of a run, apart from the parameters and the optimizers' moments."""
 
     epoch: int = 0
     """Epochs completed."""
     update: int = 0
     """Updates completed in the current epoch."""
     loss_sum: float = 0.0
-    """Sum of the objective over the documents of the current epoch so far."""
+    """Objective, summed over the documents of the current epoch so far."""
     n_seen: int = 0
     """Documents of the current epoch so far."""
     epochs_without_gain: int = 0
     finished: bool = False
     history: History = field(default_factory=History)
     average: Tensors | None = None
+    """Moving average of the parameters."""
     best: Tensors | None = None
+    """Parameters of the best epoch."""
 
-    def describe(self) -> dict[str, Any]:
-        """Return what is not an array, as plain values."""
-        plain = ("epoch", "update", "loss_sum", "n_seen", "epochs_without_gain", "finished")
-        return {**{name: getattr(self, name) for name in plain}, "history": self.history.to_json()}
+    def to_json(self) -> dict[str, Any]:
+        """Return everything but the tensors, as plain values."""
+        names = ("epoch", "update", "loss_sum", "n_seen", "epochs_without_gain", "finished")
+        return {**{name: getattr(self, name) for name in names}, "history": self.history.to_json()}
 
 
 def save_checkpoint(
@@ -67,23 +72,23 @@ def save_checkpoint(
     optimizers: list[torch.optim.Optimizer],
 ) -> None:
     """Write a run to one file, atomically."""
-    arrays: Arrays = {}
     groups = {
         "parameter": copy_parameters(network),
         "average": state.average or {},
         "best": state.best or {},
         "buffer": dict(network.named_buffers()),
-        "optimizer": dict(_moments(optimizers)),
+        "optimizer": dict(_named_moments(optimizers)),
     }
-    for group, tensors in groups.items():
-        for name, tensor in tensors.items():
-            arrays[f"{group}/{name}"] = tensor.cpu().numpy()
-    description = {"format": FORMAT, "settings": settings, "state": state.describe()}
-    save_arrays(path, arrays, description)
+    arrays: Arrays = {
+        f"{group}/{name}": tensor.cpu().numpy()
+        for group, tensors in groups.items()
+        for name, tensor in tensors.items()
+    }
+    save_arrays(path, arrays, {"format": FORMAT, "settings": settings, "state": state.to_json()})
 
 
-def _moments(optimizers: list[torch.optim.Optimizer]) -> Iterator[tuple[str, Tensor]]:
-    """Yield what the optimisers remember, as "optimiser/parameter/name"."""
+def _named_moments(optimizers: list[torch.optim.Optimizer]) -> Iterator[tuple[str, Tensor]]:
+    """Yield the moments of all optimizers, named "optimizer/parameter/moment"."""
     for number, optimizer in enumerate(optimizers):
         for index, moments in optimizer.state_dict()["state"].items():
             for name, value in moments.items():
@@ -97,7 +102,7 @@ def load_checkpoint(
     network: nn.Module,
     optimizers: list[torch.optim.Optimizer],
 ) -> TrainingState:
-    """Read a run back into a network and its optimisers; refuse one of other settings or data.
+    """Load a run into a network and its optimizers; refuse one of other settings or data.
 
     Everything is checked before anything is changed.
     """
@@ -116,43 +121,42 @@ def load_checkpoint(
     for key, array in arrays.items():
         group, _, name = key.partition("/")
         groups.setdefault(group, {})[name] = torch.from_numpy(array)
-    unknown = groups.keys() - {"parameter", "average", "best", "buffer", "optimizer"}
-    if unknown:
+    if unknown := groups.keys() - GROUPS:
         raise StorageError(f"{path} is damaged: it holds {sorted(unknown)}.")
     parameters = dict(network.named_parameters())
     _check_tensors(path, "parameter", groups.get("parameter", {}), parameters)
     _check_tensors(path, "buffer", groups.get("buffer", {}), dict(network.named_buffers()))
-    for group in ("average", "best"):
-        if group in groups:
-            _check_tensors(path, group, groups[group], parameters)
-    remembered = _sort_moments(path, groups.get("optimizer", {}), optimizers)
+    copies = [group for group in ("average", "best") if group in groups]
+    for group in copies:
+        _check_tensors(path, group, groups[group], parameters)
+    moments_by_optimizer = _group_moments(path, groups.get("optimizer", {}), optimizers)
 
     set_parameters(network, groups["parameter"])
-    for group in ("average", "best"):
-        if group in groups:
-            there = {name: t.to(parameters[name].device) for name, t in groups[group].items()}
-            setattr(state, group, there)
-    for optimizer, moments in zip(optimizers, remembered, strict=True):
+    for group in copies:
+        on_device = {name: t.to(parameters[name].device) for name, t in groups[group].items()}
+        setattr(state, group, on_device)
+    for optimizer, moments in zip(optimizers, moments_by_optimizer, strict=True):
         param_groups = optimizer.state_dict()["param_groups"]
         optimizer.load_state_dict({"state": moments, "param_groups": param_groups})
     return state
 
 
-def stored_seed(path: Path) -> int | None:
-    """Return the seed of the run that a checkpoint holds, if it is one."""
+def load_seed(path: Path) -> int | None:
+    """Return the seed of the run in a checkpoint, or None if the file names none."""
     settings = load_arrays(path)[1].get("settings")
     seed = settings.get("seed") if isinstance(settings, dict) else None
     return seed if type(seed) is int else None
 
 
 def _check_tensors(
-    path: Path, group: str, stored: Mapping[str, Tensor], ours: Mapping[str, Tensor]
+    path: Path, group: str, stored: Mapping[str, Tensor], expected: Mapping[str, Tensor]
 ) -> None:
-    if stored.keys() != ours.keys():
+    if stored.keys() != expected.keys():
         raise StorageError(
-            f"{path} is damaged: its {group} arrays are {sorted(stored)}, expected {sorted(ours)}."
+            f"{path} is damaged: its {group} arrays are {sorted(stored)}, "
+            f"expected {sorted(expected)}."
         )
-    for name, tensor in ours.items():
+    for name, tensor in expected.items():
         if stored[name].shape != tensor.shape or stored[name].dtype != tensor.dtype:
             raise StorageError(
                 f"{path} is damaged: {group} {name} has shape {tuple(stored[name].shape)} of "
@@ -160,11 +164,11 @@ def _check_tensors(
             )
 
 
-def _sort_moments(
+def _group_moments(
     path: Path, stored: Mapping[str, Tensor], optimizers: list[torch.optim.Optimizer]
 ) -> list[dict[int, Tensors]]:
-    """Return the moments by optimiser and parameter, each of the shape of its parameter."""
-    remembered: list[dict[int, Tensors]] = [{} for _ in optimizers]
+    """Return the moments by optimizer and parameter, after a check of names and shapes."""
+    grouped: list[dict[int, Tensors]] = [{} for _ in optimizers]
     parameters = [
         [p for group in optimizer.param_groups for p in group["params"]] for optimizer in optimizers
     ]
@@ -180,18 +184,21 @@ def _sort_moments(
                 f"{path} is damaged: optimizer/{key} has shape {tuple(tensor.shape)}, "
                 f"expected {tuple(expected)}."
             )
-        remembered[int(number)].setdefault(int(index), {})[name] = tensor
-    for moments in (each for one in remembered for each in one.values()):
+        grouped[int(number)].setdefault(int(index), {})[name] = tensor
+    for moments in (moments for by_index in grouped for moments in by_index.values()):
         if moments.keys() != MOMENTS:
-            raise StorageError(f"{path} is damaged: it holds moments {sorted(moments)} alone.")
-    return remembered
+            raise StorageError(
+                f"{path} is damaged: it holds moments {sorted(moments)}, "
+                f"expected {sorted(MOMENTS)}."
+            )
+    return grouped
 
 
-def _check_settings(path: Path, stored: object, ours: dict[str, Any]) -> None:
+def _check_settings(path: Path, stored: object, settings: dict[str, Any]) -> None:
     if not isinstance(stored, dict):
         raise StorageError(f"{path} is damaged: it names no settings.")
-    for name in sorted(stored.keys() | ours.keys()):
-        before, now = stored.get(name), ours.get(name)
+    for name in sorted(stored.keys() | settings.keys()):
+        before, now = stored.get(name), settings.get(name)
         if before != now and name in FINGERPRINTS:
             raise StorageError(
                 f"checkpoint {path} was made from other {name}; use the same or another checkpoint."

@@ -1,68 +1,91 @@
-"""Updates on a GPU, recorded once and replayed: nothing waits for Python.
+"""Updates recorded once as a CUDA graph and replayed, so that the GPU never waits for Python.
 
-An update is some eighty kernels of a few microseconds each; to launch them one by one from Python
-would take longer than to run them. So one update is recorded as a CUDA graph that reads everything
-that changes from one to the next from the GPU: which documents come, the learning rate, the decay
-of the average. An epoch is then as many replays, and one look at the loss when it is over.
+An update is about eighty kernels of a few microseconds each; launching them one by one from Python
+would take longer than running them. The recorded update reads everything that changes between
+updates from the GPU: the documents, the learning rate, the decay of the average. The loss is read
+back only when it is needed.
 """
 
-from dataclasses import dataclass
+import math
 from threading import Lock
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from supdocnade.corpus import Documents
 from supdocnade.corpus.documents import NO_LABEL
+from supdocnade.corpus.tokens import Rows
 from supdocnade.likelihood.contract import DocumentBatch, room_for_all_rows
 from supdocnade.model import DocNADENetwork
-from supdocnade.training.batches import weighted_loss
+from supdocnade.training.batches import LabelledBatch
 from supdocnade.training.checkpoint import Tensors
-from supdocnade.training.config import TrainerConfig
-from supdocnade.training.device_corpus import OrderedEpoch, ResidentDocuments
-from supdocnade.training.optimizers import clip_gradients, set_rate
+from supdocnade.training.device_corpus import (
+    MIN_HASH_BITS,
+    DeviceCorpus,
+    load_device_corpus,
+    max_tokens,
+)
+from supdocnade.training.objective import weighted_loss
+from supdocnade.training.optimizers import clip_gradients, set_learning_rate
+from supdocnade.training.trainer_config import TrainerConfig
+from supdocnade.training.updates import check_finite
 
-ROOM = 1.02
-"""Batches differ in their numbers of words; recorded is an update of somewhat more than the most
-seen so far, so that it need not be recorded again for every epoch with a larger one."""
+CAPACITY_MARGIN = 1.02
+"""Words that a recording has room for, relative to the largest batch so far. Batches differ in
+size; the margin saves a new recording for every slightly larger one."""
 
 _RECORDING = Lock()
-"""Torch records one graph at a time; several threads may train."""
+"""Torch records one graph at a time, while several threads may train."""
 
 
-def bytes_to_record(network: DocNADENetwork) -> int:
-    """Return what is put aside while an update is recorded: parameters, two moments, an average."""
+def recording_bytes(network: DocNADENetwork) -> int:
+    """Return the memory for copies during a recording: parameters, two moments and an average."""
     return 4 * sum(p.numel() * p.element_size() for p in network.parameters())
 
 
-@dataclass(frozen=True, eq=False)
-class Clock:
-    """What changes from one update to the next, on the GPU."""
+def make_graph_updates(
+    network: DocNADENetwork,
+    config: TrainerConfig,
+    corpus: Documents,
+    optimizers: list[torch.optim.Optimizer],
+    class_weight_C: Tensor | None,
+    average: Tensors | None,
+) -> "GraphUpdates | None":
+    """Return updates recorded as a graph, or None if they must be computed one by one.
 
-    update: Tensor
-    """() the update of the epoch that comes next."""
-    rates: Tensor
-    """The learning rate of every update of the epoch."""
-    decays: Tensor
-    """The decay of the average at every update of the epoch."""
-    loss_sum: Tensor
-    """() the objective, summed over the documents of the epoch so far."""
+    A graph needs our kernels on a GPU, words to model, and enough memory for the corpus.
+    """
+    weights = network.word_embedding
+    if not weights.is_cuda or network.resolved_backend != "cuda":
+        return None
+    if network.config.n_words == 1 or not corpus.length_B.any():
+        return None
+    memory = torch.cuda.get_device_properties(weights.device).total_memory
+    if corpus.length_B.sum() > max_tokens(memory) or recording_bytes(network) > memory // 4:
+        return None
+    documents = load_device_corpus(corpus, weights.device)
+    if documents.hash_bits < MIN_HASH_BITS:
+        return None
+    return GraphUpdates(network, config, documents, optimizers, class_weight_C, average)
 
 
-class GraphedUpdates:
-    """The updates of a network, on the GPU that it is on.
+class GraphUpdates:
+    """Updates of a network on its GPU, as a recorded graph (see `training.updates.Updates`).
 
     Parameters
     ----------
-    average : parameters that follow those of the network, if they are averaged.
+    class_weight_C : multiplies the class term of documents of each class.
+    average : moving average of the parameters, updated in place.
     """
+
+    synchronous = False
 
     def __init__(
         self,
         network: DocNADENetwork,
         config: TrainerConfig,
-        documents: ResidentDocuments,
+        documents: DeviceCorpus,
         optimizers: list[torch.optim.Optimizer],
         class_weight_C: Tensor | None,
         average: Tensors | None,
@@ -71,136 +94,147 @@ class GraphedUpdates:
         self.optimizers, self.class_weight_C, self.average = optimizers, class_weight_C, average
         device = network.word_embedding.device
         n_updates = -(-len(documents) // config.batch_size)
-        self.clock = Clock(
-            torch.zeros((), dtype=torch.int64, device=device),
-            torch.zeros(n_updates, device=device),
-            torch.zeros(n_updates, device=device),
-            torch.zeros((), dtype=torch.float64, device=device),
-        )
-        self.capacity = 0
-        self._epoch: OrderedEpoch | None = None
+        # What changes from one update to the next, at addresses that the graph knows.
+        self.next_update = torch.zeros((), dtype=torch.int64, device=device)
+        self._rates = torch.zeros(n_updates, device=device)
+        self._decays = torch.zeros(n_updates, device=device)
+        self._loss_sum = torch.zeros((), dtype=torch.float64, device=device)
+        self._ordered: LabelledBatch | None = None
+        self._epoch = 0
+        self._capacity = 0
         self._graph: torch.cuda.CUDAGraph | None = None
-        # A stream of its own: cuBLAS has one workspace a stream, which a recording keeps using, and
-        # recordings that are replayed at the same time must not share one. It serves all recordings
-        # made here: torch has 32 streams and then hands out the first one again.
+        # One stream of its own for all recordings: cuBLAS has one workspace per stream, which a
+        # recording keeps using, and graphs that are replayed at the same time must not share one.
+        # Torch has 32 streams and then hands out the first one again.
         self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
-    def begin(
-        self,
-        epoch: int,
-        shuffled_B: NDArray[np.int64],
-        first_update: int,
-        loss_sum: float,
-        rates: NDArray[np.float64],
-        decays: NDArray[np.float64],
+    def begin_epoch(
+        self, epoch: int, batches: list[Rows], first_update: int, loss_sum: float
     ) -> None:
-        """Put an epoch in order, and record an update if it does not fit the last recording."""
-        config = self.config
-        ordered = self.documents.ordered(
-            config.seed, epoch, shuffled_B, config.batch_size,
+        """Order an epoch, and record an update if its batches do not fit the last recording."""
+        config, n_updates = self.config, len(batches)
+        ordered = self.documents.order_epoch(
+            config.seed, epoch, np.concatenate(batches), config.batch_size,
             generative_weight=config.generative_weight,
             annotation_weight=config.annotation_weight,
         )  # fmt: skip
-        if self._epoch is None:
-            self._epoch = ordered
+        if self._ordered is None:
+            self._ordered = ordered
         else:
-            # The recording reads from where the first epoch lies.
-            for there, new in zip(self._epoch, ordered, strict=True):
-                if there is not None and new is not None:
-                    there.copy_(new)
-        clock = self.clock
-        clock.rates.copy_(torch.from_numpy(rates))
-        clock.decays.copy_(torch.from_numpy(decays))
-        clock.update.fill_(first_update)
-        clock.loss_sum.fill_(loss_sum)
-        firsts = np.arange(0, len(shuffled_B), config.batch_size)
-        largest = int(np.add.reduceat(self.documents.lengths[shuffled_B], firsts).max())
-        if largest > self.capacity:
-            self.capacity = max(int(largest * ROOM), 1)
+            # The graph reads from the memory of the first epoch.
+            for target, source in zip(_tensors(self._ordered), _tensors(ordered), strict=True):
+                target.copy_(source)
+        updates = range(n_updates)
+        rates = np.array([config.rate_at(epoch, update, n_updates) for update in updates])
+        decays = np.array([config.decay_at(epoch, update, n_updates) for update in updates])
+        self._rates.copy_(torch.from_numpy(rates))
+        self._decays.copy_(torch.from_numpy(decays))
+        self.next_update.fill_(first_update)
+        self._loss_sum.fill_(loss_sum)
+        self._epoch = epoch
+        n_tokens = max(int(self.documents.lengths[rows_B].sum()) for rows_B in batches)
+        if n_tokens > self._capacity:
+            self._capacity = max(int(n_tokens * CAPACITY_MARGIN), 1)
             with _RECORDING:
                 self._record()
 
     def run(self) -> None:
-        """Start the next update of the epoch; this does not wait for it."""
-        assert self._graph is not None, "an epoch was begun"
+        """Start the next update of the epoch without waiting for it."""
+        assert self._graph is not None, "begin_epoch comes first"
         self._graph.replay()
 
     def loss_sum(self) -> float:
         """Wait for all updates; return the objective, summed over the documents so far."""
-        return float(self.clock.loss_sum)
+        when = f"in epoch {self._epoch + 1}"
+        value = float(self._loss_sum)
+        check_finite(self.config, "the objective", value, when)
+        finite = [p.isfinite().all() for p in self.network.parameters()]
+        if not bool(torch.stack(finite).all()):
+            check_finite(self.config, "a parameter", math.nan, when)
+        return value
+
+    def end_epoch(self) -> None:
+        """Do nothing: reading the loss has checked the parameters."""
 
     def _record(self) -> None:
-        """Record an update: run it once to have everything compiled, undo that, record."""
-        kept = {id(tensor): tensor.detach().clone() for tensor in self._changing()}
+        """Record an update: run it once so that everything is compiled, undo that, record."""
+        before = {id(tensor): tensor.detach().clone() for tensor in self._state()}
         self._graph = None
         stream = self._stream
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream), room_for_all_rows():
             self._update()
         torch.cuda.current_stream().wait_stream(stream)
-        # The optimisers have made moments meanwhile; where there were none, they were zero.
+        # Moments that the optimizers created meanwhile were zero before.
         with torch.no_grad():
-            for tensor in self._changing():
-                tensor.copy_(kept[id(tensor)]) if id(tensor) in kept else tensor.zero_()
-        del kept
+            for tensor in self._state():
+                tensor.copy_(before[id(tensor)]) if id(tensor) in before else tensor.zero_()
+        del before
         for parameter in self.network.parameters():
             parameter.grad = None
         self._graph = torch.cuda.CUDAGraph()
-        # What other threads do meanwhile, as to ask for memory, is no part of it.
+        # thread_local: calls of other threads, such as requests for memory, are not recorded.
         with torch.cuda.graph(self._graph, stream=stream, capture_error_mode="thread_local"):
             self._update()
 
-    def _changing(self) -> list[Tensor]:
-        """Return everything that an update changes."""
+    def _state(self) -> list[Tensor]:
+        """Return every tensor that an update changes."""
         tensors: list[Tensor] = list(self.network.parameters())
         tensors += list((self.average or {}).values())
-        tensors += [self.clock.update, self.clock.loss_sum]
+        tensors += [self.next_update, self._loss_sum]
         for optimizer in self.optimizers:
             for moments in optimizer.state.values():
                 tensors += [value for value in moments.values() if isinstance(value, Tensor)]
         return tensors
 
     def _update(self) -> None:
-        """Move the parameters by one step."""
-        config, clock, parameters = self.config, self.clock, list(self.network.parameters())
+        """Run one update."""
+        config, parameters = self.config, list(self.network.parameters())
         for parameter in parameters:
             parameter.grad = None
-        documents, label_B, weight_B, n_documents = self._batch()
-        loss = weighted_loss(self.network, documents, label_B, weight_B, self.class_weight_C)
+        batch, n_documents = self._batch()
+        loss = weighted_loss(self.network, batch, self.class_weight_C)
         loss.backward()  # type: ignore[no-untyped-call]
         if config.clip_norm is not None:
             clip_gradients(parameters, config.clip_norm)
-        place = clock.update[None]
+        index = self.next_update[None]
         for optimizer in self.optimizers:
-            set_rate(optimizer, clock.rates[place][0])
+            set_learning_rate(optimizer, self._rates[index][0])
             optimizer.step()
         with torch.no_grad():
             if self.average is not None:
-                weight = 1 - clock.decays[place][0]
+                weight = 1 - self._decays[index][0]
                 for name, parameter in self.network.named_parameters():
                     self.average[name].lerp_(parameter, weight)
-            clock.loss_sum.add_(loss.detach().double() * n_documents)
-            clock.update.add_(1)
+            self._loss_sum.add_(loss.detach().double() * n_documents)
+            self.next_update.add_(1)
 
-    def _batch(self) -> tuple[DocumentBatch, Tensor, Tensor, Tensor]:
-        """Return the documents of the next update, filled up with empty ones where too few."""
-        assert self._epoch is not None, "an epoch was begun"
-        epoch, n_all, size = self._epoch, len(self.documents), self.config.batch_size
-        device = epoch.ids_N.device
-        numbers_B1 = self.clock.update * size + torch.arange(size + 1, device=device)
-        offsets_B1 = epoch.offsets_B1[numbers_B1.clamp_max(n_all)]
-        tokens = offsets_B1[0] + torch.arange(self.capacity, device=device)
-        tokens = tokens.clamp_max(len(epoch.ids_N) - 1)
-        there_B = numbers_B1[:-1] < n_all
-        numbers_B = numbers_B1[:-1].clamp_max(n_all - 1)
-        batch = DocumentBatch(
-            epoch.ids_N[tokens],
+    def _batch(self) -> tuple[LabelledBatch, Tensor]:
+        """Return the next batch, padded with empty documents to the batch size, and its size."""
+        assert self._ordered is not None, "begin_epoch comes first"
+        epoch, device = self._ordered.documents, self.next_update.device
+        n_documents, size = len(self.documents), self.config.batch_size
+        rows_B1 = self.next_update * size + torch.arange(size + 1, device=device)
+        offsets_B1 = epoch.offsets_B1[rows_B1.clamp_max(n_documents)]
+        tokens = offsets_B1[0] + torch.arange(self._capacity, device=device)
+        tokens = tokens.clamp_max(len(epoch.word_ids_N) - 1)
+        exists_B = rows_B1[:-1] < n_documents
+        rows_B = rows_B1[:-1].clamp_max(n_documents - 1)
+        input_N, loss_N = epoch.input_weight_N, epoch.loss_weight_N
+        documents = DocumentBatch(
+            epoch.word_ids_N[tokens],
             offsets_B1 - offsets_B1[0],
-            None if epoch.input_weight_N is None else epoch.input_weight_N[tokens],
-            epoch.loss_weight_N[tokens],
+            None if input_N is None else input_N[tokens],
+            None if loss_N is None else loss_N[tokens],
             self.network.n_summary_words,
             checked=True,
         )
-        label_B = torch.where(there_B, epoch.label_B[numbers_B], NO_LABEL)
-        weight_B = torch.where(there_B, epoch.weight_B[numbers_B], 0.0)
-        return batch, label_B, weight_B, there_B.sum()
+        label_B = torch.where(exists_B, self._ordered.label_B[rows_B], NO_LABEL)
+        weight_B = torch.where(exists_B, self._ordered.weight_B[rows_B], 0.0)
+        return LabelledBatch(documents, label_B, weight_B), exists_B.sum()
+
+
+def _tensors(batch: LabelledBatch) -> list[Tensor]:
+    documents = batch.documents
+    tensors = (*documents[:4], batch.label_B, batch.weight_B)
+    return [tensor for tensor in tensors if isinstance(tensor, Tensor)]

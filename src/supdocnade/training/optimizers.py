@@ -1,8 +1,10 @@
-"""Optimisers, and what is done to gradients before them.
+"""Optimizers, and the preparation of gradients for them.
 
-Dense parameters are torch's own Adam or SGD; where our kernels serve a GPU, so does our Adam. A
-table whose gradient is a few touched rows gets `RowAdam`, which updates those rows only.
+Dense parameters use torch's own Adam or SGD, or our Adam where our kernels run on a GPU. Tables
+with sparse gradients use `RowAdam`, which updates the touched rows only.
 """
+
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -17,16 +19,16 @@ EPSILON = 1e-8
 
 
 class RowAdam(torch.optim.Optimizer):
-    """Adam for tables with sparse gradients: only the touched rows move.
+    """Adam for tables with sparse gradients, which moves only the touched rows.
 
-    This is not dense Adam on the same gradients: there, a row that was touched once keeps moving by
-    its decaying first moment; here, a row's moments rest until the row is touched again.
+    This differs from dense Adam on the same gradients: there, a row that was touched once keeps
+    moving by its decaying first moment; here, its moments rest until the row is touched again.
     """
 
     def __init__(
         self, tables: list[nn.Parameter], learning_rate: float | Tensor, *, backend: str = "auto"
     ):
-        # capturable: torch then loads the number of steps to where the table is.
+        # capturable: torch then loads the number of steps to the device of the table.
         super().__init__(tables, {"lr": learning_rate, "capturable": tables[0].is_cuda})
         self.backend = backend
 
@@ -37,13 +39,9 @@ class RowAdam(torch.optim.Optimizer):
             for table in group["params"]:
                 if table.grad is None:
                     continue
-                state = self.state[table]
-                if not state:
-                    state["step"] = torch.zeros((), dtype=torch.float32, device=table.device)
-                    state["exp_avg"] = torch.zeros_like(table)
-                    state["exp_avg_sq"] = torch.zeros_like(table)
+                state = _adam_state(self, table)
                 state["step"] += 1
-                rows_R, gradient_RH = _rows(table.grad)
+                rows_R, gradient_RH = _touched_rows(table.grad)
                 step = state["step"] if table.is_cuda else int(state["step"])
                 rates = AdamRates(group["lr"], *BETAS, EPSILON, step)
                 moments = state["exp_avg"], state["exp_avg_sq"]
@@ -53,7 +51,7 @@ class RowAdam(torch.optim.Optimizer):
 class RowSGD(torch.optim.Optimizer):
     """SGD on a GPU where some gradients are sparse.
 
-    Torch's own would have the learning rate on the CPU, and could not be recorded.
+    Torch's own keeps the learning rate on the CPU, so a CUDA graph cannot record it.
     """
 
     def __init__(self, parameters: list[nn.Parameter], learning_rate: Tensor):
@@ -61,7 +59,7 @@ class RowSGD(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
-        """Move all parameters that have a gradient."""
+        """Update all parameters that have a gradient."""
         for group in self.param_groups:
             for parameter in group["params"]:
                 if parameter.grad is None:
@@ -69,49 +67,53 @@ class RowSGD(torch.optim.Optimizer):
                 if not parameter.grad.is_sparse:
                     parameter.sub_(parameter.grad * group["lr"])
                     continue
-                rows_R, gradient_RH = _rows(parameter.grad)
-                # Every row comes once; what only fills up a list adds zero, so these additions,
-                # though atomic, give the same bits every time. -1 stands for no row at all.
+                rows_R, gradient_RH = _touched_rows(parameter.grad)
+                # Every row occurs once and padding adds zero, so these atomic additions give the
+                # same bits every time. Row -1 is padding where no row was touched.
                 parameter.index_add_(0, rows_R.clamp_min(0), gradient_RH * -group["lr"])
 
 
-class OneKernelAdam(torch.optim.Adam):
-    """Torch's Adam to rounding, all parameters in one kernel on a GPU."""
+class SingleKernelAdam(torch.optim.Adam):
+    """Torch's Adam up to rounding, with all parameters in one kernel on a GPU."""
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
-        """Move all parameters that have a gradient."""
+        """Update all parameters that have a gradient."""
         from supdocnade.likelihood.cuda.adam import Moments, dense_adam
 
         for group in self.param_groups:
             parameters = [p for p in group["params"] if p.grad is not None]
-            moments = []
-            for parameter in parameters:
-                state = self.state[parameter]
-                if not state:
-                    state["step"] = torch.zeros((), dtype=torch.float32, device=parameter.device)
-                    state["exp_avg"] = torch.zeros_like(parameter)
-                    state["exp_avg_sq"] = torch.zeros_like(parameter)
-                moments.append(Moments(state["step"], state["exp_avg"], state["exp_avg_sq"]))
+            states = [_adam_state(self, parameter) for parameter in parameters]
+            moments = [Moments(s["step"], s["exp_avg"], s["exp_avg_sq"]) for s in states]
             gradients = [p.grad.contiguous() for p in parameters if p.grad is not None]
             dense_adam(parameters, gradients, moments, group["lr"], group["betas"], group["eps"])
 
 
-def _rows(gradient: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the touched rows and their gradients."""
+def _adam_state(optimizer: torch.optim.Optimizer, parameter: Tensor) -> dict[str, Any]:
+    """Return the step count and moments of a parameter, zero before its first step."""
+    state: dict[str, Any] = optimizer.state[parameter]
+    if not state:
+        state["step"] = torch.zeros((), dtype=torch.float32, device=parameter.device)
+        state["exp_avg"] = torch.zeros_like(parameter)
+        state["exp_avg_sq"] = torch.zeros_like(parameter)
+    return state
+
+
+def _touched_rows(gradient: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the rows that a gradient touches, and its values there."""
     if not gradient.is_sparse:
         return torch.arange(len(gradient), device=gradient.device), gradient
     return gradient._indices()[0], gradient._values()
 
 
-def settle_gradients(parameters: list[nn.Parameter]) -> None:
-    """Add up the rows that a sparse gradient holds more than once."""
+def coalesce_gradients(parameters: list[nn.Parameter]) -> None:
+    """Add up the rows that occur more than once in a sparse gradient."""
     for parameter in parameters:
         gradient = parameter.grad
         if gradient is None or not gradient.is_sparse:
             continue
-        # The fused backends give every row once, in order; torch forgets that it was told so, and
-        # its `coalesce` would sort and copy all of them.
+        # The fused backends return every row once, in order, but autograd drops the flag that
+        # says so, and `coalesce` would sort and copy all rows.
         rows_R = gradient._indices()[0]
         if not bool((rows_R.diff() > 0).all()):
             parameter.grad = gradient.coalesce()
@@ -120,36 +122,36 @@ def settle_gradients(parameters: list[nn.Parameter]) -> None:
 def make_optimizers(
     network: DocNADENetwork, name: str, learning_rate: float
 ) -> list[torch.optim.Optimizer]:
-    """Return the optimisers that together update every parameter of a network."""
+    """Return the optimizers that together update every parameter of a network."""
     parameters = list(network.parameters())
     few_rows = touches_few_rows(network.config.n_words)
-    # On a GPU an update must not wait for numbers from here, such as the learning rate.
+    # On a GPU an update must not wait for values from the CPU, such as the learning rate.
     on_gpu = network.word_embedding.is_cuda
     rate = torch.tensor(learning_rate, device=parameters[0].device) if on_gpu else learning_rate
     if name == "sgd":
         if few_rows and isinstance(rate, Tensor):
             return [RowSGD(parameters, rate)]
-        # Only the fused one leaves a learning rate where it is.
+        # Only the fused implementation leaves the learning rate on the GPU.
         return [torch.optim.SGD(parameters, lr=rate, fused=on_gpu or None)]
     tables: list[nn.Parameter] = []
     if few_rows:
         tables = [network.word_embedding, network.node_weight]
     dense = [p for p in parameters if not any(p is table for table in tables)]
-    ours = on_gpu and network.resolved_backend == "cuda"
-    kind = OneKernelAdam if ours else torch.optim.Adam
+    our_kernels = on_gpu and network.resolved_backend == "cuda"
+    adam = SingleKernelAdam if our_kernels else torch.optim.Adam
     # fused: one pass over each parameter; elementwise, so threads do not change its bits.
     optimizers: list[torch.optim.Optimizer] = [
-        kind(dense, lr=rate, betas=BETAS, eps=EPSILON, fused=True, capturable=on_gpu)
+        adam(dense, lr=rate, betas=BETAS, eps=EPSILON, fused=True, capturable=on_gpu)
     ]
     if tables:
-        # What asks for plain torch gets it here, too.
-        backend = ("cuda" if ours else "vectorized") if on_gpu else "auto"
+        # A network with the plain torch backend gets plain torch here, too.
+        backend = ("cuda" if our_kernels else "vectorized") if on_gpu else "auto"
         optimizers.append(RowAdam(tables, rate, backend=backend))
     return optimizers
 
 
-def set_rate(optimizer: torch.optim.Optimizer, rate: float | Tensor) -> None:
-    """Let the next update of an optimiser have a learning rate."""
+def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float | Tensor) -> None:
+    """Set the learning rate of the next update."""
     for group in optimizer.param_groups:
         if isinstance(group["lr"], Tensor):
             group["lr"].copy_(torch.as_tensor(rate))
@@ -159,7 +161,7 @@ def set_rate(optimizer: torch.optim.Optimizer, rate: float | Tensor) -> None:
 
 @torch.no_grad()
 def clip_gradients(parameters: list[nn.Parameter], clip_norm: float) -> Tensor:
-    """Scale all gradients down to a common norm if they exceed it; return the norm they had."""
+    """Scale all gradients down to a common norm if theirs is larger; return the norm they had."""
     values = [
         p.grad._values() if p.grad.is_sparse else p.grad for p in parameters if p.grad is not None
     ]

@@ -1,11 +1,10 @@
 """The training loop.
 
-Every random choice is a function of the seed and of where the run stands, so a run that was killed
-and resumed from its checkpoint gives bit for bit the network of one that was not.
+Every random choice is a function of the seed and of the position of the run, so a run that was
+killed and resumed from its checkpoint gives bit for bit the network of one that was not.
 """
 
 import hashlib
-import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,13 +16,14 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
+from supdocnade.checks import check_shape
 from supdocnade.corpus import Documents
 from supdocnade.corpus.tokens import Rows
+from supdocnade.errors import InvalidArgument
 from supdocnade.likelihood.cpu.threads import one_torch_thread
-from supdocnade.model import DocNADENetwork
+from supdocnade.model import DocNADENetwork, SupDocNADENetwork
 from supdocnade.model.outputs import TreeOutput
-from supdocnade.seeding import token_order
-from supdocnade.training.batches import LabelledBatch, batch_loss, epoch_batches, make_batch
+from supdocnade.training.batches import epoch_batches
 from supdocnade.training.checkpoint import (
     TrainingState,
     copy_parameters,
@@ -31,22 +31,15 @@ from supdocnade.training.checkpoint import (
     save_checkpoint,
     set_parameters,
 )
-from supdocnade.training.config import EpochRecord, History, Progress, Schedule, TrainerConfig
-from supdocnade.training.cuda_graph import GraphedUpdates, bytes_to_record
-from supdocnade.training.device_corpus import LEAST_HASH_BITS, most_words, resident_documents
-from supdocnade.training.optimizers import (
-    clip_gradients,
-    make_optimizers,
-    set_rate,
-    settle_gradients,
-)
-from supdocnade.training.validation import check_finite, check_trainable, class_weight_of, validate
+from supdocnade.training.cuda_graph import GraphUpdates, make_graph_updates
+from supdocnade.training.history import EpochRecord, History, Progress
+from supdocnade.training.optimizers import make_optimizers
+from supdocnade.training.trainer_config import METRICS, TrainerConfig
+from supdocnade.training.updates import EagerUpdates, Updates, check_finite
+from supdocnade.training.validation import available_metrics, compute_metrics
 
 REPORT_EVERY = 1_000
-"""On a GPU progress is reported at the end of an epoch, and after so many updates of a long one: to
-know the loss is to wait for it."""
-
-HIGHER_IS_BETTER = {"loss": False, "perplexity": False, "accuracy": True, "f_measure": True}
+"""Updates between reports within an epoch where reading the loss means waiting for a GPU."""
 
 
 class Trainer:
@@ -54,15 +47,15 @@ class Trainer:
 
     Parameters
     ----------
-    network : an initialised network; it is trained in place.
-    config : how to train it.
+    network : an initialized network, trained in place.
+    config : settings of the run.
     class_weight : (C,) multiplies the class term of documents of each class.
-    checkpoint : a file that is written after every epoch, and resumed from if it is there.
+    checkpoint : file that is written after every epoch, and resumed from if it exists.
     checkpoint_every : also write it after this many updates within an epoch.
-    on_progress : called after every update; on a GPU, after an epoch and every so many updates of
-        a long one. The trainer itself prints nothing.
-    on_epoch : called with the number of every epoch that is over, before it is checkpointed: after
-        a kill it is called again for an epoch whose checkpoint was not written.
+    on_progress : called after every update; on a GPU, after every epoch and every `REPORT_EVERY`
+        updates within it. The trainer itself prints nothing.
+    on_epoch : called with the number of every completed epoch before its checkpoint is written;
+        after a kill it is called again for an epoch whose checkpoint was not written.
     """
 
     def __init__(
@@ -88,238 +81,152 @@ class Trainer:
         if config.averaging is not None:
             self.state.average = copy_parameters(network)
         self._settings: dict[str, Any] = {}
-        self._graphed: tuple[Documents, GraphedUpdates] | None = None
+        self._n_documents = 0
+        self._batches: list[Rows] = []
+        self._updates: Updates | None = None
+        self._started = 0.0
 
-    def set_class_weight(self, given: ArrayLike | None) -> None:
-        """Change what multiplies the class term of documents of each class, (C,)."""
-        self.class_weight = class_weight_of(self.network, given)
-        self._graphed = None
+    def set_class_weight(self, class_weight: ArrayLike | None) -> None:
+        """Replace the factors of the class terms, (C,)."""
+        self.class_weight = check_class_weight(self.network, class_weight)
+        self._graph: tuple[Documents, GraphUpdates] | None = None
 
     def fit(self, corpus: Documents, validation: Documents | None = None) -> History:
         """Train until `max_epochs` or until the validation metric stops improving.
 
         Parameters
         ----------
-        corpus : what is learned from.
-        validation : what is measured after every epoch; early stopping needs it.
+        corpus : training set.
+        validation : measured after every epoch; early stopping needs it.
         """
         with one_torch_thread():
-            return self._fit(corpus, validation)
-
-    def _fit(self, corpus: Documents, validation: Documents | None) -> History:
-        self.start(corpus, validation)
-        while self.going:
-            self.run_epoch(corpus)
-            self.end_epoch(validation)
-        return self.finish()
+            self.start(corpus, validation)
+            while not self.done:
+                self.run_epoch(corpus)
+                self.end_epoch(validation)
+            return self.finish()
 
     def start(self, corpus: Documents, validation: Documents | None) -> None:
-        """Check what is given, and go back to where a checkpoint is."""
+        """Check the arguments of `fit`, and resume from the checkpoint if there is one."""
         check_trainable(self.network, self.config, corpus, validation)
+        if self.checkpoint is None:
+            return
         self._settings = self._describe_settings(corpus, validation)
-        if self.checkpoint is not None and self.checkpoint.exists():
+        if self.checkpoint.exists():
             self.state = load_checkpoint(
                 self.checkpoint, self._settings, self.network, self.optimizers
             )
-            self._graphed = None
+            self._graph = None
 
     @property
-    def going(self) -> bool:
-        """Whether there is an epoch left."""
-        last_epoch = min(self.config.stop_after or np.inf, self.config.max_epochs)
-        return not self.state.finished and self.state.epoch < last_epoch
+    def done(self) -> bool:
+        """Whether no epoch is left."""
+        config = self.config
+        last_epoch = min(config.stop_after or config.max_epochs, config.max_epochs)
+        return self.state.finished or self.state.epoch >= last_epoch
+
+    def run_epoch(self, corpus: Documents) -> None:
+        """Pass over the corpus once, or over the rest of an interrupted epoch."""
+        device = torch.cuda.device_of(self.network.word_embedding)  # type: ignore[no-untyped-call]
+        with one_torch_thread(), device:
+            self.begin_updates(corpus)
+            while not self.updates_done:
+                if self.run_update():
+                    self.read_loss()
+                    self.report()
+            self.end_updates()
+
+    def begin_updates(self, corpus: Documents) -> None:
+        """Prepare the updates of an epoch, or those that are left of it."""
+        config, state = self.config, self.state
+        self._started = time.perf_counter()
+        self._n_documents = len(corpus)
+        self._batches = epoch_batches(len(corpus), config.batch_size, config.seed, state.epoch)
+        self._updates = self.graph_updates(corpus) or EagerUpdates(
+            self.network, config, corpus, self.optimizers, self.class_weight, state.average
+        )
+        self._updates.begin_epoch(state.epoch, self._batches, state.update, state.loss_sum)
+
+    def graph_updates(self, corpus: Documents) -> GraphUpdates | None:
+        """Return updates recorded as a CUDA graph, or None if they must be computed one by one."""
+        if self._graph is None or self._graph[0] is not corpus:
+            updates = make_graph_updates(
+                self.network, self.config, corpus, self.optimizers, self.class_weight,
+                self.state.average,
+            )  # fmt: skip
+            self._graph = None if updates is None else (corpus, updates)
+        return None if self._graph is None else self._graph[1]
+
+    @property
+    def updates_done(self) -> bool:
+        """Whether no update of the current epoch is left."""
+        return self.state.update >= len(self._batches)
+
+    def run_update(self) -> bool:
+        """Start the next update of an epoch; return whether to read the loss after it."""
+        assert self._updates is not None, "begin_updates comes first"
+        self._updates.run()
+        self.state.update += 1
+        every = 1 if self._updates.synchronous else self.checkpoint_every or REPORT_EVERY
+        return self.updates_done or self.state.update % every == 0
+
+    def read_loss(self) -> None:
+        """Wait for the updates so far, and read their loss."""
+        assert self._updates is not None, "begin_updates comes first"
+        state = self.state
+        state.loss_sum = self._updates.loss_sum()
+        state.n_seen = min(state.update * self.config.batch_size, self._n_documents)
+
+    def report(self) -> None:
+        """Report the updates so far, whose loss was read, and save them if that is due."""
+        state, n_updates = self.state, len(self._batches)
+        if self.on_progress is not None:
+            loss = state.loss_sum / state.n_seen
+            self.on_progress(
+                Progress(state.epoch + 1, self.config.max_epochs, state.update, n_updates, loss)
+            )
+        due = self.checkpoint_every and state.update % self.checkpoint_every == 0
+        if due and not self.updates_done:
+            self._save()
+
+    def end_updates(self) -> None:
+        """Record an epoch whose updates are done."""
+        assert self._updates is not None, "begin_updates comes first"
+        self._updates.end_epoch()
+        state, n_updates = self.state, len(self._batches)
+        record = EpochRecord(
+            epoch=state.epoch + 1,
+            learning_rate=self.config.rate_at(state.epoch, max(n_updates - 1, 0), n_updates),
+            loss=state.loss_sum / max(state.n_seen, 1),
+        )
+        state.history.epochs.append(record)
+        state.history.seconds.append(time.perf_counter() - self._started)
+        state.epoch, state.update, state.loss_sum, state.n_seen = state.epoch + 1, 0, 0.0, 0
+        self._batches, self._updates = [], None
 
     def end_epoch(self, validation: Documents | None) -> None:
-        """Measure, decide, report and save after an epoch."""
-        self._judge(validation)
+        """Validate an epoch, report it and write the checkpoint."""
+        if validation is not None:
+            self._validate(validation)
         if self.on_epoch is not None:
             self.on_epoch(self.state.epoch)
         self._save()
 
     def finish(self) -> History:
-        """Let the network have the parameters that are kept."""
-        kept = self.state.best or self.state.average
-        if kept is not None:
-            set_parameters(self.network, kept)
-        self._graphed = None  # It holds on to much of a GPU's memory.
+        """Set the network to the best or averaged parameters, if there are any."""
+        result = self.state.best or self.state.average
+        if result is not None:
+            set_parameters(self.network, result)
+        self._graph = None  # Frees much of a GPU's memory.
         return self.state.history
 
-    def run_epoch(self, corpus: Documents) -> None:
-        """Pass over the corpus once, or over what is left of the epoch, and record it."""
-        place = torch.cuda.device_of(self.network.word_embedding)  # type: ignore[no-untyped-call]
-        with one_torch_thread(), place:
-            self._run_updates(corpus)
-
-    def _run_updates(self, corpus: Documents) -> None:
-        started = time.perf_counter()
-        parts = self.parts(corpus)
-        for _ in self._updates(corpus, parts):
-            self.report(len(parts))
-        self.end_updates(len(parts), time.perf_counter() - started)
-
-    def report(self, n_parts: int) -> None:
-        """Tell of the updates so far, whose loss is known, and save them if that is due."""
-        state = self.state
-        if self.on_progress is not None:
-            mean = state.loss_sum / state.n_seen
-            self.on_progress(
-                Progress(state.epoch + 1, self.config.max_epochs, state.update, n_parts, mean)
-            )
-        due = self.checkpoint_every and state.update % self.checkpoint_every == 0
-        if due and state.update < n_parts:
-            self._save()
-
-    def parts(self, corpus: Documents) -> list[Rows]:
-        """Return the documents of every update of the current epoch."""
-        return epoch_batches(
-            len(corpus), self.config.batch_size, self.config.seed, self.state.epoch
-        )
-
-    def _updates(self, corpus: Documents, parts: list[Rows]) -> Iterator[None]:
-        """Do the updates that are left of an epoch; pause where its loss so far is known."""
-        graphed = self.graphed(corpus) if parts else None
-        if graphed is not None:
-            self.begin_epoch(graphed, parts)
-            while self.state.update < len(parts):
-                if self.run_next(graphed, len(parts)):
-                    self.read_loss(graphed, parts)
-                    yield
-            return
-        schedule, epoch = Schedule(self.config, len(parts)), self.state.epoch
-        for number in range(self.state.update, len(parts)):
-            batch = self._batch(corpus, parts[number])
-            rate, decay = schedule.rate(epoch, number), schedule.decay(epoch, number)
-            loss = self._update(batch, rate, decay)
-            self.state.update = number + 1
-            self.state.loss_sum += loss * len(batch)
-            self.state.n_seen += len(batch)
-            yield
-        if parts:
-            self._check_last_update(corpus, parts[-1])
-
-    def run_next(self, graphed: GraphedUpdates, n_parts: int) -> bool:
-        """Start the next update of an epoch; return whether to look at the loss after it."""
-        graphed.run()
-        self.state.update += 1
-        every = self.checkpoint_every or REPORT_EVERY
-        return self.state.update == n_parts or self.state.update % every == 0
-
-    def graphed(self, corpus: Documents) -> GraphedUpdates | None:
-        """Return what does the updates on a GPU, or None if they are done one by one."""
-        if not self.network.word_embedding.is_cuda or self.network.resolved_backend != "cuda":
-            return None
-        n_words = self.network.config.n_words
-        if n_words == 1 or not corpus.length_B.any():
-            return None
-        if self._graphed is None or self._graphed[0] is not corpus:
-            card = torch.cuda.get_device_properties(self.network.word_embedding.device)
-            if corpus.length_B.sum() > most_words(card.total_memory):
-                return None
-            if bytes_to_record(self.network) > card.total_memory // 4:
-                return None
-            documents = resident_documents(corpus, self.network.word_embedding.device)
-            if documents.hash_bits < LEAST_HASH_BITS:
-                return None
-            updates = GraphedUpdates(
-                self.network,
-                self.config,
-                documents,
-                self.optimizers,
-                self.class_weight,
-                self.state.average,
-            )
-            self._graphed = corpus, updates
-        return self._graphed[1]
-
-    def begin_epoch(self, graphed: GraphedUpdates, parts: list[Rows]) -> None:
-        """Let the GPU get ready for an epoch, or for what is left of it."""
-        schedule, epoch = Schedule(self.config, len(parts)), self.state.epoch
-        graphed.begin(
-            epoch,
-            np.concatenate(parts),
-            self.state.update,
-            self.state.loss_sum,
-            np.array([schedule.rate(epoch, number) for number in range(len(parts))]),
-            np.array([schedule.decay(epoch, number) for number in range(len(parts))]),
-        )
-
-    def read_loss(self, graphed: GraphedUpdates, parts: list[Rows]) -> None:
-        """Wait for the updates so far, and see what they came to."""
-        state = self.state
-        state.loss_sum = graphed.loss_sum()
-        state.n_seen = sum(len(part) for part in parts[: state.update])
-        self._check_finite("the objective", state.loss_sum, f"in epoch {state.epoch + 1}")
-        finite = [p.isfinite().all() for p in self.network.parameters()]
-        if not bool(torch.stack(finite).all()):
-            self._check_finite("a parameter", math.nan, f"in epoch {state.epoch + 1}")
-
-    def end_updates(self, n_parts: int, seconds: float) -> None:
-        """Record an epoch."""
-        state = self.state
-        record = EpochRecord(
-            epoch=state.epoch + 1,
-            learning_rate=Schedule(self.config, n_parts).rate(state.epoch, max(n_parts - 1, 0)),
-            loss=state.loss_sum / max(state.n_seen, 1),
-        )
-        state.history.epochs.append(record)
-        state.history.seconds.append(seconds)
-        state.epoch, state.update, state.loss_sum, state.n_seen = state.epoch + 1, 0, 0.0, 0
-
-    def _batch(self, corpus: Documents, documents: Rows) -> LabelledBatch:
-        """Gather documents, their words in an order that no other epoch gives them."""
-        lengths = corpus.length_B[documents]
-        order = token_order(self.config.seed, self.state.epoch, documents, lengths)
-        return make_batch(
-            corpus,
-            documents,
-            order,
-            annotation_weight=self.config.annotation_weight,
-            n_summary_words=self.network.n_summary_words,
-        ).to(self.network.word_embedding.device)
-
-    def _update(self, batch: LabelledBatch, rate: float, decay: float) -> float:
-        """Move the parameters by one step; return the objective before it."""
-        config, parameters = self.config, list(self.network.parameters())
-        for parameter in parameters:
-            parameter.grad = None
-        loss = batch_loss(self.network, batch, config.generative_weight, self.class_weight)
-        value = float(loss.detach())
-        self._check_finite("the objective", value)
-        loss.backward()  # type: ignore[no-untyped-call]
-        settle_gradients(parameters)
-        if config.clip_norm is not None:
-            norm = clip_gradients(parameters, config.clip_norm)
-            self._check_finite("the norm of the gradients", float(norm))
-        for optimizer in self.optimizers:
-            set_rate(optimizer, rate)
-            optimizer.step()
-        if self.state.average is not None:
-            with torch.no_grad():
-                for name, parameter in self.network.named_parameters():
-                    self.state.average[name].lerp_(parameter, 1 - decay)
-        return value
-
-    def _check_last_update(self, corpus: Documents, documents: Rows) -> None:
-        """Look at the objective once more: no later update of this epoch would notice it."""
-        config = self.config
-        with torch.no_grad():
-            batch = self._batch(corpus, documents)
-            loss = batch_loss(self.network, batch, config.generative_weight, self.class_weight)
-        self._check_finite("the objective", float(loss), f"after epoch {self.state.epoch + 1}")
-
-    def _check_finite(self, what: str, value: float, when: str = "") -> None:
-        when = when or f"in epoch {self.state.epoch + 1}, update {self.state.update + 1}"
-        check_finite(self.config, what, value, when)
-
-    def _judge(self, validation: Documents | None) -> None:
-        """Measure, remember the best epoch, and decide whether to go on."""
+    def _validate(self, validation: Documents) -> None:
+        """Measure the validation set, keep the best epoch and decide whether to stop early."""
         config, state = self.config, self.state
-        if validation is None:
-            return
-        record = state.history.epochs[-1]
-        with self._averaged():
-            record.validation.update(
-                validate(
+        metrics = state.history.epochs[-1].validation
+        with self._averaged_parameters():
+            metrics.update(
+                compute_metrics(
                     self.network,
                     validation,
                     generative_weight=config.generative_weight,
@@ -328,18 +235,16 @@ class Trainer:
                     class_weight_C=self.class_weight,
                 )
             )
-            for name, value in record.validation.items():
-                self._check_finite(
-                    f"the validation part's {name}", value, f"after epoch {state.epoch}"
-                )
+            for name, value in metrics.items():
+                when = f"after epoch {state.epoch}"
+                check_finite(config, f"the {name} of the validation set", value, when)
             if not config.early_stopping:
                 return
-            value = record.validation[config.metric]
-            best = state.history.best_epoch
-            sign = 1 if HIGHER_IS_BETTER[config.metric] else -1
+            best, sign = state.history.best_epoch, METRICS[config.metric]
             if (
                 best is None
-                or sign * value > sign * state.history.epochs[best - 1].validation[config.metric]
+                or sign * metrics[config.metric]
+                > sign * (state.history.epochs[best - 1].validation[config.metric])
             ):
                 state.history.best_epoch = state.epoch
                 state.best = copy_parameters(self.network)
@@ -350,8 +255,8 @@ class Trainer:
             state.finished = state.history.stopped_early = True
 
     @contextmanager
-    def _averaged(self) -> Iterator[None]:
-        """Let the network have its averaged parameters for a while, if there are any."""
+    def _averaged_parameters(self) -> Iterator[None]:
+        """Set the network to its averaged parameters, if there are any, within a block."""
         if self.state.average is None:
             yield
             return
@@ -369,19 +274,76 @@ class Trainer:
             )
 
     def _describe_settings(self, corpus: Documents, validation: Documents | None) -> dict[str, Any]:
-        """Return everything that fixes the result, to compare a checkpoint with."""
-        if self.checkpoint is None:
-            return {}
+        """Return everything that determines the result, to compare with a checkpoint."""
         output = self.network.output
         tree = output.tree.leaf_of_word_K.tobytes() if isinstance(output, TreeOutput) else b""
-        weight = None if self.class_weight is None else self.class_weight.tolist()
         return {
             **asdict(self.network.config),
             **asdict(self.config),
             "backend": self.network.resolved_backend,
             "type": str(self.network.word_embedding.dtype),
-            "class_weight": weight,
+            "class_weight": None if self.class_weight is None else self.class_weight.tolist(),
             "tree": hashlib.blake2b(tree, digest_size=16).hexdigest(),
             "data": corpus.fingerprint(),
             "validation data": None if validation is None else validation.fingerprint(),
         }
+
+
+def check_trainable(
+    network: DocNADENetwork,
+    config: TrainerConfig,
+    corpus: Documents,
+    validation: Documents | None,
+) -> None:
+    """Raise `InvalidArgument` unless network, settings and documents fit together."""
+    if len(corpus) == 0:
+        raise InvalidArgument("corpus must have a document, got none.")
+    if config.generative_weight == 0 and not isinstance(network, SupDocNADENetwork):
+        raise InvalidArgument(
+            "generative_weight must be above 0 for a network without classes, got 0."
+        )
+    expected = network.config.n_visual_words, network.config.n_annotation_words
+    for name, documents in (("corpus", corpus), ("validation", validation)):
+        if documents is None:
+            continue
+        received = documents.n_visual_words, documents.n_annotation_words
+        if received != expected:
+            raise InvalidArgument(
+                f"{name} must have {expected[0]} visual and {expected[1]} annotation words, "
+                f"got {received[0]} and {received[1]}."
+            )
+        if (
+            isinstance(network, SupDocNADENetwork)
+            and documents.n_classes > network.config.n_classes
+        ):
+            raise InvalidArgument(
+                f"{name} must have at most {network.config.n_classes} classes, "
+                f"got {documents.n_classes}."
+            )
+    if config.early_stopping:
+        if validation is None or len(validation) == 0:
+            raise InvalidArgument("early_stopping needs a validation set, got none.")
+        available = available_metrics(network, validation)
+        if config.metric not in available:
+            raise InvalidArgument(
+                f"metric must be one of {available} for this network and validation set, "
+                f"got {config.metric!r}."
+            )
+
+
+def check_class_weight(
+    network: DocNADENetwork, class_weight: ArrayLike | None
+) -> torch.Tensor | None:
+    """Return class weights on the device of the network, (C,), or raise `InvalidArgument`."""
+    if class_weight is None:
+        return None
+    if not isinstance(network, SupDocNADENetwork):
+        raise InvalidArgument("class_weight needs a network with classes.")
+    weight_C = torch.as_tensor(np.asarray(class_weight, np.float32))
+    check_shape("class_weight", weight_C.shape, (network.config.n_classes,))
+    if not bool((weight_C.isfinite() & (weight_C >= 0)).all()):
+        raise InvalidArgument(
+            f"class_weight must be finite and not negative, got {weight_C.tolist()}."
+        )
+    # An update recorded on a GPU cannot fetch it from the CPU.
+    return weight_C.to(network.word_embedding.device)

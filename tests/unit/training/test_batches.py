@@ -1,10 +1,9 @@
 import numpy as np
 import pytest
 import torch
-from tests.scenes import network_for
 
 from supdocnade.corpus import Documents
-from supdocnade.training.batches import batch_loss, epoch_batches, make_batch, ordered_batches
+from supdocnade.training.batches import epoch_batches, make_batch, ordered_batches
 
 CORPUS = Documents.from_counts(
     [[2, 0.5, 0], [0, 0, 1], [1, 1, 1]],
@@ -38,7 +37,7 @@ def test_an_epoch_is_a_partition_and_no_two_epochs_are_alike():
     assert np.concatenate(first).tolist() != np.concatenate(second).tolist()
 
 
-def test_measuring_gives_the_same_order_in_any_batch_size():
+def test_evaluation_uses_the_same_order_in_any_batch_size():
     def tokens(size):
         return torch.cat([b.documents.word_ids_N for b in ordered_batches(CORPUS, size, 5, 2)])
 
@@ -48,115 +47,9 @@ def test_measuring_gives_the_same_order_in_any_batch_size():
 
 
 @pytest.mark.parametrize("weight", [1.0, 2.0])
-def test_weights_are_left_out_where_all_are_one(weight):
+def test_weights_are_absent_where_all_are_one(weight):
     corpus = Documents.from_counts([[1, 1]], annotations=[[1]] if weight != 1 else None)
     batch = make_batch(corpus, np.array([0]), np.arange(len(corpus.tokens.ids_N)),
                        annotation_weight=weight)  # fmt: skip
     assert batch.documents.input_weight_N is None
     assert (batch.documents.loss_weight_N is None) == (weight == 1.0)
-
-
-COUNTS = [[2, 0, 1], [0, 3, 0], [1, 1, 1]]
-TAGS = [[1, 0], [0, 1], [0, 0]]
-
-
-def corpus_of(labels, **options):
-    return Documents.from_counts(COUNTS, annotations=TAGS, labels=labels, n_classes=2, **options)
-
-
-def all_of(corpus, network, annotation_weight=1.0):
-    return make_batch(
-        corpus,
-        np.arange(3),
-        np.arange(len(corpus.tokens.ids_N)),
-        annotation_weight=annotation_weight,
-        n_summary_words=network.n_summary_words,
-    )
-
-
-def trained_like(network):
-    generator = torch.Generator().manual_seed(1)
-    with torch.no_grad():
-        for parameter in network.parameters():
-            parameter.normal_(0, 0.5, generator=generator)
-    return network
-
-
-@pytest.mark.parametrize("class_input", ["visual", "all"])
-@pytest.mark.parametrize("generative_weight", [0.0, 0.3])
-def test_the_hybrid_objective_by_its_definition(class_input, generative_weight):
-    corpus = corpus_of([0, -1, 1], document_weight=[1, 1, 2])
-    network = trained_like(network_for(corpus, class_input=class_input))
-    batch = all_of(corpus, network, annotation_weight=5.0)
-    loss = batch_loss(network, batch, generative_weight, torch.tensor([1.0, 3.0]))
-
-    W, c = network.word_embedding, network.hidden_bias
-    expected = torch.zeros(())
-    for d, (start, stop) in enumerate([(0, 4), (4, 8), (8, 11)]):
-        words = corpus.tokens.ids_N[start:stop].tolist()
-        a = c
-        document = torch.zeros(())
-        for word in words:
-            hidden = torch.relu(a)[None]
-            log_p = network.output.log_prob(hidden, network.weights, torch.tensor([word]))[0, 0]
-            document = document - generative_weight * (5.0 if word >= 3 else 1.0) * log_p
-            a = a + W[word]
-        used = words if class_input == "all" else [word for word in words if word < 3]
-        hidden = torch.relu(c + W[used].sum(dim=0))
-        log_p_class = torch.log_softmax(network.label_bias + network.label_weight @ hidden, dim=0)
-        if d != 1:  # The second document has no label, hence no class term.
-            document = document - [1.0, None, 3.0][d] * log_p_class[[0, None, 1][d]]
-        expected = expected + [1, 1, 2][d] * document / 3
-    torch.testing.assert_close(loss, expected)
-
-
-@pytest.mark.parametrize("output", ["tree", "softmax"])
-@pytest.mark.parametrize("activation", ["relu", "tanh", "sigmoid"])
-@pytest.mark.parametrize("generative_weight", [0.0, 0.3])
-def test_all_gradients_against_finite_differences(output, activation, generative_weight):
-    corpus = corpus_of([0, -1, 1], document_weight=[1, 1, 2])
-    network = trained_like(
-        network_for(corpus, output=output, activation=activation, n_topics=3)
-    ).double()
-    batch = all_of(corpus, network, annotation_weight=5.0)
-    names = [name for name, _ in network.named_parameters()]
-    if generative_weight == 0:
-        names = [name for name in names if not name.startswith("node")]
-
-    def loss(*values):
-        return torch.func.functional_call(
-            Loss(network, batch, generative_weight),
-            {f"network.{name}": value for name, value in zip(names, values, strict=True)},
-            (),
-        )
-
-    values = tuple(network.get_parameter(name).detach().requires_grad_() for name in names)
-    assert len(values) == (6 if generative_weight else 4)
-    assert torch.autograd.gradcheck(loss, values)
-
-
-class Loss(torch.nn.Module):
-    """The objective as a module, so that its parameters can be swapped for others."""
-
-    def __init__(self, network, batch, generative_weight):
-        super().__init__()
-        self.network, self.batch, self.generative_weight = network, batch, generative_weight
-
-    def forward(self):
-        return batch_loss(self.network, self.batch, self.generative_weight)
-
-
-def test_a_network_without_classes_has_the_generative_term_alone():
-    corpus = corpus_of([0, 1, 1])
-    network = network_for(corpus, supervised=False)
-    batch = all_of(corpus, network)
-    expected = network.terms(batch.documents).nll_B.mean()
-    torch.testing.assert_close(batch_loss(network, batch, 1.0), expected)
-
-
-def test_without_labels_no_gradient_reaches_the_class_head():
-    corpus = corpus_of([-1, -1, -1])
-    network = trained_like(network_for(corpus))
-    batch_loss(network, all_of(corpus, network), 0.1).backward()
-    assert not network.label_weight.grad.any()
-    assert network.node_weight.grad.any()

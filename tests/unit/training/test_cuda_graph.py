@@ -1,4 +1,4 @@
-"""Recorded updates, with a graph that does not record: what is recorded is done at once."""
+"""Recorded updates, with a fake graph that runs at once what it should record."""
 
 from contextlib import nullcontext
 
@@ -12,8 +12,8 @@ from supdocnade.likelihood.cuda import engine as cuda_engine
 from supdocnade.model import SupDocNADEConfig, SupDocNADENetwork
 from supdocnade.model.network import random_tree
 from supdocnade.training import TrainerConfig
-from supdocnade.training.cuda_graph import GraphedUpdates, bytes_to_record
-from supdocnade.training.device_corpus import ResidentDocuments
+from supdocnade.training.cuda_graph import GraphUpdates, recording_bytes
+from supdocnade.training.device_corpus import DeviceCorpus
 from supdocnade.training.optimizers import make_optimizers
 
 
@@ -34,7 +34,7 @@ def _no_gpu(monkeypatch):
     monkeypatch.setattr(torch.cuda, "graph", lambda graph, **options: nullcontext())
 
 
-def small():
+def make_case():
     rng = np.random.default_rng(0)
     corpus = Documents.from_counts(rng.poisson(0.7, (6, 12)), labels=np.arange(6) % 2, n_classes=2)
     config = SupDocNADEConfig(n_visual_words=12, n_annotation_words=0, n_topics=3, n_classes=2)
@@ -43,20 +43,20 @@ def small():
     return corpus, network
 
 
-def begun(updates, corpus):
-    updates.begin(0, np.arange(len(corpus)), 0, 0.0, np.full(3, 1e-2), np.full(3, 0.5))
+def begin(updates, corpus):
+    updates.begin_epoch(0, np.split(np.arange(len(corpus)), 3), 0, 0.0)
 
 
 @pytest.mark.parametrize("few_rows", [False, True])
-def test_the_run_that_compiles_is_undone_whatever_moments_it_makes(monkeypatch, few_rows):
-    if few_rows:  # Then there are two optimisers, and new moments of the first are in the middle.
+def test_the_compiling_run_is_undone_whatever_moments_it_creates(monkeypatch, few_rows):
+    if few_rows:  # Two optimizers: new moments of the first come before old ones of the second.
         monkeypatch.setattr(contract, "SPARSE_ROWS", 1)
-    config = TrainerConfig(batch_size=2, averaging=0.5)
-    found = []
+    config = TrainerConfig(learning_rate=1e-2, schedule="constant", batch_size=2, averaging=0.5)
+    results = []
     for has_moments in (False, True):
-        corpus, network = small()
+        corpus, network = make_case()
         optimizers = make_optimizers(network, "adam", 1e-2)
-        if has_moments:  # Of all parameters but those of the nodes: of moves by nothing.
+        if has_moments:  # Zero gradients for all parameters but those of the nodes.
             for name, parameter in network.named_parameters():
                 if not name.startswith("node"):
                     parameter.grad = torch.zeros_like(parameter)
@@ -65,24 +65,24 @@ def test_the_run_that_compiles_is_undone_whatever_moments_it_makes(monkeypatch, 
                 for state in optimizer.state.values():
                     state["step"].zero_()
         average = {name: p.detach().clone() for name, p in network.named_parameters()}
-        documents = ResidentDocuments.of(corpus, torch.device("cpu"))
-        updates = GraphedUpdates(network, config, documents, optimizers, None, average)
+        documents = DeviceCorpus(corpus, torch.device("cpu"))
+        updates = GraphUpdates(network, config, documents, optimizers, None, average)
         start = [p.detach().clone() for p in network.parameters()]
-        begun(updates, corpus)
+        begin(updates, corpus)
         # As if it had been recorded and replayed once.
-        assert int(updates.clock.update) == 1
+        assert int(updates.next_update) == 1
         assert any(
             not torch.equal(p.detach(), before)
             for p, before in zip(network.parameters(), start, strict=True)
         )
         steps = [float(s["step"]) for o in optimizers for s in o.state.values()]
         assert set(steps) == {1.0}
-        found.append([*network.parameters(), *average.values()])
-    for first, second in zip(*found, strict=True):
+        results.append([*network.parameters(), *average.values()])
+    for first, second in zip(*results, strict=True):
         assert torch.equal(first.detach(), second.detach())
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="here the kernels run on the GPU itself")
+@pytest.mark.skipif(torch.cuda.is_available(), reason="kernels are compiled for the GPU")
 @pytest.mark.parametrize("optimizer", ["adam", "sgd"])
 def test_the_kernels_of_a_gpu_move_the_touched_rows_as_the_cpu_does(monkeypatch, optimizer):
     """By Triton's interpreter, with room for more rows than there are."""
@@ -90,31 +90,31 @@ def test_the_kernels_of_a_gpu_move_the_touched_rows_as_the_cpu_does(monkeypatch,
     from supdocnade.likelihood import operations
     from supdocnade.likelihood.cuda import adam as row_adam
     from supdocnade.likelihood.cuda import tree
-    from supdocnade.training import optimizers as made
+    from supdocnade.training import optimizers as module
 
     monkeypatch.setattr(contract, "SPARSE_ROWS", 1)
-    found = []
+    results = []
     for interpreted in (False, True):
-        corpus, network = small()
-        config = TrainerConfig(batch_size=2, clip_norm=0.1)
+        corpus, network = make_case()
+        config = TrainerConfig(learning_rate=1e-2, schedule="constant", batch_size=2, clip_norm=0.1)
         optimizers = make_optimizers(network, optimizer, 1e-2)
         with monkeypatch.context() as patch:
             if interpreted:
                 patch.setattr(operations.TREE_NLL, "load", lambda name: tree.tree_nll)
-                patch.setattr(made, "row_adam", lambda *given, backend: row_adam.row_adam(*given))
-                # It waits for nothing, not even where it could.
+                patch.setattr(module, "row_adam", lambda *given, backend: row_adam.row_adam(*given))
+                # Behave as while a graph is recorded.
                 patch.setattr(cuda_engine, "_is_recording", lambda device: True)
                 if optimizer == "sgd":
-                    optimizers = [made.RowSGD(list(network.parameters()), torch.tensor(1e-2))]
-            documents = ResidentDocuments.of(corpus, torch.device("cpu"))
-            updates = GraphedUpdates(network, config, documents, optimizers, None, None)
-            begun(updates, corpus)
-        found.append(list(network.parameters()))
-    for actual, expected in zip(found[1], found[0], strict=True):
+                    optimizers = [module.RowSGD(list(network.parameters()), torch.tensor(1e-2))]
+            documents = DeviceCorpus(corpus, torch.device("cpu"))
+            updates = GraphUpdates(network, config, documents, optimizers, None, None)
+            begin(updates, corpus)
+        results.append(list(network.parameters()))
+    for actual, expected in zip(results[1], results[0], strict=True):
         torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_what_is_put_aside_is_counted():
-    _, network = small()
+def test_memory_of_a_recording():
+    _, network = make_case()
     numbers = sum(p.numel() for p in network.parameters())
-    assert bytes_to_record(network) == 4 * 4 * numbers
+    assert recording_bytes(network) == 4 * 4 * numbers

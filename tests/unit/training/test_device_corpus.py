@@ -1,4 +1,4 @@
-"""Documents that stay on a device are put in the order that the CPU gives them."""
+"""A corpus on a device is ordered as on the CPU."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ import torch
 from supdocnade.corpus import Documents
 from supdocnade.seeding import token_order
 from supdocnade.training.batches import epoch_batches, make_batch
-from supdocnade.training.device_corpus import ResidentDocuments
+from supdocnade.training.device_corpus import DeviceCorpus
 
 
 def corpus(*, fractions: bool) -> Documents:
@@ -30,10 +30,10 @@ def test_an_epoch_has_the_batches_of_the_cpu(fractions):
     documents = corpus(fractions=fractions)
     seed, epoch, size = 11, 3, 5
     parts = epoch_batches(len(documents), size, seed, epoch)
-    resident = ResidentDocuments.of(documents, torch.device("cpu"))
-    ordered = resident.ordered(
+    ordered = DeviceCorpus(documents, torch.device("cpu")).order_epoch(
         seed, epoch, np.concatenate(parts), size, generative_weight=0.5, annotation_weight=3.0
     )
+    all_tokens = ordered.documents
     first = 0
     for number, part in enumerate(parts):
         lengths = documents.length_B[part]
@@ -42,19 +42,19 @@ def test_an_epoch_has_the_batches_of_the_cpu(fractions):
         tokens = slice(first, first + int(lengths.sum()))
         first = tokens.stop
         rows = slice(number * size, number * size + len(part))
-        torch.testing.assert_close(ordered.ids_N[tokens], batch.documents.word_ids_N)
+        torch.testing.assert_close(all_tokens.word_ids_N[tokens], batch.documents.word_ids_N)
         torch.testing.assert_close(ordered.label_B[rows], batch.label_B)
         torch.testing.assert_close(ordered.weight_B[rows], batch.weight_B / len(part))
         weight_N = torch.repeat_interleave(
             0.5 * batch.weight_B / len(part), torch.from_numpy(lengths)
         )
         torch.testing.assert_close(
-            ordered.loss_weight_N[tokens], weight_N * batch.documents.loss_weight_N
+            all_tokens.loss_weight_N[tokens], weight_N * batch.documents.loss_weight_N
         )
         if fractions:
             torch.testing.assert_close(
-                ordered.input_weight_N[tokens], batch.documents.input_weight_N
+                all_tokens.input_weight_N[tokens], batch.documents.input_weight_N
             )
-        offsets = ordered.offsets_B1[rows.start : rows.stop + 1]
+        offsets = all_tokens.offsets_B1[rows.start : rows.stop + 1]
         torch.testing.assert_close(offsets - offsets[0], batch.documents.offsets_B1)
-    assert first == len(ordered.ids_N)
+    assert first == len(all_tokens.word_ids_N)

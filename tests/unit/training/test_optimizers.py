@@ -9,12 +9,12 @@ from supdocnade.likelihood.operations import AdamRates, row_adam
 from supdocnade.model import DocNADEConfig, DocNADENetwork
 from supdocnade.model.network import random_tree
 from supdocnade.training.optimizers import (
-    OneKernelAdam,
     RowAdam,
     RowSGD,
+    SingleKernelAdam,
     clip_gradients,
+    coalesce_gradients,
     make_optimizers,
-    settle_gradients,
 )
 
 
@@ -43,15 +43,15 @@ def test_row_adam_backends_agree_with_dense_adam_on_rows_touched_every_time(n_to
         torch.testing.assert_close(table, dense.detach(), rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="here the kernel runs on the GPU alone")
-def test_adam_in_one_kernel_is_adam_and_goes_on_where_it_was():
+@pytest.mark.skipif(torch.cuda.is_available(), reason="kernels are compiled for the GPU")
+def test_single_kernel_adam_is_adam_and_resumes():
     pytest.importorskip("triton")
     generator = torch.Generator().manual_seed(0)
     # More than a block, less than one, a single number.
     start = [torch.randn(shape, generator=generator) for shape in [(70, 20), (9,), (1,)]]
     ours, theirs = ([nn.Parameter(value.clone()) for value in start] for _ in range(2))
     rates = [torch.tensor(0.01), 0.01]
-    kinds = (OneKernelAdam, torch.optim.Adam)
+    kinds = (SingleKernelAdam, torch.optim.Adam)
     optimizers = [
         kind(each, lr=rate, fused=True)
         for kind, each, rate in zip(kinds, (ours, theirs), rates, strict=True)
@@ -61,7 +61,7 @@ def test_adam_in_one_kernel_is_adam_and_goes_on_where_it_was():
             mine.grad = torch.randn(mine.shape, generator=generator)
             its.grad = mine.grad.clone()
         if update == 3:
-            again = OneKernelAdam(ours, lr=rates[0], fused=True)
+            again = SingleKernelAdam(ours, lr=rates[0], fused=True)
             again.load_state_dict(optimizers[0].state_dict())
             optimizers[0] = again
         for optimizer in optimizers:
@@ -73,9 +73,9 @@ def test_adam_in_one_kernel_is_adam_and_goes_on_where_it_was():
         torch.testing.assert_close(here["exp_avg_sq"], there["exp_avg_sq"], rtol=2e-6, atol=1e-8)
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="here the kernel runs on the GPU alone")
+@pytest.mark.skipif(torch.cuda.is_available(), reason="kernels are compiled for the GPU")
 @pytest.mark.parametrize("n_topics", [3, 200])
-def test_row_adam_on_a_gpu_passes_over_what_fills_up_its_list(n_topics):
+def test_row_adam_on_a_gpu_skips_padding(n_topics):
     pytest.importorskip("triton")
     from supdocnade.likelihood import vectorized
     from supdocnade.likelihood.cuda import adam as cuda
@@ -96,7 +96,7 @@ def test_row_adam_on_a_gpu_passes_over_what_fills_up_its_list(n_topics):
         assert torch.equal(ours[0][30], start[30])
 
 
-def test_numbers_of_adam_may_be_tensors():
+def test_rate_and_step_of_adam_may_be_tensors():
     table = torch.ones(3, 2, dtype=torch.float64)
     tables = [table.clone() for _ in range(2)]
     rows, gradient = torch.tensor([1]), torch.tensor([[0.5, -2.0]], dtype=torch.float64)
@@ -107,16 +107,16 @@ def test_numbers_of_adam_may_be_tensors():
     torch.testing.assert_close(tables[0], tables[1], rtol=1e-14, atol=0)
 
 
-def test_sgd_leaves_everything_where_it_is_if_no_row_was_touched():
+def test_sgd_moves_nothing_if_no_row_was_touched():
     table = nn.Parameter(torch.ones(3, 2))
-    # As a recorded call gives it: there is room, and no row to fill it up with.
+    # As in a recorded update: padding, and no row to repeat in it.
     indices, values = torch.full((1, 4), -1), torch.zeros(4, 2)
     table.grad = torch.sparse_coo_tensor(indices, values, (3, 2), check_invariants=False)
     RowSGD([table], torch.tensor(0.25)).step()
     assert torch.equal(table.detach(), torch.ones(3, 2))
 
 
-def test_row_adam_keeps_to_the_backend_it_was_given():
+def test_row_adam_uses_the_backend_it_was_given():
     table = nn.Parameter(torch.ones(4, 2))
     table.grad = sparse([1], [[1.0, 2.0]], 4)
     with pytest.raises(BackendUnavailable, match="cuda"):
@@ -125,12 +125,12 @@ def test_row_adam_keeps_to_the_backend_it_was_given():
     assert not torch.equal(table[1].detach(), torch.ones(2))
 
 
-def test_sgd_moves_dense_and_sparse_parameters_as_torchs():
+def test_sgd_moves_dense_and_sparse_parameters_as_torch_does():
     rate = torch.tensor(0.25)
     ours, theirs = ([nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(4, 2))] for _ in range(2))
     for parameters in (ours, theirs):
         parameters[0].grad = torch.tensor([1.0, -3.0])
-    # The last place only fills up the list.
+    # The last row is padding.
     ours[1].grad = sparse([1, 3, 3], [[1.0, 2.0], [3.0, 0.5], [0.0, 0.0]], 4)
     theirs[1].grad = sparse([1, 3], [[1.0, 2.0], [3.0, 0.5]], 4)
     RowSGD(ours, rate).step()
@@ -153,10 +153,10 @@ def test_row_adam_leaves_other_rows_and_their_moments_alone():
     torch.testing.assert_close(moment[3], torch.tensor([0.3, 0.0]))
 
 
-def test_rows_that_come_twice_are_added_up():
+def test_repeated_rows_are_added_up():
     table = nn.Parameter(torch.zeros(4, 1))
     table.grad = sparse([2, 0, 2], [[1.0], [5.0], [2.0]], 4)
-    settle_gradients([table])
+    coalesce_gradients([table])
     assert table.grad._indices().tolist() == [[0, 2]]
     assert table.grad._values().tolist() == [[5.0], [3.0]]
 

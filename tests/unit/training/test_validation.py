@@ -5,16 +5,13 @@ from tests.scenes import network_for, scene_corpus
 
 from supdocnade.corpus import Documents
 from supdocnade.errors import InvalidArgument
-from supdocnade.model import SupDocNADEConfig, SupDocNADENetwork
-from supdocnade.model.network import random_tree
 from supdocnade.training.validation import (
     annotation_log_prob,
     available_metrics,
     class_log_prob,
-    class_weight_of,
+    compute_metrics,
     joint_log_prob_over_orderings,
     log_prob_over_orderings,
-    validate,
 )
 
 _, CORPUS = scene_corpus(70, mean_length=20)
@@ -30,7 +27,7 @@ def network():
     return network
 
 
-def test_orderings_differ_and_come_back(network):
+def test_orderings_differ_and_are_reproducible(network):
     first = log_prob_over_orderings(network, CORPUS, 3)
     assert first.shape == (3, 70)
     assert len(np.unique(first[:, 0])) == 3
@@ -38,7 +35,7 @@ def test_orderings_differ_and_come_back(network):
     assert not np.array_equal(first, log_prob_over_orderings(network, CORPUS, 3, seed=1))
 
 
-def test_a_document_gives_the_same_numbers_wherever_it_stands_first(network):
+def test_probabilities_do_not_depend_on_the_other_documents(network):
     one = log_prob_over_orderings(network, CORPUS.take([0]))
     np.testing.assert_allclose(one[0, 0], log_prob_over_orderings(network, CORPUS)[0, 0])
 
@@ -73,12 +70,12 @@ def test_predictions_never_see_the_annotations(network):
     )
 
 
-def test_what_can_be_measured(network):
+def test_available_metrics(network):
     words = Documents.from_counts(np.ones((2, 60)), annotations=np.zeros((2, 12)))
     assert available_metrics(network, CORPUS) == ("loss", "perplexity", "accuracy", "f_measure")
     assert available_metrics(network, words) == ("loss", "perplexity")
     assert available_metrics(network, CORPUS.take([])) == ("loss",)
-    results = validate(network, CORPUS, generative_weight=0.1, annotation_weight=1, seed=0)
+    results = compute_metrics(network, CORPUS, generative_weight=0.1, annotation_weight=1, seed=0)
     assert results["accuracy"] == pytest.approx(
         (class_log_prob(network, CORPUS).argmax(axis=1) == CORPUS.label_B).mean()
     )
@@ -103,14 +100,3 @@ def test_bits_do_not_depend_on_threads():
     for classes, tags in results[1:]:
         np.testing.assert_array_equal(classes, results[0][0])
         np.testing.assert_array_equal(tags, results[0][1])
-
-
-# What training is given, where it is used.
-
-
-def test_class_weights_are_where_the_network_is():
-    config = SupDocNADEConfig(n_visual_words=5, n_annotation_words=0, n_topics=2, n_classes=3)
-    network = SupDocNADENetwork(config, random_tree(config, 0))
-    assert class_weight_of(network, [1, 2, 3]).tolist() == [1.0, 2.0, 3.0]
-    # A device that every machine has, in place of a GPU.
-    assert class_weight_of(network.to("meta"), [1, 2, 3]).device.type == "meta"

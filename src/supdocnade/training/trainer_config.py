@@ -1,0 +1,92 @@
+"""Settings of a training run, and the learning rate and averaging decay that follow from them."""
+
+import math
+from dataclasses import dataclass
+
+from supdocnade.checks import check_choice, check_count, check_range
+from supdocnade.seeding import check_seed
+
+OPTIMIZERS = ("adam", "sgd")
+SCHEDULES = ("cosine", "constant")
+METRICS = {"loss": -1, "perplexity": -1, "accuracy": 1, "f_measure": 1}
+"""Metrics for early stopping: 1 where higher is better, -1 where lower is better."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainerConfig:
+    """Settings of a training run; with the corpus, they determine its result bit for bit."""
+
+    generative_weight: float = 1.0
+    """λ: multiplies the sum over all words of a document of -log p(v_i | v_<i)."""
+    annotation_weight: float = 1.0
+    """Weight of an annotation word relative to a visual word in that sum; 1 in the paper."""
+    optimizer: str = "adam"
+    """"adam", or "sgd" as in the paper."""
+    learning_rate: float = 3e-4
+    schedule: str = "cosine"
+    """"cosine", down to zero at `max_epochs`, or "constant"."""
+    batch_size: int = 64
+    """Documents per update."""
+    max_epochs: int = 60
+    stop_after: int | None = None
+    """End the run after this many epochs of the schedule; None runs all of them."""
+    clip_norm: float | None = None
+    """Gradients with a larger norm are scaled down to this one."""
+    averaging: float | None = None
+    """Decay of an exponential moving average of the parameters, which becomes the result."""
+    early_stopping: bool = False
+    """Stop when `metric` on the validation set stops improving, and keep the best epoch."""
+    n_epochs_no_change: int = 10
+    """Epochs without improvement before early stopping."""
+    metric: str = "loss"
+    """Metric for early stopping, one of `METRICS`."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_choice("optimizer", self.optimizer, OPTIMIZERS)
+        check_choice("schedule", self.schedule, SCHEDULES)
+        check_choice("metric", self.metric, tuple(METRICS))
+        checked: dict[str, float | int | None] = {
+            "generative_weight": check_range("generative_weight", self.generative_weight, least=0),
+            "annotation_weight": check_range("annotation_weight", self.annotation_weight, least=0),
+            "learning_rate": check_range("learning_rate", self.learning_rate, above=0),
+            "batch_size": check_count("batch_size", self.batch_size, least=1),
+            "max_epochs": check_count("max_epochs", self.max_epochs),
+            "n_epochs_no_change": check_count(
+                "n_epochs_no_change", self.n_epochs_no_change, least=1
+            ),
+            "seed": check_seed("seed", self.seed),
+        }
+        if self.stop_after is not None:
+            checked["stop_after"] = check_count("stop_after", self.stop_after, least=1)
+        if self.clip_norm is not None:
+            checked["clip_norm"] = check_range("clip_norm", self.clip_norm, above=0)
+        if self.averaging is not None:
+            checked["averaging"] = check_range("averaging", self.averaging, above=0, most=1)
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+
+    def rate_at(self, epoch: int, update: int, n_updates: int) -> float:
+        """Return the learning rate of an update.
+
+        Parameters
+        ----------
+        epoch, update : counted from 0.
+        n_updates : updates per epoch.
+
+        >>> config = TrainerConfig(learning_rate=1.0, max_epochs=2)
+        >>> [round(config.rate_at(epoch, update, 2), 3) for epoch in (0, 1) for update in (0, 1)]
+        [1.0, 0.854, 0.5, 0.146]
+        """
+        if self.schedule == "constant":
+            return self.learning_rate
+        step, n_steps = epoch * n_updates + update, n_updates * self.max_epochs
+        return self.learning_rate * 0.5 * (1 + math.cos(math.pi * step / max(n_steps, 1)))
+
+    def decay_at(self, epoch: int, update: int, n_updates: int) -> float:
+        """Return the decay of the averaged parameters at an update (arguments as for `rate_at`).
+
+        It is smaller at first, so that the average forgets the initial parameters.
+        """
+        step = epoch * n_updates + update
+        return min(self.averaging or 0.0, (1 + step) / (10 + step))

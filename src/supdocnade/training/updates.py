@@ -1,0 +1,143 @@
+"""Updates of the parameters of a network, one per batch."""
+
+import math
+from typing import Protocol
+
+import torch
+
+from supdocnade.corpus import Documents
+from supdocnade.corpus.tokens import Rows
+from supdocnade.errors import TrainingDiverged
+from supdocnade.model import DocNADENetwork
+from supdocnade.seeding import token_order
+from supdocnade.training.batches import LabelledBatch, make_batch
+from supdocnade.training.checkpoint import Tensors
+from supdocnade.training.objective import batch_loss
+from supdocnade.training.optimizers import clip_gradients, coalesce_gradients, set_learning_rate
+from supdocnade.training.trainer_config import TrainerConfig
+
+
+class Updates(Protocol):
+    """The updates of one network on one corpus, epoch by epoch.
+
+    Each raises `TrainingDiverged` when it finds a number that is not finite.
+    """
+
+    synchronous: bool
+    """Whether `run` waits for its update, so that reading the loss after it costs nothing."""
+
+    def begin_epoch(
+        self, epoch: int, batches: list[Rows], first_update: int, loss_sum: float
+    ) -> None:
+        """Prepare an epoch, or what is left of it.
+
+        Parameters
+        ----------
+        epoch : counted from 0.
+        batches : the documents of every update of the epoch.
+        first_update : the update to begin with.
+        loss_sum : the objective, summed over the documents of the updates before it.
+        """
+
+    def run(self) -> None:
+        """Run, or only start, the next update of the epoch."""
+
+    def loss_sum(self) -> float:
+        """Return the objective, summed over the documents of the epoch so far."""
+
+    def end_epoch(self) -> None:
+        """Check the result of the last update."""
+
+
+class EagerUpdates:
+    """Updates computed one after the other, on any device.
+
+    Parameters
+    ----------
+    class_weight_C : multiplies the class term of documents of each class.
+    average : moving average of the parameters, updated in place.
+    """
+
+    synchronous = True
+
+    def __init__(
+        self,
+        network: DocNADENetwork,
+        config: TrainerConfig,
+        corpus: Documents,
+        optimizers: list[torch.optim.Optimizer],
+        class_weight_C: torch.Tensor | None,
+        average: Tensors | None,
+    ):
+        self.network, self.config, self.corpus = network, config, corpus
+        self.optimizers, self.class_weight_C, self.average = optimizers, class_weight_C, average
+        self._epoch, self._update, self._loss_sum = 0, 0, 0.0
+        self._batches: list[Rows] = []
+
+    def begin_epoch(
+        self, epoch: int, batches: list[Rows], first_update: int, loss_sum: float
+    ) -> None:
+        """See `Updates`."""
+        self._epoch, self._batches = epoch, batches
+        self._update, self._loss_sum = first_update, loss_sum
+
+    def run(self) -> None:
+        """See `Updates`."""
+        config, parameters = self.config, list(self.network.parameters())
+        position = self._epoch, self._update, len(self._batches)
+        when = f"in epoch {self._epoch + 1}, update {self._update + 1}"
+        batch = self._gather(self._batches[self._update])
+        for parameter in parameters:
+            parameter.grad = None
+        loss = batch_loss(self.network, batch, config.generative_weight, self.class_weight_C)
+        value = float(loss.detach())
+        check_finite(config, "the objective", value, when)
+        loss.backward()  # type: ignore[no-untyped-call]
+        coalesce_gradients(parameters)
+        if config.clip_norm is not None:
+            norm = clip_gradients(parameters, config.clip_norm)
+            check_finite(config, "the norm of the gradients", float(norm), when)
+        for optimizer in self.optimizers:
+            set_learning_rate(optimizer, config.rate_at(*position))
+            optimizer.step()
+        if self.average is not None:
+            with torch.no_grad():
+                for name, parameter in self.network.named_parameters():
+                    self.average[name].lerp_(parameter, 1 - config.decay_at(*position))
+        self._update += 1
+        self._loss_sum += value * len(batch)
+
+    def loss_sum(self) -> float:
+        """See `Updates`."""
+        return self._loss_sum
+
+    def end_epoch(self) -> None:
+        """Compute the last objective again: no later update would notice that it diverged."""
+        if not self._batches:
+            return
+        with torch.no_grad():
+            batch = self._gather(self._batches[-1])
+            weight = self.config.generative_weight
+            loss = batch_loss(self.network, batch, weight, self.class_weight_C)
+        check_finite(self.config, "the objective", float(loss), f"after epoch {self._epoch + 1}")
+
+    def _gather(self, rows_B: Rows) -> LabelledBatch:
+        """Gather documents with their words in the order of this epoch."""
+        config, length_B = self.config, self.corpus.length_B[rows_B]
+        return make_batch(
+            self.corpus,
+            rows_B,
+            token_order(config.seed, self._epoch, rows_B, length_B),
+            annotation_weight=config.annotation_weight,
+            n_summary_words=self.network.n_summary_words,
+        ).to(self.network.word_embedding.device)
+
+
+def check_finite(config: TrainerConfig, name: str, value: float, when: str) -> None:
+    """Raise `TrainingDiverged` unless a value is finite."""
+    if math.isfinite(value):
+        return
+    clip = "set clip_norm" if config.clip_norm is None else f"clip_norm ({config.clip_norm:g})"
+    raise TrainingDiverged(
+        f"{name} became {value} {when}; lower learning_rate ({config.learning_rate:g}) or {clip}."
+    )

@@ -1,0 +1,113 @@
+import numpy as np
+import pytest
+import torch
+from tests.scenes import network_for
+
+from supdocnade.corpus import Documents
+from supdocnade.training.batches import make_batch
+from supdocnade.training.objective import batch_loss
+
+COUNTS = [[2, 0, 1], [0, 3, 0], [1, 1, 1]]
+TAGS = [[1, 0], [0, 1], [0, 0]]
+
+
+def make_corpus(labels, **options):
+    return Documents.from_counts(COUNTS, annotations=TAGS, labels=labels, n_classes=2, **options)
+
+
+def whole_batch(corpus, network, annotation_weight=1.0):
+    return make_batch(
+        corpus,
+        np.arange(3),
+        np.arange(len(corpus.tokens.ids_N)),
+        annotation_weight=annotation_weight,
+        n_summary_words=network.n_summary_words,
+    )
+
+
+def randomize(network):
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.normal_(0, 0.5, generator=generator)
+    return network
+
+
+@pytest.mark.parametrize("class_input", ["visual", "all"])
+@pytest.mark.parametrize("generative_weight", [0.0, 0.3])
+def test_the_hybrid_objective_by_its_definition(class_input, generative_weight):
+    corpus = make_corpus([0, -1, 1], document_weight=[1, 1, 2])
+    network = randomize(network_for(corpus, class_input=class_input))
+    batch = whole_batch(corpus, network, annotation_weight=5.0)
+    loss = batch_loss(network, batch, generative_weight, torch.tensor([1.0, 3.0]))
+
+    W, c = network.word_embedding, network.hidden_bias
+    expected = torch.zeros(())
+    for d, (start, stop) in enumerate([(0, 4), (4, 8), (8, 11)]):
+        words = corpus.tokens.ids_N[start:stop].tolist()
+        a = c
+        document = torch.zeros(())
+        for word in words:
+            hidden = torch.relu(a)[None]
+            log_p = network.output.log_prob(hidden, network.weights, torch.tensor([word]))[0, 0]
+            document = document - generative_weight * (5.0 if word >= 3 else 1.0) * log_p
+            a = a + W[word]
+        used = words if class_input == "all" else [word for word in words if word < 3]
+        hidden = torch.relu(c + W[used].sum(dim=0))
+        log_p_class = torch.log_softmax(network.label_bias + network.label_weight @ hidden, dim=0)
+        if d != 1:  # The second document has no label, hence no class term.
+            document = document - [1.0, None, 3.0][d] * log_p_class[[0, None, 1][d]]
+        expected = expected + [1, 1, 2][d] * document / 3
+    torch.testing.assert_close(loss, expected)
+
+
+@pytest.mark.parametrize("output", ["tree", "softmax"])
+@pytest.mark.parametrize("activation", ["relu", "tanh", "sigmoid"])
+@pytest.mark.parametrize("generative_weight", [0.0, 0.3])
+def test_all_gradients_against_finite_differences(output, activation, generative_weight):
+    corpus = make_corpus([0, -1, 1], document_weight=[1, 1, 2])
+    network = randomize(
+        network_for(corpus, output=output, activation=activation, n_topics=3)
+    ).double()
+    batch = whole_batch(corpus, network, annotation_weight=5.0)
+    names = [name for name, _ in network.named_parameters()]
+    if generative_weight == 0:
+        names = [name for name in names if not name.startswith("node")]
+
+    def loss(*values):
+        return torch.func.functional_call(
+            Loss(network, batch, generative_weight),
+            {f"network.{name}": value for name, value in zip(names, values, strict=True)},
+            (),
+        )
+
+    values = tuple(network.get_parameter(name).detach().requires_grad_() for name in names)
+    assert len(values) == (6 if generative_weight else 4)
+    assert torch.autograd.gradcheck(loss, values)
+
+
+class Loss(torch.nn.Module):
+    """The objective as a module, so that its parameters can be replaced."""
+
+    def __init__(self, network, batch, generative_weight):
+        super().__init__()
+        self.network, self.batch, self.generative_weight = network, batch, generative_weight
+
+    def forward(self):
+        return batch_loss(self.network, self.batch, self.generative_weight)
+
+
+def test_a_network_without_classes_has_the_generative_term_alone():
+    corpus = make_corpus([0, 1, 1])
+    network = network_for(corpus, supervised=False)
+    batch = whole_batch(corpus, network)
+    expected = network.terms(batch.documents).nll_B.mean()
+    torch.testing.assert_close(batch_loss(network, batch, 1.0), expected)
+
+
+def test_without_labels_no_gradient_reaches_the_class_head():
+    corpus = make_corpus([-1, -1, -1])
+    network = randomize(network_for(corpus))
+    batch_loss(network, whole_batch(corpus, network), 0.1).backward()
+    assert not network.label_weight.grad.any()
+    assert network.node_weight.grad.any()
