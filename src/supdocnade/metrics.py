@@ -1,4 +1,4 @@
-"""How good predictions are: the definitions behind every figure this package reports."""
+"""Evaluation of predictions against the truth: the definition of every figure of this package."""
 
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -12,6 +12,13 @@ from supdocnade.checks import check_choice, check_shape
 from supdocnade.errors import InvalidArgument
 
 Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+N_BINS = 10
+"""Bins of equal width in which probabilities are compared with frequencies."""
+
+NORMAL_95 = 1.959964
+"""Standard deviations of a 95 % interval."""
 
 
 class FMeasure(NamedTuple):
@@ -51,6 +58,103 @@ def f_measure(chosen_BX: NDArray[np.integer], true_BA: NDArray[np.bool_]) -> FMe
     # P = hits / chosen and R = hits / true make 2PR / (P + R) = 2 hits / (chosen + true).
     f_B = 2 * hits_B / (chosen_BX.shape[1] + n_true_B)
     return FMeasure(float(f_B[counted].mean()), int(counted.sum()))
+
+
+def set_f_measure(chosen_BA: Mask, true_BA: Mask) -> Floats:
+    """Return the F-measure of every row of chosen tags; 0 where nothing is chosen or true.
+
+    >>> set_f_measure(np.array([[True, True, False]]), np.array([[True, False, False]])).tolist()
+    [0.6666666666666666]
+    """
+    hits = (chosen_BA & true_BA).sum(axis=1)
+    total = chosen_BA.sum(axis=1) + true_BA.sum(axis=1)
+    f_B: Floats = 2 * hits / np.maximum(total, 1)
+    return f_B
+
+
+def calibration_error(confidence_N: Floats, right_N: Mask) -> float:
+    """Return the expected calibration error: |confidence - share of right answers|, over ten bins.
+
+    >>> calibration_error(np.array([0.75, 0.75, 0.75, 0.75]), np.array([True, True, True, False]))
+    0.0
+    """
+    bins = np.minimum((confidence_N * N_BINS).astype(np.int64), N_BINS - 1)
+    size = np.bincount(bins, minlength=N_BINS)
+    gap = np.bincount(bins, confidence_N, N_BINS) - np.bincount(bins, right_N, N_BINS)
+    return float(abs(gap).sum() / max(size.sum(), 1))
+
+
+def reliability_bins(confidence_N: Floats, right_N: Mask) -> list[tuple[float, int, int]]:
+    """Return mean confidence, right answers and answers of every bin that has an answer."""
+    bins = np.minimum((confidence_N * N_BINS).astype(np.int64), N_BINS - 1)
+    return [
+        (
+            float(confidence_N[bins == b].mean()),
+            int(right_N[bins == b].sum()),
+            int((bins == b).sum()),
+        )
+        for b in np.unique(bins)
+    ]
+
+
+def share_interval(hits: int, total: int) -> tuple[float, float]:
+    """Return Wilson's 95 % interval of a share.
+
+    >>> [round(end, 3) for end in share_interval(30, 32)]
+    [0.799, 0.983]
+    """
+    if not total:
+        return 0.0, 1.0
+    n, p, z = total, hits / total, NORMAL_95
+    middle = (p + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * np.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+    # Rounding errors must not exclude a share of 0 or 1.
+    return float(max(min(middle - half, p), 0.0)), float(min(max(middle + half, p), 1.0))
+
+
+def evaluate_classes(confidence_N: Floats, right_N: Mask) -> dict[str, float]:
+    """Return the figures of predicted classes; none without labelled documents.
+
+    Parameters
+    ----------
+    confidence_N : (documents,) probability of the predicted class.
+    right_N : (documents,) whether it is the true class.
+    """
+    if not len(right_N):
+        return {}
+    return {
+        "accuracy": float(right_N.mean()),
+        "n_labelled": len(right_N),
+        "class_calibration_error": calibration_error(confidence_N, right_N),
+    }
+
+
+def evaluate_tags(
+    top_BX: NDArray[np.integer], chosen_BA: Mask, probability_BA: Floats, true_BX: Mask
+) -> dict[str, float]:
+    """Return the figures of predicted tags, for documents whose tags are known.
+
+    Parameters
+    ----------
+    top_BX : (documents, 5) columns of the best tags, as in the paper.
+    chosen_BA : (documents, tags) which tags reach the threshold.
+    probability_BA : (documents, tags) probability that each tag is present.
+    true_BX : (documents, tags and more) which tags are present; columns beyond those of
+        `probability_BA` are tags that the model does not know, which count as missed.
+    """
+    n_tags = probability_BA.shape[1]
+    tagged_B = true_BX.any(axis=1)
+    inside = true_BX[:, :n_tags]
+    figures = {
+        "n_tagged": int(tagged_B.sum()),
+        "tag_calibration_error": calibration_error(probability_BA.ravel(), inside.ravel()),
+    }
+    if tagged_B.any():
+        padded = np.zeros_like(true_BX)
+        padded[:, :n_tags] = chosen_BA
+        figures["f_measure"] = f_measure(top_BX, true_BX).value
+        figures["f_measure_of_given"] = float(set_f_measure(padded, true_BX)[tagged_B].mean())
+    return figures
 
 
 class Perplexity(NamedTuple):

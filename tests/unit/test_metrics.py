@@ -3,7 +3,15 @@ import pytest
 from scipy import sparse
 
 from supdocnade.errors import InvalidArgument
-from supdocnade.metrics import f_measure, npmi_coherence, over_orderings, perplexity, top_ranked
+from supdocnade.metrics import (
+    calibration_error,
+    f_measure,
+    npmi_coherence,
+    over_orderings,
+    perplexity,
+    share_interval,
+    top_ranked,
+)
 
 
 def test_f_measure_by_hand():
@@ -63,3 +71,16 @@ def test_npmi_by_hand():
     np.testing.assert_allclose(mean_of_pairs, [(expected - 2) / 3])
     with pytest.raises(InvalidArgument, match="at least 2 a topic"):
         npmi_coherence(np.array([[0]]), counts)
+
+
+def test_calibration_error_by_hand():
+    confidence = np.array([0.95, 0.95, 0.55, 0.55])
+    right = np.array([True, False, True, False])
+    assert calibration_error(confidence, right) == pytest.approx((0.45 + 0.05) / 2)
+
+
+def test_an_interval_holds_the_share():
+    for hits in range(11):
+        low, high = share_interval(hits, 10)
+        assert 0 <= low <= hits / 10 <= high <= 1
+    assert share_interval(0, 0) == (0, 1)

@@ -17,7 +17,7 @@ from supdocnade.errors import StorageError
 
 if TYPE_CHECKING:
     from supdocnade.folders.photo_folder import ImageRecord
-    from supdocnade.report.evaluation import Measured
+    from supdocnade.report.evaluation import Evaluation
     from supdocnade.scene.model import SceneModel
     from supdocnade.scene.prediction import Prediction
 
@@ -38,7 +38,7 @@ class Demonstration:
 
     folder: Path
     model: "SceneModel"
-    measured: "Measured"
+    measured: "Evaluation"
     shown: "list[tuple[ImageRecord, Prediction]]"
     """A few fresh scenes, with what the model says of them."""
     seconds: dict[str, float]
@@ -97,7 +97,7 @@ def demonstrate(
     check_folder(folder)
     from supdocnade.demo import write_scenes
     from supdocnade.folders.photo_folder import read_folder
-    from supdocnade.report.evaluation import measure_photographs
+    from supdocnade.report.evaluation import evaluate_photographs
     from supdocnade.report.html import write_report
     from supdocnade.scene.model import SceneModel
     from supdocnade.scene.prediction import Prediction
@@ -115,7 +115,7 @@ def demonstrate(
         model.set_params(cache=None, checkpoint=None).save(folder / MODEL)
         shutil.rmtree(unfinished)
         fresh = read_folder(folder / FRESH)
-        measured = measure_photographs(model, fresh, progress=stages)
+        measured = evaluate_photographs(model, fresh, progress=stages)
         stages("writing the report", 0, 1)
         write_report(model, folder / REPORT)
         stages("writing the report", 1, 1)

@@ -11,7 +11,7 @@ from supdocnade.cli.options import Debug, Device, Jobs, Json, Model, Photos, Qui
 from supdocnade.text import plain_name
 
 if TYPE_CHECKING:
-    from supdocnade.report.evaluation import Measured
+    from supdocnade.report.evaluation import Evaluation
 
 
 def evaluate(
@@ -52,28 +52,28 @@ def evaluate(
 
 def evaluate_model(
     model: Path, photos: Path, *, device: str = "auto", jobs: int, quiet: bool
-) -> "tuple[Measured, int]":
+) -> "tuple[Evaluation, int]":
     """Let a model look at a folder; return how it did, and how much of it it had learned from."""
     from supdocnade.folders.photo_folder import read_folder
-    from supdocnade.report.evaluation import measure_photographs
+    from supdocnade.report.evaluation import evaluate_photographs
     from supdocnade.scene.dataset import from_records
     from supdocnade.scene.model import SceneModel
 
     loaded = SceneModel.load(model).set_params(n_jobs=jobs, device=device)
     records = read_folder(photos)
     with Stages(quiet=quiet) as stages:
-        measured = measure_photographs(loaded, records, progress=stages)
+        measured = evaluate_photographs(loaded, records, progress=stages)
     seen = set(loaded.fitted_.learned.photographs.content_keys())
     return measured, sum(key in seen for key in from_records(records).content_keys())
 
 
-def as_object(measured: "Measured") -> dict[str, Any]:
+def as_object(measured: "Evaluation") -> dict[str, Any]:
     """Return what `--json` prints."""
     skipped = [{"file": each.name, "reason": each.reason} for each in measured.skipped]
     return {**asdict(measured), "skipped": skipped}
 
 
-def as_text(measured: "Measured") -> str:
+def as_text(measured: "Evaluation") -> str:
     """Return figures and the confusion matrix as people read them."""
     rows = [["photographs", f"{measured.n_images}"]]
     if measured.accuracy is not None:

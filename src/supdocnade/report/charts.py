@@ -9,7 +9,7 @@ from math import ceil, floor, log10
 
 from markupsafe import Markup, escape
 
-from supdocnade.report.evaluation import Bin, interval
+from supdocnade.metrics import share_interval
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#7f7f7f", "#56b4e9")
 """Of the lines of `topic_chart`; colour-blind readers can tell them apart (Okabe and Ito)."""
@@ -131,11 +131,17 @@ def _epoch_ticks(n: int) -> list[int]:
     return [1, *range(step, n + 1, step)] if step > 1 else list(range(1, n + 1))
 
 
-def reliability_chart(bins: Sequence[Bin], *, title: str, x_label: str, y_label: str) -> Markup:
+def reliability_chart(
+    bins: Sequence[tuple[float, int, int]], *, title: str, x_label: str, y_label: str
+) -> Markup:
     """Return a chart of the share of correct predictions against their predicted probability.
 
     The area of a dot is the number of predictions, its bar their 95 % interval; the predictions of
     a calibrated model lie on the diagonal.
+
+    Parameters
+    ----------
+    bins : mean confidence, right answers and answers of every bin.
     """
     plot = _Plot((0, 1), (0, 1))
     ticks = {tick: f"{100 * tick:.0f} %" for tick in (0.0, 0.25, 0.5, 0.75, 1.0)}
@@ -143,13 +149,13 @@ def reliability_chart(bins: Sequence[Bin], *, title: str, x_label: str, y_label:
     plot.line([(plot.x(end), plot.y(end)) for end in (0, 1)], 'class="ideal"')
     for tick, label in ticks.items():
         plot.x_tick(tick, label, "end" if tick == 1 else "middle")
-    largest = max((each.right.total for each in bins), default=1)
-    for each in bins:
-        x, share = plot.x(each.confidence), each.right
-        plot.bar(x, *interval(share), 'class="span"')
-        tooltip = f"said {100 * each.confidence:.0f} %: right {share.hits} of {share.total}"
-        radius = 2.5 + 7 * (share.total / largest) ** 0.5
-        plot.dot(x, plot.y(share.value or 0.0), radius, 'class="dot"', tooltip)
+    largest = max((total for *_, total in bins), default=1)
+    for confidence, hits, total in bins:
+        x = plot.x(confidence)
+        plot.bar(x, *share_interval(hits, total), 'class="span"')
+        tooltip = f"predicted {100 * confidence:.0f} %: right {hits} of {total}"
+        radius = 2.5 + 7 * (total / largest) ** 0.5
+        plot.dot(x, plot.y(hits / total), radius, 'class="dot"', tooltip)
     return plot.labelled_svg(title, x_label, y_label)
 
 

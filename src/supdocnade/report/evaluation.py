@@ -1,7 +1,10 @@
-"""How a model did on photographs held out, counted from what it said of each."""
+"""Evaluation of a scene model: on photographs with known classes and tags, and when it was fitted.
+
+The figures themselves are defined in `supdocnade.metrics`.
+"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -10,9 +13,8 @@ from numpy.typing import NDArray
 from supdocnade.errors import InvalidArgument
 from supdocnade.folders.photo_folder import ImageRecord
 from supdocnade.folders.tags import AnnotationVocabulary, normalize_tag
-from supdocnade.metrics import f_measure
+from supdocnade.metrics import evaluate_classes, evaluate_tags, reliability_bins
 from supdocnade.progress import ProgressCallback, no_progress
-from supdocnade.scene.calibration import N_BINS, calibration_error, f_of_sets
 from supdocnade.scene.dataset import from_records
 from supdocnade.scene.model import SceneModel
 from supdocnade.scene.prediction import Prediction
@@ -20,188 +22,116 @@ from supdocnade.scene.tags import TOP, present_tags
 from supdocnade.scene.training_set import HeldOutImage
 from supdocnade.visual_words.parallel import SkippedImage
 
-# How well a scene model does on photographs whose classes and tags are known.
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Measured:
-    """Figures of a model; None where nothing is known to compare with."""
+class Evaluation:
+    """Figures of a model; None where the truth is not known."""
 
     n_images: int
     """Photographs that could be read."""
     n_labelled: int = 0
     accuracy: float | None = None
-    """Share of the labelled photographs whose class is right; classes that the model does not know
-    count as mistakes."""
+    """Share of labelled photographs whose class is right; unknown classes count as mistakes."""
     n_unknown_classes: int = 0
-    """Photographs of such classes."""
+    """Photographs of classes that the model does not know."""
     class_calibration_error: float | None = None
     n_unsure: int = 0
     accuracy_of_sure: float | None = None
-    """Of the labelled photographs that the model is not unsure of."""
+    """Accuracy over the labelled photographs that the model is not unsure of."""
     n_tagged: int = 0
     """Photographs that have at least one tag."""
     f_measure: float | None = None
-    """Of the five best tags, as in the paper; tags that the model does not know count as missed."""
+    """F-measure of the five best tags, as in the paper; tags unknown to the model are missed."""
     f_measure_of_given: float | None = None
-    """Of the tags that the model gives, as many as it likes."""
+    """F-measure of the tags whose probability reaches the threshold."""
     tag_calibration_error: float | None = None
-    confusion: dict[str, dict[str, int]]
-    """How many photographs of every class were given every class."""
+    confusion: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Number of photographs by true and predicted class."""
     skipped: tuple[SkippedImage, ...] = ()
 
 
-def measure_photographs(
-    model: SceneModel,
-    records: Sequence[ImageRecord],
-    *,
-    progress: ProgressCallback = no_progress,
-) -> Measured:
-    """Let a model look at photographs, and compare.
-
-    Parameters
-    ----------
-    records : photographs with labels, tags or both; what is not known of one is left out.
-    """
-    found: list[Prediction] = []
+def evaluate_photographs(
+    model: SceneModel, records: Sequence[ImageRecord], *, progress: ProgressCallback = no_progress
+) -> Evaluation:
+    """Predict photographs and compare with their labels and tags, whichever are known."""
+    predictions: list[Prediction] = []
     skipped: list[SkippedImage] = []
     read: list[ImageRecord] = []
-    answers = model.iter_predictions([record.path for record in records], on_error="skip")
-    for number, (record, answer) in enumerate(zip(records, answers, strict=True), start=1):
-        if isinstance(answer, SkippedImage):
-            skipped.append(answer)
+    results = model.iter_predictions([record.path for record in records], on_error="skip")
+    for number, (record, result) in enumerate(zip(records, results, strict=True), start=1):
+        if isinstance(result, SkippedImage):
+            skipped.append(result)
         else:
             read.append(record)
-            found.append(answer)
+            predictions.append(result)
         progress("predicting", number, len(records))
-    if not found:
+    if not predictions:
         raise InvalidArgument("there must be a photograph that can be read, got none.")
-    figures = {**_classes(read, found), **_tags(model, read, found)}
+    figures = {**_class_figures(read, predictions), **_tag_figures(model, read, predictions)}
     if not figures:
         raise InvalidArgument(
             "there is nothing to compare with: the photographs must have classes or tags, "
             "and the model must know some."
         )
-    return Measured(n_images=len(found), skipped=tuple(skipped), **{"confusion": {}, **figures})
+    return Evaluation(n_images=len(predictions), skipped=tuple(skipped), **figures)
 
 
-def _classes(read: Sequence[ImageRecord], found: Sequence[Prediction]) -> dict[str, Any]:
+def _class_figures(
+    records: Sequence[ImageRecord], predictions: Sequence[Prediction]
+) -> dict[str, Any]:
     pairs = [
-        (record.label, answer)
-        for record, answer in zip(read, found, strict=True)
-        if record.label is not None and answer.label is not None
+        (record.label, prediction)
+        for record, prediction in zip(records, predictions, strict=True)
+        if record.label is not None and prediction.label is not None
     ]
     if not pairs:
         return {}
-    right = np.array([label == answer.label for label, answer in pairs], np.bool_)
-    sure = np.array([not answer.unsure for _, answer in pairs], np.bool_)
-    confidence = np.array([answer.probability for _, answer in pairs], np.float64)
+    right = np.array([label == prediction.label for label, prediction in pairs], np.bool_)
+    sure = np.array([not prediction.unsure for _, prediction in pairs], np.bool_)
+    confidence = np.array([prediction.probability for _, prediction in pairs], np.float64)
     confusion: dict[str, dict[str, int]] = {}
-    for label, answer in pairs:
-        row = confusion.setdefault(label, dict.fromkeys(answer.probabilities, 0))
-        row[str(answer.label)] += 1
+    for label, prediction in pairs:
+        row = confusion.setdefault(label, dict.fromkeys(prediction.probabilities, 0))
+        row[str(prediction.label)] += 1
     return {
-        "n_labelled": len(pairs),
-        "accuracy": float(right.mean()),
-        "n_unknown_classes": sum(label not in answer.probabilities for label, answer in pairs),
-        "class_calibration_error": calibration_error(confidence, right),
+        **evaluate_classes(confidence, right),
+        "n_unknown_classes": sum(label not in each.probabilities for label, each in pairs),
         "n_unsure": int((~sure).sum()),
         "accuracy_of_sure": float(right[sure].mean()) if sure.any() else None,
         "confusion": dict(sorted(confusion.items())),
     }
 
 
-def _tags(
-    model: SceneModel, read: Sequence[ImageRecord], found: Sequence[Prediction]
-) -> dict[str, Any]:
+def _tag_figures(
+    model: SceneModel, records: Sequence[ImageRecord], predictions: Sequence[Prediction]
+) -> dict[str, float]:
     vocabulary = AnnotationVocabulary(tuple(model.tag_names_.tolist()))
-    known = [number for number, record in enumerate(read) if record.tags is not None]
-    if not len(vocabulary) or not any(read[number].tags for number in known):
+    pairs = [
+        (record, prediction)
+        for record, prediction in zip(records, predictions, strict=True)
+        if record.tags is not None
+    ]
+    if not len(vocabulary) or not any(record.tags for record, _ in pairs):
         return {}
-    present = present_tags(from_records([read[number] for number in known]), vocabulary)
-    answers = [found[number] for number in known]
-    place = {name: number for number, name in enumerate(vocabulary.names)}
-    top = np.array([[place[tag] for tag, _ in each.ranked_tags[:TOP]] for each in answers])
-    chosen = np.zeros_like(present)
-    probability_BA: NDArray[np.float64] = np.zeros((len(answers), len(vocabulary)))
-    for row, each in enumerate(answers):
-        chosen[row, [place[tag] for tag, _ in each.tags]] = True
-        for tag, probability in each.ranked_tags:
-            probability_BA[row, place[tag]] = probability
-    tagged = present.any(axis=1)
-    inside = present[:, : len(vocabulary)]
-    return {
-        "n_tagged": int(tagged.sum()),
-        "f_measure": f_measure(top, present).value,
-        "f_measure_of_given": float(f_of_sets(chosen, present)[tagged].mean()),
-        "tag_calibration_error": calibration_error(probability_BA.ravel(), inside.ravel()),
-    }
+    present = present_tags(from_records([record for record, _ in pairs]), vocabulary)
+    column = {name: number for number, name in enumerate(vocabulary.names)}
+    top = np.array([[column[tag] for tag, _ in each.ranked_tags[:TOP]] for _, each in pairs])
+    chosen = np.zeros((len(pairs), len(vocabulary)), np.bool_)
+    probability_BA: NDArray[np.float64] = np.zeros(chosen.shape)
+    for row, (_, prediction) in enumerate(pairs):
+        chosen[row, [column[tag] for tag, _ in prediction.tags]] = True
+        for tag, probability in prediction.ranked_tags:
+            probability_BA[row, column[tag]] = probability
+    return evaluate_tags(top, chosen, probability_BA, present)
 
 
-NORMAL_95 = 1.959964
-"""Standard deviations of a 95 % interval."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Share:
-    """So many of so many."""
-
-    hits: int
-    total: int
-
-    @property
-    def value(self) -> float | None:
-        """The share; None of nothing."""
-        return self.hits / self.total if self.total else None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Confusion:
-    """Photographs of one class that were taken for another."""
-
-    label: str
-    predicted: str
-    count: Share
-    """Of all photographs of the class."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Found:
-    """How a class or a tag was recognised."""
-
-    name: str
-    recall: Share
-    """Of the photographs that have it, those for which it was said."""
-    precision: Share
-    """Of the photographs for which it was said, those that have it."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Bin:
-    """Answers of similar probability."""
-
-    confidence: float
-    """Their mean probability."""
-    right: Share
-
-
-def interval(share: Share) -> tuple[float, float]:
-    """Return the 95 % interval of Wilson, within which the true share may well lie.
-
-    >>> [round(end, 3) for end in interval(Share(hits=30, total=32))]
-    [0.799, 0.983]
-    """
-    if not share.total:
-        return 0.0, 1.0
-    n, p, z = share.total, share.hits / share.total, NORMAL_95
-    middle = (p + z * z / (2 * n)) / (1 + z * z / n)
-    half = z / (1 + z * z / n) * np.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-    # Without rounding errors a share of 0 or 1 is an end itself.
-    return float(max(min(middle - half, p), 0.0)), float(min(max(middle + half, p), 1.0))
+def share(hits: int, total: int) -> dict[str, Any]:
+    """Return a share with its numerator and denominator; its value is None if it is of nothing."""
+    return {"hits": hits, "total": total, "value": hits / total if total else None}
 
 
 def confusion_matrix(images: Sequence[HeldOutImage], classes: Sequence[str]) -> NDArray[np.int64]:
-    """Return how often photographs of each class were given each class, (C, C)."""
+    """Return the number of photographs by true and predicted class, (C, C)."""
     numbers = {label: number for number, label in enumerate(classes)}
     counts_CC = np.zeros((len(classes),) * 2, np.int64)
     for each in images:
@@ -210,85 +140,76 @@ def confusion_matrix(images: Sequence[HeldOutImage], classes: Sequence[str]) -> 
     return counts_CC
 
 
-def class_results(counts_CC: NDArray[np.int64], classes: Sequence[str]) -> tuple[Found, ...]:
-    """Return how every class was recognised."""
-    return tuple(
-        Found(
-            name=label,
-            recall=Share(hits=int(counts_CC[c, c]), total=int(counts_CC[c].sum())),
-            precision=Share(hits=int(counts_CC[c, c]), total=int(counts_CC[:, c].sum())),
-        )
+def class_results(counts_CC: NDArray[np.int64], classes: Sequence[str]) -> list[dict[str, Any]]:
+    """Return name, recall and precision of every class."""
+    hits, true, predicted = np.diag(counts_CC), counts_CC.sum(axis=1), counts_CC.sum(axis=0)
+    return [
+        {
+            "name": label,
+            "recall": share(int(hits[c]), int(true[c])),
+            "precision": share(int(hits[c]), int(predicted[c])),
+        }
         for c, label in enumerate(classes)
-    )
+    ]
 
 
 def frequent_confusions(
-    counts_CC: NDArray[np.int64], classes: Sequence[str], most: int = 8
-) -> tuple[Confusion, ...]:
-    """Return which classes were taken for which others, the most frequent first."""
+    counts_CC: NDArray[np.int64], classes: Sequence[str], limit: int = 8
+) -> list[dict[str, Any]]:
+    """Return the most frequent pairs of a true and another predicted class."""
     pairs = [
-        Confusion(
-            label=classes[true],
-            predicted=classes[said],
-            count=Share(hits=int(counts_CC[true, said]), total=int(counts_CC[true].sum())),
-        )
-        for true, said in zip(*np.nonzero(counts_CC), strict=True)
-        if true != said
+        {
+            "label": classes[true],
+            "predicted": classes[predicted],
+            "count": share(int(counts_CC[true, predicted]), int(counts_CC[true].sum())),
+        }
+        for true, predicted in zip(*np.nonzero(counts_CC), strict=True)
+        if true != predicted
     ]
-    pairs.sort(key=lambda each: -each.count.hits)
-    return tuple(pairs[:most])
+    return sorted(pairs, key=lambda each: -each["count"]["hits"])[:limit]
 
 
-def tag_results(images: Sequence[HeldOutImage], tag_names: Sequence[str]) -> tuple[Found, ...]:
-    """Return how every tag was recognised among the five that a photograph is given."""
-    has, said, both = (dict.fromkeys(tag_names, 0) for _ in range(3))
+def tag_results(images: Sequence[HeldOutImage], tag_names: Sequence[str]) -> list[dict[str, Any]]:
+    """Return name, recall and precision of every tag among the five predicted ones."""
+    true, predicted, both = (dict.fromkeys(tag_names, 0) for _ in range(3))
     for each in images:
         if each.tags is None:
             continue
-        true = {normalize_tag(tag) for tag in each.tags}
+        true_tags = {normalize_tag(tag) for tag in each.tags}
         given = {tag for tag, _ in each.given}
-        for count, tags in ((has, true), (said, given), (both, true & given)):
+        for count, tags in ((true, true_tags), (predicted, given), (both, true_tags & given)):
             for tag in tags & count.keys():
                 count[tag] += 1
-    return tuple(
-        Found(
-            name=tag,
-            recall=Share(hits=both[tag], total=has[tag]),
-            precision=Share(hits=both[tag], total=said[tag]),
-        )
+    return [
+        {
+            "name": tag,
+            "recall": share(both[tag], true[tag]),
+            "precision": share(both[tag], predicted[tag]),
+        }
         for tag in tag_names
-    )
+    ]
 
 
-def class_reliability(images: Sequence[HeldOutImage]) -> tuple[Bin, ...]:
-    """Return how often labels of similar probability were right."""
-    answers = [
+def class_reliability(images: Sequence[HeldOutImage]) -> list[tuple[float, int, int]]:
+    """Return the reliability bins of the predicted classes."""
+    pairs = [
         (each.probability, each.label == each.predicted)
         for each in images
         if each.label is not None and each.probability is not None
     ]
-    return _bins(answers)
+    return _bins(pairs)
 
 
-def tag_reliability(images: Sequence[HeldOutImage]) -> tuple[Bin, ...]:
-    """Return how often tags of similar probability were there, of the five that were given."""
-    answers = []
+def tag_reliability(images: Sequence[HeldOutImage]) -> list[tuple[float, int, int]]:
+    """Return the reliability bins of the five predicted tags of every photograph."""
+    pairs = []
     for each in images:
         if each.tags is not None:
             true = {normalize_tag(tag) for tag in each.tags}
-            answers += [(probability, tag in true) for tag, probability in each.given]
-    return _bins(answers)
+            pairs += [(probability, tag in true) for tag, probability in each.given]
+    return _bins(pairs)
 
 
-def _bins(answers: Sequence[tuple[float, bool]]) -> tuple[Bin, ...]:
-    """Return bins of equal width that have an answer."""
-    probability = np.array([answer[0] for answer in answers], np.float64)
-    right = np.array([answer[1] for answer in answers], np.bool_)
-    numbers = np.minimum((probability * N_BINS).astype(np.int64), N_BINS - 1)
-    found = []
-    for number in range(N_BINS):
-        chosen = numbers == number
-        if chosen.any():
-            share = Share(hits=int(right[chosen].sum()), total=int(chosen.sum()))
-            found.append(Bin(confidence=float(probability[chosen].mean()), right=share))
-    return tuple(found)
+def _bins(pairs: Sequence[tuple[float, bool]]) -> list[tuple[float, int, int]]:
+    probability = np.array([pair[0] for pair in pairs], np.float64)
+    return reliability_bins(probability, np.array([pair[1] for pair in pairs], np.bool_))

@@ -9,12 +9,12 @@ from scipy.special import expit, log_expit, log_softmax
 
 from supdocnade.checks import check_range
 from supdocnade.errors import InvalidArgument
+from supdocnade.metrics import set_f_measure
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 TEMPERATURES = (1e-2, 1e2)
-N_BINS = 10
 SHRINKAGE = 1.0
 """Of slope and prior towards 1 and 0, which take the model at its word."""
 
@@ -60,18 +60,6 @@ def unsure_below(confidence_B: Floats, right_B: Mask) -> float:
     if best == len(ranked):
         return float(min(ranked[-1] + 1e-9, 1.0))
     return float((ranked[best - 1] + ranked[best]) / 2)
-
-
-def calibration_error(confidence_N: Floats, right_N: Mask) -> float:
-    """Return the expected calibration error: |confidence - share of right answers|, over ten bins.
-
-    >>> calibration_error(np.array([0.75, 0.75, 0.75, 0.75]), np.array([True, True, True, False]))
-    0.0
-    """
-    bins = np.minimum((confidence_N * N_BINS).astype(np.int64), N_BINS - 1)
-    size = np.bincount(bins, minlength=N_BINS)
-    gap = np.bincount(bins, confidence_N, N_BINS) - np.bincount(bins, right_N, N_BINS)
-    return float(abs(gap).sum() / max(size.sum(), 1))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,23 +131,11 @@ def best_threshold(probability_BA: Floats, present_BA: Mask) -> float:
         return 0.5
     thresholds = np.linspace(0.02, 0.98, 97)
     scores = [
-        f_of_sets(probability_BA[tagged] >= threshold, present_BA[tagged]).mean()
+        set_f_measure(probability_BA[tagged] >= threshold, present_BA[tagged]).mean()
         for threshold in thresholds
     ]
     best = np.flatnonzero(np.array(scores) >= max(scores) - 1e-12)
     return float(thresholds[best].mean())  # The middle of a plateau.
-
-
-def f_of_sets(chosen_BA: Mask, present_BA: Mask) -> Floats:
-    """Return the F-measure of every image's chosen tags against those that are there.
-
-    >>> f_of_sets(np.array([[True, True, False]]), np.array([[True, False, False]])).tolist()
-    [0.6666666666666666]
-    """
-    hits_B = (chosen_BA & present_BA).sum(axis=1)
-    total_B = chosen_BA.sum(axis=1) + present_BA.sum(axis=1)
-    scores: Floats = 2 * hits_B / np.maximum(total_B, 1)
-    return scores
 
 
 def logit(frequency_A: Floats) -> Floats:

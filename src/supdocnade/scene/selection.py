@@ -10,12 +10,10 @@ from scipy import sparse
 from scipy.special import softmax
 
 from supdocnade.folders.tags import AnnotationVocabulary
-from supdocnade.metrics import f_measure, top_ranked
+from supdocnade.metrics import evaluate_classes, evaluate_tags, top_ranked
 from supdocnade.run_options import RunOptions
 from supdocnade.scene.calibration import (
     TagCalibration,
-    calibration_error,
-    f_of_sets,
     fit_tags,
     fit_temperature,
     mean_probability,
@@ -186,9 +184,7 @@ def measure(
         np.add.at(confusion, (wanted[asked], predicted), 1)
         if len(asked):
             below = unsure_below(confidence, right)
-            figures["accuracy"] = float(right.mean())
-            figures["n_labelled"] = len(asked)
-            figures["class_calibration_error"] = calibration_error(confidence, right)
+        figures |= evaluate_classes(confidence, right)
     tags = _measure_tags(best, unseen, vocabulary, frequency_A, figures)
     choices = Choices(
         n_epochs=best.n_epochs,
@@ -217,17 +213,10 @@ def _measure_tags(
         return None
     present = present_tags(unseen, vocabulary)[known]
     scores_BA = best.tag_scores_BA[known]
-    inside = present[:, : len(vocabulary)]
-    calibration = fit_tags(scores_BA, frequency_A, inside)
+    calibration = fit_tags(scores_BA, frequency_A, present[:, : len(vocabulary)])
     probability_BA = calibration.probability(scores_BA, frequency_A)
-    figures["n_tagged"] = int(present.any(axis=1).sum())
-    figures["tag_calibration_error"] = calibration_error(probability_BA.ravel(), inside.ravel())
-    tagged = present.any(axis=1)
-    if tagged.any():
-        figures["f_measure"] = f_measure(top_ranked(scores_BA, TOP), present).value
-        chosen = np.zeros_like(present)
-        chosen[:, : len(vocabulary)] = probability_BA >= calibration.threshold
-        figures["f_measure_of_given"] = float(f_of_sets(chosen, present)[tagged].mean())
+    chosen = probability_BA >= calibration.threshold
+    figures |= evaluate_tags(top_ranked(scores_BA, TOP), chosen, probability_BA, present)
     return calibration
 
 

@@ -3,10 +3,10 @@ import pytest
 from scipy.special import expit, softmax
 
 from supdocnade.errors import InvalidArgument
+from supdocnade.metrics import calibration_error
 from supdocnade.scene.calibration import (
     TagCalibration,
     best_threshold,
-    calibration_error,
     fit_tags,
     fit_temperature,
     unsure_below,
@@ -50,12 +50,6 @@ def test_unsure_is_where_wrong_outnumbers_right():
     assert unsure_below(confidence, np.ones(6, np.bool_)) == 0
     assert unsure_below(confidence, np.zeros(6, np.bool_)) == pytest.approx(0.9)
     assert unsure_below(np.empty(0), np.empty(0, np.bool_)) == 0
-
-
-def test_calibration_error_by_hand():
-    confidence = np.array([0.95, 0.95, 0.55, 0.55])
-    right = np.array([True, False, True, False])
-    assert calibration_error(confidence, right) == pytest.approx((0.45 + 0.05) / 2)
 
 
 def test_tag_probabilities_are_found_again():
