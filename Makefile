@@ -3,38 +3,43 @@ VENV := .venv
 PYTHON := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-gpu check format browser bench bench-gpu bench-serve fuzz-serve experiments \
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-gpu check format browser bench bench-gpu bench-serve fuzz-serve experiments \
 	reproduction-page clean
+
+help:  ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 20
 
 $(READY): pyproject.toml constraints.txt
 	python3 -m venv $(VENV)
 	$(PYTHON) -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
 	touch $@
 
-demo: $(READY)  ## draw scenes, learn from them, test the model and write a report
+demo: $(READY)  ## draw scenes, train a model on them, test it and write a report
 	$(VENV)/bin/supdocnade demo
 
-browser:  ## the page is tested in one; where none can be installed, those tests are skipped
-	-@command -v chromium > /dev/null || apt-get install --yes --quiet chromium \
+browser:  ## install Chromium for the tests of the web page, which are skipped without it
+	-@command -v chromium > /dev/null || command -v google-chrome > /dev/null \
+		|| apt-get install --yes --quiet chromium \
 		|| (apt-get update --quiet && apt-get install --yes --quiet chromium)
 
-test: $(READY) browser  ## unit, parity and functional tests, doctests and the README's commands
-	$(PYTHON) -m pytest --numprocesses 2 --dist loadfile
+test: $(READY) browser  ## run all tests, doctests and the commands of the README
+	$(PYTHON) -m pytest --numprocesses 2 --dist loadfile --durations 20
 
-test-gpu: $(READY)  ## the tests that need a GPU, alone
+test-gpu: $(READY)  ## run the tests that need a GPU
 	$(PYTHON) -m pytest tests/gpu
 
-check: $(READY)  ## format, lint, types, import contracts; changes nothing
+check: $(READY)  ## check format, lint, types and import contracts; changes nothing
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
 
-format: $(READY)  ## put the code into the house style
+format: $(READY)  ## format the code and apply the fixes of the linter
 	$(VENV)/bin/ruff format .
 	$(VENV)/bin/ruff check --fix .
 
-bench: $(READY)  ## speed beside plain torch and VLFeat, as ratios; writes benchmarks/results/
+bench: $(READY)  ## compare speed with plain torch and VLFeat; writes benchmarks/results/
 	-apt-get install --yes --quiet libvlfeat1 || $(PYTHON) -m pip install --quiet opencv-python-headless
 	$(PYTHON) -m benchmarks.bench_tree_nll
 	$(PYTHON) -m benchmarks.bench_training
@@ -42,21 +47,21 @@ bench: $(READY)  ## speed beside plain torch and VLFeat, as ratios; writes bench
 	$(PYTHON) -m benchmarks.bench_encoding
 	$(PYTHON) -m benchmarks.page
 
-bench-gpu: $(READY)  ## the operation, training and encoding on a GPU, beside plain torch there
+bench-gpu: $(READY)  ## compare speed on a GPU with plain torch on it; writes benchmarks/results/
 	$(PYTHON) -m benchmarks.bench_gpu
 	$(PYTHON) -m benchmarks.bench_gpu_encoding
 	$(PYTHON) -m benchmarks.page
 
-bench-serve: $(READY)  ## the server under load for some eight minutes; writes benchmarks/results/
+bench-serve: $(READY)  ## load the server for about eight minutes; writes benchmarks/results/
 	-command -v ab > /dev/null || apt-get install --yes --quiet apache2-utils
 	$(PYTHON) -m benchmarks.bench_serve
 	$(PYTHON) -m benchmarks.page
 
-fuzz-serve: $(READY)  ## thousands of damaged images, and requests made from the API's description
+fuzz-serve: $(READY)  ## send damaged images and generated requests to the server
 	$(PYTHON) -m benchmarks.fuzz_serve
 	$(PYTHON) -m benchmarks.page
 
-experiments: $(READY)  ## results on published corpora (two hours); writes experiments/results/
+experiments: $(READY)  ## measure on published corpora (two hours); writes experiments/results/
 	$(PYTHON) -m experiments.class_slda
 	$(PYTHON) -m experiments.newsgroups
 	$(PYTHON) -m experiments.tmn
@@ -64,8 +69,8 @@ experiments: $(READY)  ## results on published corpora (two hours); writes exper
 	$(PYTHON) -m experiments.labelme_product
 	$(PYTHON) -m experiments.page
 
-reproduction-page: $(READY)  ## docs/reproduction.md from experiments/*/results.json
+reproduction-page: $(READY)  ## write docs/reproduction.md from experiments/*/results.json
 	$(PYTHON) -m experiments.reproduction
 
-clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache
+clean:  ## remove the environment, builds and caches
+	rm -rf $(VENV) .nox build dist .pytest_cache .mypy_cache .ruff_cache

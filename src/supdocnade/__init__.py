@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     )
     from supdocnade.scene.model import SceneModel
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"
 
 __all__ = [
     "BagOfVisualWords",

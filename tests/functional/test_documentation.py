@@ -1,4 +1,4 @@
-"""What the documents say can be done, is done here."""
+"""Run the commands and code of the documents, and check their links, paths and figures."""
 
 import json
 import re
@@ -13,7 +13,7 @@ from tests.commands import SMALL, draw, supdocnade
 from tests.serving import serving
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+DOCUMENTS = sorted([*ROOT.glob("*.md"), ROOT / "changes/README.md", *(ROOT / "docs").rglob("*.md")])
 
 
 def run(arguments):
@@ -37,14 +37,14 @@ def test_the_readme_example_learns(tmp_path):
     assert (tmp_path / "scenes.safetensors").exists()
 
 
-def test_the_tour_in_python_does_what_it_says(tmp_path):
+def test_the_python_code_of_the_tour_runs(tmp_path):
     _, printed = run_snippet(ROOT / "docs" / "tour.md", tmp_path)
     assert "'accuracy'" in printed
     assert (tmp_path / "why.png").is_file()
 
 
 @pytest.mark.parametrize("document", ["README.md", "docs/tour.md"])
-def test_the_commands_of_a_document_do_what_they_say(document, tmp_path, monkeypatch):
+def test_the_commands_of_a_document_run(document, tmp_path, monkeypatch):
     blocks = re.findall(r"```sh\n(.*?)```", (ROOT / document).read_text(), re.DOTALL)
     commands = [shlex.split(line, comments=True) for line in "".join(blocks).splitlines()]
     monkeypatch.chdir(tmp_path)
@@ -53,28 +53,28 @@ def test_the_commands_of_a_document_do_what_they_say(document, tmp_path, monkeyp
     draw(Path("more-photos"), 2, seed=2)
     shutil.copytree("test-photos/coast", "new-photos")
     shutil.copy("new-photos/coast_0001.jpg", "photo.jpg")
-    # As the reader types them, on little data and with little work.
-    little = {"demo": ("--scenes", "4"), "train": SMALL}
+    # The commands as written, on little data and with settings that take little time.
+    quick = {"demo": ("--scenes", "4"), "train": SMALL}
     for program, command, *arguments in commands:
         assert program == "supdocnade"
         if command == "serve":
             with serving(*arguments) as (_, client):
                 assert client.get("/").status_code == 200
             continue
-        # What is added to a model has its settings.
-        extra = () if "--add" in arguments else little.get(command, ())
+        # Photographs that are added to a model take its settings.
+        extra = () if "--add" in arguments else quick.get(command, ())
         done = supdocnade(command, *arguments, *extra)
         assert done.code == 0, (command, done.err)
         assert done.out
-    named = {command for _, command, *_ in commands}
-    assert named >= {"train", "predict", "explain", "report", "index", "serve"}
+    commands_run = {command for _, command, *_ in commands}
+    assert commands_run >= {"train", "predict", "explain", "report", "index", "serve"}
     assert Path("scenes/report.html").is_file()
     if document == "README.md":
         assert Path("supdocnade-demo/report.html").is_file()
 
 
 @pytest.mark.skipif(not shutil.which("curl"), reason="curl is not installed")
-def test_the_requests_of_the_page_about_serving_are_answered(tmp_path, monkeypatch):
+def test_the_requests_in_the_serving_page_are_answered(tmp_path, monkeypatch):
     blocks = re.findall(r"```sh\n(.*?)```", (ROOT / "docs/serving.md").read_text(), re.DOTALL)
     monkeypatch.chdir(tmp_path)
     draw(Path("photos"))
@@ -85,15 +85,15 @@ def test_the_requests_of_the_page_about_serving_are_answered(tmp_path, monkeypat
     assert supdocnade("index", "scenes", "photos").code == 0
     with serving("scenes") as (process, _):
         for line in blocks[1].splitlines():
-            asked = line.replace("http://127.0.0.1:8000/", process.url)
-            done = subprocess.run(["bash", "-c", asked], capture_output=True, text=True)
+            request = line.replace("http://127.0.0.1:8000/", process.url)
+            done = subprocess.run(["bash", "-c", request], capture_output=True, text=True)
             assert done.returncode == 0, (line, done.stderr)
             if line.startswith("curl") and " -o " not in line:
                 assert "status" not in json.loads(done.stdout), line
     assert Path("why.png").read_bytes().startswith(b"\x89PNG")
-    commands = re.findall(r"`(--[a-z-]+)`", (ROOT / "docs/serving.md").read_text())
-    helped = supdocnade("serve", "--help").out
-    assert all(option in helped for option in commands)
+    options = re.findall(r"`(--[a-z-]+)`", (ROOT / "docs/serving.md").read_text())
+    help_text = supdocnade("serve", "--help").out
+    assert all(option in help_text for option in options)
 
 
 def test_the_text_example_has_twenty_lines_and_learns(tmp_path):
@@ -101,7 +101,7 @@ def test_the_text_example_has_twenty_lines_and_learns(tmp_path):
     assert len([line for line in code.splitlines() if line]) <= 20
     predicted, perplexity, city, sea, coherence = printed.splitlines()
     assert predicted == "['sea' 'city']"
-    # Nine equally frequent words a text: 9 is the best possible, 18 the unigram's.
+    # Nine equally frequent words per text: 9 is the best possible, 18 that of the unigram.
     one, several = map(float, re.findall(r"\d+\.\d+", perplexity))
     assert 8 < several < 12
     assert 8 < one < 12
@@ -122,7 +122,7 @@ def test_the_planted_example_comes_close_to_the_best_possible():
     assert truth < ours < (truth + unigram) / 2
 
 
-def test_every_make_target_that_is_named_exists():
+def test_every_make_target_in_a_document_exists():
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     for document in DOCUMENTS:
         named = set(re.findall(r"(?:`|^)make ([a-z-]+)", document.read_text(), re.MULTILINE))
@@ -138,9 +138,30 @@ def test_the_figures_on_the_pages_are_those_of_the_results(module):
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
-def test_links_and_paths_lead_somewhere(document):
+def test_links_and_paths_exist(document):
     text = document.read_text()
     for link in re.findall(r"\]\(([^)#]+)\)", text):
         assert (document.parent / link).exists(), link
     for path in re.findall(r"`((?:src|tests|docs|benchmarks|experiments|examples)/[\w./]*)`", text):
         assert (ROOT / path).exists(), path
+
+
+def test_the_maps_of_the_code_show_every_folder():
+    pattern = re.compile(r"^\| `(\w+)/` \| ([^|]+?) \|(.*)$", re.MULTILINE)
+    readme, guide = (
+        pattern.findall((ROOT / name).read_text()) for name in ("README.md", "CONTRIBUTING.md")
+    )
+    assert [row[:2] for row in readme] == [row[:2] for row in guide]
+    package = ROOT / "src/supdocnade"
+    folders = sorted(path.parent.name for path in package.glob("*/__init__.py"))
+    assert sorted(folder for folder, *_ in guide) == folders
+    for folder, _, files in guide:
+        for name in re.findall(r"`([\w.]+)`", files):
+            assert (package / folder / name).is_file(), (folder, name)
+
+
+def test_pre_commit_runs_the_checks_of_make_check():
+    recipe = re.search(r"^check:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    checks = [line.strip().replace("$(VENV)", ".venv") for line in recipe[1].splitlines()]
+    hooks = (ROOT / ".pre-commit-config.yaml").read_text()
+    assert checks == re.findall(r"entry: (\.venv/.*)", hooks)
