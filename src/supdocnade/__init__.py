@@ -11,7 +11,7 @@ if TYPE_CHECKING:
         DocNADE,
         SkippedImagesWarning,
         SupDocNADE,
-        fit_together,
+        fit_many,
         make_annotation_scorer,
     )
     from supdocnade.scene.model import SceneModel
@@ -26,7 +26,7 @@ __all__ = [
     "SceneModel",
     "SkippedImagesWarning",
     "SupDocNADE",
-    "fit_together",
+    "fit_many",
     "make_annotation_scorer",
 ]
 

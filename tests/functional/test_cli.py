@@ -66,10 +66,10 @@ def test_train_tunes_when_asked_to(photos, tmp_path):
 
 
 def test_train_learns_from_mirror_images_unless_told_not_to(photos, model, tmp_path):
-    assert SceneModel.load(model).fitted_.learned.mirrored is not None
+    assert SceneModel.load(model).fitted_.training_set.mirrored is not None
     done = supdocnade("train", photos, "-o", tmp_path / "m", *SMALL, "--no-mirror")
     assert "from 18 photographs\n" in done.out
-    assert SceneModel.load(tmp_path / "m").fitted_.learned.mirrored is None
+    assert SceneModel.load(tmp_path / "m").fitted_.training_set.mirrored is None
     odd = ("--add", tmp_path / "m", "--mirror", "-o", tmp_path / "x")
     assert "mirror must be as before, False" in supdocnade("train", photos, *odd).err
 

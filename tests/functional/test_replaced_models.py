@@ -31,8 +31,8 @@ def parts_of(model):
         fitted.topics.components_.tobytes(),
         fitted.svm.support_SH.tobytes(),
         fitted.held_out.images,
-        fitted.examples.pictures,
-        fitted.learned.counts.toarray().tobytes(),
+        fitted.thumbnails.pictures,
+        fitted.training_set.counts.toarray().tobytes(),
     )
 
 

@@ -63,7 +63,7 @@ def evaluate_model(
     records = read_folder(photos)
     with Stages(quiet=quiet) as stages:
         measured = evaluate_photographs(loaded, records, progress=stages)
-    seen = set(loaded.fitted_.learned.photographs.content_keys())
+    seen = set(loaded.fitted_.training_set.photographs.content_keys())
     return measured, sum(key in seen for key in from_records(records).content_keys())
 
 

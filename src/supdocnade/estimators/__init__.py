@@ -3,7 +3,7 @@
 from supdocnade.estimators.bag_of_visual_words import BagOfVisualWords, SkippedImagesWarning
 from supdocnade.estimators.damp_counts import DampCounts
 from supdocnade.estimators.docnade import DocNADE
-from supdocnade.estimators.fit_many import fit_together
+from supdocnade.estimators.fit_many import fit_many
 from supdocnade.estimators.scoring import make_annotation_scorer
 from supdocnade.estimators.supdocnade import SupDocNADE
 
@@ -13,6 +13,6 @@ __all__ = [
     "DocNADE",
     "SkippedImagesWarning",
     "SupDocNADE",
-    "fit_together",
+    "fit_many",
     "make_annotation_scorer",
 ]

@@ -13,7 +13,7 @@ from supdocnade.likelihood.cpu.threads import limit_threads
 from supdocnade.training.parallel_fit import fit_networks
 
 
-def fit_together(
+def fit_many(
     models: Sequence[TopicModel],
     X: Any,
     y: Any = None,

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from supdocnade.estimators import DocNADE, SupDocNADE, fit_together
+from supdocnade.estimators import DocNADE, SupDocNADE, fit_many
 from supdocnade.paper.plans import Setting
 from supdocnade.paper.study import Study, device_name
 from supdocnade.report.class_words import associate
@@ -134,7 +134,7 @@ def _fit_together(
     for first in range(0, len(jobs), at_once):
         part = jobs[first : first + at_once]
         models = [_estimator(study, job, **where) for job in part]
-        fit_together(models, counts, label_A, **options)
+        fit_many(models, counts, label_A, **options)
         yield from zip(part, models, strict=True)
 
 

@@ -35,7 +35,7 @@ from supdocnade.report.evaluation import (
 )
 from supdocnade.scene.model import SceneModel
 from supdocnade.scene.prediction import FittedScene
-from supdocnade.scene.thumbnails import ExamplePhotographs
+from supdocnade.scene.thumbnails import Thumbnails
 from supdocnade.scene.training_set import HeldOutImage
 from supdocnade.storage import write_atomically
 from supdocnade.text import plain_name
@@ -112,7 +112,7 @@ def _held_out(fitted: FittedScene) -> dict[str, Any]:
     counts = confusion_matrix(images, classes)
     accuracy = share(int(np.trace(counts)), int(counts.sum()))
     comparable = len(classes) > 1 and accuracy["total"] > 0
-    cards = [_prediction_card(fitted.examples, image) for image in images]
+    cards = [_prediction_card(fitted.thumbnails, image) for image in images]
     cards = [each for each in cards if each["picture"] is not None]
     wrong = [each for each in cards if each["right"] is False]
     wrong.sort(key=lambda each: -(each["image"].probability or 0.0))
@@ -162,7 +162,7 @@ def _tag_results(fitted: FittedScene) -> list[tuple[dict[str, Any], float]]:
     return sorted(pairs, key=lambda pair: (pair[0]["recall"]["total"] == 0, -pair[1]))
 
 
-def _prediction_card(examples: ExamplePhotographs, image: HeldOutImage) -> dict[str, Any]:
+def _prediction_card(examples: Thumbnails, image: HeldOutImage) -> dict[str, Any]:
     """Return a held-out photograph with its prediction, marked right or wrong."""
     picture = examples.picture(image.name)
     true = None if image.tags is None else {normalize_tag(tag) for tag in image.tags}
@@ -191,7 +191,7 @@ def _interleave_classes(cards: Sequence[dict[str, Any]]) -> list[dict[str, Any]]
 
 def _cover(fitted: FittedScene) -> list[tuple[str, str]]:
     """Return names and pictures of a few photographs, one of each class, for the head."""
-    examples = fitted.examples
+    examples = fitted.thumbnails
     shown: dict[str, str] = {}
     for image in fitted.held_out.images:
         if image.label is not None and image.name in examples.names:
@@ -220,13 +220,13 @@ def _class_cards(fitted: FittedScene) -> list[dict[str, Any]]:
 def _topic_cards(fitted: FittedScene) -> list[dict[str, Any]]:
     cards = []
     weight = getattr(fitted.topics.network_, "label_weight", None)
-    for example in fitted.examples.topics:
+    for example in fitted.thumbnails.topics:
         found = topic_associations(fitted, [example.topic])
         supported: list[tuple[str, float]] = []
         if weight is not None:
             column = weight.detach().numpy()[:, example.topic].tolist()
             supported = sorted(zip(fitted.classes, column, strict=True), key=lambda pair: -pair[1])
-        pictures = [(name, fitted.examples.picture(name)) for name in example.names]
+        pictures = [(name, fitted.thumbnails.picture(name)) for name in example.names]
         cards.append(
             {
                 "example": example,

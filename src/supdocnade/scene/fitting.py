@@ -44,8 +44,8 @@ from supdocnade.scene.selection import (
 from supdocnade.scene.settings import SceneSettings
 from supdocnade.scene.svm import RBFSVM, fit_svm
 from supdocnade.scene.tags import shares_of
-from supdocnade.scene.thumbnails import keep_examples
-from supdocnade.scene.training_set import HeldOut, LearnedFrom, SceneDocuments
+from supdocnade.scene.thumbnails import make_thumbnails
+from supdocnade.scene.training_set import HeldOut, SceneDocuments, TrainingSet
 from supdocnade.seeding import named_generator
 from supdocnade.storage import load_arrays, save_arrays
 from supdocnade.training import TrainerConfig
@@ -123,13 +123,13 @@ def extend_scene(
     )
     new = photographs.with_keys(options.progress)
     learned, skipped = _read(bag, new, np.zeros(len(new), np.bool_), settings, options)
-    both = previous.learned.joined(learned)
+    both = previous.training_set.joined(learned)
     # Of what the words were learned from nothing can be held out.
     held_B = _held_out(both.photographs, settings, seed, both.in_words_B)
     fitted = _fit_read(bag, both, held_B, settings, seed, options)
     held_out = [image.name for image in fitted.held_out.images]
-    examples = fitted.examples.with_those_of(previous.examples, held_out)
-    return replace(fitted, examples=examples), skipped
+    examples = fitted.thumbnails.with_those_of(previous.thumbnails, held_out)
+    return replace(fitted, thumbnails=examples), skipped
 
 
 def _held_out(
@@ -149,19 +149,19 @@ def _read(
     in_words_B: NDArray[np.bool_],
     settings: SceneSettings,
     options: RunOptions,
-) -> tuple[LearnedFrom, tuple[SkippedImage, ...]]:
+) -> tuple[TrainingSet, tuple[SkippedImage, ...]]:
     """Return photographs as words, and those that could not be read."""
     encoded = bag.encode(photographs.sources, both_sides=settings.mirror, progress=options.progress)
     read = np.flatnonzero(encoded.read)
     _check(photographs.take(read))
     mirrored = None if encoded.mirrored is None else encoded.mirrored[read]
-    learned = LearnedFrom(photographs.take(read), encoded.counts[read], in_words_B[read], mirrored)
+    learned = TrainingSet(photographs.take(read), encoded.counts[read], in_words_B[read], mirrored)
     return learned, encoded.skipped
 
 
 def _fit_read(
     bag: BagOfVisualWords,
-    learned: LearnedFrom,
+    learned: TrainingSet,
     held_B: NDArray[np.bool_],
     settings: SceneSettings,
     seed: int,
@@ -178,7 +178,7 @@ def _fit_read(
     svm = _final_svm(topics, data, choices, settings, options)
     classes = tuple(data.photographs.classes)
     share_CA = shares_of(data.photographs, classes, vocabulary)
-    examples = keep_examples(
+    examples = make_thumbnails(
         data.photographs,
         topics.transform(data.counts),
         topics,
@@ -200,8 +200,8 @@ def _fit_read(
         choices=choices,
         held_out=held_out,
         data=_describe(data),
-        learned=learned,
-        examples=examples,
+        training_set=learned,
+        thumbnails=examples,
     )
 
 

@@ -31,12 +31,12 @@ from supdocnade.scene.calibration import TagCalibration
 from supdocnade.scene.prediction import Choices, FittedScene
 from supdocnade.scene.settings import SceneSettings
 from supdocnade.scene.svm import RBFSVM
-from supdocnade.scene.thumbnails import examples_from_storage, examples_to_storage
+from supdocnade.scene.thumbnails import thumbnails_from_storage, thumbnails_to_storage
 from supdocnade.scene.training_set import (
     HeldOut,
     HeldOutImage,
-    learned_from_storage,
-    learned_to_storage,
+    training_set_from_storage,
+    training_set_to_storage,
 )
 from supdocnade.storage import Arrays, load_arrays, read_file, save_arrays, write_atomically
 
@@ -65,8 +65,8 @@ def scene_to_storage(fitted: FittedScene, params: dict[str, Any]) -> tuple[Parts
         "words": words_to_storage(fitted.bag),
         "topics": estimator_to_storage(fitted.topics),
         "classifier": (classifier, {"gamma": gamma}),
-        "examples": examples_to_storage(fitted.examples),
-        "learned": learned_to_storage(fitted.learned),
+        "examples": thumbnails_to_storage(fitted.thumbnails),
+        "learned": training_set_to_storage(fitted.training_set),
     }
     held_out = fitted.held_out
     description = {
@@ -161,10 +161,10 @@ def _build(parts: Parts, description: dict[str, Any], name: str) -> FittedScene:
             images=images,
         ),
         data=_checked_data(description["data"], classes),
-        learned=learned_from_storage(
+        training_set=training_set_from_storage(
             *parts["learned"], bag.n_features_out_, mirror=settings.mirror
         ),
-        examples=examples_from_storage(
+        thumbnails=thumbnails_from_storage(
             *parts["examples"], n_topics, (image.name for image in images)
         ),
         versions=_checked_versions(description["versions"]),

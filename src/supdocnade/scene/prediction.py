@@ -22,8 +22,8 @@ from supdocnade.scene.calibration import TagCalibration
 from supdocnade.scene.settings import SceneSettings
 from supdocnade.scene.svm import RBFSVM
 from supdocnade.scene.tags import tag_scores
-from supdocnade.scene.thumbnails import ExamplePhotographs
-from supdocnade.scene.training_set import HeldOut, LearnedFrom, damped
+from supdocnade.scene.thumbnails import Thumbnails
+from supdocnade.scene.training_set import HeldOut, TrainingSet, damped
 from supdocnade.visual_words.encoder import count_words
 from supdocnade.visual_words.parallel import SkippedImage
 
@@ -93,9 +93,9 @@ class FittedScene:
     held_out: HeldOut
     data: dict[str, Any]
     """What was learned from: counts of photographs, classes and tags, and a fingerprint."""
-    learned: LearnedFrom
+    training_set: TrainingSet
     """The photographs as words, so that more can be added."""
-    examples: ExamplePhotographs = field(default_factory=ExamplePhotographs)
+    thumbnails: Thumbnails = field(default_factory=Thumbnails)
     """Small copies of some of the photographs."""
     versions: dict[str, str] = field(default_factory=current_versions)
     """Of the programs that it was fitted with."""

@@ -26,7 +26,7 @@ _JPEG = b"\xff\xd8\xff"
 
 
 @dataclass(frozen=True, kw_only=True)
-class TopicExamples:
+class TopicThumbnails:
     """A topic, and the photographs that excite it most."""
 
     topic: int
@@ -37,22 +37,20 @@ class TopicExamples:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExamplePhotographs:
+class Thumbnails:
     """Small copies of some photographs."""
 
     names: tuple[str, ...] = ()
     pictures: tuple[bytes, ...] = ()
     """JPEG files."""
-    topics: tuple[TopicExamples, ...] = ()
+    topics: tuple[TopicThumbnails, ...] = ()
     """The strongest first."""
 
     def picture(self, name: str) -> bytes | None:
         """Return the small copy of a photograph, None where none was kept."""
         return self.pictures[self.names.index(name)] if name in self.names else None
 
-    def with_those_of(
-        self, previous: "ExamplePhotographs", wanted: Iterable[str]
-    ) -> "ExamplePhotographs":
+    def with_those_of(self, previous: "Thumbnails", wanted: Iterable[str]) -> "Thumbnails":
         """Return these and the small copies that another model has of photographs wanted."""
         names = set(wanted) - set(self.names)
         others = {
@@ -72,7 +70,7 @@ class ExamplePhotographs:
         return tuple(each.topic for each in self.topics[:STRONGEST_TOPICS])
 
 
-def examples_to_storage(examples: ExamplePhotographs) -> tuple[Arrays, dict[str, Any]]:
+def thumbnails_to_storage(examples: Thumbnails) -> tuple[Arrays, dict[str, Any]]:
     """Return small copies as arrays: JPEG files one after the other, and where each begins."""
     place = {name: number for number, name in enumerate(examples.names)}
     shown_TX = np.full((len(examples.topics), PER_TOPIC), -1, np.int64)
@@ -88,10 +86,10 @@ def examples_to_storage(examples: ExamplePhotographs) -> tuple[Arrays, dict[str,
     return arrays, {"names": list(examples.names)}
 
 
-def examples_from_storage(
+def thumbnails_from_storage(
     arrays: Arrays, description: dict[str, Any], n_topics: int, held_out: Iterable[str]
-) -> ExamplePhotographs:
-    """Return what `examples_to_storage` described; anything else raises `InvalidArgument`.
+) -> Thumbnails:
+    """Return what `thumbnails_to_storage` described; anything else raises `InvalidArgument`.
 
     Parameters
     ----------
@@ -114,10 +112,10 @@ def examples_from_storage(
     known = {*held_out, *(name for each in topics for name in each.names)}
     if not known.issuperset(names):
         raise InvalidArgument("its examples are of photographs that it does not know")
-    return ExamplePhotographs(names=tuple(names), pictures=tuple(pictures), topics=topics)
+    return Thumbnails(names=tuple(names), pictures=tuple(pictures), topics=topics)
 
 
-def _checked_topics(arrays: Arrays, names: list[str], n_topics: int) -> tuple[TopicExamples, ...]:
+def _checked_topics(arrays: Arrays, names: list[str], n_topics: int) -> tuple[TopicThumbnails, ...]:
     numbers, strengths, shown = arrays["topics"], arrays["strengths"], arrays["shown"]
     topics = numbers.tolist()
     fit = numbers.shape == strengths.shape == shown.shape[:1] and shown.ndim == 2
@@ -126,7 +124,7 @@ def _checked_topics(arrays: Arrays, names: list[str], n_topics: int) -> tuple[To
     if not np.isfinite(strengths).all() or not ((shown >= -1) & (shown < len(names))).all():
         raise InvalidArgument("its topics show photographs that it does not have")
     return tuple(
-        TopicExamples(
+        TopicThumbnails(
             topic=topic,
             strength=strength,
             names=tuple(names[number] for number in row if number >= 0),
@@ -154,13 +152,13 @@ TOPICS_PER_CLASS = 3
 """As the paper shows a class."""
 
 
-def keep_examples(
+def make_thumbnails(
     photographs: Photographs,
     hidden_BH: NDArray[np.float32],
     topics: SupDocNADE | DocNADE,
     held_out: Sequence[HeldOutImage],
     options: RunOptions = RunOptions(),
-) -> ExamplePhotographs:
+) -> Thumbnails:
     """Choose photographs and make small copies of them.
 
     Parameters
@@ -187,11 +185,11 @@ def keep_examples(
             continue
         total += len(content)
         kept[names[row]] = content
-    return ExamplePhotographs(
+    return Thumbnails(
         names=tuple(kept),
         pictures=tuple(kept.values()),
         topics=tuple(
-            TopicExamples(
+            TopicThumbnails(
                 topic=topic,
                 strength=strength,
                 names=tuple(dict.fromkeys(names[row] for row in rows if names[row] in kept)),

@@ -23,7 +23,7 @@ def damped(raw: sparse.csr_array, damping: float | None) -> sparse.csr_array:
 
 
 @dataclass(frozen=True, eq=False)
-class LearnedFrom:
+class TrainingSet:
     """Photographs as words, with what is known of them."""
 
     photographs: Photographs
@@ -35,7 +35,7 @@ class LearnedFrom:
     mirrored: sparse.csr_array | None = None
     """The counts of their mirror images, where those are learned from, too."""
 
-    def joined(self, other: "LearnedFrom") -> "LearnedFrom":
+    def joined(self, other: "TrainingSet") -> "TrainingSet":
         """Return these photographs and others; of a photograph that is in both, the other's."""
         again = set(other.photographs.content_keys())
         kept = [i for i, key in enumerate(self.photographs.content_keys()) if key not in again]
@@ -45,7 +45,7 @@ class LearnedFrom:
         if self.mirrored is not None and other.mirrored is not None:
             mirrored = _stacked(self.mirrored[kept], other.mirrored)
         before = [f"{name} (before)" if name in taken else name for name in mine.names]
-        return LearnedFrom(
+        return TrainingSet(
             Photographs(
                 sources=[*mine.sources, *theirs.sources],
                 names=[*before, *theirs.names],
@@ -63,7 +63,7 @@ def _stacked(first: sparse.csr_array, second: sparse.csr_array) -> sparse.csr_ar
     return sparse.csr_array(sparse.vstack([first, second], format="csr"))
 
 
-def learned_to_storage(learned: LearnedFrom) -> tuple[Arrays, dict[str, Any]]:
+def training_set_to_storage(learned: TrainingSet) -> tuple[Arrays, dict[str, Any]]:
     """Return what was learned from as arrays, and everything else about it."""
     photographs = learned.photographs
     arrays = {**_counts_to_storage("", learned.counts), "in_words": learned.in_words_B}
@@ -87,10 +87,10 @@ def _counts_to_storage(prefix: str, counts: sparse.csr_array) -> Arrays:
     }
 
 
-def learned_from_storage(
+def training_set_from_storage(
     arrays: Arrays, description: dict[str, Any], n_features: int, *, mirror: bool
-) -> LearnedFrom:
-    """Return what `learned_to_storage` described, and check it.
+) -> TrainingSet:
+    """Return what `training_set_to_storage` described, and check it.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def learned_from_storage(
     )
     shape = (len(names), n_features)
     mirrored = _counts_from_storage("mirrored_", arrays, shape) if mirror else None
-    return LearnedFrom(
+    return TrainingSet(
         photographs,
         _counts_from_storage("", arrays, shape),
         arrays["in_words"].astype(np.bool_),
@@ -152,7 +152,7 @@ class SceneDocuments:
     """The same of their mirror images; None: they are not learned from."""
 
     @classmethod
-    def of(cls, learned: LearnedFrom, damping: float | None) -> "SceneDocuments":
+    def of(cls, learned: TrainingSet, damping: float | None) -> "SceneDocuments":
         """Return photographs as documents."""
         mirrored = None if learned.mirrored is None else damped(learned.mirrored, damping)
         return cls(learned.photographs, damped(learned.counts, damping), mirrored)

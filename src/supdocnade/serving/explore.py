@@ -39,9 +39,9 @@ class ModelExplorer:
         self._fitted = fitted
         self._version = fingerprint[:8]
         self.n_words = fitted.bag.encoder_.codebook.n_words
-        self.examples = fitted.examples.pictures
+        self.examples = fitted.thumbnails.pictures
         self.word_picture: Callable[[int], bytes] = lru_cache(MOSAIC_CACHE_SIZE)(self._word_picture)
-        self._example_number = {name: n for n, name in enumerate(fitted.examples.names)}
+        self._example_number = {name: n for n, name in enumerate(fitted.thumbnails.names)}
         self.overview = self._overview()
 
     def _overview(self) -> ExploreOut:
@@ -69,7 +69,7 @@ class ModelExplorer:
     def _topics(self, classes: Sequence[ClassOut]) -> list[TopicOut]:
         """Return the topics that have examples or support a class or a tag."""
         fitted = self._fitted
-        with_examples = {each.topic: each for each in fitted.examples.topics}
+        with_examples = {each.topic: each for each in fitted.thumbnails.topics}
         linked = [topic for each in classes for topic in each.topics]
         for tag in range(len(fitted.tag_names)):
             linked += self._topics_of_tag(tag)
@@ -138,14 +138,14 @@ class ModelExplorer:
         return best
 
     def _examples_of_tag(self, tag: str) -> list[ExampleOut]:
-        learned = self._fitted.learned.photographs
+        learned = self._fitted.training_set.photographs
         pairs = zip(learned.names, learned.tags, strict=True)
         return self._examples(
             [name for name, tags in pairs if tags and tag in map(normalize_tag, tags)]
         )
 
     def _examples_of_class(self, label: str) -> list[ExampleOut]:
-        learned = self._fitted.learned.photographs
+        learned = self._fitted.training_set.photographs
         pairs = zip(learned.names, learned.labels, strict=True)
         return self._examples([name for name, its_label in pairs if its_label == label])
 

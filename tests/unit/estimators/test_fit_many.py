@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from supdocnade import DocNADE, SupDocNADE, fit_together
+from supdocnade import DocNADE, SupDocNADE, fit_many
 from supdocnade.errors import InvalidArgument
 
 SETTINGS = {"n_topics": 5, "max_epochs": 3, "learning_rate": 1e-2, "batch_size": 8}
@@ -28,7 +28,7 @@ def models():
 def test_each_has_the_bits_that_it_has_alone(documents):
     X, y, tags = documents
     names = ["boat", "car", "tree"]
-    together = fit_together(models(), X, y, annotations=tags, annotation_names=names)
+    together = fit_many(models(), X, y, annotations=tags, annotation_names=names)
     for model, alone in zip(together, models(), strict=True):
         alone.fit(X, y, annotations=tags, annotation_names=names)
         np.testing.assert_array_equal(model.components_, alone.components_)
@@ -47,11 +47,11 @@ def test_if_one_fails_all_are_as_they_were(documents):
     before = fitted.components_
     broken = SupDocNADE(random_state=0, **{**SETTINGS, "learning_rate": -1.0})
     with pytest.raises(InvalidArgument, match="learning_rate"):
-        fit_together([fitted, broken], X[:, :4], y)
+        fit_many([fitted, broken], X[:, :4], y)
     assert fitted.components_ is before or np.array_equal(fitted.components_, before)
     assert fitted.n_features_in_ == 12
     assert not hasattr(broken, "classes_")
 
 
 def test_no_models_are_no_work(documents):
-    assert fit_together([], documents[0]) == []
+    assert fit_many([], documents[0]) == []

@@ -9,7 +9,7 @@ from tests.drawn import SETTINGS, columns, scenes, small_model
 
 from supdocnade import SceneModel
 from supdocnade.report.html import TITLE, render_report, write_report
-from supdocnade.scene.thumbnails import ExamplePhotographs
+from supdocnade.scene.thumbnails import Thumbnails
 
 VOID = {"meta", "img", "br", "hr", "input", "link"}
 HOSTILE = '<script>alert("1")</script>&amp;\'"><img src=http://x/y>{{ 7 * 7 }}'
@@ -90,7 +90,7 @@ def test_a_report_shows_everything():
     share = f"{100 * fitted.held_out.figures['accuracy']:.1f}\u202f%"
     assert share in text
     assert "(16, 32)" in page.text  # Two sizes of patches, not a rectangle.
-    assert len(page.values("id")) == 6 + len(fitted.classes) + len(fitted.examples.topics)
+    assert len(page.values("id")) == 6 + len(fitted.classes) + len(fitted.thumbnails.topics)
 
 
 def test_a_report_is_made_from_the_folder_alone_and_always_the_same(tmp_path):
@@ -142,7 +142,7 @@ def test_forty_classes_with_odd_names():
 def test_without_examples_there_are_no_photographs():
     model = quick()
     bare = SceneModel()
-    bare.fitted_ = replace(model.fitted_, examples=ExamplePhotographs())
+    bare.fitted_ = replace(model.fitted_, thumbnails=Thumbnails())
     text = render_report(bare)
     check(text)
     assert "Held-out photograph" not in text

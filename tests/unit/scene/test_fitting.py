@@ -40,7 +40,7 @@ def fits(monkeypatch):
 def test_neither_side_of_a_photograph_held_out_is_learned_from(fits):
     model = fit(max_epochs=2)
     (first, _, _), (last, labels, _) = fits
-    learned = model.fitted_.learned
+    learned = model.fitted_.training_set
     chosen, n_chosen = learned.in_words_B, int(learned.in_words_B.sum())
     assert 0 < model.fitted_.held_out.n_images == 24 - n_chosen
     sides = [model.fitted_.counts(each) for each in (learned.counts, learned.mirrored)]
@@ -55,7 +55,7 @@ def test_neither_side_of_a_photograph_held_out_is_learned_from(fits):
 def test_mirror_images_are_those_of_mirrored_pixels():
     """On average: patches lie on another grid, counted from the other edge."""
     model = both_sides()
-    learned, images = model.fitted_.learned, columns(scenes())[0]
+    learned, images = model.fitted_.training_set, columns(scenes())[0]
     flipped = model.fitted_.bag.transform([np.fliplr(image) for image in images])
     near, far = (abs(flipped - each).sum() for each in (learned.mirrored, learned.counts))
     assert near < 0.6 * far
@@ -67,7 +67,7 @@ def test_mirror_images_are_those_of_mirrored_pixels():
 def test_without_mirror_images_a_topic_model_learns_from_photographs_alone():
     """Bit for bit what the estimator makes of the counts."""
     fitted = fit(mirror=False).fitted_
-    assert fitted.learned.mirrored is None
+    assert fitted.training_set.mirrored is None
     _, labels, tags = columns(scenes())
     vocabulary = AnnotationVocabulary.of(tags, min_count=2)
     names = ("n_topics", "learning_rate", "annotation_weight", "generative_weight", "batch_size")
@@ -76,7 +76,7 @@ def test_without_mirror_images_a_topic_model_learns_from_photographs_alone():
     topics = SupDocNADE(**same, max_epochs=SETTINGS["max_epochs"], random_state=0)
     topics._stop_after = fitted.choices.n_epochs
     topics.fit(
-        fitted.counts(fitted.learned.counts),
+        fitted.counts(fitted.training_set.counts),
         labels,
         annotations=vocabulary.encode(tags).annotations,
     )
@@ -133,11 +133,11 @@ def test_what_was_saved_learns_more_from_both_sides(tmp_path):
     both_sides().save(tmp_path / "model")
     loaded = SceneModel.load(tmp_path / "model")
     assert loaded.mirror is True
-    before = loaded.fitted_.learned.mirrored
-    assert (before != both_sides().fitted_.learned.mirrored).nnz == 0
+    before = loaded.fitted_.training_set.mirrored
+    assert (before != both_sides().fitted_.training_set.mirrored).nnz == 0
     loaded.fit_more(*columns(scenes(2, 11)))
-    assert loaded.fitted_.learned.mirrored.shape[0] == loaded.fitted_.data["n_images"] == 30
-    assert (loaded.fitted_.learned.mirrored[:24] != before).nnz == 0
+    assert loaded.fitted_.training_set.mirrored.shape[0] == loaded.fitted_.data["n_images"] == 30
+    assert (loaded.fitted_.training_set.mirrored[:24] != before).nnz == 0
     with pytest.raises(InvalidArgument, match="mirror must be as before, True"):
         loaded.set_params(mirror=False).fit_more(*columns(scenes(2, 12)))
 

@@ -206,15 +206,15 @@ def test_what_words_were_learned_from_is_never_held_out():
     seen = {
         key
         for key, used in zip(
-            model.fitted_.learned.photographs.content_keys(),
-            model.fitted_.learned.in_words_B,
+            model.fitted_.training_set.photographs.content_keys(),
+            model.fitted_.training_set.in_words_B,
             strict=True,
         )
         if used
     }
     more = columns(scenes(8, 21))
     model.fit_more(*more)
-    learned = model.fitted_.learned
+    learned = model.fitted_.training_set
     names = {image.name for image in model.fitted_.held_out.images}
     assert names
     keys = dict(zip(learned.photographs.names, learned.photographs.content_keys(), strict=True))
@@ -224,7 +224,7 @@ def test_what_words_were_learned_from_is_never_held_out():
 def test_names_of_added_photographs_do_not_hide_those_before():
     model = fit()
     model.fit_more(*columns(scenes(8, 21)))
-    names = model.fitted_.learned.photographs.names
+    names = model.fitted_.training_set.photographs.names
     assert len(set(names)) == len(names) == 48
 
 
@@ -340,7 +340,7 @@ def test_adding_is_fitting_on_all_with_the_same_words():
     again = fit((images[::2], labels[::2], tags[::2]))
     again.fit_more(images[1::2], labels[1::2], tags[1::2])
     np.testing.assert_array_equal(model.predict_proba(images), again.predict_proba(images))
-    assert model.fitted_.learned.counts.sum() == model.fitted_.bag.transform(images).sum()
+    assert model.fitted_.training_set.counts.sum() == model.fitted_.bag.transform(images).sum()
 
 
 def test_words_must_stay_when_photographs_are_added():

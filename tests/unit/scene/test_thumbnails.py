@@ -12,23 +12,23 @@ from supdocnade.errors import InvalidArgument
 from supdocnade.images.decode import write_image
 from supdocnade.scene import thumbnails as keeping
 from supdocnade.scene.thumbnails import (
-    ExamplePhotographs,
-    TopicExamples,
-    examples_from_storage,
-    examples_to_storage,
+    Thumbnails,
+    TopicThumbnails,
+    thumbnails_from_storage,
+    thumbnails_to_storage,
 )
 from supdocnade.scene.training_set import HeldOutImage
 
-TINY = ExamplePhotographs(
+TINY = Thumbnails(
     names=("a", "b"),
     pictures=(b"\xff\xd8\xff first", b"\xff\xd8\xff second one"),
-    topics=(TopicExamples(topic=3, strength=0.5, names=("b",)),),
+    topics=(TopicThumbnails(topic=3, strength=0.5, names=("b",)),),
 )
 
 
 def test_held_out_photographs_and_those_of_topics_are_kept():
     fitted = small_model().fitted_
-    kept = fitted.examples
+    kept = fitted.thumbnails
     assert {image.name for image in fitted.held_out.images} <= set(kept.names)
     topics = {each.topic for each in kept.topics}
     assert set(fitted.topics.class_topics(3).ravel().tolist()) <= topics
@@ -42,7 +42,7 @@ def test_held_out_photographs_and_those_of_topics_are_kept():
 
 
 def test_copies_are_small_and_those_of_their_photographs():
-    kept = small_model().fitted_.examples
+    kept = small_model().fitted_.thumbnails
     images, _, _ = columns(scenes())
     for name, content in zip(kept.names, kept.pictures, strict=True):
         picture = np.asarray(Image.open(io.BytesIO(content)))
@@ -58,7 +58,7 @@ def test_large_photographs_become_small_and_the_total_is_bounded(monkeypatch):
     rng = np.random.default_rng(0)
     images = [rng.integers(0, 256, (300, 400, 3)).astype(np.uint8) for _ in range(6)]
     model = SceneModel(2, n_words=4, max_epochs=1, held_out=0.0, random_state=0).fit(images)
-    kept = model.fitted_.examples
+    kept = model.fitted_.thumbnails
     assert 0 < len(kept.names) < 6
     assert sum(map(len, kept.pictures)) <= 30_000
     assert all(Image.open(io.BytesIO(each)).size == (160, 120) for each in kept.pictures)
@@ -87,16 +87,16 @@ def test_wrong_answers_come_first_and_every_class_has_right_ones():
 
 
 def test_what_was_stored_comes_back():
-    assert examples_from_storage(*examples_to_storage(TINY), 4, ["a"]) == TINY
-    nothing = ExamplePhotographs()
-    assert examples_from_storage(*examples_to_storage(nothing), 4, []) == nothing
+    assert thumbnails_from_storage(*thumbnails_to_storage(TINY), 4, ["a"]) == TINY
+    nothing = Thumbnails()
+    assert thumbnails_from_storage(*thumbnails_to_storage(nothing), 4, []) == nothing
 
 
 def test_a_model_keeps_its_examples(tmp_path):
     model = small_model()
     model.save(tmp_path / "model")
     loaded = SceneModel.load(tmp_path / "model").fitted_
-    assert loaded.examples == model.fitted_.examples
+    assert loaded.thumbnails == model.fitted_.thumbnails
     assert loaded.versions == model.fitted_.versions
 
 
@@ -111,8 +111,8 @@ def test_names_that_are_no_unicode_are_kept(tmp_path):
     model.save(tmp_path / "model")
     loaded = SceneModel.load(tmp_path / "model").fitted_
     assert loaded.classes == (os.path.basename(odd), "forest", "skyline")
-    assert loaded.examples == model.fitted_.examples
-    assert any(odd in name for name in loaded.examples.names)
+    assert loaded.thumbnails == model.fitted_.thumbnails
+    assert any(odd in name for name in loaded.thumbnails.names)
 
 
 @pytest.mark.parametrize(
@@ -133,14 +133,14 @@ def test_names_that_are_no_unicode_are_kept(tmp_path):
     ],
 )
 def test_odd_examples_are_refused(change, message):
-    arrays, description = examples_to_storage(TINY)
+    arrays, description = thumbnails_to_storage(TINY)
     changed = {name: change.get(name, array) for name, array in arrays.items()}
     with pytest.raises(InvalidArgument, match=message):
-        examples_from_storage(
+        thumbnails_from_storage(
             changed, {"names": change.get("names", description["names"])}, 4, ["a"]
         )
 
 
 def test_a_topic_without_photographs_is_kept():
-    bare = replace(TINY, topics=(TopicExamples(topic=0, strength=0.0, names=()),))
-    assert examples_from_storage(*examples_to_storage(bare), 1, ["a", "b"]) == bare
+    bare = replace(TINY, topics=(TopicThumbnails(topic=0, strength=0.0, names=()),))
+    assert thumbnails_from_storage(*thumbnails_to_storage(bare), 1, ["a", "b"]) == bare

@@ -3,7 +3,7 @@ from scipy import sparse
 
 from supdocnade.folders.tags import AnnotationVocabulary
 from supdocnade.scene.dataset import Photographs
-from supdocnade.scene.training_set import LearnedFrom, SceneDocuments
+from supdocnade.scene.training_set import SceneDocuments, TrainingSet
 
 PHOTOGRAPHS = Photographs(
     sources=[b"a", b"b", b"c"],
@@ -16,7 +16,7 @@ MIRRORED = sparse.csr_array([[9, 0, 4], [0, 1, 0], [16, 0, 0]])
 
 
 def documents(mirrored=MIRRORED):
-    learned = LearnedFrom(PHOTOGRAPHS, COUNTS, np.ones(3, np.bool_), mirrored)
+    learned = TrainingSet(PHOTOGRAPHS, COUNTS, np.ones(3, np.bool_), mirrored)
     return SceneDocuments.of(learned, 1.0)
 
 
