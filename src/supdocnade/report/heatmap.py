@@ -1,40 +1,35 @@
-"""Which patches of a photograph spoke for a class or a tag, drawn over the photograph.
+"""Heat maps: the contribution of every patch to a class or a tag, drawn over the photograph.
 
-The share of every patch is spread over its area, most of it at the centre, so that the whole map
-adds up to what all patches said together. Values are given for one hundredth of the photograph's
-area: how much that part adds to the score. Dark spoke against, bright spoke for, also in grey.
+The contribution of a patch is spread over its area with a raised cosine, so that the map sums to
+the contribution of all patches. Values are given per hundredth of the photograph's area. Bright
+areas support the class or tag, dark areas oppose it, also in greyscale.
 """
 
 import os
-import warnings
+import unicodedata
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib import font_manager
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-from matplotlib.text import Text
 from numpy.typing import NDArray
+from PIL import Image, ImageDraw, ImageFont
 
 from supdocnade.checks import check_shape
 from supdocnade.errors import InvalidArgument
-from supdocnade.images.decode import DecodeConfig, decode, encode, write_image
+from supdocnade.images.decode import DecodeConfig, decode, write_image
 from supdocnade.scene.attribution import Explanation
 from supdocnade.scene.model import SceneModel
 from supdocnade.text import short_name
 
-# A diverging colour scale that is also a grey scale: from dark blue over grey to bright yellow.
-
 Floats = NDArray[np.float64]
 
 LIGHTNESS = (0.22, 0.60, 0.97)
-"""Of -1, 0 and 1 in OKLab, where equal steps look equal."""
+"""OKLab lightness of -1, 0 and 1: the diverging colour scale is also a grey scale."""
 
 CHROMA = (0.13, 0.15)
 HUES = (4.75, 1.45)
-"""Of the dark and of the bright end: blue, and yellow that comes from orange; in radians."""
+"""Hues of the dark end, blue, and of the bright end, yellow through orange, in radians."""
 
 
 def diverging(values: Floats) -> Floats:
@@ -88,20 +83,24 @@ _RGB_TO_LMS = np.array(
 Picture = NDArray[np.uint8]
 
 SPREAD = 1.5
-"""A patch's share is spread over so many of its sides: neighbours melt into each other."""
+"""Half width of the window over which a patch's contribution is spread, in sides of the patch."""
 
 TEXTURE = 0.45
-"""How much of the photograph's contrast remains where nothing was said; half of it remains where
-most was said. A larger value is lighter at every pixel, whatever the photograph."""
+"""Share of the photograph's contrast that is kept where the contribution is 0; half of it is kept
+where the contribution is largest, so that a larger contribution is lighter at every pixel."""
 
-LONGEST_NAME = 40
+MAX_NAME = 40
 
 _INK, _FAINT, _PAPER = "#1d2129", "#5b6270", "#ffffff"
-_FONTS = ("DejaVu Sans", "Noto Sans CJK JP", "Noto Sans CJK SC", "Noto Sans Arabic", "Arial")
+_FONTS = {
+    False: ("DejaVuSans.ttf", "Arial.ttf", "NotoSansCJK-Regular.ttc", "NotoSansArabic-Regular.ttf"),
+    True: ("DejaVuSans-Bold.ttf", "Arialbd.ttf", "NotoSansCJK-Bold.ttc", "NotoSansArabic-Bold.ttf"),
+}
+"""Font files that Pillow looks for on the system, regular and bold, in order of preference."""
 
 
-def evidence_map(explanation: Explanation) -> Floats:
-    """Return the evidence at every pixel, (height, width); its sum is that of all shares.
+def contribution_map(explanation: Explanation) -> Floats:
+    """Return the contribution of every pixel, (height, width); it sums to that of all patches.
 
     Parameters
     ----------
@@ -111,7 +110,7 @@ def evidence_map(explanation: Explanation) -> Floats:
     for side in np.unique(explanation.patch_size_S):
         chosen = explanation.patch_size_S == side
         (y_S, x_S), share_S = explanation.centres_S2[chosen].T, explanation.share_S[chosen]
-        # Patches lie on a grid: two small products instead of a sum over patches.
+        # Patches lie on a grid, so two matrix products replace a sum over patches.
         ys, row_S = np.unique(y_S, return_inverse=True)
         xs, column_S = np.unique(x_S, return_inverse=True)
         grid = np.zeros((len(ys), len(xs)))
@@ -125,16 +124,16 @@ def evidence_map(explanation: Explanation) -> Floats:
     return total
 
 
-def evidence_scale(explanation: Explanation) -> tuple[Floats, float]:
-    """Return what one hundredth of the area adds to the score, at every pixel, (height, width);
-    and the size from which on it is drawn in full colour.
+def contribution_scale(explanation: Explanation) -> tuple[Floats, float]:
+    """Return the contribution per hundredth of the area at every pixel, (height, width), and the
+    absolute value that is drawn in full colour.
 
     Parameters
     ----------
     explanation : of one photograph.
     """
     height, width = explanation.size
-    values = evidence_map(explanation) * (height * width / 100)
+    values = contribution_map(explanation) * (height * width / 100)
     return values, float(np.quantile(np.abs(values), 0.995))
 
 
@@ -142,13 +141,13 @@ def _windows(centres: NDArray[np.floating], width: float, n_pixels: int) -> Floa
     """Return a raised cosine around every centre, (centres, pixels); rows sum to 1."""
     away = (np.arange(n_pixels) - centres.astype(np.float64)[:, None]) / width
     window = np.where(np.abs(away) < 1, 1 + np.cos(np.pi * away), 0.0)
-    window += 1e-12  # Of a centre without pixels near it.
+    window += 1e-12  # A centre may have no pixel near it.
     normal: Floats = window / window.sum(axis=1, keepdims=True)
     return normal
 
 
 def overlay(picture: Picture, values: Floats, limit: float) -> Picture:
-    """Return a photograph in quiet grey with values over it, (height, width, 3).
+    """Return a photograph in grey with values drawn over it, (height, width, 3).
 
     Parameters
     ----------
@@ -171,14 +170,14 @@ def draw_explanation(
     *,
     width: int = 1200,
 ) -> Picture:
-    """Return a photograph beside the evidence in it, with title and legend, (.., width, 3).
+    """Return the photograph beside its heat map, with title and legend, (height, width, 3).
 
     Parameters
     ----------
-    image : the photograph that was explained: a path, bytes, an array or a PIL image.
-    explanation : what `SceneModel.explain` returned for it.
+    image : the explained photograph: a path, bytes, an array or a PIL image.
+    explanation : result of `SceneModel.explain`.
     decoding : how the model reads photographs, `fitted_.bag.encoder_.description.decoding`.
-    width : of the result, in pixels.
+    width : width of the result in pixels.
     """
     config = decoding or DecodeConfig()
     config = DecodeConfig(max_side=config.max_side, upscale=config.upscale, color=True)
@@ -188,26 +187,7 @@ def draw_explanation(
             f"image must have {explanation.size} pixels as it was read, got {picture.shape[:2]}; "
             "give the model's decoding."
         )
-    figure = _figure(picture, explanation, width)
-    canvas = FigureCanvasAgg(figure)
-    with warnings.catch_warnings():
-        # A name may have letters that no font here has; they become boxes.
-        warnings.filterwarnings("ignore", message="Glyph .* missing from")
-        canvas.draw()  # type: ignore[no-untyped-call]
-    drawn: Picture = np.array(canvas.buffer_rgba())[..., :3]  # type: ignore[no-untyped-call]
-    return drawn
-
-
-def explanation_png(
-    model: SceneModel, image: Any, *, label: str | None = None, tag: str | None = None
-) -> bytes:
-    """Explain a photograph and return the drawing as a PNG file.
-
-    Parameters
-    ----------
-    image, label, tag : as for `SceneModel.explain`.
-    """
-    return encode(_explained(model, image, label, tag), "PNG")
+    return _Drawing(picture, explanation, width).draw()
 
 
 def write_explanation(
@@ -223,80 +203,107 @@ def write_explanation(
     Parameters
     ----------
     image, label, tag : as for `SceneModel.explain`.
-    path : of the file; its ending says which.
+    path : file to write; its suffix is the format.
     """
-    write_image(Path(path), _explained(model, image, label, tag))
-
-
-def _explained(model: SceneModel, image: Any, label: str | None, tag: str | None) -> Picture:
     found = model.explain(image, label=label, tag=tag)
-    return draw_explanation(image, found, model.fitted_.bag.encoder_.description.decoding)
+    decoding = model.fitted_.bag.encoder_.description.decoding
+    write_image(Path(path), draw_explanation(image, found, decoding))
 
 
-def _figure(picture: Picture, explanation: Explanation, width: int) -> Figure:
-    """Lay out title, photograph, evidence and legend."""
-    values, limit = evidence_scale(explanation)
-    # All lengths are in units of a figure 100 wide.
+class _Drawing:
+    """Title, photograph, heat map and legend on one canvas; lengths are hundredths of its width."""
+
     margin, gap, head, foot = 3.0, 2.0, 11.5, 11.0
     panel = (100 - 2 * margin - gap) / 2
-    tall = min(panel * picture.shape[0] / picture.shape[1], 90.0)
-    height = head + tall + foot
-    figure = Figure(figsize=(10, height / 10), dpi=width / 10, facecolor=_PAPER)
-    for number, shown in enumerate((picture, overlay(picture, values, limit))):
-        left = margin + number * (panel + gap)
-        axes = figure.add_axes((left / 100, foot / height, panel / 100, tall / height))
-        axes.imshow(shown, interpolation="bilinear")
-        axes.set_axis_off()
-    name = short_name(explanation.name, LONGEST_NAME)
-    left, right, start = margin / 100, 1 - margin / 100, (margin + panel + gap) / 100
-    _write(figure, left, 1 - 4.6 / height, f"{_question(explanation)} {name}?", 19, weight="bold")
-    _write(figure, left, 1 - 8.6 / height, _sentence(explanation), 11.5, color=_FAINT)
-    _legend(figure.add_axes((start, (foot - 4.4) / height, panel / 100, 2.2 / height)), limit)
-    low, brief = (foot - 9.0) / height, short_name(explanation.name, 18)
-    _write(figure, start, low, f"spoke against {brief}", 10.5)
-    _write(figure, right, low, f"spoke for {brief}", 10.5, ha="right")
-    note = "Numbers: what one hundredth of the area adds to the score."
-    _write(figure, left, (foot - 3.7) / height, note, 10.5, color=_FAINT)
-    return figure
 
+    def __init__(self, picture: Picture, explanation: Explanation, width: int):
+        self.picture, self.explanation, self.unit = picture, explanation, width / 100
+        self.tall = min(self.panel * picture.shape[0] / picture.shape[1], 90.0)
+        height = round((self.head + self.tall + self.foot) * self.unit)
+        self.canvas = Image.new("RGB", (width, height), _PAPER)
+        self.pen = ImageDraw.Draw(self.canvas)
 
-def _legend(axes: Axes, limit: float) -> None:
-    """Draw the colours as they appear over middle grey, with three numbers."""
-    t = np.linspace(-1, 1, 401)[None]
-    middle = np.full((1, 401, 3), 128, np.uint8)
-    axes.imshow(overlay(middle, t, 1.0), aspect="auto", extent=(-1, 1, 0, 1))
-    axes.set_yticks([])
-    axes.set_xticks([-1, 0, 1], [f"−{limit:.2g}", "0", f"+{limit:.2g}"])
-    axes.tick_params(length=0, labelsize=10.5, labelcolor=_INK, pad=3)
-    first, _, last = axes.get_xticklabels()
-    first.set_horizontalalignment("left")
-    last.set_horizontalalignment("right")
-    for spine in axes.spines.values():
-        spine.set_visible(False)
+    def draw(self) -> Picture:
+        values, limit = contribution_scale(self.explanation)
+        left, right = self.margin, 100 - self.margin
+        middle, bottom = self.margin + self.panel + self.gap, self.head + self.tall
+        # A picture taller than the panel keeps its proportions and is centred.
+        wide = min(self.panel, self.tall * self.picture.shape[1] / self.picture.shape[0])
+        inset = (self.panel - wide) / 2
+        self.paste(self.picture, left + inset, self.head, wide, self.tall)
+        heat = overlay(self.picture, values, limit)
+        self.paste(heat, middle + inset, self.head, wide, self.tall)
+        name = short_name(self.explanation.name, MAX_NAME)
+        brief = short_name(self.explanation.name, 18)
+        question = "Why the tag" if self.explanation.kind == "tag" else "Why"
+        self.write(left, 4.6, f"{question} {name}?", 2.6, bold=True)
+        self.write(left, 8.6, _sentence(self.explanation), 1.6, color=_FAINT)
+        note = "Numbers: contribution per hundredth of the area."
+        self.write(left, bottom + 3.7, note, 1.45, color=_FAINT)
+        # The legend shows the colours as they appear over middle grey.
+        grey = np.full((1, 401, 3), 128, np.uint8)
+        legend = overlay(grey, np.linspace(-1, 1, 401)[None], 1.0)
+        self.paste(legend, middle, bottom + 2.2, self.panel, 2.2)
+        numbers = ((middle, f"−{limit:.2g}", "l"), (right, f"+{limit:.2g}", "r"))
+        for x, text, anchor in (*numbers, (middle + self.panel / 2, "0", "m")):
+            self.write(x, bottom + 6.2, text, 1.45, anchor=anchor)
+        self.write(middle, bottom + 9.0, f"against {brief}", 1.45)
+        self.write(right, bottom + 9.0, f"for {brief}", 1.45, anchor="r")
+        return np.array(self.canvas)
 
+    def paste(self, picture: Picture, x: float, y: float, width: float, height: float) -> None:
+        size = max(round(width * self.unit), 1), max(round(height * self.unit), 1)
+        resized = Image.fromarray(picture).resize(size, Image.Resampling.BILINEAR)
+        self.canvas.paste(resized, (round(x * self.unit), round(y * self.unit)))
 
-def _question(explanation: Explanation) -> str:
-    return "Why the tag" if explanation.kind == "tag" else "Why"
+    def write(
+        self,
+        x: float,
+        y: float,
+        text: str,
+        size: float,
+        *,
+        color: str = _INK,
+        anchor: str = "l",
+        bold: bool = False,
+    ) -> None:
+        """Write text with its baseline at y."""
+        font, text = _font_for(text, size * self.unit, bold)
+        place = (x * self.unit, y * self.unit)
+        self.pen.text(place, text, fill=color, font=font, anchor=f"{anchor}s")
 
 
 def _sentence(explanation: Explanation) -> str:
     share_S = explanation.share_S
-    spoke_for, against = share_S[share_S > 0].sum(), share_S[share_S < 0].sum()
+    support, against = share_S[share_S > 0].sum(), share_S[share_S < 0].sum()
     score = explanation.score
     if explanation.kind == "tag":  # Its name is above, and may be long.
         score = score.replace(explanation.name, "tag")
     score = f"{score} {explanation.whole:+.2f}"
-    signed = f"patches for it {spoke_for:+.2f}, patches against it {against:+.2f}"
+    signed = f"patches for it {support:+.2f}, patches against it {against:+.2f}"
     text = f"{score[0].upper()}{score[1:]} = without any patch {explanation.empty:+.2f}, {signed}."
     return text.replace("-", "−")
 
 
-def _write(figure: Figure, x: float, y: float, text: str, size: float, **options: Any) -> Text:
-    written = figure.text(x, y, text, fontsize=size, **{"color": _INK, **options})
-    written.set_parse_math(False)  # A name with dollar signs is a name.
-    written.set_fontfamily([font for font in _FONTS if font in _known_fonts()])
-    return written
+def _font_for(text: str, size: float, bold: bool) -> tuple[Any, str]:
+    """Return a font that has all letters of a text; without one, spell the text in ASCII."""
+    for file in _FONTS[bold]:
+        font = _load_font(file, size)
+        if font is not None and all(_has_glyph(font, letter) for letter in set(text)):
+            return font, text
+    plain = unicodedata.normalize("NFKD", text.replace("−", "-").replace("…", "..."))
+    ascii_text = plain.encode("ascii", "ignore").decode() or "?"
+    return ImageFont.load_default(size), ascii_text
 
 
-def _known_fonts() -> set[str]:
-    return set(font_manager.fontManager.get_font_names())
+@cache
+def _load_font(file: str, size: float) -> Any:
+    try:
+        return ImageFont.truetype(file, size)
+    except OSError:
+        return None
+
+
+@cache
+def _has_glyph(font: Any, letter: str) -> bool:
+    return letter == " " or bytes(font.getmask(letter)) != bytes(font.getmask("\U0010fffd"))

@@ -20,7 +20,7 @@ from supdocnade.errors import InvalidArgument, UnreadableImage
 from supdocnade.gallery import Gallery, model_fingerprint
 from supdocnade.images.decode import encode, image_size
 from supdocnade.likelihood.cpu.threads import limit_threads
-from supdocnade.report.heatmap import draw_explanation, evidence_scale
+from supdocnade.report.heatmap import contribution_scale, draw_explanation
 from supdocnade.scene.attribution import Explanation, explain_image
 from supdocnade.scene.prediction import FittedScene, Prediction, predict_topics
 from supdocnade.serving.explore import ModelExplorer
@@ -124,7 +124,7 @@ def _explain(fitted: FittedScene, request: ExplainRequest) -> ExplainResult:
     explanation = explain_image(
         fitted, request.content, label=request.label, tag=request.tag, name=request.name
     )
-    values, limit = evidence_scale(explanation)
+    values, limit = contribution_scale(explanation)
     if request.as_drawing:
         decoding = fitted.bag.encoder_.description.decoding
         picture = draw_explanation(request.content, explanation, decoding)

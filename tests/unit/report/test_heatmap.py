@@ -1,4 +1,3 @@
-import io
 from dataclasses import replace
 
 import numpy as np
@@ -7,11 +6,11 @@ from PIL import Image
 from tests.drawn import scenes, small_model
 
 from supdocnade.errors import InvalidArgument
+from supdocnade.report import heatmap
 from supdocnade.report.heatmap import (
+    contribution_map,
     diverging,
     draw_explanation,
-    evidence_map,
-    explanation_png,
     lightness,
     overlay,
     write_explanation,
@@ -41,13 +40,13 @@ def test_the_map_adds_up_to_the_shares():
     places = [(y, x) for y in range(8, 89, 8) for x in range(8, 121, 8)]
     shares = rng.normal(size=2 * len(places))
     sizes = np.repeat([16, 24], len(places))
-    found = evidence_map(explanation(shares, [*places, *places], sizes))
+    found = contribution_map(explanation(shares, [*places, *places], sizes))
     assert found.shape == SIZE
     assert found.sum() == pytest.approx(shares.sum())
 
 
 def test_it_is_brightest_where_the_share_is_and_darkest_where_it_is_negative():
-    found = evidence_map(explanation([2.0, -1.0], [(20, 40), (70, 100)]))
+    found = contribution_map(explanation([2.0, -1.0], [(20, 40), (70, 100)]))
     assert np.unravel_index(found.argmax(), SIZE) == (20, 40)
     assert np.unravel_index(found.argmin(), SIZE) == (70, 100)
     picture = np.full((*SIZE, 3), 128, np.uint8)
@@ -60,7 +59,7 @@ def test_it_is_brightest_where_the_share_is_and_darkest_where_it_is_negative():
 def test_equal_shares_on_a_grid_have_no_seams():
     places = [(y, x) for y in range(8, 200, 8) for x in range(8, 200, 8)]
     found = explanation(np.ones(len(places)), places)
-    inside = evidence_map(replace(found, size=(208, 208)))[60:-60, 60:-60]
+    inside = contribution_map(replace(found, size=(208, 208)))[60:-60, 60:-60]
     assert np.ptp(inside) < 1e-9 * inside.mean()
 
 
@@ -84,7 +83,7 @@ def test_more_evidence_is_lighter_over_any_photograph(level):
 def test_nothing_to_say_is_drawn_in_grey():
     picture = scenes()[0].image
     for silent in (explanation([0.0], [(20, 40)]), explanation([], [])):
-        assert evidence_map(silent).max() == 0
+        assert contribution_map(silent).max() == 0
         drawn = draw_explanation(picture, silent)
         assert drawn.dtype == np.uint8
         assert drawn.shape[1:] == (1200, 3)
@@ -111,10 +110,20 @@ def test_a_picture_of_another_size_is_refused():
 def test_a_model_draws_photographs_as_it_reads_them(tmp_path):
     model = small_model()
     large = np.asarray(Image.fromarray(scenes()[0].image).resize((400, 300)))
-    content = explanation_png(model, large)
-    assert content == explanation_png(model, large)
-    assert Image.open(io.BytesIO(content)).size[0] == 1200
+    for name in ("one.png", "two.png"):
+        write_explanation(model, large, tmp_path / name)
+    assert (tmp_path / "one.png").read_bytes() == (tmp_path / "two.png").read_bytes()
+    with Image.open(tmp_path / "one.png") as written:
+        assert written.size[0] == 1200
     tag = model.fitted_.tag_names[0]
     write_explanation(model, large, tmp_path / "why.jpg", tag=tag)
     with Image.open(tmp_path / "why.jpg") as written:
         assert written.format == "JPEG"
+
+
+def test_a_system_without_fonts_draws_names_in_ascii(monkeypatch):
+    monkeypatch.setattr(heatmap, "_load_font", lambda *_: None)
+    font, text = heatmap._font_for("Église −1", 20, bold=False)
+    assert text == "Eglise -1"
+    assert font.getlength(text) > 0
+    assert heatmap._font_for("日本", 20, bold=True)[1] == "?"
