@@ -11,11 +11,12 @@ import torch
 from benchmarks.common import alternate, print_table, write_results
 from supdocnade.corpus import Documents
 from supdocnade.corpus.tokens import MemoryTokens
-from supdocnade.model import SupDocNADEConfig, SupDocNADENetwork
-from supdocnade.model.network import random_tree
+from supdocnade.model.config import SupDocNADEConfig
+from supdocnade.model.network import SupDocNADENetwork, random_tree
 from supdocnade.seeding import token_order
-from supdocnade.training import Trainer, TrainerConfig
 from supdocnade.training.batches import epoch_batches, make_batch
+from supdocnade.training.trainer import Trainer
+from supdocnade.training.trainer_config import TrainerConfig
 
 N_TOPICS, LENGTH, BATCH, N_CLASSES = 200, 961, 64, 8
 

@@ -10,10 +10,11 @@ from scipy import sparse
 from benchmarks.common import print_table
 from benchmarks.gpu_cases import HEADLINE, PRECISIONS, millions
 from supdocnade.corpus import Documents
-from supdocnade.model import SupDocNADEConfig, SupDocNADENetwork
-from supdocnade.model.network import random_tree
-from supdocnade.training import Trainer, TrainerConfig
+from supdocnade.model.config import SupDocNADEConfig
+from supdocnade.model.network import SupDocNADENetwork, random_tree
 from supdocnade.training.parallel_fit import fit_networks
+from supdocnade.training.trainer import Trainer
+from supdocnade.training.trainer_config import TrainerConfig
 
 
 def scenes(n_documents: int, length: int, n_visual: int = 960) -> Documents:

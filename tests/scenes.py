@@ -4,8 +4,8 @@ import numpy as np
 
 from supdocnade.corpus import Documents
 from supdocnade.demo import PlantedScenes, planted_scenes
-from supdocnade.model import DocNADEConfig, DocNADENetwork, SupDocNADEConfig, SupDocNADENetwork
-from supdocnade.model.network import random_tree
+from supdocnade.model.config import DocNADEConfig, SupDocNADEConfig
+from supdocnade.model.network import DocNADENetwork, SupDocNADENetwork, random_tree
 
 
 def scene_corpus(

@@ -5,18 +5,27 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from supdocnade.corpus import Corpus
-    from supdocnade.estimators import (
-        BagOfVisualWords,
-        DampCounts,
-        DocNADE,
-        SkippedImagesWarning,
-        SupDocNADE,
-        fit_many,
-        make_annotation_scorer,
-    )
+    from supdocnade.estimators.bag_of_visual_words import BagOfVisualWords, SkippedImagesWarning
+    from supdocnade.estimators.damp_counts import DampCounts
+    from supdocnade.estimators.docnade import DocNADE
+    from supdocnade.estimators.fit_many import fit_many
+    from supdocnade.estimators.scoring import make_annotation_scorer
+    from supdocnade.estimators.supdocnade import SupDocNADE
     from supdocnade.scene.model import SceneModel
 
 __version__ = "0.1.0"
+
+_MODULES = {
+    "BagOfVisualWords": "estimators.bag_of_visual_words",
+    "Corpus": "corpus",
+    "DampCounts": "estimators.damp_counts",
+    "DocNADE": "estimators.docnade",
+    "SceneModel": "scene.model",
+    "SkippedImagesWarning": "estimators.bag_of_visual_words",
+    "SupDocNADE": "estimators.supdocnade",
+    "fit_many": "estimators.fit_many",
+    "make_annotation_scorer": "estimators.scoring",
+}
 
 __all__ = [
     "BagOfVisualWords",
@@ -32,10 +41,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Load public names when they are first used, so that `import supdocnade` stays light."""
-    if name in __all__:
-        room = {"Corpus": "corpus", "SceneModel": "scene.model"}.get(name, "estimators")
-        return getattr(import_module(f"supdocnade.{room}"), name)
+    """Import a public name when it is first used, so that `import supdocnade` stays fast."""
+    if name in _MODULES:
+        return getattr(import_module(f"supdocnade.{_MODULES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

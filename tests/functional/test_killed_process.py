@@ -13,7 +13,8 @@ ROOT = Path(__file__).parents[2]
 # Trains with a checkpoint and prints a digest; kills itself after some updates if told to.
 CODE = """
 import hashlib, os, signal, sys
-from supdocnade.training import Trainer, TrainerConfig
+from supdocnade.training.trainer import Trainer
+from supdocnade.training.trainer_config import TrainerConfig
 from tests.scenes import network_for, scene_corpus
 
 path, output, last = sys.argv[1], sys.argv[2], int(sys.argv[3])

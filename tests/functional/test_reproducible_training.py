@@ -13,7 +13,8 @@ ROOT = Path(__file__).parents[2]
 CODE = """
 import hashlib, sys
 import torch
-from supdocnade.training import Trainer, TrainerConfig
+from supdocnade.training.trainer import Trainer
+from supdocnade.training.trainer_config import TrainerConfig
 from tests.scenes import network_for, scene_corpus
 
 output, generative_weight = sys.argv[1], float(sys.argv[2])

@@ -9,10 +9,11 @@ import torch
 from supdocnade import DocNADE, SupDocNADE
 from supdocnade.corpus import Documents
 from supdocnade.likelihood import contract
-from supdocnade.model import SupDocNADEConfig, SupDocNADENetwork
-from supdocnade.model.network import random_tree
-from supdocnade.training import Trainer, TrainerConfig
+from supdocnade.model.config import SupDocNADEConfig
+from supdocnade.model.network import SupDocNADENetwork, random_tree
 from supdocnade.training.parallel_fit import fit_networks
+from supdocnade.training.trainer import Trainer
+from supdocnade.training.trainer_config import TrainerConfig
 
 pytestmark = pytest.mark.skipif(
     not torch.cuda.is_available(), reason="needs a GPU that torch can use"

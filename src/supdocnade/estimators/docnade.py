@@ -9,7 +9,8 @@ from numpy.typing import ArrayLike
 from supdocnade.corpus import Documents
 from supdocnade.estimators.inputs import read_annotation_names
 from supdocnade.estimators.topic_model import TopicModel
-from supdocnade.model import DocNADEConfig, DocNADENetwork
+from supdocnade.model.config import DocNADEConfig
+from supdocnade.model.network import DocNADENetwork
 
 
 class DocNADE(TopicModel):

@@ -20,7 +20,7 @@ from supdocnade.estimators.inputs import read_counts_or_corpus
 from supdocnade.estimators.persistence import load_estimator, save_estimator
 from supdocnade.likelihood.cpu.threads import limit_threads
 from supdocnade.metrics import npmi_coherence, over_orderings, perplexity, top_ranked
-from supdocnade.model import DocNADENetwork
+from supdocnade.model.network import DocNADENetwork
 from supdocnade.training.validation import log_prob_over_orderings
 
 MEASURING_SEED = 0

@@ -10,7 +10,7 @@ from scipy import sparse
 from scipy.special import log_expit, log_softmax
 
 from supdocnade.likelihood.cpu.row_products import affine, bag_activations
-from supdocnade.model import DocNADENetwork, SupDocNADENetwork
+from supdocnade.model.network import DocNADENetwork, SupDocNADENetwork
 from supdocnade.model.outputs import TreeOutput
 
 ROWS = 4096

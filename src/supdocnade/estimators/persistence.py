@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from supdocnade.checks import check_count, check_shape
 from supdocnade.errors import InvalidArgument, StorageError, SupDocNADEError
-from supdocnade.model import DocNADEConfig, DocNADENetwork, SupDocNADEConfig, SupDocNADENetwork
+from supdocnade.model.config import DocNADEConfig, SupDocNADEConfig
+from supdocnade.model.network import DocNADENetwork, SupDocNADENetwork
 from supdocnade.seeding import check_seed
 from supdocnade.storage import Arrays, load_arrays, save_arrays
 from supdocnade.training.checkpoint import set_parameters

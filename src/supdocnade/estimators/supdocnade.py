@@ -24,7 +24,8 @@ from supdocnade.estimators.inputs import (
 from supdocnade.estimators.topic_model import TopicModel
 from supdocnade.likelihood.cpu.threads import limit_threads
 from supdocnade.metrics import top_ranked
-from supdocnade.model import SupDocNADEConfig, SupDocNADENetwork
+from supdocnade.model.config import SupDocNADEConfig
+from supdocnade.model.network import SupDocNADENetwork
 from supdocnade.training.validation import joint_log_prob_over_orderings
 
 TEXT = "OTU"

@@ -22,12 +22,13 @@ from supdocnade.estimators.inputs import read_counts_or_corpus, read_seed
 from supdocnade.likelihood.cpu.threads import limit_threads
 from supdocnade.likelihood.operations import SOFTMAX_NLL as softmax_nll_operation
 from supdocnade.likelihood.operations import TREE_NLL as tree_nll_operation
-from supdocnade.model import DocNADEConfig, DocNADENetwork
-from supdocnade.model.network import random_tree
+from supdocnade.model.config import DocNADEConfig
+from supdocnade.model.network import DocNADENetwork, random_tree
 from supdocnade.seeding import named_generator
-from supdocnade.training import Trainer, TrainerConfig
 from supdocnade.training.checkpoint import copy_parameters, load_seed, set_parameters
 from supdocnade.training.history import History, Progress
+from supdocnade.training.trainer import Trainer
+from supdocnade.training.trainer_config import TrainerConfig
 
 CHECKPOINT = "checkpoint.safetensors"
 """The file in the folder `checkpoint`."""

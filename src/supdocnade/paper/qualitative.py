@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from supdocnade.estimators import BagOfVisualWords
+from supdocnade.estimators.bag_of_visual_words import BagOfVisualWords
 from supdocnade.images.decode import write_image
 from supdocnade.paper.answers import questions_of
 from supdocnade.paper.data_sets import data_set

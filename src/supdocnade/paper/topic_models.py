@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from supdocnade.estimators import DocNADE, SupDocNADE, fit_many
+from supdocnade.estimators.docnade import DocNADE
+from supdocnade.estimators.fit_many import fit_many
+from supdocnade.estimators.supdocnade import SupDocNADE
 from supdocnade.paper.plans import Setting
 from supdocnade.paper.study import Study, device_name
 from supdocnade.report.class_words import associate

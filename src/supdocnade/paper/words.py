@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from supdocnade.errors import InvalidArgument, StorageError
-from supdocnade.estimators import BagOfVisualWords
+from supdocnade.estimators.bag_of_visual_words import BagOfVisualWords
 from supdocnade.images.decode import DecodeConfig, decode
 from supdocnade.images.regions import Grid, Regions
 from supdocnade.progress import ProgressCallback, no_progress

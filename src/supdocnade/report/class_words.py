@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from supdocnade.checks import check_shape
 from supdocnade.errors import InvalidArgument
-from supdocnade.estimators import SupDocNADE
+from supdocnade.estimators.supdocnade import SupDocNADE
 from supdocnade.metrics import top_ranked
 from supdocnade.scene.prediction import FittedScene
 

@@ -20,7 +20,7 @@ from scipy.special import expit, log_softmax, logsumexp, softmax
 from supdocnade.errors import InvalidArgument
 from supdocnade.folders.tags import normalize_tag
 from supdocnade.likelihood.contract import Parameters
-from supdocnade.model import DocNADENetwork, SupDocNADENetwork
+from supdocnade.model.network import DocNADENetwork, SupDocNADENetwork
 from supdocnade.scene.prediction import FittedScene
 from supdocnade.scene.svm import RBFSVM
 from supdocnade.visual_words.encoder import count_words

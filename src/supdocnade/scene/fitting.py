@@ -22,8 +22,10 @@ from numpy.typing import NDArray
 
 from supdocnade.checks import check_choice, check_count, check_range
 from supdocnade.errors import InvalidArgument
-from supdocnade.estimators import BagOfVisualWords, DocNADE, SkippedImagesWarning, SupDocNADE
+from supdocnade.estimators.bag_of_visual_words import BagOfVisualWords, SkippedImagesWarning
+from supdocnade.estimators.docnade import DocNADE
 from supdocnade.estimators.fitted_topics import FittedTopics
+from supdocnade.estimators.supdocnade import SupDocNADE
 from supdocnade.folders.tags import AnnotationVocabulary
 from supdocnade.images.decode import DecodeConfig
 from supdocnade.images.dense_sift import DenseSIFTConfig
@@ -48,9 +50,9 @@ from supdocnade.scene.thumbnails import make_thumbnails
 from supdocnade.scene.training_set import HeldOut, SceneDocuments, TrainingSet
 from supdocnade.seeding import named_generator
 from supdocnade.storage import load_arrays, save_arrays
-from supdocnade.training import TrainerConfig
 from supdocnade.training.checkpoint import copy_parameters
 from supdocnade.training.history import Progress
+from supdocnade.training.trainer_config import TrainerConfig
 from supdocnade.visual_words.parallel import SkippedImage
 
 EPOCH_SHARES = (0.5, 0.75, 1.0)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supdocnade.errors import InvalidArgument
-from supdocnade.model import SupDocNADENetwork
+from supdocnade.model.network import SupDocNADENetwork
 from supdocnade.model.outputs import TreeOutput
 from supdocnade.scene.calibration import logit
 from supdocnade.scene.prediction import FittedScene

@@ -20,13 +20,15 @@ from typing import Any
 
 from supdocnade.checks import check_count, check_shape
 from supdocnade.errors import InvalidArgument, StorageError, UnwritableFile
-from supdocnade.estimators import BagOfVisualWords, DocNADE, SupDocNADE
+from supdocnade.estimators.bag_of_visual_words import BagOfVisualWords
+from supdocnade.estimators.docnade import DocNADE
 from supdocnade.estimators.persistence import (
     estimator_from_storage,
     estimator_to_storage,
     words_from_storage,
     words_to_storage,
 )
+from supdocnade.estimators.supdocnade import SupDocNADE
 from supdocnade.scene.calibration import TagCalibration
 from supdocnade.scene.prediction import Choices, FittedScene
 from supdocnade.scene.settings import SceneSettings

@@ -14,9 +14,10 @@ from scipy.special import softmax
 
 from supdocnade import __version__
 from supdocnade.checks import check_choice, check_count, check_range
-from supdocnade.estimators import DocNADE, SupDocNADE
 from supdocnade.estimators.bag_of_visual_words import BagOfVisualWords
+from supdocnade.estimators.docnade import DocNADE
 from supdocnade.estimators.inference import annotation_log_proba, class_log_proba
+from supdocnade.estimators.supdocnade import SupDocNADE
 from supdocnade.metrics import top_ranked
 from supdocnade.scene.calibration import TagCalibration
 from supdocnade.scene.settings import SceneSettings

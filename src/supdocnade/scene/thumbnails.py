@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supdocnade.errors import InvalidArgument
-from supdocnade.estimators import DocNADE, SupDocNADE
+from supdocnade.estimators.docnade import DocNADE
+from supdocnade.estimators.supdocnade import SupDocNADE
 from supdocnade.images.decode import DecodeConfig, decode, encode
 from supdocnade.metrics import top_ranked
 from supdocnade.run_options import RunOptions

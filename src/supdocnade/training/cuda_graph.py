@@ -17,7 +17,7 @@ from supdocnade.corpus import Documents
 from supdocnade.corpus.documents import NO_LABEL
 from supdocnade.corpus.tokens import Rows
 from supdocnade.likelihood.contract import DocumentBatch, room_for_all_rows
-from supdocnade.model import DocNADENetwork
+from supdocnade.model.network import DocNADENetwork
 from supdocnade.training.batches import LabelledBatch
 from supdocnade.training.checkpoint import Tensors
 from supdocnade.training.device_corpus import (

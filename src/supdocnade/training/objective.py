@@ -10,7 +10,7 @@ from torch.nn.functional import cross_entropy
 from supdocnade.corpus.documents import NO_LABEL
 from supdocnade.likelihood.contract import DocumentBatch
 from supdocnade.likelihood.cpu.threads import one_torch_thread
-from supdocnade.model import DocNADENetwork, SupDocNADENetwork
+from supdocnade.model.network import DocNADENetwork, SupDocNADENetwork
 from supdocnade.training.batches import LabelledBatch
 
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from supdocnade.likelihood.contract import touches_few_rows
 from supdocnade.likelihood.cpu.threads import one_torch_thread
 from supdocnade.likelihood.operations import AdamRates, row_adam
-from supdocnade.model import DocNADENetwork
+from supdocnade.model.network import DocNADENetwork
 
 BETAS = (0.9, 0.999)
 EPSILON = 1e-8

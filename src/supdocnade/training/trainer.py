@@ -21,7 +21,7 @@ from supdocnade.corpus import Documents
 from supdocnade.corpus.tokens import Rows
 from supdocnade.errors import InvalidArgument
 from supdocnade.likelihood.cpu.threads import one_torch_thread
-from supdocnade.model import DocNADENetwork, SupDocNADENetwork
+from supdocnade.model.network import DocNADENetwork, SupDocNADENetwork
 from supdocnade.model.outputs import TreeOutput
 from supdocnade.training.batches import epoch_batches
 from supdocnade.training.checkpoint import (

@@ -8,7 +8,7 @@ import torch
 from supdocnade.corpus import Documents
 from supdocnade.corpus.tokens import Rows
 from supdocnade.errors import TrainingDiverged
-from supdocnade.model import DocNADENetwork
+from supdocnade.model.network import DocNADENetwork
 from supdocnade.seeding import token_order
 from supdocnade.training.batches import LabelledBatch, make_batch
 from supdocnade.training.checkpoint import Tensors

@@ -13,7 +13,7 @@ from supdocnade.corpus.documents import NO_LABEL
 from supdocnade.errors import InvalidArgument
 from supdocnade.likelihood.cpu.threads import one_torch_thread
 from supdocnade.metrics import f_measure, perplexity, top_ranked
-from supdocnade.model import DocNADENetwork, SupDocNADENetwork
+from supdocnade.model.network import DocNADENetwork, SupDocNADENetwork
 from supdocnade.training.batches import LabelledBatch, make_batch, ordered_batches
 from supdocnade.training.objective import batch_loss
 

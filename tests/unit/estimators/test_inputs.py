@@ -15,7 +15,7 @@ from supdocnade import Corpus, DampCounts, DocNADE, SupDocNADE, make_annotation_
 from supdocnade.corpus import documents as stored_tokens
 from supdocnade.corpus import tokens
 from supdocnade.errors import InvalidArgument, StorageError
-from supdocnade.training import Trainer
+from supdocnade.training.trainer import Trainer
 
 FAST = {"n_topics": 6, "learning_rate": 0.01, "max_epochs": 3, "batch_size": 16, "random_state": 0}
 N = 90

@@ -12,7 +12,7 @@ from supdocnade import DampCounts, DocNADE, SupDocNADE, make_annotation_scorer
 from supdocnade.corpus import Documents
 from supdocnade.errors import BackendUnavailable, InvalidArgument, StorageError
 from supdocnade.estimators.inference import annotation_log_proba, representations
-from supdocnade.training import Trainer
+from supdocnade.training.trainer import Trainer
 from supdocnade.training.validation import annotation_log_prob, class_log_prob
 
 FAST = {"n_topics": 8, "learning_rate": 0.01, "max_epochs": 40, "random_state": 0}

@@ -6,8 +6,8 @@ import torch
 
 from supdocnade.errors import InvalidArgument
 from supdocnade.likelihood.contract import DocumentBatch
-from supdocnade.model import DocNADEConfig, DocNADENetwork, SupDocNADEConfig, SupDocNADENetwork
-from supdocnade.model.network import random_tree
+from supdocnade.model.config import DocNADEConfig, SupDocNADEConfig
+from supdocnade.model.network import DocNADENetwork, SupDocNADENetwork, random_tree
 from supdocnade.tree import WordTree
 
 OUTPUTS = ["tree", "softmax"]

@@ -4,8 +4,8 @@ import torch
 from tests.drawn import scenes, small_model
 
 from supdocnade.errors import InvalidArgument
-from supdocnade.model import SupDocNADEConfig, SupDocNADENetwork
-from supdocnade.model.network import random_tree
+from supdocnade.model.config import SupDocNADEConfig
+from supdocnade.model.network import SupDocNADENetwork, random_tree
 from supdocnade.scene.attribution import (
     LinearScore,
     Logits,

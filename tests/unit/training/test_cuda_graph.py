@@ -9,12 +9,12 @@ import torch
 from supdocnade.corpus import Documents
 from supdocnade.likelihood import contract
 from supdocnade.likelihood.cuda import engine as cuda_engine
-from supdocnade.model import SupDocNADEConfig, SupDocNADENetwork
-from supdocnade.model.network import random_tree
-from supdocnade.training import TrainerConfig
+from supdocnade.model.config import SupDocNADEConfig
+from supdocnade.model.network import SupDocNADENetwork, random_tree
 from supdocnade.training.cuda_graph import GraphUpdates, recording_bytes
 from supdocnade.training.device_corpus import DeviceCorpus
 from supdocnade.training.optimizers import make_optimizers
+from supdocnade.training.trainer_config import TrainerConfig
 
 
 class NoStream:

@@ -6,8 +6,8 @@ from torch import nn
 from supdocnade.errors import BackendUnavailable
 from supdocnade.likelihood.contract import SPARSE_ROWS
 from supdocnade.likelihood.operations import AdamRates, row_adam
-from supdocnade.model import DocNADEConfig, DocNADENetwork
-from supdocnade.model.network import random_tree
+from supdocnade.model.config import DocNADEConfig
+from supdocnade.model.network import DocNADENetwork, random_tree
 from supdocnade.training.optimizers import (
     RowAdam,
     RowSGD,

@@ -8,8 +8,10 @@ import pytest
 from tests.scenes import network_for, scene_corpus
 
 from supdocnade.errors import TrainingDiverged
-from supdocnade.training import Trainer, TrainerConfig, parallel_fit
+from supdocnade.training import parallel_fit
 from supdocnade.training.parallel_fit import fit_networks
+from supdocnade.training.trainer import Trainer
+from supdocnade.training.trainer_config import TrainerConfig
 from supdocnade.training.updates import check_finite
 
 _, CORPUS = scene_corpus(50, mean_length=20)

@@ -11,9 +11,9 @@ from supdocnade.errors import InvalidArgument, StorageError, TrainingDiverged
 from supdocnade.likelihood import contract
 from supdocnade.likelihood.contract import SPARSE_ROWS
 from supdocnade.storage import load_arrays, save_arrays
-from supdocnade.training import Trainer, TrainerConfig
 from supdocnade.training.history import History
-from supdocnade.training.trainer import check_class_weight
+from supdocnade.training.trainer import Trainer, check_class_weight
+from supdocnade.training.trainer_config import TrainerConfig
 
 _, CORPUS = scene_corpus(50, mean_length=20)
 _, VALIDATION = scene_corpus(20, seed=1, mean_length=20)
