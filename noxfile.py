@@ -31,8 +31,10 @@ def tests(session: nox.Session) -> None:
 def lowest(session: nox.Session) -> None:
     """Run the unit tests and some functional tests with the lowest allowed versions."""
     extras = PROJECT["optional-dependencies"]
+    triton = [requirement for requirement in extras["dev"] if requirement.startswith("triton")]
+    requirements = [*PROJECT["dependencies"], *extras["onnx"], *extras["serve"], *triton]
     session.install(
-        *map(lowest_version, [*PROJECT["dependencies"], *extras["onnx"], *extras["serve"]]),
+        *map(lowest_version, requirements),
         *("httpx", "httpx2", "hypothesis", "onnxruntime", "pandas", "pytest", "pytest-xdist"),
     )
     session.install("--no-deps", "--editable", ".")

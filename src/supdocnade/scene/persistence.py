@@ -230,7 +230,7 @@ def _tuples(settings: dict[str, Any]) -> dict[str, Any]:
 # ================== ============================================================================
 #
 # The model is one file, so that it is replaced by one step: whoever reads it meanwhile, or after a
-# kill, has the old one or the new one, whole (docs/decisions/0013-one-file-a-model.md). Nothing
+# kill, has the old one or the new one, whole (docs/decisions/0013-model-file.md). Nothing
 # that is read is ever executed, and nothing is built before its digest was compared.
 
 FORMAT = 2
