@@ -9,7 +9,6 @@ import os
 import shlex
 import shutil
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ import typer
 
 from supdocnade.cli.console import Stages, count, note
 from supdocnade.errors import InvalidArgument, StorageError, UnreadableImage, UnwritableFile
+from supdocnade.partial_folder import PartialFolder
 
 if TYPE_CHECKING:
     from supdocnade.folders.photo_folder import ImageRecord
@@ -29,12 +29,11 @@ if TYPE_CHECKING:
 RUN = "run.json"
 
 
-class UnfinishedRun:
-    """What a run keeps beside its output until it is done: settings, checkpoints and words."""
+class UnfinishedRun(PartialFolder):
+    """Settings, checkpoints and visual words of an unfinished training run."""
 
     def __init__(self, output: Path):
-        target = Path(os.path.abspath(output))
-        self.folder = target.with_name(f"{target.name}.partial")
+        super().__init__(Path(os.path.abspath(output)))
 
     @property
     def checkpoint(self) -> Path:
@@ -45,17 +44,6 @@ class UnfinishedRun:
     def words(self) -> Path:
         """The folder of the words of photographs that were read already."""
         return self.folder / "words"
-
-    @property
-    def exists(self) -> bool:
-        """Whether there is something of a run that was interrupted."""
-        return self.folder.exists()
-
-    def lock(self) -> AbstractContextManager[None]:
-        """Keep other runs away; the lock goes with the process that holds it."""
-        from supdocnade.corpus.disk_files import locked
-
-        return locked(self.folder)
 
     def check_idle(self) -> None:
         """Refuse to touch the folder of a run that is going on."""
@@ -113,7 +101,7 @@ class UnfinishedRun:
         words = (path for path in self.words.rglob("*") if path.is_file())
         useful = any(self.checkpoint.rglob("*.safetensors")) or any(words)
         if not useful:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            super().discard()
         return useful
 
 

@@ -15,7 +15,6 @@ from scipy import sparse
 
 from supdocnade.checks import check_count
 from supdocnade.corpus.disk_files import (
-    LOCK,
     MAX_WORDS,
     NAME,
     Manifest,
@@ -26,7 +25,6 @@ from supdocnade.corpus.disk_files import (
     check_ids,
     check_records,
     checksum,
-    locked,
     read_manifest,
     remove_shard,
     run_bounds,
@@ -35,6 +33,7 @@ from supdocnade.corpus.disk_files import (
 )
 from supdocnade.corpus.tokens import canonical_counts, in_blocks, repeats_of
 from supdocnade.errors import InvalidArgument, StorageError
+from supdocnade.partial_folder import LOCK, lock_folder
 
 # What users append to a corpus, checked and in the form in which it is stored.
 
@@ -185,7 +184,7 @@ class Corpus:
         if found:
             raise StorageError(f"{path} must be empty for a new corpus, it holds {min(found)!r}.")
         manifest = Manifest(int(n_words), encoder)
-        with locked(path):
+        with lock_folder(path):
             if (path / NAME).exists():
                 raise StorageError(f"{path} was made a corpus by another process.")
             write_manifest(path, manifest)
@@ -247,7 +246,7 @@ class Corpus:
             documents, self.n_words, {"names": names, "labels": labels, "tags": tags}
         )
         number = len(self.shards)
-        with locked(self.folder):
+        with lock_folder(self.folder):
             if read_manifest(self.folder) != self._manifest:
                 raise StorageError(
                     f"{self.folder} has changed since it was opened; open it again to append."

@@ -7,9 +7,8 @@ import hashlib
 import json
 import os
 import stat
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from io import BufferedReader, BytesIO
 from pathlib import Path
@@ -29,7 +28,6 @@ from supdocnade.storage import write_atomically
 
 FORMAT = 1
 NAME = "manifest.json"
-LOCK = ".lock"
 
 MAX_WORDS = 2**31 - 1
 """Ids are int32."""
@@ -136,34 +134,6 @@ def _whole(name: str, value: object, least: int, most: int) -> int:
     if type(value) is not int or not least <= value <= most:
         raise ValueError(f"{name} must be a whole number from {least} to {most}, got {value!r}")
     return value
-
-
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Keep other writers out of a folder; the lock goes with the process that holds it."""
-    try:
-        file = open(folder / LOCK, "ab")  # noqa: SIM115 (closed by the with below)
-    except OSError as error:
-        raise StorageError(f"{folder} cannot be written: {error.strerror}.") from error
-    with file:
-        try:
-            _lock(file)
-        except OSError as error:
-            raise StorageError(
-                f"{folder} cannot be written now: another process is writing to it."
-            ) from error
-        yield
-
-
-def _lock(file: IO[bytes]) -> None:
-    if sys.platform == "win32":
-        import msvcrt
-
-        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-    else:
-        import fcntl
-
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 TYPES = {"ids": "<i4", "offsets": "<i8", "counts": "<f8"}

@@ -13,12 +13,11 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from supdocnade.corpus.disk_files import locked
 from supdocnade.errors import StorageError, SupDocNADEError
 from supdocnade.folders.photo_folder import find_photographs
 from supdocnade.gallery.photo_index import (
@@ -33,7 +32,8 @@ from supdocnade.gallery.photo_index import (
     read_description,
     write_pictures,
 )
-from supdocnade.images.decode import DecodeConfig, decode, encode, read_image_file
+from supdocnade.images.decode import make_thumbnail, read_image_file
+from supdocnade.partial_folder import PartialFolder
 from supdocnade.progress import no_progress
 from supdocnade.run_options import RunOptions
 from supdocnade.scene.prediction import FittedScene
@@ -106,11 +106,8 @@ SIDE, QUALITY = 360, 82
 Stamp = tuple[int, int]
 
 
-class Seen(NamedTuple):
-    """A photograph that was read."""
-
-    words: NDArray[np.int32]
-    picture: bytes
+Photograph = tuple[NDArray[np.int32], bytes]
+"""Visual words and thumbnail."""
 
 
 def build_gallery(
@@ -132,25 +129,27 @@ def build_gallery(
         raise StorageError(f"{photos} must hold photographs, got none.")
     target = Path(os.path.realpath(output))
     _check_target(target, photos)
-    partial = _partial_folder(target)
+    partial = PartialFolder(target)
+    partial.create()
     fingerprint = model_fingerprint(fitted)
     skipped: list[SkippedImage] = []
-    with locked(partial):
+    with partial.lock():
         kept: dict[str, tuple[Known, int]] = {}
-        for known in earlier(fitted, fingerprint, target, partial):
+        for known in earlier(fitted, fingerprint, target, partial.folder):
             for row, name in enumerate(known.rows.names):
                 if stamps.get(name) == tuple(known.rows.stamps_N2[row].tolist()):
                     kept[name] = (known, row)
         todo = [name for name in stamps if name not in kept]
-        for seen in _read(fitted, photos, todo, len(kept), options, skipped):
-            rows = _rows(fitted, seen, stamps)
-            part = save_part(partial, fingerprint, rows, [each.picture for each in seen.values()])
+        for read in _read(fitted, photos, todo, len(kept), options, skipped):
+            rows = _rows(fitted, read, stamps)
+            pictures = [picture for _, picture in read.values()]
+            part = save_part(partial.folder, fingerprint, rows, pictures)
             kept |= {name: (part, row) for row, name in enumerate(rows.names)}
         places = [kept[name] for name in stamps if name in kept]
         if not places:
             raise StorageError(f"{photos} has no photograph that can be read.")
         _write(target, photos, fingerprint, places)
-        shutil.rmtree(partial, ignore_errors=True)
+        partial.discard()
     return Gallery.load(output, fitted), skipped
 
 
@@ -163,15 +162,6 @@ def _check_target(target: Path, photos: Path) -> None:
             read_description(target)
         except StorageError as error:
             raise StorageError(f"{target} must be new or an index: {error}") from error
-
-
-def _partial_folder(target: Path) -> Path:
-    partial = target.with_name(f"{target.name}.partial")
-    try:
-        partial.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StorageError(f"{partial} cannot be made: {error.strerror}.") from error
-    return partial
 
 
 def _stamp(path: Path) -> Stamp:
@@ -189,12 +179,12 @@ def _read(
     n_kept: int,
     options: RunOptions,
     skipped: list[SkippedImage],
-) -> Iterator[dict[str, Seen]]:
+) -> Iterator[dict[str, Photograph]]:
     """Yield photographs in blocks as they are read; add those that cannot be to `skipped`."""
-    block: dict[str, Seen] = {}
+    block: dict[str, Photograph] = {}
     sources = [photos / name for name in todo]
     results = over_images(
-        _Look(fitted), sources, replace(options, on_error="skip", progress=no_progress)
+        _ReadPhotograph(fitted), sources, replace(options, on_error="skip", progress=no_progress)
     )
     for number, (name, result) in enumerate(zip(todo, results, strict=True), start=1):
         if isinstance(result, SkippedImage):
@@ -207,30 +197,29 @@ def _read(
         options.progress(READING, n_kept + number, n_kept + len(todo))
 
 
-class _Look:
-    """Reads a photograph: its words and its small copy."""
+class _ReadPhotograph:
+    """Returns the words and the thumbnail of a photograph; picklable, for worker processes."""
 
     def __init__(self, fitted: FittedScene):
         self.encoder = fitted.bag.encoder_
 
-    def __call__(self, source: Any, name: str, number: int) -> Seen:
+    def __call__(self, source: Any, name: str, number: int) -> tuple[NDArray[np.int32], bytes]:
         content = read_image_file(source, name)
         words = self.encoder.encode(content, name).ids
-        small = decode(content, DecodeConfig(max_side=SIDE, upscale=False, color=True), name=name)
-        return Seen(words, encode(small, "JPEG", quality=QUALITY))
+        return words, make_thumbnail(content, SIDE, QUALITY, name)
 
 
-def _rows(fitted: FittedScene, seen: dict[str, Seen], stamps: dict[str, Stamp]) -> Rows:
-    words = [each.words for each in seen.values()]
+def _rows(fitted: FittedScene, read: dict[str, Photograph], stamps: dict[str, Stamp]) -> Rows:
+    words = [words for words, _ in read.values()]
     topics_NH = fitted.hidden(count_words(words, fitted.bag.n_features_out_))
-    proba_NC = fitted.class_proba(topics_NH) if fitted.classes else np.empty((len(seen), 0))
+    proba_NC = fitted.class_proba(topics_NH) if fitted.classes else np.empty((len(read), 0))
     return Rows(
-        names=tuple(seen),
-        stamps_N2=np.array([stamps[name] for name in seen], np.int64),
+        names=tuple(read),
+        stamps_N2=np.array([stamps[name] for name in read], np.int64),
         topics_NH=topics_NH,
         proba_NC=proba_NC.astype(np.float32),
         presence_NA=fitted.tag_proba(topics_NH).astype(np.float32),
-        lengths_N=np.array([len(each.picture) for each in seen.values()], np.int64),
+        lengths_N=np.array([len(picture) for _, picture in read.values()], np.int64),
     )
 
 

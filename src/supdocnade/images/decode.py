@@ -287,6 +287,19 @@ def encode(image: NDArray[np.uint8], kind: str = "PNG", *, quality: int = 92) ->
     return buffer.getvalue()
 
 
+def make_thumbnail(source: Any, max_side: int, quality: int, name: str = "") -> bytes:
+    """Return a small copy of an image as a JPEG file.
+
+    Parameters
+    ----------
+    source, name : as for `decode`.
+    max_side : longest side of the copy in pixels; smaller images keep their size.
+    quality : JPEG quality.
+    """
+    config = DecodeConfig(max_side=max_side, upscale=False, color=True)
+    return encode(decode(source, config, name=name), "JPEG", quality=quality)
+
+
 def write_image(path: Path, image: NDArray[np.uint8], *, quality: int = 92) -> None:
     """Write an image to a file, as JPEG or PNG by the ending of its name, whole or not at all."""
     check_choice("the ending of a file's name", path.suffix.lower(), tuple(KINDS))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.docnade import DocNADE
 from supdocnade.estimators.supdocnade import SupDocNADE
-from supdocnade.images.decode import DecodeConfig, decode, encode
+from supdocnade.images.decode import make_thumbnail
 from supdocnade.metrics import top_ranked
 from supdocnade.run_options import RunOptions
 from supdocnade.scene.dataset import Photographs
@@ -176,7 +176,7 @@ def make_thumbnails(
     kept: dict[str, bytes] = {}
     total = 0
     made = over_images(
-        _small_copy,
+        _make_thumbnail,
         [photographs.sources[row] for row in rows],
         replace(options, on_error="skip"),
         stage="keeping examples",
@@ -237,6 +237,5 @@ def _topics(
     return found
 
 
-def _small_copy(source: Any, name: str, number: int) -> bytes:
-    config = DecodeConfig(max_side=SIDE, upscale=False, color=True)
-    return encode(decode(source, config, name=name), "JPEG", quality=QUALITY)
+def _make_thumbnail(source: Any, name: str, number: int) -> bytes:
+    return make_thumbnail(source, SIDE, QUALITY, name)

@@ -13,8 +13,8 @@ from scipy import sparse
 
 from supdocnade import Corpus
 from supdocnade.corpus import disk as shards
-from supdocnade.corpus.disk_files import locked
 from supdocnade.errors import InvalidArgument, StorageError
+from supdocnade.partial_folder import lock_folder
 
 WHOLE = np.array([[2, 0, 1, 0], [0, 0, 0, 0], [1, 1, 1, 1], [0, 5, 0, 0]])
 PARTS = np.array([[0.5, 2.25, 0, 0], [0, 0, 0, 3]])
@@ -222,7 +222,7 @@ def test_one_of_two_appenders_is_refused(corpus):
         other.append(PARTS)
     assert other.counts().toarray().tolist() == EVERYTHING.tolist()  # Reading goes on.
     with (
-        locked(corpus.folder),
+        lock_folder(corpus.folder),
         pytest.raises(StorageError, match="another process is writing to it"),
     ):
         corpus.append(PARTS)

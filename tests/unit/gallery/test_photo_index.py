@@ -79,13 +79,13 @@ def test_an_index_that_is_replaced_does_not_disturb_those_who_use_it(gallery, fo
 
 def counted(monkeypatch):
     """Count the photographs that are read."""
-    read, look = [], making._Look.__call__
+    read, look = [], making._ReadPhotograph.__call__
 
     def call(self, source, name, number):
         read.append(os.path.basename(source))
         return look(self, source, name, number)
 
-    monkeypatch.setattr(making._Look, "__call__", call)
+    monkeypatch.setattr(making._ReadPhotograph, "__call__", call)
     return read
 
 
