@@ -1,11 +1,11 @@
-"""A real browser and what it is shown: the page of a server, with a gallery."""
+"""A real browser that shows the page of a server with a gallery."""
 
 import shutil
 from contextlib import contextmanager
 
 import pytest
 from tests.drawn import small_model
-from tests.serving import indexed, photograph, serving
+from tests.serving import build_index, photograph, run_server, run_threaded_server
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 expect = playwright.expect
@@ -20,32 +20,39 @@ PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True}
 
 
 @contextmanager
-def served(folder, *options):
-    """A server of a small model and an index; yields its address."""
-    indexed(folder)
+def run_page_server(folder, **settings):
+    """A server with a gallery in a thread of this process; yields its URL."""
+    gallery, _ = build_index(folder)
+    with run_threaded_server(gallery, **settings) as (_, address):
+        yield f"http://127.0.0.1:{address[1]}/"
+
+
+@contextmanager
+def run_page_process(folder, *options):
+    """A server with a gallery as a process of its own; yields its URL."""
+    build_index(folder)
     small_model().save(folder / "scenes")
-    with serving(folder / "scenes", "--index", folder / "index", *options) as (process, _):
+    with run_server(folder / "scenes", "--index", folder / "index", *options) as (process, _):
         yield process.url
 
 
 @contextmanager
-def launched():
-    """A browser."""
+def launch_browser():
     with playwright.sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
-        yield started
-        started.close()
+        browser = driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        yield browser
+        browser.close()
 
 
 @contextmanager
-def opened(browser, url, **options):
-    """The page; fails its test when it asks elsewhere or complains."""
+def open_page(browser, url, **options):
+    """The page; the test fails if it contacts another server or logs an error or a warning."""
     context = browser.new_context(**options)
     page = context.new_page()
-    asked, complaints = [], []
-    page.on("request", lambda request: asked.append(request.url))
+    requested, complaints = [], []
+    page.on("request", lambda request: requested.append(request.url))
     page.on("pageerror", lambda error: complaints.append(str(error)))
-    # The browser itself notes every answer that is not 2xx, also those that the page shows.
+    # The browser logs every response that is not 2xx, including those that the page shows.
     page.on(
         "console",
         lambda message: (
@@ -59,18 +66,18 @@ def opened(browser, url, **options):
         page.goto(url)
         expect(page.locator("body[data-ready]")).to_be_attached()
         yield page
-        elsewhere = [each for each in asked if not each.startswith((url, "blob:", "data:"))]
+        elsewhere = [each for each in requested if not each.startswith((url, "blob:", "data:"))]
         assert (elsewhere, complaints) == ([], [])
     finally:
         context.close()
 
 
-def files(*numbers):
-    """Photographs to choose."""
+def photo_files(*numbers):
+    """Photographs for a file input."""
     return [
         {"name": f"{number}.jpg", "mimeType": "image/jpeg", "buffer": photograph(number)}
         for number in numbers
     ]
 
 
-BAD = {"name": "notes.jpg", "mimeType": "image/jpeg", "buffer": b"no image at all"}
+BAD_FILE = {"name": "notes.jpg", "mimeType": "image/jpeg", "buffer": b"no image at all"}

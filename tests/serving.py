@@ -1,4 +1,4 @@
-"""Servers for tests: inside this process, and as processes of their own."""
+"""Servers for tests, inside this process and as processes of their own."""
 
 import io
 import json
@@ -33,20 +33,20 @@ def photograph(number=0, kind="JPEG"):
 
 
 def noise(side, seed=0):
-    """A JPEG file of many bytes."""
+    """A large JPEG file."""
     levels = np.random.default_rng(seed).integers(0, 256, (side, side, 3), np.uint8)
     return encode(levels, "JPEG", quality=95)
 
 
 def huge_png(width, height):
-    """A small file that says it has many pixels."""
+    """A small file with many pixels."""
     buffer = io.BytesIO()
     Image.new("1", (width, height)).save(buffer, "PNG", compress_level=9)
     return buffer.getvalue()
 
 
-def form(*contents, names=None):
-    """The files of a request."""
+def upload_form(*contents, names=None):
+    """The files of a multipart request."""
     names = names or [f"{number}.jpg" for number in range(len(contents))]
     return [
         ("images", (name, content, "image/jpeg"))
@@ -55,17 +55,17 @@ def form(*contents, names=None):
 
 
 @contextmanager
-def client(gallery=None, fitted=None, **settings):
+def make_client(gallery=None, fitted=None, **settings):
     """A client of a server inside this process."""
     fitted = small_model().fitted_ if fitted is None else fitted
     service = Service(fitted, ServeSettings(**settings), name="scenes", gallery=gallery)
-    with TestClient(make_app(service), base_url="http://127.0.0.1:8000") as found:
-        found.service = service
-        yield found
+    with TestClient(make_app(service), base_url="http://127.0.0.1:8000") as client:
+        client.service = service
+        yield client
 
 
-def indexed(folder):
-    """An index of drawn scenes, and the folder of its photographs."""
+def build_index(folder):
+    """Index drawn scenes; return the gallery and the folder of the photographs."""
     photos = folder / "photos"
     for number, scene in enumerate(scenes()):
         path = photos / scene.label / f"{number:02d}.jpg"
@@ -77,12 +77,12 @@ def indexed(folder):
 
 
 @contextmanager
-def serving(model: Path, *arguments, before=(), **options):
+def run_server(model: Path, *arguments, before=(), **options):
     """A server as a process of its own; yields the process and a client.
 
     Parameters
     ----------
-    before : what the command begins with, such as `disks.seeing`.
+    before : prefix of the command, such as `disks.seeing`.
     """
     process = subprocess.Popen(
         [*before, *PROGRAM, "serve", str(model), "--port", "0", "--json", *map(str, arguments)],
@@ -96,8 +96,8 @@ def serving(model: Path, *arguments, before=(), **options):
         if not line:
             raise AssertionError(process.stderr.read().decode())
         process.url = json.loads(line)["url"]
-        with httpx.Client(base_url=process.url, timeout=60) as asked:
-            yield process, asked
+        with httpx.Client(base_url=process.url, timeout=60) as client:
+            yield process, client
     finally:
         process.kill()
         process.wait()
@@ -106,10 +106,10 @@ def serving(model: Path, *arguments, before=(), **options):
 
 
 @contextmanager
-def threaded(gallery=None, **settings):
+def run_threaded_server(gallery=None, **settings):
     """A server in a thread of this process, on a real socket; yields a client and the address.
 
-    The client knows the server, as `running`, and its `service`.
+    The client has the server as `running` and its `service`.
     """
     from supdocnade.serving import server
 
@@ -122,30 +122,30 @@ def threaded(gallery=None, **settings):
     thread = threading.Thread(target=running.run, args=([bound],))
     thread.start()
     try:
-        with httpx.Client(base_url=f"http://127.0.0.1:{address[1]}", timeout=60) as asked:
-            asked.running, asked.service = running, service
-            yield asked, address
+        with httpx.Client(base_url=f"http://127.0.0.1:{address[1]}", timeout=60) as client:
+            client.running, client.service = running, service
+            yield client, address
     finally:
         running.should_exit = True
         thread.join()
 
 
 @contextmanager
-def full(service):
-    """A service that has so much to do that nothing else finds room, until a gate is opened."""
-    gate, begun, work = threading.Event(), threading.Event(), service.workers._work
-    service.workers._work = lambda tasks: begun.set() or (gate.wait() and work(tasks))
-    question = PredictRequest(content=photograph(0), name="first")
+def fill_queue(service):
+    """Fill the queue of a service until the yielded gate is opened."""
+    gate, started, work = threading.Event(), threading.Event(), service.workers._work
+    service.workers._work = lambda tasks: started.set() or (gate.wait() and work(tasks))
+    request = PredictRequest(content=photograph(0), name="first")
     try:
-        service.workers.submit([question])
-        begun.wait()
-        service.workers.submit([question, question])
+        service.workers.submit([request])
+        started.wait()
+        service.workers.submit([request, request])
         yield gate
     finally:
         gate.set()
 
 
 def resident_mib(pid: int) -> float:
-    """Memory of a process."""
+    """Resident memory of a process."""
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20

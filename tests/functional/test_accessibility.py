@@ -1,7 +1,16 @@
-"""The page for everyone: axe's rules in every view, the keyboard alone, and what is read aloud."""
+"""Accessibility of the page: the rules of axe, the keyboard, and screen readers."""
 
 import pytest
-from tests.browser import BAD, PHONE, expect, files, launched, needs_a_browser, opened, served
+from tests.browser import (
+    BAD_FILE,
+    PHONE,
+    expect,
+    launch_browser,
+    needs_a_browser,
+    open_page,
+    photo_files,
+    run_page_server,
+)
 
 axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
 
@@ -11,44 +20,44 @@ SIZES = {"phone": PHONE, "desktop": {"viewport": {"width": 1280, "height": 900}}
 EXPLORE = ("#/explore", "#/explore/topic", "#/explore/word", "#/explore/tag")
 ONE_OF_EACH = ("#/explore/class/coast", "#/explore/word/3", "#/explore/tag/tree")
 GALLERY = ("#/gallery", "#/gallery?tag=tree", "#/gallery/2")
-MOST_TABS = 300
+MAX_TABS = 300
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    with served(tmp_path_factory.mktemp("page")) as url:
+    with run_page_server(tmp_path_factory.mktemp("page")) as url:
         yield url
 
 
 @pytest.fixture(scope="module")
 def browser():
-    with launched() as started:
+    with launch_browser() as started:
         yield started
 
 
 @pytest.fixture
 def page(browser, server):
-    with opened(browser, server, **SIZES["desktop"]) as page:
+    with open_page(browser, server, **SIZES["desktop"]) as page:
         yield page
 
 
-def answers(page):
-    """Have two answers, one with its heat map, one with photographs like it, and a bad file."""
-    page.set_input_files("#files", [*files(0, 9), BAD])
-    expect(page.locator(".answer")).to_have_count(2)
+def show_predictions(page):
+    """Show two predictions, one with a heatmap and one with similar photographs, and an error."""
+    page.set_input_files("#files", [*photo_files(0, 9), BAD_FILE])
+    expect(page.locator(".prediction")).to_have_count(2)
     page.locator(".tags button").first.click()
     expect(page.locator(".picture canvas").first).to_be_visible()
     page.get_by_role("button", name="More like this").first.click()
-    expect(page.locator(".like .photo-grid li")).to_have_count(12)
+    expect(page.locator(".similar .photo-grid li")).to_have_count(12)
 
 
-def go(page, address):
+def go_to(page, address):
     page.evaluate("address => { location.hash = address; }", address)
     expect(page.locator("main > section:visible h1")).to_be_focused()
 
 
 def violations(page):
-    """Return what axe finds wrong: its rules for WCAG A and AA, and what is good practice."""
+    """Return the violations of the rules of axe for WCAG A and AA and best practices."""
     return [
         (each["id"], [node["html"] for node in each["nodes"]])
         for each in axe.Axe().run(page).response["violations"]
@@ -57,30 +66,29 @@ def violations(page):
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_wrong_in_any_view(browser, server, scheme, size):
+def test_axe_finds_no_violation_in_any_view(browser, server, scheme, size):
     options = {"color_scheme": scheme, "reduced_motion": "reduce", **SIZES[size]}
-    with opened(browser, server, **options) as page:
+    with open_page(browser, server, **options) as page:
         found = {"no photographs": violations(page)}
-        answers(page)
+        show_predictions(page)
         found["photographs"] = violations(page)
         for address in (*EXPLORE, *ONE_OF_EACH, *GALLERY):
-            go(page, address)
+            go_to(page, address)
             found[address] = violations(page)
         page.goto(f"{server}docs")
-        expect(page.locator(".op").first).to_be_visible()
+        expect(page.locator(".operation").first).to_be_visible()
         found["docs"] = violations(page)
     assert {view: wrong for view, wrong in found.items() if wrong} == {}
 
 
-def test_axe_finds_what_is_wrong(page):
-    """So that nothing found means that nothing is there."""
+def test_axe_finds_planted_violations(page):
     page.evaluate("document.getElementById('photographs-heading').style.color = '#ddd'")
     page.evaluate("document.querySelector('.brand img').removeAttribute('alt')")
     assert {each for each, _ in violations(page)} == {"color-contrast", "image-alt"}
 
 
-def test_axe_finds_nothing_wrong_where_a_token_is_asked_for(browser, tmp_path):
-    with served(tmp_path, "--token", "secret") as url:
+def test_axe_finds_no_violation_in_the_token_dialog(browser, tmp_path):
+    with run_page_server(tmp_path, token="secret") as url:
         for scheme in ("light", "dark"):
             context = browser.new_context(color_scheme=scheme)
             page = context.new_page()
@@ -95,8 +103,8 @@ def test_axe_finds_nothing_wrong_where_a_token_is_asked_for(browser, tmp_path):
 
 
 def tab_to(page, locator):
-    """Press Tab until something has the focus, which must be seen."""
-    for _ in range(MOST_TABS):
+    """Press Tab until an element has the focus, which must be visible."""
+    for _ in range(MAX_TABS):
         page.keyboard.press("Tab")
         if locator.evaluate("element => element === document.activeElement"):
             outlined = "element => getComputedStyle(element).outlineStyle"
@@ -108,14 +116,14 @@ def tab_to(page, locator):
     raise AssertionError(f"{locator} is not reached by Tab")
 
 
-def test_every_view_is_used_by_the_keyboard_alone(page):
+def test_every_view_works_by_keyboard(page):
     keys = page.keyboard
-    # From the first key on: the browser takes a moment to hand its dialogs over.
-    page.on("filechooser", lambda chooser: chooser.set_files(files(0, 9)))
+    # Set before the first key: the browser takes a moment to hand over its dialogs.
+    page.on("filechooser", lambda chooser: chooser.set_files(photo_files(0, 9)))
     tab_to(page, page.locator("#files"))
     keys.press("Space")
-    expect(page.locator(".answer")).to_have_count(2)
-    tab_to(page, page.locator(".chances button").first)
+    expect(page.locator(".prediction")).to_have_count(2)
+    tab_to(page, page.locator(".probabilities button").first)
     keys.press("Space")
     expect(page.locator(".picture canvas").first).to_be_visible()
     tab_to(page, page.locator(".tags button").first)
@@ -123,7 +131,7 @@ def test_every_view_is_used_by_the_keyboard_alone(page):
     expect(page.locator(".tags button").first).to_have_attribute("aria-pressed", "true")
     tab_to(page, page.get_by_role("button", name="More like this").first)
     keys.press("Enter")
-    expect(page.locator(".like .photo-grid li")).to_have_count(12)
+    expect(page.locator(".similar .photo-grid li")).to_have_count(12)
     tab_to(page, page.get_by_role("button", name="Remove 9.jpg"))
     keys.press("Enter")
     expect(page.locator(".result")).to_have_count(1)
@@ -149,24 +157,24 @@ def test_every_view_is_used_by_the_keyboard_alone(page):
 
 
 @pytest.mark.parametrize("address", ["#/", EXPLORE[0], GALLERY[0]])
-def test_the_keyboard_is_trapped_nowhere(page, address):
-    """Tab goes through all of a view and leaves it, and comes back from the other side."""
+def test_keyboard_is_not_trapped(page, address):
+    """Tab and Shift+Tab pass through a view and leave it."""
     if address == "#/":
-        answers(page)
+        show_predictions(page)
     else:
-        go(page, address)
+        go_to(page, address)
     page.evaluate("document.activeElement.blur()")
     for key in ("Tab", "Shift+Tab"):
-        seen = []
-        while "BODY" not in seen[-1:]:
+        focused = []
+        while "BODY" not in focused[-1:]:
             page.keyboard.press(key)
-            seen.append(page.evaluate("document.activeElement.tagName"))
-            assert len(seen) < MOST_TABS, seen
-        assert len(seen) > 8
+            focused.append(page.evaluate("document.activeElement.tagName"))
+            assert len(focused) < MAX_TABS, focused
+        assert len(focused) > 8
 
 
-def spoken(page):
-    """Return what a screen reader has of the page: chromium's tree of accessible things."""
+def accessibility_tree(page):
+    """Return the nodes of the accessibility tree of the browser, which screen readers use."""
     session = page.context.new_cdp_session(page)
     nodes = session.send("Accessibility.getFullAXTree")["nodes"]
     session.detach()
@@ -183,26 +191,26 @@ def spoken(page):
     ]
 
 
-def test_everything_that_takes_the_focus_and_every_picture_has_a_name(page):
-    answers(page)
+def test_every_control_and_picture_has_a_name(page):
+    show_predictions(page)
     for address in ("#/", *EXPLORE, *ONE_OF_EACH, *GALLERY):
         if address != "#/":
-            go(page, address)
-        nodes = spoken(page)
+            go_to(page, address)
+        nodes = accessibility_tree(page)
         controls = [
             each for each in nodes if each.get("focusable") and each["role"] != "RootWebArea"
         ]
-        # The contents as a whole take the focus from the link that skips to them.
-        nameless = [each for each in controls if not each["name"] and each["role"] != "main"]
-        assert nameless == [], address
+        # The main element takes the focus from the skip link.
+        unnamed = [each for each in controls if not each["name"] and each["role"] != "main"]
+        assert unnamed == [], address
         assert len(controls) > 8
         pictures = [each for each in nodes if each["role"] in ("image", "img", "Canvas")]
         assert [each for each in pictures if not each["name"]] == [], address
 
 
-def test_names_say_what_things_are_and_what_they_do(page):
-    answers(page)
-    named = {(each["role"], each["name"]) for each in spoken(page)}
+def test_roles_and_names(page):
+    show_predictions(page)
+    named = {(each["role"], each["name"]) for each in accessibility_tree(page)}
     tag = page.locator(".tags button").first
     shown = tag.locator("bdi").inner_text()
     for expected in (
@@ -212,38 +220,38 @@ def test_names_say_what_things_are_and_what_they_do(page):
         ("article", "0.jpg"),
         ("button", "Remove notes.jpg"),
         ("button", "Remove all"),
-        ("image", f"Bright parts spoke for {shown}, dark parts against it."),
+        ("image", f"Bright areas support {shown}, dark areas oppose it."),
     ):
         assert expected in named, sorted(named)
-    pressed = [each["name"] for each in spoken(page) if each.get("pressed") == "true"]
+    pressed = [each["name"] for each in accessibility_tree(page) if each.get("pressed") == "true"]
     assert pressed == [f"{shown} {tag.locator('small').inner_text()}"]
 
 
 def announced(page):
-    """Return the text of the region that is read aloud as it changes."""
-    nodes = spoken(page)
+    """Return the text of the live region."""
+    nodes = accessibility_tree(page)
     (region,) = [each for each in nodes if each["role"] == "status"]
     assert (region["live"], region["atomic"]) == ("polite", True)
     texts = {each["id"]: each["name"] for each in nodes}
     return " ".join(texts.get(child, "") for child in region["children"])
 
 
-def test_what_happens_is_read_aloud(page):
-    page.set_input_files("#files", files(0))
-    label = page.locator(".answer bdi")
+def test_changes_are_announced(page):
+    page.set_input_files("#files", photo_files(0))
+    label = page.locator(".prediction bdi")
     expect(label).to_be_visible()
     assert announced(page).startswith(f"0.jpg: {label.inner_text()}, ")
     page.locator(".tags button").first.click()
     expect(page.locator(".picture canvas")).to_be_visible()
-    assert announced(page).startswith("Bright parts spoke for ")
+    assert announced(page).startswith("Bright areas support ")
     page.locator(".tags button").first.click()
     assert announced(page) == "The photograph without colours."
-    page.set_input_files("#files", [BAD])
+    page.set_input_files("#files", [BAD_FILE])
     expect(page.locator(".result .problem")).to_be_visible()
     assert announced(page) == "notes.jpg: notes.jpg is no image of a known format."
     page.get_by_role("button", name="Remove notes.jpg").click()
     assert announced(page) == "notes.jpg removed."
     page.get_by_role("button", name="Remove all").click()
     assert announced(page) == "All photographs removed."
-    go(page, "#/gallery")
+    go_to(page, "#/gallery")
     assert announced(page) == "24 photographs."

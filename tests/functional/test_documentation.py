@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.commands import SMALL, draw, supdocnade
-from tests.serving import serving
+from tests.serving import run_server
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), ROOT / "changes/README.md", *(ROOT / "docs").rglob("*.md")])
@@ -58,7 +58,7 @@ def test_the_commands_of_a_document_run(document, tmp_path, monkeypatch):
     for program, command, *arguments in commands:
         assert program == "supdocnade"
         if command == "serve":
-            with serving(*arguments) as (_, client):
+            with run_server(*arguments) as (_, client):
                 assert client.get("/").status_code == 200
             continue
         # Photographs that are added to a model take its settings.
@@ -83,7 +83,7 @@ def test_the_requests_in_the_serving_page_are_answered(tmp_path, monkeypatch):
     assert supdocnade("train", "photos", "-o", "scenes", *SMALL).code == 0
     assert blocks[0] == "supdocnade index scenes photos\nsupdocnade serve scenes\n"
     assert supdocnade("index", "scenes", "photos").code == 0
-    with serving("scenes") as (process, _):
+    with run_server("scenes") as (process, _):
         for line in blocks[1].splitlines():
             request = line.replace("http://127.0.0.1:8000/", process.url)
             done = subprocess.run(["bash", "-c", request], capture_output=True, text=True)

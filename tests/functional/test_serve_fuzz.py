@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.errors import Unsatisfiable
 from schemathesis import GenerationMode
 from schemathesis.checks import CHECKS
-from tests.serving import client, form, indexed, photograph, threaded
+from tests.serving import build_index, make_client, photograph, run_threaded_server, upload_form
 
 N_IMAGES, PER_REQUEST, N_EXAMPLES = 240, 8, 8
 
@@ -25,18 +25,18 @@ def test_damaged_images_are_problems_and_nothing_worse(tmp_path):
     images = list(tampered(path, N_IMAGES, seed=1))
     assert len(set(images)) > 0.9 * N_IMAGES
     outcomes = Counter()
-    with client() as server, ThreadPoolExecutor(4) as pool:
+    with make_client() as server, ThreadPoolExecutor(4) as pool:
 
         def ask(start):
             sent = images[start : start + PER_REQUEST]
-            answer = server.post("/v1/predict", files=form(*sent))
+            answer = server.post("/v1/predict", files=upload_form(*sent))
             assert answer.status_code in ALLOWED, answer.text
             if answer.status_code == 200:
                 body = answer.json()
                 assert len(body["predictions"]) + len(body["errors"]) == len(sent)
                 outcomes["read"] += len(body["predictions"])
                 outcomes.update(each["code"] for each in body["errors"])
-            assert server.post("/v1/explain", files=form(sent[0])).status_code in ALLOWED
+            assert server.post("/v1/explain", files=upload_form(sent[0])).status_code in ALLOWED
 
         list(pool.map(ask, range(0, N_IMAGES, PER_REQUEST)))
         assert server.service.workers.n_alive == server.service.settings.n_workers
@@ -53,9 +53,9 @@ refused."""
 
 @pytest.mark.parametrize("mode", list(GenerationMode))
 def test_the_api_does_what_its_description_says(mode, tmp_path):
-    gallery, _ = indexed(tmp_path)
+    gallery, _ = build_index(tmp_path)
     statuses = Counter()
-    with threaded(gallery) as (server, _):
+    with run_threaded_server(gallery) as (server, _):
         described = schemathesis.openapi.from_url(f"{server.base_url}/openapi.json")
         operations = [found.ok() for found in described.get_all_operations()]
         assert len(operations) >= 14

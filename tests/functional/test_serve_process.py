@@ -19,7 +19,15 @@ import httpx2 as httpx
 import pytest
 from tests.disks import read_only, seeing
 from tests.drawn import small_model
-from tests.serving import form, indexed, noise, photograph, resident_mib, serving, threaded
+from tests.serving import (
+    build_index,
+    noise,
+    photograph,
+    resident_mib,
+    run_server,
+    run_threaded_server,
+    upload_form,
+)
 
 from supdocnade.serving import server as connections
 from supdocnade.serving import service as service_module
@@ -37,7 +45,7 @@ def model(tmp_path_factory):
 @pytest.fixture(scope="module")
 def server(model):
     # Another address of this machine, by which it then goes.
-    with serving(model, "--host", "127.0.0.2") as (process, client):
+    with run_server(model, "--host", "127.0.0.2") as (process, client):
         yield process, client
 
 
@@ -48,7 +56,9 @@ def right_answers():
 
 
 def ask(client, numbers, path="/v1/predict"):
-    files = form(*[photograph(number) for number in numbers], names=[str(n) for n in numbers])
+    files = upload_form(
+        *[photograph(number) for number in numbers], names=[str(n) for n in numbers]
+    )
     return client.post(path, files=files)
 
 
@@ -97,7 +107,7 @@ def test_health_is_told_while_there_is_much_to_do(server):
 
 def test_overload_is_refused_with_a_time_to_come_back(monkeypatch):
     monkeypatch.setattr(service_module, "REFUSAL_SECONDS", 0.05)
-    with threaded(max_waiting=4, max_images=4, n_workers=1) as (client, _):
+    with run_threaded_server(max_waiting=4, max_images=4, n_workers=1) as (client, _):
         with ThreadPoolExecutor(24) as pool:
             done = list(pool.map(lambda _: ask(client, range(4)), range(48)))
         codes = {response.status_code for response in done}
@@ -128,7 +138,7 @@ def test_clients_that_vanish_leave_nothing_behind(server, right_answers):
         with connect(process) as lost:
             lost.sendall(head(5_000_000) + b"x" * 200_000)
     # These are gone while their images wait.
-    body = client.build_request("POST", "/v1/predict", files=form(*[photograph(0)] * 16))
+    body = client.build_request("POST", "/v1/predict", files=upload_form(*[photograph(0)] * 16))
     content = body.read()
     for _ in range(10):
         with connect(process) as lost:
@@ -149,7 +159,7 @@ def test_clients_that_vanish_leave_nothing_behind(server, right_answers):
 
 
 def test_slow_clients_are_told_and_nobody_waits_for_them(right_answers):
-    with threaded(upload_seconds=0.5) as (client, address):
+    with run_threaded_server(upload_seconds=0.5) as (client, address):
         slow = [socket.create_connection(address, timeout=20) for _ in range(20)]
         for each in slow:
             each.sendall(head(1_000_000) + b"--b\r\n")
@@ -161,7 +171,7 @@ def test_slow_clients_are_told_and_nobody_waits_for_them(right_answers):
 
 def test_connections_on_which_nothing_begins_are_closed(monkeypatch):
     monkeypatch.setattr(connections, "HEAD_SECONDS", 0.2)
-    with threaded() as (client, address):
+    with run_threaded_server() as (client, address):
         for beginning in (b"", b"GET / HT", b"POST /v1/predict HTTP/1.1\r\nHost: x\r\n"):
             with socket.create_connection(address, timeout=20) as idle:
                 idle.sendall(beginning)
@@ -172,10 +182,10 @@ def test_connections_on_which_nothing_begins_are_closed(monkeypatch):
 
 
 def test_nothing_on_disk_matters_to_a_server_that_runs(tmp_path, right_answers):
-    gallery, _ = indexed(tmp_path)
+    gallery, _ = build_index(tmp_path)
     folder = tmp_path / "scenes"
     small_model().save(folder)
-    with serving(folder, "--index", tmp_path / "index") as (process, client):
+    with run_server(folder, "--index", tmp_path / "index") as (process, client):
         before = client.get("/v1/model").json()
         small_model("softmax").save(folder)
         check(ask(client, [0, 1, 2]), right_answers)
@@ -194,7 +204,7 @@ def large_photographs_are_answered(client, paths):
     photo = noise(2500)
     assert len(photo) > 6e6
     for path in paths:
-        response = client.post(path, files=form(photo))
+        response = client.post(path, files=upload_form(photo))
         assert response.status_code == 200, response.text
     body = {"images": [{"name": "a.jpg", "data": b64encode(photo).decode()}]}
     assert client.post("/v1/predict", json=body).status_code == 200
@@ -213,12 +223,12 @@ def test_large_photographs_need_no_temporary_folder(model, tmp_path):
     asked = [*before, sys.executable, "-c", "import tempfile; tempfile.gettempdir()"]
     done = subprocess.run(asked, capture_output=True, text=True, **options)
     assert "No usable temporary directory" in done.stderr
-    with serving(model, before=before, **options) as (_, client):
+    with run_server(model, before=before, **options) as (_, client):
         large_photographs_are_answered(client, ("/v1/predict", "/v1/explain"))
 
 
 def test_the_end_waits_for_every_request_that_was_begun(right_answers):
-    with threaded(n_workers=1) as (client, address), ThreadPoolExecutor(8) as pool:
+    with run_threaded_server(n_workers=1) as (client, address), ThreadPoolExecutor(8) as pool:
         gate, work = threading.Event(), client.service.workers._work
         client.service.workers._work = lambda tasks: gate.wait() and work(tasks)
         asked = [pool.submit(ask, client, range(number, number + 4)) for number in range(8)]
@@ -238,7 +248,7 @@ def test_the_end_waits_for_every_request_that_was_begun(right_answers):
 
 
 def test_sigterm_finishes_what_was_begun(model, right_answers):
-    with serving(model, "--jobs", 1) as (process, client), ThreadPoolExecutor(8) as pool:
+    with run_server(model, "--jobs", 1) as (process, client), ThreadPoolExecutor(8) as pool:
         began = client.get("/metrics").text
         assert "supdocnade_images_waiting 0.0" in began
         asked = [pool.submit(ask, client, range(24)) for _ in range(8)]
@@ -260,7 +270,7 @@ def test_sigterm_finishes_what_was_begun(model, right_answers):
 
 def test_a_server_that_is_killed_gave_no_wrong_answer_and_leaves_its_port(model, right_answers):
     """Nothing in it survives a kill: clients see broken connections, and may start another."""
-    with serving(model) as (process, client), ThreadPoolExecutor(8) as pool:
+    with run_server(model) as (process, client), ThreadPoolExecutor(8) as pool:
         some = threading.Semaphore(0)
 
         def load():
@@ -281,7 +291,7 @@ def test_a_server_that_is_killed_gave_no_wrong_answer_and_leaves_its_port(model,
         with pytest.raises(httpx.TransportError):
             client.get("/healthz")
         # On the same port, at once.
-        with serving(model, "--port", urlsplit(process.url).port) as (another, again):
+        with run_server(model, "--port", urlsplit(process.url).port) as (another, again):
             check(ask(again, [4, 5]), right_answers)
             # Ctrl-C ends it in order, too.
             another.send_signal(signal.SIGINT)
@@ -293,8 +303,8 @@ def test_memory_does_not_grow(server):
 
     def one(number):
         assert ask(client, [number % 24, 3]).status_code == 200
-        assert client.post("/v1/predict", files=form(noise(60, number))).status_code == 200
-        assert client.post("/v1/predict", files=form(b"x")).status_code == 422
+        assert client.post("/v1/predict", files=upload_form(noise(60, number))).status_code == 200
+        assert client.post("/v1/predict", files=upload_form(b"x")).status_code == 422
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(one, range(60)))
@@ -322,7 +332,7 @@ def test_everything_but_serving_works_without_the_extra(model, tmp_path):
 def test_who_asks_before_sending_too_much_is_told_at_once():
     asked = head(5000).replace(b"\r\n\r\n", b"\r\nExpect: 100-continue\r\n\r\n")
     with (
-        threaded(max_request_bytes=1000) as (_, address),
+        run_threaded_server(max_request_bytes=1000) as (_, address),
         socket.create_connection(address, timeout=20) as asking,
     ):
         asking.sendall(asked)

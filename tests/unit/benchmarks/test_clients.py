@@ -1,7 +1,7 @@
 import pytest
 from benchmarks.clients import Asked, ask, summary
 from benchmarks.serving import MEDIA_TYPE, multipart
-from tests.serving import full, photograph, threaded
+from tests.serving import fill_queue, photograph, run_threaded_server
 
 from supdocnade.serving import service as service_module
 
@@ -15,8 +15,8 @@ def load(address, seconds):
 
 def test_answers_and_refusals_are_told_apart(monkeypatch):
     monkeypatch.setattr(service_module, "REFUSAL_SECONDS", 0.001)
-    with threaded(**FEW) as (client, address):
-        with full(client.service):
+    with run_threaded_server(**FEW) as (client, address):
+        with fill_queue(client.service):
             refused = load(address, 0.05)
         assert (refused["answered"], refused["failed"]) == (0, 0)
         assert refused["refused"] == refused["requests"] >= 3

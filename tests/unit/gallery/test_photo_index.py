@@ -4,7 +4,7 @@ import os
 import numpy as np
 import pytest
 from tests.drawn import small_model
-from tests.serving import indexed, photograph
+from tests.serving import build_index, photograph
 
 from supdocnade.errors import StorageError
 from supdocnade.gallery import Gallery, build_gallery, model_fingerprint
@@ -15,7 +15,7 @@ from supdocnade.run_options import RunOptions
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("gallery")
-    indexed(folder)
+    build_index(folder)
     return folder
 
 
@@ -90,7 +90,7 @@ def counted(monkeypatch):
 
 
 def test_only_what_is_new_or_changed_is_read_again(tmp_path, fitted, monkeypatch):
-    _, photos = indexed(tmp_path)
+    _, photos = build_index(tmp_path)
     read = counted(monkeypatch)
     changed, gone = sorted(photos.glob("*/*.jpg"))[:2]
     new = photos / "new.jpg"
@@ -108,7 +108,7 @@ def test_only_what_is_new_or_changed_is_read_again(tmp_path, fitted, monkeypatch
 
 def test_a_run_that_was_stopped_goes_on(tmp_path, fitted, monkeypatch):
     monkeypatch.setattr(making, "BLOCK", 5)
-    whole, photos = indexed(tmp_path)
+    whole, photos = build_index(tmp_path)
 
     def stop(stage, done, total):
         if done == 13:
@@ -199,7 +199,7 @@ def test_odd_descriptions_are_refused(folder, fitted, changed):
 
 
 def test_a_full_disk_leaves_the_old_index(tmp_path, fitted, monkeypatch):
-    _, photos = indexed(tmp_path)
+    _, photos = build_index(tmp_path)
     before = {path.name: path.read_bytes() for path in (tmp_path / "index").iterdir()}
     (photos / "new.jpg").write_bytes(photograph(3))
 

@@ -1,6 +1,6 @@
 import pytest
 from tests.drawn import SETTINGS, columns, scenes
-from tests.serving import client, form, photograph
+from tests.serving import make_client, photograph, upload_form
 
 from supdocnade import SceneModel
 from supdocnade.gallery import build_gallery
@@ -15,19 +15,21 @@ def test_models_without_classes_or_tags_are_served_as_well(labelled, tagged, tmp
     for number in range(4):
         (tmp_path / "photos" / f"{number}.jpg").write_bytes(photograph(number))
     gallery, _ = build_gallery(fitted, tmp_path / "photos", tmp_path / "index")
-    with client(gallery, fitted) as server:
+    with make_client(gallery, fitted) as server:
         web = server.get("/v1/explore").json()
         assert bool(web["classes"]) == labelled
         assert bool(web["tags"]) == tagged
         assert web["topics"]
-        (found,) = server.post("/v1/predict", files=form(photograph(0))).json()["predictions"]
+        (found,) = server.post("/v1/predict", files=upload_form(photograph(0))).json()[
+            "predictions"
+        ]
         assert (found["label"] is not None) == labelled
         assert tagged or found["tags"] == []
         everything = server.get("/v1/gallery").json()
         assert everything["total"] == 4
         assert (everything["photographs"][0]["label"] is not None) == labelled
         assert server.get("/v1/gallery/1/similar").json()["total"] == 3
-        explained = server.post("/v1/explain", files=form(photograph(0)))
+        explained = server.post("/v1/explain", files=upload_form(photograph(0)))
         assert explained.status_code == (200 if labelled else 422)
         if not labelled:
             assert explained.json()["code"] == "invalid_argument"

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 from tests.drawn import small_model
-from tests.serving import client, form, huge_png, indexed, noise, photograph
+from tests.serving import build_index, huge_png, make_client, noise, photograph, upload_form
 
 from supdocnade.gallery import build_gallery
 from supdocnade.serving import service as service_module
@@ -16,8 +16,8 @@ from supdocnade.serving.problems import MEDIA_TYPE, PROBLEM_TYPES
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    gallery, _ = indexed(tmp_path_factory.mktemp("gallery"))
-    with client(gallery, max_images=4, max_pixels=1_000_000) as found:
+    gallery, _ = build_index(tmp_path_factory.mktemp("gallery"))
+    with make_client(gallery, max_images=4, max_pixels=1_000_000) as found:
         yield found
 
 
@@ -44,7 +44,7 @@ def as_json(*contents):
 
 def test_answers_are_those_of_the_model(server):
     files = [photograph(number) for number in (0, 9, 20)]
-    answer = server.post("/v1/predict", files=form(*files)).json()
+    answer = server.post("/v1/predict", files=upload_form(*files)).json()
     assert answer["errors"] == []
     expected = list(small_model().iter_predictions(files))
     for number, (got, said) in enumerate(zip(answer["predictions"], expected, strict=True)):
@@ -57,7 +57,7 @@ def test_answers_are_those_of_the_model(server):
 
 def test_json_gives_what_multipart_gives(server):
     files = [photograph(0), photograph(9)]
-    by_form = server.post("/v1/predict", files=form(*files))
+    by_form = server.post("/v1/predict", files=upload_form(*files))
     by_json = server.post("/v1/predict", json=as_json(*files))
     assert by_json.status_code == 200
     assert by_json.json() == by_form.json()
@@ -68,13 +68,13 @@ def test_json_gives_what_multipart_gives(server):
 
 def test_top_gives_so_many_tags(server):
     said = next(iter(small_model().iter_predictions([photograph(0)])))
-    found = server.post("/v1/predict?top=3", files=form(photograph(0))).json()
+    found = server.post("/v1/predict?top=3", files=upload_form(photograph(0))).json()
     tags = found["predictions"][0]["tags"]
     assert [each["tag"] for each in tags] == [tag for tag, _ in said.ranked_tags[:3]]
 
 
 def test_one_bad_image_does_not_spoil_the_others(server):
-    files = form(b"nonsense", photograph(0), b"", names=["a.jpg", "b.jpg", "c.jpg"])
+    files = upload_form(b"nonsense", photograph(0), b"", names=["a.jpg", "b.jpg", "c.jpg"])
     response = server.post("/v1/predict", files=files)
     assert response.status_code == 200
     answer = response.json()
@@ -87,9 +87,9 @@ def test_one_bad_image_does_not_spoil_the_others(server):
 
 
 def test_bad_images_alone_are_a_problem(server):
-    alone = server.post("/v1/predict", files=form(b"nonsense", names=["a.jpg"]))
+    alone = server.post("/v1/predict", files=upload_form(b"nonsense", names=["a.jpg"]))
     assert problem(alone, 422, "unreadable_image", "a.jpg").startswith("a.jpg is no image")
-    two = server.post("/v1/predict", files=form(b"x", b"y"))
+    two = server.post("/v1/predict", files=upload_form(b"x", b"y"))
     problem(two, 422, "unreadable_image")
     assert [each["file"] for each in two.json()["errors"]] == ["0.jpg", "1.jpg"]
 
@@ -98,16 +98,16 @@ def test_many_pixels_are_refused_before_they_are_decoded(server):
     bomb = huge_png(20_000, 20_000)
     assert len(bomb) < 200_000
     for path in ("/v1/predict", "/v1/explain", "/v1/similar"):
-        response = server.post(path, files=form(huge_png(2_000, 2_000), names=["big.png"]))
+        response = server.post(path, files=upload_form(huge_png(2_000, 2_000), names=["big.png"]))
         assert "2000 × 2000" in problem(response, 422, "too_many_pixels", "big.png")
         # Pillow itself refuses the bomb.
-        response = server.post(path, files=form(bomb, names=["bomb.png"]))
+        response = server.post(path, files=upload_form(bomb, names=["bomb.png"]))
         problem(response, 422, "unreadable_image", "bomb.png")
 
 
 def test_requests_that_make_no_sense_are_problems(server):
     post = server.post
-    problem(post("/v1/predict", files=form(*[photograph(0)] * 5)), 422, "too_many_images")
+    problem(post("/v1/predict", files=upload_form(*[photograph(0)] * 5)), 422, "too_many_images")
     problem(post("/v1/predict", json={"images": []}), 422, "invalid_argument")
     problem(post("/v1/predict", json={"pictures": []}), 422, "invalid_argument")
     problem(post("/v1/predict", content=b"{", headers=JSON), 400, "invalid_request")
@@ -124,7 +124,7 @@ def test_requests_that_make_no_sense_are_problems(server):
     problem(post("/v1/predict", files=text), 422, "invalid_argument")
     wrong = {"images": [{"name": "a.jpg", "data": "!!"}]}
     problem(post("/v1/predict", json=wrong), 422, "invalid_argument", "a.jpg")
-    problem(post("/v1/predict?top=0", files=form(photograph(0))), 422, "invalid_argument")
+    problem(post("/v1/predict?top=0", files=upload_form(photograph(0))), 422, "invalid_argument")
     problem(server.get("/v1/predict"), 405, "method_not_allowed")
     problem(server.get("/nothing"), 404, "not_found")
 
@@ -159,8 +159,8 @@ def test_half_a_character_is_no_json(server):
 
 
 def test_a_large_request_is_refused_whether_it_says_so_or_not():
-    with client(max_request_bytes=20_000, max_held_bytes=30_000) as small:
-        problem(small.post("/v1/predict", files=form(noise(300))), 413, "request_too_large")
+    with make_client(max_request_bytes=20_000, max_held_bytes=30_000) as small:
+        problem(small.post("/v1/predict", files=upload_form(noise(300))), 413, "request_too_large")
 
         def parts():
             for _ in range(100):
@@ -169,34 +169,34 @@ def test_a_large_request_is_refused_whether_it_says_so_or_not():
         sent = {"content-type": "multipart/form-data; boundary=b"}
         response = small.post("/v1/predict", content=parts(), headers=sent)
         problem(response, 413, "request_too_large")
-        assert small.post("/v1/predict", files=form(photograph(0))).status_code == 200
+        assert small.post("/v1/predict", files=upload_form(photograph(0))).status_code == 200
         assert small.service.memory.used == 0
 
 
 def test_memory_of_all_requests_together_is_limited():
-    with client(max_request_bytes=20_000, max_held_bytes=20_000) as small:
+    with make_client(max_request_bytes=20_000, max_held_bytes=20_000) as small:
         small.service.memory.used = 19_000
-        response = small.post("/v1/predict", files=form(photograph(0)))
+        response = small.post("/v1/predict", files=upload_form(photograph(0)))
         problem(response, 503, "overloaded")
         assert response.headers["retry-after"] == "1"
         small.service.memory.used = 0
-        assert small.post("/v1/predict", files=form(photograph(0))).status_code == 200
+        assert small.post("/v1/predict", files=upload_form(photograph(0))).status_code == 200
 
 
 def test_a_full_queue_and_a_slow_answer_are_said(monkeypatch):
     monkeypatch.setattr(service_module, "REFUSAL_SECONDS", 0.01)
-    with client(max_waiting=2, max_images=2, n_workers=1, answer_seconds=0.3) as small:
+    with make_client(max_waiting=2, max_images=2, n_workers=1, answer_seconds=0.3) as small:
         release, begun = threading.Event(), threading.Event()
         work = small.service.workers._work
         small.service.workers._work = lambda tasks: begun.set() or (release.wait() and work(tasks))
         slow = []
         thread = threading.Thread(
-            target=lambda: slow.append(small.post("/v1/predict", files=form(photograph(0))))
+            target=lambda: slow.append(small.post("/v1/predict", files=upload_form(photograph(0))))
         )
         thread.start()
         begun.wait()
         (first, second) = small.service.workers.submit([None, None])
-        response = small.post("/v1/predict", files=form(photograph(0)))
+        response = small.post("/v1/predict", files=upload_form(photograph(0)))
         problem(response, 503, "overloaded")
         assert int(response.headers["retry-after"]) >= 1
         thread.join()
@@ -213,9 +213,9 @@ def server_is_there(found):
 
 
 def test_a_mistake_is_answered_and_told_to_the_log_alone(caplog):
-    with client() as broken:
+    with make_client() as broken:
         broken.service.workers._work = lambda tasks: 1 / 0
-        response = broken.post("/v1/predict", files=form(photograph(0)))
+        response = broken.post("/v1/predict", files=upload_form(photograph(0)))
         sentence = problem(response, 500, "internal_error")
         assert "division" not in sentence
         assert "ZeroDivisionError" in caplog.text
@@ -223,7 +223,7 @@ def test_a_mistake_is_answered_and_told_to_the_log_alone(caplog):
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_worker_that_dies_is_said_and_replaced():
-    with client(n_workers=1) as shaken:
+    with make_client(n_workers=1) as shaken:
         work, dying = shaken.service.workers._work, []
 
         def die(tasks):
@@ -232,19 +232,19 @@ def test_a_worker_that_dies_is_said_and_replaced():
             raise SystemExit
 
         shaken.service.workers._work = die
-        response = shaken.post("/v1/predict", files=form(photograph(0)))
+        response = shaken.post("/v1/predict", files=upload_form(photograph(0)))
         problem(response, 503, "interrupted")
         # What a thread dies of is reported when it has ended: within this test, not the next.
         dying[0].join()
         assert response.headers["retry-after"] == "1"
-        again = shaken.post("/v1/predict", files=form(photograph(0)))
+        again = shaken.post("/v1/predict", files=upload_form(photograph(0)))
         assert again.status_code == 200
         assert shaken.get("/readyz").status_code == 200
 
 
 def test_explaining_gives_shares_that_add_up_and_a_map(server):
     why = small_model().explain(photograph(0))
-    found = server.post("/v1/explain", files=form(photograph(0))).json()
+    found = server.post("/v1/explain", files=upload_form(photograph(0))).json()
     assert (found["kind"], found["name"]) == ("label", why.name)
     total = found["spoke_for"] + found["spoke_against"]
     assert total == pytest.approx(found["whole"] - found["empty"], abs=1e-6)
@@ -258,7 +258,7 @@ def test_explaining_gives_shares_that_add_up_and_a_map(server):
 
 def test_a_class_a_tag_or_a_drawing_can_be_asked_for(server):
     tag, label = small_model().tag_names_[0], small_model().classes_[1]
-    files = form(photograph(0))
+    files = upload_form(photograph(0))
     assert server.post(f"/v1/explain?tag={tag}", files=files).json()["name"] == tag
     assert server.post(f"/v1/explain?label={label}", files=files).json()["name"] == label
     drawn = server.post("/v1/explain?format=png", files=files)
@@ -267,16 +267,16 @@ def test_a_class_a_tag_or_a_drawing_can_be_asked_for(server):
     for query in ("tag=no such", "label=no such", f"tag={tag}&label={label}"):
         problem(server.post(f"/v1/explain?{query}", files=files), 422, "invalid_argument", "0.jpg")
     problem(server.post("/v1/explain?format=gif", files=files), 422, "invalid_argument")
-    several = form(photograph(0), photograph(1))
+    several = upload_form(photograph(0), photograph(1))
     problem(server.post("/v1/explain", files=several), 422, "too_many_images")
-    cut = form(photograph(0)[:2000], names=["cut.jpg"])
+    cut = upload_form(photograph(0)[:2000], names=["cut.jpg"])
     assert "cut.jpg" in problem(
         server.post("/v1/explain", files=cut), 422, "unreadable_image", "cut.jpg"
     )
 
 
 def test_similar_photographs_are_the_nearest(server):
-    answer = server.post("/v1/similar?top=3", files=form(photograph(5), b"x")).json()
+    answer = server.post("/v1/similar?top=3", files=upload_form(photograph(5), b"x")).json()
     (found,) = answer["similar"]
     assert len(answer["errors"]) == 1
     distances = [each["distance"] for each in found["photographs"]]
@@ -320,22 +320,22 @@ def test_the_gallery_is_browsed_by_class_and_tag(server):
 
 def test_pictures_of_another_index_have_other_addresses(server, tmp_path):
     """Browsers keep pictures for a day; their numbers mean others once a photograph is added."""
-    _, photos = indexed(tmp_path)
+    _, photos = build_index(tmp_path)
     (photos / "a.jpg").write_bytes(photograph(7))
     grown, _ = build_gallery(small_model().fitted_, photos, tmp_path / "index")
     before = server.get("/v1/gallery/0").json()["picture"]
-    with client(grown) as another:
+    with make_client(grown) as another:
         after = another.get("/v1/gallery/0").json()["picture"]
         assert another.get(after).content != server.get(before).content
     assert after != before
 
 
 def test_a_server_without_a_gallery_says_so():
-    with client() as plain:
+    with make_client() as plain:
         assert plain.get("/v1/model").json()["gallery"] is None
         for path in ("/v1/gallery", "/v1/gallery/0", "/v1/gallery/0/picture"):
             problem(plain.get(path), 404, "no_gallery")
-        problem(plain.post("/v1/similar", files=form(photograph(0))), 404, "no_gallery")
+        problem(plain.post("/v1/similar", files=upload_form(photograph(0))), 404, "no_gallery")
 
 
 def test_the_model_describes_itself(server):
@@ -371,7 +371,7 @@ def test_everything_that_is_explored_leads_to_something_that_is_there(server):
 
 def test_figures_are_counted(server):
     before = server.get("/metrics").text
-    server.post("/v1/predict", files=form(photograph(0), b"x"))
+    server.post("/v1/predict", files=upload_form(photograph(0), b"x"))
     after = server.get("/metrics")
     assert after.headers["content-type"].startswith("text/plain")
 

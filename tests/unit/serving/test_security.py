@@ -1,13 +1,13 @@
 import pytest
 from tests.drawn import small_model
-from tests.serving import client, form, photograph
+from tests.serving import make_client, photograph, upload_form
 
 from supdocnade.serving.app import page_files
 from supdocnade.serving.security import SECURITY_HEADERS
 
 
 def test_every_answer_has_safe_headers():
-    with client(token="secret") as guarded:
+    with make_client(token="secret") as guarded:
         for path in ("/", "/docs", "/v1/model", "/nothing", "/healthz", "/page/app.js"):
             headers = guarded.get(path).headers
             for name, value in SECURITY_HEADERS.items():
@@ -21,19 +21,19 @@ def test_every_answer_has_safe_headers():
 
 
 def test_a_token_is_asked_for_where_there_is_one():
-    with client(token="secret") as guarded:
+    with make_client(token="secret") as guarded:
         for path in ("/v1/model", "/v1/explore", "/v1/gallery", "/metrics", "/v1/nothing"):
             for given in ({}, {"authorization": "Bearer wrong"}, {"authorization": "secret"}):
                 response = guarded.get(path, headers=given)
                 assert response.status_code == 401
                 assert response.headers["www-authenticate"].startswith("Bearer")
                 assert response.json()["code"] == "unauthorized"
-        refused = guarded.post("/v1/predict", files=form(photograph(0)))
+        refused = guarded.post("/v1/predict", files=upload_form(photograph(0)))
         assert refused.status_code == 401
         known = {"authorization": "bearer secret"}
         assert guarded.get("/v1/model", headers=known).status_code == 200
         assert guarded.get("/metrics", headers=known).status_code == 200
-        asked = guarded.post("/v1/predict", files=form(photograph(0)), headers=known)
+        asked = guarded.post("/v1/predict", files=upload_form(photograph(0)), headers=known)
         assert asked.status_code == 200
         for path in ("/", "/page/app.js", "/docs", "/openapi.json", "/healthz", "/readyz"):
             assert guarded.get(path).status_code == 200, path
@@ -49,14 +49,14 @@ def test_what_is_public_says_no_names_of_a_model_that_has_a_token():
         text = " ".join(some.get(path).text for path in public)
         return {name for name in names if f'"{name}"' in text}
 
-    with client(token="secret") as guarded:
+    with make_client(token="secret") as guarded:
         assert told(guarded) == set()
-    with client() as local:
+    with make_client() as local:
         assert told(local) == names
 
 
 def test_methods_that_are_made_up_are_counted_as_one():
-    with client() as local:
+    with make_client() as local:
         for number in range(3):
             assert local.request(f"ODD{number}", "/").status_code == 405
         figures = local.get("/metrics").text
@@ -66,7 +66,7 @@ def test_methods_that_are_made_up_are_counted_as_one():
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "", "evil:8000"])
 def test_other_names_do_not_lead_here_without_a_token(host):
-    with client(allowed_hosts=("photos.example",)) as local:
+    with make_client(allowed_hosts=("photos.example",)) as local:
         refused = local.get("/v1/model", headers={"host": host})
         assert refused.status_code == 421
         assert refused.json()["code"] == "unknown_host"
@@ -75,17 +75,17 @@ def test_other_names_do_not_lead_here_without_a_token(host):
         )
         for known in ("localhost:8000", "127.0.0.1", "[::1]:8000", "Photos.example:443"):
             assert local.get("/v1/model", headers={"host": known}).status_code == 200
-    with client(token="secret") as guarded:
+    with make_client(token="secret") as guarded:
         assert guarded.get("/healthz", headers={"host": host}).status_code == 200
-    with client(check_host=False) as everyone:
+    with make_client(check_host=False) as everyone:
         assert everyone.get("/v1/model", headers={"host": host}).status_code == 200
 
 
 def test_pages_of_other_origins_may_not_ask():
-    with client() as local:
+    with make_client() as local:
         for site in ("cross-site", "same-site"):
             response = local.post(
-                "/v1/predict", files=form(photograph(0)), headers={"sec-fetch-site": site}
+                "/v1/predict", files=upload_form(photograph(0)), headers={"sec-fetch-site": site}
             )
             assert response.status_code == 403
             assert response.json()["code"] == "foreign_page"
@@ -95,7 +95,7 @@ def test_pages_of_other_origins_may_not_ask():
 
 
 def test_the_page_is_served_from_memory_and_asks_for_nothing_elsewhere():
-    with client() as local:
+    with make_client() as local:
         files = page_files()
         assert {"index.html", "docs.html", "page.css", "report.css", "app.js"} <= set(files)
         for name, content in files.items():
@@ -115,7 +115,7 @@ def test_the_page_is_served_from_memory_and_asks_for_nothing_elsewhere():
 
 
 def test_ready_is_said_until_the_end():
-    with client() as local:
+    with make_client() as local:
         assert local.get("/readyz").json() == {"status": "ready"}
         local.service.draining = True
         response = local.get("/readyz")

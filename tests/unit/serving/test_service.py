@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from tests.drawn import small_model
-from tests.serving import client, form, full, photograph, threaded
+from tests.serving import fill_queue, make_client, photograph, run_threaded_server, upload_form
 
 from supdocnade.serving import service as service_module
 from supdocnade.serving.app import make_app
@@ -43,7 +43,7 @@ def test_nothing_of_a_request_that_is_refused_is_read(path, at_once):
         "headers": [(b"host", b"localhost"), (b"content-type", b"application/json")],
     }
     app = make_app(service)
-    with full(service):
+    with fill_queue(service):
         asyncio.run(app(scope, receive, send))
     while service.workers.n_waiting:
         pass
@@ -61,7 +61,7 @@ def test_nothing_of_a_request_that_is_refused_is_read(path, at_once):
 
 
 def test_all_routes_that_take_images_are_known():
-    with client() as local:
+    with make_client() as local:
         paths = local.get("/openapi.json").json()["paths"]
     assert {path for path, verbs in paths.items() if "requestBody" in verbs.get("post", {})} == (
         IMAGE_ROUTES
@@ -76,7 +76,7 @@ def test_who_is_refused_sees_the_answer_whatever_it_is_sending(version, at_once)
         f"POST /v1/predict HTTP/{version}\r\nHost: 127.0.0.1\r\n"
         f"Content-Type: multipart/form-data; boundary=b\r\nContent-Length: {length}\r\n\r\n"
     ).encode()
-    with threaded(**FEW) as (local, address), full(local.service):
+    with run_threaded_server(**FEW) as (local, address), fill_queue(local.service):
         for sent_before in (0, 1000, length):
             with socket.create_connection(address, timeout=20) as asking:
                 asking.sendall(head + b"x" * sent_before)
@@ -98,8 +98,8 @@ def test_a_client_that_never_ends_is_left_after_a_moment(at_once, monkeypatch):
     monkeypatch.setattr("supdocnade.serving.server.DRAIN_SECONDS", 0.1)
     head = b"POST /v1/predict HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 99999999999\r\n\r\n"
     with (
-        threaded(**FEW) as (local, address),
-        full(local.service),
+        run_threaded_server(**FEW) as (local, address),
+        fill_queue(local.service),
         socket.create_connection(address, timeout=20) as endless,
     ):
         endless.sendall(head)
@@ -118,7 +118,7 @@ def test_who_finds_room_after_a_moment_is_let_in(monkeypatch):
             pass
 
     monkeypatch.setattr(service_module, "asyncio", SimpleNamespace(sleep=sleep))
-    with full(service) as gate:
+    with fill_queue(service) as gate:
         asyncio.run(service.admit())
     assert waited == [service_module.REFUSAL_SECONDS]
     asyncio.run(service.admit())
@@ -129,5 +129,5 @@ def test_who_finds_room_after_a_moment_is_let_in(monkeypatch):
 def test_only_so_many_are_held_back(monkeypatch):
     monkeypatch.setattr(service_module, "MAX_DELAYED", 0)
     monkeypatch.setattr(service_module, "REFUSAL_SECONDS", 1e9)
-    with client(**FEW) as local, full(local.service):
-        assert local.post("/v1/predict", files=form(photograph(0))).status_code == 503
+    with make_client(**FEW) as local, fill_queue(local.service):
+        assert local.post("/v1/predict", files=upload_form(photograph(0))).status_code == 503

@@ -1,9 +1,9 @@
-// Asks the server this page came from, and nobody else.
+// Requests to the server that this page came from.
 
-const KEY = "supdocnade-token";
-const PATIENCE = 8; // How often a busy server is asked again.
+const TOKEN_KEY = "supdocnade-token";
+const MAX_ATTEMPTS = 8; // For a request that a busy server refuses.
 
-export class Refused extends Error {
+export class RequestError extends Error {
   constructor(problem, retryAfter) {
     super(problem.detail);
     this.code = problem.code;
@@ -11,80 +11,79 @@ export class Refused extends Error {
   }
 }
 
-let asking = null;
+let tokenPrompt = null;
 
-function askForToken(problem) {
+function promptForToken(problem) {
   const dialog = document.getElementById("token-dialog");
-  const note = document.getElementById("token-problem");
-  note.hidden = !problem;
-  note.textContent = problem ?? "";
-  asking ??= new Promise((resolve) => {
+  const message = document.getElementById("token-problem");
+  message.hidden = !problem;
+  message.textContent = problem ?? "";
+  tokenPrompt ??= new Promise((resolve) => {
     document.getElementById("token-form").addEventListener("submit", (event) => {
       event.preventDefault();
-      sessionStorage.setItem(KEY, document.getElementById("token").value);
+      sessionStorage.setItem(TOKEN_KEY, document.getElementById("token").value);
       dialog.close();
-      asking = null;
+      tokenPrompt = null;
       resolve();
     }, { once: true });
     dialog.addEventListener("cancel", (event) => event.preventDefault());
     dialog.showModal();
   });
-  return asking;
+  return tokenPrompt;
 }
 
-// Waits, unless it is stopped.
-const pause = (seconds, stop) => new Promise((resolve, reject) => {
+const pause = (seconds, signal) => new Promise((resolve, reject) => {
   const timer = setTimeout(resolve, 1000 * seconds);
-  stop?.addEventListener("abort", () => {
+  signal?.addEventListener("abort", () => {
     clearTimeout(timer);
-    reject(stop.reason);
+    reject(signal.reason);
   }, { once: true });
 });
 
 async function request(path, options = {}) {
-  const token = sessionStorage.getItem(KEY);
+  const token = sessionStorage.getItem(TOKEN_KEY);
   const headers = token ? { Authorization: `Bearer ${token}` } : {};
   let response;
   try {
     response = await fetch(path, { ...options, headers });
   } catch (error) {
     if (options.signal?.aborted) throw error;
-    throw new Refused({ code: "unreachable", detail: "The server cannot be reached." });
+    throw new RequestError({ code: "unreachable", detail: "The server cannot be reached." });
   }
   if (response.status === 401) {
-    if (sessionStorage.getItem(KEY) === token) {
-      sessionStorage.removeItem(KEY);
-      await askForToken(token ? "That token is wrong." : null);
+    if (sessionStorage.getItem(TOKEN_KEY) === token) {
+      sessionStorage.removeItem(TOKEN_KEY);
+      await promptForToken(token ? "This token is wrong." : null);
     }
     return request(path, options);
   }
   if (!response.ok) {
-    const problem = await response.json().catch(() => ({ code: "unknown", detail: `The server answered ${response.status}.` }));
-    throw new Refused(problem, Number(response.headers.get("Retry-After")) || 0);
+    const problem = await response.json().catch(() => ({ code: "unknown", detail: `The server returned status ${response.status}.` }));
+    throw new RequestError(problem, Number(response.headers.get("Retry-After")) || 0);
   }
   return response;
 }
 
 export const get = async (path) => (await request(path)).json();
 
-// Sends one photograph; waits for a busy server, and says so; ends when it is stopped.
-export async function send(path, file, { onBusy = () => {}, stop } = {}) {
-  for (let turn = 1; ; turn += 1) {
+// Sends one photograph; retries while the server is busy, until the signal aborts.
+export async function send(path, file, { onBusy = () => {}, signal } = {}) {
+  for (let attempt = 1; ; attempt += 1) {
     const form = new FormData();
     form.append("images", file, file.name || "pasted image");
     try {
-      return await (await request(path, { method: "POST", body: form, signal: stop })).json();
+      return await (await request(path, { method: "POST", body: form, signal })).json();
     } catch (error) {
-      if (!error.retryAfter || turn === PATIENCE) throw error;
+      if (!error.retryAfter || attempt === MAX_ATTEMPTS) throw error;
       onBusy(error.retryAfter);
-      await pause(error.retryAfter, stop);
+      await pause(error.retryAfter, signal);
     }
   }
 }
 
-// Shows a picture of the server; with a token it has to be fetched, since pictures carry none.
-export function picture(image, path) {
-  if (!sessionStorage.getItem(KEY)) {
+// Loads a picture of the server into an image. With a token it is fetched, since image requests carry no headers.
+export function loadPicture(image, path) {
+  if (!sessionStorage.getItem(TOKEN_KEY)) {
     image.src = path;
     return image;
   }

@@ -1,32 +1,32 @@
-// Which view is shown, by the address.
+// Shows the view that the URL names.
 
 import { get } from "./api.js";
-import { h, show } from "./dom.js";
-import { explored } from "./explore.js";
+import { h, render } from "./dom.js";
+import { exploreView } from "./explore.js";
 import { galleryView } from "./gallery.js";
 import { startPhotographs } from "./photographs.js";
 
 const VIEWS = ["photographs", "explore", "gallery"];
 const TITLES = { photographs: "Photographs", explore: "Explore", gallery: "Gallery" };
 let model = null;
-let turn = 0;
+let navigations = 0;
 
-async function route(isFirst) {
-  turn += 1;
-  const mine = turn;
+async function showView(isFirst) {
+  navigations += 1;
+  const navigation = navigations;
   const [path, query = ""] = location.hash.replace(/^#\/?/, "").split("?");
   const [first, ...rest] = path.split("/");
   const view = VIEWS.includes(first) ? first : "photographs";
   const section = document.getElementById(view);
   let children = null;
   try {
-    if (view === "explore") children = await explored(model, rest.join("/"));
+    if (view === "explore") children = await exploreView(model, rest.join("/"));
     if (view === "gallery") children = await galleryView(model, rest.join("/"), new URLSearchParams(query));
   } catch (error) {
     children = [h("h1", {}, TITLES[view]), h("p", { class: "problem" }, error.message)];
   }
-  if (mine !== turn) return; // Meanwhile another address was chosen: a late answer must not replace its.
-  if (children) show(section, children);
+  if (navigation !== navigations) return; // The user has navigated elsewhere in the meantime.
+  if (children) render(section, children);
   for (const name of VIEWS) {
     document.getElementById(name).hidden = name !== view;
     const link = document.querySelector(`[data-view="${name}"]`);
@@ -50,9 +50,9 @@ async function start() {
   document.getElementById("model-name").textContent = model.name;
   startPhotographs(model);
   window.addEventListener("hashchange", () => {
-    if (location.hash !== "#main") route(false);
+    if (location.hash !== "#main") showView(false);
   });
-  await route(true);
+  await showView(true);
   document.body.dataset.ready = "true";
 }
 

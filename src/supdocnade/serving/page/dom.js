@@ -1,5 +1,6 @@
-// Elements from names, properties and children; text is always text.
+// Functions that create elements and text.
 
+// Creates an element with properties and children; strings become text, never HTML.
 export function h(name, properties = {}, ...children) {
   const element = document.createElement(name);
   for (const [key, value] of Object.entries(properties)) {
@@ -14,20 +15,21 @@ export function h(name, properties = {}, ...children) {
   return element;
 }
 
-// A name that people gave, in whatever direction it is written.
-export const called = (name) => h("bdi", {}, name);
+// Isolates a user's name, which may be written in any direction.
+export const bdi = (name) => h("bdi", {}, name);
 
 export const percent = (share) =>
   share > 0 && share < 0.005 ? "< 1 %" : `${Math.round(100 * share)} %`;
 
-export const many = (number, noun) =>
+export const plural = (number, noun) =>
   `${number.toLocaleString("en")} ${number === 1 ? noun : noun.endsWith("s") ? `${noun}es` : `${noun}s`}`;
 
+// Lets screen readers announce a text.
 export const announce = (text) => {
   document.getElementById("status").textContent = text;
 };
 
-export function show(section, children) {
+export function render(section, children) {
   section.replaceChildren(...children.filter((child) => child !== null));
   const heading = section.querySelector("h1");
   if (heading) heading.tabIndex = -1;
