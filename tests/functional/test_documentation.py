@@ -40,7 +40,7 @@ def test_the_readme_example_learns(tmp_path):
 def test_the_python_code_of_the_tour_runs(tmp_path):
     _, printed = run_snippet(ROOT / "docs" / "tour.md", tmp_path)
     assert "'accuracy'" in printed
-    assert (tmp_path / "why.png").is_file()
+    assert (tmp_path / "explanation.png").is_file()
 
 
 @pytest.mark.parametrize("document", ["README.md", "docs/tour.md"])
