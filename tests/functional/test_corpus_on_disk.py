@@ -68,7 +68,7 @@ for result in answers(DocNADE(**SETTINGS).fit(corpus), corpus):
     print(hashlib.sha256(result.tobytes()).hexdigest())
 
 for what in (
-    lambda: [each.map("ids").copy() for each in corpus.shards],
+    lambda: [each.memory_map("ids").copy() for each in corpus.shards],
     lambda: DocNADE(**SETTINGS).fit(corpus.counts()),
 ):
     try:

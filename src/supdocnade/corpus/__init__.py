@@ -1,4 +1,4 @@
-"""Documents as flat arrays of tokens, in memory and on disk."""
+"""Documents as arrays of tokens, in memory and on disk."""
 
 from supdocnade.corpus.disk import Corpus
 from supdocnade.corpus.documents import Documents

@@ -1,6 +1,8 @@
-"""The files of one shard: token ids, where documents begin, and records of documents.
+"""Files of a corpus on disk: its manifest, and the shards of token ids, offsets and records.
 
-Arrays are .npy files of one dimension, which any program reads and the system can map into memory.
+Arrays are one-dimensional .npy files, which any program reads and the system can map into memory.
+The manifest holds the sizes and checksums of the shards. It names no paths and no types: both
+follow from the number of a shard, so no manifest leads to files elsewhere.
 """
 
 import hashlib
@@ -17,36 +19,38 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from supdocnade.corpus.tokens import BLOCK, in_blocks
+from supdocnade.corpus.counts import BLOCK_TOKENS, split_blocks
 from supdocnade.errors import StorageError
 from supdocnade.storage import write_atomically
 
-# The manifest of a corpus: what its shards are, and the checksums of their files.
-#
-# It names no paths and no types: where a file lies and what is in it follows from the number of its
-# shard, so nothing that stands in a manifest leads elsewhere.
-
 FORMAT = 1
-NAME = "manifest.json"
+MANIFEST_NAME = "manifest.json"
 
-MAX_WORDS = 2**31 - 1
-"""Ids are int32."""
-MAX_TOKENS = 2**48
-"""Of one shard; far more than fits on a disk, far less than overflows."""
+MAX_VOCABULARY = 2**31 - 1
+"""Word ids are int32."""
+MAX_SHARD_TOKENS = 2**48
+"""Far more tokens than fit on a disk, far fewer than overflow."""
 
 CHECKSUM_BYTES = 16
 PARTS = ("ids", "offsets", "records", "counts")
-"""Files of a shard; the last is there where counts were fractions."""
+"""Files of a shard; the last exists only if some counts are fractions."""
+
+DTYPES = {"ids": "<i4", "offsets": "<i8", "counts": "<f8"}
+
+MAGIC = b"\x93NUMPY\x01\x00"
+"""Start of a .npy file of version 1; the next two bytes give the length of the header."""
+
+Records = dict[str, list[Any]]
+"""Names, labels and tags of the documents of a shard, None where unknown."""
 
 
 @dataclass(frozen=True)
 class ShardEntry:
-    """What the manifest says about a shard."""
+    """Sizes of a shard, and the checksums of its files in hexadecimal digits."""
 
     documents: int
     tokens: int
     ids: str
-    """Checksums of the files, in hexadecimal digits."""
     offsets: str
     records: str
     counts: str | None
@@ -54,7 +58,7 @@ class ShardEntry:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a manifest says."""
+    """Contents of a manifest."""
 
     n_words: int
     encoder: str | None
@@ -62,30 +66,30 @@ class Manifest:
 
 
 def checksum(content: bytes) -> str:
-    """Return the checksum of a file's content."""
+    """Return the checksum of the content of a file."""
     return hashlib.blake2b(content, digest_size=CHECKSUM_BYTES).hexdigest()
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Replace the manifest of a folder, atomically."""
-    write_atomically(folder / NAME, _encode({"format": FORMAT, **asdict(manifest)}))
+    write_atomically(folder / MANIFEST_NAME, _encode({"format": FORMAT, **asdict(manifest)}))
 
 
 def read_manifest(folder: Path) -> Manifest:
     """Read the manifest of a folder; a damaged or foreign one raises `StorageError`."""
-    path = folder / NAME
+    path = folder / MANIFEST_NAME
     try:
         content = path.read_bytes()
     except FileNotFoundError as error:
-        raise StorageError(f"{folder} is no corpus: it has no {NAME}.") from error
+        raise StorageError(f"{folder} is not a corpus: it has no {MANIFEST_NAME}.") from error
     except OSError as error:
         raise StorageError(f"{path} cannot be read: {error.strerror}.") from error
     try:
         stored = json.loads(content)["corpus"]
-        # Whoever changes a letter changes the checksum, or the letters that would be written.
+        # Any changed byte changes the checksum, or differs from what would be written.
         intact = isinstance(stored, dict) and content == _encode(stored)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise StorageError(f"{path} is damaged, or no manifest of a corpus: {error}.") from error
+        raise StorageError(f"{path} is damaged, or not a corpus manifest: {error}.") from error
     if not intact:
         raise StorageError(f"{path} is damaged: its contents are not those that were written.")
     if stored.get("format") != FORMAT:
@@ -93,7 +97,7 @@ def read_manifest(folder: Path) -> Manifest:
             f"{path} has format {stored.get('format')!r}, this version reads {FORMAT}."
         )
     try:
-        return _build(stored)
+        return _parse_manifest(stored)
     except (KeyError, TypeError, ValueError) as error:
         raise StorageError(f"{path} is damaged: {error}.") from error
 
@@ -104,8 +108,8 @@ def _encode(stored: dict[str, Any]) -> bytes:
     return json.dumps(whole, sort_keys=True, indent=1).encode() + b"\n"
 
 
-def _build(stored: dict[str, Any]) -> Manifest:
-    """Return a manifest of which every value was checked."""
+def _parse_manifest(stored: dict[str, Any]) -> Manifest:
+    """Return a manifest after a check of every value."""
     if stored.keys() != {"format", "n_words", "encoder", "shards"}:
         raise ValueError(f"it has the entries {sorted(stored)}")
     encoder, shards = stored["encoder"], stored["shards"]
@@ -113,59 +117,37 @@ def _build(stored: dict[str, Any]) -> Manifest:
         raise ValueError(f"encoder must be a str or null, got {encoder!r}")
     if not isinstance(shards, list):
         raise ValueError(f"shards must be a list, got {shards!r}")
-    n_words = _whole("n_words", stored["n_words"], 1, MAX_WORDS)
-    return Manifest(n_words, encoder, tuple(_entry(number, e) for number, e in enumerate(shards)))
+    n_words = _check_int("n_words", stored["n_words"], 1, MAX_VOCABULARY)
+    return Manifest(
+        n_words, encoder, tuple(_parse_entry(number, e) for number, e in enumerate(shards))
+    )
 
 
-def _entry(number: int, given: Any) -> ShardEntry:
+def _parse_entry(number: int, given: Any) -> ShardEntry:
     if not isinstance(given, dict) or given.keys() != {"documents", "tokens", *PARTS}:
-        raise ValueError(f"shard {number} is not described as shards are")
+        expected = sorted({"documents", "tokens", *PARTS})
+        raise ValueError(f"shard {number} must have the entries {expected}, got {given!r}")
     for part in PARTS:
         text = given[part]
         missing = text is None and part == "counts"
         if not missing and not (isinstance(text, str) and len(text) == 2 * CHECKSUM_BYTES):
             raise ValueError(f"the checksum of shard {number}'s {part} is {text!r}")
-    _whole(f"documents of shard {number}", given["documents"], 1, MAX_TOKENS)
-    _whole(f"tokens of shard {number}", given["tokens"], 0, MAX_TOKENS)
+    _check_int(f"documents of shard {number}", given["documents"], 1, MAX_SHARD_TOKENS)
+    _check_int(f"tokens of shard {number}", given["tokens"], 0, MAX_SHARD_TOKENS)
     return ShardEntry(**given)
 
 
-def _whole(name: str, value: object, least: int, most: int) -> int:
-    if type(value) is not int or not least <= value <= most:
-        raise ValueError(f"{name} must be a whole number from {least} to {most}, got {value!r}")
+def _check_int(name: str, value: object, minimum: int, maximum: int) -> int:
+    if type(value) is not int or not minimum <= value <= maximum:
+        raise ValueError(
+            f"{name} must be a whole number from {minimum} to {maximum}, got {value!r}"
+        )
     return value
-
-
-TYPES = {"ids": "<i4", "offsets": "<i8", "counts": "<f8"}
-
-MAGIC = b"\x93NUMPY\x01\x00"
-"""A .npy file of version 1; after it two bytes give the length of the header."""
-
-
-@dataclass(frozen=True)
-class Records:
-    """What is known of the documents of a shard apart from their words."""
-
-    names: list[str | None]
-    labels: list[str | None]
-    tags: list[list[str] | None]
-
-
-@dataclass(frozen=True)
-class ShardContent:
-    """What is written into a shard."""
-
-    ids_N: NDArray[np.int32]
-    """Sorted within every document."""
-    offsets_B1: NDArray[np.int64]
-    counts_N: NDArray[np.float64] | None
-    """The count that a token is a part of; None: all counts are whole."""
-    records: Records
 
 
 @dataclass(frozen=True, eq=False)
 class Shard:
-    """A shard as the manifest describes it. Nothing is read before it is asked for."""
+    """A shard as the manifest describes it; its files are read on demand."""
 
     folder: Path
     number: int
@@ -179,33 +161,33 @@ class Shard:
         return self.entry.documents + 1 if part == "offsets" else self.entry.tokens
 
     def check(self) -> None:
-        """Raise `StorageError` unless all files are there, of the right type and size."""
-        for part in TYPES:
+        """Raise `StorageError` unless all files exist, with the right type and size."""
+        for part in DTYPES:
             if part != "counts" or self.entry.counts is not None:
                 with open_file(self.path(part)) as file:
                     _check_header(file, self.path(part), part, self._size(part))
         with open_file(self.path("records")):
             pass
 
-    def map(self, part: str) -> NDArray[Any]:
-        """Return an array that stays on disk until it is looked at."""
+    def memory_map(self, part: str) -> NDArray[Any]:
+        """Return an array that stays on disk until it is accessed."""
         path, size = self.path(part), self._size(part)
         with open_file(path) as file:
             start = _check_header(file, path, part, size)
-            if size == 0:  # Nothing cannot be mapped.
-                return np.empty(0, TYPES[part])
+            if size == 0:  # An empty file cannot be mapped.
+                return np.empty(0, DTYPES[part])
             try:
-                mapped = np.memmap(file, TYPES[part], "r", start, (size,))
+                mapped = np.memmap(file, DTYPES[part], "r", start, (size,))
             except (OSError, ValueError) as error:
                 raise StorageError(f"{path} cannot be read: {error}.") from error
         return mapped.view(np.ndarray)
 
     def offsets(self) -> NDArray[np.int64]:
-        """Return where documents begin and the last one ends, (documents + 1,)."""
+        """Return where documents begin and where the last one ends, (documents + 1,)."""
         path = self.path("offsets")
         content = self._content("offsets")
         start = _check_header(BytesIO(content), path, "offsets", self._size("offsets"))
-        offsets = np.frombuffer(content, TYPES["offsets"], offset=start).astype(np.int64)
+        offsets = np.frombuffer(content, DTYPES["offsets"], offset=start).astype(np.int64)
         if offsets[0] != 0 or offsets[-1] != self.entry.tokens or (np.diff(offsets) < 0).any():
             raise StorageError(
                 f"{path} is damaged: offsets must rise from 0 to {self.entry.tokens}."
@@ -213,20 +195,19 @@ class Shard:
         return offsets
 
     def records(self) -> Records:
-        """Return what is known of the documents."""
+        """Return names, labels and tags of the documents."""
         content = self._content("records")
         try:
-            stored = json.loads(content)
-            if stored.keys() != {"names", "labels", "tags"}:
-                raise ValueError(f"it has the entries {sorted(stored)}")
-            records = Records(**stored)
+            records: Records = json.loads(content)
+            if records.keys() != {"names", "labels", "tags"}:
+                raise ValueError(f"it has the entries {sorted(records)}")
             check_records(records, self.entry.documents)
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
             raise StorageError(f"{self.path('records')} is damaged: {error}.") from error
         return records
 
     def verify(self, n_words: int) -> None:
-        """Raise `StorageError` unless every byte is what was written, and makes sense."""
+        """Raise `StorageError` unless every byte is as written and the contents are consistent."""
         self.check()
         for part in PARTS:
             expected = getattr(self.entry, part)
@@ -236,9 +217,9 @@ class Shard:
                 _check_digest(self.path(part), found, expected)
         self.records()
         offsets = self.offsets()
-        ids = self.map("ids")
-        counts = self.map("counts") if self.entry.counts is not None else None
-        for rows in in_blocks(np.diff(offsets), BLOCK):
+        ids = self.memory_map("ids")
+        counts = self.memory_map("counts") if self.entry.counts is not None else None
+        for rows in split_blocks(np.diff(offsets), BLOCK_TOKENS):
             first, last = offsets[rows[0]], offsets[rows[-1] + 1]
             ids_N, starts = ids[first:last], offsets[rows[0] : rows[-1] + 1] - first
             check_ids(self.path("ids"), ids_N, n_words)
@@ -254,12 +235,12 @@ class Shard:
         path = self.path("counts")
         check_counts(path, counts_N)
         repeats = np.diff(np.append(bounds, len(counts_N)))
-        of_run = counts_N[bounds]
-        if (np.ceil(of_run) != repeats).any() or (np.repeat(of_run, repeats) != counts_N).any():
+        counts = counts_N[bounds]
+        if (np.ceil(counts) != repeats).any() or (np.repeat(counts, repeats) != counts_N).any():
             raise StorageError(f"{path} is damaged: a count x must have ceil(x) tokens.")
 
     def _content(self, part: str) -> bytes:
-        """Read a file of O(documents) whole, and compare it with its checksum."""
+        """Read a whole file, whose size is O(documents), and compare it with its checksum."""
         with open_file(self.path(part)) as file:
             content = file.read()
         _check_digest(self.path(part), checksum(content), getattr(self.entry, part))
@@ -271,34 +252,47 @@ def shard_path(folder: Path, number: int, part: str) -> Path:
     return folder / f"shard-{number:05d}{'.json' if part == 'records' else f'.{part}.npy'}"
 
 
-def write_shard(folder: Path, number: int, content: ShardContent) -> Shard:
-    """Write the files of a new shard, whatever an unfinished one has left; return it."""
+def write_shard(
+    folder: Path,
+    number: int,
+    ids_N: NDArray[np.int32],
+    offsets_B1: NDArray[np.int64],
+    counts_N: NDArray[np.float64] | None,
+    records: Records,
+) -> Shard:
+    """Write the files of a new shard, replacing those of an interrupted append; return it.
+
+    Parameters
+    ----------
+    ids_N : sorted within every document.
+    counts_N : the count that each token is a part of; None if all counts are whole.
+    """
     remove_shard(folder, number)
-    records = json.dumps(vars(content.records)).encode()
-    arrays = {"ids": content.ids_N, "offsets": content.offsets_B1, "counts": content.counts_N}
-    sums = {"records": _write(shard_path(folder, number, "records"), [records]), "counts": None}
-    for part, array in arrays.items():
+    content = json.dumps(records).encode()
+    checksums: dict[str, Any] = {"counts": None}
+    checksums["records"] = _write(shard_path(folder, number, "records"), [content])
+    for part, array in (("ids", ids_N), ("offsets", offsets_B1), ("counts", counts_N)):
         if array is not None:
-            given = np.ascontiguousarray(array, TYPES[part])
+            data = np.ascontiguousarray(array, DTYPES[part])
             header = BytesIO()
             np.lib.format.write_array_header_1_0(
-                header, np.lib.format.header_data_from_array_1_0(given)
+                header, np.lib.format.header_data_from_array_1_0(data)
             )
             path = shard_path(folder, number, part)
-            sums[part] = _write(path, [header.getvalue(), given.data])
-    n_documents, n_tokens = len(content.offsets_B1) - 1, len(content.ids_N)
-    return Shard(folder, number, ShardEntry(documents=n_documents, tokens=n_tokens, **sums))  # type: ignore[arg-type]
+            checksums[part] = _write(path, [header.getvalue(), data.data])
+    entry = ShardEntry(documents=len(offsets_B1) - 1, tokens=len(ids_N), **checksums)
+    return Shard(folder, number, entry)
 
 
 def remove_shard(folder: Path, number: int) -> None:
-    """Remove what there is of a shard."""
+    """Remove all files of a shard that exist."""
     for part in PARTS:
         with suppress(OSError):
             shard_path(folder, number, part).unlink()
 
 
 def _write(path: Path, pieces: Sequence[bytes | memoryview]) -> str:
-    """Write a file through to the disk; return its checksum."""
+    """Write a file and flush it to the disk; return its checksum."""
     digest = _new_digest()
     try:
         with open(path, "wb") as file:
@@ -317,30 +311,30 @@ def _new_digest() -> "hashlib.blake2b":
 
 
 def open_file(path: Path) -> BufferedReader:
-    """Open a plain file, or raise `StorageError`; opening a pipe would wait for ever."""
+    """Open a regular file, or raise `StorageError`; opening a pipe would block."""
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
-            raise StorageError(f"{path} is no plain file.")
+            raise StorageError(f"{path} is not a regular file.")
         return open(path, "rb")
     except OSError as error:
         raise StorageError(f"{path} cannot be read: {error.strerror}.") from error
 
 
 def _check_header(file: IO[bytes], path: Path, part: str, size: int) -> int:
-    """Return where the data of a .npy file begin, if its header and its size are as expected."""
+    """Return where the data of a .npy file begin, after a check of its header and its size."""
     start = file.read(len(MAGIC) + 2)
     length = int.from_bytes(start[len(MAGIC) :], "little")
     header = file.read(length)
-    # Compared as text: nothing that stands in a header is evaluated.
-    wanted = f"{{'descr':'{TYPES[part]}','fortran_order':False,'shape':({size},),}}"
-    if not start.startswith(MAGIC) or b"".join(header.split()) != wanted.encode():
-        raise StorageError(f"{path} is damaged: it must be a .npy array of {size} {TYPES[part]}.")
-    data = len(start) + length
-    expected = data + size * np.dtype(TYPES[part]).itemsize
-    found = file.seek(0, os.SEEK_END)
-    if found != expected:
-        raise StorageError(f"{path} is damaged: it has {found} bytes, expected {expected}.")
-    return data
+    # Compared as text: nothing in a header is evaluated.
+    expected = f"{{'descr':'{DTYPES[part]}','fortran_order':False,'shape':({size},),}}"
+    if not start.startswith(MAGIC) or b"".join(header.split()) != expected.encode():
+        raise StorageError(f"{path} is damaged: it must be a .npy array of {size} {DTYPES[part]}.")
+    data_start = len(start) + length
+    expected_bytes = data_start + size * np.dtype(DTYPES[part]).itemsize
+    n_bytes = file.seek(0, os.SEEK_END)
+    if n_bytes != expected_bytes:
+        raise StorageError(f"{path} is damaged: it has {n_bytes} bytes, expected {expected_bytes}.")
+    return data_start
 
 
 def _check_digest(path: Path, found: str, expected: str) -> None:
@@ -349,7 +343,7 @@ def _check_digest(path: Path, found: str, expected: str) -> None:
 
 
 def check_ids(path: Path, ids_N: NDArray[np.int32], n_words: int) -> None:
-    """Raise `StorageError` if there is an id that no word has."""
+    """Raise `StorageError` if an id is outside the vocabulary."""
     if ids_N.size and not (ids_N.min() >= 0 and ids_N.max() < n_words):
         raise StorageError(
             f"{path} is damaged: ids must lie in 0 .. {n_words - 1}, "
@@ -358,22 +352,22 @@ def check_ids(path: Path, ids_N: NDArray[np.int32], n_words: int) -> None:
 
 
 def check_counts(path: Path, counts_N: NDArray[np.float64]) -> None:
-    """Raise `StorageError` if there is a count that no word has."""
+    """Raise `StorageError` if a count is not finite or not above 0."""
     if not ((counts_N > 0) & np.isfinite(counts_N)).all():
         raise StorageError(f"{path} is damaged: counts must be finite and above 0.")
 
 
 def run_bounds(ids_N: NDArray[np.int32], starts_B: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return where the runs of one word begin, in documents that begin at the given places."""
-    begins_N = np.zeros(len(ids_N), np.bool_)
-    begins_N[1:] = ids_N[1:] != ids_N[:-1]
-    begins_N[starts_B[starts_B < len(ids_N)]] = True
-    return np.flatnonzero(begins_N)
+    """Return where runs of equal ids begin, given the starts of the documents."""
+    is_start_N = np.zeros(len(ids_N), np.bool_)
+    is_start_N[1:] = ids_N[1:] != ids_N[:-1]
+    is_start_N[starts_B[starts_B < len(ids_N)]] = True
+    return np.flatnonzero(is_start_N)
 
 
 def check_records(records: Records, n_documents: int) -> None:
-    """Raise `ValueError` unless there is one record of the right kind for every document."""
-    for name, values in vars(records).items():
+    """Raise `ValueError` unless every document has one record of the right type."""
+    for name, values in records.items():
         if not isinstance(values, list) or len(values) != n_documents:
             count = len(values) if isinstance(values, list) else repr(values)
             raise ValueError(f"{name} must be a list of {n_documents}, got {count}")
@@ -381,10 +375,10 @@ def check_records(records: Records, n_documents: int) -> None:
             if value is None:
                 continue
             if name != "tags" and not isinstance(value, str):
-                raise ValueError(f"{name} must be str or None, got {value!r} of document {number}")
+                raise ValueError(f"{name} must be str or None, got {value!r} for document {number}")
             if name == "tags" and not (
                 isinstance(value, list) and all(isinstance(tag, str) for tag in value)
             ):
                 raise ValueError(
-                    f"tags must be lists of str or None, got {value!r} of document {number}"
+                    f"tags must be lists of str or None, got {value!r} for document {number}"
                 )

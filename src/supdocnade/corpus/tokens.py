@@ -1,103 +1,41 @@
-"""Tokens of documents by one contract, wherever they are kept.
+"""Tokens of documents: in memory, on disk, or stored words with annotations in memory.
 
-A document is a bag. Its tokens stand in the order of their ids, visual words before annotation
-words; every reader draws an order of its own.
+A document is a bag. Its tokens are in the order of their ids, visual words before annotation words;
+every reader draws an order of its own.
 """
 
+import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from supdocnade.errors import InvalidArgument
-
-# Matrices of counts in one form, and what tokens their entries become.
-
-MAX_TOKENS = 2**34
-"""What is held in memory at once, four bytes a token: 64 GiB."""
-
-
-def canonical_counts(name: str, given: Any) -> sparse.csr_array:
-    """Return a matrix of counts in canonical form: sorted, no duplicates, no zeros."""
-    if sparse.issparse(given):
-        if given.ndim != 2:
-            raise InvalidArgument(f"{name} must have two dimensions, got {given.ndim}.")
-        matrix = sparse.csr_array(given, dtype=np.float64, copy=True)
-    else:
-        try:
-            dense = np.asarray(given, np.float64)
-        except (TypeError, ValueError) as error:
-            raise InvalidArgument(f"{name} must be a matrix of numbers: {error}.") from error
-        if dense.ndim != 2:
-            raise InvalidArgument(f"{name} must have two dimensions, got {dense.ndim}.")
-        matrix = sparse.csr_array(dense)
-    matrix.sum_duplicates()
-    matrix.eliminate_zeros()
-    if not np.isfinite(matrix.data).all():
-        raise InvalidArgument(f"{name} must be finite, got NaN or infinity.")
-    if (matrix.data < 0).any():
-        raise InvalidArgument(f"{name} must not be negative, got {matrix.data.min()}.")
-    return matrix
-
-
-class Repeats(NamedTuple):
-    """What counts become: a count x is ceil(x) tokens of weight x / ceil(x)."""
-
-    repeats: NDArray[np.int64]
-    """Tokens of every entry."""
-    share: NDArray[np.float32] | None
-    """Weight of each of them; None: all ones."""
-
-
-def repeats_of(name: str, counts: NDArray[np.float64]) -> Repeats:
-    """Return how many tokens every count becomes, and of what weight; whole counts are exact.
-
-    >>> repeats_of("counts", np.array([2.0, 1.5]))
-    Repeats(repeats=array([2, 2]), share=array([1.  , 0.75], dtype=float32))
-    """
-    if counts.sum() > MAX_TOKENS:
-        raise InvalidArgument(
-            f"{name} must add up to at most {MAX_TOKENS} words, got {counts.sum():.3g}."
-        )
-    repeats = np.ceil(counts).astype(np.int64)
-    share = (counts / repeats).astype(np.float32)
-    return Repeats(repeats, share if (share != 1).any() else None)
-
-
-BLOCK = 2**17
-"""Tokens that are read at a time where not all of them fit into memory."""
-
-Rows = NDArray[np.int64]
-"""Numbers of documents."""
+from supdocnade.corpus.counts import BLOCK_TOKENS, Rows, expand_ranges, split_blocks, split_counts
+from supdocnade.corpus.disk import Corpus
 
 
 class Tokens(NamedTuple):
     """Tokens of some documents, one document after the other."""
 
     ids_N: NDArray[np.int32]
-    """Ids of words in the joint vocabulary, visual words first."""
+    """Word ids in the joint vocabulary, visual words first."""
     weight_N: NDArray[np.float32] | None
-    """Share of a whole token, where counts were fractions; None: all ones."""
+    """Fraction of a whole token, where counts were fractions; None if all are 1."""
 
-    def ordered(self, order_N: NDArray[np.int64]) -> "Tokens":
-        """Return the tokens in another order."""
+    def reorder(self, order_N: NDArray[np.int64] | None) -> "Tokens":
+        """Return the tokens in another order; None keeps theirs."""
+        if order_N is None:
+            return self
         weight_N = self.weight_N
         return Tokens(self.ids_N[order_N], None if weight_N is None else weight_N[order_N])
 
 
-class Digest(Protocol):
-    """What takes bytes in, as a hash does."""
-
-    def update(self, data: Any, /) -> None:
-        """Take bytes in."""
-
-
 class TokenSource(Protocol):
-    """Where the tokens of documents come from."""
+    """The tokens of documents, in memory or on disk."""
 
     @property
     def length_B(self) -> NDArray[np.int64]:
@@ -105,54 +43,27 @@ class TokenSource(Protocol):
 
     @property
     def weighted(self) -> bool:
-        """Whether tokens carry weights, even if all of those asked for should be ones."""
+        """Whether tokens carry weights, even if those of the chosen documents are all 1."""
 
     def gather(self, rows_B: Rows, order_N: NDArray[np.int64] | None = None) -> Tokens:
         """Return the tokens of the given documents.
 
         Parameters
         ----------
-        order_N : places in the concatenation of the documents; None: as they stand.
+        order_N : positions in the concatenation of the documents; None keeps their order.
         """
 
     def blocks(self) -> Iterator[tuple[Rows, Tokens]]:
-        """Yield all documents in their sequence, some at a time, with their tokens."""
+        """Yield all documents in sequence with their tokens, some at a time."""
 
     def take(self, rows_B: Rows) -> "TokenSource":
         """Return a source of the given documents, in the given order."""
 
-    def below(self, n_words: int) -> "TokenSource":
-        """Return a source of the same documents with the tokens whose ids are below a number."""
+    def keep_below(self, n_words: int) -> "TokenSource":
+        """Return a source of the same documents without the tokens of ids from `n_words` on."""
 
-    def feed(self, digest: Digest) -> None:
-        """Put everything that the tokens depend on into a digest."""
-
-
-def places_of(start_B: NDArray[np.int64], length_B: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the places of stretches of given starts and lengths, one stretch after the other.
-
-    >>> places_of(np.array([7, 2]), np.array([2, 3])).tolist()
-    [7, 8, 2, 3, 4]
-    """
-    places: NDArray[np.int64] = np.repeat(start_B - np.cumsum(length_B) + length_B, length_B)
-    places += np.arange(places.size)
-    return places
-
-
-def in_blocks(length_B: NDArray[np.int64], n_tokens: int) -> Iterator[Rows]:
-    """Yield consecutive documents that have at most so many tokens; a longer one comes alone.
-
-    An empty document takes up room, too: every document counts as one token more.
-
-    >>> [rows.tolist() for rows in in_blocks(np.array([2, 1, 9, 0, 0]), 5)]
-    [[0, 1], [2], [3, 4]]
-    """
-    ends = np.cumsum(length_B + 1)
-    first, before = 0, 0
-    while first < len(length_B):
-        last = max(int(np.searchsorted(ends, before + n_tokens, "right")), first + 1)
-        yield np.arange(first, last)
-        first, before = last, int(ends[last - 1])
+    def update_digest(self, digest: "hashlib.blake2b") -> None:
+        """Add everything that the tokens depend on to a digest."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,62 +79,178 @@ class MemoryTokens:
     def from_counts(
         cls, name: str, matrix: sparse.csr_array, *, first_id: int = 0
     ) -> "MemoryTokens":
-        """Return the tokens of a canonical matrix of counts.
+        """Return the tokens of a canonical count matrix.
 
         Parameters
         ----------
         name : of the matrix, for errors.
         first_id : the id of the first column.
         """
-        repeats, share = repeats_of(name, matrix.data)
+        repeats, weight = split_counts(name, matrix.data)
         ends = np.concatenate([[0], np.cumsum(repeats)])
         ids = (matrix.indices + first_id).astype(np.int32)
         return cls(
             np.repeat(ids, repeats),
             ends[matrix.indptr],
-            None if share is None else np.repeat(share, repeats),
+            None if weight is None else np.repeat(weight, repeats),
         )
 
     @cached_property
     def length_B(self) -> NDArray[np.int64]:
-        """Number of tokens of every document."""
+        """See `TokenSource`."""
         return np.diff(self.offsets_B1)
 
     @property
     def weighted(self) -> bool:
-        """Whether tokens carry weights."""
+        """See `TokenSource`."""
         return self.weight_N is not None
 
     def gather(self, rows_B: Rows, order_N: NDArray[np.int64] | None = None) -> Tokens:
-        """Return the tokens of the given documents, as `TokenSource` says."""
-        places_N = places_of(self.offsets_B1[rows_B], self.length_B[rows_B])
-        # The order is applied to the places, so that every token is moved once.
-        places_N = places_N if order_N is None else places_N[order_N]
-        return Tokens(self.ids_N, self.weight_N).ordered(places_N)
+        """See `TokenSource`."""
+        positions_N = expand_ranges(self.offsets_B1[rows_B], self.length_B[rows_B])
+        # The order is applied to the positions, so that every token is copied once.
+        positions_N = positions_N if order_N is None else positions_N[order_N]
+        return Tokens(self.ids_N, self.weight_N).reorder(positions_N)
 
     def blocks(self) -> Iterator[tuple[Rows, Tokens]]:
-        """Yield all documents at once: they are in memory anyway."""
+        """Yield all documents as one block: they are in memory already."""
         yield np.arange(len(self.length_B)), Tokens(self.ids_N, self.weight_N)
 
     def take(self, rows_B: Rows) -> "MemoryTokens":
-        """Return the given documents, in the given order."""
+        """See `TokenSource`."""
         ids_N, weight_N = self.gather(rows_B)
         return MemoryTokens(
             ids_N, np.concatenate([[0], np.cumsum(self.length_B[rows_B])]), weight_N
         )
 
-    def below(self, n_words: int) -> "MemoryTokens":
-        """Return the same documents with the tokens whose ids are below a number."""
-        kept_N = self.ids_N < n_words
-        before = np.concatenate([[0], np.cumsum(kept_N)])
+    def keep_below(self, n_words: int) -> "MemoryTokens":
+        """See `TokenSource`."""
+        keep_N = self.ids_N < n_words
+        n_before = np.concatenate([[0], np.cumsum(keep_N)])
         weight_N = self.weight_N
         return MemoryTokens(
-            self.ids_N[kept_N],
-            before[self.offsets_B1],
-            None if weight_N is None else weight_N[kept_N],
+            self.ids_N[keep_N],
+            n_before[self.offsets_B1],
+            None if weight_N is None else weight_N[keep_N],
         )
 
-    def feed(self, digest: Digest) -> None:
-        """Put all arrays into a digest."""
+    def update_digest(self, digest: "hashlib.blake2b") -> None:
+        """See `TokenSource`."""
         for array in (self.ids_N, self.offsets_B1, self.weight_N):
             digest.update(b"-" if array is None else np.ascontiguousarray(array).data)
+
+
+@dataclass(frozen=True, eq=False)
+class StoredTokens:
+    """Tokens that stay on disk until they are gathered.
+
+    Documents that are appended to the corpus later are ignored.
+    """
+
+    corpus: Corpus
+    fingerprint: str
+    """Fingerprint of the corpus when this was made."""
+    rows_B: Rows
+    """Documents of the corpus."""
+    weighted: bool
+
+    @classmethod
+    def from_corpus(cls, corpus: Corpus) -> "StoredTokens":
+        """Return the tokens of all documents of a corpus."""
+        return cls(corpus, corpus.fingerprint(), np.arange(len(corpus)), corpus.fractional)
+
+    @cached_property
+    def length_B(self) -> NDArray[np.int64]:
+        """See `TokenSource`."""
+        return self.corpus.length_B[self.rows_B]
+
+    def gather(self, rows_B: Rows, order_N: NDArray[np.int64] | None = None) -> Tokens:
+        """See `TokenSource`."""
+        ids_N, counts_N = self.corpus.read_tokens(self.rows_B[rows_B])
+        weight_N = None
+        if self.weighted:
+            weight_N = np.ones(len(ids_N), np.float32)
+            if counts_N is not None:
+                stored_N = counts_N != 0
+                counts = counts_N[stored_N]
+                weight_N[stored_N] = (counts / np.ceil(counts)).astype(np.float32)
+        return Tokens(ids_N, weight_N).reorder(order_N)
+
+    def blocks(self) -> Iterator[tuple[Rows, Tokens]]:
+        """See `TokenSource`."""
+        return _gather_blocks(self)
+
+    def take(self, rows_B: Rows) -> "StoredTokens":
+        """See `TokenSource`; nothing is read."""
+        return replace(self, rows_B=self.rows_B[rows_B])
+
+    def keep_below(self, n_words: int) -> "StoredTokens":
+        """See `TokenSource`; stored words are visual words, so all of them are kept."""
+        assert n_words >= self.corpus.n_words, "a corpus on disk has visual words only"
+        return self
+
+    def update_digest(self, digest: "hashlib.blake2b") -> None:
+        """Add the fingerprint of the corpus and the chosen documents to a digest."""
+        digest.update(self.fingerprint.encode())
+        digest.update(np.ascontiguousarray(self.rows_B).data)
+
+
+@dataclass(frozen=True, eq=False)
+class JoinedTokens:
+    """Stored visual words, each document followed by its annotation words."""
+
+    visual: StoredTokens
+    annotations: MemoryTokens
+    """Their ids are those of the joint vocabulary."""
+
+    @cached_property
+    def length_B(self) -> NDArray[np.int64]:
+        """See `TokenSource`."""
+        return self.visual.length_B + self.annotations.length_B
+
+    @property
+    def weighted(self) -> bool:
+        """See `TokenSource`."""
+        return self.visual.weighted or self.annotations.weighted
+
+    def gather(self, rows_B: Rows, order_N: NDArray[np.int64] | None = None) -> Tokens:
+        """See `TokenSource`."""
+        words, tags = self.visual.gather(rows_B), self.annotations.gather(rows_B)
+        n_words_B = self.visual.length_B[rows_B]
+        n_tags_B = self.annotations.length_B[rows_B]
+        length_B = n_words_B + n_tags_B
+        start_B = np.cumsum(length_B) - length_B
+        words_N = expand_ranges(start_B, n_words_B)
+        tags_N = expand_ranges(start_B + n_words_B, n_tags_B)
+        ids_N = np.empty(len(words_N) + len(tags_N), np.int32)
+        ids_N[words_N], ids_N[tags_N] = words.ids_N, tags.ids_N
+        weight_N = None
+        if self.weighted:
+            weight_N = np.ones(len(ids_N), np.float32)
+            for positions_N, part in ((words_N, words), (tags_N, tags)):
+                if part.weight_N is not None:
+                    weight_N[positions_N] = part.weight_N
+        return Tokens(ids_N, weight_N).reorder(order_N)
+
+    def blocks(self) -> Iterator[tuple[Rows, Tokens]]:
+        """See `TokenSource`."""
+        return _gather_blocks(self)
+
+    def take(self, rows_B: Rows) -> "JoinedTokens":
+        """See `TokenSource`; nothing is read from disk."""
+        return JoinedTokens(self.visual.take(rows_B), self.annotations.take(rows_B))
+
+    def keep_below(self, n_words: int) -> "StoredTokens":
+        """See `TokenSource`."""
+        # Whether documents carry weights does not depend on which of their words are read.
+        return replace(self.visual.keep_below(n_words), weighted=self.weighted)
+
+    def update_digest(self, digest: "hashlib.blake2b") -> None:
+        """See `TokenSource`."""
+        self.visual.update_digest(digest)
+        self.annotations.update_digest(digest)
+
+
+def _gather_blocks(source: TokenSource) -> Iterator[tuple[Rows, Tokens]]:
+    for rows_B in split_blocks(source.length_B, BLOCK_TOKENS):
+        yield rows_B, source.gather(rows_B)

@@ -11,8 +11,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from supdocnade.corpus import Corpus
+from supdocnade.corpus.counts import MAX_TOKENS
 from supdocnade.corpus.documents import NO_LABEL
-from supdocnade.corpus.tokens import MAX_TOKENS
 from supdocnade.errors import InvalidArgument
 from supdocnade.seeding import check_seed
 

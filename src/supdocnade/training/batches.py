@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from supdocnade.corpus import Documents
-from supdocnade.corpus.tokens import Rows, Tokens
+from supdocnade.corpus.counts import Rows
+from supdocnade.corpus.tokens import Tokens
 from supdocnade.likelihood.contract import DocumentBatch
 from supdocnade.seeding import bag_keys, named_generator, token_order
 
@@ -107,5 +108,5 @@ def ordered_batches(
         keys_B = bag_keys(*tokens, np.concatenate([[0], np.cumsum(length_B)]))
         order_N = token_order(seed, ordering, keys_B, length_B, stream="measuring")
         yield _label_tokens(
-            corpus, rows_B, tokens.ordered(order_N), annotation_weight, n_summary_words
+            corpus, rows_B, tokens.reorder(order_N), annotation_weight, n_summary_words
         )

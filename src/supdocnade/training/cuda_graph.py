@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from supdocnade.corpus import Documents
+from supdocnade.corpus.counts import Rows
 from supdocnade.corpus.documents import NO_LABEL
-from supdocnade.corpus.tokens import Rows
 from supdocnade.likelihood.contract import DocumentBatch, room_for_all_rows
 from supdocnade.model.network import DocNADENetwork
 from supdocnade.training.batches import LabelledBatch

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from supdocnade.checks import check_shape
 from supdocnade.corpus import Documents
-from supdocnade.corpus.tokens import Rows
+from supdocnade.corpus.counts import Rows
 from supdocnade.errors import InvalidArgument
 from supdocnade.likelihood.cpu.threads import one_torch_thread
 from supdocnade.model.network import DocNADENetwork, SupDocNADENetwork

@@ -6,7 +6,7 @@ from typing import Protocol
 import torch
 
 from supdocnade.corpus import Documents
-from supdocnade.corpus.tokens import Rows
+from supdocnade.corpus.counts import Rows
 from supdocnade.errors import TrainingDiverged
 from supdocnade.model.network import DocNADENetwork
 from supdocnade.seeding import token_order

@@ -1,4 +1,4 @@
-"""Corpora on disk: what is stored comes back, what is wrong is refused with a sentence."""
+"""Corpora on disk: documents are stored and read back, wrong ones are refused."""
 
 import json
 import os
@@ -12,7 +12,7 @@ import pytest
 from scipy import sparse
 
 from supdocnade import Corpus
-from supdocnade.corpus import disk as shards
+from supdocnade.corpus import disk
 from supdocnade.errors import InvalidArgument, StorageError
 from supdocnade.partial_folder import lock_folder
 
@@ -36,7 +36,7 @@ def corpus(tmp_path):
 EVERYTHING = np.vstack([WHOLE, PARTS, [[1, 0, 0, 2], [0, 0, 0, 0]]])
 
 
-def test_what_is_appended_comes_back(corpus):
+def test_documents_are_read_back(corpus):
     for one in (corpus, Corpus.open(corpus.folder, encoder="sift", verify=True)):
         assert len(one) == 8
         assert one.shape == (8, 4)
@@ -50,7 +50,7 @@ def test_what_is_appended_comes_back(corpus):
         assert "8 documents over 4 words" in repr(one)
 
 
-def test_the_files_are_those_that_are_documented(corpus):
+def test_files_are_as_documented(corpus):
     names = {path.name for path in corpus.folder.iterdir()} - {".lock"}
     stems = [f"shard-{n:05d}" for n in range(3)]
     assert names == {
@@ -71,13 +71,13 @@ def test_the_files_are_those_that_are_documented(corpus):
 
 
 def test_ids_stay_on_disk(corpus):
-    ids = corpus.shards[0].map("ids")
+    ids = corpus.shards[0].memory_map("ids")
     assert ids.tolist() == [0, 0, 2, 0, 1, 2, 3, 1, 1, 1, 1, 1]
     assert not ids.flags.writeable
     assert isinstance(ids.base, np.memmap)
 
 
-def test_rows_are_chosen_as_from_an_array(corpus):
+def test_rows_are_indexed_as_in_an_array(corpus):
     chosen = ([5, 0, 0], [-1], np.arange(8) % 2 == 0, slice(2, 7, 2), 3, [], np.array([], bool))
     for rows in chosen:
         expected = np.atleast_2d(EVERYTHING[rows if np.size(rows) else slice(0)])
@@ -98,8 +98,8 @@ def test_blocks_are_bounded_and_complete(corpus, n_tokens):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="open files are counted in /proc")
-def test_few_files_are_kept_open(tmp_path, monkeypatch):
-    monkeypatch.setattr(shards, "OPEN_SHARDS", 2)
+def test_few_files_stay_open(tmp_path, monkeypatch):
+    monkeypatch.setattr(disk, "OPEN_SHARDS", 2)
     corpus = Corpus.create(tmp_path / "corpus", n_words=2)
     for _ in range(10):
         corpus.append(np.ones((2, 2)))
@@ -133,7 +133,7 @@ def test_every_kind_of_matrix_is_stored_alike(tmp_path, make):
     assert one.fingerprint() == two.fingerprint()
 
 
-def test_a_corpus_goes_to_other_processes(corpus):
+def test_a_corpus_can_be_pickled(corpus):
     copy = pickle.loads(pickle.dumps(corpus))
     assert copy.fingerprint() == corpus.fingerprint()
     assert (copy.counts() != corpus.counts()).nnz == 0
@@ -167,10 +167,10 @@ def test_an_empty_corpus(tmp_path):
         (WHOLE, {"names": ["a"]}, "names must be a list of 4, got 1"),
         (WHOLE, {"names": "abcd"}, "names must be a list, got 'abcd'"),
         (WHOLE, {"labels": 3}, "labels must be a list, got 3"),
-        (WHOLE, {"labels": [1, 2, 3, 4]}, "labels must be str or None, got 1 of document 0"),
+        (WHOLE, {"labels": [1, 2, 3, 4]}, "labels must be str or None, got 1 for document 0"),
         (WHOLE, {"labels": [None, np.nan, "", ""]}, "labels must be str or None, got nan"),
-        (WHOLE, {"tags": ["a"] * 4}, "tags must be lists of str or None, got 'a' of document 0"),
-        (WHOLE, {"tags": [[], [], [], [3]]}, r"got \[3\] of document 3"),
+        (WHOLE, {"tags": ["a"] * 4}, "tags must be lists of str or None, got 'a' for document 0"),
+        (WHOLE, {"tags": [[], [], [], [3]]}, r"got \[3\] for document 3"),
     ],
 )
 def test_wrong_documents_are_refused_and_nothing_is_stored(corpus, documents, options, message):
@@ -196,15 +196,15 @@ def test_wrong_settings_are_refused(tmp_path, options, message):
     assert not (tmp_path / "corpus").exists()
 
 
-def test_folders_that_are_in_use_are_refused(tmp_path, corpus):
+def test_folders_with_other_contents_are_refused(tmp_path, corpus):
     with pytest.raises(StorageError, match="holds a corpus already; open it"):
         Corpus.create(corpus.folder, n_words=4)
     (tmp_path / "photo.jpg").touch()
-    with pytest.raises(StorageError, match=r"must be empty for a new corpus, it holds"):
+    with pytest.raises(StorageError, match=r"must be empty for a new corpus, got"):
         Corpus.create(tmp_path, n_words=4)
     with pytest.raises(StorageError, match=r"photo.jpg cannot be written: File exists"):
         Corpus.create(tmp_path / "photo.jpg", n_words=4)
-    with pytest.raises(StorageError, match=r"is no corpus: it has no manifest.json"):
+    with pytest.raises(StorageError, match=r"is not a corpus: it has no manifest.json"):
         Corpus.open(tmp_path)
     with pytest.raises(StorageError, match=r"manifest.json cannot be read: Not a directory"):
         Corpus.open(tmp_path / "photo.jpg")
@@ -220,7 +220,7 @@ def test_one_of_two_appenders_is_refused(corpus):
     corpus.append(WHOLE)
     with pytest.raises(StorageError, match="has changed since it was opened; open it again"):
         other.append(PARTS)
-    assert other.counts().toarray().tolist() == EVERYTHING.tolist()  # Reading goes on.
+    assert other.counts().toarray().tolist() == EVERYTHING.tolist()  # Reading still works.
     with (
         lock_folder(corpus.folder),
         pytest.raises(StorageError, match="another process is writing to it"),
@@ -233,7 +233,7 @@ def test_one_of_two_appenders_is_refused(corpus):
 
 @pytest.mark.parametrize("broken", ["write_shard", "write_manifest"])
 def test_a_failed_append_leaves_the_old_corpus(corpus, monkeypatch, broken):
-    whole = getattr(shards, broken)
+    whole = getattr(disk, broken)
 
     def fail(*arguments):
         if broken == "write_shard":
@@ -242,7 +242,7 @@ def test_a_failed_append_leaves_the_old_corpus(corpus, monkeypatch, broken):
 
     before = {path.name for path in corpus.folder.iterdir()}
     with monkeypatch.context() as patch:
-        patch.setattr(shards, broken, fail)
+        patch.setattr(disk, broken, fail)
         with pytest.raises(StorageError, match="disk full"):
             corpus.append(PARTS)
     assert {path.name for path in corpus.folder.iterdir()} == before
@@ -260,7 +260,7 @@ def test_leftovers_of_a_killed_append_are_replaced(corpus):
     assert len(Corpus.open(corpus.folder, verify=True)) == 12
 
 
-def test_a_whole_disk_or_a_folder_that_cannot_be_written_is_named(corpus, monkeypatch):
+def test_a_full_disk_or_a_missing_folder_is_named(corpus, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 

@@ -1,4 +1,4 @@
-"""Damaged and forged corpora are refused with a sentence that names the file."""
+"""Damaged and forged corpora are refused with an error that names the file."""
 
 import json
 import os
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from supdocnade import Corpus
-from supdocnade.corpus import disk_files as manifests
+from supdocnade.corpus import disk_files
 from supdocnade.errors import StorageError
 
 
@@ -43,10 +43,10 @@ ODD = [None, -1, 0, 3, 2**60, 10**30, 0.5, "x", [], {}, [[]], True, "\u0000", "f
 
 
 def test_forged_manifests_are_refused_or_harmless(corpus):
-    """Whoever forges the checksum, too, gets a refusal or a working corpus."""
+    """With a forged checksum as well, there is an error or a working corpus."""
     path = corpus.folder / "manifest.json"
     stored = json.loads(path.read_bytes())["corpus"]
-    sentences = []
+    messages = []
     places = [(name,) for name in stored]
     places += [("shards", n, name) for n in (0, 1) for name in stored["shards"][0]]
     places += [("shards", 1), ("new",), ("shards", 0, "new")]
@@ -57,15 +57,15 @@ def test_forged_manifests_are_refused_or_harmless(corpus):
             for step in way:
                 inner = inner[step]
             inner[last] = odd
-            path.write_bytes(manifests._encode(forged))
+            path.write_bytes(disk_files._encode(forged))
             try:
                 opened = Corpus.open(corpus.folder, verify=True)
                 assert (opened.n_words >= 4 and len(opened) in (0, 8)) or last == "encoder"
             except StorageError as error:
-                sentences.append(str(error))
-    assert len(sentences) > 150
-    assert all(str(corpus.folder) in each and "\n" not in each for each in sentences)
-    path.write_bytes(manifests._encode({**stored, "format": 2}))
+                messages.append(str(error))
+    assert len(messages) > 150
+    assert all(str(corpus.folder) in each and "\n" not in each for each in messages)
+    path.write_bytes(disk_files._encode({**stored, "format": 2}))
     with pytest.raises(StorageError, match=r"manifest.json has format 2, this version reads 1"):
         Corpus.open(corpus.folder)
 
@@ -75,7 +75,7 @@ FILES = [f"shard-00001.{part}" for part in ("ids.npy", "offsets.npy", "counts.np
 
 @pytest.mark.parametrize("name", FILES)
 def test_damage_to_any_file_is_found(corpus, name):
-    """`verify` finds every change; reading without it gives a sentence or documents in range."""
+    """`verify` finds every change; reading without it gives an error or ids in range."""
     path = corpus.folder / name
     content = path.read_bytes()
     rng = np.random.default_rng(0)
@@ -112,8 +112,8 @@ def forge(corpus, part, content):
         with open(path, "wb") as file:
             np.save(file, content, allow_pickle=content.dtype == object)
     stored = json.loads((corpus.folder / "manifest.json").read_bytes())["corpus"]
-    stored["shards"][1][part] = manifests.checksum(path.read_bytes())
-    (corpus.folder / "manifest.json").write_bytes(manifests._encode(stored))
+    stored["shards"][1][part] = disk_files.checksum(path.read_bytes())
+    (corpus.folder / "manifest.json").write_bytes(disk_files._encode(stored))
     return path
 
 
@@ -159,20 +159,20 @@ def test_forged_files_are_refused(corpus, part, content, message):
     with pytest.raises(StorageError, match=message) as caught:
         Corpus.open(corpus.folder, verify=True)
     assert str(path) in str(caught.value)
-    # What only `verify` looks at may be read, but leads nowhere it should not.
+    # What only `verify` checks may be read, but gives no values out of range.
     with suppress(StorageError):
         opened = Corpus.open(corpus.folder)
         assert np.isfinite(opened.counts().data).all()
         assert len(opened.names) == len(opened.labels) == len(opened.tags) == 8
 
 
-def test_files_that_are_missing_or_no_files_are_named(corpus):
+def test_missing_and_irregular_files_are_named(corpus):
     path = corpus.shards[0].path("ids")
     path.unlink()
     with pytest.raises(StorageError, match=r"shard-00000.ids.npy cannot be read: No such file"):
         Corpus.open(corpus.folder)
     os.mkfifo(path)
-    with pytest.raises(StorageError, match=r"shard-00000.ids.npy is no plain file"):
+    with pytest.raises(StorageError, match=r"shard-00000.ids.npy is not a regular file"):
         Corpus.open(corpus.folder)
-    with pytest.raises(StorageError, match=r"shard-00000.ids.npy is no plain file"):
+    with pytest.raises(StorageError, match=r"shard-00000.ids.npy is not a regular file"):
         corpus.counts()

@@ -1,4 +1,4 @@
-"""Tokens from disk are those from memory, whatever is asked for."""
+"""Tokens from disk are the same as those from memory."""
 
 import numpy as np
 import pytest
@@ -6,8 +6,8 @@ from scipy import sparse
 
 from supdocnade import Corpus
 from supdocnade.corpus import Documents
-from supdocnade.corpus import documents as stored_tokens
-from supdocnade.corpus.tokens import MemoryTokens
+from supdocnade.corpus import tokens as tokens_module
+from supdocnade.corpus.tokens import MemoryTokens, StoredTokens
 
 RNG = np.random.default_rng(0)
 COUNTS = RNG.poisson(0.7, (40, 12)) * (RNG.random((40, 1)) < 0.9)
@@ -18,7 +18,7 @@ SCALES = {"whole": (1.0, 1.0), "words": (0.3, 1.0), "tags": (1.0, 0.3), "both": 
 @pytest.fixture(params=SCALES)
 def pair(request, tmp_path, monkeypatch):
     """The same documents in memory and on disk."""
-    monkeypatch.setattr(stored_tokens, "BLOCK", 30)
+    monkeypatch.setattr(tokens_module, "BLOCK_TOKENS", 30)
     words, tags = SCALES[request.param]
     corpus = Corpus.create(tmp_path / "corpus", n_words=12)
     counts = COUNTS * np.where(np.arange(40) < 20, words, 1.0)[:, None]  # Some shards are whole.
@@ -29,7 +29,7 @@ def pair(request, tmp_path, monkeypatch):
     return Documents.from_counts(counts, **options), Documents.from_counts(corpus, **options)
 
 
-def assert_equal(ours, theirs):
+def assert_same_tokens(ours, theirs):
     np.testing.assert_array_equal(ours.ids_N, theirs.ids_N)
     assert ours.ids_N.dtype == theirs.ids_N.dtype
     assert (ours.weight_N is None) == (theirs.weight_N is None)
@@ -50,9 +50,9 @@ def assert_same_documents(ours, theirs):
     assert ours.has_visual_words() == theirs.has_visual_words()
     rng = np.random.default_rng(1)
     for rows in (np.arange(n), np.arange(0), rng.permutation(n), rng.integers(0, n, 7)):
-        assert_equal(ours.tokens.gather(rows), theirs.tokens.gather(rows))
+        assert_same_tokens(ours.tokens.gather(rows), theirs.tokens.gather(rows))
         order = rng.permutation(int(theirs.length_B[rows].sum()))
-        assert_equal(ours.tokens.gather(rows, order), theirs.tokens.gather(rows, order))
+        assert_same_tokens(ours.tokens.gather(rows, order), theirs.tokens.gather(rows, order))
     blocks = list(ours.tokens.blocks())
     assert np.concatenate([rows for rows, _ in blocks]).tolist() == list(range(n))
     whole = theirs.tokens.gather(np.arange(n)).ids_N
@@ -87,6 +87,6 @@ def test_documents_without_tags_need_no_joining(tmp_path):
     corpus = Corpus.create(tmp_path / "corpus", n_words=12)
     corpus.append(COUNTS)
     documents = Documents.from_counts(corpus, annotations=sparse.csr_array((40, 5)))
-    assert isinstance(documents.tokens, stored_tokens.StoredTokens)
+    assert isinstance(documents.tokens, StoredTokens)
     assert documents.n_annotation_words == 5
     assert not documents.annotation_presence().any()

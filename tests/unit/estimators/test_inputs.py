@@ -12,7 +12,6 @@ from sklearn.svm import SVC
 from tests.scenes import scene_corpus
 
 from supdocnade import Corpus, DampCounts, DocNADE, SupDocNADE, make_annotation_scorer
-from supdocnade.corpus import documents as stored_tokens
 from supdocnade.corpus import tokens
 from supdocnade.errors import InvalidArgument, StorageError
 from supdocnade.training.trainer import Trainer
@@ -24,7 +23,7 @@ N = 90
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
     """Let everything that is read in blocks be cut into many."""
-    monkeypatch.setattr(stored_tokens, "BLOCK", 300)
+    monkeypatch.setattr(tokens, "BLOCK_TOKENS", 300)
     monkeypatch.setattr(Corpus.blocks, "__defaults__", (300,))
 
 
