@@ -1,4 +1,4 @@
-"""A folder of photographs, indexed: which are like this one, which have this tag."""
+"""The index of a folder of photographs, for search by similarity, class and tag."""
 
 from supdocnade.gallery.build import build_gallery
 from supdocnade.gallery.photo_index import Gallery, model_fingerprint

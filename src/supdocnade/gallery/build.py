@@ -1,8 +1,7 @@
-"""Making an index: read photographs, in blocks that are kept, so that a run can go on.
+"""Building an index of photographs.
 
-Until it is done, a run has its blocks in `INDEX.partial` beside its output. Photographs that an
-earlier run has read, of this index or of one that was stopped, are not read again while their size
-and time are the same.
+An unfinished run keeps blocks of photographs in `INDEX.partial` and resumes from them. Photographs
+of an earlier index are read again only if their size or modification time has changed.
 """
 
 import json
@@ -12,8 +11,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
+from itertools import count
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,51 +41,37 @@ from supdocnade.storage import load_arrays, save_arrays, write_atomically
 from supdocnade.visual_words.encoder import count_words
 from supdocnade.visual_words.parallel import READING, SkippedImage, over_images
 
-# What a run has read so far, in blocks on disk, so that it can go on after it was stopped.
 
-
-class Known(Protocol):
-    """Photographs that were read, whose small copies are on disk."""
-
-    @property
-    def rows(self) -> Rows:
-        """All about them."""
-        ...
-
-    def picture(self, row: int) -> bytes:
-        """Return the small copy of one."""
-        ...
-
-
-class Part:
-    """A block of photographs in a file."""
+class Block:
+    """Photographs that a run has read, stored in one file."""
 
     def __init__(self, path: Path, rows: Rows):
         self.path, self.rows = path, rows
 
     def picture(self, row: int) -> bytes:
-        """Return the small copy of a photograph."""
+        """Return the thumbnail of a photograph."""
         start = int(self.rows.lengths_N[:row].sum())
         return _pictures(self)[start : start + int(self.rows.lengths_N[row])]
 
 
 @lru_cache(maxsize=2)
-def _pictures(part: Part) -> bytes:
-    """Return the pictures of a part, not of a path: another run may have parts of the same name."""
-    return load_arrays(part.path)[0]["pictures"].tobytes()
+def _pictures(block: Block) -> bytes:
+    # Cached by block, not by path: another run may have a block at the same path.
+    return load_arrays(block.path)[0]["pictures"].tobytes()
 
 
-def save_part(folder: Path, fingerprint: str, rows: Rows, pictures: Sequence[bytes]) -> Part:
-    """Keep a block of photographs."""
-    path = folder / f"{len(list(folder.glob('*.safetensors'))):06d}.safetensors"
+def save_block(path: Path, fingerprint: str, rows: Rows, pictures: Sequence[bytes]) -> Block:
+    """Write a block of photographs."""
     joined = np.frombuffer(b"".join(pictures), np.uint8)
     described = {"model": fingerprint, "names": list(rows.names)}
     save_arrays(path, {**rows.arrays(), "pictures": joined}, described)
-    return Part(path, rows)
+    return Block(path, rows)
 
 
-def earlier(fitted: FittedScene, fingerprint: str, target: Path, partial: Path) -> Iterator[Known]:
-    """Yield what earlier runs of the same model have read; what is damaged is read again."""
+def load_earlier(
+    fitted: FittedScene, fingerprint: str, target: Path, partial: Path
+) -> Iterator[Gallery | Block]:
+    """Yield the photographs that earlier runs of the same model have read, if undamaged."""
     with suppress(SupDocNADEError):
         yield Gallery.load(target, fitted)
     for path in sorted(partial.glob("*.safetensors")):
@@ -94,14 +80,14 @@ def earlier(fitted: FittedScene, fingerprint: str, target: Path, partial: Path) 
             if description["model"] == fingerprint:
                 rows = Rows.restored(arrays, description["names"], fitted)
                 if int(rows.lengths_N.sum()) == len(arrays["pictures"]):
-                    yield Part(path, rows)
+                    yield Block(path, rows)
 
 
-BLOCK = 128
-"""Photographs that are kept together; so many are read again at most when a run was stopped."""
+BLOCK_SIZE = 128
+"""Photographs per block: at most so many are read again when a run is resumed."""
 
 SIDE, QUALITY = 360, 82
-"""Of a small copy: pixels along its longest side, and quality as JPEG."""
+"""Longest side of a thumbnail in pixels, and its JPEG quality."""
 
 Stamp = tuple[int, int]
 
@@ -116,13 +102,13 @@ def build_gallery(
     output: Path,
     options: RunOptions = RunOptions(),
 ) -> tuple[Gallery, list[SkippedImage]]:
-    """Index a folder of photographs; return the index and what could not be read.
+    """Index a folder of photographs; return the index and the skipped photographs.
 
     Parameters
     ----------
     fitted : the model.
-    photos : a folder, with all folders in it.
-    output : the folder of the index; one that is there is replaced as a whole or not at all.
+    photos : folder of photographs, searched recursively.
+    output : folder of the index; an existing one is replaced atomically.
     """
     stamps = {path.as_posix(): _stamp(photos / path) for path in find_photographs(photos)}
     if not stamps:
@@ -134,27 +120,27 @@ def build_gallery(
     fingerprint = model_fingerprint(fitted)
     skipped: list[SkippedImage] = []
     with partial.lock():
-        kept: dict[str, tuple[Known, int]] = {}
-        for known in earlier(fitted, fingerprint, target, partial.folder):
+        places: dict[str, tuple[Gallery | Block, int]] = {}
+        for known in load_earlier(fitted, fingerprint, target, partial.folder):
             for row, name in enumerate(known.rows.names):
                 if stamps.get(name) == tuple(known.rows.stamps_N2[row].tolist()):
-                    kept[name] = (known, row)
-        todo = [name for name in stamps if name not in kept]
-        for read in _read(fitted, photos, todo, len(kept), options, skipped):
+                    places[name] = (known, row)
+        paths = _unused_paths(partial.folder)
+        todo = [name for name in stamps if name not in places]
+        for read in _read(fitted, photos, todo, len(places), options, skipped):
             rows = _rows(fitted, read, stamps)
             pictures = [picture for _, picture in read.values()]
-            part = save_part(partial.folder, fingerprint, rows, pictures)
-            kept |= {name: (part, row) for row, name in enumerate(rows.names)}
-        places = [kept[name] for name in stamps if name in kept]
+            block = save_block(next(paths), fingerprint, rows, pictures)
+            places |= {name: (block, row) for row, name in enumerate(rows.names)}
         if not places:
             raise StorageError(f"{photos} has no photograph that can be read.")
-        _write(target, photos, fingerprint, places)
+        _write(target, photos, fingerprint, [places[name] for name in stamps if name in places])
         partial.discard()
     return Gallery.load(output, fitted), skipped
 
 
 def _check_target(target: Path, photos: Path) -> None:
-    """Refuse a folder in which an index would destroy something else."""
+    """Raise unless the target is new or an index."""
     if target == Path(os.path.realpath(photos)):
         raise StorageError(f"{target} must not be the folder of the photographs.")
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
@@ -164,10 +150,16 @@ def _check_target(target: Path, photos: Path) -> None:
             raise StorageError(f"{target} must be new or an index: {error}") from error
 
 
+def _unused_paths(folder: Path) -> Iterator[Path]:
+    """Yield paths for new blocks."""
+    first = max((int(path.stem) + 1 for path in folder.glob("*.safetensors")), default=0)
+    return (folder / f"{number:06d}.safetensors" for number in count(first))
+
+
 def _stamp(path: Path) -> Stamp:
     try:
         status = path.stat()
-    except OSError:  # It has gone since it was listed; reading it says so.
+    except OSError:  # The file was removed since it was listed; reading it raises the error.
         return (0, 0)
     return status.st_size, status.st_mtime_ns
 
@@ -180,7 +172,7 @@ def _read(
     options: RunOptions,
     skipped: list[SkippedImage],
 ) -> Iterator[dict[str, Photograph]]:
-    """Yield photographs in blocks as they are read; add those that cannot be to `skipped`."""
+    """Yield blocks of photographs as they are read; append unreadable ones to `skipped`."""
     block: dict[str, Photograph] = {}
     sources = [photos / name for name in todo]
     results = over_images(
@@ -191,7 +183,7 @@ def _read(
             skipped.append(result)
         else:
             block[name] = result
-        if block and (len(block) == BLOCK or number == len(todo)):
+        if block and (len(block) == BLOCK_SIZE or number == len(todo)):
             yield block
             block = {}
         options.progress(READING, n_kept + number, n_kept + len(todo))
@@ -224,9 +216,9 @@ def _rows(fitted: FittedScene, read: dict[str, Photograph], stamps: dict[str, St
 
 
 def _write(
-    target: Path, photos: Path, fingerprint: str, places: Sequence[tuple[Known, int]]
+    target: Path, photos: Path, fingerprint: str, places: Sequence[tuple[Gallery | Block, int]]
 ) -> None:
-    """Write the index beside its place, and move it there."""
+    """Write the index to a temporary folder and move it to its place."""
     fresh = target.with_name(f".{target.name}.new")
     old = target.with_name(f".{target.name}.old")
     try:
@@ -251,7 +243,7 @@ def _write(
         raise StorageError(f"{target} cannot be written: {error.strerror or error}.") from error
     finally:
         with suppress(OSError):
-            # Whatever stopped it between the two moves, Ctrl-C too, the old index comes back.
+            # If anything, Ctrl-C too, stopped it between the two moves, the old index is restored.
             if old.exists() and not target.exists():
                 os.replace(old, target)
             shutil.rmtree(fresh, ignore_errors=True)

@@ -1,9 +1,8 @@
-"""An index that is asked: photographs near to others in topic space, photographs with a tag.
+"""The index of a folder of photographs: search by similarity, class and tag.
 
-An index is a folder. `index.json` says which model made it and what the other two files are;
-`photographs.safetensors` has names, topic features and predictions; `pictures.bin` has small copies
-of the photographs, JPEG files one after the other. The photographs themselves are not needed, and
-never opened.
+An index is a folder of three files: `index.json` names the model and holds checksums,
+`photographs.safetensors` holds names, topic features and predictions, and `pictures.bin` holds the
+thumbnails, concatenated JPEG files. The photographs themselves are never opened.
 """
 
 import hashlib
@@ -24,13 +23,11 @@ from supdocnade.metrics import top_ranked
 from supdocnade.scene.prediction import FittedScene
 from supdocnade.storage import Arrays, load_arrays
 
-# What an index holds of photographs, one row each.
-
 Floats = NDArray[np.float32]
 
 
 def model_fingerprint(fitted: FittedScene) -> str:
-    """Return a digest of everything that decides what a model says of a photograph."""
+    """Return a digest of everything that determines the predictions of a model."""
     digest = hashlib.blake2b(fitted.bag.encoder_.fingerprint().encode(), digest_size=16)
     network = fitted.topics.network_
     settings = (fitted.settings.damping, network.config, fitted.classes, fitted.tag_names)
@@ -47,26 +44,26 @@ def model_fingerprint(fitted: FittedScene) -> str:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Rows:
-    """Some photographs, without their pictures."""
+    """Names, features and predictions of photographs, one row each."""
 
     names: tuple[str, ...]
-    """Paths below the folder, with slashes."""
+    """Paths relative to the folder, with slashes."""
     stamps_N2: NDArray[np.int64]
-    """Size of the file and time of its last change: whether it is still the same one."""
+    """File size and modification time, by which changed files are found."""
     topics_NH: Floats
     proba_NC: Floats
-    """Probabilities of the classes."""
+    """Class probabilities."""
     presence_NA: Floats
-    """Probabilities that the tags are there."""
+    """Tag probabilities."""
     lengths_N: NDArray[np.int64]
-    """Bytes of the small copies."""
+    """Sizes of the thumbnails in bytes."""
 
     def __len__(self) -> int:
         """The number of photographs."""
         return len(self.names)
 
     def take(self, chosen: Sequence[int]) -> "Rows":
-        """Return some of them."""
+        """Return the given rows."""
         rows = np.array(chosen, np.int64)
         return Rows(
             names=tuple(self.names[row] for row in chosen),
@@ -75,21 +72,21 @@ class Rows:
 
     @staticmethod
     def joined(parts: Sequence["Rows"]) -> "Rows":
-        """Return those of several parts, at least one, one after the other."""
+        """Return the rows of several parts, of which there must be one at least."""
         return Rows(
             names=tuple(name for part in parts for name in part.names),
             **{name: np.concatenate([getattr(part, name) for part in parts]) for name in _ARRAYS},
         )
 
     def arrays(self) -> Arrays:
-        """Return all arrays by their names, to be stored."""
+        """Return the arrays by name, for storage."""
         return {name: getattr(self, name) for name in _ARRAYS}
 
     @classmethod
     def restored(cls, arrays: Arrays, names: Any, fitted: FittedScene) -> "Rows":
-        """Return what was stored, or raise `InvalidArgument`."""
+        """Return stored rows; invalid ones raise `InvalidArgument`."""
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise InvalidArgument("its photographs have odd names")
+            raise InvalidArgument("the names of its photographs must be strings")
         n, n_topics = len(names), fitted.topics.network_.config.n_topics
         shapes = {
             "stamps_N2": (n, 2),
@@ -104,20 +101,18 @@ class Rows:
             if not np.isfinite(arrays[name]).all():
                 raise InvalidArgument(f"{name} must be finite")
         if len(set(names)) < n or (arrays["lengths_N"] <= 0).any():
-            raise InvalidArgument("its photographs are there twice, or without a picture")
+            raise InvalidArgument("its photographs must be distinct and have thumbnails")
         return cls(names=tuple(names), **{name: arrays[name] for name in _ARRAYS})
 
 
 _ARRAYS = ("stamps_N2", "topics_NH", "proba_NC", "presence_NA", "lengths_N")
 
 
-# Small copies of photographs in one file, read where they are asked for.
-
 _BLOCK = 2**20
 
 
 class PictureFile:
-    """A file that stays open: whoever replaces it does not disturb those who read it."""
+    """The thumbnails of an index; the file stays open, so that it may be replaced meanwhile."""
 
     def __init__(self, path: Path):
         try:
@@ -127,11 +122,11 @@ class PictureFile:
         weakref.finalize(self, os.close, self._file)
 
     def read(self, start: int, length: int) -> bytes:
-        """Return a part of the file; threads may ask at the same time."""
+        """Return some bytes of the file; threads may read at the same time."""
         return os.pread(self._file, length, start)
 
     def digest(self) -> tuple[str, int]:
-        """Return a digest of all of it, and its length."""
+        """Return the digest and the length of the file."""
         digest, length = hashlib.blake2b(digest_size=16), 0
         while block := self.read(length, _BLOCK):
             digest.update(block)
@@ -140,7 +135,7 @@ class PictureFile:
 
 
 def write_pictures(path: Path, pictures: Iterable[bytes]) -> str:
-    """Write pictures one after the other; return a digest."""
+    """Write concatenated thumbnails; return their digest."""
     digest = hashlib.blake2b(digest_size=16)
     with open(path, "wb") as file:
         for picture in pictures:
@@ -157,19 +152,18 @@ DESCRIPTION, ROWS, PICTURES = "index.json", "photographs.safetensors", "pictures
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Gallery:
-    """The photographs of a folder, as a model sees them."""
+    """The index of a folder of photographs."""
 
     folder: str
-    """Where they were, for people."""
+    """Folder of the photographs when they were indexed, for display."""
     rows: Rows
     classes: tuple[str, ...]
     tag_names: tuple[str, ...]
     threshold: float
-    """Of the probability from which on a photograph has a tag."""
+    """Probability from which on a photograph has a tag."""
     pictures: PictureFile
     version: str
-    """Of the pictures: those of another index, which have the same numbers, have other addresses in
-    a browser that keeps them."""
+    """Version of the thumbnails in their addresses, so that browsers do not show outdated ones."""
 
     def __len__(self) -> int:
         """The number of photographs."""
@@ -177,11 +171,11 @@ class Gallery:
 
     @classmethod
     def load(cls, folder: str | Path, fitted: FittedScene) -> "Gallery":
-        """Return an index; one that is damaged, or of another model, raises `StorageError`.
+        """Read an index; a damaged one, or one of another model, raises `StorageError`.
 
         Parameters
         ----------
-        folder : of the index.
+        folder : folder of the index.
         fitted : the model that made it.
         """
         path = Path(folder)
@@ -215,9 +209,9 @@ class Gallery:
 
         Parameters
         ----------
-        topics_H : features of a photograph.
-        top : how many.
-        but : a photograph that is left out, since it is the one that is asked about.
+        topics_H : topic features of the query.
+        top : number of photographs.
+        but : row of a photograph to leave out, usually the query itself.
         """
         away_N = np.linalg.norm(self.rows.topics_NH - topics_H, axis=1).astype(np.float64)
         if but is not None:
@@ -226,27 +220,27 @@ class Gallery:
         return [(row, float(away_N[row])) for row in top_ranked(-away_N[None], most)[0].tolist()]
 
     def found(self, *, label: str | None = None, tag: str | None = None) -> NDArray[np.int64]:
-        """Return the photographs of a class, with a tag, or both; the surest first.
+        """Return the photographs of a class, with a tag, or both, the most probable first.
 
         Parameters
         ----------
-        label : that is predicted, one of `classes`.
-        tag : whose probability reaches the threshold, one of `tag_names`.
+        label : predicted class, one of `classes`.
+        tag : tag whose probability reaches the threshold, one of `tag_names`.
         """
-        fits_N, sure_N = np.ones(len(self), np.bool_), np.zeros(len(self))
+        matches_N, score_N = np.ones(len(self), np.bool_), np.zeros(len(self))
         if label is not None:
             number = self.classes.index(label)
-            fits_N &= self.rows.proba_NC.argmax(axis=1) == number
-            sure_N += self.rows.proba_NC[:, number]
+            matches_N &= self.rows.proba_NC.argmax(axis=1) == number
+            score_N += self.rows.proba_NC[:, number]
         if tag is not None:
             presence_N = self.rows.presence_NA[:, self.tag_names.index(tag)]
-            fits_N &= presence_N >= self.threshold
-            sure_N += presence_N
-        order = np.argsort(-sure_N, kind="stable")
-        return order[fits_N[order]]
+            matches_N &= presence_N >= self.threshold
+            score_N += presence_N
+        order = np.argsort(-score_N, kind="stable")
+        return order[matches_N[order]]
 
     def label(self, row: int) -> tuple[str, float] | None:
-        """Return the class of a photograph and its probability, if the model knows classes."""
+        """Return the predicted class and its probability; None if the model has no classes."""
         if not self.classes:
             return None
         best = int(self.rows.proba_NC[row].argmax())
@@ -263,13 +257,13 @@ class Gallery:
         ]
 
     def picture(self, row: int) -> bytes:
-        """Return the small copy of a photograph, a JPEG file."""
+        """Return the thumbnail of a photograph, a JPEG file."""
         start = int(self.rows.lengths_N[:row].sum())
         return self.pictures.read(start, int(self.rows.lengths_N[row]))
 
 
 def read_description(folder: Path) -> dict[str, Any]:
-    """Return what `index.json` says; anything else raises `StorageError`."""
+    """Return the content of `index.json`, checked."""
     path = folder / DESCRIPTION
     try:
         description = json.loads(path.read_bytes())
@@ -284,5 +278,5 @@ def read_description(folder: Path) -> dict[str, Any]:
             f"{folder} has format {description.get('format')!r}, this version reads {FORMAT}."
         )
     if not all(isinstance(description.get(key), str) for key in ("model", "folder", "pictures")):
-        raise StorageError(f"{path} is damaged: it says too little.")
+        raise StorageError(f"{path} is damaged: entries are missing.")
     return description

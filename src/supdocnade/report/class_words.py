@@ -1,14 +1,12 @@
-"""What a class is made of: the visual words and tags that its topics stand for.
+"""Visual words and tags associated with classes and topics.
 
-The paper takes the three topics with the largest weight in a class's column of U, averages their
-columns of W, and shows the visual words and annotation words with the largest average. A visual
-word in another region is another word there. Here the regions of a visual word are put together by
-their maximum: ranking all pairs of word and region and naming every visual word once, at its first
-place, gives the same list.
+As in the paper, the three topics with the largest weights of a class in U are averaged in W, and
+the visual words and tags with the largest averages are shown. A visual word is ranked by its best
+region.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,38 +20,33 @@ from supdocnade.scene.prediction import FittedScene
 Floats = NDArray[np.floating]
 
 N_TOPICS, N_WORDS, N_TAGS = 3, 4, 5
-"""As in the paper's figure."""
+"""Numbers shown in the paper's figure."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WordAssociation:
-    """A visual word that excites some topics."""
+    """A visual word associated with some topics."""
 
     word: int
     weight: float
-    """The largest of its regions."""
+    """Largest weight over its regions."""
     region_weights: tuple[float, ...]
-    """Of the word in every region."""
+    """Weight in every region."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Associations:
-    """What some topics stand for together."""
+    """Visual words and tags associated with some topics, or with a class through its topics."""
 
     topics: tuple[int, ...]
     words: tuple[WordAssociation, ...]
-    """The strongest first."""
+    """Strongest first."""
     tags: tuple[tuple[str, float], ...]
-    """The strongest first, with their weight."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ClassAssociations(Associations):
-    """What a class stands for, through its topics."""
-
-    label: str
-    topic_weights: tuple[float, ...]
-    """Of the topics, in U."""
+    """Strongest first, with their weights."""
+    label: str = ""
+    """Name of the class."""
+    topic_weights: tuple[float, ...] = ()
+    """Weights of the topics for the class, in U."""
 
 
 def associate(
@@ -65,15 +58,15 @@ def associate(
     n_words: int = N_WORDS,
     n_tags: int = N_TAGS,
 ) -> Associations:
-    """Return what some topics stand for.
+    """Return the visual words and tags with the largest mean weight over some topics.
 
     Parameters
     ----------
     components_HK : W, topics × (regions · visual words, then tags).
-    topics : whose weights are averaged.
-    tag_names : of the last columns.
-    n_visual_words : in every region.
-    n_words, n_tags : how many of each to return.
+    topics : topics whose weights are averaged.
+    tag_names : names of the last columns.
+    n_visual_words : number of visual words per region.
+    n_words, n_tags : numbers to return.
     """
     n_columns = components_HK.shape[1] - len(tag_names)
     if not len(topics):
@@ -100,7 +93,7 @@ def associate(
 
 
 def topic_associations(fitted: FittedScene, topics: Sequence[int]) -> Associations:
-    """Return what some topics of a model stand for together."""
+    """Return the associations of some topics of a model."""
     return associate(
         fitted.topics.components_,
         topics,
@@ -109,10 +102,8 @@ def topic_associations(fitted: FittedScene, topics: Sequence[int]) -> Associatio
     )
 
 
-def class_associations(
-    fitted: FittedScene, n_topics: int = N_TOPICS
-) -> tuple[ClassAssociations, ...]:
-    """Return what every class of a model stands for; nothing for a model without classes."""
+def class_associations(fitted: FittedScene, n_topics: int = N_TOPICS) -> tuple[Associations, ...]:
+    """Return the associations of every class of a model; none for a model without classes."""
     if not isinstance(fitted.topics, SupDocNADE):
         return ()
     weight_CH = fitted.topics.network_.label_weight.detach().numpy()
@@ -120,12 +111,10 @@ def class_associations(
     for number, topics_X in enumerate(fitted.topics.class_topics(n_topics)):
         each = topic_associations(fitted, topics_X.tolist())
         found.append(
-            ClassAssociations(
+            replace(
+                each,
                 label=fitted.classes[number],
-                topics=each.topics,
                 topic_weights=tuple(weight_CH[number, topics_X].tolist()),
-                words=each.words,
-                tags=each.tags,
             )
         )
     return tuple(found)

@@ -40,7 +40,7 @@ from supdocnade.scene.training_set import HeldOutImage
 from supdocnade.storage import write_atomically
 from supdocnade.text import plain_name
 
-TITLE = "What the model has learned"
+TITLE = "Model report"
 MAX_MATRIX = 60
 """Classes of the largest confusion matrix that is still readable."""
 

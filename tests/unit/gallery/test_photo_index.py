@@ -7,8 +7,7 @@ from tests.drawn import small_model
 from tests.serving import build_index, photograph
 
 from supdocnade.errors import StorageError
-from supdocnade.gallery import Gallery, build_gallery, model_fingerprint
-from supdocnade.gallery import build as making
+from supdocnade.gallery import Gallery, build, build_gallery, model_fingerprint
 from supdocnade.run_options import RunOptions
 
 
@@ -79,13 +78,13 @@ def test_an_index_that_is_replaced_does_not_disturb_those_who_use_it(gallery, fo
 
 def counted(monkeypatch):
     """Count the photographs that are read."""
-    read, look = [], making._ReadPhotograph.__call__
+    read, look = [], build._ReadPhotograph.__call__
 
     def call(self, source, name, number):
         read.append(os.path.basename(source))
         return look(self, source, name, number)
 
-    monkeypatch.setattr(making._ReadPhotograph, "__call__", call)
+    monkeypatch.setattr(build._ReadPhotograph, "__call__", call)
     return read
 
 
@@ -107,7 +106,7 @@ def test_only_what_is_new_or_changed_is_read_again(tmp_path, fitted, monkeypatch
 
 
 def test_a_run_that_was_stopped_goes_on(tmp_path, fitted, monkeypatch):
-    monkeypatch.setattr(making, "BLOCK", 5)
+    monkeypatch.setattr(build, "BLOCK_SIZE", 5)
     whole, photos = build_index(tmp_path)
 
     def stop(stage, done, total):
@@ -206,7 +205,7 @@ def test_a_full_disk_leaves_the_old_index(tmp_path, fitted, monkeypatch):
     def full(path, pictures):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(making, "write_pictures", full)
+    monkeypatch.setattr(build, "write_pictures", full)
     with pytest.raises(StorageError, match="No space left"):
         build_gallery(fitted, photos, tmp_path / "index")
     assert {path.name: path.read_bytes() for path in (tmp_path / "index").iterdir()} == before

@@ -81,12 +81,12 @@ def test_a_report_shows_everything():
     page = check(render_report(model))
     text = " ".join(page.text)
     assert TITLE in text
-    for heading in ("Results", "taken for what", "made of", "Topics", "not seen", "Settings"):
+    for heading in ("Results", "Confusion matrix", "Classes", "Topics", "Predictions", "Settings"):
         assert heading in text
     fitted = model.fitted_
     for name in (*fitted.classes, *fitted.tag_names, "generative_weight", "numpy"):
         assert name in text
-    assert "had not seen them; afterwards it was fitted again on all photographs" in text
+    assert "a model that was not trained on them" in text
     share = f"{100 * fitted.held_out.figures['accuracy']:.1f}\u202f%"
     assert share in text
     assert "(16, 32)" in page.text  # Two sizes of patches, not a rectangle.
@@ -105,14 +105,18 @@ def test_a_report_is_made_from_the_folder_alone_and_always_the_same(tmp_path):
 @pytest.mark.parametrize(
     ("options", "present", "absent"),
     [
-        ({"known": (False, False)}, ["Topic "], ["made of", "taken for what", "F-measure"]),
-        ({"known": (False, True)}, ["F-measure of five"], ["made of", "Accuracy"]),
-        ({"known": (True, False)}, ["Accuracy", "made of"], ["F-measure", "Tags"]),
-        ({"held_out": 0.0}, ["No photographs were held out"], ["Accuracy", "not seen"]),
-        ({"n_classes": 1}, ["nothing to tell apart"], ["Accuracy", "taken for what"]),
+        (
+            {"known": (False, False)},
+            ["Topic "],
+            ["each class is shown", "Confusion matrix", "F-measure"],
+        ),
+        ({"known": (False, True)}, ["F-measure of five"], ["each class is shown", "Accuracy"]),
+        ({"known": (True, False)}, ["Accuracy", "each class is shown"], ["F-measure", "Tags"]),
+        ({"held_out": 0.0}, ["No photographs were held out"], ["Accuracy", "Predictions for"]),
+        ({"n_classes": 1}, ["no classification to evaluate"], ["Accuracy", "Confusion matrix"]),
         ({"n_classes": 2, "classifier": "softmax"}, ["Accuracy"], ["support vector machine"]),
-        ({"grid": (1, 1)}, ["made of"], ["small grid"]),
-        ({"grid": ((1, 1), (2, 2)), "n_topics": 2}, ["made of"], ["small grid"]),
+        ({"grid": (1, 1)}, ["each class is shown"], ["small grid"]),
+        ({"grid": ((1, 1), (2, 2)), "n_topics": 2}, ["each class is shown"], ["small grid"]),
     ],
 )
 def test_models_that_know_less_have_a_report(options, present, absent):
