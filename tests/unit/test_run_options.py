@@ -1,0 +1,17 @@
+from pathlib import Path
+
+import pytest
+
+from supdocnade.errors import InvalidArgument
+from supdocnade.run_options import RunOptions
+
+
+def test_folders_become_paths():
+    options = RunOptions(cache="words", checkpoint=Path("runs"))
+    assert (options.cache, options.checkpoint) == (Path("words"), Path("runs"))
+    assert RunOptions().cache is None
+
+
+def test_error_handling_is_checked():
+    with pytest.raises(InvalidArgument, match=r"on_error must be one of .*got 'ignore'"):
+        RunOptions(on_error="ignore")
