@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from supdocnade.checks import check_count
-from supdocnade.text import read_lines, wrong_line
+from supdocnade.text import line_error, read_lines
 
 # int() would also accept signs, underscores and digits of other scripts.
 _WHOLE = re.compile(r"[0-9]{1,18}")
@@ -118,10 +118,10 @@ def read_lda_c(path: str | os.PathLike[str], n_words: int | None = None) -> spar
         given, *pairs = text.split() or [""]
         if not _WHOLE.fullmatch(given) or int(given) != len(pairs):
             expected = "a number, and as many pairs word:count"
-            raise wrong_line(path, line, expected, f"{given} and {len(pairs)} pairs")
+            raise line_error(path, line, expected, f"{given} and {len(pairs)} pairs")
         row = [_parse_pair(path, line, pair, n_words) for pair in pairs]
         if len({word for word, _ in row}) < len(row):
-            raise wrong_line(path, line, "each word once", text)
+            raise line_error(path, line, "each word once", text)
         words.extend(word for word, _ in sorted(row))
         counts.extend(count for _, count in sorted(row))
         ends.append(len(words))
@@ -141,7 +141,7 @@ def read_class_numbers(path: str | os.PathLike[str]) -> NDArray[np.int64]:
     labels = []
     for line, text in enumerate(_read_rows(path), start=1):
         if not _WHOLE.fullmatch(text.strip()):
-            raise wrong_line(path, line, "a whole number from 0", text)
+            raise line_error(path, line, "a whole number from 0", text)
         labels.append(int(text))
     return np.array(labels, np.int64)
 
@@ -157,8 +157,8 @@ def _read_rows(path: Path) -> list[str]:
 def _parse_pair(path: Path, line: int, pair: str, n_words: int | None) -> tuple[int, int]:
     match = _PAIR.fullmatch(pair)
     if not match or int(match[2]) == 0:
-        raise wrong_line(path, line, "word:count with a count of at least 1", pair)
+        raise line_error(path, line, "word:count with a count of at least 1", pair)
     word = int(match[1])
     if n_words is not None and word >= n_words:
-        raise wrong_line(path, line, f"words below {n_words}", pair)
+        raise line_error(path, line, f"words below {n_words}", pair)
     return word, int(match[2])

@@ -1,13 +1,13 @@
-"""The legend of shape suffixes, and the checks that quote it.
+"""Argument checks, and the legend of shape suffixes.
 
-Names of arrays in `ops`, `models` and `training` end in their axes, one letter each:
+Names of arrays in `likelihood`, `model`, `corpus` and `training` end in their axes:
 
 ====== =============================================================
 letter axis
 ====== =============================================================
 B      documents of a batch
 N      tokens of a batch, documents one after the other
-D      word slots of one document
+D      tokens of one document
 K      joint vocabulary: visual words first, then annotation words
 H      topics (hidden units)
 T      rows of the output layer: inner nodes of the tree, or words
@@ -85,7 +85,7 @@ def check_range(
     ]
     limits = [each for each in limits if each[0] is not None]
     if not math.isfinite(number) or not all(holds for *_, holds in limits):
-        wanted = " and ".join(text for _, text, _ in limits)
-        expected = f"a finite number {wanted}".rstrip()
+        bounds = " and ".join(text for _, text, _ in limits)
+        expected = f"a finite number {bounds}".rstrip()
         raise InvalidArgument(f"{name} must be {expected}, got {value!r}.")
     return number

@@ -1,12 +1,12 @@
-"""What can go wrong, in words a user can act on.
+"""Errors of the package.
 
 Every error about user input is a `SupDocNADEError` and a `ValueError`; its message is one sentence
-that names the argument or file, what was expected and what came.
+that names the argument or file, what was expected and what was received.
 """
 
 
 class SupDocNADEError(Exception):
-    """Base of every error this package raises on purpose."""
+    """Base class of all errors of this package."""
 
 
 class InvalidArgument(SupDocNADEError, ValueError):
@@ -14,24 +14,20 @@ class InvalidArgument(SupDocNADEError, ValueError):
 
 
 class BackendUnavailable(SupDocNADEError, ValueError):
-    """A backend that was asked for by name cannot serve this call."""
+    """A backend that was requested by name is not available."""
 
 
 class TrainingDiverged(SupDocNADEError, ValueError):
-    """The objective stopped being a finite number."""
+    """The objective is no longer finite."""
 
 
 class StorageError(SupDocNADEError, ValueError):
-    """A file or folder on disk is missing, damaged or from another format."""
+    """A file or folder is missing, damaged or of another format."""
 
 
 class UnwritableFile(StorageError):
-    """A file cannot be written: the disk is full, read-only, or not for this user."""
+    """A file cannot be written: the disk is full or read-only, or permission is denied."""
 
 
 class UnreadableImage(SupDocNADEError, ValueError):
-    """An image file is missing, damaged, too large, or no image."""
-
-
-class DownloadFailed(SupDocNADEError, ValueError):
-    """A file that was asked for by name could not be fetched."""
+    """An image file is missing, damaged, too large, or not an image."""

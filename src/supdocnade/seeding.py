@@ -1,12 +1,10 @@
-"""One seed becomes every random choice, each from a generator of its own.
+"""Random choices as pure functions of one seed.
 
-Two kinds of randomness, both pure functions of the seed:
-
-- `named_generator` gives a numpy generator for one purpose ("tree", "init", ...), so that drawing
-  more for one purpose never shifts another.
-- `token_order` gives the random order of the words of a document in one epoch. It is a counter
-  based hash of (seed, epoch, document, position), never a running stream: an epoch can be resumed
-  in the middle, and any split of the work over batches, threads or devices gives the same order.
+- `named_generator` returns a numpy generator for one purpose ("tree", "init", ...), so that more
+  draws for one purpose do not change another.
+- `token_order` returns the random order of the words of a document in one epoch. It is a
+  counter-based hash of (seed, epoch, document, position), not a running stream: an epoch can be
+  resumed in the middle, and batches, threads or devices do not change the order.
 """
 
 import zlib
@@ -34,7 +32,7 @@ def check_seed(name: str, seed: int) -> int:
 
 
 def named_generator(seed: int, name: str, *counters: int) -> np.random.Generator:
-    """Return the generator that `seed` gives to one named purpose.
+    """Return the generator of a seed for one named purpose.
 
     >>> bool((named_generator(0, "tree").random(3) == named_generator(0, "tree").random(3)).all())
     True
@@ -46,7 +44,7 @@ def named_generator(seed: int, name: str, *counters: int) -> np.random.Generator
 
 
 def _mix(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Finalise SplitMix64 in place: every bit of the input reaches every bit of the output."""
+    """Finalize SplitMix64 in place: every input bit affects every output bit."""
     state ^= state >> np.uint64(30)
     state *= MIX_1
     state ^= state >> np.uint64(27)
@@ -68,10 +66,9 @@ def document_keys(
 def bag_keys(
     ids_N: NDArray[np.int32], weight_N: NDArray[np.float32] | None, offsets_B1: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return a key for every bag of words that depends on its contents alone, (B,).
+    """Return a key for every bag of words that depends only on its contents, (B,).
 
-    With it as the number of a document, `token_order` gives a document the same order wherever it
-    stands in a corpus.
+    With keys as document numbers, `token_order` does not depend on positions in the corpus.
 
     >>> ids = np.array([3, 4, 4, 3], np.int32)
     >>> first, second = bag_keys(ids, None, np.array([0, 2, 4]))
@@ -81,8 +78,8 @@ def bag_keys(
     state = ids_N.astype(np.uint64) << np.uint64(32)
     if weight_N is not None:
         state |= np.ascontiguousarray(weight_N, np.float32).view(np.uint32)
-    before = np.concatenate([np.zeros(1, np.uint64), np.cumsum(_mix(state + GOLDEN))])
-    return np.diff(before[offsets_B1]).view(np.int64)
+    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(_mix(state + GOLDEN))])
+    return np.diff(sums[offsets_B1]).view(np.int64)
 
 
 def token_order(
@@ -93,25 +90,25 @@ def token_order(
     *,
     stream: str = "ordering",
 ) -> NDArray[np.int64]:
-    """Return a random order of the tokens of every document, documents kept in their sequence.
+    """Return a random order of the tokens within every document.
 
     Parameters
     ----------
-    documents : (B,) their numbers in the corpus, which key their orders.
-    lengths : (B,) their numbers of tokens.
+    documents : (B,) document numbers, which determine the orders.
+    lengths : (B,) numbers of tokens.
     stream : the purpose; other purposes get other orders.
 
     Returns
     -------
-    (N,) int64: entry i is the place, in the concatenation of the documents, of the token that comes
-    i-th. Each document's block of entries is a permutation of that block's places.
+    (N,) int64: entry i is the position, in the concatenation of the documents, of the i-th token.
+    The entries of each document are a permutation of its positions.
 
     Notes
     -----
-    Every token draws a 64-bit hash; within a document tokens are sorted by it. One sort serves the
-    whole batch: its keys are (rank of the document, top bits of the hash, position). Since the
-    position makes keys unique, every sorting algorithm gives the same order; equal hash bits, the
-    only departure from a uniform order, have probability D² / 2^(bits + 1) in a document of D
+    Every token gets a 64-bit hash, and the tokens of a document are sorted by it. One sort orders
+    the whole batch: its keys are (rank of the document, top bits of the hash, position). The
+    position makes keys unique, so every sorting algorithm gives the same order. Equal hash bits,
+    the only departure from a uniform order, have probability D² / 2^(bits + 1) in a document of D
     tokens (1.6e-9 for 961 tokens in a batch of 64).
 
     >>> token_order(0, 0, np.array([7, 9]), np.array([3, 2])).tolist()
@@ -126,7 +123,7 @@ def token_order(
     if hash_bits < 16:
         raise InvalidArgument(
             f"a batch of {lengths.size} documents of up to {lengths.max()} tokens is too large "
-            "to be shuffled at once; use a smaller batch_size."
+            "to be shuffled; use a smaller batch_size."
         )
     starts = np.cumsum(lengths) - lengths
     rank = np.repeat(np.arange(lengths.size, dtype=np.uint64), lengths)

@@ -1,7 +1,6 @@
-"""Arrays and their description in one file, written whole or not at all.
+"""Atomic file writes, and arrays with a JSON description in one safetensors file.
 
-A file is in safetensors format: named arrays, and a JSON description in its header. Nothing that is
-read is ever executed.
+The description and a digest of all contents are in the header. Reading never executes anything.
 """
 
 import hashlib
@@ -24,8 +23,8 @@ Arrays = dict[str, NDArray[Any]]
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Replace a file: whoever reads it, even after a kill, sees the old one or the new one."""
-    # One name per target: what a kill leaves behind, the next write replaces.
+    """Replace a file atomically: even after a kill, it is the old one or the new one."""
+    # One temporary name per target, so the next write replaces what a kill leaves behind.
     temporary = path.with_name(f".{path.name}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -34,13 +33,13 @@ def write_atomically(path: Path, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         with suppress(FileNotFoundError):
-            os.chmod(temporary, path.stat().st_mode & 0o777)  # Who may read it stays as it was.
+            os.chmod(temporary, path.stat().st_mode & 0o777)  # Permissions stay.
         os.replace(temporary, path)
     except OSError as error:
         reason = error.strerror or error
         raise UnwritableFile(f"{path} cannot be written: {reason}.") from error
     finally:
-        with suppress(OSError):  # It may not even have a folder.
+        with suppress(OSError):  # Its folder may not exist.
             temporary.unlink(missing_ok=True)
 
 
@@ -60,7 +59,7 @@ def load_arrays(path: Path) -> tuple[Arrays, dict[str, Any]]:
 
 
 def read_file(path: Path) -> bytes:
-    """Return the contents of a file, which must not be a device or a folder."""
+    """Return the contents of a regular file."""
     if path.exists() and not path.is_file():
         raise StorageError(f"{path} must be a file.")
     try:
@@ -74,7 +73,7 @@ def parse_arrays(content: bytes, path: Path) -> tuple[Arrays, dict[str, Any]]:
 
     Parameters
     ----------
-    path : of the file they come from, for errors.
+    path : of the file, for errors.
     """
     try:
         arrays: Arrays = load(content)
@@ -82,16 +81,16 @@ def parse_arrays(content: bytes, path: Path) -> tuple[Arrays, dict[str, Any]]:
         text, digest = header["__metadata__"][_KEY], header["__metadata__"][_DIGEST]
         description = json.loads(text)
     except (SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
-        raise StorageError(f"{path} is damaged, or no file of supdocnade: {error}.") from error
+        raise StorageError(f"{path} is damaged, or not a file of supdocnade: {error}.") from error
     if not isinstance(description, dict):
-        raise StorageError(f"{path} is damaged: its description is no JSON object.")
+        raise StorageError(f"{path} is damaged: its description is not a JSON object.")
     if digest != _digest(arrays, text):
         raise StorageError(f"{path} is damaged: its contents are not those that were written.")
     return arrays, description
 
 
 def _digest(arrays: Mapping[str, NDArray[Any]], description: str) -> str:
-    """Return a digest of the description's text and of all names, types, shapes and contents."""
+    """Return a digest of the description and of the names, types, shapes and bytes of arrays."""
     digest = hashlib.blake2b(description.encode(), digest_size=16)
     for name in sorted(arrays):
         array = arrays[name]

@@ -1,16 +1,18 @@
-"""Text that comes from outside: files read line by line, and names made fit to be shown."""
+"""Text files from users, and names cleaned for display."""
 
 import unicodedata
 from pathlib import Path
 
 from supdocnade.errors import StorageError
 
-_SHOWN = 80
+MAX_QUOTED = 80
+"""Characters of a line that an error message quotes."""
+
 _UNPRINTABLE = ("Cc", "Cs", "Cn", "Co")
 
 
 def read_text(path: Path) -> str:
-    """Return the text of a UTF-8 file, with or without a byte order mark, line ends as they are."""
+    """Return the text of a UTF-8 file without its byte order mark, line ends unchanged."""
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -24,40 +26,39 @@ def read_text(path: Path) -> str:
 
 
 def read_lines(path: Path) -> list[str]:
-    """Return the lines of a UTF-8 file without their ends, be they of Unix, Windows or old Macs.
+    """Return the lines of a UTF-8 file without their ends (LF, CR LF or CR).
 
-    The empty line after a last line end is none.
+    A line end at the end of the file does not start another line.
     """
     lines = read_text(path).replace("\r\n", "\n").replace("\r", "\n").split("\n")
     return lines if lines[-1] else lines[:-1]
 
 
-def wrong_line(path: Path, line: int, expected: str, got: object) -> StorageError:
-    """Return the error for a line that is not as expected; a long one is shown in part.
+def line_error(path: Path, line: int, expected: str, got: object) -> StorageError:
+    """Return the error for an unexpected line; of a long one it quotes the beginning.
 
-    >>> print(wrong_line(Path("tags.tsv"), 3, "one tab", "sea"))
+    >>> print(line_error(Path("tags.tsv"), 3, "one tab", "sea"))
     tags.tsv, line 3: expected one tab, got 'sea'.
     """
-    shown = got if isinstance(got, str) and len(got) <= _SHOWN else str(got)[:_SHOWN]
-    return StorageError(f"{path}, line {line}: expected {expected}, got {shown!r}.")
+    return StorageError(f"{path}, line {line}: expected {expected}, got {str(got)[:MAX_QUOTED]!r}.")
 
 
-def plain_name(name: str) -> str:
+def clean_name(name: str) -> str:
     """Return a name on one line, without characters that cannot be printed.
 
-    >>> plain_name("rue\\tde\\x00 l'Église")
+    >>> clean_name("rue\\tde\\x00 l'Église")
     "rue de l'Église"
     """
     spaced = "".join(" " if letter.isspace() else letter for letter in name)
-    kept = [letter for letter in spaced if unicodedata.category(letter) not in _UNPRINTABLE]
-    return "".join(kept).strip() or "?"
+    printable = [letter for letter in spaced if unicodedata.category(letter) not in _UNPRINTABLE]
+    return "".join(printable).strip() or "?"
 
 
-def short_name(name: str, most: int) -> str:
-    """Return a plain name, cut where it is long.
+def shorten_name(name: str, max_length: int) -> str:
+    """Return a clean name, shortened with an ellipsis if it is too long.
 
-    >>> short_name("forest\\n" + "x" * 50, 10)
+    >>> shorten_name("forest\\n" + "x" * 50, 10)
     'forest xx…'
     """
-    plain = plain_name(name)
-    return plain if len(plain) <= most else plain[: most - 1] + "…"
+    clean = clean_name(name)
+    return clean if len(clean) <= max_length else clean[: max_length - 1] + "…"

@@ -1,14 +1,13 @@
-"""The balanced binary tree of words: the inner nodes a word's path visits and the way it turns.
+"""Balanced binary tree over the vocabulary.
 
-The tree over K leaves is fixed by one rule: the node over the leaves `lo:hi` splits them at
-`mid = (lo + hi + 1) // 2`, and is node number `mid - 1`. So every node has a number of its own in
-0 .. K - 2 (the in-order numbering), the nodes of a subtree are neighbours in memory, and a path
-follows from the leaf's number alone. What is random, and stored, is which word sits at which leaf.
+The tree over K leaves is defined by one rule: the node over the leaves `lo:hi` splits them at
+`mid = (lo + hi + 1) // 2` and has number `mid - 1`. So nodes are numbered 0 .. K - 2 in order, the
+nodes of a subtree are neighbours in memory, and a path follows from the number of its leaf. Only
+the assignment of words to leaves is random, and stored.
 """
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,30 +18,13 @@ from supdocnade.errors import InvalidArgument
 MAX_WORDS = 2**24
 
 
-class Paths(NamedTuple):
-    """The way from the root to every word, padded to the depth of the tree."""
-
-    nodes_KL: NDArray[np.int32]
-    """Inner nodes l(v); padding repeats node 0."""
-    signs_KL: NDArray[np.int8]
-    """Choices π(v): +1 right, -1 left, 0 padding."""
-
-
-class Spans(NamedTuple):
-    """The leaves `lo:mid` to the left and `mid:hi` to the right of every inner node."""
-
-    lo_T: NDArray[np.int64]
-    mid_T: NDArray[np.int64]
-    hi_T: NDArray[np.int64]
-
-
 @dataclass(frozen=True, eq=False)
 class WordTree:
     """A balanced binary tree whose leaves are the K words.
 
     Parameters
     ----------
-    leaf_of_word_K : int array, a permutation of 0 .. K - 1. The leaf at which each word sits.
+    leaf_of_word_K : int array, a permutation of 0 .. K - 1: the leaf of each word.
     """
 
     leaf_of_word_K: NDArray[np.int32]
@@ -64,13 +46,13 @@ class WordTree:
                 f"leaf_of_word must be a permutation of 0 .. {leaves.size - 1}, "
                 "got repeated or missing leaves."
             )
-        own = leaves.astype(np.int32)
-        own.setflags(write=False)
-        object.__setattr__(self, "leaf_of_word_K", own)
+        copy = leaves.astype(np.int32)
+        copy.setflags(write=False)
+        object.__setattr__(self, "leaf_of_word_K", copy)
 
     @classmethod
     def random(cls, n_words: int, generator: np.random.Generator) -> "WordTree":
-        """Place `n_words` words at random leaves, as the paper does."""
+        """Return a tree with words at random leaves, as in the paper."""
         return cls(generator.permutation(n_words).astype(np.int32))
 
     @property
@@ -85,12 +67,18 @@ class WordTree:
 
     @property
     def depth(self) -> int:
-        """L, the length of the longest path: the binary logarithm of K, rounded up."""
+        """L = ⌈log2 K⌉, the length of the longest path."""
         return self.n_nodes.bit_length()
 
     @cached_property
-    def paths(self) -> Paths:
-        """Return every word's path (made once; K × L entries)."""
+    def paths(self) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
+        """The path from the root to every word, padded to the depth of the tree.
+
+        Returns
+        -------
+        nodes : (K, L) inner nodes l(v); padding is node 0.
+        signs : (K, L) decisions π(v): +1 right, -1 left, 0 padding.
+        """
         leaf_K = self.leaf_of_word_K.astype(np.int64)
         lo, hi = np.zeros_like(leaf_K), np.full_like(leaf_K, self.n_words)
         nodes_KL = np.zeros((self.n_words, self.depth), np.int32)
@@ -102,27 +90,26 @@ class WordTree:
             nodes_KL[inner, level] = mid[inner] - 1
             signs_KL[inner, level] = np.where(right, 1, -1)[inner]
             lo, hi = np.where(inner & right, mid, lo), np.where(inner & ~right, mid, hi)
-        return Paths(nodes_KL, signs_KL)
+        return nodes_KL, signs_KL
 
-    @cached_property
-    def spans(self) -> Spans:
-        """Return the leaves on either side of every inner node."""
+    def _spans(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Return (lo, mid, hi) of every node: `lo:mid` are its left leaves, `mid:hi` its right."""
         lo_T, mid_T, hi_T = (np.zeros(self.n_nodes, np.int64) for _ in range(3))
         lo, hi = np.zeros(1, np.int64), np.full(1, self.n_words, np.int64)
         while True:
             inner = hi - lo > 1
             lo, hi = lo[inner], hi[inner]
             if lo.size == 0:
-                return Spans(lo_T, mid_T, hi_T)
+                return lo_T, mid_T, hi_T
             mid = (lo + hi + 1) // 2
             lo_T[mid - 1], mid_T[mid - 1], hi_T[mid - 1] = lo, mid, hi
             lo, hi = np.concatenate([lo, mid]), np.concatenate([mid, hi])
 
     def log_odds(self, counts_K: ArrayLike, smoothing: float = 0.5) -> NDArray[np.float64]:
-        """Return the node biases under which an empty context predicts the smoothed unigram.
+        """Return the node biases that make the tree the smoothed unigram model.
 
-        Node n turns right with the share of the words below it that lie to its right; each word
-        counts `smoothing` more often than it was seen, so that no odds are infinite.
+        The probability of turning right at a node is the share of the counts below it that lie to
+        its right. `smoothing` is added to every count, so that no odds are infinite.
 
         >>> tree = WordTree(np.array([0, 1, 2]))
         >>> np.exp(tree.log_odds([1.0, 1.0, 2.0], smoothing=0)).tolist()
@@ -132,7 +119,7 @@ class WordTree:
         check_shape("counts", counts.shape, (self.n_words,))
         at_leaf = np.empty(self.n_words)
         at_leaf[self.leaf_of_word_K] = counts + smoothing
-        below = np.concatenate([[0.0], np.cumsum(at_leaf)])
-        lo, mid, hi = self.spans
-        odds: NDArray[np.float64] = (below[hi] - below[mid]) / (below[mid] - below[lo])
+        sums = np.concatenate([[0.0], np.cumsum(at_leaf)])
+        lo, mid, hi = self._spans()
+        odds: NDArray[np.float64] = (sums[hi] - sums[mid]) / (sums[mid] - sums[lo])
         return np.log(odds)

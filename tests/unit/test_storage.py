@@ -7,7 +7,7 @@ from supdocnade.errors import StorageError
 from supdocnade.storage import load_arrays, save_arrays, write_atomically
 
 
-def test_arrays_and_description_come_back(tmp_path):
+def test_arrays_and_description_are_read_back(tmp_path):
     path = tmp_path / "deep" / "file.safetensors"
     arrays = {"a": np.arange(6.0).reshape(2, 3).T, "empty": np.zeros((0, 4), np.int32)}
     arrays["scalar"] = np.array(3.0)
@@ -37,12 +37,12 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypat
 
 def test_every_truncation_and_every_flipped_bit_is_refused(tmp_path):
     path = tmp_path / "file"
-    # Another spelling of the same number is damage, too.
+    # 1e-05 has other spellings: even those are damage.
     save_arrays(path, {"a": np.arange(3.0)}, {"n": 1, "x": 1e-05, "é": "\u00e9"})
     content = path.read_bytes()
     for length in range(len(content)):
         path.write_bytes(content[:length])
-        with pytest.raises(StorageError, match=r"damaged, or no file"):
+        with pytest.raises(StorageError, match=r"damaged, or not a file"):
             load_arrays(path)
     for place in range(len(content)):
         for bit in range(8):
@@ -60,7 +60,7 @@ def test_a_missing_file_is_named(tmp_path):
 
 def test_a_description_must_be_an_object(tmp_path):
     save_arrays(tmp_path / "file", {}, [1])  # type: ignore[arg-type]
-    with pytest.raises(StorageError, match="no JSON object"):
+    with pytest.raises(StorageError, match="not a JSON object"):
         load_arrays(tmp_path / "file")
 
 
@@ -74,7 +74,7 @@ def test_a_folder_in_the_way_is_named(tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["file", "folder"]
 
 
-def test_who_may_read_a_file_stays_as_it_was(tmp_path):
+def test_permissions_are_kept(tmp_path):
     path = tmp_path / "file"
     write_atomically(path, b"one")
     path.chmod(0o600)

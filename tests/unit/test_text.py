@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from supdocnade.errors import StorageError
-from supdocnade.text import read_lines, read_text, wrong_line
+from supdocnade.text import line_error, read_lines, read_text
 
 
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
@@ -25,14 +25,14 @@ def test_the_last_line_needs_no_end(tmp_path):
 
 @settings(deadline=None)
 @given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\r\n"))))
-def test_lines_come_back(tmp_path_factory, lines):
+def test_lines_are_read_back(tmp_path_factory, lines):
     file = tmp_path_factory.mktemp("lines") / "file"
     file.write_bytes("".join(f"{line}\n" for line in lines).encode())
     expected = [line.removeprefix("\ufeff") if i == 0 else line for i, line in enumerate(lines)]
     assert read_lines(file) == expected
 
 
-def test_what_is_not_utf_8_is_named_by_its_line(tmp_path):
+def test_invalid_utf_8_is_named_by_its_line(tmp_path):
     file = tmp_path / "file"
     file.write_bytes(b"one\ntwo\nK\xfcste\n")
     with pytest.raises(
@@ -46,7 +46,7 @@ def test_a_missing_file_is_named(tmp_path):
         read_lines(tmp_path / "none")
 
 
-def test_a_long_line_is_shown_in_part():
-    error = wrong_line(Path("a"), 7, "less", "x" * 1000)
+def test_a_long_line_is_shortened():
+    error = line_error(Path("a"), 7, "less", "x" * 1000)
     assert str(error) == f"a, line 7: expected less, got {'x' * 80!r}."
-    assert str(wrong_line(Path("a"), 7, "less", [1])) == "a, line 7: expected less, got '[1]'."
+    assert str(line_error(Path("a"), 7, "less", [1])) == "a, line 7: expected less, got '[1]'."

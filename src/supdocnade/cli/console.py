@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from supdocnade.text import plain_name
+from supdocnade.text import clean_name
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -29,7 +29,7 @@ def say_json(value: Any) -> None:
 
 def note(text: str) -> None:
     """Print a line on stderr; names in it may come from anyone."""
-    print(plain_name(text), file=sys.stderr, flush=True)
+    print(clean_name(text), file=sys.stderr, flush=True)
 
 
 def count(number: int, noun: str) -> str:
@@ -192,10 +192,10 @@ def text_line(prediction: "Prediction", top: int | None = None) -> str:
     parts = []
     if prediction.label is not None and prediction.probability is not None:
         unsure = " (unsure)" if prediction.unsure else ""
-        label = plain_name(prediction.label)
+        label = clean_name(prediction.label)
         parts.append(f"{label} {percent(prediction.probability)}{unsure}")
     tags = [
-        f"{plain_name(tag)} {percent(probability)}" for tag, probability in tags_of(prediction, top)
+        f"{clean_name(tag)} {percent(probability)}" for tag, probability in tags_of(prediction, top)
     ]
     parts.append(", ".join(tags) if tags else "no tags")
-    return f"{plain_name(prediction.name)}: {'; '.join(parts)}"
+    return f"{clean_name(prediction.name)}: {'; '.join(parts)}"

@@ -8,7 +8,7 @@ import typer
 
 from supdocnade.cli.console import Stages, count, note, percent, say, say_json, table
 from supdocnade.cli.options import Debug, Device, Jobs, Json, Model, Photos, Quiet, check_device
-from supdocnade.text import plain_name
+from supdocnade.text import clean_name
 
 if TYPE_CHECKING:
     from supdocnade.report.evaluation import Evaluation
@@ -104,6 +104,6 @@ def _confusion(confusion: dict[str, dict[str, int]]) -> str:
         number = f"[{given.index(label) + 1}] " if label in given else ""
         right = row.get(label, 0) / max(sum(row.values()), 1)
         rows.append(
-            [f"{number}{plain_name(label)}", percent(right), *(str(row[name]) for name in given)]
+            [f"{number}{clean_name(label)}", percent(right), *(str(row[name]) for name in given)]
         )
     return table(rows)

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 from supdocnade.checks import check_choice
 from supdocnade.errors import StorageError
-from supdocnade.text import read_lines, read_text, wrong_line
+from supdocnade.text import line_error, read_lines, read_text
 
 EXTENSIONS: tuple[str, ...] = (
     *(".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff"),
@@ -184,7 +184,7 @@ def read_metadata(path: Path) -> dict[str, MetadataEntry]:
     for line, row in readers[path.suffix](path):
         name = _parse_name(path, line, row.get("file_name"))
         if name in entries:
-            raise wrong_line(
+            raise line_error(
                 path, line, "each file once", f"{name}, which line {entries[name].line} names"
             )
         label = _parse_label(path, line, row.get("label"))
@@ -200,9 +200,9 @@ def _json_rows(path: Path) -> Iterator[Row]:
         try:
             row = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise wrong_line(path, line, "a JSON object", text) from error
+            raise line_error(path, line, "a JSON object", text) from error
         if not isinstance(row, dict):
-            raise wrong_line(path, line, "a JSON object", text)
+            raise line_error(path, line, "a JSON object", text)
         yield line, row
 
 
@@ -220,10 +220,10 @@ def _csv_rows(path: Path) -> Iterator[Row]:
                 header = [cell.strip() for cell in cells]
                 if header.count("file_name") != 1 or len(set(header)) < len(header):
                     expected = "different names of columns, one of them file_name"
-                    raise wrong_line(path, start, expected, ",".join(cells))
+                    raise line_error(path, start, expected, ",".join(cells))
                 continue
             if len(cells) != len(header):
-                raise wrong_line(path, start, f"{len(header)} cells", ",".join(cells))
+                raise line_error(path, start, f"{len(header)} cells", ",".join(cells))
             yield start, dict(zip(header, cells, strict=True))
     except csv.Error as error:
         raise StorageError(f"{path}, line {line}: expected a line of CSV, got {error}.") from error
@@ -235,17 +235,17 @@ def _tsv_rows(path: Path) -> Iterator[Row]:
         if not text.strip() or (line == 1 and cells[0].strip().casefold() in _TSV_HEADERS):
             continue
         if len(cells) != 2:
-            raise wrong_line(path, line, "file<TAB>tag|tag", text)
+            raise line_error(path, line, "file<TAB>tag|tag", text)
         yield line, {"file_name": cells[0], "tags": cells[1]}
 
 
 def _parse_name(path: Path, line: int, name: object) -> str:
     """Return the normalised path of a photograph, which must lie below the folder."""
     if not isinstance(name, str) or not name.strip():
-        raise wrong_line(path, line, "the name of a file as file_name", name)
+        raise line_error(path, line, "the name of a file as file_name", name)
     given = PurePosixPath(name.strip())
     if given.is_absolute() or ".." in given.parts or PureWindowsPath(name.strip()).anchor:
-        raise wrong_line(path, line, f"a path below {path.parent}", name)
+        raise line_error(path, line, f"a path below {path.parent}", name)
     return given.as_posix()
 
 
@@ -253,7 +253,7 @@ def _parse_label(path: Path, line: int, label: object) -> str | None:
     if isinstance(label, int) and not isinstance(label, bool):
         return str(label)
     if label is not None and not isinstance(label, str):
-        raise wrong_line(path, line, "a string as label", label)
+        raise line_error(path, line, "a string as label", label)
     return label.strip() or None if label else None
 
 
@@ -262,5 +262,5 @@ def _parse_tags(path: Path, line: int, tags: object) -> tuple[str, ...] | None:
         return None
     names = tags.split("|") if isinstance(tags, str) else tags
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise wrong_line(path, line, "a list of strings, or one separated by |, as tags", tags)
+        raise line_error(path, line, "a list of strings, or one separated by |, as tags", tags)
     return distinct_tags(names)

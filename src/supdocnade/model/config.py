@@ -1,4 +1,4 @@
-"""What fixes the shape of a network, checked once where it is made."""
+"""Settings that determine the architecture of a network."""
 
 from dataclasses import dataclass
 
@@ -11,20 +11,20 @@ CLASS_INPUTS = ("visual", "all")
 
 @dataclass(frozen=True, kw_only=True)
 class DocNADEConfig:
-    """The shape of a DocNADE network."""
+    """Architecture of a DocNADE network."""
 
     n_visual_words: int
-    """Words that are there at test time; ids 0 .. n_visual_words - 1."""
+    """Words that are given at test time; ids 0 .. n_visual_words - 1."""
     n_annotation_words: int = 0
     """Words that are predicted at test time; the ids after the visual words."""
     n_topics: int = 200
     """H, the number of hidden units."""
     output: str = "tree"
-    """The conditionals: "tree" (the paper's) or "softmax" (its first equation)."""
+    """Form of p(word | hidden): "tree" (the paper's) or "softmax" (its first equation)."""
     activation: str = "relu"
     """g: "relu" (the paper's), "tanh" or "sigmoid"."""
     init_scale: float = 0.01
-    """Standard deviation of W and V at the start: sums over long documents must stay small."""
+    """Initial standard deviation of W and V; sums over long documents must stay small."""
 
     def __post_init__(self) -> None:
         checked = {
@@ -46,13 +46,13 @@ class DocNADEConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class SupDocNADEConfig(DocNADEConfig):
-    """The shape of a SupDocNADE network."""
+    """Architecture of a SupDocNADE network."""
 
     n_classes: int
-    """C."""
+    """C, the number of classes."""
     class_input: str = "visual"
-    """What the class is predicted from while training: "visual" words alone, as at test time, or
-    "all" words, annotations included, which is how the paper reads."""
+    """Words that predict the class in training: "visual" words only, as at test time, or "all"
+    words including annotations, which is the literal reading of the paper."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

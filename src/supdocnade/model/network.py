@@ -1,7 +1,11 @@
-"""DocNADE: the probability of a bag of words, one word after the other.
+"""DocNADE and SupDocNADE as torch modules.
 
-p(v) = Π_i p(v_i | v_<i), with hidden units h_i = g(c + Σ_{k<i} W[v_k]) and an output layer of
-weights V and biases b. The topic representation of a document is h_y = g(c + Σ_k W[v_k]).
+DocNADE models a bag of words one word after the other: p(v) = Π_i p(v_i | v_<i), with hidden units
+h_i = g(c + Σ_{k<i} W[v_k]) and an output layer with weights V and biases b (`outputs.py`). The
+topic representation of a document is h_y = g(c + Σ_k W[v_k]).
+
+SupDocNADE adds a class: p(v, y) = p(y | v) p(v), with p(y | v) = softmax(d + U h_y(v))_y. So the
+topic representation must both explain the words and separate the classes.
 """
 
 import numpy as np
@@ -30,8 +34,7 @@ class DocNADENetwork(nn.Module):
 
     Parameters
     ----------
-    config : the shape of the network.
-    tree : which word sits at which leaf; needed for the tree output, absent for the softmax.
+    tree : assignment of words to leaves; required for the tree output, None for the softmax.
     backend : implementation of the likelihood, see `supdocnade.likelihood`.
     """
 
@@ -40,7 +43,7 @@ class DocNADENetwork(nn.Module):
     hidden_bias: nn.Parameter
     """c, (H,)."""
     node_weight: nn.Parameter
-    """V, (T, H): a row for every inner node of the tree, or for every word of the softmax."""
+    """V, (T, H): one row per inner node of the tree, or per word of the softmax."""
     node_bias: nn.Parameter
     """b, (T,)."""
 
@@ -50,41 +53,40 @@ class DocNADENetwork(nn.Module):
         super().__init__()
         self.config = config
         self.backend = backend
-        self.output = _output(config, tree)
+        self.output = _make_output(config, tree)
         n_rows, n_topics = self.output.n_rows, config.n_topics
         self.word_embedding = nn.Parameter(torch.zeros(config.n_words, n_topics))
         self.hidden_bias = nn.Parameter(torch.zeros(n_topics))
         self.node_weight = nn.Parameter(torch.zeros(n_rows, n_topics))
         self.node_bias = nn.Parameter(torch.zeros(n_rows))
         if tree is not None:
-            # The tree is part of the model: it is stored with the parameters and comes back with
-            # them, since under another tree they mean nothing.
+            # The tree is saved and loaded with the parameters, which mean nothing without it.
             self.register_buffer("leaf_of_word", torch.from_numpy(tree.leaf_of_word_K.copy()))
             self.register_load_state_dict_post_hook(_restore_tree)  # type: ignore[no-untyped-call]
 
     @property
     def n_summary_words(self) -> int | None:
-        """Below which id words enter the topic representation; None: all of them."""
+        """Words with ids below this enter the topic representation; None takes all words."""
         return self.config.n_visual_words
 
     @property
     def resolved_backend(self) -> str:
-        """The backend that computes the likelihood of this network where it now is."""
+        """Backend of the likelihood on the current device of the network."""
         weights = self.word_embedding
         return self.output.operation.choose(self.backend, weights.device, weights.dtype)
 
     @property
     def weights(self) -> Parameters:
-        """The parameters of the likelihood."""
+        """Parameters of the likelihood."""
         return Parameters(self.word_embedding, self.hidden_bias, self.node_weight, self.node_bias)
 
     @torch.no_grad()
     def initialize(self, word_counts_K: NDArray[np.float64], seed: int) -> None:
-        """Draw W and V small and set b to the empirical log-odds: the model starts as the unigram.
+        """Draw small W and V, and set b so that the network starts as the unigram model.
 
         Parameters
         ----------
-        word_counts_K : how often every word occurs in the training corpus.
+        word_counts_K : count of every word in the training corpus.
         """
         generator = named_generator(seed, "init")
         for table in (self.word_embedding, self.node_weight):
@@ -94,19 +96,19 @@ class DocNADENetwork(nn.Module):
         self.node_bias.copy_(torch.from_numpy(self.output.unigram_bias(word_counts_K)))
 
     def terms(self, batch: DocumentBatch) -> DocumentTerms:
-        """Return negative log-likelihoods, and activations of the topic representations."""
+        """Return negative log-likelihoods, and the summaries c + Σ_k x_k W[v_k]."""
         return self.output.nll(batch, self.weights, self.config.activation, self.backend)
 
     def log_prob(self, batch: DocumentBatch) -> Tensor:
-        """Return log p(v) of every document in the order its tokens have in the batch, (B,)."""
+        """Return log p(v) of every document, its tokens in the order of the batch, (B,)."""
         return -self.terms(batch).nll_B
 
     def summary(self, batch: DocumentBatch) -> Tensor:
         """Return c + Σ_k x_k W[v_k] over the tokens that enter the summary, (B, H)."""
         weight_N = batch.input_weight_N
         if batch.n_summary_words is not None:
-            summed_N = (batch.word_ids_N < batch.n_summary_words).to(self.word_embedding.dtype)
-            weight_N = summed_N if weight_N is None else weight_N * summed_N
+            enters_N = (batch.word_ids_N < batch.n_summary_words).to(self.word_embedding.dtype)
+            weight_N = enters_N if weight_N is None else weight_N * enters_N
         sums_BH = embedding_bag(
             batch.word_ids_N,
             self.word_embedding,
@@ -131,8 +133,8 @@ class DocNADENetwork(nn.Module):
 
         Parameters
         ----------
-        batch : the visual words of the documents.
-        normalize : divide by the mass of all annotation words, so that probabilities sum to 1.
+        batch : visual words of the documents.
+        normalize : divide by the total probability of the annotation words.
         """
         first, last = self.config.n_visual_words, self.config.n_words
         words_A = torch.arange(first, last, device=self.word_embedding.device)
@@ -143,7 +145,7 @@ class DocNADENetwork(nn.Module):
 
     @torch.no_grad()
     def sample(self, n_documents: int, n_tokens: int, generator: torch.Generator) -> Tensor:
-        """Draw documents of a given length word by word from the joint vocabulary, (B, D)."""
+        """Draw documents of a given length word by word, (B, D)."""
         a_BH = self.hidden_bias.expand(n_documents, -1)
         drawn = []
         for _ in range(n_tokens):
@@ -155,10 +157,10 @@ class DocNADENetwork(nn.Module):
         )
 
 
-def _output(config: DocNADEConfig, tree: WordTree | None) -> Output:
+def _make_output(config: DocNADEConfig, tree: WordTree | None) -> Output:
     if config.output == "softmax":
         if tree is not None:
-            raise InvalidArgument("tree must be absent with output='softmax', got one.")
+            raise InvalidArgument("tree must be None with output='softmax', got one.")
         return SoftmaxOutput(config.n_words)
     if tree is None or tree.n_words != config.n_words:
         got = "none" if tree is None else f"one of {tree.n_words}"
@@ -167,23 +169,17 @@ def _output(config: DocNADEConfig, tree: WordTree | None) -> Output:
 
 
 def _restore_tree(network: nn.Module, _: object) -> None:
-    """Let a network have the tree that was loaded with its parameters."""
+    """Rebuild the output from the tree that was loaded with the parameters."""
     assert isinstance(network, DocNADENetwork)
     leaves = network.get_buffer("leaf_of_word").cpu().numpy()
-    network.output = _output(network.config, WordTree(leaves))
+    network.output = _make_output(network.config, WordTree(leaves))
 
 
 def random_tree(config: DocNADEConfig, seed: int) -> WordTree | None:
-    """Return the tree that a seed gives to a network, or None for the softmax."""
+    """Return a random tree for a network, or None for the softmax."""
     if config.output == "softmax":
         return None
     return WordTree.random(config.n_words, named_generator(seed, "tree"))
-
-
-# SupDocNADE: DocNADE with a class.
-#
-# p(v, y) = p(y | v) Π_i p(v_i | v_<i), with p(y | v) = softmax(d + U h_y(v))_y. The topic features
-# h_y serve both: they must explain the words and tell the classes apart.
 
 
 class SupDocNADENetwork(DocNADENetwork):
@@ -204,12 +200,12 @@ class SupDocNADENetwork(DocNADENetwork):
 
     @property
     def n_summary_words(self) -> int | None:
-        """Below which id words enter the class term; None: all of them."""
+        """Words with ids below this enter the class term; None takes all words."""
         return None if self.config.class_input == "all" else self.config.n_visual_words
 
     @torch.no_grad()
     def initialize_classes(self, class_counts_C: NDArray[np.float64]) -> None:
-        """Set U to zero and d to the log-frequencies: the model starts with the class prior."""
+        """Set U to zero and d to log frequencies, so that p(y | v) starts as the class prior."""
         check_shape("class_counts", class_counts_C.shape, (self.config.n_classes,))
         frequency = (class_counts_C + 0.5) / (class_counts_C + 0.5).sum()
         self.label_weight.zero_()
@@ -227,7 +223,7 @@ class SupDocNADENetwork(DocNADENetwork):
     def joint_log_prob(self, batch: DocumentBatch, labels_B: Tensor) -> Tensor:
         """Return log p(v, y) of every document and its label, (B,): the paper's Algorithm 1.
 
-        Which words the class is predicted from follows `class_input`, whatever the batch says.
+        The words that predict the class follow `class_input`, not the batch.
         """
         terms = self.terms(batch._replace(n_summary_words=self.n_summary_words))
         log_p_BC = log_softmax(self.class_logits(terms.summary_BH), dim=1)

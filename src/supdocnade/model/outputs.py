@@ -1,4 +1,4 @@
-"""The two ways from hidden units to words: the tree of binary decisions and the softmax."""
+"""Output layers, p(word | hidden units): a tree of binary decisions, or a softmax."""
 
 from typing import Protocol
 
@@ -15,23 +15,23 @@ from supdocnade.likelihood.operations import TREE_NLL as tree_nll_operation
 from supdocnade.likelihood.operations import softmax_nll, tree_nll
 from supdocnade.tree import WordTree
 
-_GATHERED = 2**24
-"""Decisions looked up at a time when all words of many documents are asked for: 64 MiB."""
+MAX_DECISIONS = 2**24
+"""Decisions that `TreeOutput.log_prob` computes at a time: 64 MiB."""
 
 
 class Output(Protocol):
     """An output layer: p(word | hidden units)."""
 
     operation: Operation
-    """The operation behind `nll`, with its backends."""
+    """Likelihood operation behind `nll`, with its backends."""
 
     @property
     def n_rows(self) -> int:
-        """T, the rows of V and b."""
+        """T, the number of rows of V and b."""
         ...
 
     def unigram_bias(self, counts_K: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the b under which words have their empirical frequencies when V is zero."""
+        """Return the b that gives words their smoothed frequencies when V is zero."""
         ...
 
     def nll(
@@ -41,7 +41,7 @@ class Output(Protocol):
         ...
 
     def log_prob(self, hidden_BH: Tensor, parameters: Parameters, words: Tensor) -> Tensor:
-        """Return log p(word | hidden) for every document and every one of `words`."""
+        """Return log p(word | hidden) for every document and every word of `words`."""
         ...
 
     def sample(
@@ -52,7 +52,7 @@ class Output(Protocol):
 
 
 class TreeOutput:
-    """p(word) is the product of the decisions on its path (the paper's equations 3 and 4)."""
+    """Tree output: p(word) is the product of the decisions on its path (equations 3 and 4)."""
 
     operation = tree_nll_operation
 
@@ -81,14 +81,14 @@ class TreeOutput:
             torch.as_tensor(table, device=V_TH.device) for table in self.tree.paths
         )
         signs_XL = signs_KL[words].to(V_TH.dtype)
-        # Only the nodes that lead to the words asked for are computed.
-        rows, places = torch.unique(nodes_KL[words].long(), return_inverse=True)
+        # Only the nodes on the paths of these words are computed.
+        rows, columns = torch.unique(nodes_KL[words].long(), return_inverse=True)
         if rows.numel() == 0:
             return hidden_BH.new_zeros(len(hidden_BH), len(words))
-        chunk = max(_GATHERED // max(signs_XL.numel(), 1), 1)
+        chunk = max(MAX_DECISIONS // max(signs_XL.numel(), 1), 1)
         parts = []
-        for some_BH in torch.split(hidden_BH, chunk):
-            logits_BXL = linear(some_BH, V_TH[rows], b_T[rows])[:, places]
+        for part_BH in torch.split(hidden_BH, chunk):
+            logits_BXL = linear(part_BH, V_TH[rows], b_T[rows])[:, columns]
             parts.append(-(softplus(-signs_XL * logits_BXL) * signs_XL.abs()).sum(dim=-1))
         return torch.cat(parts) if parts else hidden_BH.new_zeros(0, len(words))
 
@@ -112,7 +112,7 @@ class TreeOutput:
 
 
 class SoftmaxOutput:
-    """p(word) is a softmax over all words (the paper's equation 2)."""
+    """Softmax output: p(word) is a softmax over all words (equation 2)."""
 
     operation = softmax_nll_operation
 

@@ -24,7 +24,7 @@ from supdocnade.folders.photo_folder import (
     find_photographs,
     read_metadata,
 )
-from supdocnade.text import read_lines, wrong_line
+from supdocnade.text import line_error, read_lines
 
 Sizes = Mapping[str, tuple[int, ...]]
 """The classes of a data set, with the numbers of photographs that have been published."""
@@ -187,10 +187,10 @@ def read_sports_annotations(
     for line, (given, text) in enumerate(zip(described, lines, strict=True), start=1):
         parts = given.split()
         if len(parts) != 2 or parts[0].casefold() not in UIUC_SPORTS:
-            raise wrong_line(names, line, "a class of UIUC-Sports and the name of a file", given)
+            raise line_error(names, line, "a class of UIUC-Sports and the name of a file", given)
         path = root / parts[0] / parts[1]
         if path in records:
-            raise wrong_line(names, line, "each file once", given)
+            raise line_error(names, line, "each file once", given)
         records[path] = ImageRecord(path, parts[0].casefold(), distinct_tags(text.split(",")))
     return list(records.values())
 

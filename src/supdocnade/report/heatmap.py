@@ -20,7 +20,7 @@ from supdocnade.errors import InvalidArgument
 from supdocnade.images.decode import DecodeConfig, decode, write_image
 from supdocnade.scene.attribution import Explanation
 from supdocnade.scene.model import SceneModel
-from supdocnade.text import short_name
+from supdocnade.text import shorten_name
 
 Floats = NDArray[np.float64]
 
@@ -233,8 +233,8 @@ class _Drawing:
         self.paste(self.picture, left + inset, self.head, wide, self.tall)
         heat = overlay(self.picture, values, limit)
         self.paste(heat, middle + inset, self.head, wide, self.tall)
-        name = short_name(self.explanation.name, MAX_NAME)
-        brief = short_name(self.explanation.name, 18)
+        name = shorten_name(self.explanation.name, MAX_NAME)
+        brief = shorten_name(self.explanation.name, 18)
         question = "Why the tag" if self.explanation.kind == "tag" else "Why"
         self.write(left, 4.6, f"{question} {name}?", 2.6, bold=True)
         self.write(left, 8.6, _sentence(self.explanation), 1.6, color=_FAINT)

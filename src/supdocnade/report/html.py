@@ -38,7 +38,7 @@ from supdocnade.scene.prediction import FittedScene
 from supdocnade.scene.thumbnails import Thumbnails
 from supdocnade.scene.training_set import HeldOutImage
 from supdocnade.storage import write_atomically
-from supdocnade.text import plain_name
+from supdocnade.text import clean_name
 
 TITLE = "Model report"
 MAX_MATRIX = 60
@@ -90,7 +90,7 @@ def render_report(model: SceneModel, *, title: str | None = None) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"percent": _percent, "number": _number, "plain": plain_name}
+    environment.filters |= {"percent": _percent, "number": _number, "plain": clean_name}
     return environment.get_template("report.html").render(
         title=title or TITLE,
         fitted=fitted,

@@ -19,7 +19,7 @@ from starlette.requests import ClientDisconnect, Request
 from supdocnade.serving.limits import MEBIBYTE, ServeSettings
 from supdocnade.serving.problems import ApiError
 from supdocnade.serving.schemas import ImagesIn
-from supdocnade.text import short_name
+from supdocnade.text import shorten_name
 
 FIELD = "images"
 MAX_NAME_LENGTH = 200
@@ -121,7 +121,7 @@ async def _read_multipart(
                 raise ApiError(
                     "invalid_argument",
                     f"a form must have files in fields {FIELD!r} and nothing else, "
-                    f"got {short_name(field, 50)!r}.",
+                    f"got {shorten_name(field, 50)!r}.",
                 )
             images.append((_display_name(value.filename, len(images)), value.file.read()))
     finally:
@@ -151,7 +151,7 @@ def _decode_json(body: bytes) -> list[NamedImage]:
 
 def _display_name(name: str | None, number: int) -> str:
     """Return a printable name for an image, made from its position if it has no name."""
-    return short_name(name, MAX_NAME_LENGTH) if name else f"image {number}"
+    return shorten_name(name, MAX_NAME_LENGTH) if name else f"image {number}"
 
 
 async def _limited_body(

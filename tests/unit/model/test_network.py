@@ -24,7 +24,7 @@ def make_network(output="tree", activation="relu", *, seed=0, **options):
     return network
 
 
-def batch_of(documents, **options):
+def make_batch(documents, **options):
     flat = torch.tensor([word for document in documents for word in document], dtype=torch.int32)
     lengths = torch.tensor([0] + [len(document) for document in documents])
     return DocumentBatch(flat, lengths.cumsum(0), **options)
@@ -34,16 +34,16 @@ def batch_of(documents, **options):
 def test_next_word_probabilities_are_the_conditionals_of_the_likelihood(output):
     network = make_network(output)
     context = [0, 4, 4]
-    next_log_p = network.word_log_prob(batch_of([context]))[0]
-    longer = network.log_prob(batch_of([[*context, word] for word in range(8)]))
-    torch.testing.assert_close(next_log_p, longer - network.log_prob(batch_of([context])))
+    next_log_p = network.word_log_prob(make_batch([context]))[0]
+    longer = network.log_prob(make_batch([[*context, word] for word in range(8)]))
+    torch.testing.assert_close(next_log_p, longer - network.log_prob(make_batch([context])))
     assert float(next_log_p.detach().exp().sum()) == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("output", OUTPUTS)
 def test_annotation_probabilities(output):
     network = make_network(output)
-    batch = batch_of([[0, 1], [], [4, 4, 4]])
+    batch = make_batch([[0, 1], [], [4, 4, 4]])
     raw = network.annotation_log_prob(batch, normalize=False)
     torch.testing.assert_close(raw, network.word_log_prob(batch)[:, 5:])
     normalised = network.annotation_log_prob(batch)
@@ -59,7 +59,7 @@ def test_words_and_class_together_have_probability_one(output, length):
     total = 0.0
     for label in range(3):
         labels = torch.full((len(documents),), label)
-        total += float(network.joint_log_prob(batch_of(documents), labels).detach().exp().sum())
+        total += float(network.joint_log_prob(make_batch(documents), labels).detach().exp().sum())
     assert total == pytest.approx(1.0)
 
 
@@ -67,7 +67,7 @@ def test_words_and_class_together_have_probability_one(output, length):
 @pytest.mark.parametrize("activation", ["relu", "tanh", "sigmoid"])
 def test_the_representation_is_the_summary_of_the_likelihood(output, activation):
     network = make_network(output, activation)
-    batch = batch_of([[0, 1, 6], [], [4]], n_summary_words=5)
+    batch = make_batch([[0, 1, 6], [], [4]], n_summary_words=5)
     terms = network.terms(batch)
     torch.testing.assert_close(network.summary(batch), terms.summary_BH)
     W, c = network.word_embedding, network.hidden_bias
@@ -82,13 +82,15 @@ def test_the_joint_probability_follows_the_class_input(class_input):
     network = make_network(class_input=class_input)
     words, labels = [0, 1, 6], torch.tensor([2])
     used = words if class_input == "all" else [0, 1]
-    expected = network.log_prob(batch_of([words])) + network.class_log_prob(batch_of([used]))[:, 2]
-    torch.testing.assert_close(network.joint_log_prob(batch_of([words]), labels), expected)
+    expected = (
+        network.log_prob(make_batch([words])) + network.class_log_prob(make_batch([used]))[:, 2]
+    )
+    torch.testing.assert_close(network.joint_log_prob(make_batch([words]), labels), expected)
 
 
 def test_the_tree_is_stored_with_the_parameters():
     network, other = make_network(seed=0), make_network(seed=1)
-    batch = batch_of([[0, 1, 6]])
+    batch = make_batch([[0, 1, 6]])
     assert not torch.equal(network.log_prob(batch), other.log_prob(batch))
     other.load_state_dict(network.state_dict())
     torch.testing.assert_close(other.log_prob(batch), network.log_prob(batch), rtol=0, atol=0)
@@ -107,7 +109,7 @@ def test_counts_of_another_shape_are_refused():
 
 def test_class_probabilities():
     network = make_network()
-    log_p = network.class_log_prob(batch_of([[0, 1], []]))
+    log_p = network.class_log_prob(make_batch([[0, 1], []]))
     h = torch.relu(network.hidden_bias)
     expected = torch.log_softmax(network.label_bias + network.label_weight @ h, dim=0)
     torch.testing.assert_close(log_p[1], expected)
@@ -122,7 +124,7 @@ def test_a_fresh_network_is_the_unigram_and_the_class_prior(output):
     counts = np.random.default_rng(0).integers(0, 9, 20).astype(float)
     network.initialize(counts, seed=1)
     network.initialize_classes(np.array([1, 2, 7]))
-    batch = batch_of([[], [3, 3]])
+    batch = make_batch([[], [3, 3]])
     unigram = np.log((counts + 0.5) / (counts + 0.5).sum())
     prior = np.log((np.array([1, 2, 7]) + 0.5) / 11.5)
     for row in range(2):
@@ -148,7 +150,7 @@ def test_samples_follow_the_model(output, n_words):
     network = make_network(output, n_visual_words=n_words, n_annotation_words=0)
     drawn = network.sample(40_000, 2, torch.Generator().manual_seed(0))
     pairs = list(itertools.product(range(n_words), repeat=2))
-    expected = network.log_prob(batch_of(pairs)).detach().exp().numpy()
+    expected = network.log_prob(make_batch(pairs)).detach().exp().numpy()
     counts = np.bincount((drawn[:, 0] * n_words + drawn[:, 1]).numpy(), minlength=len(pairs))
     # Four standard errors of each pair's frequency.
     error = np.sqrt(expected * (1 - expected) / len(drawn))
@@ -168,7 +170,7 @@ def test_samples_follow_the_model(output, n_words):
         ({"class_input": "tags"}, "class_input must be one of 'visual', 'all', got 'tags'"),
     ],
 )
-def test_wrong_shapes_of_networks_are_refused(change, message):
+def test_wrong_settings_are_refused(change, message):
     with pytest.raises(InvalidArgument, match=message):
         SupDocNADEConfig(**{"n_visual_words": 2, "n_classes": 2, **change})
 
@@ -179,5 +181,5 @@ def test_the_tree_must_fit_the_output():
         DocNADENetwork(config)
     with pytest.raises(InvalidArgument, match="tree must have 4 words, got one of 3"):
         DocNADENetwork(config, WordTree(np.arange(3)))
-    with pytest.raises(InvalidArgument, match="tree must be absent"):
+    with pytest.raises(InvalidArgument, match="tree must be None"):
         DocNADENetwork(DocNADEConfig(n_visual_words=4, output="softmax"), WordTree(np.arange(4)))
