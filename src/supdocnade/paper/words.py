@@ -22,7 +22,8 @@ from supdocnade.images.regions import Grid, Regions
 from supdocnade.progress import ProgressCallback, no_progress
 from supdocnade.storage import load_arrays, save_arrays
 from supdocnade.visual_words.encoder import count_words
-from supdocnade.visual_words.learn import LEARNING, SAMPLING
+from supdocnade.visual_words.kmeans import LEARNING
+from supdocnade.visual_words.learn import SAMPLING
 from supdocnade.visual_words.parallel import SkippedImage
 
 Grids = tuple[Grid, ...]

@@ -20,6 +20,7 @@ from supdocnade.images.dense_sift_torch import describe_many
 from supdocnade.images.regions import Regions
 from supdocnade.images.sift_bins import patch_centres, sizes_with_room
 from supdocnade.visual_words.cache import WordCache
+from supdocnade.visual_words.codebook import DeviceCodebook
 from supdocnade.visual_words.encoder import ImageEncoder
 
 Words = NDArray[np.int32]
@@ -36,9 +37,9 @@ class BatchEncoder:
 
     def __init__(self, encoder: ImageEncoder, device: torch.device):
         self.encoder, self.device = encoder, device
-        self._sides = [encoder.codebook.on(device)]
+        self._sides = [DeviceCodebook(encoder.codebook, device)]
         if encoder.both_sides:
-            self._sides.append(encoder.mirrored_codebook.on(device))
+            self._sides.append(DeviceCodebook(encoder.mirrored_codebook, device))
         self._on_gpu = device.type == "cuda"
         # Pixels are sent beside the work on those sent before.
         self._sending = torch.cuda.Stream(device) if self._on_gpu else None  # type: ignore[no-untyped-call]
@@ -103,7 +104,7 @@ class BatchEncoder:
         words_of_sides = words_BS.chunk(len(self._sides), dim=1)
         for part in describe_many(pixels, description.sift):
             for centres, side_BS in zip(self._sides, words_of_sides, strict=True):
-                words = centres.nearest(part.values_BSD.flatten(0, 1))
+                words = centres.assign(part.values_BSD.flatten(0, 1))
                 words = words.view(part.contrast_BS.shape)
                 if not description.keep_constant:
                     words.masked_fill_(part.contrast_BS == 0, -self.encoder.n_features)

@@ -2,16 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from joblib import effective_n_jobs
 from numpy.typing import NDArray
 
 from supdocnade.errors import InvalidArgument
 from supdocnade.images.decode import DecodeConfig, decode
 from supdocnade.images.regions import Regions
-from supdocnade.likelihood.cpu.threads import one_torch_thread
+from supdocnade.likelihood.cpu.threads import limit_threads, one_torch_thread
 from supdocnade.run_options import RunOptions
 from supdocnade.seeding import named_generator
 from supdocnade.visual_words.codebook import Codebook, fit_codebook
@@ -24,8 +24,8 @@ SAMPLE_SIZE = 100_000
 SAMPLES_PER_WORD = 20
 """At least so many patches for every word."""
 
-SAMPLING, LEARNING, CUTTING = "sampling patches", "learning words", "cutting out examples"
-"""Stages reported to `RunOptions.progress`; the second counts rounds, the others images."""
+SAMPLING, CUTTING = "sampling patches", "cutting out examples"
+"""Stages reported to `RunOptions.progress`."""
 
 LEAST_PER_IMAGE = 64
 """From fewer images more patches are taken than from more images fewer: reading costs most."""
@@ -82,9 +82,9 @@ def fit_words(
         weak = sample.contrast_N < floor
         sample.values_ND[weak] *= (sample.contrast_N[weak] / np.float32(floor))[:, None]
         description = replace(description, sift=replace(description.sift, contrast_floor=floor))
-    codebook = fit_codebook(
-        sample.values_ND, n_words, seed, on_round=partial(options.progress, LEARNING)
-    )
+    n_threads = None if options.n_jobs is None else effective_n_jobs(options.n_jobs)
+    with limit_threads(n_threads):
+        codebook = fit_codebook(sample.values_ND, n_words, seed, progress=options.progress)
     encoder = ImageEncoder(description=description, codebook=codebook, regions=regions)
     examples, count_K = _examples(images, encoder, sample, n_examples, options)
     return FittedWords(

@@ -1,21 +1,9 @@
-import os
-import subprocess
-import sys
-import threading
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
-from sklearn.cluster import KMeans, kmeans_plusplus
-from threadpoolctl import threadpool_limits
 
 from supdocnade.errors import InvalidArgument
-from supdocnade.seeding import named_generator
-from supdocnade.visual_words import codebook as kmeans
-from supdocnade.visual_words.codebook import START_SAMPLE, Codebook, find_centres, fit_codebook
-
-ROOT = Path(__file__).parents[3]
+from supdocnade.visual_words.codebook import Codebook, DeviceCodebook, fit_codebook
 
 
 def blobs(n_blobs, count, seed=0):
@@ -75,27 +63,6 @@ def test_many_words_are_made_in_small_batches():
     assert spread < 0.25 * values.var(axis=0).sum()
 
 
-def test_the_same_bits_for_any_number_of_threads():
-    code = """
-import hashlib, numpy as np
-from supdocnade.visual_words.codebook import fit_codebook
-values = np.random.default_rng(0).normal(size=(4000, 32)).astype(np.float32)
-print(hashlib.sha256(fit_codebook(values, 20, seed=3).centres_KD.tobytes()).hexdigest())
-"""
-    runs = [
-        subprocess.run(
-            [sys.executable, "-c", code],
-            env={**os.environ, "OMP_NUM_THREADS": threads},
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-        )
-        for threads in ("1", "2", "3")
-    ]
-    assert {run.returncode for run in runs} == {0}, runs[0].stderr
-    assert len({run.stdout for run in runs}) == 1
-
-
 @pytest.mark.parametrize(
     ("count", "n_words", "message"),
     [
@@ -128,80 +95,8 @@ def test_descriptors_that_are_tensors_have_the_same_words(monkeypatch):
     codebook = Codebook(rng.random((30, 8)).astype(np.float32))
     values = rng.random((101, 8)).astype(np.float32)
     expected = codebook.assign(values)
-    centres = codebook.on(torch.device("cpu"))
-    np.testing.assert_array_equal(centres.nearest(torch.from_numpy(values)), expected)
+    centres = DeviceCodebook(codebook, torch.device("cpu"))
+    np.testing.assert_array_equal(centres.assign(torch.from_numpy(values)), expected)
     monkeypatch.setattr("supdocnade.visual_words.codebook.BLOCK", 30 * 7)
-    np.testing.assert_array_equal(centres.nearest(torch.from_numpy(values)), expected)
-    assert len(centres.nearest(torch.empty(0, 8))) == 0
-
-
-VALUES = np.random.default_rng(0).normal(size=(4000, 16)).astype(np.float32)
-
-
-def test_centres_are_those_of_scikit_learn_to_the_last_bit():
-    """Whatever is done to report progress: models and figures rest on these bits."""
-    generator = named_generator(5, "codebook")
-    state = int(generator.integers(2**31))
-    few = VALUES[np.sort(generator.permutation(len(VALUES))[: START_SAMPLE * 20])]
-    with threadpool_limits(1):
-        start, _ = kmeans_plusplus(few, 20, random_state=state)
-        plain = KMeans(20, init=start, n_init=1, max_iter=30, random_state=state).fit(VALUES)
-    for on_round in (None, lambda done, total: None):
-        found = find_centres(VALUES, 20, 5, max_rounds=30, on_round=on_round)
-        np.testing.assert_array_equal(found, plain.cluster_centers_)
-
-
-@pytest.mark.parametrize(("n_words", "in_batches"), [(20, False), (2500, True)])
-def test_rounds_are_counted_to_the_end(n_words, in_batches, capsys):
-    seen = []
-    told = find_centres(VALUES, n_words, 0, max_rounds=6, on_round=lambda *now: seen.append(now))
-    total = 6 * len(VALUES) // len(VALUES) if in_batches else 6
-    assert seen[0] == (0, total)
-    assert seen[-1] == (total, total)
-    # One report a round, in between and not all at the end.
-    assert [done for done, _ in seen[:-1]] == list(range(len(seen) - 1))
-    assert len(seen) > 4
-    assert capsys.readouterr().out == ""
-    np.testing.assert_array_equal(told, find_centres(VALUES, n_words, 0, max_rounds=6))
-
-
-def test_what_others_print_is_printed(capsys):
-    before = sys.stdout
-
-    def on_round(done, total):
-        print("round", done)
-        other = threading.Thread(target=print, args=("other", done))
-        other.start()
-        other.join()
-
-    find_centres(VALUES, 4, 0, max_rounds=2, on_round=on_round)
-    assert sys.stdout is before
-    lines = [f"{who} {done}" for done in (0, 1, 2, 2) for who in ("round", "other")]
-    assert capsys.readouterr().out.splitlines() == lines
-
-
-def test_an_interrupt_leaves_stdout_as_it_was():
-    before = sys.stdout
-
-    def on_round(done, total):
-        if done == 2:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        find_centres(VALUES, 20, 0, max_rounds=6, on_round=on_round)
-    assert sys.stdout is before
-    assert not kmeans._listening.locked()
-
-
-def test_a_second_k_means_at_the_same_time_works_in_silence():
-    inner = []
-
-    def on_round(done, total):
-        if done == 1:
-            found = find_centres(
-                VALUES, 4, 0, max_rounds=2, on_round=lambda *now: inner.append(now)
-            )
-            np.testing.assert_array_equal(found, find_centres(VALUES, 4, 0, max_rounds=2))
-
-    find_centres(VALUES, 20, 0, max_rounds=3, on_round=on_round)
-    assert inner == []
+    np.testing.assert_array_equal(centres.assign(torch.from_numpy(values)), expected)
+    assert len(centres.assign(torch.empty(0, 8))) == 0
