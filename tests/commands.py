@@ -1,4 +1,4 @@
-"""The command line inside this process, and small photographs for it."""
+"""Commands run inside this process, and small photographs for them."""
 
 import io
 import json
@@ -19,7 +19,7 @@ SMALL = (
 
 
 class Done(NamedTuple):
-    """What a command did."""
+    """Exit code and output of a command."""
 
     code: int
     out: str
@@ -43,7 +43,7 @@ def draw(folder, n_per_class=6, seed=0, classes=CLASSES):
 
 
 def learned(model):
-    """Return everything in a model that a seed decides."""
+    """Return everything in a saved model that a seed determines."""
     arrays, description = load_arrays(model / SCENE)
     del description["parts"]["topics"]["history"]["seconds"]
     found = {name: (array.shape, array.tobytes()) for name, array in arrays.items()}

@@ -10,8 +10,8 @@ import pytest
 from tests.commands import CLASSES, SMALL, draw, learned, supdocnade
 
 from supdocnade import SceneModel
-from supdocnade.cli.console import Stages
-from supdocnade.cli.run import UnfinishedRun
+from supdocnade.cli.console import ProgressBars
+from supdocnade.cli.run import PartialRun
 from supdocnade.cli.xmp import read_keywords
 
 
@@ -42,22 +42,22 @@ def test_train_writes_a_model_and_leaves_nothing_else(trained, photos):
     assert done.err == ""
     assert "learned 3 classes" in done.out
     assert "from 18 photographs\n" in done.out
-    assert "held out" in done.out
+    assert "held-out" in done.out
     assert [path.name for path in model.parent.iterdir()] == ["scenes"]
     assert SceneModel.load(model).classes_.tolist() == list(CLASSES)
 
 
-def test_train_tells_programs_figures_and_times(photos, model, tmp_path):
+def test_train_json_has_figures_and_times(photos, model, tmp_path):
     done = supdocnade("train", photos, "-o", tmp_path / "m", *SMALL, "--json", "--jobs", 1)
-    (told,) = done.objects
-    assert told["classes"] == list(CLASSES)
-    assert told["held_out"]["n_images"] == 3
-    assert set(told["seconds"]) >= {"learning words", "learning", "learning from all", "writing"}
+    (result,) = done.objects
+    assert result["classes"] == list(CLASSES)
+    assert result["held_out"]["n_images"] == 3
+    assert set(result["seconds"]) >= {"learning words", "learning", "learning from all", "writing"}
     # One seed, one model, whatever the number of workers.
     assert learned(tmp_path / "m") == learned(model)
 
 
-def test_train_tunes_when_asked_to(photos, tmp_path):
+def test_train_tunes_on_request(photos, tmp_path):
     done = supdocnade(
         "train", photos, "-o", tmp_path / "m", *SMALL, "--tune", "--tune-trials", 2, "--json"
     )
@@ -65,7 +65,7 @@ def test_train_tunes_when_asked_to(photos, tmp_path):
     assert "trial 2 of 2" in done.objects[0]["seconds"]
 
 
-def test_train_learns_from_mirror_images_unless_told_not_to(photos, model, tmp_path):
+def test_train_learns_from_mirror_images_unless_disabled(photos, model, tmp_path):
     assert SceneModel.load(model).fitted_.training_set.mirrored is not None
     done = supdocnade("train", photos, "-o", tmp_path / "m", *SMALL, "--no-mirror")
     assert "from 18 photographs\n" in done.out
@@ -89,7 +89,7 @@ def test_train_adds_photographs_to_a_model(model, tmp_path):
     assert "--words must not be given with --add" in refused.err
 
 
-def test_predict_gives_a_line_for_every_photograph(model, fresh):
+def test_predict_prints_one_line_per_photograph(model, fresh):
     done = supdocnade("predict", model, fresh / "coast", fresh / "forest" / "forest_0001.jpg")
     assert done.code == 0
     lines = done.out.splitlines()
@@ -98,7 +98,7 @@ def test_predict_gives_a_line_for_every_photograph(model, fresh):
     assert "%" in lines[0]
 
 
-def test_predict_json_is_what_other_programs_rely_on(model, fresh):
+def test_predict_json_format(model, fresh):
     for each in supdocnade("predict", model, fresh, "--json", "--top", 3).objects:
         keys = ["file", "label", "probability", "unsure", "probabilities", "tags"]
         assert list(each) == keys
@@ -117,7 +117,7 @@ def test_predict_csv_can_be_read_back(model, fresh):
         assert len(row["tags"].split("|")) == len(row["tag_probabilities"].split("|"))
 
 
-def test_predict_goes_on_after_a_file_that_cannot_be_read(model, fresh, tmp_path):
+def test_predict_continues_after_an_unreadable_file(model, fresh, tmp_path):
     bad = tmp_path / "bad.jpg"
     bad.write_bytes(b"no image")
     done = supdocnade("predict", model, bad, tmp_path / "missing.jpg", fresh / "coast", "--json")
@@ -137,13 +137,13 @@ def test_predict_takes_names_from_a_file(model, fresh, tmp_path):
     assert supdocnade("predict", model, "--files-from", tmp_path / "none").code == 1
 
 
-def test_predict_of_an_empty_folder_says_so(model, tmp_path):
+def test_predict_of_an_empty_folder_is_an_error(model, tmp_path):
     done = supdocnade("predict", model, tmp_path)
     assert (done.code, done.err.count("\n")) == (1, 1)
     assert "no photographs" in done.err
 
 
-def test_predict_writes_tags_beside_the_photographs(model, fresh, tmp_path):
+def test_predict_writes_sidecars(model, fresh, tmp_path):
     own = tmp_path / "own"
     shutil.copytree(fresh, own)
     before = {path: path.read_bytes() for path in own.rglob("*.jpg")}
@@ -165,7 +165,7 @@ def test_predict_writes_tags_beside_the_photographs(model, fresh, tmp_path):
     assert {path: path.stat().st_mtime_ns for path in own.rglob("*.xmp")} == sidecars
 
 
-def test_predict_knows_a_photograph_by_any_name(model, fresh, tmp_path, monkeypatch):
+def test_predict_recognises_a_photograph_under_several_names(model, fresh, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own").mkdir()
     (tmp_path / "link").symlink_to("own")
@@ -173,7 +173,7 @@ def test_predict_knows_a_photograph_by_any_name(model, fresh, tmp_path, monkeypa
     shutil.copy(fresh / "coast" / "coast_0002.jpg", tmp_path / "own" / "a.jpeg")
     arguments = ("--write-xmp", "--top", 2, "--xmp-name", "stem", "--json")
     names = ("own/a.jpg", "own", tmp_path / "own" / "a.jpg", "link/../own/a.jpg", "link/a.jpg")
-    # Of the two photographs, that are in the folder, one has no sidecar to itself.
+    # The two photographs in the folder would share a sidecar.
     done = supdocnade("predict", model, *names, *arguments)
     assert done.code == 1
     assert [each["file"] for each in done.objects] == [
@@ -187,13 +187,13 @@ def test_predict_knows_a_photograph_by_any_name(model, fresh, tmp_path, monkeypa
     assert read_keywords((tmp_path / "own" / "a.xmp").read_bytes()) == wanted
 
 
-def test_predict_leaves_a_damaged_sidecar_alone(model, fresh, tmp_path):
+def test_predict_does_not_change_a_damaged_sidecar(model, fresh, tmp_path):
     photo = shutil.copy(fresh / "coast" / "coast_0001.jpg", tmp_path / "a.jpg")
     sidecar = tmp_path / "a.xmp"
     sidecar.write_text("not xml")
     done = supdocnade("predict", model, photo, "--write-xmp", "--xmp-name", "stem", "--top", 2)
     assert done.code == 1
-    assert "a.xmp stays as it is" in done.err
+    assert "a.xmp is left unchanged" in done.err
     assert sidecar.read_text() == "not xml"
 
 
@@ -202,22 +202,22 @@ def test_evaluate_prints_figures_and_confusion(model, fresh):
     assert done.code == 0
     for text in ("accuracy", "F-measure", "calibration", "true class", "[1] coast"):
         assert text in done.out
-    (told,) = supdocnade("evaluate", model, fresh, "--json").objects
-    assert told["n_images"] == 6
-    assert 0 <= told["accuracy"] <= 1
-    assert 0 < told["f_measure"] <= 1
-    assert sum(sum(row.values()) for row in told["confusion"].values()) == 6
+    (result,) = supdocnade("evaluate", model, fresh, "--json").objects
+    assert result["n_images"] == 6
+    assert 0 <= result["accuracy"] <= 1
+    assert 0 < result["f_measure"] <= 1
+    assert sum(sum(row.values()) for row in result["confusion"].values()) == 6
 
 
-def test_evaluate_counts_classes_that_the_model_does_not_know(model, tmp_path):
+def test_evaluate_counts_unknown_classes_as_errors(model, tmp_path):
     draw(tmp_path / "p", 1, seed=2, classes=("coast", "dunes"))
-    (told,) = supdocnade("evaluate", model, tmp_path / "p", "--json").objects
-    assert told["n_unknown_classes"] == 1
-    assert told["accuracy"] <= 0.5
+    (result,) = supdocnade("evaluate", model, tmp_path / "p", "--json").objects
+    assert result["n_unknown_classes"] == 1
+    assert result["accuracy"] <= 0.5
     assert "do not know" in supdocnade("evaluate", model, tmp_path / "p").out.replace("does", "do")
 
 
-def test_evaluate_needs_something_to_compare_with(model, fresh, tmp_path):
+def test_evaluate_needs_classes_or_tags(model, fresh, tmp_path):
     shutil.copy(fresh / "coast" / "coast_0001.jpg", tmp_path)
     done = supdocnade("evaluate", model, tmp_path)
     assert done.code == 1
@@ -232,11 +232,11 @@ def test_explain_draws_a_picture_whose_shares_add_up(model, fresh, tmp_path, mon
     assert (tmp_path / "coast_0001-coast.png").read_bytes().startswith(b"\x89PNG")
     tag = SceneModel.load(model).tag_names_[0]
     done = supdocnade("explain", model, photo, "--tag", tag, "-o", "tag.png", "--json")
-    (told,) = done.objects
-    assert (told["kind"], told["name"], told["picture"]) == ("tag", tag, "tag.png")
-    total = np.sum([patch["share"] for patch in told["patches"]])
-    assert total == pytest.approx(told["whole"] - told["empty"], abs=1e-3)
-    assert sum(told["topics"]) == pytest.approx(total, abs=1e-3)
+    (result,) = done.objects
+    assert (result["kind"], result["name"], result["picture"]) == ("tag", tag, "tag.png")
+    total = np.sum([patch["share"] for patch in result["patches"]])
+    assert total == pytest.approx(result["whole"] - result["empty"], abs=1e-3)
+    assert sum(result["topics"]) == pytest.approx(total, abs=1e-3)
     assert (tmp_path / "tag.png").is_file()
 
 
@@ -263,14 +263,14 @@ def test_report_is_written_into_the_model(trained, tmp_path):
 
 
 def test_bench_prints_ratios():
-    (told,) = supdocnade("bench", "--json", "--rounds", 1).objects
-    for row in told.values():
+    (result,) = supdocnade("bench", "--json", "--rounds", 1).objects
+    for row in result.values():
         assert row["ratio"] == pytest.approx(row["plain_ms"] / row["ours_ms"])
 
 
-def test_demo_ends_with_a_report_and_what_to_type_next(tmp_path, monkeypatch):
+def test_demo_resumes_and_ends_with_a_report(tmp_path, monkeypatch):
     folder = tmp_path / "my demo"
-    report = Stages.__call__
+    report = ProgressBars.__call__
 
     def stop(self, name, done, total):
         report(self, name, done, total)
@@ -278,22 +278,22 @@ def test_demo_ends_with_a_report_and_what_to_type_next(tmp_path, monkeypatch):
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(Stages, "__call__", stop)
+        patched.setattr(ProgressBars, "__call__", stop)
         stopped = supdocnade("demo", "-o", folder, "--scenes", 4, "--quiet")
     again = f"supdocnade demo -o '{folder}' --scenes 4 --seed 0"
-    assert (stopped.code, stopped.err.splitlines()[-1]) == (130, f"stopped; go on with: {again}")
-    seen = set()
+    assert (stopped.code, stopped.err.splitlines()[-1]) == (130, f"stopped; resume with: {again}")
+    stages = set()
 
-    def see(self, name, done, total):
+    def record(self, name, done, total):
         report(self, name, done, total)
-        seen.add(name)
+        stages.add(name)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Stages, "__call__", see)
+        patched.setattr(ProgressBars, "__call__", record)
         done = supdocnade(*shlex.split(again)[1:])
     assert done.code == 0, done.err
-    assert "learning from all" in seen
-    assert "learning" not in seen  # That was over before.
+    assert "learning from all" in stages
+    assert "learning" not in stages  # Already done before.
     assert sorted(path.name for path in folder.iterdir()) == [
         *("fresh", "model", "photos", "report.html")
     ]
@@ -301,19 +301,19 @@ def test_demo_ends_with_a_report_and_what_to_type_next(tmp_path, monkeypatch):
     assert f"supdocnade explain '{folder / 'model'}'" in done.out
     assert "<html" in (folder / "report.html").read_text()
     assert done.out.count("  truth: ") == 4
-    (folder / "mine.txt").write_text("mine")
+    (folder / "other.txt").write_text("other")
     assert supdocnade("demo", "-o", folder).code == 1
 
 
-def test_a_file_that_cannot_be_read_alone_is_no_crash(model, tmp_path):
+def test_predict_of_one_unreadable_file_is_an_error(model, tmp_path):
     (tmp_path / "bad.jpg").write_text("junk")
     done = supdocnade("predict", model, tmp_path / "bad.jpg")
     assert done.code == 1
     assert "bad.jpg is no image" in done.err
-    assert "mistake" not in done.err
+    assert "a bug in supdocnade" not in done.err
 
 
-def test_explain_replaces_nothing_that_is_there(model, fresh, tmp_path, monkeypatch):
+def test_explain_does_not_replace_existing_files(model, fresh, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     photo = sorted(fresh.glob("*/*.jpg"))[0]
     first = supdocnade("explain", model, photo, "--json").objects[0]["picture"]
@@ -323,9 +323,9 @@ def test_explain_replaces_nothing_that_is_there(model, fresh, tmp_path, monkeypa
     assert (tmp_path / first).read_bytes() == before
 
 
-def test_a_run_that_is_going_on_is_left_alone(photos, tmp_path):
-    running = UnfinishedRun(tmp_path / "m")
-    running.begin(photos, {})
+def test_a_run_of_another_process_is_not_touched(photos, tmp_path):
+    running = PartialRun(tmp_path / "m")
+    running.write_settings(photos, {})
     with running.lock():
         for option in ((), ("--restart",), ("--resume",)):
             done = supdocnade("train", photos, "-o", tmp_path / "m", *SMALL, *option)
@@ -334,6 +334,6 @@ def test_a_run_that_is_going_on_is_left_alone(photos, tmp_path):
     assert running.exists
 
 
-def test_evaluate_says_what_was_learned_from(model, photos, fresh):
-    assert "18 photographs of these were learned from" in supdocnade("evaluate", model, photos).err
-    assert "learned from" not in supdocnade("evaluate", model, fresh).err
+def test_evaluate_warns_about_training_photographs(model, photos, fresh):
+    assert "trained on 18 photographs of these" in supdocnade("evaluate", model, photos).err
+    assert "trained on" not in supdocnade("evaluate", model, fresh).err

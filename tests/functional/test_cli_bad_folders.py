@@ -1,4 +1,4 @@
-"""Photographs and places that are not as they should be: one line, a code, nothing destroyed."""
+"""Unusual photographs and output folders: one-line errors, exit codes, nothing destroyed."""
 
 import errno
 import json
@@ -11,7 +11,7 @@ import pytest
 from tests.commands import SMALL, draw, learned, supdocnade
 
 from supdocnade import SceneModel
-from supdocnade.cli.console import Stages
+from supdocnade.cli.console import ProgressBars
 from supdocnade.images.decode import write_image
 from supdocnade.visual_words.encoder import ImageEncoder
 
@@ -23,12 +23,12 @@ def scenes(tmp_path_factory):
 
 @pytest.fixture
 def photos(scenes, tmp_path):
-    """A copy that a test may spoil."""
+    """A copy that a test may change."""
     return shutil.copytree(scenes, tmp_path / "photos")
 
 
 def refused(done):
-    """Return the one line of an error."""
+    """Check that a command failed and return its one line of error."""
     assert done.code == 1
     assert done.out == ""
     (line,) = done.err.splitlines()
@@ -37,7 +37,7 @@ def refused(done):
 
 
 def rewrite(photos, change):
-    """Change every line of the metadata; None takes it out."""
+    """Change every line of the metadata; None removes it."""
     path = photos / "metadata.jsonl"
     rows = [change(json.loads(line)) for line in path.read_text().splitlines()]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows if row is not None))
@@ -86,12 +86,14 @@ def test_unreadable_files(photos):
     line = refused(train(photos))
     assert f"{bad} is no image of a known format" in line
     assert "--skip-unreadable" in line
-    assert line.endswith(f"go on with: supdocnade train {photos} -o {photos.parent / 'm'} --resume")
+    assert line.endswith(
+        f"resume with: supdocnade train {photos} -o {photos.parent / 'm'} --resume"
+    )
     done = train(photos, "--resume", "--skip-unreadable", "--json")
     assert done.code == 0
     assert "skipped" in done.err
-    (told,) = done.objects
-    assert [each["file"] for each in told["skipped"]] == [str(bad)]
+    (result,) = done.objects
+    assert [each["file"] for each in result["skipped"]] == [str(bad)]
     again = supdocnade(
         "train", photos, "-o", photos.parent / "again", *SMALL, "--skip-unreadable", "--jobs", 1
     )
@@ -101,7 +103,7 @@ def test_unreadable_files(photos):
 
 @pytest.fixture
 def last(photos):
-    """A photograph that words are not learned from: it is read after they are."""
+    """A photograph of the held-out set, which is read after the words are learned."""
     assert supdocnade("train", photos, "-o", photos.parent / "whole", *SMALL).code == 0
     held_out = SceneModel.load(photos.parent / "whole").fitted_.held_out.images
     return Path(max(image.name for image in held_out))
@@ -109,7 +111,7 @@ def last(photos):
 
 @pytest.fixture
 def read(monkeypatch):
-    """The photographs that words were found for, one after the other."""
+    """The names of the photographs that are encoded, in order."""
     names = []
     encode = ImageEncoder.encode
 
@@ -122,7 +124,7 @@ def read(monkeypatch):
     return names
 
 
-@pytest.mark.parametrize("way", ["mend", "skip"])
+@pytest.mark.parametrize("way", ["repair", "skip"])
 def test_words_survive_an_unreadable_file(photos, last, read, way):
     names = {str(path) for path in photos.glob("*/*.jpg")}
     whole = last.read_bytes()
@@ -131,7 +133,7 @@ def test_words_survive_an_unreadable_file(photos, last, read, way):
     before = set(read)
     assert before
     read.clear()
-    if way == "mend":
+    if way == "repair":
         last.write_bytes(whole)
         assert supdocnade("train", photos, "-o", photos.parent / "m", "--resume").code == 0
         assert learned(photos.parent / "m") == learned(photos.parent / "whole")
@@ -144,7 +146,7 @@ def test_words_survive_an_unreadable_file(photos, last, read, way):
 def test_skipping_is_remembered(photos, last, monkeypatch):
     last.write_bytes(b"")
     refused(train(photos))
-    report = Stages.__call__
+    report = ProgressBars.__call__
 
     def stop(self, name, done, total):
         report(self, name, done, total)
@@ -152,7 +154,7 @@ def test_skipping_is_remembered(photos, last, monkeypatch):
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(Stages, "__call__", stop)
+        patched.setattr(ProgressBars, "__call__", stop)
         assert train(photos, "--resume", "--skip-unreadable").code == 130
     done = supdocnade("train", photos, "-o", photos.parent / "m", "--resume")
     assert done.code == 0
@@ -164,7 +166,7 @@ def test_a_panorama(photos):
     write_image(panorama, np.zeros((40, 1000), np.uint8))
     line = refused(train(photos))
     assert f"{panorama} is too long and narrow: its 1000 × 40 pixels become 300 × 12" in line
-    assert "crop its longest side to 923; mend it" in line
+    assert "crop its longest side to 923; repair it" in line
     done = train(photos, "--resume", "--skip-unreadable")
     assert done.code == 0
     assert f"skipped: {panorama}" in done.err
@@ -173,16 +175,16 @@ def test_a_panorama(photos):
     assert f"{panorama} is too long and narrow" in asked.err
 
 
-def test_a_link_to_nothing(photos):
+def test_a_broken_link(photos):
     link = photos / "coast" / "link.jpg"
     link.symlink_to("gone.jpg")
-    assert f"{link} cannot be read: No such file or directory; mend it" in refused(train(photos))
+    assert f"{link} cannot be read: No such file or directory; repair it" in refused(train(photos))
     assert train(photos, "--resume", "--skip-unreadable").code == 0
     asked = supdocnade("predict", photos.parent / "m", photos)
     assert (asked.code, len(asked.out.splitlines())) == (1, 10)
     assert asked.err == f"error: {link} cannot be read: No such file or directory.\n"
-    (told,) = supdocnade("evaluate", photos.parent / "m", photos, "--json").objects
-    assert (told["n_images"], len(told["skipped"])) == (10, 1)
+    (result,) = supdocnade("evaluate", photos.parent / "m", photos, "--json").objects
+    assert (result["n_images"], len(result["skipped"])) == (10, 1)
 
 
 def test_only_unreadable_files(photos):
@@ -212,7 +214,7 @@ def test_no_tags_at_all(photos):
     assert "no tags" in supdocnade("predict", photos.parent / "m", photos / "coast").out
 
 
-def test_labels_that_clash(photos):
+def test_metadata_with_another_class_than_the_folder(photos):
     def change(row):
         return {**row, "label": "forest"} if row["file_name"] == "coast/coast_0001.jpg" else row
 
@@ -272,12 +274,12 @@ def test_ctrl_c_while_a_model_is_replaced(photos, tmp_path, monkeypatch):
     assert learned(tmp_path / "m") != before
 
 
-def test_a_folder_in_the_way_of_the_run(photos, tmp_path):
+def test_a_foreign_folder_at_the_place_of_the_partial_run(photos, tmp_path):
     (tmp_path / "m.partial").mkdir()
-    (tmp_path / "m.partial" / "mine.txt").write_text("mine")
+    (tmp_path / "m.partial" / "other.txt").write_text("other")
     assert "--restart" in refused(train(photos))
     assert "in the way" in refused(train(photos, "--restart"))
-    assert (tmp_path / "m.partial" / "mine.txt").exists()
+    assert (tmp_path / "m.partial" / "other.txt").exists()
 
 
 def test_a_disk_that_is_full_from_the_start(photos, monkeypatch):
@@ -309,15 +311,15 @@ def test_a_disk_that_is_full_at_the_end_loses_nothing(photos, monkeypatch):
     assert SceneModel.load(photos.parent / "m").classes_.tolist() == ["coast", "forest"]
 
 
-def test_a_place_that_cannot_be(photos, tmp_path):
+def test_an_impossible_output(photos, tmp_path):
     (tmp_path / "file").write_text("a file")
     for place in (tmp_path / "file" / "m", tmp_path / ("x" * 300)):
         line = refused(supdocnade("train", photos, "-o", place, *SMALL))
         assert str(place) in line
-        assert "mistake" not in line
+        assert "a bug in supdocnade" not in line
 
 
-def test_what_is_no_model(photos, tmp_path):
+def test_a_folder_without_a_model(photos, tmp_path):
     for command in (("predict", tmp_path, photos), ("evaluate", tmp_path, photos)):
         assert "is no model" in refused(supdocnade(*command))
     assert "is no model" in refused(supdocnade("report", tmp_path))

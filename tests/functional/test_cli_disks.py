@@ -1,4 +1,4 @@
-"""Disks that are read-only or full: one line, a code, nothing destroyed, nothing lost."""
+"""Read-only and full disks: one-line errors, exit codes, nothing lost."""
 
 import shlex
 import shutil
@@ -19,22 +19,22 @@ def made(tmp_path_factory):
     return folder
 
 
-def refused(done, *wanted):
-    """Check the one line of an error."""
+def refused(done, *expected):
+    """Check that a command failed and return its one line of error."""
     assert (done.code, done.out) == (1, "")
     (line,) = done.err.splitlines()
     assert line.startswith("error: ")
-    for text in wanted:
+    for text in expected:
         assert text in line
     return line
 
 
 @pytest.fixture(scope="module")
 def done(made, tmp_path_factory):
-    """What commands do on a disk that is read-only, and on several that are full."""
+    """Results of commands on a read-only disk and on several full ones."""
     photos, model, photo = made / "photos", made / "m", made / "photos/coast/coast_0001.jpg"
     disks = {
-        # Names need room of their own, which ends first.
+        # The number of files is limited, not their size.
         "no names": {"nr_inodes": 2},
         "some words": {"size": "16k"},
         "no model": {"size": "160k"},
@@ -99,12 +99,12 @@ def test_a_disk_that_is_full_from_the_start_leaves_nothing_in_the_way(done):
     ("disk", "place"), [("some words", "/words/"), ("no model", "scene.safetensors")]
 )
 def test_a_disk_that_becomes_full_loses_nothing(done, disk, place):
-    refused(done[disk], place, "No space left on device; what was done is kept", "--resume")
-    refused(done[f"{disk}, again"], "go on with --resume")
+    refused(done[disk], place, "No space left on device; the work so far is kept", "--resume")
+    refused(done[f"{disk}, again"], "continue it with --resume")
 
 
 def test_a_full_disk_keeps_the_model_that_is_there(done):
-    """With room for one model it cannot be replaced, and goes on answering."""
+    """With room for one model only, the existing one stays usable."""
     refused(done["one model"], "scene.safetensors cannot be written: No space left", "--resume")
     asked = done["one model, asked"]
     assert (asked.code, asked.out) == (0, done["predict"].out)

@@ -1,4 +1,4 @@
-"""The program as a process: Ctrl-C and resuming, terminals, pipes, and how soon it is there."""
+"""The program as a process: Ctrl-C and resuming, terminals, pipes and light imports."""
 
 import json
 import os
@@ -11,7 +11,7 @@ import threading
 import pytest
 from tests.commands import SMALL, draw, learned, supdocnade
 
-from supdocnade.cli.console import Stages
+from supdocnade.cli.console import ProgressBars
 
 PROGRAM = (sys.executable, "-m", "supdocnade")
 HEAVY = (
@@ -45,7 +45,7 @@ def start(*arguments, **options):
 @pytest.mark.parametrize(
     "arguments", [["--help"], ["train", "--help"], ["demo", "--help"], ["serve", "--help"]]
 )
-def test_help_waits_for_nothing_heavy(arguments):
+def test_help_imports_nothing_heavy(arguments):
     code = (
         "import sys\n"
         "from supdocnade.cli.main import run\n"
@@ -59,14 +59,14 @@ def test_help_waits_for_nothing_heavy(arguments):
     assert done.stderr == "[]\n"
 
 
-def test_ctrl_c_stops_with_a_line_that_says_how_to_go_on(photos, model, tmp_path):
+def test_ctrl_c_prints_how_to_resume(photos, model, tmp_path):
     output = tmp_path / "m"
     endless = [*SMALL, "--epochs", "100000"]
     terminal, end = pty.openpty()
     process = start("train", photos, "-o", output, *endless, stderr=end)
     os.close(end)
     shown = b""
-    # The bar of the first learning tells that checkpoints are being written.
+    # Checkpoints are written from the first stage of learning on.
     while b"learning " not in shown.replace(b"learning words", b""):
         shown += os.read(terminal, 4096)
     while not list(output.parent.glob("m.partial/checkpoint/*/*.safetensors")):
@@ -79,11 +79,11 @@ def test_ctrl_c_stops_with_a_line_that_says_how_to_go_on(photos, model, tmp_path
     assert process.stdout.read() == b""
     process.stdout.close()
     last = shown.decode().splitlines()[-1]
-    assert last.endswith(f"stopped; go on with: supdocnade train {photos} -o {output} --resume")
+    assert last.endswith(f"stopped; resume with: supdocnade train {photos} -o {output} --resume")
     assert not output.exists()
 
 
-def test_results_go_into_a_file_while_the_bar_is_on_the_terminal(photos, model):
+def test_results_on_stdout_and_progress_on_stderr(photos, model):
     terminal, end = pty.openpty()
     process = start("predict", model, photos, "--json", stderr=end)
     os.close(end)
@@ -107,11 +107,9 @@ def _read(terminal):
 
 
 @pytest.mark.parametrize("stage", ["reading photographs", "learning", "learning from all"])
-def test_a_run_that_was_stopped_goes_on_to_the_same_model(
-    photos, model, tmp_path, monkeypatch, stage
-):
+def test_a_resumed_run_gives_the_same_model(photos, model, tmp_path, monkeypatch, stage):
     output = tmp_path / "m"
-    report = Stages.__call__
+    report = ProgressBars.__call__
 
     def stop(self, name, done, total):
         report(self, name, done, total)
@@ -119,10 +117,10 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_model(
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(Stages, "__call__", stop)
+        patched.setattr(ProgressBars, "__call__", stop)
         done = supdocnade("train", photos, "-o", output, *SMALL)
     assert done.code == 130
-    assert done.err == f"stopped; go on with: supdocnade train {photos} -o {output} --resume\n"
+    assert done.err == f"stopped; resume with: supdocnade train {photos} -o {output} --resume\n"
     assert not output.exists()
     refused = supdocnade("train", photos, "-o", output, *SMALL)
     assert refused.code == 1
@@ -133,7 +131,7 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_model(
     assert [path.name for path in tmp_path.iterdir()] == ["m"]
 
 
-def test_resuming_changes_no_settings(photos, model, tmp_path, monkeypatch):
+def test_resume_refuses_other_settings(photos, model, tmp_path, monkeypatch):
     output = tmp_path / "m"
     nothing = supdocnade("train", photos, "-o", output, "--resume")
     assert nothing.code == 1
@@ -143,7 +141,7 @@ def test_resuming_changes_no_settings(photos, model, tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(Stages, "__call__", stop)
+        patched.setattr(ProgressBars, "__call__", stop)
         assert supdocnade("train", photos, "-o", output, *SMALL).code == 130
     other = supdocnade("train", photos, "-o", output, "--resume", "--words", "21")
     assert other.code == 1
@@ -157,9 +155,9 @@ def test_resuming_changes_no_settings(photos, model, tmp_path, monkeypatch):
     assert supdocnade("train", photos, "-o", output, *SMALL, "--restart").code == 0
 
 
-def test_resuming_after_the_photographs_changed_names_the_way_out(tmp_path, monkeypatch):
+def test_resume_with_changed_photographs_suggests_restart(tmp_path, monkeypatch):
     photos, output = draw(tmp_path / "photos", 5, classes=("coast", "forest")), tmp_path / "m"
-    report = Stages.__call__
+    report = ProgressBars.__call__
 
     def stop(self, name, done, total):
         report(self, name, done, total)
@@ -167,7 +165,7 @@ def test_resuming_after_the_photographs_changed_names_the_way_out(tmp_path, monk
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(Stages, "__call__", stop)
+        patched.setattr(ProgressBars, "__call__", stop)
         assert supdocnade("train", photos, "-o", output, *SMALL).code == 130
     (photos / "coast" / "coast_0001.jpg").rename(photos / "forest" / "moved.jpg")
     (photos / "metadata.jsonl").unlink()
@@ -176,7 +174,7 @@ def test_resuming_after_the_photographs_changed_names_the_way_out(tmp_path, monk
     assert "--restart" in refused.err
 
 
-def test_names_come_through_a_pipe(photos, model):
+def test_names_through_a_pipe(photos, model):
     names = b"".join(os.fsencode(path) + b"\n" for path in sorted(photos.glob("coast/*.jpg")))
     process = start("predict", model, "--files-from", "-", "--json", stdin=subprocess.PIPE)
     out, err = process.communicate(names)
@@ -185,12 +183,12 @@ def test_names_come_through_a_pipe(photos, model):
     assert len([json.loads(line) for line in out.splitlines()]) == 5
 
 
-def test_every_name_is_answered_before_the_next_is_written(photos, model, tmp_path):
+def test_each_name_is_answered_before_the_next_is_written(photos, model, tmp_path):
     bad = tmp_path / "bad.jpg"
     bad.write_bytes(b"no image")
     first, second, *_ = sorted(photos.glob("coast/*.jpg"))
     process = start("predict", model, "--files-from", "-", "--json", stdin=subprocess.PIPE)
-    # Where answers wait for all names, this would wait for ever.
+    # A program that first reads all names would block here.
     watchdog = threading.Timer(100, process.kill)
     watchdog.start()
     for path in (first, second, first):
@@ -206,7 +204,7 @@ def test_every_name_is_answered_before_the_next_is_written(photos, model, tmp_pa
     assert json.loads(out)["file"] == str(second)
 
 
-def test_a_list_without_names_is_an_error(model):
+def test_an_empty_list_of_names_is_an_error(model):
     process = start("predict", model, "--files-from", "-", stdin=subprocess.PIPE)
     out, err = process.communicate(b"\n")
     assert (process.returncode, out) == (1, b"")
@@ -219,14 +217,14 @@ def test_ctrl_c_while_waiting_for_names(photos, model):
     process.stdin.flush()
     assert process.stdout.readline()
     process.send_signal(signal.SIGINT)
-    # The pipe stays open: whoever waits for its end would wait for ever.
+    # The pipe stays open.
     assert process.wait(100) == 130
     assert process.stderr.read() == b""
     for pipe in (process.stdin, process.stdout, process.stderr):
         pipe.close()
 
 
-def test_a_pipe_that_closes_early_is_no_disaster(photos, model):
+def test_stdout_closed_early(photos, model):
     process = start("predict", model, photos)
     process.stdout.close()
     assert process.stderr.read() == b""

@@ -1,5 +1,5 @@
-"""The command line: one file a command, its body apart from the parsing of its options.
+"""Command line: one file per command.
 
-Only the standard library, Typer and modules that import nothing heavy are imported at the top of
-these files: `supdocnade --help` must not wait for torch.
+Modules of this folder import at their top only the standard library, Typer and light modules of
+the package, so that `supdocnade --help` does not wait for torch.
 """

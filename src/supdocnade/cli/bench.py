@@ -1,4 +1,4 @@
-"""`supdocnade bench`: how fast this machine is, beside the plain implementation, as ratios."""
+"""`supdocnade bench`: speed of the compiled code relative to plain torch."""
 
 import statistics
 import time
@@ -8,65 +8,65 @@ from typing import Annotated, Any
 
 import typer
 
-from supdocnade.cli.console import Stages, say, say_json, table
+from supdocnade.cli.console import ProgressBars, format_table, print_json, print_line
 from supdocnade.cli.options import Debug, Json, Quiet, Seed
 
 N_WORDS, N_TOPICS, LENGTH, BATCH = 1160, 200, 961, 16
-"""The paper's sizes: words in regions with tags, topics, patches of an image; and a batch."""
+"""The paper's numbers of words (regions and tags), topics and patches per image; batch size."""
 
 N_IMAGES = 8
 
 
 def bench(
-    rounds: Annotated[int, typer.Option(min=1, help="Times that everything is measured.")] = 5,
+    rounds: Annotated[int, typer.Option(min=1, help="Number of measurements.")] = 5,
     seed: Seed = 0,
     json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Time the fast code beside plain code, as ratios.
+    """Measure the speed of the compiled code relative to plain torch.
 
-    Learning: forward and backward of the topic model's likelihood on one batch, compiled and fused,
-    beside vectorized torch. Reading: dense SIFT of drawn scenes on one core, compiled, beside the
-    same as matrix products in torch. Both take turns; a figure is the median of its rounds after
-    one that does not count. Other programs that run at the same time make figures worthless.
+    Learning: forward and backward pass of the topic model's likelihood on one batch, compared with
+    vectorized torch. Reading: dense SIFT of drawn scenes on one core, compared with matrix products
+    in torch. The two alternate; a figure is the median over the rounds after one warm-up round.
+    Other programs running at the same time make the figures meaningless.
 
     \b
     Examples:
       supdocnade bench
       supdocnade bench --json --rounds 9
     """
-    with Stages(quiet=quiet) as stages:
+    with ProgressBars(quiet=quiet) as stages:
         results = measure(rounds, seed, stages)
     if json:
-        say_json(results)
+        print_json(results)
         return
     rows = [["", "plain ms", "ours ms", "ratio"]]
     for name, row in results.items():
         cells = [f"{row['plain_ms']:.2f}", f"{row['ours_ms']:.2f}", f"{row['ratio']:.1f} ×"]
         rows.append([f"{name}, {row['per']}", *cells])
-    say(table(rows))
+    print_line(format_table(rows))
 
 
-def measure(rounds: int, seed: int, stages: Stages) -> dict[str, dict[str, Any]]:
-    """Time learning and reading."""
+def measure(rounds: int, seed: int, stages: ProgressBars) -> dict[str, dict[str, Any]]:
+    """Return the times of learning and of reading."""
     results = {}
     for name, per, number, variants in (
-        ("learning", "a document", BATCH, learning(seed)),
-        ("reading", "an image", N_IMAGES, reading(seed)),
+        ("learning", "a document", BATCH, learning_variants(seed)),
+        ("reading", "an image", N_IMAGES, reading_variants(seed)),
     ):
-        seconds = alternate(variants, rounds, partial(stages, name))
+        seconds = measure_alternately(variants, rounds, partial(stages, name))
         plain, ours = (1e3 * seconds[each] / number for each in ("plain", "ours"))
         results[name] = {"per": per, "plain_ms": plain, "ours_ms": ours, "ratio": plain / ours}
     return results
 
 
-def alternate(
+def measure_alternately(
     variants: Mapping[str, Callable[[], object]],
     rounds: int,
     on_progress: Callable[[int, int], None],
 ) -> dict[str, float]:
-    """Return the median seconds of variants that take turns; a first round does not count."""
+    """Return the median seconds of alternating variants, without a first warm-up round."""
     seconds: dict[str, list[float]] = {name: [] for name in variants}
     for number in range(rounds + 1):
         on_progress(number, rounds)
@@ -78,8 +78,8 @@ def alternate(
     return {name: statistics.median(values) for name, values in seconds.items()}
 
 
-def learning(seed: int) -> dict[str, Callable[[], object]]:
-    """Return forward and backward of the tree's likelihood on a batch of the paper's sizes."""
+def learning_variants(seed: int) -> dict[str, Callable[[], object]]:
+    """Return functions that compute the tree likelihood of a batch and its gradients."""
     import numpy as np
     import torch
 
@@ -89,8 +89,8 @@ def learning(seed: int) -> dict[str, Callable[[], object]]:
 
     rng = np.random.default_rng(seed)
 
-    def normal(spread: float, *shape: int) -> torch.Tensor:
-        drawn = rng.normal(0, spread, shape).astype(np.float32)
+    def normal(deviation: float, *shape: int) -> torch.Tensor:
+        drawn = rng.normal(0, deviation, shape).astype(np.float32)
         return torch.from_numpy(drawn).requires_grad_()
 
     parameters = Parameters(
@@ -112,8 +112,8 @@ def learning(seed: int) -> dict[str, Callable[[], object]]:
     return {"plain": lambda: run("vectorized"), "ours": lambda: run("cpu")}
 
 
-def reading(seed: int) -> dict[str, Callable[[], object]]:
-    """Return dense SIFT of some drawn scenes in grey."""
+def reading_variants(seed: int) -> dict[str, Callable[[], object]]:
+    """Return functions that compute dense SIFT of some drawn scenes."""
     import numpy as np
 
     from supdocnade.demo import CLASSES, draw_scene
@@ -128,7 +128,7 @@ def reading(seed: int) -> dict[str, Callable[[], object]]:
     ]
 
     def plain() -> None:
-        # Photographs are read one a core: the other has one core too.
+        # The compiled code uses one core per photograph.
         with one_torch_thread():
             for grey in greys:
                 dense_sift(grey, backend="vectorized")

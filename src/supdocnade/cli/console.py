@@ -1,4 +1,4 @@
-"""What people see: results on stdout, notes and progress on stderr."""
+"""Output of the commands: results on stdout, messages and progress bars on stderr."""
 
 import csv
 import io
@@ -6,7 +6,6 @@ import json
 import sys
 import time
 from collections.abc import Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from supdocnade.text import clean_name
@@ -17,25 +16,25 @@ if TYPE_CHECKING:
     from supdocnade.scene.prediction import Prediction
 
 
-def say(text: str) -> None:
-    """Print a line of a result; it is seen at once, also through a pipe."""
+def print_line(text: str) -> None:
+    """Print a line of a result and flush it, so that it passes through a pipe at once."""
     print(text, flush=True)
 
 
-def say_json(value: Any) -> None:
-    """Print a value as one line of JSON, in plain ASCII, whatever names are in it."""
-    say(json.dumps(value, allow_nan=False))
+def print_json(value: Any) -> None:
+    """Print a value as one line of JSON in ASCII."""
+    print_line(json.dumps(value, allow_nan=False))
 
 
-def note(text: str) -> None:
-    """Print a line on stderr; names in it may come from anyone."""
+def print_message(text: str) -> None:
+    """Print a line to stderr, without control characters from names of files."""
     print(clean_name(text), file=sys.stderr, flush=True)
 
 
-def count(number: int, noun: str) -> str:
-    """Return a number with its noun.
+def format_count(number: int, noun: str) -> str:
+    """Return a number with its noun, in the plural if needed.
 
-    >>> count(1, "photograph"), count(3, "class")
+    >>> format_count(1, "photograph"), format_count(3, "class")
     ('1 photograph', '3 classes')
     """
     if number == 1:
@@ -43,19 +42,19 @@ def count(number: int, noun: str) -> str:
     return f"{number} {noun}{'es' if noun.endswith('s') else 's'}"
 
 
-def percent(share: float) -> str:
-    """Return a share as people read it.
+def format_percent(share: float) -> str:
+    """Return a share in percent.
 
-    >>> percent(0.934)
+    >>> format_percent(0.934)
     '93 %'
     """
     return f"{100 * share:.0f} %"
 
 
-def table(rows: Sequence[Sequence[str]]) -> str:
-    """Return lines of cells in columns, the first to the left and the others to the right.
+def format_table(rows: Sequence[Sequence[str]]) -> str:
+    """Return rows as aligned columns, the first to the left and the others to the right.
 
-    >>> print(table([["coast", "9"], ["forest", "10"]]))
+    >>> print(format_table([["coast", "9"], ["forest", "10"]]))
     coast    9
     forest  10
     """
@@ -67,21 +66,21 @@ def table(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(lines)
 
 
-class Stages:
-    """Takes reports of progress: draws a bar for every stage, and adds up the time that it took.
+class ProgressBars:
+    """Progress callback that draws one bar per stage and measures the time of each stage.
 
-    Bars are drawn on stderr, and only where that is a terminal.
+    Bars are drawn only if stderr is a terminal.
     """
 
     def __init__(self, *, quiet: bool = False):
         self.seconds: dict[str, float] = {}
-        """Of every stage, from the end of the one before it."""
+        """Duration of each stage, counted from the end of the previous one."""
         self._bars: Progress | None = None
         self._tasks: dict[str, TaskID] = {}
         self._stage: str | None = None
         self._since = time.perf_counter()
         if not quiet and sys.stderr.isatty():
-            self._bars = _bars()
+            self._bars = _create_bars()
 
     def __enter__(self) -> Self:
         self._since = time.perf_counter()
@@ -89,27 +88,22 @@ class Stages:
             self._bars.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._clock(None)
+    def __exit__(self, *_: object) -> None:
+        self._enter_stage(None)
         if self._bars is not None:
             self._bars.stop()
 
     def __call__(self, stage: str, done: int, total: int | None) -> None:
-        """Report what is being done, how much of it is done, and how much there is, if known."""
-        self._clock(stage)
+        """Report the number of units done in a stage, and their total, if known."""
+        self._enter_stage(stage)
         if self._bars is None:
             return
         if stage not in self._tasks:
             self._tasks[stage] = self._bars.add_task(stage, total=total)
         self._bars.update(self._tasks[stage], completed=done, total=total)
 
-    def _clock(self, stage: str | None) -> None:
-        """Give the time since the last change to the stage that is over."""
+    def _enter_stage(self, stage: str | None) -> None:
+        """Add the time since the last change of stage to the stage that ended."""
         if stage == self._stage and stage is not None:
             return
         now = time.perf_counter()
@@ -119,7 +113,7 @@ class Stages:
         self._stage = stage
 
 
-def _bars() -> "Progress":
+def _create_bars() -> "Progress":
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -135,23 +129,20 @@ def _bars() -> "Progress":
         MofNCompleteColumn(),
         TimeRemainingColumn(elapsed_when_finished=True),
         console=Console(stderr=True),
-        redirect_stdout=False,  # Results are no part of the progress: they go where they should.
+        redirect_stdout=False,  # Results must stay on stdout.
     )
-
-
-# A prediction as a line: of JSON, of CSV, or for people.
 
 
 CSV_HEADER = "file,label,probability,unsure,tags,tag_probabilities"
 
 
-def tags_of(prediction: "Prediction", top: int | None) -> tuple[tuple[str, float], ...]:
-    """Return the tags to give: the `top` best, or those that the photograph deserves."""
+def select_tags(prediction: "Prediction", top: int | None) -> tuple[tuple[str, float], ...]:
+    """Return the `top` best tags with their probabilities, or those above the threshold."""
     return prediction.tags if top is None else prediction.ranked_tags[:top]
 
 
-def as_object(prediction: "Prediction", top: int | None = None) -> dict[str, Any]:
-    """Return a prediction as `--json` prints it."""
+def prediction_to_dict(prediction: "Prediction", top: int | None = None) -> dict[str, Any]:
+    """Return a prediction as the object that `--json` prints."""
     return {
         "file": prediction.name,
         "label": prediction.label,
@@ -160,19 +151,19 @@ def as_object(prediction: "Prediction", top: int | None = None) -> dict[str, Any
         "probabilities": prediction.probabilities,
         "tags": [
             {"tag": tag, "probability": probability}
-            for tag, probability in tags_of(prediction, top)
+            for tag, probability in select_tags(prediction, top)
         ],
     }
 
 
-def json_line(prediction: "Prediction", top: int | None = None) -> str:
+def format_json(prediction: "Prediction", top: int | None = None) -> str:
     """Return a prediction as one line of JSON, in ASCII."""
-    return json.dumps(as_object(prediction, top), allow_nan=False)
+    return json.dumps(prediction_to_dict(prediction, top), allow_nan=False)
 
 
-def csv_line(prediction: "Prediction", top: int | None = None) -> str:
-    """Return a prediction as one line under `CSV_HEADER`; tags are separated by |."""
-    tags = tags_of(prediction, top)
+def format_csv(prediction: "Prediction", top: int | None = None) -> str:
+    """Return a prediction as one CSV row under `CSV_HEADER`, with tags separated by |."""
+    tags = select_tags(prediction, top)
     cells = [
         prediction.name,
         prediction.label or "",
@@ -182,20 +173,19 @@ def csv_line(prediction: "Prediction", top: int | None = None) -> str:
         "|".join(f"{probability:.6f}" for _, probability in tags),
     ]
     line = io.StringIO()
-    # With another end of line, breaks within a name would not be quoted.
+    # With another line terminator, line breaks within a name would not be quoted.
     csv.writer(line, lineterminator="\r\n").writerow(cells)
     return line.getvalue().removesuffix("\r\n")
 
 
-def text_line(prediction: "Prediction", top: int | None = None) -> str:
-    """Return a prediction as people read it: `a.jpg: coast 93 %; sea 98 %, sky 71 %`."""
+def format_text(prediction: "Prediction", top: int | None = None) -> str:
+    """Return a prediction as text: `a.jpg: coast 93 %; sea 98 %, sky 71 %`."""
     parts = []
     if prediction.label is not None and prediction.probability is not None:
         unsure = " (unsure)" if prediction.unsure else ""
         label = clean_name(prediction.label)
-        parts.append(f"{label} {percent(prediction.probability)}{unsure}")
-    tags = [
-        f"{clean_name(tag)} {percent(probability)}" for tag, probability in tags_of(prediction, top)
-    ]
-    parts.append(", ".join(tags) if tags else "no tags")
+        parts.append(f"{label} {format_percent(prediction.probability)}{unsure}")
+    tags = select_tags(prediction, top)
+    named = (f"{clean_name(tag)} {format_percent(probability)}" for tag, probability in tags)
+    parts.append(", ".join(named) if tags else "no tags")
     return f"{clean_name(prediction.name)}: {'; '.join(parts)}"

@@ -1,16 +1,24 @@
-"""`supdocnade demo`: the whole way on drawn scenes, from pictures to a report."""
+"""`supdocnade demo`: train, evaluate and report on drawn scenes."""
 
+import functools
 import shlex
 import shutil
 import time
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from supdocnade.cli.console import Stages, as_object, count, note, percent, say, say_json, text_line
+from supdocnade.cli.console import (
+    ProgressBars,
+    format_count,
+    format_percent,
+    format_text,
+    prediction_to_dict,
+    print_json,
+    print_line,
+    print_message,
+)
 from supdocnade.cli.options import Debug, Device, Jobs, Json, Quiet, Seed, check_device
 from supdocnade.cli.report import REPORT
 from supdocnade.errors import StorageError
@@ -21,36 +29,22 @@ if TYPE_CHECKING:
     from supdocnade.scene.model import SceneModel
     from supdocnade.scene.prediction import Prediction
 
-PHOTOS, FRESH, MODEL, UNFINISHED = "photos", "fresh", "model", ".unfinished"
+PHOTOS, FRESH, MODEL, PARTIAL = "photos", "fresh", "model", ".unfinished"
 
 SETTINGS: dict[str, Any] = {"n_topics": 50, "n_words": 200}
-"""Small, so that it is soon over."""
+"""Small numbers, so that the demo takes only a minute or two."""
 
 N_SCENES = 40
-FRESH_SHARE = 4
-"""For so many scenes to learn from there is one to be tested on."""
-N_SHOWN = 4
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Demonstration:
-    """What the demo did."""
-
-    folder: Path
-    model: "SceneModel"
-    measured: "Evaluation"
-    shown: "list[tuple[ImageRecord, Prediction]]"
-    """A few fresh scenes, with what the model says of them."""
-    seconds: dict[str, float]
+TRAIN_PER_TEST = 4
+"""Number of training scenes per fresh test scene."""
+N_EXAMPLES = 4
 
 
 def demo(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Folder for scenes, model and report.")
     ] = Path("supdocnade-demo"),
-    scenes: Annotated[
-        int, typer.Option(min=4, help="Scenes of each of eight classes to learn from.")
-    ] = N_SCENES,
+    scenes: Annotated[int, typer.Option(min=4, help="Training scenes per class.")] = N_SCENES,
     seed: Seed = 0,
     device: Device = "auto",
     jobs: Jobs = -1,
@@ -58,10 +52,10 @@ def demo(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Show everything on drawn scenes, in a minute or two.
+    """Train and evaluate a model on drawn scenes, in a minute or two.
 
-    No photographs are needed. Draws scenes of eight classes, learns from them, tries the model on
-    scenes it has never seen, and writes a report.
+    No photographs are needed. The demo draws scenes of eight classes, learns from them, tests the
+    model on fresh scenes, and writes a report.
 
     \b
     Examples:
@@ -71,116 +65,123 @@ def demo(
     check_device(device)
     started = time.perf_counter()
     if not (quiet or json):
-        note(f"drawing and learning from {count(8 * scenes, 'scene')}, all on this machine ...")
+        number = format_count(8 * scenes, "scene")
+        print_message(f"drawing and learning from {number}, all on this machine ...")
     try:
-        found = demonstrate(output, scenes, seed=seed, device=device, jobs=jobs, quiet=quiet)
+        with ProgressBars(quiet=quiet) as progress:
+            model, evaluation = run_demo(output, scenes, seed, device, jobs, progress)
     except KeyboardInterrupt:
-        again = ["supdocnade", "demo", "-o", f"{output}", "--scenes", f"{scenes}"]
-        note(f"stopped; go on with: {shlex.join([*again, '--seed', f'{seed}'])}")
+        command = ["supdocnade", "demo", "-o", f"{output}", "--scenes", f"{scenes}"]
+        print_message(f"stopped; resume with: {shlex.join([*command, '--seed', f'{seed}'])}")
         raise typer.Exit(130) from None
+    examples = predict_examples(model, output)
     if json:
-        say_json(describe(found))
-    else:
-        say(tell(found, time.perf_counter() - started))
+        print_json(
+            {
+                "photos": str(output / PHOTOS),
+                "model": str(output / MODEL),
+                "report": str(output / REPORT),
+                "n_images": model.fitted_.data["n_images"],
+                "n_fresh": evaluation.n_images,
+                "accuracy": evaluation.accuracy,
+                "f_measure": evaluation.f_measure,
+                "predictions": [prediction_to_dict(prediction) for _, prediction in examples],
+                "seconds": {stage: round(value, 2) for stage, value in progress.seconds.items()},
+            }
+        )
+        return
+    print_summary(output, model, evaluation, examples)
+    print_line(f"({time.perf_counter() - started:.0f} seconds)")
 
 
-def demonstrate(
-    folder: Path,
-    n_per_class: int,
-    *,
-    seed: int = 0,
-    device: str = "auto",
-    jobs: int = -1,
-    quiet: bool = False,
-) -> Demonstration:
-    """Draw, learn, test and report; the same call goes on where one was stopped."""
+def run_demo(
+    folder: Path, n_per_class: int, seed: int, device: str, jobs: int, progress: ProgressBars
+) -> "tuple[SceneModel, Evaluation]":
+    """Draw scenes, train and evaluate a model, and write its report.
+
+    A second call resumes an interrupted one.
+    """
     check_folder(folder)
     from supdocnade.demo import write_scenes
     from supdocnade.folders.photo_folder import read_folder
     from supdocnade.report.evaluation import evaluate_photographs
     from supdocnade.report.html import write_report
     from supdocnade.scene.model import SceneModel
+
+    # Another seed gives other scenes.
+    n_fresh = max(n_per_class // TRAIN_PER_TEST, 1)
+    for name, number, scene_seed in ((PHOTOS, n_per_class, seed), (FRESH, n_fresh, seed + 1)):
+        on_progress = functools.partial(progress, f"drawing {name}")
+        write_scenes(folder / name, number, scene_seed, on_progress=on_progress)
+    partial = folder / PARTIAL
+    model = SceneModel(**SETTINGS, n_jobs=jobs, device=device, random_state=seed)
+    model.set_params(cache=partial / "words", checkpoint=partial / "checkpoint")
+    model.fit(folder / PHOTOS, progress=progress)
+    model.set_params(cache=None, checkpoint=None).save(folder / MODEL)
+    shutil.rmtree(partial)
+    evaluation = evaluate_photographs(model, read_folder(folder / FRESH), progress=progress)
+    progress("writing the report", 0, 1)
+    write_report(model, folder / REPORT)
+    progress("writing the report", 1, 1)
+    return model, evaluation
+
+
+def predict_examples(model: "SceneModel", folder: Path) -> "list[tuple[ImageRecord, Prediction]]":
+    """Return a few fresh scenes with their predictions."""
+    from supdocnade.folders.photo_folder import read_folder
     from supdocnade.scene.prediction import Prediction
 
-    n_fresh = max(n_per_class // FRESH_SHARE, 1)
-    with Stages(quiet=quiet) as stages:
-        # Fresh scenes come from another seed, so that none is drawn twice.
-        for name, number, its_seed in ((PHOTOS, n_per_class, seed), (FRESH, n_fresh, seed + 1)):
-            report_on = partial(stages, f"drawing {name}")
-            write_scenes(folder / name, number, its_seed, on_progress=report_on)
-        unfinished = folder / UNFINISHED
-        model = SceneModel(**SETTINGS, n_jobs=jobs, device=device, random_state=seed)
-        model.set_params(cache=unfinished / "words", checkpoint=unfinished / "checkpoint")
-        model.fit(folder / PHOTOS, progress=stages)
-        model.set_params(cache=None, checkpoint=None).save(folder / MODEL)
-        shutil.rmtree(unfinished)
-        fresh = read_folder(folder / FRESH)
-        measured = evaluate_photographs(model, fresh, progress=stages)
-        stages("writing the report", 0, 1)
-        write_report(model, folder / REPORT)
-        stages("writing the report", 1, 1)
-    some = fresh[:: max(len(fresh) // N_SHOWN, 1)][:N_SHOWN]
-    answers = model.iter_predictions([record.path for record in some])
-    shown = [
-        (record, answer)
-        for record, answer in zip(some, answers, strict=True)
-        if isinstance(answer, Prediction)
+    fresh = read_folder(folder / FRESH)
+    records = fresh[:: max(len(fresh) // N_EXAMPLES, 1)][:N_EXAMPLES]
+    results = model.iter_predictions([record.path for record in records])
+    return [
+        (record, result)
+        for record, result in zip(records, results, strict=True)
+        if isinstance(result, Prediction)
     ]
-    return Demonstration(
-        folder=folder, model=model, measured=measured, shown=shown, seconds=stages.seconds
-    )
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse a folder that holds something else than an earlier demo."""
+    """Raise if a folder holds anything but an earlier demo."""
     if folder.exists() and not folder.is_dir():
         raise StorageError(f"{folder} must be a folder, got a file.")
-    known = {PHOTOS, FRESH, MODEL, REPORT}
+    expected = {PHOTOS, FRESH, MODEL, REPORT}
     for path in sorted(folder.iterdir()) if folder.exists() else ():
-        if path.name not in known and not path.name.startswith("."):
+        if path.name not in expected and not path.name.startswith("."):
             raise StorageError(f"{folder} must be new or hold a demo, it holds {path.name}.")
 
 
-def describe(found: Demonstration) -> dict[str, Any]:
-    """Return what `--json` prints."""
-    return {
-        "photos": str(found.folder / PHOTOS),
-        "model": str(found.folder / MODEL),
-        "report": str(found.folder / REPORT),
-        "n_images": found.model.fitted_.data["n_images"],
-        "n_fresh": found.measured.n_images,
-        "accuracy": found.measured.accuracy,
-        "f_measure": found.measured.f_measure,
-        "predictions": [as_object(answer) for _, answer in found.shown],
-        "seconds": {stage: round(seconds, 2) for stage, seconds in found.seconds.items()},
-    }
-
-
-def tell(found: Demonstration, seconds: float) -> str:
-    """Return what people read at the end."""
-    measured, fitted, folder = found.measured, found.model.fitted_, found.folder
+def print_summary(
+    folder: Path,
+    model: "SceneModel",
+    evaluation: "Evaluation",
+    examples: "list[tuple[ImageRecord, Prediction]]",
+) -> None:
+    """Print the results, and what to look at and type next."""
+    fitted, saved_model = model.fitted_, str(folder / MODEL)
+    classes = format_count(len(fitted.classes), "class")
+    tags = format_count(len(fitted.tag_names), "tag")
+    drawn = format_count(fitted.data["n_images"], "drawn scene")
+    print_line(f"learned {classes} and {tags} from {drawn}")
+    fresh, accuracy = format_count(evaluation.n_images, "fresh scene"), evaluation.accuracy or 0
+    results = [f"accuracy {format_percent(accuracy)}"]
+    if evaluation.f_measure is not None:
+        results.append(f"F-measure of five tags {evaluation.f_measure:.2f}")
+    print_line(f"on {fresh}: {', '.join(results)}\n")
+    for record, prediction in examples:
+        print_line(format_text(prediction))
+        print_line(f"  truth: {record.label}; {', '.join(record.tags or ())}")
+    explain = ["supdocnade", "explain", saved_model, str(examples[0][0].path)]
+    predict = ["supdocnade", "predict", saved_model, str(folder / FRESH)]
     lines = [
-        f"learned {count(len(fitted.classes), 'class')} and {count(len(fitted.tag_names), 'tag')} "
-        f"from {count(fitted.data['n_images'], 'drawn scene')}",
-        f"on {count(measured.n_images, 'fresh scene')}: accuracy {percent(measured.accuracy or 0)}",
-    ]
-    if measured.f_measure is not None:
-        lines[-1] += f", F-measure of five tags {measured.f_measure:.2f}"
-    lines.append("")
-    for record, answer in found.shown:
-        lines.append(text_line(answer))
-        lines.append(f"  truth: {record.label}; {', '.join(record.tags or ())}")
-    example, model = found.shown[0][0].path, folder / MODEL
-    lines += [
         "",
         f"The report: {folder / REPORT}",
-        "  Open it in a browser: how the model did on scenes it had not seen, what each class and",
-        "  topic is made of, as patches, and which scenes it got right and wrong.",
+        "  Open it in a browser: it shows the accuracy on scenes that the model had not seen,",
+        "  typical patches of each class and topic, and scenes that it got right and wrong.",
         "Next, type:",
-        f"  {shlex.join(['supdocnade', 'explain', f'{model}', f'{example}'])}",
-        f"  {shlex.join(['supdocnade', 'predict', f'{model}', f'{folder / FRESH}'])}",
-        "and with photographs of your own, one folder a class:",
+        f"  {shlex.join(explain)}",
+        f"  {shlex.join(predict)}",
+        "and with photographs of your own, one folder per class:",
         "  supdocnade train PHOTOS -o MODEL",
-        f"({seconds:.0f} seconds)",
     ]
-    return "\n".join(lines)
+    print_line("\n".join(lines))

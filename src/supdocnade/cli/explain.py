@@ -1,4 +1,4 @@
-"""`supdocnade explain`: a picture of what in a photograph spoke for its class or a tag."""
+"""`supdocnade explain`: draw which patches of a photograph support its class or a tag."""
 
 import os
 import re
@@ -7,40 +7,38 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from supdocnade.cli.console import say, say_json
+from supdocnade.cli.console import print_json, print_line
 from supdocnade.cli.options import Debug, Device, Json, Model, Quiet, UsageError, check_device
 from supdocnade.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from supdocnade.scene.attribution import Explanation
 
-ENDING = ".png"
-_LONGEST = 30
-"""Letters of a photograph, and of a class or tag, in the name of a picture: names of files end
-at 255 bytes."""
+SUFFIX = ".png"
+_MAX_LENGTH = 30
+"""Maximum length of the parts of a default file name, which is limited to 255 bytes."""
 
 
 def explain(
     model: Model,
     image: Annotated[Path, typer.Argument(metavar="IMAGE", help="A photograph.")],
     label: Annotated[
-        str | None, typer.Option(help="Explain this class; otherwise the predicted one.")
+        str | None, typer.Option(help="Class to explain; default: the predicted one.")
     ] = None,
-    tag: Annotated[str | None, typer.Option(help="Explain this tag, instead of a class.")] = None,
+    tag: Annotated[str | None, typer.Option(help="Tag to explain instead of a class.")] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="The picture, .png; otherwise IMAGE-NAME.png here."),
+        typer.Option("--output", "-o", help="Picture to write, .png; default: ./IMAGE-NAME.png."),
     ] = None,
     device: Device = "auto",
     json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Show which patches of a photograph spoke for a class or a tag.
+    """Show which patches of a photograph support a class or a tag.
 
-    Unless told otherwise, the class is the one that is predicted.
-    The shares of all patches add up to the score of the photograph less that of an empty one. The
-    picture is the photograph with the shares drawn over it; --json prints every share.
+    The shares of all patches add up to the score of the photograph minus that of an empty one. The
+    picture shows the shares over the photograph; --json prints them.
 
     \b
     Examples:
@@ -54,33 +52,33 @@ def explain(
     check_picture(output, image)
     explanation, picture = explain_file(model, image, output, label=label, tag=tag)
     if json:
-        say_json(as_object(image, picture, explanation))
+        print_json(explanation_to_dict(image, picture, explanation))
     elif not quiet:
-        say(as_text(image, picture, explanation))
+        print_line(format_explanation(image, picture, explanation))
 
 
 def check_picture(output: Path | None, image: Path) -> None:
-    """Refuse a picture that would be none, or that would replace the photograph."""
+    """Raise if the picture has another suffix than .png or would replace the photograph."""
     if output is None:
         return
-    if output.suffix.lower() != ENDING:
-        raise InvalidArgument(f"--output must end in {ENDING}, got {output}.")
+    if output.suffix.lower() != SUFFIX:
+        raise InvalidArgument(f"--output must end in {SUFFIX}, got {output}.")
     if output.exists() and image.exists() and os.path.samefile(output, image):
         raise InvalidArgument(f"--output must not be the photograph itself, got {output}.")
 
 
 def default_picture(image: Path, name: str) -> Path:
-    """Return the name of a picture in this folder.
+    """Return the default name of a picture in the current folder.
 
     >>> default_picture(Path("photos/a.jpg"), "open country").name
     'a-open-country.png'
     """
-    spelled = re.sub(r"[^\w.-]+", "-", name).strip("-.") or "explained"
-    return Path(f"{image.stem[:_LONGEST]}-{spelled[:_LONGEST]}{ENDING}")
+    slug = re.sub(r"[^\w.-]+", "-", name).strip("-.") or "explained"
+    return Path(f"{image.stem[:_MAX_LENGTH]}-{slug[:_MAX_LENGTH]}{SUFFIX}")
 
 
-def unused(picture: Path) -> Path:
-    """Return a name that nothing has yet: what is there may be a photograph."""
+def unused_path(picture: Path) -> Path:
+    """Return the path with the first number that no existing file has."""
     number, free = 1, picture
     while free.exists():
         number += 1
@@ -91,21 +89,21 @@ def unused(picture: Path) -> Path:
 def explain_file(
     model: Path, image: Path, output: Path | None, *, label: str | None, tag: str | None
 ) -> "tuple[Explanation, Path]":
-    """Explain a photograph and draw the picture; return what was found and where the picture is."""
+    """Explain a photograph and write the picture; return the explanation and the picture's path."""
     from supdocnade.images.decode import write_image
     from supdocnade.report.heatmap import draw_explanation
     from supdocnade.scene.model import SceneModel
 
     loaded = SceneModel.load(model)
     explanation = loaded.explain(image, label=label, tag=tag)
-    picture = unused(default_picture(image, explanation.name)) if output is None else output
+    picture = unused_path(default_picture(image, explanation.name)) if output is None else output
     decoding = loaded.fitted_.bag.encoder_.description.decoding
     write_image(picture, draw_explanation(image, explanation, decoding))
     return explanation, picture
 
 
-def as_object(image: Path, picture: Path, explanation: "Explanation") -> dict[str, Any]:
-    """Return what `--json` prints."""
+def explanation_to_dict(image: Path, picture: Path, explanation: "Explanation") -> dict[str, Any]:
+    """Return the object that `--json` prints."""
     patches = zip(
         explanation.centres_S2.tolist(),
         explanation.patch_size_S.tolist(),
@@ -128,15 +126,15 @@ def as_object(image: Path, picture: Path, explanation: "Explanation") -> dict[st
     }
 
 
-def as_text(image: Path, picture: Path, explanation: "Explanation") -> str:
-    """Return what people read."""
+def format_explanation(image: Path, picture: Path, explanation: "Explanation") -> str:
+    """Return a summary of an explanation."""
     shares, topics = explanation.share_S, explanation.topic_share_H
-    most = ", ".join(f"{topic} ({topics[topic]:+.2f})" for topic in (-topics).argsort()[:3])
+    strongest = ", ".join(f"{topic} ({topics[topic]:+.2f})" for topic in (-topics).argsort()[:3])
     return (
         f"{image}: {explanation.kind} {explanation.name}, {explanation.score} "
         f"{explanation.whole:.2f} ({explanation.empty:.2f} without any patch)\n"
-        f"{int((shares > 0).sum())} patches spoke for it ({shares[shares > 0].sum():+.2f}), "
-        f"{int((shares < 0).sum())} against it ({shares[shares < 0].sum():+.2f})\n"
-        f"strongest topics: {most}\n"
+        f"{int((shares > 0).sum())} patches support it ({shares[shares > 0].sum():+.2f}), "
+        f"{int((shares < 0).sum())} oppose it ({shares[shares < 0].sum():+.2f})\n"
+        f"strongest topics: {strongest}\n"
         f"picture written to {picture}"
     )

@@ -1,4 +1,4 @@
-"""`supdocnade index`: an index of a folder, for "more like this" and "with this tag"."""
+"""`supdocnade index`: index a folder of photographs for the gallery."""
 
 import os
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from supdocnade.cli.console import Stages, count, note, say, say_json
+from supdocnade.cli.console import ProgressBars, format_count, print_json, print_line, print_message
 from supdocnade.cli.options import Debug, Jobs, Json, Model, Quiet
 
 
@@ -14,7 +14,7 @@ def index(
     model: Model,
     photos: Annotated[Path, typer.Argument(metavar="PHOTOS", help="Folder of photographs.")],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The index; otherwise MODEL.index.")
+        Path | None, typer.Option("--output", "-o", help="Index to write; default: MODEL.index.")
     ] = None,
     jobs: Jobs = -1,
     json: Json = False,
@@ -23,10 +23,10 @@ def index(
 ) -> None:
     """Index a folder of photographs, for the gallery of `supdocnade serve`.
 
-    The gallery then answers "more like this" and "photographs with this tag". The index holds
-    topics, predictions and small copies; the photographs are only read. Started again, it reads
-    what is new or has changed; a run that was stopped goes on. Files that cannot be read are named
-    on stderr, and the exit code is then 1.
+    The gallery finds similar photographs and photographs with a tag. The index holds topics,
+    predictions and thumbnails; the photographs are only read. A second run reads only new and
+    changed files, and resumes an interrupted one. Files that cannot be read are listed on stderr;
+    the exit code is then 1.
 
     \b
     Examples:
@@ -37,24 +37,24 @@ def index(
     from supdocnade.run_options import RunOptions
     from supdocnade.scene.model import SceneModel
 
-    target = index_of(model) if output is None else output
+    target = default_index(model) if output is None else output
     fitted = SceneModel.load(model).fitted_
-    with Stages(quiet=quiet) as stages:
+    with ProgressBars(quiet=quiet) as stages:
         gallery, skipped = build_gallery(
             fitted, photos, target, RunOptions(n_jobs=jobs, progress=stages)
         )
     for each in skipped:
-        note(f"error: {each.reason}")
+        print_message(f"error: {each.reason}")
     if json:
         described = {"index": os.fspath(target), "n_images": len(gallery)}
-        say_json({**described, "skipped": [each.name for each in skipped]})
+        print_json({**described, "skipped": [each.name for each in skipped]})
     elif not quiet:
-        say(f"{count(len(gallery), 'photograph')} indexed in {target}")
+        print_line(f"{format_count(len(gallery), 'photograph')} indexed in {target}")
     if skipped:
         raise typer.Exit(1)
 
 
-def index_of(model: Path) -> Path:
-    """Return where the index of a model is, unless told otherwise."""
+def default_index(model: Path) -> Path:
+    """Return the default path of the index of a model."""
     folder = model if model.name.strip(".") else Path(os.path.abspath(model))
     return folder.with_name(f"{folder.name}.index")

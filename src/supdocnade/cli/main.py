@@ -1,12 +1,12 @@
-"""The program `supdocnade`: its commands, how errors are shown, and exit codes.
+"""The program `supdocnade`: its commands, error messages and exit codes.
 
 ==== ===========================================================
 code meaning
 ==== ===========================================================
-0    done
-1    failed, or some of the photographs could not be read
-2    the command line itself is wrong
-130  stopped with Ctrl-C
+0    success
+1    failure, or some photographs could not be read
+2    invalid command line
+130  interrupted with Ctrl-C
 ==== ===========================================================
 """
 
@@ -20,7 +20,7 @@ import typer
 
 from supdocnade import __version__
 from supdocnade.cli.bench import bench
-from supdocnade.cli.console import note
+from supdocnade.cli.console import print_message
 from supdocnade.cli.demo import demo
 from supdocnade.cli.evaluate import evaluate
 from supdocnade.cli.explain import explain
@@ -44,8 +44,8 @@ for command in COMMANDS:
     app.command()(command)
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _print_version(version: bool) -> None:
+    if version:
         print(f"supdocnade {__version__}")
         raise typer.Exit
 
@@ -54,13 +54,15 @@ def _version(wanted: bool) -> None:
 def describe(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
     ] = False,
 ) -> None:
-    """Classify and tag photographs on your own machine, and see why.
+    """Classify and tag photographs on your own machine, with explanations.
 
     \b
-    supdocnade demo                     no photographs needed
+    supdocnade demo                     run on drawn scenes, no photographs needed
     supdocnade train PHOTOS -o MODEL    learn from PHOTOS/<class>/*.jpg
     supdocnade predict MODEL IMAGE...   classes and tags of other photographs
     supdocnade COMMAND --help           options and examples
@@ -68,7 +70,7 @@ def describe(
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Do what a command line says; return the exit code."""
+    """Run a command line and return the exit code."""
     debug = "--debug" in arguments
     if not arguments:
         run(["--help"])
@@ -79,12 +81,12 @@ def run(arguments: Sequence[str]) -> int:
         )
         return code if isinstance(code, int) else 0
     except typer.TyperException as error:
-        note(f"error: {one_line(error.format_message())} (see supdocnade --help)")
+        print_message(f"error: {one_line(error.format_message())} (see supdocnade --help)")
         return error.exit_code
     except Exception as error:
         if debug:
             raise
-        note(f"error: {one_line(_sentence(error))}")
+        print_message(f"error: {one_line(_describe_error(error))}")
         return 1
 
 
@@ -93,28 +95,27 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _sentence(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror}."
-    # Torch has no error of its own for it.
+    # Torch raises a plain RuntimeError if memory runs out.
     if isinstance(error, MemoryError) or "can't allocate memory" in str(error):
         return "there is not enough memory for this."
     if isinstance(error, SupDocNADEError | OSError):
         return str(error) or type(error).__name__
-    what = f"{type(error).__name__}: {error}"
-    return f"{what} (a mistake of this program; --debug shows where)"
+    return f"{type(error).__name__}: {error} (a bug in supdocnade; --debug shows the traceback)"
 
 
 def main() -> None:
-    """Run the command line of this process."""
+    """Run the command line of this process and exit."""
     for stream in (sys.stdout, sys.stderr):
-        # Names of files need not be text in the terminal's encoding.
+        # File names need not be valid text in the encoding of the terminal.
         with suppress(AttributeError):
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
-    warnings.showwarning = _note_warning
+    warnings.showwarning = _print_warning
     sys.exit(run(sys.argv[1:]))
 
 
-def _note_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    note(f"note: {one_line(str(message))}")
+def _print_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    print_message(f"note: {one_line(str(message))}")

@@ -1,4 +1,4 @@
-"""Names that come through a pipe, handed on as they come."""
+"""Names of photographs from a file or a pipe, in batches as they arrive."""
 
 import os
 import queue
@@ -11,87 +11,89 @@ from pathlib import Path
 
 from supdocnade.errors import StorageError
 
-AT_ONCE = 1000
-"""Lines that are handed on together at most, and lines that may wait for it."""
+MAX_LINES = 1000
+"""Maximum number of lines per batch, and of lines read ahead."""
 
 _CHUNK = 1 << 16
 
+LineQueue = queue.Queue[bytes | OSError | None]
 
-def listed_names(files_from: str) -> list[list[Path]] | Iterator[list[Path]]:
-    """Return the names in a file, one a line, in whatever bytes the file system has.
 
-    Of an ordinary file they are a list of one list, and of a pipe they come in parts.
+def read_paths(files_from: str) -> list[list[Path]] | Iterator[list[Path]]:
+    """Return the paths in a file, one per line, in the encoding of the file system.
+
+    The result is one batch in a list for a regular file, and an iterator over batches for a pipe.
 
     Parameters
     ----------
-    files_from : name of a file or of a pipe; "-": standard input.
+    files_from : name of a file or a pipe, or "-" for standard input.
     """
     try:
         if files_from == "-":
             if sys.stdin is None:
                 raise StorageError("- cannot be read: standard input is closed.")
-            # Unbuffered: a thread that waits in a buffered file holds its lock, and the program
-            # could not end.
-            file = open(0, "rb", buffering=0, closefd=False)  # noqa: SIM115 (closed when read)
+            # Unbuffered: a thread waiting in a buffered file would hold its lock and keep the
+            # program from ending.
+            file = open(0, "rb", buffering=0, closefd=False)  # noqa: SIM115 (closed after reading)
         else:
             file = open(files_from, "rb", buffering=0)  # noqa: SIM115
-        parts = _named(files_from, file)
-        is_whole = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+        batches = _stream_paths(files_from, file)
+        is_regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
     except OSError as error:
         raise StorageError(f"{files_from} cannot be read: {error.strerror}.") from error
-    return [[name for part in parts for name in part]] if is_whole else parts
+    return [[path for batch in batches for path in batch]] if is_regular else batches
 
 
-def _named(files_from: str, file: RawIOBase) -> Iterator[list[Path]]:
+def _stream_paths(files_from: str, file: RawIOBase) -> Iterator[list[Path]]:
     try:
-        for lines in arriving_lines(file):
-            yield [Path(os.fsdecode(line)) for line in lines]
+        for batch in stream_lines(file):
+            yield [Path(os.fsdecode(line)) for line in batch]
     except OSError as error:
         raise StorageError(f"{files_from} cannot be read: {error.strerror}.") from error
 
 
-def arriving_lines(file: RawIOBase, at_once: int = AT_ONCE) -> Iterator[list[bytes]]:
-    """Yield the lines of a pipe: those that are there, and only if there are none the next one.
+def stream_lines(file: RawIOBase, max_lines: int = MAX_LINES) -> Iterator[list[bytes]]:
+    """Yield the lines of a pipe in batches of those available; wait only if there is none.
 
-    So whoever writes one line and waits for its answer gets it, and many lines come in large
-    parts. Empty lines are left out.
+    So a program that writes one line and waits for its result gets it, and many lines come in
+    large batches. Empty lines are skipped.
 
     Parameters
     ----------
-    file : is read by a thread of its own, and closed at its end.
-    at_once : lines of a part at most.
+    file : read by a separate thread, which closes it at its end.
+    max_lines : maximum number of lines per batch.
     """
-    waiting: queue.Queue[bytes | OSError | None] = queue.Queue(at_once)
-    threading.Thread(target=_read, args=(file, waiting), daemon=True).start()
+    lines: LineQueue = queue.Queue(max_lines)
+    threading.Thread(target=_enqueue_lines, args=(file, lines), daemon=True).start()
     while True:
-        part = [waiting.get()]
-        while len(part) < at_once and not waiting.empty():
-            part.append(waiting.get())
-        lines = [line for line in part if isinstance(line, bytes)]
-        if lines:
-            yield lines
-        if isinstance(part[-1], OSError):
-            raise part[-1]
-        if part[-1] is None:
+        items = [lines.get()]
+        while len(items) < max_lines and not lines.empty():
+            items.append(lines.get())
+        batch = [item for item in items if isinstance(item, bytes)]
+        if batch:
+            yield batch
+        if isinstance(items[-1], OSError):
+            raise items[-1]
+        if items[-1] is None:
             return
 
 
-def _read(file: RawIOBase, waiting: "queue.Queue[bytes | OSError | None]") -> None:
-    """Put lines into a queue, and in the end None, or what went wrong."""
+def _enqueue_lines(file: RawIOBase, output: LineQueue) -> None:
+    """Put the lines of a file into a queue, and finally None or an error."""
+
+    def put(line: bytes) -> None:
+        if line.strip():
+            output.put(line.rstrip(b"\r"))
+
     rest = b""
     try:
         with file:
             while chunk := file.read(_CHUNK):
                 *lines, rest = (rest + chunk).split(b"\n")
                 for line in lines:
-                    _put(line, waiting)
+                    put(line)
     except OSError as error:
-        waiting.put(error)
+        output.put(error)
         return
-    _put(rest, waiting)
-    waiting.put(None)
-
-
-def _put(line: bytes, waiting: "queue.Queue[bytes | OSError | None]") -> None:
-    if line.strip():
-        waiting.put(line.rstrip(b"\r"))
+    put(rest)
+    output.put(None)

@@ -1,4 +1,4 @@
-"""`supdocnade predict`: classes and tags of photographs, one line each, as they are read."""
+"""`supdocnade predict`: print the class and tags of photographs, one line each."""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -8,9 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from supdocnade.cli.console import CSV_HEADER, Stages, csv_line, json_line, note, say, text_line
+from supdocnade.cli.console import (
+    CSV_HEADER,
+    ProgressBars,
+    format_csv,
+    format_json,
+    format_text,
+    print_line,
+    print_message,
+)
 from supdocnade.cli.options import Debug, Device, Jobs, Json, Model, Quiet, UsageError, check_device
-from supdocnade.cli.path_stream import listed_names
+from supdocnade.cli.path_stream import read_paths
 from supdocnade.cli.xmp import Sidecars
 from supdocnade.errors import InvalidArgument, StorageError
 
@@ -24,17 +32,15 @@ def predict(
     model: Model,
     images: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="IMAGE", help="Photographs, or folders of them."),
+        typer.Argument(metavar="IMAGE", help="Photographs or folders."),
     ] = None,
     files_from: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Read names of photographs from a file; -: from stdin."),
+        typer.Option(metavar="FILE", help="Read names of photographs from FILE; -: from stdin."),
     ] = None,
     top: Annotated[
         int | None,
-        typer.Option(
-            min=1, help="Give so many tags, the best by score; otherwise the probable ones."
-        ),
+        typer.Option(min=1, help="Number of tags, best score first; default: the probable ones."),
     ] = None,
     json: Json = False,
     csv: Annotated[bool, typer.Option("--csv", help="Print results as CSV.")] = False,
@@ -42,26 +48,26 @@ def predict(
         bool, typer.Option("--write-xmp", help="Write tags to .xmp files beside photographs.")
     ] = False,
     xmp_label: Annotated[
-        bool, typer.Option("--xmp-label", help="Write the class as a keyword too, unless unsure.")
+        bool, typer.Option("--xmp-label", help="Also write the class as a keyword, unless unsure.")
     ] = False,
     xmp_name: Annotated[
         Literal["full", "stem"],
         typer.Option(help="full: a.jpg.xmp (darktable, digiKam); stem: a.xmp (Adobe)."),
     ] = "full",
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say which .xmp files would be written.")
+        bool, typer.Option("--dry-run", help="Only list the .xmp files that would be written.")
     ] = False,
     device: Device = "auto",
     jobs: Jobs = -1,
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Give the class and the tags of photographs.
+    """Predict the class and the tags of photographs.
 
-    Results are printed as they come; those of names that come through a pipe (--files-from -) as
-    soon as the names do. Files that cannot be read are named on stderr, and the exit
-    code is then 1. Photographs are never changed: --write-xmp writes the tags beside them, where
-    photo managers find them; what an .xmp file holds already stays there.
+    Results are printed as soon as they are known, also while names still arrive through a pipe
+    (--files-from -). Files that cannot be read are listed on stderr; the exit code is then 1.
+    Photographs are never changed: --write-xmp writes tags to .xmp files beside them, for photo
+    managers; the contents of an existing .xmp file are preserved.
 
     \b
     Examples:
@@ -76,8 +82,8 @@ def predict(
     if dry_run and not write_xmp:
         raise UsageError("--dry-run needs --write-xmp.")
     if not images and files_from is None:
-        raise UsageError("no photographs were given; name some, or use --files-from.")
-    listed = [] if files_from is None else listed_names(files_from)
+        raise UsageError("no photographs were given; name some or use --files-from.")
+    named = [] if files_from is None else read_paths(files_from)
     sidecars = None
     if write_xmp:
         sidecars = Sidecars(by_stem=xmp_name == "stem", with_label=xmp_label, dry_run=dry_run)
@@ -85,74 +91,74 @@ def predict(
 
     loaded = SceneModel.load(model).set_params(n_jobs=jobs, device=device)
     if csv:
-        say(CSV_HEADER)
-    form = json_line if json else csv_line if csv else text_line
-    parts = [images or [], *listed] if isinstance(listed, list) else chain([images or []], listed)
-    if predict_all(loaded, parts, form, sidecars, top=top, quiet=quiet):
+        print_line(CSV_HEADER)
+    form = format_json if json else format_csv if csv else format_text
+    batches = [images or [], *named] if isinstance(named, list) else chain([images or []], named)
+    if predict_all(loaded, batches, form, sidecars, top=top, quiet=quiet):
         raise typer.Exit(1)
 
 
 def predict_all(
     model: "SceneModel",
-    parts: Iterable[list[Path]],
+    batches: Iterable[list[Path]],
     form: "Callable[[Prediction, int | None], str]",
     sidecars: Sidecars | None = None,
     *,
     top: int | None = None,
     quiet: bool = False,
 ) -> int:
-    """Print a line for every photograph; return how many could not be read or written about."""
+    """Print a line for each photograph; return the number of failures."""
     from supdocnade.visual_words.parallel import SkippedImage
 
     n_failed = 0
-    for found in predictions(model, parts, quiet=quiet):
-        if isinstance(found, SkippedImage):
-            failure: str | None = found.reason
+    for result in iter_predictions(model, batches, quiet=quiet):
+        if isinstance(result, SkippedImage):
+            failure: str | None = result.reason
         else:
-            say(form(found, top))
-            failure = None if sidecars is None else _write(sidecars, found, top)
+            print_line(form(result, top))
+            failure = None if sidecars is None else _write_sidecar(sidecars, result, top)
         if failure is not None:
-            note(f"error: {failure}")
+            print_message(f"error: {failure}")
             n_failed += 1
     return n_failed
 
 
-def predictions(
-    model: "SceneModel", parts: Iterable[list[Path]], *, quiet: bool = False
+def iter_predictions(
+    model: "SceneModel", batches: Iterable[list[Path]], *, quiet: bool = False
 ) -> "Iterator[Prediction | SkippedImage]":
-    """Yield what a model says of photographs, and of those in folders.
+    """Yield the predictions of photographs and of those in folders.
 
     Parameters
     ----------
-    parts : names; a list of all of them, or an iterator: then nobody knows how many will come, and
-        those of a part are answered before the next is asked for.
+    batches : a list, or an iterator of unknown length, from which a batch is taken only after the
+        predictions of the previous one.
     """
     from supdocnade.scene.dataset import expand_folders
 
     total = None
-    if isinstance(parts, list):
-        parts = [expand_folders(chain.from_iterable(parts))]
-        total = len(parts[0])
+    if isinstance(batches, list):
+        batches = [expand_folders(chain.from_iterable(batches))]
+        total = len(batches[0])
     done = 0
-    # Where the lines themselves are seen, they are the progress.
-    with Stages(quiet=quiet or sys.stdout.isatty()) as stages:
-        for part in parts:
-            for found in model.iter_predictions(part, on_error="skip"):
-                yield found
+    # Results on a terminal are progress enough.
+    with ProgressBars(quiet=quiet or sys.stdout.isatty()) as progress:
+        for batch in batches:
+            for result in model.iter_predictions(batch, on_error="skip"):
+                yield result
                 done += 1
-                stages("predicting", done, total)
+                progress("predicting", done, total)
         if done:
-            stages("predicting", done, done)
+            progress("predicting", done, done)
     if not done:
-        raise InvalidArgument("no photographs were named, nor are any in the folders given.")
+        raise InvalidArgument("no photographs were named, and the folders contain none.")
 
 
-def _write(sidecars: Sidecars, found: "Prediction", top: int | None) -> str | None:
-    """Write a photograph's sidecar; return what went wrong, if something did."""
+def _write_sidecar(sidecars: Sidecars, prediction: "Prediction", top: int | None) -> str | None:
+    """Write the sidecar of a photograph; return the error message if this fails."""
     try:
-        done = sidecars.write(found, top)
+        message = sidecars.write(prediction, top)
     except StorageError as error:
         return str(error)
-    if done and sidecars.dry_run:
-        note(done)
+    if message and sidecars.dry_run:
+        print_message(message)
     return None

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from supdocnade.cli.console import Stages, note, say, say_json
+from supdocnade.cli.console import ProgressBars, print_json, print_line, print_message
 from supdocnade.cli.options import Debug, Device, Jobs, Json, Quiet, check_device
 
 DataSetName = Literal["scene15", "labelme", "uiuc"]
@@ -61,31 +61,31 @@ def reproduce(
     folder = out or Path("reproduction") / (f"{dataset}-quick" if quick else dataset)
     started = time.perf_counter()
     if not (quiet or json):
-        note(f"everything is kept in {folder}; Ctrl-C stops, the same command goes on")
+        print_message(f"everything is kept in {folder}; Ctrl-C stops, the same command goes on")
     found = run(
         dataset, folder, data, quick, splits, stage,
         device=device, products=products, jobs=jobs, quiet=quiet,
     )  # fmt: skip
     found["seconds"] = round(time.perf_counter() - started, 1)
     if json:
-        say_json(found)
+        print_json(found)
         return
     if "page" in found:
-        say(f"results: {found['results']}\npage: {found['page']}")
-    say(f"({found['seconds']:.0f} seconds)")
+        print_line(f"results: {found['results']}\npage: {found['page']}")
+    print_line(f"({found['seconds']:.0f} seconds)")
 
 
 class _Lines:
     """Notes what is begun, a line each, where there is no terminal to draw bars on."""
 
-    def __init__(self, stages: Stages):
+    def __init__(self, stages: ProgressBars):
         self.stages, self.last = stages, ""
 
     def __call__(self, stage: str, done: int, total: int | None) -> None:
         self.stages(stage, done, total)
         if stage != self.last:
             self.last = stage
-            note(f"{stage}: {total}")
+            print_message(f"{stage}: {total}")
 
 
 def run(
@@ -106,7 +106,7 @@ def run(
     from supdocnade.paper.results import RESULTS
     from supdocnade.paper.stages import STAGES, open_study, run_stage
 
-    with Stages(quiet=quiet) as stages:
+    with ProgressBars(quiet=quiet) as stages:
         on_stage = stages if quiet or sys.stderr.isatty() else _Lines(stages)
         study = open_study(
             dataset, folder, data, quick=quick, n_splits=splits, on_stage=on_stage, n_jobs=jobs

@@ -1,8 +1,4 @@
-"""A run of `supdocnade train`: from what was asked for to a model, or to what can be gone on with.
-
-Whatever stops a run, nothing that was read or learned is lost: it stays in `MODEL.partial`
-(`unfinished`), and the message says how to go on.
-"""
+"""A run of `supdocnade train`, from its request to a model or to a run that can be resumed."""
 
 import json
 import os
@@ -15,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from supdocnade.cli.console import Stages, count, note
+from supdocnade.cli.console import ProgressBars, format_count, print_message
 from supdocnade.errors import InvalidArgument, StorageError, UnreadableImage, UnwritableFile
 from supdocnade.partial_folder import PartialFolder
 
@@ -23,87 +19,7 @@ if TYPE_CHECKING:
     from supdocnade.folders.photo_folder import ImageRecord
     from supdocnade.scene.model import SceneModel
 
-
-# A training run that is not over: the folder `MODEL.partial`, from which it can go on.
-
 RUN = "run.json"
-
-
-class UnfinishedRun(PartialFolder):
-    """Settings, checkpoints and visual words of an unfinished training run."""
-
-    def __init__(self, output: Path):
-        super().__init__(Path(os.path.abspath(output)))
-
-    @property
-    def checkpoint(self) -> Path:
-        """The folder of `SceneModel`'s checkpoints."""
-        return self.folder / "checkpoint"
-
-    @property
-    def words(self) -> Path:
-        """The folder of the words of photographs that were read already."""
-        return self.folder / "words"
-
-    def check_idle(self) -> None:
-        """Refuse to touch the folder of a run that is going on."""
-        if self.exists:
-            with self.lock():
-                pass
-
-    def begin(self, photos: Path, settings: dict[str, Any]) -> None:
-        """Remember what a run is asked to do, also where it goes on with something changed."""
-        from supdocnade.storage import write_atomically
-
-        described = {"photos": os.path.abspath(photos), "settings": settings}
-        path, content = self.folder / RUN, json.dumps(described, indent=1).encode()
-        if path.is_file() and path.read_bytes() == content:
-            return
-        is_new = not self.exists
-        try:
-            write_atomically(path, content)
-        except StorageError:
-            if is_new:
-                shutil.rmtree(self.folder, ignore_errors=True)
-            raise
-
-    def settings(self, photos: Path) -> dict[str, Any]:
-        """Return the settings of the run to go on with, which must be one on these photographs."""
-        path = self.folder / RUN
-        try:
-            described = json.loads(path.read_bytes())
-            before, settings = described["photos"], dict(described["settings"])
-        except OSError as error:
-            raise StorageError(
-                f"there is no run to resume: {path} cannot be read: {error.strerror}."
-            ) from error
-        except (ValueError, KeyError, TypeError) as error:
-            raise StorageError(f"{path} is damaged; begin anew with --restart.") from error
-        if before != os.path.abspath(photos):
-            raise InvalidArgument(f"the run to resume learns from {before}, not from {photos}.")
-        return settings
-
-    def discard(self) -> None:
-        """Remove the folder; one that is not of a run is not touched."""
-        if not self.exists:
-            return
-        if not (self.folder / RUN).is_file():
-            raise StorageError(f"{self.folder} is in the way: it is not of an unfinished run.")
-        shutil.rmtree(self.folder)
-
-    def discard_unless_useful(self) -> bool:
-        """Remove the folder of a run that failed before it had read or learned anything.
-
-        Returns
-        -------
-        Whether there is something to go on with.
-        """
-        words = (path for path in self.words.rglob("*") if path.is_file())
-        useful = any(self.checkpoint.rglob("*.safetensors")) or any(words)
-        if not useful:
-            super().discard()
-        return useful
-
 
 OPTIONS = {
     "n_topics": "topics",
@@ -118,93 +34,164 @@ OPTIONS = {
     "random_state": "seed",
     "on_error": "skip_unreadable",
 }
-"""Settings of `SceneModel` that can be given, and the parameters that give them."""
+"""Settings of `SceneModel`, and the parameters of the command that give them."""
+
+
+class PartialRun(PartialFolder):
+    """Settings, checkpoints and visual words of an unfinished training run, in `MODEL.partial`."""
+
+    def __init__(self, output: Path):
+        super().__init__(Path(os.path.abspath(output)))
+        self.checkpoint = self.folder / "checkpoint"
+        """Checkpoints of `SceneModel`."""
+        self.words = self.folder / "words"
+        """Cache of the words of photographs that were read."""
+
+    def check_idle(self) -> None:
+        """Raise if another process is working in the folder."""
+        if self.exists:
+            with self.lock():
+                pass
+
+    def write_settings(self, photos: Path, settings: dict[str, Any]) -> None:
+        """Write the settings of a new or a resumed run."""
+        from supdocnade.storage import write_atomically
+
+        described = {"photos": os.path.abspath(photos), "settings": settings}
+        path, content = self.folder / RUN, json.dumps(described, indent=1).encode()
+        if path.is_file() and path.read_bytes() == content:
+            return
+        is_new = not self.exists
+        try:
+            write_atomically(path, content)
+        except StorageError:
+            if is_new:
+                super().discard()
+            raise
+
+    def read_settings(self, photos: Path) -> dict[str, Any]:
+        """Return the settings of the interrupted run, which must be one on these photographs."""
+        path = self.folder / RUN
+        try:
+            described = json.loads(path.read_bytes())
+            before, settings = described["photos"], dict(described["settings"])
+        except OSError as error:
+            raise StorageError(
+                f"there is no run to resume: {path} cannot be read: {error.strerror}."
+            ) from error
+        except (ValueError, KeyError, TypeError) as error:
+            raise StorageError(f"{path} is damaged; start again with --restart.") from error
+        if before != os.path.abspath(photos):
+            raise InvalidArgument(f"the run to resume learns from {before}, not from {photos}.")
+        return settings
+
+    def discard(self) -> None:
+        """Remove the folder; raise if it does not belong to a run."""
+        if not self.exists:
+            return
+        if not (self.folder / RUN).is_file():
+            raise StorageError(f"{self.folder} is in the way: it is not a partial run.")
+        shutil.rmtree(self.folder)
+
+    def discard_if_empty(self) -> bool:
+        """Remove the folder if no photograph was read and nothing was learned.
+
+        Returns
+        -------
+        True if the run can be resumed.
+        """
+        words = (path for path in self.words.rglob("*") if path.is_file())
+        useful = any(self.checkpoint.rglob("*.safetensors")) or any(words)
+        if not useful:
+            super().discard()
+        return useful
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
-    """What a run is asked to do."""
+class TrainingRequest:
+    """Arguments of a training run."""
 
     photos: Path
     output: Path
     settings: dict[str, Any]
-    """Of `SceneModel`."""
-    given: frozenset[str] = frozenset()
-    """Settings that were asked for by name: resuming may not change them, but for `on_error`."""
+    """Settings of `SceneModel`."""
+    explicit: frozenset[str] = frozenset()
+    """Settings on the command line; only `on_error` may differ from those of a run to resume."""
     jobs: int = -1
     device: str = "auto"
     cache: Path | None = None
     add: Path | None = None
-    """A model whose photographs are learned from, too."""
+    """Model to which the photographs are added."""
     force: bool = False
     resume: bool = False
     restart: bool = False
     quiet: bool = False
 
 
-def train_model(request: Request) -> "tuple[SceneModel, Stages]":
-    """Train a model and write it; return it with the time that every stage took."""
+def train_model(request: TrainingRequest) -> "tuple[SceneModel, dict[str, float]]":
+    """Train a model and write it; return it with the seconds of each stage."""
     check_output(request.output, force=request.force)
-    unfinished = UnfinishedRun(request.output)
-    unfinished.check_idle()
-    settings = _settings(request, unfinished)
+    partial = PartialRun(request.output)
+    partial.check_idle()
+    settings = _choose_settings(request, partial)
     from supdocnade.folders.photo_folder import read_folder
 
     records = read_folder(request.photos)
     check_records(request.photos, records, quiet=request.quiet)
     if request.restart:
-        unfinished.discard()
-    unfinished.begin(request.photos, settings)
-    # Outside of what follows: the folder of a run that is going on is not for us to clean up.
-    with unfinished.lock():
-        model, stages = _learn_or_keep(request, unfinished, settings, records)
-    unfinished.discard()
+        partial.discard()
+    partial.write_settings(request.photos, settings)
+    # Outside the error handling below, which must not clean up the folder of another process.
+    with partial.lock():
+        model, seconds = _train_resumably(request, partial, settings, records)
+    partial.discard()
     for each in () if request.quiet else model.skipped_:
-        note(f"skipped: {each.reason}")
-    return model, stages
+        print_message(f"skipped: {each.reason}")
+    return model, seconds
 
 
-def _learn_or_keep(
-    request: Request,
-    unfinished: UnfinishedRun,
+def _train_resumably(
+    request: TrainingRequest,
+    partial: PartialRun,
     settings: dict[str, Any],
     records: "Sequence[ImageRecord]",
-) -> "tuple[SceneModel, Stages]":
-    """Train a model and write it; if something stops it, say how to go on."""
+) -> "tuple[SceneModel, dict[str, float]]":
+    """Train a model and write it; if this fails, tell how to resume the run."""
     try:
-        with Stages(quiet=request.quiet) as stages:
-            return _learn(request, unfinished, settings, records, stages), stages
+        with ProgressBars(quiet=request.quiet) as progress:
+            model = _train(request, partial, settings, records, progress)
+        return model, progress.seconds
     except KeyboardInterrupt:
-        note(f"stopped; go on with: {_resuming(request)}")
+        print_message(f"stopped; resume with: {_resume_command(request)}")
         raise typer.Exit(130) from None
     except UnreadableImage as error:
         raise UnreadableImage(
-            f"{str(error).rstrip('.')}; mend it, or leave out what cannot be read with "
-            f"--skip-unreadable, and go on with: {_resuming(request)}"
+            f"{str(error).rstrip('.')}; repair it, or skip unreadable files with "
+            f"--skip-unreadable, and resume with: {_resume_command(request)}"
         ) from error
     except UnwritableFile as error:
-        if not unfinished.discard_unless_useful():
+        if not partial.discard_if_empty():
             raise
         raise UnwritableFile(
-            f"{str(error).rstrip('.')}; what was done is kept, go on with: {_resuming(request)}"
+            f"{str(error).rstrip('.')}; the work so far is kept, resume with: "
+            f"{_resume_command(request)}"
         ) from error
     except StorageError as error:
-        if unfinished.discard_unless_useful() and request.resume and "checkpoint" in str(error):
-            raise StorageError(f"{error} Begin anew with --restart.") from error
+        if partial.discard_if_empty() and request.resume and "checkpoint" in str(error):
+            raise StorageError(f"{error} Start again with --restart.") from error
         raise
     except Exception:
-        unfinished.discard_unless_useful()
+        partial.discard_if_empty()
         raise
 
 
-def _learn(
-    request: Request,
-    unfinished: UnfinishedRun,
+def _train(
+    request: TrainingRequest,
+    partial: PartialRun,
     settings: dict[str, Any],
     records: "Sequence[ImageRecord]",
-    stages: Stages,
+    progress: ProgressBars,
 ) -> "SceneModel":
-    """Learn from photographs and write the model."""
     from supdocnade.scene.model import SceneModel
 
     previous = settings.get("add")
@@ -213,25 +200,25 @@ def _learn(
         **{name: value for name, value in settings.items() if name != "add"},
         n_jobs=request.jobs,
         device=request.device,
-        cache=request.cache or unfinished.words,
-        checkpoint=unfinished.checkpoint,
+        cache=request.cache or partial.words,
+        checkpoint=partial.checkpoint,
     )
-    learn = model.fit if previous is None else model.fit_more
-    learn(
+    fit = model.fit if previous is None else model.fit_more
+    fit(
         [record.path for record in records],
         [record.label for record in records],
         [record.tags for record in records],
-        progress=stages,
+        progress=progress,
     )
-    stages("writing", 0, 1)
+    progress("writing", 0, 1)
     check_output(request.output, force=request.force)
     model.save(request.output)
-    stages("writing", 1, 1)
+    progress("writing", 1, 1)
     return model
 
 
 def check_output(output: Path, *, force: bool) -> None:
-    """Refuse a place where a model would destroy something, before any work is done."""
+    """Raise if writing a model would destroy something else."""
     from supdocnade.scene.persistence import DESCRIPTION, check_target
 
     check_target(output)
@@ -240,7 +227,7 @@ def check_output(output: Path, *, force: bool) -> None:
 
 
 def check_records(photos: Path, records: "Sequence[ImageRecord]", *, quiet: bool) -> None:
-    """Refuse photographs of which nothing can be learned; say what may not be meant."""
+    """Raise if there is nothing to learn; print notes about unusual classes."""
     from supdocnade.folders.photo_folder import folder_label
 
     labels = [record.label for record in records if record.label is not None]
@@ -251,74 +238,66 @@ def check_records(photos: Path, records: "Sequence[ImageRecord]", *, quiet: bool
     if quiet:
         return
     if len(set(labels)) == 1:
-        note(f"note: all labelled photographs are of one class, {labels[0]}.")
+        print_message(f"note: all labelled photographs are of one class, {labels[0]}.")
     for label in sorted(set(labels)):
         if labels.count(label) == 1:
-            note(f"note: class {label} has one photograph.")
-    others = [
+            print_message(f"note: class {label} has one photograph.")
+    relabelled = [
         record
         for record in records
         if record.label != folder_label(record.path.relative_to(photos).as_posix())
     ]
-    if others:
-        first = others[0]
-        note(
-            f"note: the metadata gives {count(len(others), 'photograph')} another class than the "
-            f"folder, such as {first.label or 'none'} for {first.path}; the metadata counts."
+    if relabelled:
+        number, first = format_count(len(relabelled), "photograph"), relabelled[0]
+        print_message(
+            f"note: the metadata gives {number} another class than the folder, such as "
+            f"{first.label or 'none'} for {first.path}; the metadata counts."
         )
 
 
-def _settings(request: Request, unfinished: UnfinishedRun) -> dict[str, Any]:
-    """Return the settings of a new run, or those of the run to go on with."""
+def _choose_settings(request: TrainingRequest, partial: PartialRun) -> dict[str, Any]:
+    """Return the settings of a new run or of the run to resume."""
     if request.resume and request.restart:
         raise InvalidArgument("--resume and --restart must not both be given.")
     if request.resume:
-        return _resumed_settings(request, unfinished.settings(request.photos))
-    if unfinished.exists and not request.restart:
+        return _resumed_settings(request, partial.read_settings(request.photos))
+    if partial.exists and not request.restart:
         raise StorageError(
-            f"{unfinished.folder} holds a run that was stopped: go on with --resume, "
-            "or begin anew with --restart."
+            f"{partial.folder} holds an interrupted run: continue it with --resume, "
+            "or start again with --restart."
         )
-    return _new_settings(request)
-
-
-def _resumed_settings(request: Request, before: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings of a run that was stopped, which may now leave out what is unreadable.
-
-    All others decide what is learned: with another value it would be another run.
-    """
-    given = {name: request.settings[name] for name in request.given - {"on_error"}}
-    if request.add is not None:
-        given["add"] = os.path.abspath(request.add)
-    for name in sorted(given):
-        if name not in before or before[name] != given[name]:
-            option = "--" + OPTIONS.get(name, name).replace("_", "-")
-            stated = repr(before[name]) if name in before else "where it was not given"
-            raise InvalidArgument(
-                f"{option} must be as in the run to resume, {stated}, got {given[name]!r}; "
-                "leave it out, or begin anew with --restart."
-            )
-    skip = "on_error" in request.given
-    return {**before, "on_error": request.settings["on_error"]} if skip else before
-
-
-def _new_settings(request: Request) -> dict[str, Any]:
-    """Return the settings of a new run; one that adds to a model has those of the model."""
     if request.add is None:
         return request.settings
-    if "n_words" in request.given:
+    if "n_words" in request.explicit:
         raise InvalidArgument("--words must not be given with --add: the visual words stay.")
-    given = {name: request.settings[name] for name in request.given}
-    return {
-        **given,
-        "on_error": request.settings["on_error"],
-        "random_state": request.settings["random_state"],
-        "add": os.path.abspath(request.add),
-    }
+    # Other settings are those of the model to which photographs are added.
+    names = request.explicit | {"on_error", "random_state"}
+    settings = {name: request.settings[name] for name in request.settings if name in names}
+    return {**settings, "add": os.path.abspath(request.add)}
 
 
-def _resuming(request: Request) -> str:
-    """Return the command that goes on with a run."""
+def _resumed_settings(request: TrainingRequest, before: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of an interrupted run, with `on_error` of the request if it is explicit.
+
+    All other settings determine the model, so they must not change.
+    """
+    explicit = {name: request.settings[name] for name in request.explicit - {"on_error"}}
+    if request.add is not None:
+        explicit["add"] = os.path.abspath(request.add)
+    for name in sorted(explicit):
+        if name not in before or before[name] != explicit[name]:
+            option = "--" + OPTIONS.get(name, name).replace("_", "-")
+            expected = repr(before[name]) if name in before else "where it was not given"
+            raise InvalidArgument(
+                f"{option} must be as in the run to resume, {expected}, got {explicit[name]!r}; "
+                "omit it, or start again with --restart."
+            )
+    if "on_error" in request.explicit:
+        return {**before, "on_error": request.settings["on_error"]}
+    return before
+
+
+def _resume_command(request: TrainingRequest) -> str:
     parts = ["supdocnade", "train", os.fspath(request.photos), "-o", os.fspath(request.output)]
     if request.force:
         parts.append("--force")

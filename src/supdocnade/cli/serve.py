@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from supdocnade.cli.console import note, say, say_json
-from supdocnade.cli.index import index_of
+from supdocnade.cli.console import print_json, print_line, print_message
+from supdocnade.cli.index import default_index
 from supdocnade.cli.options import Debug, Jobs, Json, Model, Quiet
 from supdocnade.errors import BackendUnavailable, InvalidArgument
 
@@ -106,12 +106,12 @@ def serve(
         url = server.server_url(bound)
         if json:
             n_photographs = None if service.gallery is None else len(service.gallery)
-            say_json({"url": url, "model": service.name, "gallery": n_photographs})
+            print_json({"url": url, "model": service.name, "gallery": n_photographs})
         elif not quiet:
-            say(f"{service.name} is served at {url} (Ctrl-C ends it)")
+            print_line(f"{service.name} is served at {url} (Ctrl-C ends it)")
         interrupted = server.serve(service, bound)
     if not quiet:
-        note("ended.")
+        print_message("ended.")
     if interrupted:
         raise typer.Exit(130)
 
@@ -159,7 +159,7 @@ def _load_service(model: Path, index: Path | None, settings: "ServeSettings") ->
     from supdocnade.serving.service import Service
 
     fitted = SceneModel.load(model).fitted_
-    folder = index_of(model) if index is None else index
+    folder = default_index(model) if index is None else index
     gallery = None
     if index is not None or folder.exists():
         gallery = Gallery.load(folder, fitted)

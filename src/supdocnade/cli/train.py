@@ -1,4 +1,4 @@
-"""`supdocnade train`: from a folder of photographs to a model."""
+"""`supdocnade train`: learn a model from a folder of photographs."""
 
 import os
 from pathlib import Path
@@ -6,9 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from supdocnade.cli.console import Stages, count, percent, say, say_json
+from supdocnade.cli.console import (
+    format_count,
+    format_percent,
+    print_json,
+    print_line,
+)
 from supdocnade.cli.options import Debug, Device, Jobs, Json, Photos, Quiet, Seed, check_device
-from supdocnade.cli.run import OPTIONS, Request, train_model
+from supdocnade.cli.run import OPTIONS, TrainingRequest, train_model
 from supdocnade.scene.settings import SceneSettings
 
 if TYPE_CHECKING:
@@ -21,46 +26,42 @@ def train(
     context: typer.Context,
     photos: Photos,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the new model.")],
-    topics: Annotated[int, typer.Option(min=1, help="Topics.")] = _DEFAULTS.n_topics,
-    words: Annotated[int, typer.Option(min=2, help="Visual words.")] = _DEFAULTS.n_words,
+    topics: Annotated[int, typer.Option(min=1, help="Number of topics.")] = _DEFAULTS.n_topics,
+    words: Annotated[int, typer.Option(min=2, help="Number of visual words.")] = _DEFAULTS.n_words,
     classifier: Annotated[
         Literal["svm", "softmax"],
-        typer.Option(help="The paper's SVM on topics, or the model's own softmax."),
+        typer.Option(help="The paper's SVM on topics, or the softmax of the model."),
     ] = "svm",
     epochs: Annotated[
-        int, typer.Option(min=1, help="Passes over the photographs at most.")
+        int, typer.Option(min=1, help="Maximum number of epochs.")
     ] = _DEFAULTS.max_epochs,
     learning_rate: Annotated[
-        float, typer.Option(min=0, help="Of the topic model.")
+        float, typer.Option(min=0, help="Learning rate of the topic model.")
     ] = _DEFAULTS.learning_rate,
     mirror: Annotated[
         bool,
-        typer.Option("--mirror/--no-mirror", help="Learn from mirror images, too."),
+        typer.Option("--mirror/--no-mirror", help="Also learn from mirror images."),
     ] = _DEFAULTS.mirror,
     min_tag_count: Annotated[
-        int, typer.Option(min=1, help="Tags of fewer photographs are not learned.")
+        int, typer.Option(min=1, help="Ignore tags of fewer photographs.")
     ] = _DEFAULTS.min_tag_count,
     tune: Annotated[bool, typer.Option("--tune", help="Also search for better settings.")] = False,
     tune_trials: Annotated[
-        int, typer.Option(min=1, help="Settings that --tune tries.")
+        int, typer.Option(min=1, help="Number of settings that --tune tries.")
     ] = _DEFAULTS.tune_trials,
     skip_unreadable: Annotated[
-        bool, typer.Option("--skip-unreadable", help="Leave out files that cannot be read.")
+        bool, typer.Option("--skip-unreadable", help="Skip files that cannot be read.")
     ] = False,
     cache: Annotated[
-        Path | None, typer.Option(help="Folder that remembers what photographs look like.")
+        Path | None, typer.Option(help="Folder that caches the words of photographs between runs.")
     ] = None,
     add: Annotated[
         Path | None,
-        typer.Option("--add", help="A model: learn from its photographs, too, with its words."),
+        typer.Option("--add", help="Add the photographs to those of this model, with its words."),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a model that exists.")] = False,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with a run that was stopped.")
-    ] = False,
-    restart: Annotated[
-        bool, typer.Option("--restart", help="Forget a run that was stopped.")
-    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing model.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")] = False,
+    restart: Annotated[bool, typer.Option("--restart", help="Discard an interrupted run.")] = False,
     seed: Seed = 0,
     device: Device = "auto",
     jobs: Jobs = -1,
@@ -70,13 +71,13 @@ def train(
 ) -> None:
     """Learn classes and tags from a folder of photographs.
 
-    PHOTOS has one folder a class: PHOTOS/coast/1.jpg. Photographs directly in PHOTOS, or in
+    PHOTOS has one sub-folder per class: PHOTOS/coast/1.jpg. Photographs directly in PHOTOS, or in
     PHOTOS/_unlabelled, have no class. Tags are in PHOTOS/metadata.jsonl or metadata.csv (file_name,
     label, tags) or in tags.tsv (file<TAB>tag|tag). Nothing leaves this machine.
 
-    After Ctrl-C, or when a file cannot be read, --resume goes on where it was. Settings stay as
-    they were; --skip-unreadable may be added, and --jobs, --cache, --force, --json and --quiet are
-    free.
+    --resume continues a run that was interrupted with Ctrl-C or by a file that cannot be read.
+    Settings stay the same; only --skip-unreadable, --jobs, --cache, --force, --json and --quiet may
+    change.
 
     \b
     Examples:
@@ -87,11 +88,11 @@ def train(
     """
     check_device(device)
     values = {name: context.params[option] for name, option in OPTIONS.items()}
-    request = Request(
+    request = TrainingRequest(
         photos=photos,
         output=output,
         settings={**values, "on_error": "skip" if skip_unreadable else "raise"},
-        given=frozenset(
+        explicit=frozenset(
             name
             for name, option in OPTIONS.items()
             if getattr(context.get_parameter_source(option), "name", "") == "COMMANDLINE"
@@ -105,15 +106,15 @@ def train(
         restart=restart,
         quiet=quiet,
     )
-    model, stages = train_model(request)
+    model, seconds = train_model(request)
     if json:
-        say_json(describe_model(model, output, stages))
+        print_json(model_to_dict(model, output, seconds))
     elif not quiet:
-        _tell(model, output)
+        _print_summary(model, output)
 
 
-def describe_model(model: "SceneModel", output: Path, stages: Stages) -> dict[str, Any]:
-    """Return what `--json` prints."""
+def model_to_dict(model: "SceneModel", output: Path, seconds: dict[str, float]) -> dict[str, Any]:
+    """Return the object that `--json` prints."""
     fitted = model.fitted_
     return {
         "model": os.fspath(output),
@@ -124,22 +125,24 @@ def describe_model(model: "SceneModel", output: Path, stages: Stages) -> dict[st
         "n_epochs": fitted.choices.n_epochs,
         "tuned": fitted.choices.tuned,
         "skipped": [{"file": each.name, "reason": each.reason} for each in model.skipped_],
-        "seconds": {stage: round(seconds, 2) for stage, seconds in stages.seconds.items()},
+        "seconds": {stage: round(value, 2) for stage, value in seconds.items()},
     }
 
 
-def _tell(model: "SceneModel", output: Path) -> None:
-    fitted = model.fitted_
-    learned = [count(len(fitted.classes), "class"), count(len(fitted.tag_names), "tag")]
-    say(f"learned {' and '.join(learned)} from {count(fitted.data['n_images'], 'photograph')}")
-    held_out, figures = fitted.held_out, []
+def _print_summary(model: "SceneModel", output: Path) -> None:
+    fitted, held_out = model.fitted_, model.fitted_.held_out
+    classes = format_count(len(fitted.classes), "class")
+    tags = format_count(len(fitted.tag_names), "tag")
+    n_images = format_count(fitted.data["n_images"], "photograph")
+    print_line(f"learned {classes} and {tags} from {n_images}")
+    figures = []
     if "accuracy" in held_out.figures:
-        figures.append(f"accuracy {percent(held_out.figures['accuracy'])}")
+        figures.append(f"accuracy {format_percent(held_out.figures['accuracy'])}")
     if "f_measure" in held_out.figures:
         figures.append(f"F-measure of five tags {held_out.figures['f_measure']:.2f}")
     if not held_out.n_images:
-        say("too few photographs to hold any out: probabilities are the model's own word")
+        print_line("too few photographs for a held-out set: probabilities are not calibrated")
     if figures:
-        part = count(held_out.n_images, "photograph")
-        say(f"on {part} held out, before learning from all: {', '.join(figures)}")
-    say(f"model written to {output}")
+        n_held_out = format_count(held_out.n_images, "held-out photograph")
+        print_line(f"on {n_held_out}, before learning from all: {', '.join(figures)}")
+    print_line(f"model written to {output}")

@@ -1,19 +1,19 @@
-"""Keywords in XMP sidecar files.
+"""Keywords in XMP sidecar files; photographs themselves are never written.
 
-A new file has them in `dc:subject`, the bag of keywords that every photo manager reads. In a file
-that exists they are inserted into that bag, and into `lr:hierarchicalSubject` where there is one
-(darktable then looks nowhere else); every other byte stays as it is.
+A new file has the keywords in `dc:subject`, the bag that every photo manager reads. In an existing
+file they are inserted into that bag, and into `lr:hierarchicalSubject` if there is one, since
+darktable then reads nothing else; every other byte stays as it is.
 """
 
 import os
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.parsers import expat
 from xml.sax.saxutils import escape
 
-from supdocnade.cli.console import tags_of
+from supdocnade.cli.console import select_tags
 from supdocnade.errors import StorageError
 
 if TYPE_CHECKING:
@@ -47,41 +47,38 @@ _PACKET = """\
 
 
 class UnusableXMP(ValueError):
-    """A file is no XMP, or one that keywords cannot be added to."""
+    """A file is not XMP, or keywords cannot be added to it."""
 
 
 def new_packet(keywords: list[str]) -> bytes:
-    """Return a sidecar that holds keywords alone."""
-    items = "\n".join(f"     <rdf:li>{_text(word)}</rdf:li>" for word in keywords)
+    """Return a sidecar that holds only keywords."""
+    items = "\n".join(f"     <rdf:li>{_escape(word)}</rdf:li>" for word in keywords)
     return _PACKET.format(rdf=RDF, dc=DC, items=items).encode()
 
 
 def read_keywords(content: bytes) -> list[str]:
     """Return the keywords in `dc:subject`."""
-    found = _scan(content).properties.get(SUBJECT)
-    return [] if found is None else found.items
+    return _scan(content).keywords.get(SUBJECT, [])
 
 
 def add_keywords(content: bytes, keywords: list[str]) -> bytes:
-    """Return a sidecar with more keywords; those that it has already are not repeated."""
-    scanned = _scan(content)
+    """Return a sidecar with additional keywords; existing ones are not repeated."""
+    scanner = _scan(content)
     keywords = [_NOT_XML.sub("", word) for word in keywords]
     edits: list[tuple[int, int, str]] = []
     for name in (SUBJECT, HIERARCHICAL):
-        found = scanned.properties.get(name)
-        missing = keywords if found is None else [w for w in keywords if w not in found.items]
-        if not missing or (found is None and name == HIERARCHICAL):
+        exists = name in scanner.keywords
+        missing = [word for word in keywords if word not in scanner.keywords.get(name, [])]
+        if not missing or (not exists and name == HIERARCHICAL):
             continue
-        items = "".join(f'<rdf:li xmlns:rdf="{RDF}">{_text(word)}</rdf:li>' for word in missing)
-        if found is None:
+        items = "".join(f'<rdf:li xmlns:rdf="{RDF}">{_escape(word)}</rdf:li>' for word in missing)
+        if not exists:
             bag = f'<rdf:Bag xmlns:rdf="{RDF}">{items}</rdf:Bag>'
             items = f'<dc:subject xmlns:dc="{DC}">{bag}</dc:subject>'
-            place = scanned.description
-        else:
-            place = found.container
-        if place is None:
+        parent = scanner.containers.get(name) if exists else scanner.description
+        if parent is None:
             raise UnusableXMP("it has no place for keywords")
-        edits.append(place.inserting(content, items))
+        edits.append(_insertion(content, parent, items))
     for start, end, text in sorted(edits, reverse=True):
         content = content[:start] + text.encode() + content[end:]
     return content
@@ -89,43 +86,27 @@ def add_keywords(content: bytes, keywords: list[str]) -> bytes:
 
 @dataclass
 class _Element:
-    """Where an element is."""
+    """Position of an element in the bytes of a sidecar."""
 
     tag: str
-    """Its name as it is written."""
+    """Qualified name as in the file."""
     start: int
-    """The byte at which its start tag begins."""
+    """First byte of the start tag."""
     end: int = -1
-    """The byte at which its end tag begins, if it has one."""
-
-    def inserting(self, content: bytes, text: str) -> tuple[int, int, str]:
-        """Return the bytes to replace, and with what, for a text to stand last in the element."""
-        tag = _START_TAG.match(content, self.start)
-        assert tag is not None, "a parser has read it"
-        if tag.group().endswith(b"/>"):
-            return tag.end() - 2, tag.end(), f">{text}</{self.tag}>"
-        return self.end, self.end, text
+    """First byte of the end tag, if there is one."""
 
 
-@dataclass
-class _Property:
-    """A list of keywords."""
-
-    container: _Element | None = None
-    items: list[str] = field(default_factory=list)
-
-
-@dataclass
-class _Scan:
-    """What is found in a sidecar."""
-
-    description: _Element | None = None
-    """The first description of the photograph."""
-    properties: dict[str, _Property] = field(default_factory=dict)
+def _insertion(content: bytes, parent: _Element, text: str) -> tuple[int, int, str]:
+    """Return start and end of the bytes to replace, and the new text, to append to an element."""
+    tag = _START_TAG.match(content, parent.start)
+    assert tag is not None, "the parser has accepted it"
+    if tag.group().endswith(b"/>"):
+        return tag.end() - 2, tag.end(), f">{text}</{parent.tag}>"
+    return parent.end, parent.end, text
 
 
-def _scan(content: bytes) -> _Scan:
-    """Find keywords and the places for more; raise `UnusableXMP` for what is no XMP."""
+def _scan(content: bytes) -> "_Scanner":
+    """Parse a sidecar; raise `UnusableXMP` if it is not XMP."""
     try:
         content.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -135,16 +116,23 @@ def _scan(content: bytes) -> _Scan:
         scanner.parser.Parse(content, True)
     except expat.ExpatError as error:
         raise UnusableXMP(f"it is not well-formed: {error}") from error
-    if scanner.found.description is None:
+    if scanner.description is None:
         raise UnusableXMP("it has no rdf:Description")
-    return scanner.found
+    return scanner
 
 
 class _Scanner:
-    """Follows the elements of a sidecar."""
+    """Parser that finds the keywords of a sidecar, and the elements to which others can be added.
+
+    The lists of keywords are the properties `SUBJECT` and `HIERARCHICAL` of a description.
+    """
 
     def __init__(self) -> None:
-        self.found = _Scan()
+        self.description: _Element | None = None
+        """First description of the photograph."""
+        self.keywords: dict[str, list[str]] = {}
+        self.containers: dict[str, _Element] = {}
+        """Bag or sequence of each list of keywords."""
         self.path: list[str] = []
         self.open: list[_Element] = []
         self.text: list[str] | None = None
@@ -156,30 +144,28 @@ class _Scanner:
         self.parser.StartDoctypeDeclHandler = self.refuse
 
     def refuse(self, *_: object) -> None:
-        """A document type may hide anything behind its entities."""
-        raise UnusableXMP("it has a document type, which XMP has not")
+        """Raise for a document type, whose entities could hide anything."""
+        raise UnusableXMP("it has a document type, which XMP does not allow")
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
         uri, local, prefix = (*name.split(" "), "", "")[:3]
-        written = f"{prefix}:{local}" if prefix else local or uri
-        element = _Element(written, self.parser.CurrentByteIndex)
+        tag = f"{prefix}:{local}" if prefix else local or uri
+        element = _Element(tag, self.parser.CurrentByteIndex)
         self.path.append(f"{uri} {local}")
         self.open.append(element)
         if self.path[-2:] == [f"{RDF} RDF", f"{RDF} Description"]:
-            self.found.description = self.found.description or element
-        owner = self._property(-1)
-        if owner is not None:
-            self.found.properties.setdefault(owner, _Property())
-        owner = self._property(-2)
-        if owner is not None and self.path[-1] in _CONTAINERS:
-            self.found.properties[owner].container = element
-        if self._property(-3) is not None and self.path[-1] == f"{RDF} li":
+            self.description = self.description or element
+        if (owner := self._property_at(-1)) is not None:
+            self.keywords.setdefault(owner, [])
+        if (owner := self._property_at(-2)) is not None and self.path[-1] in _CONTAINERS:
+            self.containers[owner] = element
+        if self._property_at(-3) is not None and self.path[-1] == f"{RDF} li":
             self.text = []
 
     def end(self, name: str) -> None:
-        owner = self._property(-3)
+        owner = self._property_at(-3)
         if owner is not None and self.text is not None:
-            self.found.properties[owner].items.append("".join(self.text))
+            self.keywords[owner].append("".join(self.text))
             self.text = None
         self.open.pop().end = self.parser.CurrentByteIndex
         self.path.pop()
@@ -188,56 +174,53 @@ class _Scanner:
         if self.text is not None:
             self.text.append(data)
 
-    def _property(self, depth: int) -> str | None:
-        """Return the list of keywords that stands at a depth of the path, if one does."""
-        at_home = self.path[depth - 1 : depth] == [f"{RDF} Description"]
+    def _property_at(self, depth: int) -> str | None:
+        """Return the list of keywords at a depth of the path, None if there is another element."""
+        in_description = self.path[depth - 1 : depth] == [f"{RDF} Description"]
         name = self.path[depth] if len(self.path) >= -depth else ""
-        return name if at_home and name in (SUBJECT, HIERARCHICAL) else None
+        return name if in_description and name in (SUBJECT, HIERARCHICAL) else None
 
 
-def _text(word: str) -> str:
-    """Return a keyword as it stands in XML, without characters that XML has not."""
+def _escape(word: str) -> str:
+    """Return a keyword as XML text, without the characters that XML does not allow."""
     return escape(_NOT_XML.sub("", word))
 
 
-# Tags into `.xmp` files beside photographs; the photographs themselves are never written to.
-
-
 class Sidecars:
-    """Writes the sidecars of photographs, one after the other.
+    """Writer of the sidecars of photographs.
 
     Parameters
     ----------
-    by_stem : `a.xmp` beside `a.jpg`, as Adobe's programs have it; otherwise `a.jpg.xmp`, as
+    by_stem : name the sidecar of `a.jpg` `a.xmp`, as Adobe's programs do; otherwise `a.jpg.xmp`, as
         darktable and digiKam do.
-    with_label : whether the class becomes a keyword too, unless it is unsure.
-    dry_run : only say what would be written.
+    with_label : also write the class as a keyword, unless the prediction is unsure.
+    dry_run : write nothing.
     """
 
     def __init__(self, *, by_stem: bool = False, with_label: bool = False, dry_run: bool = False):
         self.by_stem, self.with_label, self.dry_run = by_stem, with_label, dry_run
         self._owners: dict[str, str] = {}
-        """Of every sidecar the photograph, both by the names they have without links."""
+        """Photograph of each sidecar, both as resolved paths."""
 
     def path_of(self, photograph: str) -> Path:
-        """Return the sidecar of a photograph."""
+        """Return the path of the sidecar of a photograph."""
         path = Path(photograph)
         return path.with_suffix(".xmp") if self.by_stem else path.with_name(f"{path.name}.xmp")
 
     def keywords_of(self, prediction: "Prediction", top: int | None = None) -> list[str]:
-        """Return the keywords of a photograph."""
-        keywords = [tag for tag, _ in tags_of(prediction, top)]
+        """Return the keywords for a prediction."""
+        keywords = [tag for tag, _ in select_tags(prediction, top)]
         if self.with_label and prediction.label is not None and not prediction.unsure:
             keywords.insert(0, prediction.label)
         return list(dict.fromkeys(keywords))
 
     def write(self, prediction: "Prediction", top: int | None = None) -> str:
-        """Add the keywords of a photograph to its sidecar; return what was done, "" if nothing.
+        """Add keywords to the sidecar of a photograph; return a message, "" if nothing changes.
 
         Raises
         ------
-        StorageError : the sidecar belongs to another photograph too, is damaged, or cannot be
-            written. It is then as it was before.
+        StorageError : the sidecar also belongs to another photograph, is damaged, or cannot be
+            written. It is then unchanged.
         """
         from supdocnade.storage import write_atomically
 
@@ -249,14 +232,14 @@ class Sidecars:
         try:
             before = path.read_bytes() if os.path.lexists(path) else None
             after = new_packet(keywords) if before is None else add_keywords(before, keywords)
-            known = [] if before is None else read_keywords(before)
+            existing = [] if before is None else read_keywords(before)
         except OSError as error:
             raise StorageError(f"{path} cannot be read: {error.strerror}.") from error
         except UnusableXMP as error:
-            raise StorageError(f"{path} stays as it is: {error}.") from error
+            raise StorageError(f"{path} is left unchanged: {error}.") from error
         if not keywords or after == before:
             return ""
         if not self.dry_run:
             write_atomically(Path(os.path.realpath(path)), after)
-        added = ", ".join(word for word in keywords if word not in known)
+        added = ", ".join(word for word in keywords if word not in existing)
         return f"{'would write' if self.dry_run else 'wrote'} {path}: {added}"

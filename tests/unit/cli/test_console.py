@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from supdocnade.cli import console
-from supdocnade.cli.console import CSV_HEADER, Stages, csv_line, json_line, text_line
+from supdocnade.cli.console import CSV_HEADER, ProgressBars, format_csv, format_json, format_text
 from supdocnade.scene.prediction import Prediction
 
 
@@ -16,31 +16,31 @@ class Terminal(io.StringIO):
 
 
 @pytest.mark.parametrize(
-    ("stream", "quiet", "shown"),
+    ("stream", "quiet", "visible"),
     [
         (Terminal, False, True),
         (Terminal, True, False),
         (io.StringIO, False, False),
     ],
 )
-def test_bars_are_for_terminals(monkeypatch, stream, quiet, shown):
+def test_bars_are_drawn_only_on_terminals(monkeypatch, stream, quiet, visible):
     err = stream()
     monkeypatch.setattr(sys, "stderr", err)
-    with Stages(quiet=quiet) as stages:
-        stages("reading", 1, 2)
-        stages("reading", 2, 2)
-    assert ("reading" in err.getvalue()) is shown
-    assert ("2/2" in err.getvalue()) is shown
+    with ProgressBars(quiet=quiet) as progress:
+        progress("reading", 1, 2)
+        progress("reading", 2, 2)
+    assert ("reading" in err.getvalue()) is visible
+    assert ("2/2" in err.getvalue()) is visible
 
 
 @pytest.mark.parametrize("over", [False, True])
-def test_a_bar_of_unknown_length_does_not_pretend_to_know_it(monkeypatch, over):
+def test_a_bar_of_unknown_length(monkeypatch, over):
     err = Terminal()
     monkeypatch.setattr(sys, "stderr", err)
-    with Stages() as stages:
-        stages("predicting", 7, None)
+    with ProgressBars() as progress:
+        progress("predicting", 7, None)
         if over:
-            stages("predicting", 7, 7)
+            progress("predicting", 7, 7)
     assert ("7/7" in err.getvalue()) is over
     assert ("7/?" in err.getvalue()) is not over
 
@@ -48,12 +48,12 @@ def test_a_bar_of_unknown_length_does_not_pretend_to_know_it(monkeypatch, over):
 def test_stages_add_up_to_the_whole_time(monkeypatch):
     now = [0.0]
     monkeypatch.setattr(console.time, "perf_counter", lambda: now[0])
-    with Stages() as stages:
+    with ProgressBars() as progress:
         for at, stage in ((1, "words"), (2, "words"), (5, "learning"), (6, "words")):
             now[0] = at
-            stages(stage, 0, 1)
+            progress(stage, 0, 1)
         now[0] = 8
-    assert stages.seconds == {"words": 5 + 2, "learning": 1}
+    assert progress.seconds == {"words": 5 + 2, "learning": 1}
 
 
 def prediction(**changes):
@@ -70,40 +70,40 @@ def prediction(**changes):
     return Prediction(**{**given, **changes})
 
 
-def test_people_read_class_and_tags():
-    assert text_line(prediction()) == "a.jpg: coast 93 %; sea 90 %, sky 60 %"
-    assert text_line(prediction(unsure=True), 1) == "a.jpg: coast 93 % (unsure); sea 90 %"
+def test_text_has_class_and_tags():
+    assert format_text(prediction()) == "a.jpg: coast 93 %; sea 90 %, sky 60 %"
+    assert format_text(prediction(unsure=True), 1) == "a.jpg: coast 93 % (unsure); sea 90 %"
 
 
 def test_without_classes_or_tags():
     bare = prediction(label=None, probability=None, probabilities={}, tags=(), ranked_tags=())
-    assert text_line(bare) == "a.jpg: no tags"
-    assert json.loads(json_line(bare))["label"] is None
-    assert csv_line(bare) == "a.jpg,,,false,,"
+    assert format_text(bare) == "a.jpg: no tags"
+    assert json.loads(format_json(bare))["label"] is None
+    assert format_csv(bare) == "a.jpg,,,false,,"
 
 
 def test_json_is_one_line_of_ascii():
-    line = json_line(prediction(name="ä\n\udcff.jpg"))
+    line = format_json(prediction(name="ä\n\udcff.jpg"))
     assert line.isascii()
     assert "\n" not in line
     assert json.loads(line)["file"] == "ä\n\udcff.jpg"
     assert json.loads(line)["tags"][0] == {"tag": "sea", "probability": 0.9}
 
 
-def test_as_many_tags_as_asked_for():
-    assert len(json.loads(json_line(prediction(), 3))["tags"]) == 3
-    assert len(json.loads(json_line(prediction(), 1))["tags"]) == 1
+def test_number_of_tags():
+    assert len(json.loads(format_json(prediction(), 3))["tags"]) == 3
+    assert len(json.loads(format_json(prediction(), 1))["tags"]) == 1
 
 
 @pytest.mark.parametrize("name", ["a,b.jpg", 'a"b.jpg', "a\nb.jpg", "a b.jpg"])
-def test_csv_is_read_back(name):
-    text = f"{CSV_HEADER}\n{csv_line(prediction(name=name))}\n"
+def test_csv_round_trip(name):
+    text = f"{CSV_HEADER}\n{format_csv(prediction(name=name))}\n"
     (row,) = csv.DictReader(io.StringIO(text, newline=""))
     assert row["file"] == name
     assert row["tags"] == "sea|sky"
     assert float(row["probability"]) == 0.934
 
 
-def test_names_for_people_stay_on_their_line_and_do_nothing_to_a_terminal():
+def test_text_has_no_line_breaks_or_control_characters():
     odd = prediction(name="a\nb.jpg", label="\x1b[31mcoast")
-    assert text_line(odd, 1).startswith("a b.jpg: [31mcoast 93 %")
+    assert format_text(odd, 1).startswith("a b.jpg: [31mcoast 93 %")

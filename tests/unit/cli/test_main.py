@@ -16,14 +16,14 @@ COMMANDS = (
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_helps_with_examples(command):
+def test_help_of_every_command_has_examples(command):
     done = supdocnade(command, "--help")
     assert done.code == 0
     assert f"Examples:\n    supdocnade {command}" in done.out or command == "predict"
     assert "--debug" in done.out
 
 
-def test_help_names_all_commands():
+def test_help_lists_all_commands():
     done = supdocnade("--help")
     assert done.code == 0
     for command in COMMANDS:
@@ -51,7 +51,7 @@ def test_help_names_all_commands():
         ["demo", "--jobs", "0"],
     ],
 )
-def test_a_wrong_command_line_is_one_line_and_code_2(arguments):
+def test_invalid_command_line_is_one_line_and_code_2(arguments):
     done = supdocnade(*arguments)
     assert done.code == 2
     assert done.out == ""
@@ -59,7 +59,7 @@ def test_a_wrong_command_line_is_one_line_and_code_2(arguments):
     assert done.err.count("\n") == 1
 
 
-def test_a_device_that_is_not_there_is_refused():
+def test_unavailable_device_is_an_error():
     for command in (["demo"], ["train", "a", "-o", "b"], ["predict", "a", "b"]):
         done = supdocnade(*command, "--device", "cuda")
         assert done.code == 1
@@ -79,7 +79,7 @@ def test_a_device_that_is_not_there_is_refused():
         ),
         (
             RuntimeError("oh"),
-            "error: RuntimeError: oh (a mistake of this program; --debug shows where)\n",
+            "error: RuntimeError: oh (a bug in supdocnade; --debug shows the traceback)\n",
         ),
     ],
 )
@@ -109,7 +109,7 @@ def test_bench_shows_a_table(monkeypatch):
     assert lines[1].split() == ["reading,", "an", "image", "12.00", "3.00", "4.0", "×"]
 
 
-def test_the_program_ends_with_its_code(monkeypatch, capsys):
+def test_main_exits_with_the_code_and_prints_warnings(monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["supdocnade", "nope"])
     monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
     with pytest.raises(SystemExit) as ended:

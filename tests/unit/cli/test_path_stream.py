@@ -5,38 +5,38 @@ from pathlib import Path
 
 import pytest
 
-from supdocnade.cli.path_stream import arriving_lines, listed_names
+from supdocnade.cli.path_stream import read_paths, stream_lines
 from supdocnade.errors import StorageError
 
 
 @pytest.fixture
 def pipe():
-    """Both ends of a pipe: a file to read, and the number of the other end."""
+    """Read end of a pipe as a file, and descriptor of its write end."""
     reading, writing = os.pipe()
     return open(reading, "rb", buffering=0), writing
 
 
-def test_a_line_is_handed_on_before_the_next_is_written(pipe):
+def test_a_line_is_yielded_before_the_next_is_written(pipe):
     file, end = pipe
-    parts = arriving_lines(file)
+    batches = stream_lines(file)
     for number in range(3):
         os.write(end, b"name %d\n" % number)
-        assert next(parts) == [b"name %d" % number]
+        assert next(batches) == [b"name %d" % number]
     os.close(end)
-    assert list(parts) == []
+    assert list(batches) == []
 
 
-def test_half_a_line_waits_for_its_other_half(pipe):
+def test_incomplete_lines_wait_for_their_end(pipe):
     file, end = pipe
-    parts = arriving_lines(file)
+    batches = stream_lines(file)
     os.write(end, b"one\r\n\n  \ntw")
-    assert next(parts) == [b"one"]
+    assert next(batches) == [b"one"]
     os.write(end, b"o")
     os.close(end)  # The last line needs no end.
-    assert list(parts) == [[b"two"]]
+    assert list(batches) == [[b"two"]]
 
 
-def test_many_lines_come_in_large_parts_and_few_wait(pipe):
+def test_many_lines_come_in_large_batches_and_few_are_read_ahead(pipe):
     file, end = pipe
     lines = [b"%06d" % number for number in range(50_000)]
     written = []
@@ -49,20 +49,20 @@ def test_many_lines_come_in_large_parts_and_few_wait(pipe):
 
     writer = threading.Thread(target=write)
     writer.start()
-    parts = arriving_lines(file, at_once=100)
-    found = next(parts)
+    batches = stream_lines(file, max_lines=100)
+    found = next(batches)
     # A pipe holds 64 KiB, the reader as much, the queue 100 lines: far from all is read.
     assert len(written) < 25
     largest = 0
-    for part in parts:
-        found += part
-        largest = max(largest, len(part))
+    for batch in batches:
+        found += batch
+        largest = max(largest, len(batch))
     writer.join()
     assert found == lines
     assert 50 < largest <= 100
 
 
-def test_what_goes_wrong_comes_after_what_came_before():
+def test_an_error_comes_after_the_lines_before_it():
     chunks = iter([b"a\nb\n"])
 
     class Broken(io.RawIOBase):
@@ -73,20 +73,20 @@ def test_what_goes_wrong_comes_after_what_came_before():
 
     found = []
     with pytest.raises(OSError, match="Input/output"):
-        found.extend(line for part in arriving_lines(Broken()) for line in part)
+        found.extend(line for batch in stream_lines(Broken()) for line in batch)
     assert found == [b"a", b"b"]
 
 
-def test_an_ordinary_file_is_known_as_a_whole(tmp_path):
+def test_a_regular_file_is_one_batch(tmp_path):
     (tmp_path / "list").write_bytes(b"a b.jpg\r\n\n\xff.jpg")
-    names = listed_names(str(tmp_path / "list"))
+    names = read_paths(str(tmp_path / "list"))
     assert names == [[Path("a b.jpg"), Path(os.fsdecode(b"\xff.jpg"))]]
 
 
-def test_a_named_pipe_is_not(tmp_path):
+def test_a_named_pipe_is_streamed(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    end = os.open(tmp_path / "pipe", os.O_RDWR)  # Waits for nobody.
-    names = listed_names(str(tmp_path / "pipe"))
+    end = os.open(tmp_path / "pipe", os.O_RDWR)  # Does not block.
+    names = read_paths(str(tmp_path / "pipe"))
     assert not isinstance(names, list)
     os.write(end, b"one.jpg\n")
     assert next(names) == [Path("one.jpg")]
@@ -94,11 +94,11 @@ def test_a_named_pipe_is_not(tmp_path):
     assert list(names) == []
 
 
-def test_what_cannot_be_read_is_named(tmp_path, monkeypatch):
+def test_unreadable_lists_are_errors(tmp_path, monkeypatch):
     with pytest.raises(StorageError, match="none cannot be read: No such file"):
-        listed_names(str(tmp_path / "none"))
+        read_paths(str(tmp_path / "none"))
     with pytest.raises(StorageError, match="cannot be read: Is a directory"):
-        listed_names(str(tmp_path))
+        read_paths(str(tmp_path))
     monkeypatch.setattr("sys.stdin", None)
     with pytest.raises(StorageError, match="standard input is closed"):
-        listed_names("-")
+        read_paths("-")

@@ -10,9 +10,9 @@ LR = "http://ns.adobe.com/lightroom/1.0/"
 
 
 def sidecar(inside, *, attributes=""):
-    """A sidecar with prefixes of its own and much that is not ours."""
+    """Return a sidecar with its own prefixes and foreign contents."""
     return (
-        '<?xml version="1.0" encoding="UTF-8"?>\n<!-- mine -->\n'
+        '<?xml version="1.0" encoding="UTF-8"?>\n<!-- other -->\n'
         f'<x:xmpmeta xmlns:x="adobe:ns:meta/"><r:RDF xmlns:r="{RDF}">\n'
         f'<r:Description r:about=\'\' xmlns:d="{DC}" xmlns:lr="{LR}"\t{attributes}>{inside}'
         "</r:Description></r:RDF></x:xmpmeta>"
@@ -32,12 +32,12 @@ def prediction(name, label="coast", tags=("sea", "sky"), unsure=False):
     )
 
 
-def test_keywords_come_back_from_a_new_packet():
+def test_round_trip_of_a_new_packet():
     keywords = ["sea", "rock & <roll>", 'a "quoted" one', "海"]
     assert read_keywords(new_packet(keywords)) == keywords
 
 
-def test_what_xml_cannot_hold_is_dropped():
+def test_characters_outside_xml_are_dropped():
     assert read_keywords(new_packet(["a\x00b\x1b\ud800c"])) == ["abc"]
     packet = new_packet(["abc"])
     assert add_keywords(packet, ["a\x00bc"]) == packet
@@ -61,19 +61,19 @@ def test_every_other_byte_of_a_sidecar_stays(inside, before):
     added = add_keywords(content, ["sea", "sky"])
     assert read_keywords(added) == [*before, "sea", "sky"]
     assert add_keywords(added, ["sky", "sea"]) == added
-    # What was there is still there, in its order.
+    # All bytes are still there, in their order.
     rest = iter(added)
     assert all(byte in rest for byte in content.replace(b" />", b">").replace(b"/></d", b"></d"))
 
 
-def test_a_description_without_contents_gets_some():
+def test_keywords_in_an_empty_description():
     content = f'<r:RDF xmlns:r="{RDF}"><r:Description r:about="a/>b"/></r:RDF>'.encode()
     added = add_keywords(content, ["sea"])
     assert read_keywords(added) == ["sea"]
     assert b'r:about="a/>b"' in added
 
 
-def test_keywords_also_go_where_darktable_looks_first():
+def test_keywords_also_go_into_the_hierarchical_subject():
     inside = "<lr:hierarchicalSubject><r:Bag><r:li>a|b</r:li></r:Bag></lr:hierarchicalSubject>"
     added = add_keywords(sidecar(inside), ["sea"]).decode()
     assert added.count(">sea<") == 2
@@ -92,17 +92,17 @@ def test_keywords_also_go_where_darktable_looks_first():
         sidecar("<d:subject>sea</d:subject>"),
     ],
 )
-def test_what_is_no_sidecar_is_refused(content):
+def test_unusable_files_are_errors(content):
     with pytest.raises(UnusableXMP):
         add_keywords(content, ["sky"])
 
 
-def test_sidecars_are_named_as_photo_managers_name_them():
+def test_names_of_sidecars():
     assert Sidecars().path_of("x/a.b.jpg").name == "a.b.jpg.xmp"
     assert Sidecars(by_stem=True).path_of("x/a.b.jpg").name == "a.b.xmp"
 
 
-def test_a_label_becomes_a_keyword_when_asked_and_sure():
+def test_the_label_is_a_keyword_on_request_unless_unsure():
     assert Sidecars().keywords_of(prediction("a.jpg")) == ["sea", "sky"]
     labelled = Sidecars(with_label=True)
     assert labelled.keywords_of(prediction("a.jpg", label="sea")) == ["sea", "sky"]
