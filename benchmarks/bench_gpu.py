@@ -102,9 +102,9 @@ def determinism(case: Case) -> dict[str, dict[str, float]]:
     W's are the rows of tokens, added up by word. V's are the parts that tiles of tokens have for
     their nodes: ours are written to a table and added up from there, the others added at once.
     """
-    from supdocnade.likelihood.cuda.prefix import cut_into_pieces, stride_of
+    from supdocnade.likelihood.cuda.prefix import find_pieces, row_stride
     from supdocnade.likelihood.cuda.rows import SLOTS, add_tiles, sort_tokens, sum_rows
-    from supdocnade.likelihood.cuda.tree import SHAPES, tree_layer
+    from supdocnade.likelihood.cuda.tree_bands import WALK_CONFIGS, tree_layer
 
     layer = tree_layer(case.tree, case.ids_BD.device)
     shape, batch = case.shape, case.batch
@@ -117,12 +117,13 @@ def determinism(case: Case) -> dict[str, dict[str, float]]:
     ours = replayed(lambda: sum_rows(tokens, rows, shape.topics, layer.word_of_key, out, "tf32x3"))
     atomic = replayed(lambda: out.index_add_(0, places, rows))
 
-    tile, width, n_bands = SHAPES[HEADLINE].tile, stride_of(shape.topics + 1), layer.bands.n_bands
-    tiles = cut_into_pieces(tokens.first_row_P1, shape.words, tile)
-    rows = torch.empty(len(tiles.owner_P) * n_bands * SLOTS, width, device="cuda").normal_()
+    tile, n_bands = WALK_CONFIGS[HEADLINE].tile, layer.bands.n_bands
+    width = row_stride(shape.topics + 1)
+    tile_prefix, _ = find_pieces(tokens.first_row_P1, shape.words, tile)
+    rows = torch.empty(len(tile_prefix) * n_bands * SLOTS, width, device="cuda").normal_()
     parts = torch.empty_like(rows)
-    nodes = layer.nodes_of_prefix[tiles.owner_P.clamp_min(0).long(), : n_bands * SLOTS]
-    nodes = nodes.masked_fill((tiles.owner_P < 0)[:, None], -1).flatten()
+    nodes = layer.nodes_of_prefix[tile_prefix.clamp_min(0).long(), : n_bands * SLOTS]
+    nodes = nodes.masked_fill((tile_prefix < 0)[:, None], -1).flatten()
     real = (nodes >= 0).nonzero()[:, 0]
     real_rows, real_nodes = rows[real, : shape.topics].contiguous(), nodes[real].long()
     out_bias, one = torch.zeros(shape.leaves - 1, device="cuda"), torch.ones(1, device="cuda")
@@ -130,7 +131,7 @@ def determinism(case: Case) -> dict[str, dict[str, float]]:
     def in_order() -> None:
         parts.copy_(rows)
         add_tiles(
-            parts, tokens, tiles, layer.node_of_slot, layer.node_of_slot,
+            parts, tokens, tile_prefix, layer.node_of_slot, layer.node_of_slot,
             layer.bands.first_prefix, layer.first_prefix, one, out[1:], out_bias,
             width=width, tile=tile,
         )  # fmt: skip

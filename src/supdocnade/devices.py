@@ -1,4 +1,4 @@
-"""Which device computes, and how exactly it multiplies."""
+"""Choice of the device, and exact float32 products on a GPU."""
 
 import threading
 from collections.abc import Iterator
@@ -11,20 +11,21 @@ from supdocnade.errors import BackendUnavailable
 
 DEVICES = ("auto", "cpu", "cuda")
 
-# Torch 2.9 brought a setting for products on GPUs alone, which then is the one that counts.
-_OF_GPUS = hasattr(torch.backends.cuda.matmul, "fp32_precision")
-_EXACT = "ieee" if _OF_GPUS else "highest"
+# Torch 2.9 introduced a separate setting for products on GPUs, which takes precedence.
+_HAS_GPU_SETTING = hasattr(torch.backends.cuda.matmul, "fp32_precision")
+_EXACT = "ieee" if _HAS_GPU_SETTING else "highest"
 _ROUNDED = ("tf32", "high", "medium")
 
-_one_thread = threading.RLock()
+_precision_lock = threading.RLock()
 
 
 def choose_device(request: str) -> torch.device:
-    """Return the device that serves a request; "auto" is a GPU where there is one.
+    """Return the device for a request.
 
     Parameters
     ----------
-    request : "auto", "cpu", or "cuda", which raises `BackendUnavailable` where there is no GPU.
+    request : "cpu"; "cuda", which raises `BackendUnavailable` if there is no GPU; or "auto", which
+        takes the GPU if there is one.
     """
     check_choice("device", request, DEVICES)
     if request != "cpu" and torch.cuda.is_available():
@@ -39,15 +40,15 @@ def choose_device(request: str) -> torch.device:
 
 @contextmanager
 def full_float32(device: torch.device) -> Iterator[None]:
-    """Keep all bits of float32 in products on a GPU, whatever the program has allowed.
+    """Compute products on a GPU in full float32, even if the program has allowed TF32.
 
-    TF32 would round the factors to eleven bits. The setting is the whole process's: it is touched
-    only where somebody has allowed TF32, by one thread at a time, and put back.
+    TF32 would round the factors to eleven bits. The setting is global to the process: it is changed
+    only if TF32 is allowed, by one thread at a time, and restored afterwards.
     """
     if device.type == "cpu":
         yield
         return
-    with _one_thread:
+    with _precision_lock:
         before = _precision()
         if before not in _ROUNDED:
             yield
@@ -60,12 +61,13 @@ def full_float32(device: torch.device) -> Iterator[None]:
 
 
 def _precision() -> str:
-    products = torch.backends.cuda.matmul
-    return str(products.fp32_precision) if _OF_GPUS else torch.get_float32_matmul_precision()
+    if _HAS_GPU_SETTING:
+        return str(torch.backends.cuda.matmul.fp32_precision)
+    return torch.get_float32_matmul_precision()
 
 
 def _set_precision(precision: str) -> None:
-    if _OF_GPUS:
+    if _HAS_GPU_SETTING:
         torch.backends.cuda.matmul.fp32_precision = precision
     else:
         torch.set_float32_matmul_precision(precision)

@@ -1,4 +1,4 @@
-"""Compiling kernels with Numba, wherever the package is installed."""
+"""Compilation of kernels with Numba."""
 
 import functools
 import warnings
@@ -7,15 +7,15 @@ from typing import Any
 
 import numba
 
-# Sums may be reordered and multiplications fused, so that loops use the vector units; NaN and
+# Sums may be reordered and multiplications fused, so that loops use the vector units. NaN and
 # infinity keep their meaning, so that a diverging model is noticed.
-_FAST = {"reassoc", "contract", "nsz", "arcp"}
+_FAST_MATH = {"reassoc", "contract", "nsz", "arcp"}
 
 
 @functools.cache
 def _warn_uncached() -> None:
     warnings.warn(
-        "supdocnade's kernels are compiled anew in every process, because no cache folder can be "
+        "supdocnade's kernels are compiled again in every process, because no cache folder can be "
         "written; set NUMBA_CACHE_DIR to a writable folder to compile them once.",
         RuntimeWarning,
         stacklevel=4,
@@ -23,11 +23,11 @@ def _warn_uncached() -> None:
 
 
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile a function that runs without the interpreter lock, on disk cached where possible."""
-    options: dict[str, Any] = {"nogil": True, "fastmath": _FAST, "error_model": "numpy"}
+    """Compile a function that releases the interpreter lock, cached on disk where possible."""
+    options: dict[str, Any] = {"nogil": True, "fastmath": _FAST_MATH, "error_model": "numpy"}
     try:
         compiled: Callable[..., Any] = numba.njit(cache=True, **options)(function)
-    except RuntimeError:  # Numba's word for: no folder to keep the cache in.
+    except RuntimeError:  # Numba found no folder for its cache.
         _warn_uncached()
         compiled = numba.njit(cache=False, **options)(function)
     return compiled

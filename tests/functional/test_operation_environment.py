@@ -105,11 +105,11 @@ def test_a_fork_after_use(output):
 
 def test_later_processes_start_from_the_cache(tmp_path):
     code = """
-from supdocnade.likelihood.cpu import tree_kernels as cpu_kernels
+from supdocnade.likelihood.cpu import tree_walk_kernels
 from tests.problems import make_problem
 import torch
 make_problem([3], 4, 2).to(torch.float32).run("relu", "cpu")
-stats = cpu_kernels.walk.stats
+stats = tree_walk_kernels.walk.stats
 print(sum(stats.cache_hits.values()), sum(stats.cache_misses.values()))
 """
     first, second = (run_python(code, NUMBA_CACHE_DIR=str(tmp_path)) for _ in range(2))
@@ -132,7 +132,7 @@ def test_a_read_only_installation_without_a_home(tmp_path):
     )
     digest, location = run.stdout.split()
     assert location.startswith(str(tmp_path))
-    assert run.stderr.count("RuntimeWarning: supdocnade's kernels are compiled anew") == 1
+    assert run.stderr.count("RuntimeWarning: supdocnade's kernels are compiled again") == 1
     assert digest == run_python(DIGEST).stdout.strip()
 
 
@@ -142,9 +142,9 @@ def test_peak_memory_of_a_call(n_words):
     problem = make_problem(lengths, n_words, n_topics, weighted=False, scale=0.01)
     problem = problem.to(torch.float32)
     problem.run("relu", "cpu")  # Kernels loaded, the buffer of hidden units not yet kept.
-    from supdocnade.likelihood.cpu import memory as scratch
+    from supdocnade.likelihood.cpu import memory
 
-    scratch._kept.clear()
+    memory._cached.clear()
     tracemalloc.start()
     terms = problem.run("relu", "cpu")
     _, peak = tracemalloc.get_traced_memory()

@@ -9,7 +9,7 @@ from tests.problems import Problem, make_problem, relative_error
 from torch.nn.functional import linear, softplus
 
 from supdocnade.likelihood.contract import DocumentTerms, Parameters
-from supdocnade.likelihood.vectorized import prefixes, sum_by_document
+from supdocnade.likelihood.vectorized import prefix_sums, sum_by_document
 
 pytestmark = pytest.mark.skipif(
     not torch.cuda.is_available(), reason="needs a GPU that torch can use"
@@ -94,7 +94,7 @@ def test_activations_and_uneven_gradients(output, activation):
 
 def plain_torch(problem: Problem, *, bf16: bool) -> DocumentTerms:
     """The likelihood from one product of all hidden units with all nodes or words."""
-    hidden_NH, summary_BH = prefixes(problem.batch, problem.parameters, "relu")
+    hidden_NH, summary_BH = prefix_sums(problem.batch, problem.parameters, "relu")
     with torch.autocast("cuda", torch.bfloat16, enabled=bf16):
         logits_NT = linear(hidden_NH, problem.parameters.node_weight_TH)
     logits_NT = logits_NT.float() + problem.parameters.node_bias_T

@@ -9,7 +9,6 @@ from tests.problems import Problem, make_problem, relative_error
 
 from supdocnade.likelihood.contract import SPARSE_ROWS
 from supdocnade.likelihood.cpu import engine as cpu_engine
-from supdocnade.likelihood.cpu.engine import CPUEngine
 
 # float32 against float64: the error of a sum of some hundred terms, well below 1e-5.
 FLOAT32 = 5e-6
@@ -196,13 +195,13 @@ def test_a_second_backward_gives_the_same_gradients(output):
 
 def test_a_call_without_gradients_gives_the_same_values_and_computes_none(monkeypatch):
     wanted = []
-    evaluate = CPUEngine.evaluate
+    evaluate = cpu_engine.evaluate
 
-    def spy(self, batch, parameters, *, want_gradients):
+    def spy(*arguments, want_gradients):
         wanted.append(want_gradients)
-        return evaluate(self, batch, parameters, want_gradients=want_gradients)
+        return evaluate(*arguments, want_gradients=want_gradients)
 
-    monkeypatch.setattr(CPUEngine, "evaluate", spy)
+    monkeypatch.setattr(cpu_engine, "evaluate", spy)
     problem = make_problem([50, 3], n_words=23, n_topics=40).to(torch.float32)
     with_graph = problem.run("relu", "cpu")
     with torch.no_grad():

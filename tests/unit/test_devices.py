@@ -74,7 +74,7 @@ def test_nothing_is_touched_that_is_exact_or_not_on_a_gpu(products):
 
 def test_an_older_torch_has_one_setting_for_all(monkeypatch):
     now = ["medium"]
-    monkeypatch.setattr(devices, "_OF_GPUS", False)
+    monkeypatch.setattr(devices, "_HAS_GPU_SETTING", False)
     monkeypatch.setattr(devices, "_EXACT", "highest")
     monkeypatch.setattr(torch, "get_float32_matmul_precision", lambda: now[-1])
     monkeypatch.setattr(torch, "set_float32_matmul_precision", now.append)
@@ -89,7 +89,7 @@ def test_only_one_thread_at_a_time_has_a_say():
     def could_enter():
         tried = []
         thread = threading.Thread(
-            target=lambda: tried.append(devices._one_thread.acquire(blocking=False))
+            target=lambda: tried.append(devices._precision_lock.acquire(blocking=False))
         )
         thread.start()
         thread.join()

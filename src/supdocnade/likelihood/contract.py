@@ -1,4 +1,4 @@
-"""What the likelihood operations take and return, whichever backend computes them.
+"""Arguments and results of the likelihood operations, the same for all backends.
 
 For a document v of D tokens with input weights x and loss weights w,
 
@@ -12,60 +12,52 @@ Both outputs are differentiable with respect to W, c, V and b.
 """
 
 import functools
-import importlib
-import importlib.util
-import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from supdocnade.checks import check_shape
-from supdocnade.errors import BackendUnavailable, InvalidArgument
+from supdocnade.errors import InvalidArgument
 
 ACTIVATIONS = ("relu", "tanh", "sigmoid")
 
 SPARSE_ROWS = 16_384
-"""With more words than this, gradients of W and V are (rows touched, values): torch sparse tensors.
+"""Vocabulary size above which the gradients of W and V are sparse tensors of the touched rows.
 
-A dense gradient of 100,000 words × 200 topics is 80 MB, which costs more to write, clear and apply
-than the likelihood itself when a batch touches a small part of it.
+A dense gradient of 100,000 words × 200 topics is 80 MB. When a batch touches a small part of it,
+clearing, writing and applying it costs more than the likelihood itself.
 """
 
 
-def touches_few_rows(n_words: int) -> bool:
-    """Return whether gradients of W and V are those of the rows touched, for this vocabulary."""
+def has_sparse_gradients(n_words: int) -> bool:
+    """Return True if the gradients of W and V are sparse for a vocabulary of this size."""
     return n_words > SPARSE_ROWS
 
 
-_ROOM_FOR_ALL = ContextVar("room_for_all", default=False)
+pad_sparse_gradients = ContextVar("pad_sparse_gradients", default=False)
+"""If True, `cuda` pads sparse gradients to the largest number of rows that a batch can touch."""
 
 
 @contextmanager
-def room_for_all_rows() -> Iterator[None]:
-    """Let `cuda` give its sparse gradients room for the most rows there can be, for a while.
+def padded_sparse_gradients() -> Iterator[None]:
+    """Make `cuda` pad its sparse gradients, as it does in calls that are recorded.
 
-    It does so by itself in calls that are recorded, since it cannot wait for their number.
+    A recorded call cannot wait for the number of touched rows, which only the GPU knows.
     """
-    before = _ROOM_FOR_ALL.set(True)
+    token = pad_sparse_gradients.set(True)
     try:
         yield
     finally:
-        _ROOM_FOR_ALL.reset(before)
+        pad_sparse_gradients.reset(token)
 
 
-def wants_room_for_all_rows() -> bool:
-    """Whether `room_for_all_rows` is at work."""
-    return _ROOM_FOR_ALL.get()
-
-
-def gradient_of_rows(rows_R: Tensor, values_RH: Tensor, n_rows: int) -> Tensor:
-    """Return the gradient of a table, of which some rows are touched, as autograd takes it."""
-    _say_once_that_nothing_is_checked()
+def sparse_gradient(rows_R: Tensor, values_RH: Tensor, n_rows: int) -> Tensor:
+    """Return the gradient of a table with `n_rows` rows as a sparse tensor of some rows."""
+    _disable_invariant_checks()
     return torch.sparse_coo_tensor(
         rows_R[None], values_RH, (n_rows, values_RH.shape[1]),
         is_coalesced=True, check_invariants=False,
@@ -73,10 +65,11 @@ def gradient_of_rows(rows_R: Tensor, values_RH: Tensor, n_rows: int) -> Tensor:
 
 
 @functools.cache
-def _say_once_that_nothing_is_checked() -> None:
-    """Confirm what is so anyway, unless someone has asked for checks.
+def _disable_invariant_checks() -> None:
+    """Disable the checks of sparse tensors explicitly, unless they are enabled.
 
-    Torch 2.11 warns of every process that has not, whatever `check_invariants` says.
+    They are off by default, but torch 2.11 warns in a process that has not set them, whatever
+    `check_invariants` says.
     """
     checks = torch.sparse.check_sparse_tensor_invariants
     if not checks.is_enabled():  # type: ignore[no-untyped-call]
@@ -84,26 +77,35 @@ def _say_once_that_nothing_is_checked() -> None:
 
 
 class DocumentBatch(NamedTuple):
-    """Documents one after the other, without padding."""
+    """Concatenated documents, without padding."""
 
     word_ids_N: Tensor
-    """int32 or int64: the tokens, each below K."""
+    """Tokens, int32 or int64, each in 0 .. K - 1."""
     offsets_B1: Tensor
-    """int64: document d owns the tokens `offsets[d]:offsets[d + 1]`."""
+    """Bounds of the documents, int64: document d owns the tokens `offsets[d]:offsets[d + 1]`."""
     input_weight_N: Tensor | None = None
-    """What multiplies W[v] in the prefix sum; all ones when absent."""
+    """Factors x of W[v] in the prefix sum; ones if None."""
     loss_weight_N: Tensor | None = None
-    """What multiplies -log p; all ones when absent."""
+    """Factors w of -log p; ones if None."""
     n_summary_words: int | None = None
-    """Only tokens below this id enter the summary; all of them when absent."""
+    """Only tokens below this id enter the summary; all tokens if None."""
     checked: bool = False
-    """Whoever made the batch vouches for it: it is not looked at, which would wait for a GPU. For
-    the `cuda` backend the tables of tokens may then be longer than `offsets_B1` says."""
+    """If True, the documents are not validated, which would wait for a GPU. The token arrays may
+    then be longer than `offsets_B1` says, for the `cuda` backend."""
 
     @property
     def n_documents(self) -> int:
-        """B."""
+        """B, the number of documents."""
         return len(self.offsets_B1) - 1
+
+    def scale_losses(self, factor_B: Tensor) -> "DocumentBatch":
+        """Return the batch with the loss of every document multiplied by a factor."""
+        weight_N = torch.repeat_interleave(factor_B, self.offsets_B1.diff())
+        if n_unused := len(self.word_ids_N) - len(weight_N):
+            weight_N = torch.nn.functional.pad(weight_N, (0, n_unused))
+        if self.loss_weight_N is not None:
+            weight_N = weight_N * self.loss_weight_N
+        return self._replace(loss_weight_N=weight_N)
 
     def to(self, device: torch.device) -> "DocumentBatch":
         """Return the batch on another device."""
@@ -132,12 +134,12 @@ class Parameters(NamedTuple):
 
 
 class DocumentTerms(NamedTuple):
-    """What a batch of documents costs and what it amounts to."""
+    """Likelihood and summary of every document of a batch."""
 
     nll_B: Tensor
     """Weighted negative log-likelihood in nats."""
     summary_BH: Tensor
-    """Activation of the topic representation."""
+    """Activations behind the topic representation, before g."""
 
 
 def activate(name: str, values: Tensor) -> Tensor:
@@ -158,7 +160,7 @@ def check_call(
 
     Parameters
     ----------
-    n_output_rows : the rows that V and b must have.
+    n_output_rows : the number of rows that V and b must have.
     """
     if activation not in ACTIVATIONS:
         raise InvalidArgument(f"activation must be one of {ACTIVATIONS}, got {activation!r}.")
@@ -166,9 +168,9 @@ def check_call(
     if not batch.checked:
         _check_documents(batch, n_words=len(parameters.word_embedding_KH))
     _check_weights(batch, parameters.hidden_bias_H.dtype)
-    places = {tensor.device for tensor in (*batch[:4], *parameters) if tensor is not None}
-    if len(places) > 1:
-        listed = ", ".join(sorted(map(str, places)))
+    devices = {tensor.device for tensor in (*batch[:4], *parameters) if tensor is not None}
+    if len(devices) > 1:
+        listed = ", ".join(sorted(map(str, devices)))
         raise InvalidArgument(f"batch and parameters must be on one device, got {listed}.")
 
 
@@ -182,9 +184,9 @@ def _check_parameters(parameters: Parameters, n_output_rows: int) -> None:
     check_shape("hidden_bias", c_H.shape, (n_topics,))
     check_shape("node_weight", V_TH.shape, (n_output_rows, n_topics))
     check_shape("node_bias", b_T.shape, (n_output_rows,))
-    kinds = {tensor.dtype for tensor in parameters}
-    if len(kinds) > 1 or not W_KH.is_floating_point():
-        listed = ", ".join(sorted(map(str, kinds)))
+    dtypes = {tensor.dtype for tensor in parameters}
+    if len(dtypes) > 1 or not W_KH.is_floating_point():
+        listed = ", ".join(sorted(map(str, dtypes)))
         raise InvalidArgument(f"parameters must share one floating-point type, got {listed}.")
 
 
@@ -206,33 +208,25 @@ def _check_documents(batch: DocumentBatch, n_words: int) -> None:
             f"offsets must rise from 0 to the number of tokens, {len(ids)}, "
             f"got {bounds[0]} to {bounds[-1]}."
         )
-    if len(ids) and not _all_below(ids, n_words):
-        least, most = _extremes(ids)
-        raise InvalidArgument(f"word_ids must lie in 0 .. {n_words - 1}, got {least} .. {most}.")
+    if len(ids):
+        low, high = _id_range(ids)
+        if low < 0 or high >= n_words:
+            raise InvalidArgument(f"word_ids must lie in 0 .. {n_words - 1}, got {low} .. {high}.")
     limit = batch.n_summary_words
     if limit is not None and not 0 <= limit <= n_words:
         raise InvalidArgument(f"n_summary_words must lie in 0 .. {n_words}, got {limit}.")
 
 
-# Above some ten thousand entries torch would wake its threads for these, which costs more than the
-# search and hangs in a forked child: on a CPU numpy searches.
+def _id_range(ids: Tensor) -> tuple[int, int]:
+    """Return the smallest and the largest id.
 
-
-def _all_below(ids: Tensor, n_words: int) -> bool:
-    """Return whether ids lie in 0 .. n_words - 1, in one pass where that can be."""
-    if ids.device.type == "cpu":
-        numbers = ids.numpy()
-        # Read without a sign, numbers below zero are the largest.
-        return int(numbers.view(f"u{numbers.itemsize}").max()) < n_words
-    least, most = _extremes(ids)
-    return least >= 0 and most < n_words
-
-
-def _extremes(ids: Tensor) -> tuple[int, int]:
+    On a CPU numpy searches: above some ten thousand entries torch would wake its threads, which
+    costs more than the search and hangs in a forked child.
+    """
     if ids.device.type == "cpu":
         return int(ids.numpy().min()), int(ids.numpy().max())
-    least, most = torch.aminmax(ids)
-    return int(least), int(most)
+    low, high = torch.aminmax(ids)
+    return int(low), int(high)
 
 
 def _check_weights(batch: DocumentBatch, dtype: torch.dtype) -> None:
@@ -245,86 +239,3 @@ def _check_weights(batch: DocumentBatch, dtype: torch.dtype) -> None:
             raise InvalidArgument(
                 f"{name[:-2]} must have the type of the parameters, {dtype}, got {weight.dtype}."
             )
-
-
-# Which implementation serves a call: chosen per call, never by rebinding names.
-#
-# A backend that is asked for by name either serves the call or raises; `"auto"` takes the fastest
-# one that fits the device and type of the parameters, and reports its choice once through
-# `logging`.
-
-logger = logging.getLogger("supdocnade")
-
-
-@dataclass(frozen=True)
-class Backend:
-    """One implementation of an operation: where it lives and what it serves."""
-
-    name: str
-    module: str
-    devices: tuple[str, ...]
-    dtypes: tuple[torch.dtype, ...]
-    requires: str | None = None
-    capability: tuple[int, int] | None = None
-    """Of a GPU, at least."""
-
-    def objection(self, device: str, dtype: torch.dtype) -> str | None:
-        """Return why this backend cannot serve such parameters, or None if it can."""
-        if device not in self.devices:
-            return f"it runs on {' or '.join(self.devices)}, the parameters are on {device}"
-        if dtype not in self.dtypes:
-            listed = " or ".join(str(each).removeprefix("torch.") for each in self.dtypes)
-            return f"it takes {listed} parameters, these are {str(dtype).removeprefix('torch.')}"
-        if self.requires is not None and importlib.util.find_spec(self.requires) is None:
-            return f"it needs the package {self.requires}, which is not installed"
-        if self.capability is not None and torch.cuda.get_device_capability() < self.capability:
-            least = ".".join(map(str, self.capability))
-            return f"it needs a GPU of compute capability {least} or above"
-        return None
-
-
-FLOATS = (torch.float32, torch.float64)
-
-TENSOR_CORES = (8, 0)
-"""Compute capability of GPUs that multiply tf32 and bf16: the kernels are compiled for these."""
-
-
-class Operation:
-    """An operation with several backends; `automatic` names those tried unasked, fastest first."""
-
-    def __init__(self, name: str, backends: tuple[Backend, ...], automatic: tuple[str, ...]):
-        self.name = name
-        self.backends = {backend.name: backend for backend in backends}
-        self.automatic = automatic
-        self._reported: set[tuple[str, str, torch.dtype]] = set()
-
-    def choose(self, request: str, device: torch.device, dtype: torch.dtype) -> str:
-        """Return the name of the backend that serves `request`."""
-        if request == "auto":
-            return self._choose_automatically(device.type, dtype)
-        if request not in self.backends:
-            known = ", ".join(repr(name) for name in ("auto", *self.backends))
-            raise InvalidArgument(f"backend must be one of {known}, got {request!r}.")
-        objection = self.backends[request].objection(device.type, dtype)
-        if objection is not None:
-            raise BackendUnavailable(f"backend {request!r} cannot serve {self.name}: {objection}.")
-        return request
-
-    def load(self, name: str) -> Callable[..., Any]:
-        """Return the function of a backend, importing its module on first use."""
-        function: Callable[..., Any] = getattr(
-            importlib.import_module(self.backends[name].module), self.name
-        )
-        return function
-
-    def _choose_automatically(self, device: str, dtype: torch.dtype) -> str:
-        objections = {name: self.backends[name].objection(device, dtype) for name in self.automatic}
-        for name, objection in objections.items():
-            if objection is None:
-                report = (name, device, dtype)
-                if report not in self._reported:
-                    self._reported.add(report)
-                    logger.info("%s: backend %r on %s with %s", self.name, *report)
-                return name
-        reasons = "; ".join(f"{name!r}: {objection}" for name, objection in objections.items())
-        raise BackendUnavailable(f"no backend can serve {self.name} ({reasons}).")

@@ -1,34 +1,128 @@
-"""The negative log-likelihood of documents under the tree of binary decisions."""
+"""The likelihood operations, and the choice of the backend that computes each call.
 
-from typing import NamedTuple
+The backend is chosen per call. A backend that is requested by name either serves the call or
+raises; `"auto"` takes the fastest one that fits the device and type of the parameters, and reports
+its choice once through `logging`.
+"""
 
+import importlib
+import importlib.util
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
 from torch import Tensor
 
 from supdocnade.checks import check_shape
-from supdocnade.likelihood.contract import (
-    FLOATS,
-    TENSOR_CORES,
-    Backend,
-    DocumentBatch,
-    DocumentTerms,
-    Operation,
-    Parameters,
-    check_call,
-)
+from supdocnade.errors import BackendUnavailable, InvalidArgument
+from supdocnade.likelihood.contract import DocumentBatch, DocumentTerms, Parameters, check_call
 from supdocnade.tree import WordTree
 
-_HERE = "supdocnade.likelihood"
+logger = logging.getLogger("supdocnade")
 
-TREE_NLL = Operation(
-    "tree_nll",
-    (
-        Backend("reference", f"{_HERE}.reference", ("cpu",), FLOATS[1:]),
-        Backend("vectorized", f"{_HERE}.vectorized", ("cpu", "cuda"), FLOATS),
-        Backend("cpu", f"{_HERE}.cpu.tree", ("cpu",), FLOATS[:1], requires="numba"),
-        Backend("cuda", f"{_HERE}.cuda.tree", ("cuda",), FLOATS[:1], "triton", TENSOR_CORES),
-    ),
-    automatic=("cpu", "cuda", "vectorized"),
-)
+TENSOR_CORES = (8, 0)
+"""Compute capability from which GPUs multiply tf32 and bf16, as the kernels do."""
+
+
+@dataclass(frozen=True)
+class Backend:
+    """One implementation of an operation, and the parameters that it serves."""
+
+    name: str
+    module: str
+    devices: tuple[str, ...]
+    dtypes: tuple[torch.dtype, ...]
+    requires: str | None = None
+    """Package that must be installed."""
+    capability: tuple[int, int] | None = None
+    """Lowest compute capability of the GPU."""
+
+    def objection(self, device: str, dtype: torch.dtype) -> str | None:
+        """Return why this backend cannot serve such parameters, or None if it can."""
+        if device not in self.devices:
+            return f"it runs on {' or '.join(self.devices)}, the parameters are on {device}"
+        if dtype not in self.dtypes:
+            listed = " or ".join(str(each).removeprefix("torch.") for each in self.dtypes)
+            return f"it takes {listed} parameters, these are {str(dtype).removeprefix('torch.')}"
+        if self.requires is not None and importlib.util.find_spec(self.requires) is None:
+            return f"it needs the package {self.requires}, which is not installed"
+        if self.capability is not None and torch.cuda.get_device_capability() < self.capability:
+            lowest = ".".join(map(str, self.capability))
+            return f"it needs a GPU of compute capability {lowest} or above"
+        return None
+
+
+def _backends(cpu_module: str, cuda_module: str) -> tuple[Backend, ...]:
+    """Return the plain torch backend and the two fused ones, which live in the given modules."""
+    here, float32 = "supdocnade.likelihood", (torch.float32,)
+    floats = (torch.float32, torch.float64)
+    return (
+        Backend("vectorized", f"{here}.vectorized", ("cpu", "cuda"), floats),
+        Backend("cpu", f"{here}.cpu.{cpu_module}", ("cpu",), float32, "numba"),
+        Backend("cuda", f"{here}.cuda.{cuda_module}", ("cuda",), float32, "triton", TENSOR_CORES),
+    )
+
+
+_REFERENCE = Backend("reference", "supdocnade.likelihood.reference", ("cpu",), (torch.float64,))
+
+
+class Operation:
+    """An operation with several backends.
+
+    Parameters
+    ----------
+    name : name of the function that every backend module defines.
+    automatic : names of the backends that "auto" tries, fastest first.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        backends: tuple[Backend, ...],
+        automatic: tuple[str, ...] = ("cpu", "cuda", "vectorized"),
+    ):
+        self.name = name
+        self.backends = {backend.name: backend for backend in backends}
+        self.automatic = automatic
+        self._reported: set[tuple[str, str, torch.dtype]] = set()
+
+    def choose(self, request: str, device: torch.device, dtype: torch.dtype) -> str:
+        """Return the name of the backend that serves `request`."""
+        if request == "auto":
+            return self._choose_automatically(device.type, dtype)
+        if request not in self.backends:
+            known = ", ".join(repr(name) for name in ("auto", *self.backends))
+            raise InvalidArgument(f"backend must be one of {known}, got {request!r}.")
+        objection = self.backends[request].objection(device.type, dtype)
+        if objection is not None:
+            raise BackendUnavailable(f"backend {request!r} cannot serve {self.name}: {objection}.")
+        return request
+
+    def load(self, name: str) -> Callable[..., Any]:
+        """Return the function of a backend, importing its module on first use."""
+        function: Callable[..., Any] = getattr(
+            importlib.import_module(self.backends[name].module), self.name
+        )
+        return function
+
+    def _choose_automatically(self, device: str, dtype: torch.dtype) -> str:
+        objections = {name: self.backends[name].objection(device, dtype) for name in self.automatic}
+        for name, objection in objections.items():
+            if objection is None:
+                report = (name, device, dtype)
+                if report not in self._reported:
+                    self._reported.add(report)
+                    logger.info("%s: backend %r on %s with %s", self.name, *report)
+                return name
+        reasons = "; ".join(f"{name!r}: {objection}" for name, objection in objections.items())
+        raise BackendUnavailable(f"no backend can serve {self.name} ({reasons}).")
+
+
+TREE_NLL = Operation("tree_nll", (_REFERENCE, *_backends("tree_walk", "tree_bands")))
+SOFTMAX_NLL = Operation("softmax_nll", (_REFERENCE, *_backends("softmax", "softmax")))
+ROW_ADAM = Operation("row_adam", _backends("row_adam", "adam"))
 
 
 def tree_nll(
@@ -48,7 +142,7 @@ def tree_nll(
     ----------
     batch : tokens, offsets and weights (`DocumentBatch`).
     parameters : W (K × H), c (H), V (K - 1 × H) and b (K - 1).
-    tree : which word sits at which leaf.
+    tree : positions of the words among the leaves.
     activation : g, one of "relu" (the paper's), "tanh", "sigmoid".
     backend : "reference" (Algorithm 1 as loops, float64), "vectorized" (plain torch), "cpu" (fused,
         float32), "cuda" (fused, float32 on a GPU), or "auto".
@@ -56,7 +150,7 @@ def tree_nll(
     Returns
     -------
     DocumentTerms : `nll_B` and `summary_BH`, differentiable with respect to all parameters. Above
-        `SPARSE_ROWS` words the gradients of W and V are sparse tensors of the rows touched.
+        `SPARSE_ROWS` words the gradients of W and V are sparse tensors of the touched rows.
     """
     weights = parameters.word_embedding_KH
     check_shape("word_embedding", weights.shape[:1], (tree.n_words,))
@@ -64,27 +158,6 @@ def tree_nll(
     name = TREE_NLL.choose(backend, weights.device, weights.dtype)
     terms: DocumentTerms = TREE_NLL.load(name)(batch, parameters, tree, activation)
     return terms
-
-
-# The negative log-likelihood of documents under one softmax over all words.
-
-SOFTMAX_NLL = Operation(
-    "softmax_nll",
-    (
-        Backend("reference", f"{_HERE}.reference", ("cpu",), FLOATS[1:]),
-        Backend("vectorized", f"{_HERE}.vectorized", ("cpu", "cuda"), FLOATS),
-        Backend("cpu", f"{_HERE}.cpu.softmax", ("cpu",), FLOATS[:1], requires="numba"),
-        Backend(
-            "cuda",
-            f"{_HERE}.cuda.softmax",
-            ("cuda",),
-            FLOATS[:1],
-            "triton",
-            TENSOR_CORES,
-        ),
-    ),
-    automatic=("cpu", "cuda", "vectorized"),
-)
 
 
 def softmax_nll(
@@ -96,8 +169,8 @@ def softmax_nll(
 ) -> DocumentTerms:
     """Return the weighted negative log-likelihood of every document, and its summary.
 
-    The contract of `tree_nll`, with p(v | h) = softmax(b + V h)_v, the paper's equation 2: V has a
-    row for every word, and a document of D words costs O(D · H · K).
+    Unlike in `tree_nll`, p(v | h) = softmax(b + V h)_v, the paper's equation 2: V has a row for
+    every word, and a document of D words costs O(D · H · K).
 
     Parameters
     ----------
@@ -110,7 +183,7 @@ def softmax_nll(
     Returns
     -------
     DocumentTerms : `nll_B` and `summary_BH`, differentiable with respect to all parameters. Above
-        `SPARSE_ROWS` words the gradient of W is a sparse tensor of the rows touched.
+        `SPARSE_ROWS` words the gradient of W is a sparse tensor of the touched rows.
     """
     weights = parameters.word_embedding_KH
     check_call(batch, parameters, len(weights), activation)
@@ -119,35 +192,16 @@ def softmax_nll(
     return terms
 
 
-# Adam's update of some rows of a table, in place.
-
-ROW_ADAM = Operation(
-    "row_adam",
-    (
-        Backend("vectorized", f"{_HERE}.vectorized", ("cpu", "cuda"), FLOATS),
-        Backend("cpu", f"{_HERE}.cpu.adam", ("cpu",), FLOATS[:1], requires="numba"),
-        Backend(
-            "cuda",
-            f"{_HERE}.cuda.adam",
-            ("cuda",),
-            FLOATS[:1],
-            "triton",
-            capability=TENSOR_CORES,
-        ),
-    ),
-    automatic=("cpu", "cuda", "vectorized"),
-)
-
-
 class AdamRates(NamedTuple):
-    """The numbers of Adam (Kingma and Ba 2015); those that change lie where the table is."""
+    """Hyperparameters of Adam (Kingma and Ba 2015), and the number of updates."""
 
     learning_rate: float | Tensor
+    """May be a tensor, then on the device of the table, like `step`."""
     beta1: float
     beta2: float
     epsilon: float
     step: int | Tensor
-    """Updates of the whole table so far, this one included: it corrects the moments' bias."""
+    """Number of updates of the table, this one included: it corrects the bias of the moments."""
 
 
 def row_adam(
@@ -160,16 +214,17 @@ def row_adam(
     *,
     backend: str = "auto",
 ) -> None:
-    """Update the given rows of a table and of its two moments; leave all other rows alone.
+    """Update the given rows of a table and of its two moments in place.
 
-    Dense Adam also moves rows without a gradient, by their decaying moments. This does not: a row's
-    moments decay only when it is touched, and the bias correction counts updates of the table.
+    Dense Adam also moves rows without a gradient, by their decaying moments. This does not: the
+    moments of a row decay only when it is touched, and the bias correction counts updates of the
+    table.
 
     Parameters
     ----------
-    rows_R : the rows to update, none of them twice. `cuda` passes over those that repeat the one
-        before them, and over -1: recorded calls of the fused operations fill up their lists so.
-    gradient_RH : their gradients.
+    rows_R : rows to update, without repetitions. `cuda` skips rows that repeat the previous one,
+        and rows of -1: recorded calls pad the rows of their gradients in this way.
+    gradient_RH : gradients of these rows.
     """
     name = ROW_ADAM.choose(backend, table_KH.device, table_KH.dtype)
     ROW_ADAM.load(name)(table_KH, mean_KH, square_KH, rows_R, gradient_RH, rates)

@@ -1,7 +1,7 @@
-"""Algorithm 1 of the paper as loops: the forward computation that every backend must agree with.
+"""Algorithm 1 of the paper as loops in float64, with which every other backend must agree.
 
-Only the forward computation is written down; torch derives the gradients from it. The paper's
-Algorithm 2 is not followed, because as printed it is wrong (tests/unit/ops/test_algorithm_2.py).
+Only the forward computation is written down; torch derives the gradients. The paper's Algorithm 2
+is wrong as printed (`tests/unit/likelihood/test_reference.py`).
 """
 
 from collections.abc import Callable
@@ -18,10 +18,10 @@ WordNLL = Callable[[int, Tensor], Tensor]
 """(word, hidden_H) -> -log p(word | hidden)."""
 
 
-def algorithm_1(
+def _run_algorithm_1(
     batch: DocumentBatch, parameters: Parameters, word_nll: WordNLL, activation: str
 ) -> DocumentTerms:
-    """Walk through every document, one word after the other."""
+    """Sum -log p and the embeddings of every document, word by word."""
     W_KH, c_H = parameters.word_embedding_KH, parameters.hidden_bias_H
     limit = len(W_KH) if batch.n_summary_words is None else batch.n_summary_words
     nll, summary = [], []
@@ -43,9 +43,6 @@ def algorithm_1(
     return DocumentTerms(torch.stack(nll), torch.stack(summary))
 
 
-# The tree's likelihood as loops in float64: what every other backend must agree with.
-
-
 def tree_nll(
     batch: DocumentBatch, parameters: Parameters, tree: WordTree, activation: str
 ) -> DocumentTerms:
@@ -54,18 +51,15 @@ def tree_nll(
     nodes_KL, signs_KL = tree.paths
 
     def word_nll(word: int, hidden_H: Tensor) -> Tensor:
-        """-log p(v): the sum over its path of -log p(π(v)_m), paper equations 3 and 4."""
+        """Return Σ_m -log p(π(v)_m) over the path of the word, paper equations 3 and 4."""
         total = hidden_H.new_zeros(())
         for node, sign in zip(nodes_KL[word].tolist(), signs_KL[word].tolist(), strict=True):
             if sign != 0:
-                # -log σ(s z) is written softplus(-s z), which cannot become -log 0.
+                # -log σ(s z) = softplus(-s z), which stays finite where σ underflows.
                 total = total + softplus(-sign * (b_T[node] + torch.dot(V_TH[node], hidden_H)))
         return total
 
-    return algorithm_1(batch, parameters, word_nll, activation)
-
-
-# The softmax likelihood as loops in float64: what every other backend must agree with.
+    return _run_algorithm_1(batch, parameters, word_nll, activation)
 
 
 def softmax_nll(batch: DocumentBatch, parameters: Parameters, activation: str) -> DocumentTerms:
@@ -73,8 +67,8 @@ def softmax_nll(batch: DocumentBatch, parameters: Parameters, activation: str) -
     V_KH, b_K = parameters.node_weight_TH, parameters.node_bias_T
 
     def word_nll(word: int, hidden_H: Tensor) -> Tensor:
-        """-log softmax(b + V h)_v, paper equation 2."""
+        """Return -log softmax(b + V h)_v, paper equation 2."""
         logits_K = b_K + V_KH @ hidden_H
         return torch.logsumexp(logits_K, dim=0) - logits_K[word]
 
-    return algorithm_1(batch, parameters, word_nll, activation)
+    return _run_algorithm_1(batch, parameters, word_nll, activation)

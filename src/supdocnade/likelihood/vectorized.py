@@ -1,6 +1,4 @@
-"""Prefix sums in plain torch, on any device, differentiable by autograd."""
-
-from typing import NamedTuple
+"""The operations in plain torch, on any device, differentiable by autograd."""
 
 import torch
 from torch import Tensor
@@ -11,25 +9,18 @@ from supdocnade.likelihood.contract import (
     DocumentTerms,
     Parameters,
     activate,
-    touches_few_rows,
+    has_sparse_gradients,
 )
 from supdocnade.likelihood.operations import AdamRates
 from supdocnade.tree import WordTree
 
 
-class Prefixes(NamedTuple):
-    """Hidden units before every token, and the summary of every document."""
-
-    hidden_NH: Tensor
-    summary_BH: Tensor
+def _gather_rows(table: Tensor, rows: Tensor, n_words: int) -> Tensor:
+    """Return rows of a table; with a large vocabulary the gradient of the table is sparse."""
+    return embedding(rows, table, sparse=has_sparse_gradients(n_words))
 
 
-def gather_rows(table: Tensor, rows: Tensor, n_words: int) -> Tensor:
-    """Return rows of a table; with a large vocabulary its gradient is those rows alone."""
-    return embedding(rows, table, sparse=touches_few_rows(n_words))
-
-
-def documents_of_tokens(batch: DocumentBatch) -> Tensor:
+def _document_of_token(batch: DocumentBatch) -> Tensor:
     """Return the document (N,) that each token belongs to."""
     lengths_B = batch.offsets_B1.diff()
     numbers_B = torch.arange(batch.n_documents, device=lengths_B.device)
@@ -37,7 +28,7 @@ def documents_of_tokens(batch: DocumentBatch) -> Tensor:
 
 
 def _pad(values_NH: Tensor, used_BD: Tensor) -> Tensor:
-    """Lay out the tokens of documents in rows of slots, zero where a document has ended."""
+    """Return the values of the tokens by document and position, zero after a document's end."""
     shape = (*used_BD.shape, values_NH.shape[1])
     if used_BD.all():
         return values_NH.view(shape)
@@ -45,20 +36,22 @@ def _pad(values_NH: Tensor, used_BD: Tensor) -> Tensor:
 
 
 def _unpad(values_BDH: Tensor, used_BD: Tensor) -> Tensor:
-    """Return the used slots one after the other."""
+    """Return the values at used positions, document after document."""
     return values_BDH.flatten(0, 1) if used_BD.all() else values_BDH[used_BD]
 
 
-def prefixes(batch: DocumentBatch, parameters: Parameters, activation: str) -> Prefixes:
-    """Return g(c + Σ_{k<i} x_k W[v_k]) for every token i, and c + Σ_k x_k W[v_k]."""
+def prefix_sums(
+    batch: DocumentBatch, parameters: Parameters, activation: str
+) -> tuple[Tensor, Tensor]:
+    """Return h_i = g(c + Σ_{k<i} x_k W[v_k]) of all tokens, (N, H), and the summaries, (B, H)."""
     W_KH, c_H = parameters.word_embedding_KH, parameters.hidden_bias_H
     ids_N = batch.word_ids_N.long()
-    document_N = documents_of_tokens(batch)
-    embedded_NH = gather_rows(W_KH, ids_N, len(W_KH))
+    document_N = _document_of_token(batch)
+    embedded_NH = _gather_rows(W_KH, ids_N, len(W_KH))
     if batch.input_weight_N is not None:
         embedded_NH = embedded_NH * batch.input_weight_N[:, None]
 
-    # Each document gets a row of its own: one running sum over all tokens would lose precision.
+    # Documents are summed separately: one running sum over all tokens would lose precision.
     B, H = batch.n_documents, len(c_H)
     lengths_B = batch.offsets_B1.diff()
     D = int(lengths_B.max()) if B else 0
@@ -70,7 +63,7 @@ def prefixes(batch: DocumentBatch, parameters: Parameters, activation: str) -> P
     if batch.n_summary_words is not None:
         embedded_NH = embedded_NH * (ids_N < batch.n_summary_words)[:, None]
     summed_BH = embedded_NH.new_zeros(B, H).index_add(0, document_N, embedded_NH)
-    return Prefixes(hidden_NH, c_H + summed_BH)
+    return hidden_NH, c_H + summed_BH
 
 
 def sum_by_document(values_N: Tensor, batch: DocumentBatch) -> Tensor:
@@ -78,10 +71,7 @@ def sum_by_document(values_N: Tensor, batch: DocumentBatch) -> Tensor:
     if batch.loss_weight_N is not None:
         values_N = values_N * batch.loss_weight_N
     totals_B = values_N.new_zeros(batch.n_documents)
-    return totals_B.index_add(0, documents_of_tokens(batch), values_N)
-
-
-# The tree's likelihood in plain torch: gather the rows of every path, let autograd do the rest.
+    return totals_B.index_add(0, _document_of_token(batch), values_N)
 
 
 def tree_nll(
@@ -89,29 +79,23 @@ def tree_nll(
 ) -> DocumentTerms:
     """See `operations.tree_nll`."""
     _, _, V_TH, b_T = parameters
-    hidden_NH, summary_BH = prefixes(batch, parameters, activation)
+    hidden_NH, summary_BH = prefix_sums(batch, parameters, activation)
     nodes_KL, signs_KL = (torch.as_tensor(table, device=V_TH.device) for table in tree.paths)
     ids_N = batch.word_ids_N.long()
     nodes_NL, signs_NL = nodes_KL[ids_N].long(), signs_KL[ids_N].to(V_TH.dtype)
-    rows_NLH = gather_rows(V_TH, nodes_NL, tree.n_words)
+    rows_NLH = _gather_rows(V_TH, nodes_NL, tree.n_words)
     logits_NL = torch.einsum("nlh,nh->nl", rows_NLH, hidden_NH) + b_T[nodes_NL]
-    # Padding has sign 0; it must not count the log 2 that softplus(0) would give.
+    # Padding has sign 0, for which softplus would give log 2.
     decisions_NL = softplus(-signs_NL * logits_NL) * signs_NL.abs()
     return DocumentTerms(sum_by_document(decisions_NL.sum(dim=1), batch), summary_BH)
 
 
-# The softmax likelihood in plain torch: one matrix of logits, words × vocabulary.
-
-
 def softmax_nll(batch: DocumentBatch, parameters: Parameters, activation: str) -> DocumentTerms:
     """See `operations.softmax_nll`."""
-    hidden_NH, summary_BH = prefixes(batch, parameters, activation)
+    hidden_NH, summary_BH = prefix_sums(batch, parameters, activation)
     logits_NK = linear(hidden_NH, parameters.node_weight_TH, parameters.node_bias_T)
     nll_N = cross_entropy(logits_NK, batch.word_ids_N.long(), reduction="none")
     return DocumentTerms(sum_by_document(nll_N, batch), summary_BH)
-
-
-# Adam on some rows in plain torch, on any device.
 
 
 def row_adam(
@@ -125,7 +109,7 @@ def row_adam(
     """See `operations.row_adam`."""
     learning_rate, beta1, beta2, epsilon, step = rates
     if isinstance(step, Tensor):
-        step = step.double()  # Near 1 a float32 would lose what is left of it.
+        step = step.double()  # 1 - β^t would lose its precision in float32.
     mean_RH = mean_KH[rows_R].lerp_(gradient_RH, 1 - beta1)
     square_RH = square_KH[rows_R].mul_(beta2).addcmul_(gradient_RH, gradient_RH, value=1 - beta2)
     mean_KH[rows_R] = mean_RH

@@ -21,7 +21,7 @@ from supdocnade.likelihood.contract import (
     DocumentTerms,
     Parameters,
     activate,
-    touches_few_rows,
+    has_sparse_gradients,
 )
 from supdocnade.model.config import DocNADEConfig, SupDocNADEConfig
 from supdocnade.model.outputs import Output, SoftmaxOutput, TreeOutput
@@ -115,7 +115,7 @@ class DocNADENetwork(nn.Module):
             batch.offsets_B1.to(batch.word_ids_N.dtype)[:-1],
             mode="sum",
             per_sample_weights=weight_N,
-            sparse=touches_few_rows(self.config.n_words),
+            sparse=has_sparse_gradients(self.config.n_words),
         )
         return self.hidden_bias + sums_BH
 

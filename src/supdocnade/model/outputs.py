@@ -9,10 +9,10 @@ from torch import Tensor
 from torch.nn.functional import linear, log_softmax, softplus
 
 from supdocnade.checks import check_shape
-from supdocnade.likelihood.contract import DocumentBatch, DocumentTerms, Operation, Parameters
+from supdocnade.likelihood.contract import DocumentBatch, DocumentTerms, Parameters
 from supdocnade.likelihood.operations import SOFTMAX_NLL as softmax_nll_operation
 from supdocnade.likelihood.operations import TREE_NLL as tree_nll_operation
-from supdocnade.likelihood.operations import softmax_nll, tree_nll
+from supdocnade.likelihood.operations import Operation, softmax_nll, tree_nll
 from supdocnade.tree import WordTree
 
 MAX_DECISIONS = 2**24

@@ -16,7 +16,7 @@ from torch import Tensor
 from supdocnade.corpus import Documents
 from supdocnade.corpus.counts import Rows
 from supdocnade.corpus.documents import NO_LABEL
-from supdocnade.likelihood.contract import DocumentBatch, room_for_all_rows
+from supdocnade.likelihood.contract import DocumentBatch, padded_sparse_gradients
 from supdocnade.model.network import DocNADENetwork
 from supdocnade.training.batches import LabelledBatch
 from supdocnade.training.checkpoint import Tensors
@@ -162,7 +162,7 @@ class GraphUpdates:
         self._graph = None
         stream = self._stream
         stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream), room_for_all_rows():
+        with torch.cuda.stream(stream), padded_sparse_gradients():
             self._update()
         torch.cuda.current_stream().wait_stream(stream)
         # Moments that the optimizers created meanwhile were zero before.

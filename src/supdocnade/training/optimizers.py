@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from supdocnade.likelihood.contract import touches_few_rows
+from supdocnade.likelihood.contract import has_sparse_gradients
 from supdocnade.likelihood.cpu.threads import one_torch_thread
 from supdocnade.likelihood.operations import AdamRates, row_adam
 from supdocnade.model.network import DocNADENetwork
@@ -79,14 +79,19 @@ class SingleKernelAdam(torch.optim.Adam):
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
         """Update all parameters that have a gradient."""
-        from supdocnade.likelihood.cuda.adam import Moments, dense_adam
+        from supdocnade.likelihood.cuda.adam import dense_adam
 
         for group in self.param_groups:
             parameters = [p for p in group["params"] if p.grad is not None]
             states = [_adam_state(self, parameter) for parameter in parameters]
-            moments = [Moments(s["step"], s["exp_avg"], s["exp_avg_sq"]) for s in states]
             gradients = [p.grad.contiguous() for p in parameters if p.grad is not None]
-            dense_adam(parameters, gradients, moments, group["lr"], group["betas"], group["eps"])
+            steps, means, squares = (
+                [state[name] for state in states] for name in ("step", "exp_avg", "exp_avg_sq")
+            )
+            dense_adam(
+                parameters, gradients, steps, means, squares,
+                group["lr"], group["betas"], group["eps"],
+            )  # fmt: skip
 
 
 def _adam_state(optimizer: torch.optim.Optimizer, parameter: Tensor) -> dict[str, Any]:
@@ -124,7 +129,7 @@ def make_optimizers(
 ) -> list[torch.optim.Optimizer]:
     """Return the optimizers that together update every parameter of a network."""
     parameters = list(network.parameters())
-    few_rows = touches_few_rows(network.config.n_words)
+    few_rows = has_sparse_gradients(network.config.n_words)
     # On a GPU an update must not wait for values from the CPU, such as the learning rate.
     on_gpu = network.word_embedding.is_cuda
     rate = torch.tensor(learning_rate, device=parameters[0].device) if on_gpu else learning_rate

@@ -1,12 +1,16 @@
-"""The conditionals are probabilities: of all words, and of all documents of one length."""
-
 import itertools
+import logging
+import os
+import subprocess
+import sys
 
 import pytest
 import torch
 from tests.problems import make_problem
 
+from supdocnade.errors import BackendUnavailable, InvalidArgument
 from supdocnade.likelihood.contract import DocumentBatch
+from supdocnade.likelihood.operations import Backend, Operation
 
 OUTPUTS = ["tree", "softmax"]
 ACTIVATIONS = ["relu", "tanh", "sigmoid"]
@@ -22,7 +26,7 @@ def batch_of(documents):
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("backend", ["vectorized", "cpu"])
 @pytest.mark.parametrize("n_words", [2, 3, 37])
-def test_the_words_that_may_come_next_have_probability_one(output, activation, backend, n_words):
+def test_probabilities_of_the_next_word_sum_to_one(output, activation, backend, n_words):
     problem = make_problem([1], n_words, n_topics=5, output=output)
     context = [0, 1, 1]
     empty = problem._replace(batch=batch_of([context]))
@@ -37,9 +41,70 @@ def test_the_words_that_may_come_next_have_probability_one(output, activation, b
 @pytest.mark.parametrize("output", OUTPUTS)
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("length", [0, 1, 2, 3])
-def test_the_documents_of_one_length_have_probability_one(output, activation, length):
+def test_probabilities_of_all_documents_of_one_length_sum_to_one(output, activation, length):
     problem = make_problem([1], n_words=5, n_topics=4, output=output)
     documents = [list(words) for words in itertools.product(range(5), repeat=length)]
     for backend in ("reference", "vectorized"):
         nll_B = problem._replace(batch=batch_of(documents)).run(activation, backend).nll_B
         assert float(torch.exp(-nll_B.detach()).sum()) == pytest.approx(1.0, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("backend", "dtype", "message"),
+    [
+        ("cpu", torch.float64, "'cpu' cannot serve tree_nll: it takes float32 .* are float64"),
+        ("reference", torch.float32, "'reference' cannot serve tree_nll: it takes float64"),
+    ],
+)
+def test_a_backend_requested_by_name_serves_or_raises(backend, dtype, message):
+    with pytest.raises(BackendUnavailable, match=message):
+        make_problem([3], 4, 2).to(dtype).run("relu", backend)
+
+
+def test_an_unknown_backend_is_refused():
+    with pytest.raises(
+        InvalidArgument, match="'auto', 'reference', 'vectorized', 'cpu', 'cuda', got 'gpu'"
+    ):
+        make_problem([3], 4, 2).run("relu", "gpu")
+
+
+def operation(*names: str, requires: str | None = None) -> Operation:
+    backends = [Backend(name, "nowhere", ("cpu",), (torch.float32,), requires) for name in names]
+    return Operation("op", tuple(backends), automatic=names)
+
+
+def test_the_automatic_choice_is_reported_once(caplog):
+    op = operation("fast", "slow")
+    with caplog.at_level(logging.INFO, logger="supdocnade"):
+        chosen = [op.choose("auto", torch.device("cpu"), torch.float32) for _ in range(3)]
+    assert chosen == ["fast"] * 3
+    assert [record.message for record in caplog.records] == [
+        "op: backend 'fast' on cpu with torch.float32"
+    ]
+
+
+def test_a_missing_package_is_named():
+    op = operation("fast", requires="no_such_package")
+    with pytest.raises(BackendUnavailable, match="needs the package no_such_package"):
+        op.choose("fast", torch.device("cpu"), torch.float32)
+    with pytest.raises(BackendUnavailable, match="no backend can serve op"):
+        op.choose("auto", torch.device("cpu"), torch.float32)
+
+
+def test_the_automatic_choice_falls_to_the_next_that_fits():
+    problem = make_problem([3], 4, 2)
+    assert problem.run("relu", "auto").nll_B.dtype == torch.float64
+    single = problem.to(torch.float32)
+    torch.testing.assert_close(
+        single.run("relu", "auto").nll_B, single.run("relu", "cpu").nll_B, rtol=0, atol=0
+    )
+
+
+def test_the_gpu_kernels_are_not_imported_without_a_gpu():
+    program = (
+        "import sys, numpy as np, supdocnade\n"
+        "supdocnade.SupDocNADE(n_topics=2, max_epochs=1).fit(np.eye(4, dtype=int), [0, 1, 0, 1])\n"
+        "assert not [name for name in sys.modules if name.startswith('supdocnade.likelihood.cuda')]"
+    )
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+    subprocess.run([sys.executable, "-c", program], check=True, env=environment)

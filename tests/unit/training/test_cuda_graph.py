@@ -89,7 +89,7 @@ def test_the_kernels_of_a_gpu_move_the_touched_rows_as_the_cpu_does(monkeypatch,
     pytest.importorskip("triton")
     from supdocnade.likelihood import operations
     from supdocnade.likelihood.cuda import adam as row_adam
-    from supdocnade.likelihood.cuda import tree
+    from supdocnade.likelihood.cuda import tree_bands
     from supdocnade.training import optimizers as module
 
     monkeypatch.setattr(contract, "SPARSE_ROWS", 1)
@@ -100,7 +100,7 @@ def test_the_kernels_of_a_gpu_move_the_touched_rows_as_the_cpu_does(monkeypatch,
         optimizers = make_optimizers(network, optimizer, 1e-2)
         with monkeypatch.context() as patch:
             if interpreted:
-                patch.setattr(operations.TREE_NLL, "load", lambda name: tree.tree_nll)
+                patch.setattr(operations.TREE_NLL, "load", lambda name: tree_bands.tree_nll)
                 patch.setattr(module, "row_adam", lambda *given, backend: row_adam.row_adam(*given))
                 # Behave as while a graph is recorded.
                 patch.setattr(cuda_engine, "_is_recording", lambda device: True)

@@ -1,1 +1,1 @@
-"""Prefix sums of word embeddings over ragged documents: what both output layers share."""
+"""Fused operations on the CPU: Numba kernels on our own threads."""

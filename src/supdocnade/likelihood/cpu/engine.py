@@ -1,19 +1,24 @@
-"""The fused CPU evaluation that both output layers share.
+"""The fused CPU evaluation that both output layers share, and its autograd function.
 
-A batch is taken in blocks of documents. For each block: hidden units by prefix sums, the output
-layer on them (which overwrites them with the gradients of the activations), suffix sums into the
-gradient of W. Every step runs over fixed parts that write to places of their own, so the bits of
-the result do not depend on the number of threads.
+A batch is processed in blocks of documents. For each block, prefix sums give the hidden units, the
+output layer computes the likelihood and overwrites the hidden units with the gradients of the
+activations, and suffix sums add these to the gradient of W. Every step runs over fixed parts that
+write to separate places, so the bits of the result do not depend on the number of threads.
 
-Memory: the gradients, a second one of W (see `suffix`), and one row of H floats per token of a
-block. A block is the documents that fit into `BLOCK_BYTES`, at least one.
+The forward call computes the gradients along with the values, because everything they need is at
+hand, and `backward` returns them. That is exact if all documents receive the same incoming
+gradient, as under `nll.sum()`; otherwise `backward` evaluates the batch again with the incoming
+gradients as loss weights.
+
+Memory: the gradients, a second gradient of W (see `_add_suffixes`), and one row of H floats per
+token of a block. A block holds the documents that fit into `BLOCK_BYTES`, at least one.
 """
 
 import bisect
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Protocol
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -24,104 +29,157 @@ from supdocnade.likelihood.contract import (
     DocumentBatch,
     DocumentTerms,
     Parameters,
-    touches_few_rows,
+    has_sparse_gradients,
+    sparse_gradient,
 )
-from supdocnade.likelihood.cpu import prefix_kernels as sums
-from supdocnade.likelihood.cpu.memory import ones, scratch
-from supdocnade.likelihood.cpu.threads import SMALL_WORK, even_ranges, n_threads, run_parts
-from supdocnade.likelihood.fused_autograd import Evaluation, Gradients, RowGradient
+from supdocnade.likelihood.cpu import memory, prefix_sums
+from supdocnade.likelihood.cpu.threads import (
+    SMALL_WORK,
+    even_ranges,
+    n_threads,
+    one_torch_thread,
+    run_parts,
+)
 
 BLOCK_BYTES = 64 * 2**20
 
 Floats = NDArray[np.float32]
 Integers = NDArray[np.int32]
-Bounds = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Documents:
-    """A `DocumentBatch` as arrays, every weight written out."""
+class BatchArrays:
+    """A `DocumentBatch`, or a block of its documents, as arrays with all weights filled in."""
 
     ids_N: Integers
-    offsets_B1: Bounds
+    """Tokens of the whole batch, like the weights."""
+    offsets_B1: NDArray[np.int64]
+    """Bounds of the documents of this block among these tokens."""
     input_weight_N: Floats
     loss_weight_N: Floats
     limit: int
     """Only tokens below this id enter the summary."""
 
     @classmethod
-    def of(cls, batch: DocumentBatch, n_words: int) -> "Documents":
-        """View a batch without copying what need not be."""
+    def from_batch(cls, batch: DocumentBatch, n_words: int) -> "BatchArrays":
+        """Return a view of a batch; only what must be converted is copied."""
         ids_N = np.ascontiguousarray(batch.word_ids_N.numpy(), np.int32)
 
-        def weights(given: Tensor | None) -> Floats:
-            if given is None:
-                return ones(len(ids_N))
-            return np.ascontiguousarray(given.detach().numpy())
+        def fill_weights(weights: Tensor | None) -> Floats:
+            if weights is None:
+                return memory.ones(len(ids_N))
+            return np.ascontiguousarray(weights.detach().numpy())
 
         limit = n_words if batch.n_summary_words is None else batch.n_summary_words
         offsets_B1 = np.ascontiguousarray(batch.offsets_B1.numpy())
-        inputs, losses = weights(batch.input_weight_N), weights(batch.loss_weight_N)
+        inputs, losses = fill_weights(batch.input_weight_N), fill_weights(batch.loss_weight_N)
         return cls(ids_N, offsets_B1, inputs, losses, limit)
 
-    def blocks(self, n_topics: int) -> Iterator["Block"]:
-        """Cut the documents where their hidden units exceed `BLOCK_BYTES`."""
-        most = max(BLOCK_BYTES // (4 * n_topics), 1)
+    def split(self, n_topics: int) -> Iterator[tuple[slice, "BatchArrays"]]:
+        """Yield ranges of documents whose hidden units fit into `BLOCK_BYTES`, and their blocks."""
+        max_tokens = max(BLOCK_BYTES // (4 * n_topics), 1)
         first, n_documents = 0, len(self.offsets_B1) - 1
         while first < n_documents:
-            reach = self.offsets_B1[first] + most
-            last = max(bisect.bisect_right(self.offsets_B1, reach) - 1, first + 1)
-            yield Block(self, first, last, n_topics)
+            end = self.offsets_B1[first] + max_tokens
+            last = max(bisect.bisect_right(self.offsets_B1, end) - 1, first + 1)
+            yield slice(first, last), replace(self, offsets_B1=self.offsets_B1[first : last + 1])
             first = last
-
-
-@dataclass(frozen=True, eq=False)
-class Block:
-    """The documents `first:last` of a batch."""
-
-    documents: Documents
-    first: int
-    last: int
-    n_topics: int
-
-    @property
-    def offsets_B1(self) -> Bounds:
-        """Where the block's documents begin and end among the tokens of the batch."""
-        return self.documents.offsets_B1[self.first : self.last + 1]
 
     @property
     def tokens(self) -> slice:
-        """The block's tokens among those of the batch."""
+        """Tokens of the block among those of the batch."""
         return slice(int(self.offsets_B1[0]), int(self.offsets_B1[-1]))
 
     @property
     def n_tokens(self) -> int:
-        """N, the number of tokens in the block."""
+        """Number of tokens of the block."""
         return int(self.offsets_B1[-1] - self.offsets_B1[0])
 
-    @property
-    def small(self) -> bool:
-        """Whether one thread does it soonest."""
-        return self.n_tokens * self.n_topics < SMALL_WORK
+
+@dataclass(frozen=True, eq=False)
+class RowGradient:
+    """Gradient of a table, for all of its rows or for the touched ones."""
+
+    values: Floats
+    rows: NDArray[np.int64] | None
+    """Rows of the table that `values` holds; all if None."""
+    n_rows: int
+    """Number of rows of the table."""
+
+    @classmethod
+    def empty(cls, table: Tensor, rows: NDArray[np.int64] | None) -> "RowGradient":
+        """Return an uninitialised gradient."""
+        n_rows, n_columns = len(table) if rows is None else len(rows), table.shape[1]
+        values = memory.empty(n_rows * n_columns).reshape(n_rows, n_columns)
+        return cls(values, rows, len(table))
+
+    @cached_property
+    def slots(self) -> Integers:
+        """Row of `values` for each row of the table; undefined for rows that are not touched."""
+        if self.rows is None:
+            return np.arange(self.n_rows, dtype=np.int32)
+        slots = np.empty(self.n_rows, np.int32)
+        slots[self.rows] = np.arange(len(self.rows), dtype=np.int32)
+        return slots
+
+    def find_slots(self, rows_N: Integers) -> Integers:
+        """Return the rows of `values` that hold the given rows of the table."""
+        return rows_N if self.rows is None else self.slots[rows_N]
+
+    def to_tensor(self) -> Tensor:
+        """Return the gradient as a tensor, sparse if only some rows were touched."""
+        values = torch.from_numpy(self.values)
+        if self.rows is None:
+            return values
+        return sparse_gradient(torch.from_numpy(self.rows), values, self.n_rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Gradients:
+    """Gradients of Σ_d nll_d with respect to every parameter."""
+
+    word_embedding: RowGradient
+    hidden_bias_H: Floats
+    node_weight: RowGradient
+    node_bias_T: Floats
+
+    def scale(self, factor: float) -> None:
+        """Multiply every gradient in place."""
+        for values in (
+            self.word_embedding.values,
+            self.hidden_bias_H,
+            self.node_weight.values,
+            self.node_bias_T,
+        ):
+            values *= np.float32(factor)
+
+    def to_tensors(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return the gradients in the order of `Parameters`."""
+        return (
+            self.word_embedding.to_tensor(),
+            torch.from_numpy(self.hidden_bias_H),
+            self.node_weight.to_tensor(),
+            torch.from_numpy(self.node_bias_T),
+        )
 
 
 class OutputLayer(Protocol):
     """The part of the model between hidden units and word probabilities."""
 
     def touched_rows(self, ids_N: Integers) -> NDArray[np.int64] | None:
-        """Return, in ascending order, the rows of V that these tokens reach; None for all."""
+        """Return the rows of V that these tokens reach, in ascending order; None means all."""
         ...
 
     def run(
         self,
-        block: Block,
+        block: BatchArrays,
         hidden_NH: Floats,
         V_TH: Floats,
         b_T: Floats,
         activation: int,
         gradients: Gradients | None,
     ) -> Floats:
-        """Return -w_i log p(v_i | h_i) for the block's tokens.
+        """Return -w_i log p(v_i | h_i) for the tokens of a block.
 
         With `gradients`, also add those of V and b, and overwrite the hidden units with the
         gradients of the activations.
@@ -129,79 +187,58 @@ class OutputLayer(Protocol):
         ...
 
 
-@dataclass(frozen=True, eq=False)
-class CPUEngine:
-    """A fused backend: an output layer between prefix and suffix sums (see `eager.Engine`)."""
-
-    layer: OutputLayer
-    activation: str
-
-    def evaluate(
-        self, batch: DocumentBatch, parameters: Parameters, *, want_gradients: bool
-    ) -> Evaluation:
-        """See `eager.Engine`."""
-        W_KH, c_H, V_TH, b_T = (tensor.detach().contiguous().numpy() for tensor in parameters)
-        documents = Documents.of(batch, len(W_KH))
-        activation = sums.ACTIVATION_CODES[self.activation]
-        nll_B = np.zeros(batch.n_documents, np.float32)
-        summary_BH = np.empty((batch.n_documents, len(c_H)), np.float32)
-        gradients = self._new_gradients(documents, parameters) if want_gradients else None
-        to_clear = [] if gradients is None else [gradients.node_weight, gradients.word_embedding]
-        n_others = len(W_KH) if to_clear and not touches_few_rows(len(W_KH)) else 0
-        for block in documents.blocks(len(c_H)):
-            own = slice(block.first, block.last)
-            with (
-                scratch(block.n_tokens, len(c_H)) as hidden_NH,
-                scratch(n_others, len(c_H)) as other_W,
-            ):
-                prefix(block, W_KH, c_H, activation, hidden_NH, summary_BH[own], to_clear)
-                to_clear = []
-                nll_N = self.layer.run(block, hidden_NH, V_TH, b_T, activation, gradients)
-                sums.sum_by_document(nll_N, block.offsets_B1, nll_B[own])
-                if gradients is not None:
-                    suffix(block, hidden_NH, gradients, other_W)
-        for gradient in to_clear:  # There was no document.
-            gradient.values.fill(0)
-        terms = DocumentTerms(torch.from_numpy(nll_B), torch.from_numpy(summary_BH))
-        return Evaluation(terms, gradients)
-
-    def add_summary_gradient(
-        self, batch: DocumentBatch, gradients: Gradients, incoming_BH: Tensor
-    ) -> None:
-        """See `eager.Engine`."""
-        documents = Documents.of(batch, gradients.word_embedding.shape[0])
-        slots_N = gradients.word_embedding.slots_of(documents.ids_N)
-        incoming = np.ascontiguousarray(incoming_BH.numpy())
-        grad_W, grad_c = gradients.word_embedding.values, gradients.hidden_bias_H
-
-        def add(part: tuple[int, int]) -> None:
-            sums.summary_columns(
-                *part, documents.ids_N, slots_N, documents.offsets_B1, documents.input_weight_N,
-                documents.limit, incoming, grad_W, grad_c,
-            )  # fmt: skip
-
-        small = len(slots_N) * len(grad_c) < SMALL_WORK
-        run_parts(add, sums.column_parts(len(grad_c), n_threads()), small=small)
-
-    def _new_gradients(self, documents: Documents, parameters: Parameters) -> Gradients:
-        """Allocate gradients of all rows or of those that the documents touch, not yet cleared."""
-        W_KH, c_H, V_TH, b_T = parameters
-        word_rows = node_rows = None
-        if touches_few_rows(len(W_KH)):
-            seen_K = np.zeros(len(W_KH), np.bool_)
-            seen_K[documents.ids_N] = True
-            word_rows = np.flatnonzero(seen_K)
-            node_rows = self.layer.touched_rows(documents.ids_N)
-        return Gradients(
-            RowGradient.empty(W_KH, word_rows),
-            np.zeros(len(c_H), np.float32),
-            RowGradient.empty(V_TH, node_rows),
-            np.zeros(len(b_T), np.float32),
-        )
+def evaluate(
+    layer: OutputLayer,
+    activation: str,
+    batch: DocumentBatch,
+    parameters: Parameters,
+    *,
+    want_gradients: bool,
+) -> tuple[DocumentTerms, Gradients | None]:
+    """Return the terms of a batch and, if wanted, the gradients of the sum of `nll_B`."""
+    W_KH, c_H, V_TH, b_T = (tensor.detach().contiguous().numpy() for tensor in parameters)
+    arrays = BatchArrays.from_batch(batch, len(W_KH))
+    code = prefix_sums.ACTIVATION_CODES[activation]
+    nll_B = np.zeros(batch.n_documents, np.float32)
+    summary_BH = np.empty((batch.n_documents, len(c_H)), np.float32)
+    gradients = _new_gradients(layer, arrays, parameters) if want_gradients else None
+    to_clear = [] if gradients is None else [gradients.node_weight, gradients.word_embedding]
+    n_second = len(W_KH) if to_clear and not has_sparse_gradients(len(W_KH)) else 0
+    for documents, block in arrays.split(len(c_H)):
+        with (
+            memory.scratch(block.n_tokens, len(c_H)) as hidden_NH,
+            memory.scratch(n_second, len(c_H)) as second_W,
+        ):
+            _write_prefixes(block, W_KH, c_H, code, hidden_NH, summary_BH[documents], to_clear)
+            to_clear = []
+            nll_N = layer.run(block, hidden_NH, V_TH, b_T, code, gradients)
+            prefix_sums.sum_by_document(nll_N, block.offsets_B1, nll_B[documents])
+            if gradients is not None:
+                _add_suffixes(block, hidden_NH, gradients, second_W)
+    for gradient in to_clear:  # There was no document.
+        gradient.values.fill(0)
+    return DocumentTerms(torch.from_numpy(nll_B), torch.from_numpy(summary_BH)), gradients
 
 
-def prefix(
-    block: Block,
+def _new_gradients(layer: OutputLayer, arrays: BatchArrays, parameters: Parameters) -> Gradients:
+    """Allocate gradients; those of W and V are not cleared."""
+    W_KH, c_H, V_TH, b_T = parameters
+    word_rows = node_rows = None
+    if has_sparse_gradients(len(W_KH)):
+        touched_K = np.zeros(len(W_KH), np.bool_)
+        touched_K[arrays.ids_N] = True
+        word_rows = np.flatnonzero(touched_K)
+        node_rows = layer.touched_rows(arrays.ids_N)
+    return Gradients(
+        RowGradient.empty(W_KH, word_rows),
+        np.zeros(len(c_H), np.float32),
+        RowGradient.empty(V_TH, node_rows),
+        np.zeros(len(b_T), np.float32),
+    )
+
+
+def _write_prefixes(
+    block: BatchArrays,
     W_KH: Floats,
     c_H: Floats,
     activation: int,
@@ -211,55 +248,143 @@ def prefix(
 ) -> None:
     """Write the hidden units before every token and the summary of every document.
 
-    Whichever thread is done first clears gradients meanwhile.
+    Threads that finish early clear the gradients in `to_clear`.
     """
-    documents, offsets_B1 = block.documents, block.offsets_B1
-
     next_document = np.zeros(1, np.int64)
 
     def sum_documents() -> None:
-        sums.prefix_documents(
-            next_document, documents.ids_N, offsets_B1, documents.input_weight_N, W_KH, c_H,
-            activation, documents.limit, hidden_NH, summary_BH,
+        prefix_sums.sum_prefixes(
+            next_document, block.ids_N, block.offsets_B1, block.input_weight_N, W_KH, c_H,
+            activation, block.limit, hidden_NH, summary_BH,
         )  # fmt: skip
 
     tasks: list[Callable[[], object]] = [sum_documents] * n_threads()
     tasks += [partial(gradient.values.fill, 0) for gradient in to_clear]
-    run_parts(lambda task: task(), tasks, small=block.small)
+    run_parts(lambda task: task(), tasks, small=hidden_NH.size < SMALL_WORK)
 
 
-def suffix(block: Block, grad_NH: Floats, gradients: Gradients, other_W: Floats) -> None:
+def _add_suffixes(
+    block: BatchArrays, grad_NH: Floats, gradients: Gradients, second_W: Floats
+) -> None:
     """Add the gradients of W and c, given those of the activations.
 
-    Words occur in many documents, so threads cannot simply share out the documents. Two halves of
-    them are summed apart and then together; more threads than two split the columns of each half.
-    With a large vocabulary a second gradient of W would cost more than it saves: there all threads
-    split the columns.
+    Documents share words, so threads cannot simply divide the documents. Two halves of them are
+    summed separately and then added; further threads split the columns of each half. With a large
+    vocabulary a second gradient of W would cost more than it saves, so all threads split columns.
 
     Parameters
     ----------
-    other_W : room for the second gradient; not used with a large vocabulary.
+    second_W : memory for the second gradient of W; not used with a large vocabulary.
     """
-    documents, tokens = block.documents, block.tokens
     word, grad_c = gradients.word_embedding, gradients.hidden_bias_H
-    slots_N = word.slots_of(documents.ids_N)
+    slots_N = word.find_slots(block.ids_N)
     halves = even_ranges(block.offsets_B1, 2 if word.rows is None else 1)
     targets = [(word.values, grad_c)]
-    targets += [(other_W, np.zeros_like(grad_c)) for _ in halves[1:]]
-    columns = sums.column_parts(len(grad_c), -(-n_threads() // len(halves)))
+    targets += [(second_W, np.zeros_like(grad_c)) for _ in halves[1:]]
+    columns = prefix_sums.split_columns(len(grad_c), -(-n_threads() // len(halves)))
 
-    def part_of(part: tuple[int, int]) -> None:
+    def add_part(part: tuple[int, int]) -> None:
         half, column = part
         first, last = halves[half]
         if half > 0:
             targets[half][0][:, slice(*columns[column])] = 0
-        sums.suffix_columns(
-            *columns[column], slots_N, block.offsets_B1[first : last + 1], tokens.start,
-            documents.input_weight_N, grad_NH, *targets[half],
+        prefix_sums.add_suffix_columns(
+            *columns[column], slots_N, block.offsets_B1[first : last + 1], block.tokens.start,
+            block.input_weight_N, grad_NH, *targets[half],
         )  # fmt: skip
 
     parts = [(half, column) for column in range(len(columns)) for half in range(len(halves))]
-    run_parts(part_of, parts, small=block.small)
+    run_parts(add_part, parts, small=grad_NH.size < SMALL_WORK)
     for values, values_c in targets[1:]:
         word.values[:] += values
         grad_c += values_c
+
+
+def _add_summary_gradient(batch: DocumentBatch, gradients: Gradients, incoming_BH: Tensor) -> None:
+    """Add the gradients of W and c that come from the summaries."""
+    arrays = BatchArrays.from_batch(batch, gradients.word_embedding.n_rows)
+    slots_N = gradients.word_embedding.find_slots(arrays.ids_N)
+    incoming = np.ascontiguousarray(incoming_BH.numpy())
+    grad_W, grad_c = gradients.word_embedding.values, gradients.hidden_bias_H
+
+    def add_part(part: tuple[int, int]) -> None:
+        prefix_sums.add_summary_columns(
+            *part, arrays.ids_N, slots_N, arrays.offsets_B1, arrays.input_weight_N, arrays.limit,
+            incoming, grad_W, grad_c,
+        )  # fmt: skip
+
+    small = len(slots_N) * len(grad_c) < SMALL_WORK
+    run_parts(add_part, prefix_sums.split_columns(len(grad_c), n_threads()), small=small)
+
+
+class _FusedNLL(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        layer: OutputLayer,
+        activation: str,
+        batch: DocumentBatch,
+        want_gradients: bool,
+        *parameters: Tensor,
+    ) -> tuple[Tensor, Tensor]:
+        terms, gradients = evaluate(
+            layer, activation, batch, Parameters(*parameters), want_gradients=want_gradients
+        )
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*parameters)
+        ctx.layer, ctx.activation, ctx.batch, ctx.gradients = layer, activation, batch, gradients
+        return terms.nll_B, terms.summary_BH
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad_nll_B: Tensor | None, grad_summary_BH: Tensor | None) -> Any:
+        with one_torch_thread():
+            return None, None, None, None, *_FusedNLL._gradients(ctx, grad_nll_B, grad_summary_BH)
+
+    @staticmethod
+    def _gradients(
+        ctx: Any, grad_nll_B: Tensor | None, grad_summary_BH: Tensor | None
+    ) -> tuple[Tensor, ...]:
+        # The gradients are changed in place below: a second backward computes its own.
+        gradients, ctx.gradients = ctx.gradients, None
+        if grad_nll_B is None:
+            grad_nll_B = ctx.saved_tensors[0].new_zeros(ctx.batch.n_documents)
+        factor = _common_value(grad_nll_B)
+
+        def compute(batch: DocumentBatch) -> Gradients:
+            parameters = Parameters(*ctx.saved_tensors)
+            _, result = evaluate(ctx.layer, ctx.activation, batch, parameters, want_gradients=True)
+            assert result is not None
+            return result
+
+        if factor is None:
+            gradients = None  # Free the memory before computing the gradients again.
+            gradients = compute(ctx.batch.scale_losses(grad_nll_B))
+        else:
+            gradients = gradients or compute(ctx.batch)
+            if factor != 1.0:
+                gradients.scale(factor)
+        if grad_summary_BH is not None:
+            _add_summary_gradient(ctx.batch, gradients, grad_summary_BH)
+        tensors: tuple[Tensor, ...] = gradients.to_tensors()
+        return tensors
+
+
+def _common_value(values: Tensor) -> float | None:
+    """Return the value that all entries share, or None."""
+    if values.numel() == 0:
+        return 1.0
+    if values.stride() == (0,):  # One number, expanded.
+        return values[0].item()
+    low, high = values.min().item(), values.max().item()
+    return low if low == high else None
+
+
+def compute_terms(
+    layer: OutputLayer, activation: str, batch: DocumentBatch, parameters: Parameters
+) -> DocumentTerms:
+    """Return the terms of a batch, differentiable by autograd."""
+    apply: Callable[..., tuple[Tensor, Tensor]] = _FusedNLL.apply
+    want_gradients = torch.is_grad_enabled() and any(each.requires_grad for each in parameters)
+    with one_torch_thread():
+        return DocumentTerms(*apply(layer, activation, batch, want_gradients, *parameters))

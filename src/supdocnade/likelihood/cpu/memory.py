@@ -1,6 +1,7 @@
-"""Memory for kernels: it begins where a cache line does, and the largest buffers are kept.
+"""Memory for kernels, aligned to cache lines.
 
-They are kept from call to call, so that their pages are not cleared and mapped anew.
+The largest buffers are reused from call to call, so that the system does not clear and map their
+pages again.
 """
 
 import os
@@ -11,17 +12,17 @@ from contextlib import contextmanager
 import numpy as np
 from numpy.typing import NDArray
 
-MAX_KEPT_BYTES = 64 * 2**20
-"""Of one buffer."""
+MAX_CACHED_BYTES = 64 * 2**20
+"""Largest buffer that is cached, in bytes."""
 
-N_KEPT = 2
-"""Buffers: a call may borrow one for hidden units and one for gradients."""
+MAX_CACHED = 2
+"""Buffers that are cached: a call borrows one for hidden units and one for gradients."""
 
 CACHE_LINE = 64
-"""Bytes. A vector that lies on two of them takes twice as long to load: rows of a multiple of eight
-floats have none of those where the first begins with a line."""
+"""Bytes. A vector of eight floats that crosses a line takes twice as long to load; in aligned
+arrays whose rows have a multiple of eight floats, none does."""
 
-_kept: list[NDArray[np.float32]] = []  # By size.
+_cached: list[NDArray[np.float32]] = []  # In ascending order of size.
 _lock = threading.Lock()
 
 
@@ -35,45 +36,45 @@ os.register_at_fork(after_in_child=_renew_lock)
 
 
 def empty(size: int) -> NDArray[np.float32]:
-    """Return floats with undefined contents, the first at the beginning of a cache line."""
-    # numpy asks the system for large pages, torch does not; that halves the cost of clearing.
+    """Return an uninitialised float32 array that starts at a cache line."""
+    # numpy requests huge pages and torch does not, which halves the cost of clearing.
     buffer = np.empty(size + CACHE_LINE // 4, np.float32)
-    skipped = -buffer.ctypes.data % CACHE_LINE // 4
-    return buffer[skipped : skipped + size]
+    start = -buffer.ctypes.data % CACHE_LINE // 4
+    return buffer[start : start + size]
 
 
 @contextmanager
 def scratch(n_rows: int, n_columns: int) -> Iterator[NDArray[np.float32]]:
-    """Lend an (n_rows, n_columns) float32 array with undefined contents.
+    """Lend an uninitialised (n_rows, n_columns) float32 array.
 
-    Whoever borrows at the same time gets another. The largest that were lent are kept, `N_KEPT` of
-    them, unless they have more than `MAX_KEPT_BYTES`.
+    The `MAX_CACHED` largest buffers are cached afterwards, except those of more than
+    `MAX_CACHED_BYTES`. Concurrent calls get different buffers.
     """
     size = n_rows * n_columns
     with _lock:
-        fitting = [each for each in range(len(_kept)) if _kept[each].size >= size]
-        buffer = _kept.pop(fitting[0]) if fitting else None
+        fitting = [each for each in range(len(_cached)) if _cached[each].size >= size]
+        buffer = _cached.pop(fitting[0]) if fitting else None
     if buffer is None:
         buffer = empty(size)
     try:
         yield buffer[:size].reshape(n_rows, n_columns)
     finally:
-        if buffer.nbytes <= MAX_KEPT_BYTES:
+        if buffer.nbytes <= MAX_CACHED_BYTES:
             with _lock:
-                _kept.append(buffer)
-                _kept.sort(key=len)
-                del _kept[:-N_KEPT]
+                _cached.append(buffer)
+                _cached.sort(key=len)
+                del _cached[:-MAX_CACHED]
 
 
 _ones = np.ones(0, np.float32)
 
 
 def ones(size: int) -> NDArray[np.float32]:
-    """Return an array of ones that nobody may write to."""
+    """Return a shared array of ones, which must not be written to."""
     global _ones
-    kept = _ones
-    if kept.size < size:
-        kept = np.ones(size, np.float32)
-        if kept.nbytes <= MAX_KEPT_BYTES:
-            _ones = kept
-    return kept[:size]
+    values = _ones
+    if values.size < size:
+        values = np.ones(size, np.float32)
+        if values.nbytes <= MAX_CACHED_BYTES:
+            _ones = values
+    return values[:size]

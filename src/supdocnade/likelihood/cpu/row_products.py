@@ -1,8 +1,8 @@
-"""Products by rows for inference: the bits of a row depend on that row alone.
+"""Products row by row for inference.
 
-A matrix product of a library rounds a row differently in a batch of one than in a batch of a
-thousand. Here every row is computed by itself, in the same order of operations whatever stands
-beside it, so a prediction does not change with the company it is made in.
+A library's matrix product rounds a row differently in a batch of one than in a batch of a thousand.
+Here every row is computed on its own, in a fixed order of operations, so a prediction does not
+depend on the other rows of the batch.
 """
 
 import numpy as np
@@ -10,16 +10,16 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from supdocnade.jit import kernel
-from supdocnade.likelihood.cpu.prefix_kernels import ACTIVATION_CODES, RELU, TANH, _sigmoid, _tanh
+from supdocnade.likelihood.cpu.prefix_sums import ACTIVATION_CODES, RELU, TANH, _sigmoid, _tanh
 from supdocnade.likelihood.cpu.threads import SMALL_WORK, even_ranges, n_threads, run_parts
 
-# The products by rows, compiled for the CPU (see the package).
+Floats = NDArray[np.float32]
 
 _ZERO = np.float32(0)
 
 
 @kernel
-def bag_activation_rows(first, last, indptr, indices, data, table_KH, bias_H, activation, out_BH):
+def write_bag_activations(first, last, indptr, indices, data, table_KH, bias_H, activation, out_BH):
     """Write the rows `first:last` of g(bias + Σ_k x_k table[k])."""
     a_H = np.empty_like(bias_H)
     for d in range(first, last):
@@ -40,7 +40,7 @@ def bag_activation_rows(first, last, indptr, indices, data, table_KH, bias_H, ac
 
 
 @kernel
-def affine_rows(first, last, rows_BH, table_TH, bias_T, out_BT):
+def write_affine(first, last, rows_BH, table_TH, bias_T, out_BT):
     """Write the rows `first:last` of rows · tableᵀ + bias."""
     for d in range(first, last):
         for t in range(table_TH.shape[0]):
@@ -48,9 +48,6 @@ def affine_rows(first, last, rows_BH, table_TH, bias_T, out_BT):
             for j in range(table_TH.shape[1]):
                 total += rows_BH[d, j] * table_TH[t, j]
             out_BT[d, t] = total + bias_T[t]
-
-
-Floats = NDArray[np.float32]
 
 
 def bag_activations(
@@ -63,21 +60,20 @@ def bag_activations(
     counts : (rows, words) of at most K words, its indices sorted within each row.
     activation : g, "relu", "tanh" or "sigmoid".
     """
-    assert counts.shape[1] <= len(table_KH), "a word without a row would be read from elsewhere"
+    assert counts.shape[1] <= len(table_KH), "a word without a row would be read out of bounds"
     out_BH = np.empty((counts.shape[0], len(bias_H)), np.float32)
-    # The kernels are compiled for one kind of index, whatever the matrix came with.
+    # The kernels are compiled for one integer type, whatever the matrix has.
     indptr = counts.indptr.astype(np.int64, copy=False)
     indices = counts.indices.astype(np.int64, copy=False)
     data = counts.data.astype(np.float32, copy=False)
     code = ACTIVATION_CODES[activation]
 
-    def part_of(part: tuple[int, int]) -> None:
-        bag_activation_rows(*part, indptr, indices, data, table_KH, bias_H, code, out_BH)
+    def write_part(part: tuple[int, int]) -> None:
+        write_bag_activations(*part, indptr, indices, data, table_KH, bias_H, code, out_BH)
 
     small = data.size * len(bias_H) < SMALL_WORK
-    # An empty row costs something, too: it counts as one word.
-    work = indptr + np.arange(len(indptr))
-    run_parts(part_of, even_ranges(work, n_threads()), small=small)
+    work = indptr + np.arange(len(indptr))  # An empty row counts as one word.
+    run_parts(write_part, even_ranges(work, n_threads()), small=small)
     return out_BH
 
 
@@ -85,9 +81,9 @@ def affine(rows_BH: Floats, table_TH: Floats, bias_T: Floats) -> Floats:
     """Return rows · tableᵀ + bias, (B, T)."""
     out_BT = np.empty((len(rows_BH), len(table_TH)), np.float32)
 
-    def part_of(part: tuple[int, int]) -> None:
-        affine_rows(*part, rows_BH, table_TH, bias_T, out_BT)
+    def write_part(part: tuple[int, int]) -> None:
+        write_affine(*part, rows_BH, table_TH, bias_T, out_BT)
 
     small = out_BT.size * table_TH.shape[1] < SMALL_WORK
-    run_parts(part_of, even_ranges(np.arange(len(rows_BH) + 1), n_threads()), small=small)
+    run_parts(write_part, even_ranges(np.arange(len(rows_BH) + 1), n_threads()), small=small)
     return out_BT

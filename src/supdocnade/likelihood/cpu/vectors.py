@@ -1,16 +1,15 @@
-"""What kernels need of the machine and Numba does not offer: vectors, and a counter for threads.
+"""Machine instructions that Numba does not offer: vectors of floats and an atomic counter.
 
-Vectors have eight floats. They are for kernels that a compiler does not turn into good code by
-itself: a kernel knows a row of floats by its address, loads eight of them at once, multiplies, adds
-and stores them. The compiler makes of that what the machine has: one register of eight floats, two
-of four. Where a row's length is no multiple of eight, its last floats are loaded and stored with
-their number: what lies beyond them is neither read nor written, and counts as zero.
+A vector holds eight floats. Vectors are for kernels that the compiler does not vectorise well by
+itself: such a kernel refers to a row of floats by its address, loads eight of them at once,
+multiplies, adds and stores them. The compiler uses one register of eight floats or two of four,
+depending on the machine. If the length of a row is no multiple of eight, the last floats are loaded
+and stored with their number: floats beyond them are neither read nor written, and count as zero.
 
-Nothing is checked: whoever calls these answers for the addresses, and for the arrays behind them
-being alive.
+Nothing is checked: the caller must pass valid addresses and keep the arrays alive.
 
-Numba's cache looks at a kernel's own file alone: whoever changes this one also changes the files of
-kernels that import it, or they go on as they were compiled before.
+Numba's cache checks only a kernel's own file: after a change here, change the files of the kernels
+that import this one too, or their old versions are loaded.
 """
 
 from llvmlite import ir
@@ -24,16 +23,15 @@ LANES = 8
 _FLOAT, _INT, _BIT = ir.FloatType(), ir.IntType(32), ir.IntType(1)
 _VECTOR = ir.VectorType(_FLOAT, LANES)
 _FOUR = ir.VectorType(_FLOAT, 4)
-_BYTES = 4
-"""Of a float."""
+_FLOAT_BYTES = 4
 
-# LLVM names functions by the types they take; older ones also by what a pointer points to.
-_OLDER = llvm_version_info[0] < 16
-_AT_VECTOR, _AT_BYTE = ("p0v8f32", "p0i8") if _OLDER else ("p0", "p0")
+# LLVM names intrinsics by the types of their arguments; before version 16 with the pointee types.
+_TYPED_POINTERS = llvm_version_info[0] < 16
+_VECTOR_POINTER, _BYTE_POINTER = ("p0v8f32", "p0i8") if _TYPED_POINTERS else ("p0", "p0")
 
 
 class Float32x8(types.Type):
-    """The type of a vector inside a kernel."""
+    """Numba type of a vector."""
 
     def __init__(self) -> None:
         super().__init__(name="float32x8")
@@ -43,13 +41,13 @@ vector = Float32x8()
 
 
 @register_model(Float32x8)
-class _InOneRegister(models.PrimitiveModel):
+class _VectorModel(models.PrimitiveModel):
     def __init__(self, manager, kind):
         super().__init__(manager, kind, _VECTOR)
 
 
 def _pointer(builder, address, index, kind):
-    """Return where float number `index` after an address is, as a pointer to something."""
+    """Return a pointer of some kind to float number `index` after an address."""
     floats = builder.inttoptr(address, _FLOAT.as_pointer())
     return builder.bitcast(builder.gep(floats, [index]), kind.as_pointer())
 
@@ -59,7 +57,7 @@ def _constant(values):
 
 
 def _shuffle(builder, one, other, places):
-    """Return a vector of the floats at these places of two vectors, one after the other."""
+    """Return the floats at these positions of two concatenated vectors."""
     return builder.shuffle_vector(one, other, _constant(places))
 
 
@@ -69,7 +67,7 @@ def _splat(builder, value):
 
 
 def _first_lanes(builder, count):
-    """Return which lanes are the first `count`."""
+    """Return a mask of the first `count` lanes."""
     wide = ir.VectorType(ir.IntType(64), LANES)
     one = builder.insert_element(ir.Constant(wide, ir.Undefined), count, _INT(0))
     counts = builder.shuffle_vector(one, one, _constant([0] * LANES))
@@ -77,7 +75,7 @@ def _first_lanes(builder, count):
 
 
 def _call(builder, name, result, arguments):
-    """Call a function that LLVM knows by itself."""
+    """Call an LLVM intrinsic."""
     kind = ir.FunctionType(result, [each.type for each in arguments])
     function = builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
     return builder.call(function, arguments)
@@ -85,7 +83,7 @@ def _call(builder, name, result, arguments):
 
 @intrinsic
 def splat(context, value):
-    """Return a vector of one float, eight times."""
+    """Return a vector of eight copies of a float."""
 
     def generate(context, builder, signature, arguments):
         return _splat(builder, arguments[0])
@@ -95,35 +93,35 @@ def splat(context, value):
 
 @intrinsic
 def load(context, address, index):
-    """Return the eight floats from float number `index` after an address on."""
+    """Return eight floats, starting with float number `index` after an address."""
 
     def generate(context, builder, signature, arguments):
-        return builder.load(_pointer(builder, *arguments, _VECTOR), align=_BYTES)
+        return builder.load(_pointer(builder, *arguments, _VECTOR), align=_FLOAT_BYTES)
 
     return vector(types.uintp, types.intp), generate
 
 
 @intrinsic
 def load_first(context, address, index, count):
-    """Return the first `count` of these floats, and zeros for the others."""
+    """Return the first `count` of the floats of `load`, and zeros for the others."""
 
     def generate(context, builder, signature, arguments):
         *place, count = arguments
-        where = _pointer(builder, *place, _VECTOR)
+        pointer = _pointer(builder, *place, _VECTOR)
         zeros = ir.Constant(_VECTOR, [0.0] * LANES)
-        given = [where, _INT(_BYTES), _first_lanes(builder, count), zeros]
-        return _call(builder, f"llvm.masked.load.v{LANES}f32.{_AT_VECTOR}", _VECTOR, given)
+        operands = [pointer, _INT(_FLOAT_BYTES), _first_lanes(builder, count), zeros]
+        return _call(builder, f"llvm.masked.load.v{LANES}f32.{_VECTOR_POINTER}", _VECTOR, operands)
 
     return vector(types.uintp, types.intp, types.intp), generate
 
 
 @intrinsic
 def store(context, address, index, values):
-    """Write eight floats from float number `index` after an address on."""
+    """Write eight floats, starting at float number `index` after an address."""
 
     def generate(context, builder, signature, arguments):
         *place, values = arguments
-        builder.store(values, _pointer(builder, *place, _VECTOR), align=_BYTES)
+        builder.store(values, _pointer(builder, *place, _VECTOR), align=_FLOAT_BYTES)
         return context.get_dummy_value()
 
     return types.void(types.uintp, types.intp, vector), generate
@@ -131,13 +129,13 @@ def store(context, address, index, values):
 
 @intrinsic
 def store_first(context, address, index, count, values):
-    """Write the first `count` of eight floats."""
+    """Write the first `count` of eight floats, as `store` does."""
 
     def generate(context, builder, signature, arguments):
         *place, count, values = arguments
-        where = _pointer(builder, *place, _VECTOR)
-        given = [values, where, _INT(_BYTES), _first_lanes(builder, count)]
-        _call(builder, f"llvm.masked.store.v{LANES}f32.{_AT_VECTOR}", ir.VoidType(), given)
+        pointer = _pointer(builder, *place, _VECTOR)
+        operands = [values, pointer, _INT(_FLOAT_BYTES), _first_lanes(builder, count)]
+        _call(builder, f"llvm.masked.store.v{LANES}f32.{_VECTOR_POINTER}", ir.VoidType(), operands)
         return context.get_dummy_value()
 
     return types.void(types.uintp, types.intp, types.intp, vector), generate
@@ -148,14 +146,14 @@ def load_one(context, address, index):
     """Return float number `index` after an address."""
 
     def generate(context, builder, signature, arguments):
-        return builder.load(_pointer(builder, *arguments, _FLOAT), align=_BYTES)
+        return builder.load(_pointer(builder, *arguments, _FLOAT), align=_FLOAT_BYTES)
 
     return types.float32(types.uintp, types.intp), generate
 
 
 @intrinsic
 def load_address(context, address, index):
-    """Return the address that stands `index` addresses after an address."""
+    """Return address number `index` of the array of addresses at an address."""
 
     def generate(context, builder, signature, arguments):
         address, index = arguments
@@ -168,7 +166,7 @@ def load_address(context, address, index):
 
 @intrinsic
 def add_product(context, total, left, right):
-    """Return total + left · right, lane by lane, in one instruction where there is one."""
+    """Return total + left · right by lane, fused where the machine can."""
 
     def generate(context, builder, signature, arguments):
         total, left, right = arguments
@@ -179,7 +177,7 @@ def add_product(context, total, left, right):
 
 @intrinsic
 def multiply(context, left, right):
-    """Return left · right, lane by lane."""
+    """Return left · right by lane."""
 
     def generate(context, builder, signature, arguments):
         return builder.fmul(*arguments)
@@ -189,7 +187,7 @@ def multiply(context, left, right):
 
 @intrinsic
 def where_positive(context, condition, values):
-    """Return the values in lanes where the condition is above zero, and zero in others."""
+    """Return the values in lanes where the condition is positive, and zero in others."""
 
     def generate(context, builder, signature, arguments):
         condition, values = arguments
@@ -201,9 +199,9 @@ def where_positive(context, condition, values):
 
 @intrinsic
 def store_sums(context, address, index, a, b, c, d):
-    """Write the sums of four vectors' lanes, one after the other.
+    """Write four floats, the sums over the lanes of four vectors.
 
-    Halves are added to halves in the same order for each of them.
+    The order of the additions is the same for each vector.
     """
 
     def generate(context, builder, signature, arguments):
@@ -223,7 +221,7 @@ def store_sums(context, address, index, a, b, c, d):
             _shuffle(builder, quarters, quarters, [0, 1, 2, 3]),
             _shuffle(builder, quarters, quarters, [4, 5, 6, 7]),
         )
-        builder.store(sums, _pointer(builder, *place, _FOUR), align=_BYTES)
+        builder.store(sums, _pointer(builder, *place, _FOUR), align=_FLOAT_BYTES)
         return context.get_dummy_value()
 
     return types.void(types.uintp, types.intp, vector, vector, vector, vector), generate
@@ -231,12 +229,12 @@ def store_sums(context, address, index, a, b, c, d):
 
 @intrinsic
 def prefetch(context, address, index):
-    """Ask for the cache line of float number `index` after an address, which is read soon."""
+    """Prefetch the cache line of float number `index` after an address."""
 
     def generate(context, builder, signature, arguments):
-        where = _pointer(builder, *arguments, ir.IntType(8))
-        given = [where, _INT(0), _INT(3), _INT(1)]  # For reading, as near as can be, data.
-        _call(builder, f"llvm.prefetch.{_AT_BYTE}", ir.VoidType(), given)
+        pointer = _pointer(builder, *arguments, ir.IntType(8))
+        operands = [pointer, _INT(0), _INT(3), _INT(1)]  # Read, into the nearest cache, data.
+        _call(builder, f"llvm.prefetch.{_BYTE_POINTER}", ir.VoidType(), operands)
         return context.get_dummy_value()
 
     return types.void(types.uintp, types.intp), generate
@@ -244,15 +242,15 @@ def prefetch(context, address, index):
 
 @intrinsic
 def take_next(context, address):
-    """Return the whole number at an address and add one to it, as one step that no thread divides.
+    """Return the integer at an address and increment it atomically.
 
-    Threads that share out numbered parts take one after the other, each when it is done with the
-    last: one that began late or runs on a slow core takes fewer.
+    Threads take numbered parts in this way: a thread that starts late or runs on a slow core takes
+    fewer parts.
     """
 
     def generate(context, builder, signature, arguments):
         kind = ir.IntType(64)
-        where = builder.inttoptr(arguments[0], kind.as_pointer())
-        return builder.atomic_rmw("add", where, kind(1), "monotonic")
+        pointer = builder.inttoptr(arguments[0], kind.as_pointer())
+        return builder.atomic_rmw("add", pointer, kind(1), "monotonic")
 
     return types.int64(types.uintp), generate

@@ -1,1 +1,1 @@
-"""Sums of the rows of a table that belong to the same word or node, without atomic additions."""
+"""Fused operations on a GPU: Triton kernels, imported only where there is one."""

@@ -1,11 +1,11 @@
-"""Sums over the words before and after every token, in Triton.
+"""Kernels of prefix and suffix sums over documents, in Triton.
 
-Documents are cut into chunks of `CHUNK` tokens, so that a long document occupies as many
+Documents are split into chunks of `CHUNK` tokens, so that a long document occupies as many
 multiprocessors as many short ones. Three passes give a running sum: the sum of every chunk, the
-running sum of those within each document, and the running sum within every chunk.
+running sum of these within each document, and the running sum within every chunk.
 
-A program of one warp holds a chunk of some columns. A thread then owns whole columns of it, and the
-sum down a column needs no exchange between threads.
+A program of one warp processes some columns of a chunk. Each thread then owns whole columns, and
+sums along a column need no exchange between threads.
 """
 
 import triton
@@ -14,28 +14,30 @@ import triton.language as tl
 
 @triton.jit
 def first_piece(bounds, ranges, LENGTH: tl.constexpr):
-    """Return where the pieces of ranges begin.
+    """Return the first piece of ranges.
 
-    Range b has the places from `bounds[b] // LENGTH + b` on, up to those of the next one: as many
-    as it can need, or one more, which then stays empty. No range has to know of those before it.
+    The pieces of range b start at `bounds[b] // LENGTH + b`. Up to the first piece of the next
+    range there are as many as it can need, or one more, which stays unused. So the pieces of a
+    range do not depend on the lengths of the ranges before it.
     """
     return (tl.load(bounds + ranges) // LENGTH).to(tl.int32) + ranges
 
 
 @triton.jit
-def pieces_of(bounds, number, LENGTH: tl.constexpr):
-    """Return the first piece of a range, and the one after its last."""
+def piece_range(bounds, number, LENGTH: tl.constexpr):
+    """Return the first piece of a range and the end of its pieces."""
     n_rows = tl.load(bounds + number + 1) - tl.load(bounds + number)
     begin = first_piece(bounds, number, LENGTH)
     return begin, begin + ((n_rows + LENGTH - 1) // LENGTH).to(tl.int32)
 
 
 @triton.jit
-def places_to_look_at(low, step, n_steps):
-    """Return where a search looks next, sixteen places a row, and how far they are apart.
+def search_places(low, step, n_steps):
+    """Return the next sixteen places of each search, and their distance.
 
-    `low` places are known to lie below what is sought, and what it gains is the number of those
-    looked at that do, times their distance. After n steps it has told 16^n possibilities apart.
+    `low` is the number of places known to lie below the target. It increases by the number of
+    returned places that lie below the target, times their distance. After n steps a search has
+    distinguished 16^n possibilities.
     """
     apart = 1 << (4 * (n_steps - 1 - step))
     return low[:, None] + (tl.arange(0, 16) + 1)[None, :] * apart - 1, apart
@@ -45,11 +47,11 @@ def places_to_look_at(low, step, n_steps):
 def find_pieces(
     bounds, owner, start, n_ranges, n_pieces, n_steps, LENGTH: tl.constexpr, BLOCK: tl.constexpr
 ):
-    """Write the range of every piece, -1 where it is empty, and its first row."""
+    """Write the range of every piece, -1 if it is unused, and its first row."""
     pieces = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     mine = tl.zeros([BLOCK], tl.int32)
     for step in range(n_steps):
-        before, apart = places_to_look_at(mine, step, n_steps)
+        before, apart = search_places(mine, step, n_steps)
         known = before + 1 < n_ranges
         first = tl.load(bounds + before + 1, mask=known, other=0) // LENGTH + before + 1
         mine += tl.sum((known & (first <= pieces[:, None])).to(tl.int32), axis=1) * apart
@@ -67,7 +69,7 @@ def _words_of_chunk(
     ids, input_weight, embedding, start, end, columns,
     H: tl.constexpr, CHUNK: tl.constexpr, WEIGHTED: tl.constexpr,
 ):  # fmt: skip
-    """Return the tokens of a chunk, which of them there are, their words and x_k W[v_k]."""
+    """Return the tokens of a chunk, a mask of the existing ones, their words and x_k W[v_k]."""
     tokens = start + tl.arange(0, CHUNK)
     used = tokens < end
     words = tl.load(ids + tokens, mask=used, other=0)
@@ -84,7 +86,7 @@ def sum_embeddings(
     H: tl.constexpr, CHUNK: tl.constexpr, BLOCK: tl.constexpr,
     WEIGHTED: tl.constexpr, LIMITED: tl.constexpr,
 ):  # fmt: skip
-    """Write Σ x_k W[v_k] over every chunk; `limited` has the words below `limit` alone."""
+    """Write Σ x_k W[v_k] over every chunk, to `limited` only over the words below `limit`."""
     chunk = tl.program_id(0)
     document = tl.load(chunk_document + chunk)
     if document >= 0:
@@ -108,11 +110,11 @@ def scan_chunks(
 ):  # fmt: skip
     """Replace the sum of every chunk by that of the chunks before it (`REVERSE`: after it).
 
-    What a document amounts to goes to `totals`. Both begin with the bias where there is one.
+    The sum of every document is written to `totals`. Both include the bias if there is one.
     """
     document = tl.program_id(0)
     columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    begin, end = pieces_of(offsets, document, CHUNK)
+    begin, end = piece_range(offsets, document, CHUNK)
     carry = tl.zeros([BLOCK], tl.float32)
     if BIASED:
         carry = tl.load(bias + columns, mask=columns < H, other=0.0)
@@ -126,7 +128,7 @@ def scan_chunks(
         places = chunks.to(tl.int64)[:, None] * H + columns[None, :]
         rows = tl.load(sums + places, mask=used, other=0.0)
         total, running = tl.sum(rows, axis=0), tl.cumsum(rows, axis=0)
-        # Always from the front: a sum from the back would be turned round twice.
+        # Triton would flip the rows twice for a cumulative sum from the back.
         others = total[None, :] - running if REVERSE else running - rows
         tl.store(sums + places, carry[None, :] + others, mask=used)
         carry += total
@@ -138,10 +140,10 @@ def add_chunks(
     offsets, sums, bias, totals,
     H: tl.constexpr, CHUNK: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Write the bias and the sum of all chunks of a document to `totals`."""
+    """Write the sum of the bias and all chunks of a document to `totals`."""
     document = tl.program_id(0)
     columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    begin, end = pieces_of(offsets, document, CHUNK)
+    begin, end = piece_range(offsets, document, CHUNK)
     total = tl.load(bias + columns, mask=columns < H, other=0.0)
     for start in range(begin, end, ROWS):
         chunks = start + tl.arange(0, ROWS)
@@ -152,10 +154,10 @@ def add_chunks(
 
 
 @triton.jit
-def activated(values, ACTIVATION: tl.constexpr):
-    """g(a)."""
+def activate(values, ACTIVATION: tl.constexpr):
+    """Return g(a)."""
     if ACTIVATION == "relu":
-        # As torch does it: a NaN stays one.
+        # As in torch, NaN stays NaN.
         return tl.where(values < 0, 0.0, values)
     elif ACTIVATION == "tanh":
         shrunk = tl.exp(-2 * tl.abs(values))
@@ -167,7 +169,7 @@ def activated(values, ACTIVATION: tl.constexpr):
 
 @triton.jit
 def slope(hidden, ACTIVATION: tl.constexpr):
-    """g'(a) in terms of h = g(a)."""
+    """Return g'(a) in terms of h = g(a)."""
     if ACTIVATION == "relu":
         return (hidden > 0).to(tl.float32)
     elif ACTIVATION == "tanh":
@@ -195,7 +197,7 @@ def write_hidden(
         carry = tl.load(before + there, mask=columns < H, other=0.0)
         sums = carry[None, :] + (tl.cumsum(rows, axis=0) - rows)
         places = tokens.to(tl.int64)[:, None] * STRIDE + columns[None, :]
-        values = activated(sums, ACTIVATION).to(hidden.dtype.element_ty)
+        values = activate(sums, ACTIVATION).to(hidden.dtype.element_ty)
         tl.store(hidden + places, values, mask=used[:, None] & (columns < H)[None, :])
 
 
@@ -234,8 +236,8 @@ def write_suffixes(
 ):  # fmt: skip
     """Replace the gradient of every activation a_k by x_k (s Σ_{i>k} dL/da_i + dL/dsummary).
 
-    That is what the token gives to the gradient of W[v_k]: all later activations contain it, and so
-    does the summary if the word is below `limit`. s is the common factor of all losses.
+    That is the contribution of the token to the gradient of W[v_k]: all later activations depend on
+    it, and so does the summary if the word is below `limit`. s is a common factor of all losses.
     """
     chunk = tl.program_id(0)
     document = tl.load(chunk_document + chunk)
@@ -248,7 +250,7 @@ def write_suffixes(
         used = tokens < end
         there = chunk.to(tl.int64) * H + columns
         carry = tl.load(after + there, mask=columns < H, other=0.0)
-        # From the front, as in `scan_chunks`.
+        # Computed from the front, as in `scan_chunks`.
         sums = carry[None, :] + (tl.sum(rows, axis=0)[None, :] - tl.cumsum(rows, axis=0))
         sums *= tl.load(scale)
         if SUMMARIZED:
@@ -266,7 +268,7 @@ def add_documents(
     totals, scale, grad_summary, out, n_documents,
     H: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr, SUMMARIZED: tl.constexpr,
 ):  # fmt: skip
-    """Write the gradient of c: s Σ_i dL/da_i, and dL/dsummary, over all documents."""
+    """Write the gradient of c: the sum of s Σ_i dL/da_i + dL/dsummary over all documents."""
     columns = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     factor = tl.load(scale)
     total = tl.zeros([BLOCK], tl.float32)
@@ -283,7 +285,7 @@ def add_documents(
 
 @triton.jit
 def sum_documents(values, offsets, totals, BLOCK: tl.constexpr):
-    """Write the sum of the values of the tokens of every document."""
+    """Write the sum over the tokens of every document."""
     document = tl.program_id(0)
     begin, end = tl.load(offsets + document), tl.load(offsets + document + 1)
     total = tl.zeros([BLOCK], tl.float32)

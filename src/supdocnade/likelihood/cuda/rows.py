@@ -1,4 +1,4 @@
-"""Tokens sorted by a key on a GPU, and sums over those that share it."""
+"""Tokens sorted by key on a GPU, sums over tokens that share a key, and rows that tokens touch."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,19 +8,22 @@ import torch
 import triton
 from torch import Tensor
 
-from supdocnade.likelihood.contract import gradient_of_rows
+from supdocnade.likelihood.contract import sparse_gradient
 from supdocnade.likelihood.cuda import rows_kernels as kernels
-from supdocnade.likelihood.cuda.prefix import Pieces, columns_of, search_steps
+from supdocnade.likelihood.cuda.prefix import block_columns, search_steps
 
 SHIFT = 4
 SLOTS = 1 << SHIFT
-"""Keys are taken sixteen at a time: the last four bits are a slot, the others a prefix."""
+"""Keys are processed sixteen at a time: the last four bits are the slot, the others the prefix."""
 
 TILE, COLUMNS = 128, 128
-"""Tokens and columns that a program of `sum_rows` takes."""
+"""Tokens and columns per program of `sum_rows`."""
 
 FEW_PREFIXES = 16
-"""With so few prefixes one slot a program gives enough of them, and sums over many tiles."""
+"""Bands of at most so many prefixes have one program per slot, which adds many tiles."""
+
+BLOCK = 128
+"""Slots or rows per program of the kernels that find touched rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,31 +31,31 @@ class SortedTokens:
     """The tokens of a batch in the order of their keys."""
 
     keys_N: Tensor
-    """The keys, sorted."""
+    """Sorted keys."""
     order_N: Tensor
-    """Where the tokens stand in the batch."""
+    """Positions of the tokens in the batch."""
     n_tokens: Tensor
-    """How many there are, on the GPU; the tables may be longer."""
+    """(1,) number of tokens, on the GPU; the tables may be longer."""
     first_row_P1: Tensor
-    """The first row of every prefix of the keys, and the number of tokens after them."""
+    """First row of every prefix of the keys, and the number of tokens at the end."""
 
     @property
     def n_prefixes(self) -> int:
-        """How many prefixes the keys can have."""
+        """Number of possible prefixes of the keys."""
         return len(self.first_row_P1) - 1
 
 
 def sort_tokens(
     ids_N: Tensor, key_of_word_K: Tensor, n_tokens: Tensor, n_prefixes: int
 ) -> SortedTokens:
-    """Sort tokens by the keys of their words; those of one word keep their sequence."""
+    """Sort tokens by the keys of their words; tokens of the same word keep their order."""
     N = len(ids_N)
     # Keys of two bytes are sorted in half the time.
     small = n_prefixes * SLOTS <= 2**15 - 1
     keys_N = torch.empty(N, dtype=torch.int16 if small else torch.int32, device=ids_N.device)
-    most = 2**15 - 1 if small else 2**31 - 1
+    max_key = 2**15 - 1 if small else 2**31 - 1
     kernels.write_keys[(triton.cdiv(N, 1024),)](
-        ids_N, key_of_word_K, n_tokens, keys_N, N, most, BLOCK=1024
+        ids_N, key_of_word_K, n_tokens, keys_N, N, max_key, BLOCK=1024
     )
     keys_N, order_N = torch.sort(keys_N, stable=True)
     first_row_P1 = torch.empty(n_prefixes + 1, dtype=torch.int32, device=ids_N.device)
@@ -75,10 +78,10 @@ def sum_rows(
     Parameters
     ----------
     row_of_slot : (prefixes · 16,) the row of `out` for every key, -1 for none.
-    out : (rows, columns), all of which some slot has; zero comes where no token does.
+    out : (rows, columns); every row must belong to a key, and is zero if no token has it.
     """
     N, H = len(rows_NS), n_columns
-    block = columns_of(H, COLUMNS)
+    block = block_columns(H, COLUMNS)
     n_tiles, width = triton.cdiv(N, TILE), -(-H // 4) * 4
     parts = out.new_empty(n_tiles * 2 * SLOTS * width)
     kernels.sum_rows[(n_tiles, triton.cdiv(H, block))](
@@ -86,7 +89,8 @@ def sum_rows(
         H=H, STRIDE=rows_NS.shape[1], WIDTH=width, TILE=TILE, BLOCK=block, SHIFT=SHIFT,
         PRECISION=precision,
     )  # fmt: skip
-    # One band, which begins at prefix 0: `first_row` does as well as a table of that zero.
+    # The only band starts at prefix 0, so `first_row_P1`, whose first entry is 0, serves as the
+    # table of the bands' first prefixes.
     add_parts(tokens, parts, row_of_slot, row_of_slot, (0, tokens.n_prefixes),
               tokens.first_row_P1, out, out, H=H, width=width, tile=TILE, biased=False)  # fmt: skip
 
@@ -106,11 +110,11 @@ def add_parts(
     tile: int,
     biased: bool,
 ) -> None:
-    """Write the rows of all prefixes that left parts in several tiles, or have no tokens.
+    """Write the rows of all prefixes that have parts in several tiles, or no tokens.
 
     Parameters
     ----------
-    bounds : where every band of prefixes begins, and where the last one ends.
+    bounds : first prefix of every band, and the end of the last band.
     first_prefix : the same on the GPU.
     biased : whether parts have a column H for `out_bias`.
     """
@@ -128,7 +132,7 @@ def add_parts(
 def add_tiles(
     parts: Tensor,
     tokens: SortedTokens,
-    tiles: Pieces,
+    tile_prefix: Tensor,
     row_of_slot: Tensor,
     node_of_slot: Tensor,
     bounds: tuple[int, ...],
@@ -140,19 +144,19 @@ def add_tiles(
     width: int,
     tile: int,
 ) -> None:
-    """Write the rows of all prefixes, where tiles have one prefix each.
+    """Write the rows of all prefixes, where every tile has one prefix.
 
     Parameters
     ----------
-    tiles : those of the prefixes of the lowest band.
+    tile_prefix : prefix of the lowest band for every tile, -1 for an unused one.
     bounds, first_prefix : as for `add_parts`.
-    scale : one number on the GPU that multiplies all.
+    scale : (1,) factor of all rows, on the GPU.
     """
     H = out.shape[1]
     for first, last, options in _launches(bounds, H + 1):
         grid = (last - first, SLOTS // options["GROUP"], triton.cdiv(H + 1, options["BLOCK"]))
         kernels.add_tiles[grid](
-            parts, tokens.first_row_P1, tiles.owner_P, row_of_slot, node_of_slot, first_prefix,
+            parts, tokens.first_row_P1, tile_prefix, row_of_slot, node_of_slot, first_prefix,
             tokens.n_prefixes, scale, out, out_bias,
             H=H, WIDTH=width, TILE=tile, N_BANDS=len(bounds) - 1, SLOTS=SLOTS, FIRST=first,
             **options,
@@ -160,138 +164,121 @@ def add_tiles(
 
 
 def _launches(bounds: tuple[int, ...], n_columns: int) -> Iterator[tuple[int, int, dict[str, int]]]:
-    """Yield ranges of prefixes, and how much of them a program takes.
+    """Yield ranges of prefixes, and the block sizes of their programs.
 
-    A prefix of a band of few has many tiles: a slot of it is a program of its own. A prefix of a
-    band of many is one program.
+    In a band of few prefixes each has many tiles, so every slot has its own program. In a band of
+    many prefixes every prefix has one program.
     """
     n_few = sum(bound <= FEW_PREFIXES for bound in bounds[1:])
     if n_few:
-        block = columns_of(n_columns, 32)
+        block = block_columns(n_columns, 32)
         yield 0, bounds[n_few], {"GROUP": 1, "TILES": 128, "BLOCK": block}
     if n_few < len(bounds) - 1:
-        block = columns_of(n_columns, 64)
+        block = block_columns(n_columns, 64)
         yield bounds[n_few], bounds[-1], {"GROUP": SLOTS, "TILES": 4, "BLOCK": block}
 
 
-# The rows of W and V that have a gradient, found on a GPU.
-
-BLOCK = 128
-
-
-class NodeSlots(NamedTuple):
-    """The nodes of a tree that is cut into bands (`cuda/tree.py`)."""
-
-    node_of_slot: Tensor
-    first_prefix: Tensor
-    n_bands: int
-
-
-class Sparsity(NamedTuple):
-    """Which rows of a table have a gradient."""
+class SparseRows(NamedTuple):
+    """The rows of a table that have a gradient."""
 
     rows_R: Tensor
     row_of_slot: Tensor
-    """For every slot where its row is among `rows_R`; -1 for none."""
-    filled_up: bool
-    """Whether there is room for more rows than are touched: the last one is then repeated, or -1
-    where there is none, and such a place has a gradient of zero."""
+    """Index into `rows_R` for every slot; -1 for none."""
+    padded: bool
+    """Whether `rows_R` may be longer than the number of touched rows. Padding repeats the last
+    touched row, or is -1 if there is none, and has a gradient of zero."""
 
-    def room(self, n_columns: int) -> Tensor:
-        """Return where the gradients of these rows may be written."""
-        make = torch.zeros if self.filled_up else torch.empty
+    def empty(self, n_columns: int) -> Tensor:
+        """Return memory for the gradients of these rows."""
+        make = torch.zeros if self.padded else torch.empty
         return make(len(self.rows_R), n_columns, dtype=torch.float32, device=self.rows_R.device)
 
-    def tensor(self, values_RH: Tensor, n_rows: int) -> Tensor:
-        """Return the gradient of the whole table as autograd takes it."""
-        return gradient_of_rows(self.rows_R, values_RH, n_rows)
+    def to_tensor(self, values_RH: Tensor, n_rows: int) -> Tensor:
+        """Return the gradient of the whole table as a sparse tensor."""
+        return sparse_gradient(self.rows_R, values_RH, n_rows)
 
 
 @dataclass(frozen=True, eq=False)
 class TouchedRows:
-    """The rows of V and of W that tokens touch, as yet without their number."""
+    """Marks of the rows of V and W that tokens touch; the host does not know their number yet."""
 
-    nodes: NodeSlots | None
-    """None: all rows of V have a gradient, and none is counted here."""
+    node_of_slot: Tensor | None
+    """None if all rows of V have a gradient; then only the rows of W are marked."""
+    n_bands: int
     word_of_key: Tensor
     n_nodes: int
+    """Number of rows of V that are marked or not; 0 if only the rows of W are."""
     touched_TK: Tensor
-    """Of the rows of V and then those of W: 1 or 0."""
+    """1 or 0 for the rows of V, then those of W."""
     running_TK: Tensor
-    """Its running sum."""
+    """Running sum of `touched_TK`."""
 
     @classmethod
-    def by(
+    def find(
         cls,
         tokens: SortedTokens,
-        nodes: NodeSlots | None,
+        nodes: tuple[Tensor, Tensor, int] | None,
         word_of_key: Tensor,
         n_nodes: int,
         n_words: int,
     ) -> "TouchedRows":
-        """Find them."""
+        """Mark the rows that tokens touch; `nodes` is that of the output layer."""
+        node_of_slot, n_bands = None, 0
         n_nodes = 0 if nodes is None else n_nodes
         touched_TK = word_of_key.new_empty(n_nodes + n_words)
         if nodes is not None:
-            _mark(tokens, *nodes, touched_TK)
-        _mark(tokens, word_of_key, word_of_key, 0, touched_TK[n_nodes:])
+            node_of_slot, _, n_bands = nodes
+            _mark_rows(tokens, *nodes, touched_TK)
+        _mark_rows(tokens, word_of_key, word_of_key, 0, touched_TK[n_nodes:])
         running_TK = touched_TK.cumsum(0, dtype=torch.int32)
-        return cls(nodes, word_of_key, n_nodes, touched_TK, running_TK)
-
-    @property
-    def made(self) -> tuple[Tensor, ...]:
-        """What was computed."""
-        return self.touched_TK, self.running_TK
+        return cls(node_of_slot, n_bands, word_of_key, n_nodes, touched_TK, running_TK)
 
     @property
     def counts(self) -> Tensor:
-        """How many rows of V are touched, if these are counted, and how many of both."""
-        if self.nodes is None:
+        """Number of touched rows of V, if these are marked, and of both tables, on the GPU."""
+        if self.node_of_slot is None:
             return self.running_TK[-1:]
         return self.running_TK[self.n_nodes - 1 :: len(self.running_TK) - self.n_nodes]
 
-    def numbered(self, counts: list[int]) -> tuple[Sparsity | None, Sparsity]:
-        """Return those of V and those of W, given `counts`."""
-        n_before = 0 if self.nodes is None else counts[0]
-        return self._of_both(n_before, counts[-1] - n_before, filled_up=False)
+    def number(self, counts: list[int]) -> tuple[SparseRows | None, SparseRows]:
+        """Return the touched rows of V and of W, given the values of `counts`."""
+        n_nodes = 0 if self.node_of_slot is None else counts[0]
+        return self._both_tables(n_nodes, counts[-1] - n_nodes, padded=False)
 
-    def bounded(self, n_tokens: int) -> tuple[Sparsity | None, Sparsity]:
-        """Return them with room for as many as so many tokens can touch at most."""
-        n_levels = 0 if self.nodes is None else 4 * self.nodes.n_bands
+    def pad(self, n_tokens: int) -> tuple[SparseRows | None, SparseRows]:
+        """Return the touched rows, padded to the number that so many tokens can touch at most."""
+        max_nodes = min(self.n_nodes, n_tokens * 4 * self.n_bands)
         n_words = len(self.touched_TK) - self.n_nodes
-        most_nodes = min(self.n_nodes, n_tokens * n_levels)
-        return self._of_both(most_nodes, min(n_words, n_tokens), filled_up=True)
+        return self._both_tables(max_nodes, min(n_words, n_tokens), padded=True)
 
-    def _of_both(
-        self, n_nodes: int, n_words: int, *, filled_up: bool
-    ) -> tuple[Sparsity | None, Sparsity]:
-        of_nodes = None
-        if self.nodes is not None:
-            of_nodes = self._number(
-                self.nodes.node_of_slot, 0, self.n_nodes, n_nodes, filled_up=filled_up
-            )
-        n_all = len(self.touched_TK)
-        of_words = self._number(self.word_of_key, self.n_nodes, n_all, n_words, filled_up=filled_up)
-        return of_nodes, of_words
+    def _both_tables(
+        self, n_nodes: int, n_words: int, *, padded: bool
+    ) -> tuple[SparseRows | None, SparseRows]:
+        node_rows = None
+        if self.node_of_slot is not None:
+            node_rows = self._number_rows(self.node_of_slot, 0, self.n_nodes, n_nodes, padded)
+        end = len(self.touched_TK)
+        word_rows = self._number_rows(self.word_of_key, self.n_nodes, end, n_words, padded)
+        return node_rows, word_rows
 
-    def _number(
-        self, row_of_slot: Tensor, first: int, last: int, n_rows: int, *, filled_up: bool
-    ) -> Sparsity:
-        """Number the rows of the table that has the counts from `first` to `last`."""
+    def _number_rows(
+        self, row_of_slot: Tensor, first: int, last: int, n_rows: int, padded: bool
+    ) -> SparseRows:
+        """Number the touched rows of the table whose marks are `first:last`."""
         rows_R = torch.empty(n_rows, dtype=torch.int64, device=row_of_slot.device)
         place = torch.empty_like(row_of_slot)
         kernels.number_rows[(triton.cdiv(len(place), BLOCK),)](
             row_of_slot, self.touched_TK, self.running_TK, first, rows_R, place, len(place),
             BLOCK=BLOCK,
         )  # fmt: skip
-        if filled_up:
-            kernels.fill_rows[(triton.cdiv(n_rows, BLOCK),)](
+        if padded:
+            kernels.pad_rows[(triton.cdiv(n_rows, BLOCK),)](
                 rows_R, self.running_TK, first, last, n_rows, BLOCK=BLOCK
             )
-        return Sparsity(rows_R, place, filled_up)
+        return SparseRows(rows_R, place, padded)
 
 
-def _mark(
+def _mark_rows(
     tokens: SortedTokens, row_of_slot: Tensor, first_prefix: Tensor, n_bands: int, touched_T: Tensor
 ) -> None:
     n_slots = len(row_of_slot)

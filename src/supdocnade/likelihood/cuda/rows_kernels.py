@@ -1,26 +1,29 @@
-"""Sums over tokens that are sorted by path, in Triton.
+"""Kernels that sum over tokens sorted by key, and that find the rows they touch, in Triton.
 
-Sorted tokens are taken in tiles of fixed length. Within a tile the tokens of one prefix are
-neighbours, and what they give to the sixteen slots below it is one small product. A prefix whose
-tokens all lie in one tile is written at once. A prefix that goes on over several tiles leaves a
-part in each: in the tile where it begins part 1, in the others part 0. `add_parts` adds them up in
-order. No sum depends on which program comes first, so the same tokens give the same bits.
+Sorted tokens are processed in tiles of fixed length. Within a tile the tokens of one prefix are
+neighbours, and their contributions to the sixteen slots below it are one small product. A prefix
+whose tokens all lie in one tile is written at once. A prefix that spans several tiles leaves a part
+in each: part 1 in the tile where it begins, part 0 in the others. `add_parts` adds the parts in
+order. No sum depends on the order of the programs, so the same tokens give the same bits.
+
+Tokens that pass a node are neighbours too: their keys lie between those of the leftmost and the
+rightmost leaf below it. So one search per row tells whether any token touches it (`mark_rows`).
 """
 
 import triton
 import triton.language as tl
 
-from supdocnade.likelihood.cuda.prefix_kernels import first_piece, places_to_look_at
+from supdocnade.likelihood.cuda.prefix_kernels import first_piece, search_places
 
-MOST = tl.constexpr(2**31 - 1)
-"""Above every path."""
+MAX_KEY = tl.constexpr(2**31 - 1)
+"""Above every key."""
 
 
 @triton.jit
 def _rounded(values):
-    """Round float32 to the nearest number of tf32, eleven bits.
+    """Round float32 to the nearest tf32 number, of eleven bits.
 
-    Tensor cores would cut the other bits off, and all sums of positive numbers come out too small.
+    Tensor cores would truncate, which makes sums of positive numbers systematically too small.
     """
     bits = values.to(tl.float32).to(tl.int32, bitcast=True)
     return ((bits + 0x1000) & -0x2000).to(tl.float32, bitcast=True)
@@ -30,7 +33,7 @@ def _rounded(values):
 def product(a, b, PRECISION: tl.constexpr):
     """Return a · b in float32, from operands rounded to "tf32" or "bf16".
 
-    "tf32x3" multiplies each as the sum of two tf32: what is left out is 2^-22 of a product.
+    "tf32x3" splits each operand into the sum of two tf32, with an error of 2^-22 of a product.
     """
     if PRECISION == "bf16":
         return tl.dot(a.to(tl.bfloat16), b.to(tl.bfloat16))
@@ -41,13 +44,13 @@ def product(a, b, PRECISION: tl.constexpr):
 
 
 @triton.jit
-def write_keys(ids, key_of_word, n_tokens, keys, n_slots, most, BLOCK: tl.constexpr):
-    """Write the key of every token, the largest one beyond the last token."""
+def write_keys(ids, key_of_word, n_tokens, keys, n_slots, max_key, BLOCK: tl.constexpr):
+    """Write the key of every token, and `max_key` after the last token."""
     tokens = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     used = tokens < tl.load(n_tokens)
     words = tl.load(ids + tokens, mask=used, other=0)
     key = tl.load(key_of_word + words, mask=used, other=0)
-    key = tl.where(used, key, most).to(keys.dtype.element_ty)
+    key = tl.where(used, key, max_key).to(keys.dtype.element_ty)
     tl.store(keys + tokens, key, mask=tokens < n_slots)
 
 
@@ -55,12 +58,12 @@ def write_keys(ids, key_of_word, n_tokens, keys, n_slots, most, BLOCK: tl.conste
 def find_prefixes(
     keys, n_tokens, first_row, n_prefixes, n_steps, SHIFT: tl.constexpr, BLOCK: tl.constexpr
 ):
-    """Write the first row of every prefix, and after them the number of tokens."""
+    """Write the first row of every prefix, and the number of tokens at the end."""
     prefixes = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     n = tl.load(n_tokens).to(tl.int32)
     row = tl.zeros([BLOCK], tl.int32)
     for step in range(n_steps):
-        rows, apart = places_to_look_at(row, step, n_steps)
+        rows, apart = search_places(row, step, n_steps)
         key = tl.load(keys + rows, mask=rows < n, other=0).to(tl.int32)
         below = (rows < n) & ((key >> SHIFT) < prefixes[:, None])
         row += tl.sum(below.to(tl.int32), axis=1) * apart
@@ -71,7 +74,7 @@ def find_prefixes(
 def place_of_part(
     tile, band, continued, slots, N_BANDS: tl.constexpr, SLOTS: tl.constexpr, WIDTH: tl.constexpr
 ):
-    """Return where rows of a part begin; parts lie by (tile, band, part, slot)."""
+    """Return the offsets of the rows of a part; parts are stored by (tile, band, part, slot)."""
     number = (tile.to(tl.int64) * N_BANDS + band) * 2 + tl.where(continued, 0, 1)
     return (number * SLOTS + slots) * WIDTH
 
@@ -82,7 +85,7 @@ def sum_rows(
     H: tl.constexpr, STRIDE: tl.constexpr, WIDTH: tl.constexpr, TILE: tl.constexpr,
     BLOCK: tl.constexpr, SHIFT: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """Add the rows of all tokens with the same key, by a product with zeros and ones."""
+    """Sum the rows of all tokens with the same key, by a product with zeros and ones."""
     SLOTS: tl.constexpr = 1 << SHIFT
     tile = tl.program_id(0)
     n = tl.load(n_tokens).to(tl.int32)
@@ -101,7 +104,7 @@ def sum_rows(
         prefix = key >> SHIFT
         slot = key & (SLOTS - 1)
         current = tl.load(keys + first).to(tl.int32) >> SHIFT
-        while current < MOST:
+        while current < MAX_KEY:
             mine = (slots[:, None] == slot[None, :]) & (prefix == current)[None, :]
             sums = product(mine.to(tl.float32), values, PRECISION)
             continued = (key_before >> SHIFT) == current
@@ -113,7 +116,7 @@ def sum_rows(
                 target = tl.load(row_of_slot + current * SLOTS + slots)
                 there = target.to(tl.int64)[:, None] * H + columns[None, :]
                 tl.store(out + there, sums, mask=(target >= 0)[:, None] & (columns < H)[None, :])
-            current = tl.min(tl.where(prefix > current, prefix, MOST), axis=0)
+            current = tl.min(tl.where(prefix > current, prefix, MAX_KEY), axis=0)
 
 
 @triton.jit
@@ -123,18 +126,18 @@ def add_parts(
     SLOTS: tl.constexpr, GROUP: tl.constexpr, TILES: tl.constexpr, BLOCK: tl.constexpr,
     BIASED: tl.constexpr, FIRST: tl.constexpr,
 ):  # fmt: skip
-    """Add up the parts that a prefix left in several tiles, for some of its slots.
+    """Add the parts that a prefix left in several tiles, for some of its slots.
 
-    A prefix without tokens gets zeros; one with all of them in one tile is left alone. Prefixes
-    count through all bands; the first one here is `FIRST`. Column H, where there is one, is the
-    gradient of a bias.
+    The rows of a prefix without tokens become zero; a prefix with all tokens in one tile is
+    skipped. Prefixes are numbered through all bands, here starting with `FIRST`. Column H, if there
+    is one, is the gradient of a bias.
     """
     number = FIRST + tl.program_id(0)
     band = 0
     for each in tl.static_range(1, N_BANDS):
         band += (number >= tl.load(first_prefix + each)).to(tl.int32)
     prefix = number - tl.load(first_prefix + band)
-    # A prefix has 16 times as many of the lowest prefixes below it for every band further up.
+    # For every band further up, a prefix contains 16 times as many of the lowest prefixes.
     down = 4 * (N_BANDS - 1 - band)
     begin = tl.load(first_row + (prefix << down))
     end = tl.load(first_row + tl.minimum((prefix + 1) << down, n_lowest))
@@ -172,10 +175,10 @@ def add_tiles(
     SLOTS: tl.constexpr, GROUP: tl.constexpr, TILES: tl.constexpr, BLOCK: tl.constexpr,
     FIRST: tl.constexpr,
 ):  # fmt: skip
-    """Add up what the tiles below a prefix give to some of its slots, where no tile has two.
+    """Add the parts of the tiles below a prefix, for some of its slots, times a factor.
 
-    Parts lie by (tile, band, slot). Column H is the gradient of a bias. All are multiplied by one
-    number.
+    Every tile has one prefix. Parts are stored by (tile, band, slot). Column H is the gradient of a
+    bias.
     """
     number = FIRST + tl.program_id(0)
     band = 0
@@ -205,13 +208,6 @@ def add_tiles(
     tl.store(out_bias + there, total, mask=known & (columns == H)[None, :])
 
 
-# Which rows of a table some tokens touch, in Triton.
-#
-# Tokens are sorted by their paths. Those that pass a node are then neighbours: their paths lie from
-# that of the leftmost to that of the rightmost leaf below it. So one search a row tells whether
-# there is any, and nobody looks at all nodes of all tokens.
-
-
 @triton.jit
 def mark_rows(
     keys, n_tokens, row_of_slot, first_prefix, touched, n_slots, n_steps,
@@ -219,7 +215,7 @@ def mark_rows(
 ):  # fmt: skip
     """Write 1 for the rows that tokens touch, else 0.
 
-    Slots are those of the nodes of all bands, or, with no bands, the keys themselves.
+    Slots are those of the nodes of all bands or, without bands, the keys themselves.
     """
     numbers = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     row = tl.load(row_of_slot + numbers, mask=numbers < n_slots, other=-1)
@@ -232,7 +228,7 @@ def mark_rows(
             band += (prefix >= tl.load(first_prefix + each)).to(tl.int32)
         prefix -= tl.load(first_prefix + band)
         level = (slot > 1).to(tl.int32) + (slot > 3).to(tl.int32) + (slot > 7).to(tl.int32)
-        # The turns down to this node, and how many are left below it.
+        # The turns down to this node, and the number of turns below it.
         turns = (prefix << level) + slot - (1 << level)
         left = 4 * (N_BANDS - band) - level
         least = turns << left
@@ -240,7 +236,7 @@ def mark_rows(
     n = tl.load(n_tokens).to(tl.int32)
     before = tl.zeros([BLOCK], tl.int32)
     for step in range(n_steps):
-        tokens, apart = places_to_look_at(before, step, n_steps)
+        tokens, apart = search_places(before, step, n_steps)
         key = tl.load(keys + tokens, mask=tokens < n, other=0).to(tl.int32)
         below = (tokens < n) & (key < least[:, None])
         before += tl.sum(below.to(tl.int32), axis=1) * apart
@@ -251,10 +247,9 @@ def mark_rows(
 
 @triton.jit(do_not_specialize=["first"])
 def number_rows(row_of_slot, touched, running, first, rows, place, n_slots, BLOCK: tl.constexpr):
-    """Write the touched rows of a table one after the other, and the place of every slot's row.
+    """Write the touched rows of a table, and the index of every slot's row among them.
 
-    `running` counts the touched rows up to and with each; those before `first` are of another
-    table.
+    `running` is the running number of touched rows; rows before `first` belong to another table.
     """
     numbers = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     row = tl.load(row_of_slot + numbers, mask=numbers < n_slots, other=-1)
@@ -267,8 +262,8 @@ def number_rows(row_of_slot, touched, running, first, rows, place, n_slots, BLOC
 
 
 @triton.jit(do_not_specialize=["first", "last"])
-def fill_rows(rows, running, first, last, n_rows, BLOCK: tl.constexpr):
-    """Repeat the last row after it, or write -1 if there is none."""
+def pad_rows(rows, running, first, last, n_rows, BLOCK: tl.constexpr):
+    """Repeat the last touched row up to the end of the table, or write -1 if there is none."""
     places = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     n_before = tl.load(running + first - 1, mask=first > 0, other=0)
     n_touched = tl.load(running + last - 1) - n_before

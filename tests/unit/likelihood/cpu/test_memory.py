@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from supdocnade.likelihood.cpu import memory as scratch
+from supdocnade.likelihood.cpu import memory
 from supdocnade.likelihood.cpu.memory import CACHE_LINE
 
 
 @pytest.fixture(autouse=True)
 def nothing_kept(monkeypatch):
-    monkeypatch.setattr(scratch, "_kept", [])
+    monkeypatch.setattr(memory, "_cached", [])
 
 
 def address(array):
@@ -19,27 +19,27 @@ def address(array):
 @pytest.mark.parametrize("size", [1, 17, 1000, 300_000])
 def test_memory_begins_where_a_cache_line_does(size):
     for _ in range(5):
-        values = scratch.empty(size)
+        values = memory.empty(size)
         assert values.shape == (size,)
         assert values.dtype == np.float32
         assert address(values) % CACHE_LINE == 0
 
 
 def test_a_buffer_is_kept_for_whoever_asks_for_as_much():
-    with scratch.scratch(10, 20) as first:
+    with memory.scratch(10, 20) as first:
         first[:] = 3
         where = address(first)
-    with scratch.scratch(5, 20) as again:
+    with memory.scratch(5, 20) as again:
         assert again.shape == (5, 20)
         assert address(again) == where
-    with scratch.scratch(11, 20) as larger:
+    with memory.scratch(11, 20) as larger:
         assert address(larger) % CACHE_LINE == 0
         assert larger.shape == (11, 20)
 
 
 def test_two_at_a_time_are_apart_and_both_are_kept():
     def borrow():
-        with scratch.scratch(100, 8) as one, scratch.scratch(7, 8) as other:
+        with memory.scratch(100, 8) as one, memory.scratch(7, 8) as other:
             one[:], other[:] = 1, 2
             assert (one == 1).all()
             return {address(one), address(other)}
@@ -49,10 +49,10 @@ def test_two_at_a_time_are_apart_and_both_are_kept():
 
 
 def test_only_the_largest_of_a_moderate_size_are_kept(monkeypatch):
-    monkeypatch.setattr(scratch, "MAX_KEPT_BYTES", 4000)
-    with scratch.scratch(100, 10), scratch.scratch(3, 10), scratch.scratch(50, 10):
+    monkeypatch.setattr(memory, "MAX_CACHED_BYTES", 4000)
+    with memory.scratch(100, 10), memory.scratch(3, 10), memory.scratch(50, 10):
         pass
-    assert [len(each) for each in scratch._kept] == [500, 1000]
-    with scratch.scratch(101, 10):
+    assert [len(each) for each in memory._cached] == [500, 1000]
+    with memory.scratch(101, 10):
         pass
-    assert [len(each) for each in scratch._kept] == [500, 1000]
+    assert [len(each) for each in memory._cached] == [500, 1000]

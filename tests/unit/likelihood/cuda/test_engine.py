@@ -37,10 +37,10 @@ def _poisoned_memory():
 @pytest.fixture(autouse=True)
 def _small_tiles(monkeypatch):
     """The interpreter takes its time for every number; and prefixes soon span several tiles."""
-    from supdocnade.likelihood.cuda import tree as cuda
+    from supdocnade.likelihood.cuda import tree_bands as cuda
 
-    for precision, shape in cuda.SHAPES.items():
-        monkeypatch.setitem(cuda.SHAPES, precision, shape._replace(tile=16))
+    for precision, shape in cuda.WALK_CONFIGS.items():
+        monkeypatch.setitem(cuda.WALK_CONFIGS, precision, shape._replace(tile=16))
     monkeypatch.setattr(cuda, "MIXED_TILE", 16)
 
 
@@ -50,7 +50,7 @@ def run(problem: Problem, activation: str):
         from supdocnade.likelihood.cuda.softmax import softmax_nll
 
         return softmax_nll(problem.batch, problem.parameters, activation)
-    from supdocnade.likelihood.cuda.tree import tree_nll
+    from supdocnade.likelihood.cuda.tree_bands import tree_nll
 
     return tree_nll(problem.batch, problem.parameters, problem.tree, activation)
 
@@ -90,7 +90,7 @@ def test_activations_and_uneven_gradients(output, activation):
 @pytest.mark.parametrize(("n_words", "n_topics"), [(2, 8), (17, 33), (300, 5)])
 @pytest.mark.parametrize("dense", [True, False])
 def test_trees_of_every_depth_by_prefixes_and_by_tiles(monkeypatch, n_words, n_topics, dense):
-    from supdocnade.likelihood.cuda import tree as cuda
+    from supdocnade.likelihood.cuda import tree_bands as cuda
 
     # One token to a prefix is enough for tiles of one prefix; more than there are is not.
     monkeypatch.setattr(cuda, "DENSE", 1 if dense else 10**6)
@@ -180,7 +180,7 @@ def test_recorded_calls_have_room_for_the_most_rows_there_can_be(
     problem = problem._replace(batch=batch)
     found = []
     for bounded in (False, True):
-        with contract.room_for_all_rows() if bounded else nullcontext():
+        with contract.padded_sparse_gradients() if bounded else nullcontext():
             run(problem, "relu").nll_B.sum().backward()
         found.append([p.grad for p in problem.parameters])
         for parameter in problem.parameters:
@@ -257,7 +257,7 @@ def test_rows_of_a_tile_without_a_token_give_nothing_however_large_the_biases():
 def test_operands_in_bf16(monkeypatch, dense):
     from triton.runtime import interpreter
 
-    from supdocnade.likelihood.cuda import tree as cuda
+    from supdocnade.likelihood.cuda import tree_bands as cuda
 
     # The interpreter has bf16 as sixteen bits, and would multiply these as integers.
     multiply = interpreter.InterpreterBuilder.create_dot
@@ -272,7 +272,7 @@ def test_operands_in_bf16(monkeypatch, dense):
         lambda self, a, b, *rest: multiply(self, widened(a), widened(b), *rest),
     )
     monkeypatch.setattr(cuda, "DENSE", 1 if dense else 10**6)
-    monkeypatch.setattr(cuda_engine, "chosen_precision", lambda: "bf16")
+    monkeypatch.setattr(cuda_engine, "product_precision", lambda: "bf16")
     problem = make_problem([30, 3, 70], 37, n_topics=9, scale=0.2)
     expected = outputs(problem.run("tanh", "vectorized"), problem)
     single = problem.to(torch.float32)
@@ -284,7 +284,7 @@ def test_operands_in_bf16(monkeypatch, dense):
 
 @pytest.mark.parametrize(("allowed", "expected"), [("ieee", "tf32x3"), ("tf32", "tf32")])
 def test_the_precision_by_the_switch_for_gpus_alone(allowed, expected):
-    from supdocnade.likelihood.cuda.engine import chosen_precision
+    from supdocnade.likelihood.cuda.engine import product_precision
 
     products = torch.backends.cuda.matmul
     if not hasattr(products, "fp32_precision"):
@@ -292,7 +292,7 @@ def test_the_precision_by_the_switch_for_gpus_alone(allowed, expected):
     before = products.fp32_precision
     try:
         products.fp32_precision = allowed
-        assert chosen_precision() == expected
+        assert product_precision() == expected
     finally:
         products.fp32_precision = before
-    assert chosen_precision() == "tf32x3"
+    assert product_precision() == "tf32x3"

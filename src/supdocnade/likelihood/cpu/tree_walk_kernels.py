@@ -1,22 +1,22 @@
-"""The walk over the tree, compiled for the CPU (`cpu.py` says how it works).
+"""Kernels of the walk over the tree (`tree_walk.py`), compiled for the CPU.
 
 A tile needs three small matrix products: hidden units with rows of V for the logits, derivatives
 with hidden units for the gradients of V, derivatives with rows of V for those of the hidden units.
-Four tokens at a time meet three rows, or twelve sums of either kind are kept at a time, so that
-what is loaded once is multiplied three or four times, and sixteen registers are enough.
+Four tokens are multiplied with three rows at a time, or twelve sums of either kind are accumulated,
+so that a loaded value is used three or four times and sixteen registers are enough.
 
-Rows are known by their addresses: one table has the rows of V on every path, another those that
-collect their gradients. A path shorter than the tile's longest goes on with a row of zeros and is
-certain to turn right there; what is collected for that step goes to a row that nobody reads.
+Rows are referred to by their addresses: one table holds the rows of V on every path, another the
+rows that collect their gradients. A path shorter than the longest of the tile is continued with a
+row of zeros, where it turns right with certainty; the gradient of that step goes to a spare row.
 
-All kernels of the walk stand in one file: Numba compiles a function anew when its own file has
-changed, and does not look at others (of `intrinsics.py` it has to be told).
+All kernels of the walk are in one file: Numba recompiles a function when its own file has changed,
+but does not check the files that it imports from, such as `vectors.py`.
 """
 
 import numpy as np
 
 from supdocnade.jit import kernel
-from supdocnade.likelihood.cpu.prefix_kernels import RELU, TANH
+from supdocnade.likelihood.cpu.prefix_sums import RELU, TANH
 from supdocnade.likelihood.cpu.vectors import (
     LANES,
     add_product,
@@ -35,16 +35,16 @@ from supdocnade.likelihood.cpu.vectors import (
 )
 
 TILE = 32
-"""Tokens taken together: neighbours in the order of leaves, they share most of their nodes."""
+"""Tokens of a tile: neighbours in the order of leaves, which share most of their nodes."""
 
 GROUP, LEVELS = 4, 3
-"""Tokens and levels of the tree that meet at a time."""
+"""Tokens and levels of the tree that are multiplied at a time."""
 
 _ZERO, _HALF, _ONE, _TWO = np.float32(0), np.float32(0.5), np.float32(1), np.float32(2)
 
 _CERTAIN = np.float32(100)
-"""The logit of a step past the end of a path: turning right then costs and teaches nothing (where
-hidden units are not finite it costs NaN, as the other steps do)."""
+"""Logit of a step past the end of a path: its cost and its gradient are zero (NaN where hidden
+units are not finite, as for the other steps)."""
 
 
 @kernel
@@ -52,13 +52,13 @@ def _find_paths(
     leaves, n_leaves, top_depth, row_bytes, V, zeros, grad, slots_T, top, spare, b_T, path_of,
     begins, nodes, V_rows, grad_rows, bias, turns,
 ):  # fmt: skip
-    """Number the paths to a tile's leaves and write what belongs to the nodes on them.
+    """Number the paths to the leaves of a tile and describe every step of them.
 
-    That is, for every step: the node, the addresses of its row of V and of its gradient, its bias
-    and the turn taken there. Past the end of a path a node is below zero, another for every last
-    node, so that paths share a step if and only if its node is the same. Path p has the tokens
-    `begins[p]:begins[p + 1]`. Returns the number of paths and the length of the longest; none is
-    shorter by more than one.
+    For every step are written: the node, the addresses of its row of V and of its gradient, its
+    bias and the turn taken there. Past the end of a path the node is negative and different for
+    every last node, so that paths share a step if and only if its node is the same. Path p has the
+    tokens `begins[p]:begins[p + 1]`. Return the number of paths and the length of the longest; none
+    is shorter by more than one.
     """
     path, longest = -1, 0
     for r in range(leaves.size):
@@ -92,7 +92,7 @@ def _find_paths(
 
 @kernel
 def _dots(h0, h1, h2, h3, v0, v1, v2, width, z, ahead):
-    """z[m, r] = V[m] · h_r for four tokens and three rows they share."""
+    """Write z[m, r] = V[m] · h_r for four tokens and three rows that they share."""
     a0 = a1 = a2 = a3 = b0 = b1 = b2 = b3 = c0 = c1 = c2 = c3 = splat(_ZERO)
     for j in range(0, width, LANES):
         prefetch(ahead, j)
@@ -115,7 +115,7 @@ def _dots(h0, h1, h2, h3, v0, v1, v2, width, z, ahead):
 
 @kernel
 def _own_dots(h0, h1, h2, h3, v0, v1, v2, v3, width, z, ahead):
-    """z[r] = V[r] · h_r for four tokens and a row for each."""
+    """Write z[r] = V[r] · h_r for four tokens with one row each."""
     a0 = a1 = a2 = a3 = splat(_ZERO)
     for j in range(0, width, LANES):
         prefetch(ahead, j)
@@ -135,10 +135,10 @@ def _own_dots(h0, h1, h2, h3, v0, v1, v2, v3, width, z, ahead):
 
 @kernel
 def _write_products(n_rows, depth, width, rows, path_of, nodes, V_rows, z_at):
-    """z[m, r] = V[m] · h_r for a tile's tokens and the nodes on their paths.
+    """Write z[m, r] = V[m] · h_r for the tokens of a tile and the nodes on their paths.
 
-    Meanwhile the hidden units of the next tile are asked for, from `rows[TILE]` on. They are far
-    away; were all asked for at once, what is needed now would wait behind them.
+    Meanwhile the hidden units of the next tile, `rows[TILE:]`, are prefetched, one row per product:
+    if all were requested at once, the loads that are needed now would wait for them.
     """
     for g in range(0, n_rows, GROUP):
         h0, h1, h2, h3 = rows[g], rows[g + 1], rows[g + 2], rows[g + 3]
@@ -160,7 +160,7 @@ def _write_products(n_rows, depth, width, rows, path_of, nodes, V_rows, z_at):
 
 @kernel
 def _add_bias(n_paths, depth, begins, bias, turns, z_at, target_at):
-    """Add b to the products, which are logits then, and write the turns taken."""
+    """Add b to the products, which gives the logits, and write the turns taken."""
     for p in range(n_paths):
         for m in range(depth):
             b, turn = splat(bias[p, m]), splat(turns[p, m])
@@ -174,7 +174,7 @@ def _add_bias(n_paths, depth, begins, bias, turns, z_at, target_at):
 
 @kernel
 def _decide(z, target, cost, count):
-    """Turn logits into costs -log p(π) and, in place, their derivatives σ(z) - π.
+    """Write the costs -log p(π), and replace the logits by the derivatives σ(z) - π.
 
     With e = exp(-|z|), -log p is max(0, ∓z) + log(1 + e) and σ(z) is 1/(1 + e) or e/(1 + e):
     nothing overflows. log(1 + e) is 2 artanh(e / (2 + e)), whose argument is at most 1/3.
@@ -183,8 +183,8 @@ def _decide(z, target, cost, count):
         x = -abs(z[k])
         x = np.float32(-60.0) if x < np.float32(-60.0) else x
         n = np.floor(x * np.float32(1.44269504) + _HALF)
-        # exp(x) is 2^n times the exponential series of r; log 2 in two parts keeps r precise. It is
-        # written out here too: Numba's cache would not notice a change in a function elsewhere.
+        # exp(x) is 2^n times the exponential series of r; log 2 in two parts keeps r precise. This
+        # repeats `prefix_sums`, because Numba's cache ignores changes in imported functions.
         r = x - n * np.float32(0.693359375) + n * np.float32(2.12194440e-4)
         p = np.float32(1 / 5040)
         p = p * r + np.float32(1 / 720)
@@ -214,7 +214,7 @@ def _decide(z, target, cost, count):
 
 @kernel
 def _add_three(g0, g1, g2, rows, first, last, delta, width):
-    """dV[m] += Σ_r δ[m, r] h_r for three rows of gradients, over the tokens `first:last`."""
+    """Add Σ_r δ[m, r] h_r over the tokens `first:last` to three rows of the gradient of V."""
     full = width - width % (4 * LANES)
     for j in range(0, full, 4 * LANES):
         j1, j2, j3 = j + LANES, j + 2 * LANES, j + 3 * LANES
@@ -251,7 +251,7 @@ def _add_three(g0, g1, g2, rows, first, last, delta, width):
 
 @kernel
 def _add_one(g, rows, first, last, delta, width):
-    """dV += Σ_r δ[r] h_r for one row of gradients, over the tokens `first:last`."""
+    """Add Σ_r δ[r] h_r over the tokens `first:last` to one row of the gradient of V."""
     full = width - width % (4 * LANES)
     for j in range(0, full, 4 * LANES):
         j1, j2, j3 = j + LANES, j + 2 * LANES, j + 3 * LANES
@@ -280,10 +280,10 @@ def _store_four(row, j, a, b, c, d):
 
 @kernel
 def _sum_three(first, last, delta, sums):
-    """sums[m] = Σ_r δ[m, r] for three levels, over the tokens `first:last`.
+    """Write sums[m] = Σ_r δ[m, r] over the tokens `first:last`, for three levels.
 
-    Left to the compiler, the order of these sums would depend on what else it compiles: a process
-    that compiles has other bits than one that finds the result in Numba's cache.
+    The compiler's order of these sums would depend on what else it compiles, so a process that
+    compiles would get other bits than one that loads the kernel from Numba's cache.
     """
     one = splat(_ONE)
     a = b = c = splat(_ZERO)
@@ -299,7 +299,7 @@ def _sum_three(first, last, delta, sums):
 def _add_gradients(
     n_paths, depth, width, top_depth, rows_at, begins, nodes, grad_rows, z_at, grad_b_T, top_b
 ):
-    """Add δ_r h_r to the gradient of V, and δ_r to that of b, at every node on the tokens' paths.
+    """Add δ_r h_r to the gradients of V and δ_r to those of b, at every node on the paths.
 
     Paths that share the deepest of three nodes share all three.
     """
@@ -352,9 +352,9 @@ def _replace_three(h, j, a, b, c, activation):
 def _replace_hidden(
     h0, h1, h2, h3, path0, path1, path2, path3, delta, n_shared, depth, width, activation
 ):
-    """h_r = (Σ_m δ[m, r] V[m]) ∘ g'(a_r) for four tokens; they share their first rows of V.
+    """Replace h_r by (Σ_m δ[m, r] V[m]) ∘ g'(a_r) for four tokens.
 
-    A path is where the addresses of its rows stand.
+    A path is given by the address of its row addresses; the first `n_shared` rows are the same.
     """
     full = width - width % (3 * LANES)
     for j in range(0, full, 3 * LANES):
@@ -431,9 +431,9 @@ def _walk_subtree(
 ):  # fmt: skip
     """Walk over the sorted tokens `first:last`, all of them below one node of depth `top_depth`.
 
-    `order` has their places in the block and `leaves` their leaves. Gradients of the nodes above go
-    to `top_V` and `top_b`, one row a level; those below to their own rows. An empty `slots_T` says
-    that no gradients are wanted.
+    `order` holds their positions in the block and `leaves` their leaves. Gradients of the nodes
+    above the subtree are added to `top_V` and `top_b`, one row per level, those of its own nodes to
+    their rows. If `slots_T` is empty, no gradients are computed.
     """
     width, levels = hidden_NH.shape[1], 1
     while n_leaves > 1 << levels:
@@ -441,12 +441,12 @@ def _walk_subtree(
     row_bytes = 4 * width
     hidden, V = np.uintp(hidden_NH.ctypes.data), np.uintp(V_TH.ctypes.data)
     grad, top = np.uintp(grad_V.ctypes.data), np.uintp(top_V.ctypes.data)
-    # Rows of zeros: in place of a row of V, of a token that fills up a group, of a node's gradient.
-    others = np.zeros((3, width), np.float32)
-    zeros = np.uintp(others.ctypes.data)
+    # Rows in place of a row of V, of a token that pads a group, and of the gradient of a node.
+    spare = np.zeros((3, width), np.float32)
+    zeros = np.uintp(spare.ctypes.data)
     no_token, no_node = zeros + np.uintp(row_bytes), zeros + np.uintp(2 * row_bytes)
 
-    # By token. Behind the tokens of a subtree's last tile, values of an earlier one are left over.
+    # By token. After the tokens of the last tile, values of an earlier tile remain.
     rows, path_of = np.empty(2 * TILE, np.uintp), np.empty(TILE, np.int64)
     weight, total = np.zeros(TILE, np.float32), np.empty(TILE, np.float32)
     # By path; by path and level; by level and token.
@@ -455,7 +455,7 @@ def _walk_subtree(
     V_rows, grad_rows = np.empty((TILE, levels), np.uintp), np.empty((TILE, levels), np.uintp)
     bias, turns = np.empty((TILE, levels), np.float32), np.empty((TILE, levels), np.float32)
     target, cost = np.zeros((levels, TILE), np.float32), np.empty((levels, TILE), np.float32)
-    # Where one level is left, the sums of three are read.
+    # Two spare levels, because sums are always read for three levels at a time.
     z = np.zeros((levels + LEVELS - 1, TILE), np.float32)
     rows_at, paths_at = np.uintp(rows.ctypes.data), np.uintp(V_rows.ctypes.data)
     z_at, target_at = np.uintp(z.ctypes.data), np.uintp(target.ctypes.data)
@@ -500,20 +500,21 @@ def _walk_subtree(
                 n_rows, depth, width, activation, rows, path_of, nodes, V_rows.strides[0],
                 paths_at, z_at,
             )  # fmt: skip
-    others[0, 0] = _ZERO  # What is only known by its address would be freed before its last use.
+    spare[0, 0] = _ZERO  # Keeps the array alive, which is otherwise used only by its address.
 
 
 @kernel
 def walk(
-    next_part, edges, depths, order, leaves, n_leaves, loss_weight_N, activation, hidden_NH,
+    next_subtree, edges, depths, order, leaves, n_leaves, loss_weight_N, activation, hidden_NH,
     V_TH, b_T, slots_T, grad_V, grad_b_T, top_V, top_b, nll_N,
 ):  # fmt: skip
-    """Walk over subtrees until none is left; subtree p has the tokens `edges[p]:edges[p + 1]`.
+    """Walk over the next subtrees until none is left; subtree p has `edges[p]:edges[p + 1]`.
 
-    One call does many of them, because a thread that returns to Python waits for its turn there.
+    One call processes several subtrees, because a thread that returns to Python may have to wait
+    for the interpreter lock.
     """
     while True:
-        p = take_next(np.uintp(next_part.ctypes.data))
+        p = take_next(np.uintp(next_subtree.ctypes.data))
         if p >= depths.size:
             break
         _walk_subtree(
@@ -523,10 +524,10 @@ def walk(
 
 
 @kernel
-def add_tops(edges, above, depths, top_V, top_b, slots_T, grad_V, grad_b_T):
-    """Add what the subtrees found for the nodes above them, in order.
+def add_shared_gradients(edges, above, depths, top_V, top_b, slots_T, grad_V, grad_b_T):
+    """Add the gradients that the subtrees collected for the nodes above them, in order.
 
-    A subtree without tokens found nothing, and nodes that nobody touched have no row to add to.
+    Subtrees without tokens are skipped: nodes that no token touches may have no row.
     """
     for p in range(depths.size):
         if edges[p] == edges[p + 1]:
@@ -540,9 +541,9 @@ def add_tops(edges, above, depths, top_V, top_b, slots_T, grad_V, grad_b_T):
 
 @kernel
 def sort_by_leaf(ids_N, leaf_of_word_K, order, leaves):
-    """Write the places of the tokens in the order of their leaves, and those leaves, sorted.
+    """Write the positions of the tokens in the order of their leaves, and the sorted leaves.
 
-    A counting sort: tokens of one leaf keep their order.
+    This is a counting sort: tokens of one leaf keep their order.
     """
     next_place = np.zeros(leaf_of_word_K.size + 1, np.int64)
     for i in range(ids_N.size):
@@ -557,8 +558,8 @@ def sort_by_leaf(ids_N, leaf_of_word_K, order, leaves):
 
 
 @kernel
-def touched_nodes(leaves, n_leaves, nodes):
-    """Write every node above the ascending `leaves` once; return how many there are."""
+def find_touched_nodes(leaves, n_leaves, nodes):
+    """Write every node above the ascending `leaves` once, and return their number."""
     count, previous = 0, -1
     for leaf in leaves:
         low, high = 0, n_leaves

@@ -1,4 +1,7 @@
-"""Adam on some rows, fused on the CPU: memory traffic is all it costs, so a row is read once."""
+"""Adam on some rows of a table, compiled for the CPU.
+
+Memory traffic is all that it costs, so a row and its moments are read once.
+"""
 
 import numpy as np
 from torch import Tensor
@@ -7,12 +10,15 @@ from supdocnade.jit import kernel
 from supdocnade.likelihood.cpu.threads import SMALL_WORK, run_parts
 from supdocnade.likelihood.operations import AdamRates
 
-# Adam on some rows, compiled for the CPU: one pass over each row and its moments.
+ROWS_PER_PART = 1024
 
 
 @kernel
 def update_rows(first, last, table, mean, square, rows, gradient, beta1, beta2, scale, root, eps):
-    """Update the rows `rows[first:last]`; see `cpu.py` for the scalars."""
+    """Update the rows `rows[first:last]`.
+
+    `scale` is the learning rate with the bias correction of the mean, `root` that of the square.
+    """
     one = np.float32(1)
     for r in range(first, last):
         k = rows[r]
@@ -20,9 +26,6 @@ def update_rows(first, last, table, mean, square, rows, gradient, beta1, beta2, 
             mean[k, j] += (one - beta1) * (gradient[r, j] - mean[k, j])
             square[k, j] = beta2 * square[k, j] + (one - beta2) * gradient[r, j] * gradient[r, j]
             table[k, j] -= scale * mean[k, j] / (np.sqrt(square[k, j]) * root + eps)
-
-
-ROWS_PER_PART = 1024
 
 
 def row_adam(

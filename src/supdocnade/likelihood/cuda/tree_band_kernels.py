@@ -1,31 +1,28 @@
-"""The walk through the tree where few tokens share a prefix, in Triton.
+"""Kernels of the walk through the tree (`tree_bands.py`), in Triton.
 
-Tiles are cut without regard to prefixes, so that they are full. A tile takes the first prefix of
-several bands at once, then the second prefix of those bands that have one here, and so on. In the
-lowest band a tile has several prefixes, in all others seldom more than one: so the lowest has turns
-of its own, of sixteen slots instead of all.
+Tokens are sorted by key and processed in tiles. The tokens of a tile that share a prefix pass the
+same fifteen nodes in the four levels below it, so three products serve them all: their logits h Vᵀ,
+the gradients of their hidden units δ V and those of the nodes δᵀ h. A token contributes to the
+slots on its own path; all others have δ = 0. All bands are processed at once, with sixteen slots
+each.
+
+If many tokens share a prefix, every tile has tokens of one prefix (`walk_prefixes`). Otherwise
+tiles are cut regardless of prefixes, so that they are full (`walk_tiles`): a tile processes the
+first prefix of several bands at once, then the second prefix of those bands that have one, and so
+on. In the lowest band a tile has several prefixes, in all others seldom more than one. So the
+lowest band is processed separately, with sixteen slots instead of those of all bands.
 """
 
 import triton
 import triton.language as tl
 
 from supdocnade.likelihood.cuda.prefix_kernels import slope
-from supdocnade.likelihood.cuda.rows_kernels import MOST, place_of_part, product
-
-# The walk through the tree of words, in Triton.
-#
-# Tokens are sorted by their paths and taken in tiles. The tokens of a tile that share a prefix meet
-# the same fifteen nodes in the four levels below it, so three products serve them all: their logits
-# h Vᵀ, the gradient of their hidden units δ V and that of the nodes δᵀ h. A token takes part with
-# the slots on its own path; all others have δ = 0.
-#
-# All bands are taken at once, sixteen slots each. With many tokens to a prefix, tiles have tokens
-# of one prefix alone (`walk_prefixes`); with few of them, see `cuda_mixed_kernels`.
+from supdocnade.likelihood.cuda.rows_kernels import MAX_KEY, place_of_part, product
 
 
 @triton.jit
 def slots_passed(key, slots, shift):
-    """Return which slots tokens pass below their prefix, and whether they turn right there."""
+    """Return masks of the slots that tokens pass below their prefix, and of their right turns."""
     level = (slots > 1).to(tl.int32) + (slots > 3).to(tl.int32) + (slots > 7).to(tl.int32)
     turns = (key[:, None] >> (shift - 4)[None, :]) & 15
     passed = ((turns | 16) >> (4 - level)[None, :]) == slots[None, :]
@@ -41,8 +38,9 @@ def _times(a, b):
 @triton.jit
 def decide(logit, right, on_path, weight):
     """Return Σ -log p(turn) of every token and δ = w (p(right) - right) of every decision."""
-    # With e = exp(-|z|): -log p = max(-z, 0) + log(1 + e), z towards the turn that was taken. One
-    # logarithm serves a token: that of the product of its 1 + e, each at most 2. A NaN shows in it.
+    # With e = exp(-|z|): -log p = max(-z, 0) + log(1 + e), where z > 0 favours the turn taken. One
+    # logarithm per token is enough: that of the product of its 1 + e, each at most 2. NaN stays
+    # NaN.
     z = tl.where(right == 1, logit, -logit)
     e = tl.exp(-tl.abs(logit))
     p = tl.where(logit < 0, e, 1.0) / (1 + e)
@@ -52,41 +50,41 @@ def decide(logit, right, on_path, weight):
 
 
 @triton.jit
-def nodes(node_of_slot, first_prefix, bands, slots, current, N_BANDS: tl.constexpr):
-    """Return the places of slots in the tables, and their nodes, -1 for none."""
-    known = (bands < N_BANDS) & (current < MOST)
+def find_nodes(node_of_slot, first_prefix, bands, slots, current, N_BANDS: tl.constexpr):
+    """Return the indices of slots in the tables, and their nodes, -1 for none."""
+    known = (bands < N_BANDS) & (current < MAX_KEY)
     base = tl.load(first_prefix + bands, mask=known, other=0)
     place = tl.where(known, (base + current) * 16 + slots, 0)
     return place, tl.load(node_of_slot + place, mask=known, other=-1)
 
 
 @triton.jit
-def some_rows(table, rows, columns, H: tl.constexpr, STRIDE: tl.constexpr):
-    """Return some columns of some rows of a table, zero for rows below 0."""
+def load_rows(table, rows, columns, H: tl.constexpr, STRIDE: tl.constexpr):
+    """Return some columns of some rows of a table, zero for negative rows."""
     places = rows.to(tl.int64)[:, None] * STRIDE + columns[None, :]
     return tl.load(table + places, mask=(rows >= 0)[:, None] & (columns < H)[None, :], other=0.0)
 
 
 @triton.jit
 def store_rows(table, rows, columns, values, H: tl.constexpr, STRIDE: tl.constexpr):
-    """Write some columns of some rows of a table; rows below 0 are none."""
+    """Write some columns of some rows of a table; negative rows are skipped."""
     places = rows.to(tl.int64)[:, None] * STRIDE + columns[None, :]
     mask = (rows >= 0)[:, None] & (columns < H)[None, :]
     tl.store(table + places, values.to(table.dtype.element_ty), mask=mask)
 
 
 @triton.jit
-def logits(
+def compute_logits(
     hidden, position, weights, biases, node,
     H: tl.constexpr, STRIDE: tl.constexpr, V_STRIDE: tl.constexpr, TILE: tl.constexpr,
     BLOCK: tl.constexpr, SLOTS: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """Return h V + b of tokens and nodes."""
+    """Return h Vᵀ + b for tokens and nodes."""
     sums = tl.zeros([TILE, SLOTS], tl.float32)
     for start in range(0, H, BLOCK):
         columns = start + tl.arange(0, BLOCK)
-        h = some_rows(hidden, position, columns, H, STRIDE)
-        v = some_rows(weights, node, columns, H, V_STRIDE)
+        h = load_rows(hidden, position, columns, H, STRIDE)
+        v = load_rows(weights, node, columns, H, V_STRIDE)
         sums += product(h, tl.trans(v), PRECISION)
     return sums + tl.load(biases + node, mask=node >= 0, other=0.0)[None, :]
 
@@ -102,8 +100,8 @@ def walk_prefixes(
 ):  # fmt: skip
     """Write the cost of every token; with `GRADIENTS`, replace h by the gradient of a.
 
-    A tile has tokens of one prefix of the lowest band, so of one prefix in every band. What they
-    give to the gradients of the nodes goes to `parts`.
+    A tile has tokens of one prefix of the lowest band, hence of one prefix in every band. Their
+    contributions to the gradients of the nodes are written to `parts`.
     """
     tile = tl.program_id(0)
     prefix = tl.load(tile_prefix + tile)
@@ -114,7 +112,7 @@ def walk_prefixes(
         key = tl.load(keys + tokens, mask=used, other=0).to(tl.int32)
         position = tl.load(order + tokens, mask=used, other=-1)
         node = tl.load(nodes_of_prefix + prefix * SLOTS + tl.arange(0, SLOTS))
-        logit = logits(
+        logit = compute_logits(
             hidden, position, weights, biases, node, H, STRIDE, V_STRIDE, TILE, BLOCK, SLOTS,
             PRECISION,
         )  # fmt: skip
@@ -130,8 +128,8 @@ def walk_prefixes(
             tl.store(parts + part + H, tl.sum(delta, axis=0), mask=node >= 0)
             for start in range(0, H, BLOCK):
                 columns = start + tl.arange(0, BLOCK)
-                h = some_rows(hidden, position, columns, H, STRIDE)
-                v = some_rows(weights, node, columns, H, V_STRIDE)
+                h = load_rows(hidden, position, columns, H, STRIDE)
+                v = load_rows(weights, node, columns, H, V_STRIDE)
                 grad_v = product(tl.trans(delta), h, PRECISION)
                 inside = (node >= 0)[:, None] & (columns < H)[None, :]
                 tl.store(parts + part[:, None] + columns[None, :], grad_v, mask=inside)
@@ -141,9 +139,9 @@ def walk_prefixes(
 
 @triton.jit
 def _next_prefixes(key, shift, current):
-    """Return the prefix after the current one that some token has, for every slot."""
+    """Return the next prefix after the current one among the tokens, for every slot."""
     prefixes = key[:, None] >> shift[None, :]
-    return tl.min(tl.where(prefixes > current[None, :], prefixes, MOST), axis=0)
+    return tl.min(tl.where(prefixes > current[None, :], prefixes, MAX_KEY), axis=0)
 
 
 @triton.jit
@@ -151,11 +149,11 @@ def _gradients(
     h, delta, node, row, part, spans, columns, weights, grad_weights, parts,
     H: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """Return what nodes give to the gradient of h in some columns; write that of the nodes.
+    """Return the gradient of h from some nodes, in some columns; write that of the nodes.
 
-    It goes to their rows, or to the parts of prefixes that span several tiles.
+    The latter goes to the rows of the nodes, or to the parts of prefixes that span several tiles.
     """
-    v = some_rows(weights, node, columns, H, H)
+    v = load_rows(weights, node, columns, H, H)
     grad_v = product(tl.trans(delta), h, PRECISION)
     inside = (columns < H)[None, :]
     there = part[:, None] + columns[None, :]
@@ -171,14 +169,14 @@ def _all_logits(
     H: tl.constexpr, STRIDE: tl.constexpr, TILE: tl.constexpr, BLOCK: tl.constexpr,
     N_BANDS: tl.constexpr, SLOTS: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """Return the logits of tokens in the slots of some bands, and where there is a node."""
+    """Return the logits of tokens in the slots of some bands, and a mask of existing nodes."""
     slots = tl.arange(0, SLOTS) % 16
     logit = tl.zeros([TILE, SLOTS], tl.float32)
     exists = tl.zeros([TILE, SLOTS], tl.int1)
     current = first
-    while tl.min(current, axis=0) < MOST:
-        _, node = nodes(node_of_slot, first_prefix, bands, slots, current, N_BANDS)
-        some = logits(
+    while tl.min(current, axis=0) < MAX_KEY:
+        _, node = find_nodes(node_of_slot, first_prefix, bands, slots, current, N_BANDS)
+        some = compute_logits(
             hidden, position, weights, biases, node, H, STRIDE, H, TILE, BLOCK, SLOTS, PRECISION
         )
         same = (key[:, None] >> shift[None, :]) == current[None, :]
@@ -195,12 +193,12 @@ def _all_gradients(
     H: tl.constexpr, WIDTH: tl.constexpr, TILE: tl.constexpr, BLOCK: tl.constexpr,
     N_BANDS: tl.constexpr, SLOTS: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """Return what the nodes of some bands give to the gradient of h; write that of the nodes."""
+    """Return the gradient of h from the nodes of some bands; write that of the nodes."""
     slots = tl.arange(0, SLOTS) % 16
     grad_h = tl.zeros([TILE, BLOCK], tl.float32)
     current = first
-    while tl.min(current, axis=0) < MOST:
-        place, node = nodes(node_of_slot, first_prefix, bands, slots, current, N_BANDS)
+    while tl.min(current, axis=0) < MAX_KEY:
+        place, node = find_nodes(node_of_slot, first_prefix, bands, slots, current, N_BANDS)
         row = tl.load(row_of_slot + place, mask=node >= 0, other=-1)
         continued = (key_before >> shift) == current
         spans = continued | ((key_after >> shift) == current)
@@ -228,7 +226,7 @@ def walk_tiles(
 ):  # fmt: skip
     """Write the cost of every token; with `GRADIENTS`, replace h by the gradient of a.
 
-    `UPPER` is the number of slots of all bands but the lowest, rounded up to a power of two.
+    `UPPER` is the number of slots above the lowest band, rounded up to a power of two.
     """
     tile = tl.program_id(0)
     n = tl.load(n_tokens).to(tl.int32)
@@ -257,7 +255,7 @@ def walk_tiles(
         if N_BANDS > 1:
             bands = tl.arange(0, UPPER) // 16
             shift = 4 * tl.maximum(N_BANDS - bands, 2)
-            up_first = tl.where(bands < N_BANDS - 1, key_first >> shift, MOST)
+            up_first = tl.where(bands < N_BANDS - 1, key_first >> shift, MAX_KEY)
             logit, exists = _all_logits(
                 hidden, position, key, weights, biases, node_of_slot, first_prefix, bands, shift,
                 up_first, H, STRIDE, TILE, BLOCK, N_BANDS, UPPER, PRECISION,
@@ -269,7 +267,7 @@ def walk_tiles(
         if GRADIENTS:
             for start in range(0, H, BLOCK):
                 columns = start + tl.arange(0, BLOCK)
-                h = some_rows(hidden, position, columns, H, STRIDE)
+                h = load_rows(hidden, position, columns, H, STRIDE)
                 grad_h = _all_gradients(
                     h, low_delta, key, key_before, key_after, columns, tile, weights,
                     node_of_slot, row_of_slot, first_prefix, low, low_shift, low_first,

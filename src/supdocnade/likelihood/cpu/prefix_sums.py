@@ -1,9 +1,9 @@
 """Prefix and suffix sums over documents, compiled for the CPU.
 
 Forward, the running sum a of the word embeddings gives the hidden units h_i = g(a) before every
-token. Backward, the running sum of the activations' gradients, from the last token to the first,
-gives each word's row of the gradient of W. Documents are independent forward; backward they share
-rows of W, so there the work is split by columns: every part owns its columns of the gradient.
+token. Backward, the running sum of the gradients of the activations, from the last token to the
+first, gives each word's row of the gradient of W. Documents are independent in the forward pass; in
+the backward pass they share rows of W, so the work is split by columns of the gradient.
 """
 
 import numpy as np
@@ -22,10 +22,10 @@ _ZERO, _ONE, _TWO = np.float32(0), np.float32(1), np.float32(2)
 
 @kernel
 def _exp_nonpositive(x):
-    """exp(x) for x <= 0 in float32, to 1.1e-7: 2^n times a polynomial in x - n log 2."""
+    """Return exp(x) for x <= 0 in float32, to 1.1e-7: 2^n times a polynomial in x - n log 2."""
     x = np.float32(-87.0) if x < np.float32(-87.0) else x  # NaN stays NaN.
     n = np.floor(x * np.float32(1.44269504) + np.float32(0.5))
-    # log 2 in two parts, the first exact in few bits, so that the difference keeps its precision.
+    # log 2 in two parts, the first with few bits, so that the difference keeps its precision.
     r = x - n * np.float32(0.693359375) + n * np.float32(2.12194440e-4)
     p = np.float32(1 / 5040)
     p = p * r + np.float32(1 / 720)
@@ -45,7 +45,7 @@ def _sigmoid(x):
 
 @kernel
 def _tanh(x):
-    """tanh by its exponential form, and by its series where that would cancel."""
+    """Return tanh(x) by its exponential form, or by its series near 0, where that would cancel."""
     e = _exp_nonpositive(-_TWO * abs(x))
     far = (_ONE - e) / (_ONE + e)
     s = x * x
@@ -58,13 +58,13 @@ def _tanh(x):
 
 
 @kernel
-def prefix_documents(
+def sum_prefixes(
     next_document, ids_N, offsets_B1, input_weight_N, W_KH, c_H, activation, limit, hidden_NH,
     summary_BH,
 ):  # fmt: skip
-    """Write hidden units and summaries of documents until none is left.
+    """Write hidden units and summaries of the next documents until none is left.
 
-    `hidden_NH` starts at the first token of `offsets_B1`, which may be in the middle of `ids_N`.
+    `hidden_NH` starts at the token `offsets_B1[0]`.
     """
     a_H = np.empty_like(c_H)
     base = offsets_B1[0]
@@ -100,16 +100,16 @@ def prefix_documents(
 
 
 @kernel
-def suffix_columns(
+def add_suffix_columns(
     first, last, slots_N, offsets_B1, base, input_weight_N, grad_NH, grad_W, grad_c_H
 ):
     """Add the columns `first:last` of the gradients of W and c.
 
-    h_i depends on the words before i alone: the row of v_i receives the gradients of the
+    h_i depends only on the words before i: the row of v_i receives the gradients of the
     activations after i, and c those of all. `grad_NH` starts at the token `base`.
     """
     after = np.empty(last - first, np.float32)
-    # An unsigned column cannot count from the end, which would have to be asked at every element.
+    # Unsigned indices spare the check for negative ones, which count from the end.
     start = np.uintp(first)
     for d in range(offsets_B1.size - 1):
         after[:] = _ZERO
@@ -123,10 +123,10 @@ def suffix_columns(
 
 
 @kernel
-def summary_columns(
+def add_summary_columns(
     first, last, ids_N, slots_N, offsets_B1, input_weight_N, limit, incoming_BH, grad_W, grad_c_H
 ):  # fmt: skip
-    """Add the columns `first:last` of what flows back through the summaries."""
+    """Add the columns `first:last` of the gradients that come from the summaries."""
     start, width = np.uintp(first), last - first
     for d in range(offsets_B1.size - 1):
         for i in range(offsets_B1[d], offsets_B1[d + 1]):
@@ -141,7 +141,7 @@ def summary_columns(
 
 @kernel
 def sum_by_document(values_N, offsets_B1, totals_B):
-    """Add up the tokens of every document in float64."""
+    """Write the sum over the tokens of every document, computed in float64."""
     base = offsets_B1[0]
     for d in range(offsets_B1.size - 1):
         total = 0.0
@@ -150,13 +150,13 @@ def sum_by_document(values_N, offsets_B1, totals_B):
         totals_B[d] = total
 
 
-def column_parts(n_columns: int, n_threads: int) -> list[tuple[int, int]]:
+def split_columns(n_columns: int, n_threads: int) -> list[tuple[int, int]]:
     """Split the columns evenly over the threads, at multiples of a cache line.
 
-    Columns never meet, so unlike every other split this one may follow the threads: the bits of a
-    column do not depend on it, and whole rows are fastest on one thread.
+    Columns are summed independently, so unlike all others this split may depend on the number of
+    threads: the bits of a column do not depend on it, and one thread is fastest on whole rows.
 
-    >>> column_parts(200, 2)
+    >>> split_columns(200, 2)
     [(0, 112), (112, 200)]
     """
     lines = -(-n_columns // COLUMNS_PER_LINE)

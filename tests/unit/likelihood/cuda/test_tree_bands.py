@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from supdocnade.likelihood.cuda.tree import LEVELS, SLOTS, cut_into_bands
+from supdocnade.likelihood.cuda.tree_bands import LEVELS, SLOTS, cut_into_bands
 from supdocnade.tree import WordTree
 
 
@@ -13,7 +13,7 @@ def test_every_word_passes_the_nodes_of_its_path(n_words):
     bands = cut_into_bands(tree)
     nodes_KL, signs_KL = tree.paths
     for word in range(0, n_words, max(n_words // 200, 1)):
-        path = int(bands.path_K[word])
+        path = int(bands.key_of_word_K[word])
         passed = []
         for band in range(bands.n_bands):
             prefix = path >> LEVELS * (bands.n_bands - band)
@@ -27,11 +27,11 @@ def test_every_word_passes_the_nodes_of_its_path(n_words):
         there = signs_KL[word] != 0
         expected = zip(nodes_KL[word][there], signs_KL[word][there], strict=True)
         assert passed == list(expected)
-        assert bands.word_of_path[path] == word
+        assert bands.word_of_key[path] == word
 
 
 @pytest.mark.parametrize("n_words", [2, 37, 1160])
 def test_paths_sort_words_by_their_leaves(n_words):
     tree = WordTree.random(n_words, np.random.default_rng(0))
-    by_path = np.argsort(cut_into_bands(tree).path_K)
+    by_path = np.argsort(cut_into_bands(tree).key_of_word_K)
     np.testing.assert_array_equal(by_path, np.argsort(tree.leaf_of_word_K))
