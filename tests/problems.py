@@ -1,5 +1,6 @@
 """Small random problems for the tests of the operations."""
 
+import hashlib
 from typing import NamedTuple
 
 import numpy as np
@@ -25,8 +26,8 @@ class Problem(NamedTuple):
             self.batch, self.parameters, self.tree, activation=activation, backend=backend
         )
 
-    def to(self, dtype: torch.dtype) -> "Problem":
-        """The same numbers in another precision, as new leaves of the graph."""
+    def to(self, dtype: torch.dtype, device: str = "cpu") -> "Problem":
+        """Return the same numbers in another precision or place, as new leaves of the graph."""
         batch = self.batch._replace(
             **{
                 name: None if value is None else value.to(dtype)
@@ -34,11 +35,11 @@ class Problem(NamedTuple):
                 if name.endswith("weight_N")
             }
         )
-        parameters = (p.detach().to(dtype).requires_grad_() for p in self.parameters)
-        return Problem(batch, Parameters(*parameters), self.tree)
+        parameters = (p.detach().to(device, dtype).requires_grad_() for p in self.parameters)
+        return Problem(batch.to(torch.device(device)), Parameters(*parameters), self.tree)
 
     def gradients(self) -> list[Tensor]:
-        """Dense gradients, zero where none arrived; they are cleared on the way."""
+        """Return dense gradients, zero for parameters without one, and clear them."""
         result = []
         for parameter in self.parameters:
             grad = parameter.grad
@@ -58,7 +59,7 @@ def make_problem(
     scale: float = 0.5,
     seed: int = 0,
 ) -> Problem:
-    """Draw a problem in float64. `scale` is the spread of W and V."""
+    """Draw a problem in float64; `scale` is the standard deviation of W and V."""
     rng = np.random.default_rng(seed)
     n_tokens = sum(lengths)
     n_rows = n_words if output == "softmax" else n_words - 1
@@ -83,8 +84,40 @@ def make_problem(
     return Problem(batch, parameters, tree)
 
 
+def outputs_and_gradients(
+    terms: DocumentTerms, problem: Problem, *, uneven: bool = False
+) -> list[Tensor]:
+    """Return the terms, and the gradients of a loss that depends on all of them.
+
+    With `uneven`, the documents have different weights in the loss.
+    """
+    generator = torch.Generator().manual_seed(5)
+
+    def noise(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=generator, dtype=torch.float64).to(terms.nll_B)
+
+    noise_B = noise(len(terms.nll_B))
+    loss = (noise_B * terms.nll_B).sum() if uneven else 0.7 * terms.nll_B.sum()
+    (loss + (noise(*terms.summary_BH.shape) * terms.summary_BH).sum()).backward()
+    return [terms.nll_B.detach(), terms.summary_BH.detach(), *problem.gradients()]
+
+
 def relative_error(actual: Tensor, expected: Tensor) -> float:
-    """‖actual - expected‖ / ‖expected‖, or the absolute error where nothing is expected."""
+    """Return ‖actual - expected‖ / ‖expected‖, or the absolute error if `expected` is zero."""
     difference = (actual.double() - expected.double()).norm()
     size = expected.double().norm()
     return float(difference / size if size > 0 else difference)
+
+
+def cpu_digest() -> str:
+    """Return a digest of the outputs and gradients of the `cpu` backend on some problems."""
+    digest = hashlib.sha256()
+    for output, n_words in (("tree", 150), ("softmax", 150), ("tree", 17_000)):
+        lengths = [300, 0, 961, 5, 77] * 3
+        problem = make_problem(lengths, n_words, 37, output=output, n_summary_words=140)
+        problem = problem.to(torch.float32)
+        terms = problem.run("relu", "cpu")
+        (terms.nll_B.sum() + terms.summary_BH.sin().sum()).backward()
+        for tensor in (*terms, *problem.gradients()):
+            digest.update(tensor.detach().numpy().tobytes())
+    return digest.hexdigest()

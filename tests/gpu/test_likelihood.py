@@ -1,28 +1,38 @@
-"""The fused likelihood on a GPU, beside plain torch there and float64.
+"""The fused likelihood on a GPU, compared with plain torch on that GPU and with float64.
 
-The tolerance is twice the error of plain torch with products of the same precision.
+The tolerance is twice the error of plain torch with products of the same precision. The checks that
+Triton's interpreter makes on a few cases (tests/unit/likelihood/cuda) are made here on all of them.
 """
 
 import pytest
 import torch
-from tests.problems import Problem, make_problem, relative_error
+from tests.cuda_checks import (
+    NAMES,
+    check_agreement,
+    check_empty_batch,
+    check_nan,
+    check_padded_rows,
+    check_touched_rows,
+    check_unused_tokens,
+)
+from tests.problems import Problem, make_problem, outputs_and_gradients, relative_error
 from torch.nn.functional import linear, softplus
 
-from supdocnade.likelihood.contract import DocumentTerms, Parameters
+from supdocnade.likelihood import contract
+from supdocnade.likelihood.contract import DocumentTerms
 from supdocnade.likelihood.vectorized import prefix_sums, sum_by_document
 
 pytestmark = pytest.mark.skipif(
     not torch.cuda.is_available(), reason="needs a GPU that torch can use"
 )
 
-# Errors of float32 come near its rounding, where a ratio of two says little: the gradient of b, a
-# sum without products, had 2.6e-7 on a tree with sigmoid units where plain torch had 0.96e-7. One
-# unit of rounding is allowed beyond twice the error of torch.
+# Near the rounding error of float32 a ratio of two errors says little: the gradient of b, a sum
+# without products, had an error of 2.6e-7 on a tree with sigmoid units where plain torch had
+# 0.96e-7. One unit of rounding is allowed beyond twice the error of torch.
 ROUNDING = 2.0**-23
 
-NAMES = ["nll", "summary", "W", "c", "V", "b"]
-# (lengths, words, topics): empty, short, odd and long ones; 2 to 5 bands of the tree; many and few
-# tokens to a prefix.
+# (lengths, words, topics): empty, short, odd and long documents; 2 to 5 bands of the tree; many and
+# few tokens per prefix.
 SHAPES = {
     "small": ([0, 1, 9, 0, 25], 37, 8),
     "paper": ([961] * 6 + [0, 1], 1160, 200),
@@ -40,23 +50,8 @@ def default_precision():
     torch.set_float32_matmul_precision(before)
 
 
-def on_gpu(problem: Problem, dtype: torch.dtype) -> Problem:
-    moved = problem.to(dtype)
-    parameters = (p.detach().cuda().requires_grad_() for p in moved.parameters)
-    return Problem(moved.batch.to(torch.device("cuda")), Parameters(*parameters), moved.tree)
-
-
-def outputs(terms: DocumentTerms, problem: Problem, *, uneven: bool = False):
-    generator = torch.Generator().manual_seed(5)
-
-    def noise(*shape):
-        drawn = torch.randn(*shape, generator=generator, dtype=torch.float64)
-        return drawn.to(terms.nll_B)
-
-    noise_B = noise(len(terms.nll_B))
-    loss = (noise_B * terms.nll_B).sum() if uneven else 0.7 * terms.nll_B.sum()
-    (loss + (noise(*terms.summary_BH.shape) * terms.summary_BH).sum()).backward()
-    return [terms.nll_B.detach(), terms.summary_BH.detach(), *problem.gradients()]
+def run(problem: Problem, activation: str) -> DocumentTerms:
+    return problem.run(activation, "cuda")
 
 
 def errors(actual, expected):
@@ -68,16 +63,16 @@ def assert_within_twice(ours, plain, slack: float):
         assert ours[name] <= 2 * plain[name] + slack, (name, ours, plain)
 
 
-# Torch's own sparse gradients, of the plain operation, warn once.
+# The sparse gradients of plain torch warn once.
 @pytest.mark.filterwarnings("ignore:Sparse invariant checks")
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_tree_in_float32(shape):
     lengths, n_words, n_topics = SHAPES[shape]
     problem = make_problem(lengths, n_words, n_topics, n_summary_words=n_words - 1, scale=0.05)
-    double, single = on_gpu(problem, torch.float64), on_gpu(problem, torch.float32)
-    expected = outputs(double.run("relu", "vectorized"), double)
-    plain = errors(outputs(single.run("relu", "vectorized"), single), expected)
-    ours = errors(outputs(single.run("relu", "cuda"), single), expected)
+    double, single = problem.to(torch.float64, "cuda"), problem.to(torch.float32, "cuda")
+    expected = outputs_and_gradients(double.run("relu", "vectorized"), double)
+    plain = errors(outputs_and_gradients(single.run("relu", "vectorized"), single), expected)
+    ours = errors(outputs_and_gradients(single.run("relu", "cuda"), single), expected)
     assert_within_twice(ours, plain, ROUNDING)
 
 
@@ -85,15 +80,19 @@ def test_the_tree_in_float32(shape):
 @pytest.mark.parametrize("activation", ["relu", "tanh", "sigmoid"])
 def test_activations_and_uneven_gradients(output, activation):
     problem = make_problem([0, 1, 90, 0, 250], 300, 33, output=output, scale=0.05)
-    double, single = on_gpu(problem, torch.float64), on_gpu(problem, torch.float32)
-    expected = outputs(double.run(activation, "vectorized"), double, uneven=True)
-    plain = errors(outputs(single.run(activation, "vectorized"), single, uneven=True), expected)
-    ours = errors(outputs(single.run(activation, "cuda"), single, uneven=True), expected)
+    double, single = problem.to(torch.float64, "cuda"), problem.to(torch.float32, "cuda")
+    expected = outputs_and_gradients(double.run(activation, "vectorized"), double, uneven=True)
+    plain = errors(
+        outputs_and_gradients(single.run(activation, "vectorized"), single, uneven=True), expected
+    )
+    ours = errors(
+        outputs_and_gradients(single.run(activation, "cuda"), single, uneven=True), expected
+    )
     assert_within_twice(ours, plain, ROUNDING)
 
 
 def plain_torch(problem: Problem, *, bf16: bool) -> DocumentTerms:
-    """The likelihood from one product of all hidden units with all nodes or words."""
+    """Return the likelihood from one product of all hidden units with all nodes or words."""
     hidden_NH, summary_BH = prefix_sums(problem.batch, problem.parameters, "relu")
     with torch.autocast("cuda", torch.bfloat16, enabled=bf16):
         logits_NT = linear(hidden_NH, problem.parameters.node_weight_TH)
@@ -113,12 +112,12 @@ def plain_torch(problem: Problem, *, bf16: bool) -> DocumentTerms:
 @pytest.mark.parametrize("precision", ["high", "medium"])
 def test_products_of_lower_precision(output, precision):
     problem = make_problem([961] * 6 + [0, 1], 1160, 200, output=output, scale=0.05)
-    double, single = on_gpu(problem, torch.float64), on_gpu(problem, torch.float32)
-    expected = outputs(double.run("relu", "vectorized"), double)
+    double, single = problem.to(torch.float64, "cuda"), problem.to(torch.float32, "cuda")
+    expected = outputs_and_gradients(double.run("relu", "vectorized"), double)
     torch.set_float32_matmul_precision(precision)
     plain = plain_torch(single, bf16=precision == "medium")
-    plain_errors = errors(outputs(plain, single), expected)
-    ours = errors(outputs(single.run("relu", "cuda"), single), expected)
+    plain_errors = errors(outputs_and_gradients(plain, single), expected)
+    ours = errors(outputs_and_gradients(single.run("relu", "cuda"), single), expected)
     assert_within_twice(ours, plain_errors, slack=2e-5)
     assert max(ours.values()) < 1e-2
 
@@ -127,20 +126,22 @@ def test_products_of_lower_precision(output, precision):
 @pytest.mark.parametrize("precision", ["highest", "medium"])
 def test_the_same_bits_from_run_to_run(output, precision):
     torch.set_float32_matmul_precision(precision)
-    problem = on_gpu(make_problem([961] * 6, 1160, 200, output=output), torch.float32)
-    first = outputs(problem.run("relu", "cuda"), problem)
+    problem = make_problem([961] * 6, 1160, 200, output=output).to(torch.float32, "cuda")
+    first = outputs_and_gradients(problem.run("relu", "cuda"), problem)
     for _ in range(3):
-        for a, e in zip(outputs(problem.run("relu", "cuda"), problem), first, strict=True):
+        for a, e in zip(
+            outputs_and_gradients(problem.run("relu", "cuda"), problem), first, strict=True
+        ):
             assert torch.equal(a, e)
 
 
 @pytest.mark.parametrize("output", ["tree", "softmax"])
 def test_recorded_gradients_of_touched_rows(output):
-    """Recorded with some words and replayed with others, fewer of them."""
+    """Record a call with some words and replay it with others, fewer of them."""
     n_words = 20_000 if output == "tree" else 17_000
-    problem = on_gpu(make_problem([300, 40], n_words, 24, output=output), torch.float32)
+    problem = make_problem([300, 40], n_words, 24, output=output).to(torch.float32, "cuda")
     problem = problem._replace(batch=problem.batch._replace(checked=True))
-    other = on_gpu(make_problem([200, 7], n_words, 24, output=output, seed=3), torch.float32)
+    other = make_problem([200, 7], n_words, 24, output=output, seed=3).to(torch.float32, "cuda")
     stream, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
     with torch.cuda.stream(stream):
         problem.run("relu", "cuda").nll_B.sum().backward()
@@ -151,8 +152,8 @@ def test_recorded_gradients_of_touched_rows(output):
         nll_B = problem.run("relu", "cuda").nll_B
         nll_B.sum().backward()
     nll_B = nll_B.detach()
-    for there, new in zip(problem.batch[:4], other.batch[:4], strict=True):
-        there[: len(new)].copy_(new)
+    for recorded, new in zip(problem.batch[:4], other.batch[:4], strict=True):
+        recorded[: len(new)].copy_(new)
     graph.replay()
     expected = problem._replace(batch=other.batch)
     recorded = [(p.grad.to_dense() if p.grad.is_sparse else p.grad) for p in problem.parameters]
@@ -170,19 +171,19 @@ def test_recorded_gradients_of_touched_rows(output):
         assert torch.equal(a, e.to_dense() if e.is_sparse else e)
 
 
-def test_one_huge_document_and_one_word_over_and_over():
+def test_one_huge_document_with_a_very_frequent_word():
     problem = make_problem([200_000, 3], 300, 16, scale=0.002)
     problem.batch.word_ids_N[:150_000] = 7
-    double, single = on_gpu(problem, torch.float64), on_gpu(problem, torch.float32)
-    expected = outputs(double.run("relu", "vectorized"), double)
-    plain = errors(outputs(single.run("relu", "vectorized"), single), expected)
-    ours = errors(outputs(single.run("relu", "cuda"), single), expected)
+    double, single = problem.to(torch.float64, "cuda"), problem.to(torch.float32, "cuda")
+    expected = outputs_and_gradients(double.run("relu", "vectorized"), double)
+    plain = errors(outputs_and_gradients(single.run("relu", "vectorized"), single), expected)
+    ours = errors(outputs_and_gradients(single.run("relu", "cuda"), single), expected)
     assert_within_twice(ours, plain, ROUNDING)
 
 
 def test_memory_of_a_call():
-    """At most twice the hidden units, besides parameters and gradients; no logits of all words."""
-    problem = on_gpu(make_problem([961] * 40, 1160, 200, weighted=False), torch.float32)
+    """Besides parameters and gradients, hidden units and their gradients, but no logits."""
+    problem = make_problem([961] * 40, 1160, 200, weighted=False).to(torch.float32, "cuda")
     problem.run("relu", "cuda").nll_B.sum().backward()
     torch.cuda.synchronize()
     before = torch.cuda.memory_allocated()
@@ -193,3 +194,68 @@ def test_memory_of_a_call():
     extra = torch.cuda.max_memory_allocated() - before
     hidden = 961 * 40 * 200 * 4
     assert extra < 2.5 * hidden
+
+
+@pytest.fixture
+def sparse(monkeypatch):
+    monkeypatch.setattr(contract, "SPARSE_ROWS", 1)
+
+
+outputs = pytest.mark.parametrize("output", ["tree", "softmax"])
+uneven_gradients = pytest.mark.parametrize("uneven", [False, True])
+batch_lengths = pytest.mark.parametrize("lengths", [[], [0], [1], [0, 30, 1]])
+vocabularies = pytest.mark.parametrize(
+    ("n_words", "output"), [(2, "tree"), (300, "tree"), (60, "softmax")]
+)
+
+
+@outputs
+@uneven_gradients
+@pytest.mark.parametrize("activation", ["relu", "tanh", "sigmoid"])
+def test_small_documents(output, activation, uneven):
+    problem = make_problem(
+        [0, 1, 9, 0, 25], 37, n_topics=8, output=output, n_summary_words=30, scale=0.2
+    )
+    check_agreement(problem, run, "cuda", activation, uneven=uneven)
+
+
+@pytest.mark.parametrize("n_words", [2, 17, 300])
+@pytest.mark.parametrize("dense", [True, False])
+def test_trees_by_prefixes_and_by_tiles(monkeypatch, n_words, dense):
+    from supdocnade.likelihood.cuda import tree_bands
+
+    monkeypatch.setattr(tree_bands, "DENSE", 1 if dense else 10**6)
+    check_agreement(make_problem([30, 3], n_words, 33, scale=0.2), run, "cuda")
+
+
+@outputs
+@pytest.mark.parametrize("lengths", [[], [0], [0, 0, 0]])
+def test_batches_without_words(output, lengths):
+    check_empty_batch(lengths, output, run, "cuda")
+
+
+@batch_lengths
+@vocabularies
+def test_gradients_of_touched_rows(sparse, lengths, n_words, output):
+    problem = make_problem(lengths, n_words, n_topics=8, output=output, scale=0.2)
+    check_touched_rows(problem, run, "cuda")
+
+
+@batch_lengths
+@vocabularies
+def test_padded_gradients_of_touched_rows(sparse, lengths, n_words, output):
+    check_padded_rows(make_problem(lengths, n_words, n_topics=8, output=output), run, "cuda")
+
+
+@outputs
+@uneven_gradients
+@pytest.mark.parametrize("sparse_rows", [1, 10**6])
+def test_entries_after_the_last_token_have_no_influence(monkeypatch, output, uneven, sparse_rows):
+    monkeypatch.setattr(contract, "SPARSE_ROWS", sparse_rows)
+    check_unused_tokens(output, run, "cuda", uneven=uneven)
+
+
+@outputs
+@pytest.mark.parametrize("parameter", [0, 1, 2, 3])
+def test_a_nan_parameter_shows_in_the_loss(output, parameter):
+    check_nan(output, parameter, run, "cuda")

@@ -10,28 +10,28 @@ from supdocnade.errors import BackendUnavailable, InvalidArgument
 GPU = torch.device("cuda", 0)
 
 
-def test_where_there_is_no_gpu_the_cpu_serves(monkeypatch):
+def test_without_a_gpu_the_cpu_is_chosen(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert choose_device("auto") == choose_device("cpu") == torch.device("cpu")
     with pytest.raises(BackendUnavailable, match="device 'cuda' is not available: torch finds no"):
         choose_device("cuda")
 
 
-def test_where_there_is_a_gpu_it_serves_unless_the_cpu_is_asked_for(monkeypatch):
+def test_a_gpu_is_chosen_unless_the_cpu_is_requested(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
     assert choose_device("auto") == choose_device("cuda") == torch.device("cuda", 1)
     assert choose_device("cpu") == torch.device("cpu")
 
 
-def test_other_devices_are_refused():
+def test_unknown_devices_are_refused():
     with pytest.raises(InvalidArgument, match="device must be one of 'auto', 'cpu', 'cuda', got"):
         choose_device("cuda:1")
 
 
 @pytest.fixture
 def products():
-    """The setting of a torch that has one for GPUs, as it was before the test afterwards."""
+    """Torch's precision setting for GPUs, restored after the test."""
     products = torch.backends.cuda.matmul
     if not hasattr(products, "fp32_precision"):
         pytest.skip("torch is older than 2.9")
@@ -40,7 +40,7 @@ def products():
     products.fp32_precision = before
 
 
-def test_rounded_products_are_switched_off_and_on_again(products):
+def test_tf32_is_disabled_and_restored(products):
     products.fp32_precision = "tf32"
     with full_float32(GPU):
         assert products.fp32_precision == "ieee"
@@ -54,7 +54,7 @@ def test_rounded_products_are_switched_off_and_on_again(products):
 
 
 @pytest.mark.filterwarnings("ignore:Please use the new API settings")
-def test_the_older_way_to_allow_rounding_counts_too(products):
+def test_tf32_allowed_by_the_older_setting_is_disabled_too(products):
     torch.backends.cuda.matmul.allow_tf32 = True
     with full_float32(GPU):
         assert products.fp32_precision == "ieee"
@@ -62,7 +62,7 @@ def test_the_older_way_to_allow_rounding_counts_too(products):
     torch.backends.cuda.matmul.allow_tf32 = False
 
 
-def test_nothing_is_touched_that_is_exact_or_not_on_a_gpu(products):
+def test_exact_settings_and_the_cpu_are_left_unchanged(products):
     products.fp32_precision = "ieee"
     with full_float32(GPU):
         assert products.fp32_precision == "ieee"
@@ -72,28 +72,27 @@ def test_nothing_is_touched_that_is_exact_or_not_on_a_gpu(products):
         assert products.fp32_precision == "tf32"
 
 
-def test_an_older_torch_has_one_setting_for_all(monkeypatch):
-    now = ["medium"]
+def test_older_torch_has_one_setting_for_all_devices(monkeypatch):
+    history = ["medium"]
     monkeypatch.setattr(devices, "_HAS_GPU_SETTING", False)
     monkeypatch.setattr(devices, "_EXACT", "highest")
-    monkeypatch.setattr(torch, "get_float32_matmul_precision", lambda: now[-1])
-    monkeypatch.setattr(torch, "set_float32_matmul_precision", now.append)
+    monkeypatch.setattr(torch, "get_float32_matmul_precision", lambda: history[-1])
+    monkeypatch.setattr(torch, "set_float32_matmul_precision", history.append)
     with full_float32(GPU):
-        assert now[-1] == "highest"
-    assert now == ["medium", "highest", "medium"]
+        assert history[-1] == "highest"
+    assert history == ["medium", "highest", "medium"]
 
 
-def test_only_one_thread_at_a_time_has_a_say():
-    """Or one would put the setting back while another relies on it."""
-
+def test_only_one_thread_at_a_time_changes_the_setting():
+    # Otherwise one thread would restore the setting while another relies on it.
     def could_enter():
-        tried = []
+        acquired = []
         thread = threading.Thread(
-            target=lambda: tried.append(devices._precision_lock.acquire(blocking=False))
+            target=lambda: acquired.append(devices._precision_lock.acquire(blocking=False))
         )
         thread.start()
         thread.join()
-        return tried[0]
+        return acquired[0]
 
     with full_float32(GPU):
         assert not could_enter()

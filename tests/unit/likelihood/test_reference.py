@@ -1,7 +1,7 @@
 """The paper's Algorithm 2, as printed, is not the gradient of its Algorithm 1.
 
-Two lines are wrong. `δW[v_i]` is added after the gradient of position i has joined δa, although h_i
-depends on v_<i alone; and δc never receives the class term, although h_y depends on c. With both
+Two lines are wrong. `δW[v_i]` is updated after the gradient of position i was added to δa, although
+h_i depends only on v_<i; and δc lacks the class term, although h_y depends on c. With both
 corrected the algorithm agrees with the gradients that torch derives from Algorithm 1.
 """
 
@@ -18,7 +18,7 @@ LABEL = 1
 
 
 def algorithm_2(problem: Problem, U: np.ndarray, d: np.ndarray, *, corrected: bool):
-    """Gradients of -log p(y | v) + λ Σ -log p(v_i | v_<i) for one document, line by line."""
+    """Return the gradients of -log p(y | v) + λ Σ -log p(v_i | v_<i), line by line."""
     W, c, V, b = (p.detach().numpy() for p in problem.parameters)
     assert isinstance(problem.tree, WordTree)
     nodes, signs = problem.tree.paths
@@ -66,7 +66,7 @@ def head():
 
 @pytest.fixture
 def gradients(problem, head):
-    """What Algorithm 1 and calculus give."""
+    """Gradients that torch derives from Algorithm 1."""
     U, d = (torch.from_numpy(array) for array in head)
     terms = problem.run("relu", "reference")
     logits = torch.relu(terms.summary_BH) @ U.T + d

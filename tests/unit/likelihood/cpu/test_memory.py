@@ -1,5 +1,3 @@
-"""Buffers that are lent to kernels."""
-
 import numpy as np
 import pytest
 
@@ -8,7 +6,7 @@ from supdocnade.likelihood.cpu.memory import CACHE_LINE
 
 
 @pytest.fixture(autouse=True)
-def nothing_kept(monkeypatch):
+def empty_cache(monkeypatch):
     monkeypatch.setattr(memory, "_cached", [])
 
 
@@ -17,7 +15,7 @@ def address(array):
 
 
 @pytest.mark.parametrize("size", [1, 17, 1000, 300_000])
-def test_memory_begins_where_a_cache_line_does(size):
+def test_arrays_start_at_a_cache_line(size):
     for _ in range(5):
         values = memory.empty(size)
         assert values.shape == (size,)
@@ -25,7 +23,7 @@ def test_memory_begins_where_a_cache_line_does(size):
         assert address(values) % CACHE_LINE == 0
 
 
-def test_a_buffer_is_kept_for_whoever_asks_for_as_much():
+def test_a_buffer_is_reused_by_calls_that_fit():
     with memory.scratch(10, 20) as first:
         first[:] = 3
         where = address(first)
@@ -37,7 +35,7 @@ def test_a_buffer_is_kept_for_whoever_asks_for_as_much():
         assert larger.shape == (11, 20)
 
 
-def test_two_at_a_time_are_apart_and_both_are_kept():
+def test_two_buffers_at_a_time_are_separate_and_both_reused():
     def borrow():
         with memory.scratch(100, 8) as one, memory.scratch(7, 8) as other:
             one[:], other[:] = 1, 2
@@ -48,7 +46,7 @@ def test_two_at_a_time_are_apart_and_both_are_kept():
     assert len(borrow()) == 2
 
 
-def test_only_the_largest_of_a_moderate_size_are_kept(monkeypatch):
+def test_the_largest_buffers_below_the_limit_are_cached(monkeypatch):
     monkeypatch.setattr(memory, "MAX_CACHED_BYTES", 4000)
     with memory.scratch(100, 10), memory.scratch(3, 10), memory.scratch(50, 10):
         pass

@@ -1,34 +1,37 @@
-"""The GPU's kernels, run on the CPU by Triton's interpreter on the smallest cases.
+"""The GPU kernels, run on the CPU by Triton's interpreter on small cases.
 
-Everything that can be wrong about them but their speed and their precision shows here.
+Each kernel and each branch is run once or twice; tests/gpu/test_likelihood.py has the full grid.
 """
-
-from contextlib import nullcontext
 
 import numpy as np
 import pytest
 import torch
-from tests.problems import Problem, make_problem, relative_error
+from tests.cuda_checks import (
+    check_agreement,
+    check_empty_batch,
+    check_nan,
+    check_padded_rows,
+    check_touched_rows,
+    check_unused_tokens,
+)
+from tests.problems import Problem, make_problem, outputs_and_gradients, relative_error
 
 from supdocnade.likelihood import contract
 from supdocnade.likelihood.contract import Parameters
-from supdocnade.likelihood.cuda import engine as cuda_engine
+from supdocnade.likelihood.cuda import engine
 
 pytest.importorskip("triton")
 pytestmark = pytest.mark.skipif(
     torch.cuda.is_available(), reason="here the kernels run on the GPU itself (tests/gpu)"
 )
 
-# float32 against float64, as for the other backends.
-FLOAT32 = 5e-6
-
-# Rounded to eight bits on the way, once or twice.
+# Operands are rounded to eight bits, once or twice.
 BF16 = 2e-2
 
 
 @pytest.fixture(autouse=True)
 def _poisoned_memory():
-    """Whatever was not written is NaN, or the largest integer."""
+    """Fill uninitialised memory with NaN, or with the largest integer."""
     torch.use_deterministic_algorithms(True)
     yield
     torch.use_deterministic_algorithms(False)
@@ -36,12 +39,17 @@ def _poisoned_memory():
 
 @pytest.fixture(autouse=True)
 def _small_tiles(monkeypatch):
-    """The interpreter takes its time for every number; and prefixes soon span several tiles."""
-    from supdocnade.likelihood.cuda import tree_bands as cuda
+    """Small tiles save time in the interpreter, and prefixes soon span several tiles."""
+    from supdocnade.likelihood.cuda import tree_bands
 
-    for precision, shape in cuda.WALK_CONFIGS.items():
-        monkeypatch.setitem(cuda.WALK_CONFIGS, precision, shape._replace(tile=16))
-    monkeypatch.setattr(cuda, "MIXED_TILE", 16)
+    for precision, config in tree_bands.WALK_CONFIGS.items():
+        monkeypatch.setitem(tree_bands.WALK_CONFIGS, precision, config._replace(tile=16))
+    monkeypatch.setattr(tree_bands, "MIXED_TILE", 16)
+
+
+@pytest.fixture
+def sparse(monkeypatch):
+    monkeypatch.setattr(contract, "SPARSE_ROWS", 1)
 
 
 def run(problem: Problem, activation: str):
@@ -55,82 +63,58 @@ def run(problem: Problem, activation: str):
     return tree_nll(problem.batch, problem.parameters, problem.tree, activation)
 
 
-def outputs(terms, problem: Problem, *, uneven: bool = False):
-    dtype = terms.nll_B.dtype
-    generator = torch.Generator().manual_seed(5)
-
-    def noise(*shape):
-        return torch.randn(*shape, generator=generator, dtype=torch.float64).to(dtype)
-
-    noise_B = noise(len(terms.nll_B))
-    loss = (noise_B * terms.nll_B).sum() if uneven else 0.7 * terms.nll_B.sum()
-    (loss + (noise(*terms.summary_BH.shape) * terms.summary_BH).sum()).backward()
-    return [terms.nll_B.detach(), terms.summary_BH.detach(), *problem.gradients()]
-
-
-def assert_agrees(problem: Problem, activation: str = "relu", *, uneven: bool = False):
-    expected = outputs(problem.run(activation, "vectorized"), problem, uneven=uneven)
-    single = problem.to(torch.float32)
-    actual = outputs(run(single, activation), single, uneven=uneven)
-    names = ["nll", "summary", "W", "c", "V", "b"]
-    for name, a, e in zip(names, actual, expected, strict=True):
-        assert a.shape == e.shape, name
-        assert relative_error(a, e) <= FLOAT32, name
-
-
-@pytest.mark.parametrize("output", ["tree", "softmax"])
-@pytest.mark.parametrize("activation", ["relu", "tanh", "sigmoid"])
-def test_activations_and_uneven_gradients(output, activation):
+# The other tests use relu.
+@pytest.mark.parametrize(
+    ("output", "activation", "uneven"), [("tree", "tanh", True), ("softmax", "sigmoid", False)]
+)
+def test_activations_and_uneven_gradients(output, activation, uneven):
     problem = make_problem(
         [0, 1, 9, 0, 25], 37, n_topics=7, output=output, n_summary_words=30, scale=0.2
     )
-    assert_agrees(problem, activation, uneven=activation == "tanh")
+    check_agreement(problem, run, "cpu", activation, uneven=uneven)
 
 
-@pytest.mark.parametrize(("n_words", "n_topics"), [(2, 8), (17, 33), (300, 5)])
-@pytest.mark.parametrize("dense", [True, False])
-def test_trees_of_every_depth_by_prefixes_and_by_tiles(monkeypatch, n_words, n_topics, dense):
-    from supdocnade.likelihood.cuda import tree_bands as cuda
+# Trees of one, two and three bands.
+@pytest.mark.parametrize(
+    ("n_words", "n_topics", "dense"),
+    [(2, 8, False), (17, 33, True), (300, 5, True), (300, 5, False)],
+)
+def test_trees_by_prefixes_and_by_tiles(monkeypatch, n_words, n_topics, dense):
+    from supdocnade.likelihood.cuda import tree_bands
 
-    # One token to a prefix is enough for tiles of one prefix; more than there are is not.
-    monkeypatch.setattr(cuda, "DENSE", 1 if dense else 10**6)
-    assert_agrees(make_problem([30, 3], n_words, n_topics, scale=0.2))
+    monkeypatch.setattr(tree_bands, "DENSE", 1 if dense else 10**6)
+    check_agreement(make_problem([30, 3], n_words, n_topics, scale=0.2), run, "cpu")
 
 
-def test_prefixes_that_span_tiles_with_many_prefixes_to_a_launch(monkeypatch):
-    from supdocnade.likelihood.cuda import rows as cuda
+def test_prefixes_that_span_tiles_with_one_program_per_prefix(monkeypatch):
+    from supdocnade.likelihood.cuda import rows
 
-    monkeypatch.setattr(cuda, "FEW_PREFIXES", 0)
-    assert_agrees(make_problem([90], 3, n_topics=9, scale=0.1))
+    monkeypatch.setattr(rows, "FEW_PREFIXES", 0)
+    check_agreement(make_problem([90], 3, n_topics=9, scale=0.1), run, "cpu")
 
 
 def test_documents_of_several_chunks():
-    assert_agrees(make_problem([70, 16, 17], 5, n_topics=9, scale=0.05))
+    check_agreement(make_problem([70, 16, 17], 5, n_topics=9, scale=0.05), run, "cpu")
 
 
 @pytest.mark.parametrize("output", ["tree", "softmax"])
-def test_without_weights_and_with_weights_of_zero(output):
-    assert_agrees(make_problem([5, 12], 9, n_topics=8, output=output, weighted=False, scale=0.2))
+def test_missing_weights_and_weights_of_zero(output):
+    problem = make_problem([5, 12], 9, n_topics=8, output=output, weighted=False, scale=0.2)
+    check_agreement(problem, run, "cpu")
     problem = make_problem([5, 12], 9, n_topics=8, output=output, scale=0.2)
     problem.batch.loss_weight_N[3:9] = 0
     problem.batch.input_weight_N[::2] = 0
-    assert_agrees(problem)
+    check_agreement(problem, run, "cpu")
 
 
 @pytest.mark.parametrize("output", ["tree", "softmax"])
-@pytest.mark.parametrize("lengths", [[], [0], [0, 0, 0]])
+@pytest.mark.parametrize("lengths", [[], [0, 0, 0]])
 def test_batches_without_words(output, lengths):
-    problem = make_problem(lengths, 6, n_topics=8, output=output).to(torch.float32)
-    nll, summary, *gradients = outputs(run(problem, "tanh"), problem)
-    assert nll.tolist() == [0.0] * len(lengths)
-    c_H = problem.parameters.hidden_bias_H.detach()
-    torch.testing.assert_close(summary, c_H.expand(len(lengths), 8))
-    assert not gradients[0].any()
-    assert not gradients[2].any()
+    check_empty_batch(lengths, output, run, "cpu")
 
 
-def test_one_word_alone_has_nothing_to_decide():
-    assert_agrees(make_problem([4, 0], 1, n_topics=3))
+def test_a_vocabulary_of_one_word():
+    check_agreement(make_problem([4, 0], 1, n_topics=3), run, "cpu")
 
 
 def test_a_second_backward_gives_the_same_gradients():
@@ -143,90 +127,37 @@ def test_a_second_backward_gives_the_same_gradients():
         torch.testing.assert_close(a, e, rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("lengths", [[], [1], [0, 30, 1]])
-@pytest.mark.parametrize(("n_words", "output"), [(2, "tree"), (300, "tree"), (60, "softmax")])
-def test_gradients_of_touched_rows(monkeypatch, lengths, n_words, output):
-    monkeypatch.setattr(contract, "SPARSE_ROWS", 1)
+@pytest.mark.parametrize(
+    ("lengths", "n_words", "output"),
+    [([], 300, "tree"), ([1], 2, "tree"), ([0, 30, 1], 300, "tree"), ([0, 30], 60, "softmax")],
+)
+def test_gradients_of_touched_rows(sparse, lengths, n_words, output):
     problem = make_problem(lengths, n_words, n_topics=5, output=output, scale=0.2)
-    single = problem.to(torch.float32)
-    run(single, "relu").nll_B.sum().backward()
-    words = np.unique(problem.batch.word_ids_N.numpy())
-    W, _, V, _ = (parameter.grad for parameter in single.parameters)
-    np.testing.assert_array_equal(W._indices()[0], words)
-    assert V.is_sparse == (output == "tree")
-    if V.is_sparse:
-        nodes, signs = problem.tree.paths
-        on_path = np.unique(nodes[words][signs[words] != 0])
-        np.testing.assert_array_equal(V._indices()[0], on_path)
-    single.gradients()
-    if lengths and any(lengths):
-        assert_agrees(problem)
+    check_touched_rows(problem, run, "cpu")
 
 
-@pytest.mark.parametrize("lengths", [[0], [1], [0, 30, 1]])
-@pytest.mark.parametrize(("n_words", "output"), [(2, "tree"), (300, "tree"), (60, "softmax")])
-def test_recorded_calls_have_room_for_the_most_rows_there_can_be(
-    monkeypatch, lengths, n_words, output
-):
-    monkeypatch.setattr(contract, "SPARSE_ROWS", 1)
-    problem = make_problem(lengths, n_words, n_topics=5, output=output).to(torch.float32)
-    # One more than there are: only the GPU knows how many it has.
-    ids_N = torch.cat([problem.batch.word_ids_N, torch.tensor([10**6], dtype=torch.int32)])
-    weights = {
-        name: torch.cat([getattr(problem.batch, name), torch.tensor([float("nan")])])
-        for name in ("input_weight_N", "loss_weight_N")
-    }
-    batch = problem.batch._replace(word_ids_N=ids_N, **weights, checked=True)
-    problem = problem._replace(batch=batch)
-    found = []
-    for bounded in (False, True):
-        with contract.padded_sparse_gradients() if bounded else nullcontext():
-            run(problem, "relu").nll_B.sum().backward()
-        found.append([p.grad for p in problem.parameters])
-        for parameter in problem.parameters:
-            parameter.grad = None
-    for exact, bounded in zip(*found, strict=True):
-        if not exact.is_sparse:
-            assert torch.equal(bounded, exact)
-            continue
-        rows, values = exact._indices()[0].tolist(), exact._values()
-        room, padded = bounded._indices()[0].tolist(), bounded._values()
-        n_rows = len(rows)
-        assert len(room) > n_rows or len(room) == len(exact)
-        assert room == rows + [rows[-1] if rows else -1] * (len(room) - n_rows)
-        assert torch.equal(padded[:n_rows], values)
-        assert not padded[n_rows:].any()
+@pytest.mark.parametrize(
+    ("lengths", "n_words", "output"),
+    [([0], 300, "tree"), ([1], 2, "tree"), ([0, 30, 1], 300, "tree"), ([0, 30], 60, "softmax")],
+)
+def test_padded_gradients_of_touched_rows(sparse, lengths, n_words, output):
+    check_padded_rows(make_problem(lengths, n_words, n_topics=5, output=output), run, "cpu")
 
 
-@pytest.mark.parametrize("few", [False, True])
-@pytest.mark.parametrize("uneven", [False, True])
-@pytest.mark.parametrize("output", ["tree", "softmax"])
-def test_tables_longer_than_the_documents(monkeypatch, output, uneven, few):
-    """What stands beyond the last token is never looked at."""
-    monkeypatch.setattr(contract, "SPARSE_ROWS", 1 if few else 10**6)
-    problem = make_problem([5, 12], 9, n_topics=8, output=output, scale=0.2).to(torch.float32)
-    expected = outputs(run(problem, "relu"), problem, uneven=uneven)
-    batch = problem.batch
-    extra = torch.full((8,), float("nan"))
-    longer = batch._replace(
-        word_ids_N=torch.cat([batch.word_ids_N, torch.full((8,), 10**6, dtype=torch.int32)]),
-        input_weight_N=torch.cat([batch.input_weight_N, extra]),
-        loss_weight_N=torch.cat([batch.loss_weight_N, extra]),
-        checked=True,
-    )
-    again = problem._replace(batch=longer)
-    actual = outputs(run(again, "relu"), again, uneven=uneven)
-    for a, e in zip(actual, expected, strict=True):
-        torch.testing.assert_close(a, e, rtol=0, atol=0)
+@pytest.mark.parametrize(("output", "uneven"), [("tree", True), ("softmax", False)])
+def test_entries_after_the_last_token_have_no_influence(sparse, output, uneven):
+    check_unused_tokens(output, run, "cpu", uneven=uneven)
+
+
+def test_entries_after_the_last_token_have_no_influence_on_dense_gradients():
+    check_unused_tokens("tree", run, "cpu", uneven=False)
 
 
 @pytest.mark.filterwarnings("ignore:invalid value encountered")
 @pytest.mark.parametrize("output", ["tree", "softmax"])
-@pytest.mark.parametrize("which", [0, 1, 2, 3])
-def test_a_nan_parameter_shows_in_the_loss(output, which):
-    problem = make_problem([20], 4, n_topics=3, output=output).to(torch.float32)
-    problem.parameters[which].data.fill_(float("nan"))
-    assert run(problem, "relu").nll_B.isnan().all()
+@pytest.mark.parametrize("parameter", [0, 1, 2, 3])
+def test_a_nan_parameter_shows_in_the_loss(output, parameter):
+    check_nan(output, parameter, run, "cpu")
 
 
 def test_extreme_logits_stay_finite():
@@ -247,52 +178,50 @@ def test_values_without_gradients():
     torch.testing.assert_close(run(frozen, "relu").nll_B, expected.detach(), rtol=0, atol=0)
 
 
-def test_rows_of_a_tile_without_a_token_give_nothing_however_large_the_biases():
+def test_rows_of_a_tile_without_a_token_add_nothing_if_exp_overflows():
     problem = make_problem([5], 9, n_topics=8, output="softmax", scale=0.2)
-    problem.parameters.node_bias_T.data += 200  # exp(200) is no number of float32.
-    assert_agrees(problem)
+    problem.parameters.node_bias_T.data += 200
+    check_agreement(problem, run, "cpu")
 
 
 @pytest.mark.parametrize("dense", [True, False])
 def test_operands_in_bf16(monkeypatch, dense):
     from triton.runtime import interpreter
 
-    from supdocnade.likelihood.cuda import tree_bands as cuda
+    from supdocnade.likelihood.cuda import tree_bands
 
-    # The interpreter has bf16 as sixteen bits, and would multiply these as integers.
+    # The interpreter stores bf16 as integers of sixteen bits, and would multiply these.
     multiply = interpreter.InterpreterBuilder.create_dot
 
-    def widened(handle):
+    def widen(handle):
         values = (handle.data.astype(np.uint32) << 16).view(np.float32)
         return interpreter.TensorHandle(values, interpreter.tl.float32)
 
     monkeypatch.setattr(
         interpreter.InterpreterBuilder,
         "create_dot",
-        lambda self, a, b, *rest: multiply(self, widened(a), widened(b), *rest),
+        lambda self, a, b, *rest: multiply(self, widen(a), widen(b), *rest),
     )
-    monkeypatch.setattr(cuda, "DENSE", 1 if dense else 10**6)
-    monkeypatch.setattr(cuda_engine, "product_precision", lambda: "bf16")
+    monkeypatch.setattr(tree_bands, "DENSE", 1 if dense else 10**6)
+    monkeypatch.setattr(engine, "product_precision", lambda: "bf16")
     problem = make_problem([30, 3, 70], 37, n_topics=9, scale=0.2)
-    expected = outputs(problem.run("tanh", "vectorized"), problem)
+    expected = outputs_and_gradients(problem.run("tanh", "vectorized"), problem)
     single = problem.to(torch.float32)
-    actual = outputs(run(single, "tanh"), single)
+    actual = outputs_and_gradients(run(single, "tanh"), single)
     for a, e in zip(actual, expected, strict=True):
         assert relative_error(a, e) <= BF16
         assert a.dtype == torch.float32
 
 
 @pytest.mark.parametrize(("allowed", "expected"), [("ieee", "tf32x3"), ("tf32", "tf32")])
-def test_the_precision_by_the_switch_for_gpus_alone(allowed, expected):
-    from supdocnade.likelihood.cuda.engine import product_precision
-
+def test_the_precision_follows_the_setting_for_gpus(allowed, expected):
     products = torch.backends.cuda.matmul
     if not hasattr(products, "fp32_precision"):
         pytest.skip("torch is older than 2.9")
     before = products.fp32_precision
     try:
         products.fp32_precision = allowed
-        assert product_precision() == expected
+        assert engine.product_precision() == expected
     finally:
         products.fp32_precision = before
-    assert product_precision() == "tf32x3"
+    assert engine.product_precision() == "tf32x3"
