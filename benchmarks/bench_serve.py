@@ -1,12 +1,13 @@
-"""The server under load, by Apache's `ab`; and what it takes beyond bare predictions.
+"""Benchmark the server under load, and against predictions in a plain loop.
 
 python -m benchmarks.bench_serve [--seconds 10] [--endurance 300]
 
-Requests of one and of eight images come from 1, 20 and 100 clients; those that are refused (503)
-are counted apart, and with 100 clients timed apart, too, by clients of our own (`clients`), for
-another so many seconds. The server's time for an image, at eight a request, is compared with that
-of encoding and predicting eight images at once in a loop, on as many cores, alternately, so that a
-slow moment of the machine hits both. Then 20 clients ask for five minutes. Debian: apache2-utils.
+Apache's `ab` sends requests of one and of eight images from 1, 20 and 100 clients. Refused requests
+(503) are counted; with 100 clients, `benchmarks.clients` runs for as long again and times accepted
+requests apart from refused ones. The CPU time per image of the server, at eight images per request,
+is compared with that of encoding and predicting batches of eight in a loop on as many cores; the
+two alternate, so that a slow moment of the machine affects both. Finally 20 clients send requests
+for five minutes. Debian: apache2-utils.
 """
 
 import argparse
@@ -25,22 +26,22 @@ from typing import Any
 from joblib import effective_n_jobs
 
 from benchmarks.bench_encoding import photographs
-from benchmarks.clients import ask
+from benchmarks.clients import generate_load
 from benchmarks.common import print_table, write_results
-from benchmarks.serving import MEDIA_TYPE, Running, multipart, product_model, running
+from benchmarks.serving import MEDIA_TYPE, ServerProcess, multipart, product_model, run_server
 from supdocnade import SceneModel
 from supdocnade.likelihood.cpu.threads import limit_threads
 from supdocnade.scene.prediction import answer
 
-MANY = 100
-CLIENTS, IMAGES = (1, 20, MANY), (1, 8)
+MAX_CLIENTS = 100
+CLIENTS, IMAGES = (1, 20, MAX_CLIENTS), (1, 8)
 ROUNDS, REPEATS = 9, 9
-WARM_UP = 20.0
-"""Seconds of load before memory is looked at for the first time."""
+WARM_UP_SECONDS = 20.0
+"""Seconds of load before memory is first measured."""
 
 
-def load(server: Running, body: Path, clients: int, seconds: float) -> dict[str, Any]:
-    """Ask for some seconds; return what came of it."""
+def run_ab(server: ServerProcess, body: Path, clients: int, seconds: float) -> dict[str, Any]:
+    """Send requests with `ab` for some seconds; return counts and times."""
     done = subprocess.run(
         [
             *("ab", "-q", "-l", "-r", "-s", "60", "-t", str(seconds), "-n", "10000000"),
@@ -51,9 +52,9 @@ def load(server: Running, body: Path, clients: int, seconds: float) -> dict[str,
         check=True,
     )
 
-    def figure(pattern: str, default: str = "0") -> float:
-        found = re.search(pattern, done.stdout)
-        return float(found[1] if found else default)
+    def figure(pattern: str) -> float:
+        match = re.search(pattern, done.stdout)
+        return float(match[1] if match else 0)
 
     return {
         "requests": int(figure(r"Complete requests:\s+(\d+)")),
@@ -66,11 +67,11 @@ def load(server: Running, body: Path, clients: int, seconds: float) -> dict[str,
     }
 
 
-def measure(server: Running, body: Path, clients: int, seconds: float) -> dict[str, Any]:
-    """Ask by `ab`; and where some may be refused, by clients that know which."""
-    found = load(server, body, clients, seconds)
-    if clients == MANY:
-        found["apart"] = ask(
+def measure(server: ServerProcess, body: Path, clients: int, seconds: float) -> dict[str, Any]:
+    """Measure with `ab` and, where requests may be refused, with `generate_load`."""
+    found = run_ab(server, body, clients, seconds)
+    if clients == MAX_CLIENTS:
+        found["apart"] = generate_load(
             f"{server.url}v1/predict",
             body.read_bytes(),
             MEDIA_TYPE,
@@ -80,8 +81,8 @@ def measure(server: Running, body: Path, clients: int, seconds: float) -> dict[s
     return found
 
 
-def bare(model: SceneModel, contents: list[bytes], threads: int) -> float:
-    """Return the CPU time of an image in loops over eight of them, on some threads at once."""
+def loop_seconds(model: SceneModel, contents: list[bytes], threads: int) -> float:
+    """Return the CPU time per image of a loop over batches of eight, run on several threads."""
     fitted = model.fitted_
 
     def loop(_: int) -> None:
@@ -90,36 +91,35 @@ def bare(model: SceneModel, contents: list[bytes], threads: int) -> float:
                 words = [fitted.bag.encoder_.encode(content).ids for content in contents]
                 list(answer(fitted, [("", each) for each in words]))
 
-    began = time.process_time()
+    start = time.process_time()
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(loop, range(threads)))
-    return (time.process_time() - began) / (threads * REPEATS * len(contents))
+    return (time.process_time() - start) / (threads * REPEATS * len(contents))
 
 
-def served(server: Running, body: Path, clients: int) -> float:
-    """Return the server's CPU time for an image at eight a request."""
+def server_seconds(server: ServerProcess, body: Path, clients: int) -> float:
+    """Return the CPU time per image of the server, at eight images per request."""
     before = server.cpu_seconds()
-    done = load(server, body, clients, 2)
+    done = run_ab(server, body, clients, 2)
     assert done["failed"] + done["refused"] == 0, done
     n_images: int = 8 * done["requests"]
     return (server.cpu_seconds() - before) / n_images
 
 
 def compare(folder: Path, model: SceneModel, contents: list[bytes], body: Path) -> dict[str, float]:
-    """Return the server's time over the bare one: on one core each, and on all cores each.
+    """Return the time of the server relative to the loop, on one core and on all cores.
 
-    Two threads take more time each than one alone, since cores share caches and more; so like is
-    compared with like.
+    Both use the same number of cores, since threads that run together slow each other down.
     """
     cores = effective_n_jobs(-1)
     times: dict[str, list[float]] = {}
-    with running(folder, "--jobs", 1) as one, running(folder) as all_cores:
+    with run_server(folder, "--jobs", 1) as one, run_server(folder) as all_cores:
         measures: dict[str, Callable[[], float]] = {
-            "bare, one core": lambda: bare(model, contents, 1),
-            "served, one core": lambda: served(one, body, 4),
-            "bare, all cores": lambda: bare(model, contents, cores),
-            "served, all cores": lambda: served(all_cores, body, 8),
-            "served, all cores, one client": lambda: served(all_cores, body, 1),
+            "bare, one core": lambda: loop_seconds(model, contents, 1),
+            "served, one core": lambda: server_seconds(one, body, 4),
+            "bare, all cores": lambda: loop_seconds(model, contents, cores),
+            "served, all cores": lambda: server_seconds(all_cores, body, 8),
+            "served, all cores, one client": lambda: server_seconds(all_cores, body, 1),
         }
         for measure in measures.values():
             measure()
@@ -136,11 +136,11 @@ def compare(folder: Path, model: SceneModel, contents: list[bytes], body: Path) 
     }
 
 
-def endure(server: Running, body: Path, seconds: float) -> dict[str, Any]:
-    """Let 20 clients ask for long; return what came of it and how memory grew."""
-    load(server, body, 20, WARM_UP)
+def measure_endurance(server: ServerProcess, body: Path, seconds: float) -> dict[str, Any]:
+    """Send requests from 20 clients for long; return counts, times and memory growth."""
+    run_ab(server, body, 20, WARM_UP_SECONDS)
     before = server.resident_mib()
-    done = load(server, body, 20, seconds)
+    done = run_ab(server, body, 20, seconds)
     return {**done, "seconds": seconds, "growth_mib": server.resident_mib() - before}
 
 
@@ -150,7 +150,7 @@ def main() -> None:
     options.add_argument("--endurance", type=float, default=300)
     given = options.parse_args()
     if shutil.which("ab") is None:
-        sys.exit("this needs ab (Debian: apt-get install apache2-utils).")
+        sys.exit("this benchmark needs ab (Debian: apt-get install apache2-utils).")
     with TemporaryDirectory() as name:
         folder = Path(name)
         kind, paths = photographs(folder / "photos")
@@ -161,13 +161,13 @@ def main() -> None:
         for n, body in bodies.items():
             body.write_bytes(multipart(contents[:n]))
         cost = compare(folder / "model", model, contents, bodies[8])
-        with running(folder / "model") as server:
+        with run_server(folder / "model") as server:
             grid = {
                 f"{n} images, {clients} clients": measure(server, bodies[n], clients, given.seconds)
                 for n in IMAGES
                 for clients in CLIENTS
             }
-            long = endure(server, bodies[1], given.endurance)
+            long = measure_endurance(server, bodies[1], given.endurance)
     print_table(
         f"{kind}, {given.seconds:g} seconds each",
         ["what", "requests/s", "p50 ms", "p99 ms", "longest", "refused", "failed", "of"],
@@ -183,7 +183,7 @@ def main() -> None:
     )
     for what, each in grid.items():
         if "apart" in each:
-            print(f"{what}, answered and refused apart: {each['apart']}")
+            print(f"{what}, accepted and refused requests apart: {each['apart']}")
     print({name: round(value, 3) for name, value in cost.items()})
     print(f"memory grew by {long['growth_mib']:.1f} MiB in {given.endurance:g} seconds")
     write_results("serving", {"images": kind, **cost, "load": grid, "endurance": long})

@@ -1,55 +1,56 @@
-"""Clients of our own, which tell requests that were answered from those refused: `ab` does not.
+"""Load generator that times accepted requests apart from refused ones, which `ab` cannot do.
 
-Each asks again as soon as it has its answer, whatever it was, on a new connection, as `ab` does.
+Every client sends its next request as soon as it has the response, on a new connection, as `ab`
+does.
 """
 
 import asyncio
 import statistics
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlsplit
 
-ANSWERED, REFUSED, FAILED = 200, 503, 0
+OK, REFUSED, FAILED = 200, 503, 0
+"""Statuses of a request; FAILED if the connection broke."""
 
 
-class Asked(NamedTuple):
-    """What came of a request."""
+def generate_load(
+    url: str, body: bytes, media_type: str, *, clients: int, seconds: float
+) -> dict[str, Any]:
+    """Post a request repeatedly for some seconds, at least once per client; return a summary."""
+    address = urlsplit(url)
+    head = (
+        f"POST {address.path} HTTP/1.1\r\nHost: {address.netloc}\r\nConnection: close\r\n"
+        f"Content-Type: {media_type}\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    start = perf_counter()
+    outcomes = asyncio.run(_run_clients(url, head.encode() + body, clients, start + seconds))
+    return summarize(outcomes, perf_counter() - start)
 
-    status: int
-    """FAILED: the connection broke."""
-    ms: float
 
-
-def ask(url: str, body: bytes, media_type: str, *, clients: int, seconds: float) -> dict[str, Any]:
-    """Ask for some seconds; return what came of it, answers apart from refusals.
+def summarize(outcomes: list[tuple[int, float]], seconds: float) -> dict[str, Any]:
+    """Return counts, and the times of accepted requests.
 
     Parameters
     ----------
-    url : that is posted to.
-    """
-    began = perf_counter()
-    found = asyncio.run(_ask(url, _request(url, body, media_type), clients, began + seconds))
-    return summary(found, perf_counter() - began)
+    outcomes : status and milliseconds of every request.
+    seconds : duration of the load.
 
-
-def summary(found: list[Asked], seconds: float) -> dict[str, Any]:
-    """Return counts, and the times of those that were answered.
-
-    >>> summary([Asked(200, 5.0), Asked(200, 7.0), Asked(503, 1.0)], 2.0)["p99_ms"]
+    >>> summarize([(200, 5.0), (200, 7.0), (503, 1.0)], 2.0)["p99_ms"]
     7.0
     """
-    answered, refused = (
-        sorted(each.ms for each in found if each.status == status) for status in (ANSWERED, REFUSED)
+    accepted, refused = (
+        sorted(ms for status, ms in outcomes if status == wanted) for wanted in (OK, REFUSED)
     )
     return {
-        "requests": len(found),
-        "answered": len(answered),
+        "requests": len(outcomes),
+        "answered": len(accepted),
         "refused": len(refused),
-        "failed": len(found) - len(answered) - len(refused),
-        "answered_per_second": len(answered) / seconds,
-        "p50_ms": _percentile(answered, 0.5),
-        "p99_ms": _percentile(answered, 0.99),
-        "longest_ms": _percentile(answered, 1.0),
+        "failed": len(outcomes) - len(accepted) - len(refused),
+        "answered_per_second": len(accepted) / seconds,
+        "p50_ms": _percentile(accepted, 0.5),
+        "p99_ms": _percentile(accepted, 0.99),
+        "longest_ms": _percentile(accepted, 1.0),
         "refused_p50_ms": statistics.median(refused) if refused else None,
     }
 
@@ -60,31 +61,27 @@ def _percentile(ordered: list[float], share: float) -> float | None:
     return ordered[min(int(share * len(ordered)), len(ordered) - 1)]
 
 
-def _request(url: str, body: bytes, media_type: str) -> bytes:
+async def _run_clients(
+    url: str, request: bytes, clients: int, end: float
+) -> list[tuple[int, float]]:
     address = urlsplit(url)
-    head = (
-        f"POST {address.path} HTTP/1.1\r\nHost: {address.netloc}\r\nConnection: close\r\n"
-        f"Content-Type: {media_type}\r\nContent-Length: {len(body)}\r\n\r\n"
-    )
-    return head.encode() + body
+    outcomes: list[tuple[int, float]] = []
 
-
-async def _ask(url: str, request: bytes, clients: int, end: float) -> list[Asked]:
-    found: list[Asked] = []
-    await asyncio.gather(*(_client(url, request, end, found) for _ in range(clients)))
-    return found
-
-
-async def _client(url: str, request: bytes, end: float, found: list[Asked]) -> None:
-    address = urlsplit(url)
-    while (began := perf_counter()) < end:
-        try:
-            reader, writer = await asyncio.open_connection(address.hostname, address.port)
+    async def run_client() -> None:
+        while True:
+            start = perf_counter()
             try:
-                writer.write(request)
-                status = int((await reader.read()).split(None, 2)[1])
-            finally:
-                writer.close()
-        except (OSError, IndexError):
-            status = FAILED
-        found.append(Asked(status, 1e3 * (perf_counter() - began)))
+                reader, writer = await asyncio.open_connection(address.hostname, address.port)
+                try:
+                    writer.write(request)
+                    status = int((await reader.read()).split(None, 2)[1])
+                finally:
+                    writer.close()
+            except (OSError, IndexError):
+                status = FAILED
+            outcomes.append((status, 1e3 * (perf_counter() - start)))
+            if perf_counter() >= end:
+                return
+
+    await asyncio.gather(*(run_client() for _ in range(clients)))
+    return outcomes

@@ -1,11 +1,11 @@
-"""The server against images that were tampered with, and against its own description.
+"""Fuzz the server with damaged images and with requests made from its OpenAPI description.
 
 python -m benchmarks.fuzz_serve [--images 3000] [--examples 100]
 
-Images of every format are cut, spliced and changed in bytes, and sent eight a request; then
-schemathesis makes requests from /openapi.json. Every answer must be one that is documented and no
-5xx but overload, the process must be there in the end. The images are sent twice, and memory must
-not grow the second time.
+Images of every format are truncated, spliced and changed in bytes, and sent eight per request; then
+schemathesis makes requests from /openapi.json. Every response must be documented and not a 5xx
+other than overload, and the process must survive. The images are sent twice; the memory growth of
+the second pass is reported.
 """
 
 import argparse
@@ -29,17 +29,17 @@ from PIL import Image
 
 from benchmarks.bench_encoding import photographs
 from benchmarks.common import write_results
-from benchmarks.serving import MEDIA_TYPE, Running, multipart, product_model, running
+from benchmarks.serving import MEDIA_TYPE, ServerProcess, multipart, product_model, run_server
 from supdocnade.images.decode import FORMATS
 
-PER_REQUEST, AT_ONCE = 8, 4
+IMAGES_PER_REQUEST, N_CONNECTIONS = 8, 4
 ALLOWED = {200, 422, 503}
-NOT_CHECKED = "positive_data_acceptance"
-"""A schema cannot say that bytes are an image, so images that it makes up are refused."""
+EXCLUDED_CHECK = "positive_data_acceptance"
+"""A schema cannot express that bytes are an image, so the server refuses generated images."""
 
 
 def originals(path: Path) -> list[bytes]:
-    """Return a photograph as files of all formats, large and small."""
+    """Return a photograph as files of all formats, in two sizes, and of several modes."""
     with Image.open(path) as image:
         photo = image.convert("RGB")
     found = []
@@ -57,41 +57,41 @@ def originals(path: Path) -> list[bytes]:
 
 
 def mutate(content: bytes, rng: np.random.Generator, others: list[bytes]) -> bytes:
-    """Return a file that is damaged in one of many ways."""
+    """Return a file damaged in one of seven ways."""
     data = bytearray(content)
     way = rng.integers(7)
     at = int(rng.integers(len(data)))
-    if way == 0:  # Cut off.
+    if way == 0:  # Truncate.
         return bytes(data[:at])
-    if way == 1:  # A part gone.
+    if way == 1:  # Delete a part.
         del data[at : at + int(rng.integers(1, 200))]
-    elif way == 2:  # A part of another file.
+    elif way == 2:  # Insert a part of another file.
         other = others[int(rng.integers(len(others)))]
         start = int(rng.integers(len(other)))
         data[at : at + 64] = other[start : start + int(rng.integers(1, 400))]
-    elif way == 3:  # Near its beginning, where sizes are.
+    elif way == 3:  # Change bytes of the header, which holds sizes.
         for place in rng.integers(0, min(64, len(data)), int(rng.integers(1, 6))):
             data[int(place)] = int(rng.integers(256))
-    elif way == 4:  # Extreme numbers.
+    elif way == 4:  # Write an extreme number.
         value = (b"\xff\xff\xff\xff", b"\x00\x00\x00\x00", b"\x7f\xff\xff\xff")[rng.integers(3)]
         data[at : at + 4] = value
-    elif way == 5:  # Repeated.
+    elif way == 5:  # Repeat a part.
         data[at:at] = data[: at // 2]
-    else:  # Anywhere.
+    else:  # Change bytes anywhere.
         for place in rng.integers(0, len(data), int(rng.integers(1, 40))):
             data[int(place)] = int(rng.integers(256))
     return bytes(data)
 
 
-def tampered(path: Path, count: int, seed: int) -> Iterator[bytes]:
-    """Yield damaged files, the same for the same seed."""
+def damaged_images(path: Path, count: int, seed: int) -> Iterator[bytes]:
+    """Yield damaged files, reproducible from the seed."""
     rng, files = np.random.default_rng(seed), originals(path)
     for _ in range(count):
         yield mutate(files[int(rng.integers(len(files)))], rng, files)
 
 
-def ask(server: Running, images: list[bytes], route: str) -> int:
-    """Send images; return the status, and check that each has its answer."""
+def post_images(server: ServerProcess, images: list[bytes], route: str) -> int:
+    """Send images and check that each has a result; return the status."""
     request = Request(
         f"{server.url}v1/{route}", multipart(images), {"Content-Type": MEDIA_TYPE}, method="POST"
     )
@@ -105,33 +105,33 @@ def ask(server: Running, images: list[bytes], route: str) -> int:
         return int(json.load(error)["status"])
 
 
-async def send_all(server: Running, path: Path, count: int) -> Counter[str]:
-    """Send damaged images over several connections; return how often each status came."""
+async def send_all(server: ServerProcess, path: Path, count: int) -> Counter[str]:
+    """Send damaged images over several connections; return the number of each status."""
     found: Counter[str] = Counter()
-    batches = tampered(path, count, seed=0)
+    batches = damaged_images(path, count, seed=0)
     lock = asyncio.Lock()
 
     async def worker() -> None:
         while True:
             async with lock:
-                images = list(islice(batches, PER_REQUEST))
+                images = list(islice(batches, IMAGES_PER_REQUEST))
             if not images:
                 return
-            found[f"predict {await asyncio.to_thread(ask, server, images, 'predict')}"] += 1
-            status = await asyncio.to_thread(ask, server, images[:1], "explain")
+            found[f"predict {await asyncio.to_thread(post_images, server, images, 'predict')}"] += 1
+            status = await asyncio.to_thread(post_images, server, images[:1], "explain")
             found[f"explain {status}"] += 1
 
-    await asyncio.gather(*(worker() for _ in range(AT_ONCE)))
+    await asyncio.gather(*(worker() for _ in range(N_CONNECTIONS)))
     return found
 
 
-def describe(server: Running, examples: int) -> str:
-    """Run schemathesis; return its summary, or end with what it found."""
+def run_schemathesis(server: ServerProcess, examples: int) -> str:
+    """Run schemathesis; return its summary, or exit with its report."""
     done = subprocess.run(
         [
             *(str(Path(sys.executable).with_name("schemathesis")), "run"),
             *(f"{server.url}openapi.json", "--max-examples", str(examples), "--seed", "0"),
-            *("--exclude-checks", NOT_CHECKED),
+            *("--exclude-checks", EXCLUDED_CHECK),
         ],
         capture_output=True,
         text=True,
@@ -151,14 +151,14 @@ def main() -> None:
         folder = Path(name)
         kind, paths = photographs(folder / "photos")
         product_model(paths).save(folder / "model")
-        with running(folder / "model") as server:
+        with run_server(folder / "model") as server:
             statuses = asyncio.run(send_all(server, paths[0], given.images))
-            # What the largest of them needed, the process keeps; the second time it needs no more.
+            # The process keeps the memory of the largest image, so a second pass is measured.
             before = server.resident_mib()
             statuses += asyncio.run(send_all(server, paths[0], given.images))
             growth = server.resident_mib() - before
             wrong = {code for code in statuses if int(code.split()[1]) not in ALLOWED}
-            summary = describe(server, given.examples)
+            summary = run_schemathesis(server, given.examples)
     print(dict(statuses), f"memory grew by {growth:.1f} MiB;", summary)
     write_results(
         "serving_fuzz",
@@ -172,7 +172,7 @@ def main() -> None:
         },
     )
     if wrong:
-        sys.exit(f"statuses that are not documented: {wrong}.")
+        sys.exit(f"undocumented statuses: {wrong}.")
 
 
 if __name__ == "__main__":

@@ -144,14 +144,14 @@ def gpu_encoding() -> str:
 
 
 def _plain(load: str) -> str:
-    """Say one image and one client as people do."""
+    """Return the description of a load with the right singulars."""
     return load.replace("1 images,", "1 image,").replace(", 1 clients", ", 1 client")
 
 
 def serving() -> str:
     found, fuzz = load("serving"), load("serving_fuzz")
     lines = [
-        "| load | requests/s | of these answered | p50 | p99 | longest | refused |",
+        "| load | requests/s | accepted/s | p50 | p99 | longest | refused |",
         "|---|---|---|---|---|---|---|",
     ]
     for what, each in found["load"].items():
@@ -169,23 +169,25 @@ def serving() -> str:
     if any("apart" in each for each in found["load"].values()):
         lines += [
             "",
-            "With 100 clients all but the first figure are of clients of our own, for as long: "
-            "`ab` does not tell answers from refusals. Times are those of answered requests.",
+            "With 100 clients all but the first figure come from `benchmarks/clients.py`, since "
+            "`ab` does not separate accepted from refused requests. Times are those of accepted "
+            "requests.",
         ]
     long = found["endurance"]
     sent = sum(fuzz["statuses"].values())
     ratios = [found[f"served_over_bare_{on}"] for on in ("one_core", "all_cores", "one_client")]
     lines += [
         "",
-        f"At eight images a request the server takes {ratios[0]:.2f} times the CPU time of "
-        f"encoding and predicting in a loop on one core, {ratios[1]:.2f} times on all cores each, "
-        f"and {ratios[2]:.2f} times where a single client asks. 20 clients for "
+        f"At eight images per request the server takes {ratios[0]:.2f} times the CPU time of "
+        f"encoding and predicting in a loop if both use one core, {ratios[1]:.2f} times if both "
+        f"use all cores, and {ratios[2]:.2f} times with a single client. 20 clients for "
         f"{long['seconds']:.0f} seconds: {long['requests']:,} requests, {long['failed']} failed, "
-        f"{long['refused']} refused, memory grew by {long['growth_mib']:.0f} MiB.",
+        f"{long['refused']} refused, memory growth {long['growth_mib']:.0f} MiB.",
         "",
         f"{fuzz['n_mutated_images']:,} damaged images, sent twice in {sent:,} requests: statuses "
-        f"{', '.join(fuzz['statuses'])}; memory grew by {fuzz['growth_mib']:.0f} MiB the second "
-        f"time. Requests made from the description: {fuzz['schemathesis']}.",
+        f"{', '.join(fuzz['statuses'])}; memory growth in the second pass "
+        f"{fuzz['growth_mib']:.0f} MiB. Requests generated from the OpenAPI description: "
+        f"{fuzz['schemathesis']}.",
         "",
         f"{found['images']}, 256 × 256 pixels; {found['cpu']}, Python {found['python']}.",
     ]

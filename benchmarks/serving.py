@@ -1,4 +1,4 @@
-"""A server to be measured: a model of the usual size, requests, and a process that answers them."""
+"""A model of the usual size, multipart requests and a server process for benchmarks."""
 
 import json
 import os
@@ -24,8 +24,7 @@ MEDIA_TYPE = f"multipart/form-data; boundary={BOUNDARY}"
 def product_model(paths: list[Path]) -> SceneModel:
     """Return a model as large as one of LabelMe: 500 words, 200 topics, 8 classes, 200 tags.
 
-    All of 512 documents are support vectors; the documents are random, which takes as long as
-    others.
+    The support vectors are 512 random documents, which take as long as real ones.
     """
     model = SceneModel(n_jobs=1, max_epochs=1, held_out=0, min_tag_count=1, random_state=0)
     labels = [f"class {number % 8}" for number in range(len(paths))]
@@ -39,7 +38,7 @@ def product_model(paths: list[Path]) -> SceneModel:
 
 
 def multipart(contents: list[bytes]) -> bytes:
-    """Return the body of a request."""
+    """Return the body of a multipart request."""
     parts = [
         f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="images"; filename="{n}.jpg"\r\n'
         "Content-Type: image/jpeg\r\n\r\n".encode()
@@ -51,26 +50,26 @@ def multipart(contents: list[bytes]) -> bytes:
 
 
 @dataclass(frozen=True)
-class Running:
-    """A server that runs."""
+class ServerProcess:
+    """A running server."""
 
     process: subprocess.Popen[bytes]
     url: str
 
     def cpu_seconds(self) -> float:
-        """Return the time that the server has used so far."""
+        """Return the CPU time that the server has used so far."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / TICKS
 
     def resident_mib(self) -> float:
-        """Return the memory that it has."""
+        """Return the resident memory of the server."""
         pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 @contextmanager
-def running(model: Path, *options: Any) -> Iterator[Running]:
-    """Start a server and end it in order."""
+def run_server(model: Path, *options: Any) -> Iterator[ServerProcess]:
+    """Start a server, and end it with SIGTERM."""
     program = [sys.executable, "-c", "from supdocnade.cli.main import main; main()"]
     process = subprocess.Popen(
         [*program, "serve", str(model), "--port", "0", "--json", *map(str, options)],
@@ -81,7 +80,7 @@ def running(model: Path, *options: Any) -> Iterator[Running]:
         line = process.stdout.readline()
         if not line:
             sys.exit("the server did not start.")
-        yield Running(process, json.loads(line)["url"])
+        yield ServerProcess(process, json.loads(line)["url"])
         process.send_signal(signal.SIGTERM)
         if process.wait(60) != 0:
             sys.exit(f"the server ended with {process.returncode}.")

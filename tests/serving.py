@@ -21,8 +21,10 @@ from supdocnade.gallery import build_gallery
 from supdocnade.images.decode import encode
 from supdocnade.serving.app import make_app
 from supdocnade.serving.limits import ServeSettings
+from supdocnade.serving.problems import MEDIA_TYPE, PROBLEM_TYPES
 from supdocnade.serving.service import PredictRequest, Service
 
+SMALL_QUEUE = {"max_waiting": 2, "max_images": 2, "n_workers": 1}
 PROGRAM = (sys.executable, "-c", "from supdocnade.cli.main import main; main()")
 
 
@@ -32,6 +34,7 @@ def photograph(number=0, kind="JPEG"):
     return encode(scenes()[number].image, kind)
 
 
+@cache
 def noise(side, seed=0):
     """A large JPEG file."""
     levels = np.random.default_rng(seed).integers(0, 256, (side, side, 3), np.uint8)
@@ -52,6 +55,18 @@ def upload_form(*contents, names=None):
         ("images", (name, content, "image/jpeg"))
         for name, content in zip(names, contents, strict=True)
     ]
+
+
+def check_problem(response, status, code, file=None):
+    """Check that a response is a problem (RFC 9457); return its detail."""
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == MEDIA_TYPE
+    problem = response.json()
+    assert (problem["status"], problem["code"], problem.get("file")) == (status, code, file)
+    assert problem["type"] == f"/docs#{code}"
+    assert PROBLEM_TYPES[code] == (status, problem["title"])
+    assert problem["detail"].endswith(".")
+    return problem["detail"]
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""A server as a process: load, faults, and its end."""
+"""The server as a process: load, faults and shutdown."""
 
 import json
 import os
@@ -29,7 +29,6 @@ from tests.serving import (
     upload_form,
 )
 
-from supdocnade.serving import server as connections
 from supdocnade.serving import service as service_module
 
 N_PHOTOGRAPHS = 24
@@ -44,79 +43,71 @@ def model(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def server(model):
-    # Another address of this machine, by which it then goes.
+    # On another address of this machine, which becomes one of its host names.
     with run_server(model, "--host", "127.0.0.2") as (process, client):
         yield process, client
 
 
 @pytest.fixture(scope="module")
-def right_answers():
+def expected():
     files = [photograph(number) for number in range(N_PHOTOGRAPHS)]
-    return [(said.label, said.probability) for said in small_model().iter_predictions(files)]
+    return [(each.label, each.probability) for each in small_model().iter_predictions(files)]
 
 
-def ask(client, numbers, path="/v1/predict"):
-    files = upload_form(
-        *[photograph(number) for number in numbers], names=[str(n) for n in numbers]
-    )
-    return client.post(path, files=files)
+def predict(client, numbers):
+    files = [photograph(number) for number in numbers]
+    return client.post("/v1/predict", files=upload_form(*files, names=list(map(str, numbers))))
 
 
-def check(response, right_answers):
-    """Every answer is the right one for its photograph."""
+def check(response, expected):
+    """Check that every prediction is the right one for its photograph."""
     assert response.status_code == 200, response.text
     for each in response.json()["predictions"]:
-        assert (each["label"], each["probability"]) == right_answers[int(each["file"])]
+        assert (each["label"], each["probability"]) == expected[int(each["file"])]
 
 
-def test_many_clients_get_their_own_answers(server, right_answers):
+def metric(client, name):
+    lines = client.get("/metrics").text.splitlines()
+    return float(next(line for line in lines if line.startswith(name)).split()[-1])
+
+
+def test_concurrent_clients_get_their_own_predictions(server, expected):
     _process, client = server
 
-    def one(start):
+    def send(start):
         numbers = [(start + step) % N_PHOTOGRAPHS for step in range(1 + start % 5)]
-        check(ask(client, numbers), right_answers)
+        check(predict(client, numbers), expected)
 
     with ThreadPoolExecutor(16) as pool:
-        list(pool.map(one, range(64)))
-    batches = client.get("/metrics").text
-    several = [
-        float(line.split()[-1])
-        for line in batches.splitlines()
-        if line.startswith('supdocnade_batch_images_bucket{le="1.0"}')
-    ]
-    (count,) = [
-        float(line.split()[-1])
-        for line in batches.splitlines()
-        if line.startswith("supdocnade_batch_images_count")
-    ]
-    assert several[0] < count, "no two images were ever worked on together"
+        list(pool.map(send, range(64)))
+    single = metric(client, 'supdocnade_batch_images_bucket{le="1.0"}')
+    assert single < metric(client, "supdocnade_batch_images_count"), "no batch had two images"
 
 
-def test_health_is_told_while_there_is_much_to_do(server):
+def test_busy_server_reports_its_health(server):
     _process, client = server
     with ThreadPoolExecutor(8) as pool:
-        busy = [pool.submit(ask, client, range(24)) for _ in range(8)]
-        asked = 0
+        busy = [pool.submit(predict, client, range(24)) for _ in range(8)]
+        n_rounds = 0
         while not all(each.done() for each in busy):
             for path in ("/healthz", "/readyz", "/metrics"):
                 assert client.get(path, timeout=5).status_code == 200
-            asked += 1
-    assert asked > 1
+            n_rounds += 1
+    assert n_rounds > 1
     assert all(each.result().status_code == 200 for each in busy)
 
 
-def test_overload_is_refused_with_a_time_to_come_back(monkeypatch):
+def test_overloaded_server_sends_a_retry_time(monkeypatch):
     monkeypatch.setattr(service_module, "REFUSAL_SECONDS", 0.05)
     with run_threaded_server(max_waiting=4, max_images=4, n_workers=1) as (client, _):
         with ThreadPoolExecutor(24) as pool:
-            done = list(pool.map(lambda _: ask(client, range(4)), range(48)))
-        codes = {response.status_code for response in done}
-        assert codes == {200, 503}
-        for response in done:
+            responses = list(pool.map(lambda _: predict(client, range(4)), range(48)))
+        assert {response.status_code for response in responses} == {200, 503}
+        for response in responses:
             if response.status_code == 503:
                 assert int(response.headers["retry-after"]) >= 1
                 assert response.json()["code"] == "overloaded"
-        assert ask(client, range(4)).status_code == 200
+        assert predict(client, range(4)).status_code == 200
 
 
 def connect(process):
@@ -124,83 +115,74 @@ def connect(process):
     return socket.create_connection((address.hostname, address.port), timeout=20)
 
 
-def head(length):
+def request_head(length, content_type="multipart/form-data; boundary=b"):
     return (
         "POST /v1/predict HTTP/1.1\r\nHost: 127.0.0.1\r\n"
-        "Content-Type: multipart/form-data; boundary=b\r\n"
-        f"Content-Length: {length}\r\n\r\n"
+        f"Content-Type: {content_type}\r\nContent-Length: {length}\r\n\r\n"
     ).encode()
 
 
-def test_clients_that_vanish_leave_nothing_behind(server, right_answers):
+def test_clients_that_disconnect_leave_nothing_behind(server, expected):
     process, client = server
     for _ in range(30):
-        with connect(process) as lost:
-            lost.sendall(head(5_000_000) + b"x" * 200_000)
-    # These are gone while their images wait.
-    body = client.build_request("POST", "/v1/predict", files=upload_form(*[photograph(0)] * 16))
-    content = body.read()
+        with connect(process) as connection:
+            connection.sendall(request_head(5_000_000) + b"x" * 200_000)
+    # These disconnect while their images wait.
+    request = client.build_request("POST", "/v1/predict", files=upload_form(*[photograph(0)] * 16))
+    body = request.read()
     for _ in range(10):
-        with connect(process) as lost:
-            sent = head(len(content)).replace(
-                b"multipart/form-data; boundary=b", body.headers["content-type"].encode()
-            )
-            lost.sendall(sent + content)
-    check(ask(client, [1, 2]), right_answers)
-
-    def held():
-        lines = client.get("/metrics").text.splitlines()
-        return float(next(each for each in lines if each.startswith("supdocnade_held")).split()[1])
-
+        with connect(process) as connection:
+            connection.sendall(request_head(len(body), request.headers["content-type"]) + body)
+    check(predict(client, [1, 2]), expected)
     deadline = time.monotonic() + 20
-    while held() and time.monotonic() < deadline:
+    while metric(client, "supdocnade_held") and time.monotonic() < deadline:
         pass
-    assert held() == 0
+    assert metric(client, "supdocnade_held") == 0
 
 
-def test_slow_clients_are_told_and_nobody_waits_for_them(right_answers):
+def test_slow_uploads_are_refused_and_delay_nobody(expected):
     with run_threaded_server(upload_seconds=0.5) as (client, address):
         slow = [socket.create_connection(address, timeout=20) for _ in range(20)]
-        for each in slow:
-            each.sendall(head(1_000_000) + b"--b\r\n")
-        check(ask(client, [3]), right_answers)
-        for each in slow:
-            with each:
-                assert b" 408 " in each.recv(1000).partition(b"\r\n")[0]
+        for connection in slow:
+            connection.sendall(request_head(1_000_000) + b"--b\r\n")
+        check(predict(client, [3]), expected)
+        for connection in slow:
+            with connection:
+                assert b" 408 " in connection.recv(1000).partition(b"\r\n")[0]
 
 
-def test_connections_on_which_nothing_begins_are_closed(monkeypatch):
-    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.2)
-    with run_threaded_server() as (client, address):
-        for beginning in (b"", b"GET / HT", b"POST /v1/predict HTTP/1.1\r\nHost: x\r\n"):
-            with socket.create_connection(address, timeout=20) as idle:
-                idle.sendall(beginning)
-                assert idle.recv(100) == b""
-        # One that waits for its answer is not closed.
-        for _ in range(3):
-            assert ask(client, range(24)).status_code == 200
+def test_client_that_expects_100_continue_is_refused_at_once():
+    head = request_head(5000).replace(b"\r\n\r\n", b"\r\nExpect: 100-continue\r\n\r\n")
+    with (
+        run_threaded_server(max_request_bytes=1000) as (_, address),
+        socket.create_connection(address, timeout=20) as connection,
+    ):
+        connection.sendall(head)
+        assert connection.recv(1000).startswith(b"HTTP/1.1 413 ")
 
 
-def test_nothing_on_disk_matters_to_a_server_that_runs(tmp_path, right_answers):
+def test_running_server_does_not_depend_on_the_disk(tmp_path, expected):
     gallery, _ = build_index(tmp_path)
     folder = tmp_path / "scenes"
     small_model().save(folder)
     with run_server(folder, "--index", tmp_path / "index") as (process, client):
         before = client.get("/v1/model").json()
         small_model("softmax").save(folder)
-        check(ask(client, [0, 1, 2]), right_answers)
-        for gone in (folder, tmp_path / "index", tmp_path / "photos"):
-            shutil.rmtree(gone)
-        check(ask(client, [5, 6, 7]), right_answers)
+        check(predict(client, [0, 1, 2]), expected)
+        for removed in (folder, tmp_path / "index", tmp_path / "photos"):
+            shutil.rmtree(removed)
+        check(predict(client, [5, 6, 7]), expected)
         assert client.get("/v1/model").json() == before
         assert client.get("/v1/gallery/7/picture").content == gallery.picture(7)
         assert client.get("/v1/words/3/picture").status_code == 200
-        # As on a full disk: from here on no file of any kind can grow.
+        # From here on no file can grow, as on a full disk.
         resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (0, 0))
-        large_photographs_are_answered(client, ("/v1/predict", "/v1/explain", "/v1/similar"))
+        check_large_uploads(client, ("/v1/predict", "/v1/explain", "/v1/similar"))
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 130
 
 
-def large_photographs_are_answered(client, paths):
+def check_large_uploads(client, paths):
     photo = noise(2500)
     assert len(photo) > 6e6
     for path in paths:
@@ -210,8 +192,8 @@ def large_photographs_are_answered(client, paths):
     assert client.post("/v1/predict", json=body).status_code == 200
 
 
-def test_large_photographs_need_no_temporary_folder(model, tmp_path):
-    """Where Python would look for one, nothing can be written."""
+def test_large_uploads_need_no_temporary_folder(model, tmp_path):
+    """Every folder where Python would look for one is read-only."""
     places = ["/tmp", "/var/tmp", "/usr/tmp", tmp_path, model.parent]
     before = seeing([read_only(place) for place in places if os.path.isdir(place)])
     names = ("TMPDIR", "TEMP", "TMP")
@@ -220,100 +202,96 @@ def test_large_photographs_need_no_temporary_folder(model, tmp_path):
         "env": {name: value for name, value in os.environ.items() if name not in names},
     }
     options["env"]["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
-    asked = [*before, sys.executable, "-c", "import tempfile; tempfile.gettempdir()"]
-    done = subprocess.run(asked, capture_output=True, text=True, **options)
+    command = [*before, sys.executable, "-c", "import tempfile; tempfile.gettempdir()"]
+    done = subprocess.run(command, capture_output=True, text=True, **options)
     assert "No usable temporary directory" in done.stderr
     with run_server(model, before=before, **options) as (_, client):
-        large_photographs_are_answered(client, ("/v1/predict", "/v1/explain"))
+        check_large_uploads(client, ("/v1/predict", "/v1/explain"))
 
 
-def test_the_end_waits_for_every_request_that_was_begun(right_answers):
+def test_shutdown_waits_for_every_request_in_progress(expected):
     with run_threaded_server(n_workers=1) as (client, address), ThreadPoolExecutor(8) as pool:
         gate, work = threading.Event(), client.service.workers._work
         client.service.workers._work = lambda tasks: gate.wait() and work(tasks)
-        asked = [pool.submit(ask, client, range(number, number + 4)) for number in range(8)]
-        # One batch is being worked on, the others wait.
+        pending = [pool.submit(predict, client, range(start, start + 4)) for start in range(8)]
+        # One batch is in progress, the others wait.
         while client.service.workers.n_waiting + 8 < 32:
             pass
         client.running.handle_exit(signal.SIGTERM, None)
-        while True:  # Until the door is closed.
+        while True:  # Until the port is closed.
             try:
                 socket.create_connection(address).close()
             except OSError:
                 break
-        assert not any(each.done() for each in asked)
+        assert not any(each.done() for each in pending)
         gate.set()
-        for each in asked:
-            check(each.result(), right_answers)
+        for each in pending:
+            check(each.result(), expected)
 
 
-def test_sigterm_finishes_what_was_begun(model, right_answers):
-    with run_server(model, "--jobs", 1) as (process, client), ThreadPoolExecutor(8) as pool:
-        began = client.get("/metrics").text
-        assert "supdocnade_images_waiting 0.0" in began
-        asked = [pool.submit(ask, client, range(24)) for _ in range(8)]
-        while "supdocnade_images_waiting 0.0" in client.get("/metrics").text:
-            pass
-        process.send_signal(signal.SIGTERM)
-        answered = 0
-        for each in asked:
-            # One that had not begun finds the door closed; a wrong or half answer fails.
-            with suppress(httpx.TransportError):
-                check(each.result(), right_answers)
-                answered += 1
-        assert answered >= 1
-        assert process.wait(20) == 0
-        assert b"ended" in process.stderr.read()
-        with pytest.raises(httpx.TransportError):
-            client.get("/healthz")
-
-
-def test_a_server_that_is_killed_gave_no_wrong_answer_and_leaves_its_port(model, right_answers):
-    """Nothing in it survives a kill: clients see broken connections, and may start another."""
+def test_killed_server_gives_no_wrong_prediction_and_frees_its_port(model, expected):
+    """Clients of a killed server see broken connections; another server can take the port."""
     with run_server(model) as (process, client), ThreadPoolExecutor(8) as pool:
-        some = threading.Semaphore(0)
+        n_done = threading.Semaphore(0)
 
         def load():
             while True:
                 try:
-                    check(ask(client, [4, 5]), right_answers)
+                    check(predict(client, [4, 5]), expected)
                 except httpx.TransportError:
                     return
-                some.release()
+                n_done.release()
 
         loads = [pool.submit(load) for _ in range(8)]
         for _ in range(10):
-            some.acquire()
+            n_done.acquire()
         process.kill()
         assert process.wait(20) == -signal.SIGKILL
         for each in loads:
             each.result(timeout=20)
         with pytest.raises(httpx.TransportError):
             client.get("/healthz")
-        # On the same port, at once.
-        with run_server(model, "--port", urlsplit(process.url).port) as (another, again):
-            check(ask(again, [4, 5]), right_answers)
-            # Ctrl-C ends it in order, too.
-            another.send_signal(signal.SIGINT)
-            assert another.wait(20) == 130
+        port = urlsplit(process.url).port
+        with run_server(model, "--port", port, "--jobs", 1) as (another, client):
+            check_sigterm(another, client, pool, expected)
+
+
+def check_sigterm(process, client, pool, expected):
+    """Check that SIGTERM finishes the requests in progress and ends the process."""
+    assert metric(client, "supdocnade_images_waiting") == 0
+    pending = [pool.submit(predict, client, range(24)) for _ in range(8)]
+    while not metric(client, "supdocnade_images_waiting"):
+        pass
+    process.send_signal(signal.SIGTERM)
+    n_done = 0
+    for each in pending:
+        # A request that was not yet accepted fails to connect; a wrong response is an error.
+        with suppress(httpx.TransportError):
+            check(each.result(), expected)
+            n_done += 1
+    assert n_done >= 1
+    assert process.wait(20) == 0
+    assert b"ended" in process.stderr.read()
+    with pytest.raises(httpx.TransportError):
+        client.get("/healthz")
 
 
 def test_memory_does_not_grow(server):
     process, client = server
 
-    def one(number):
-        assert ask(client, [number % 24, 3]).status_code == 200
+    def send(number):
+        assert predict(client, [number % 24, 3]).status_code == 200
         assert client.post("/v1/predict", files=upload_form(noise(60, number))).status_code == 200
         assert client.post("/v1/predict", files=upload_form(b"x")).status_code == 422
 
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(one, range(60)))
+        list(pool.map(send, range(60)))
         before = resident_mib(process.pid)
-        list(pool.map(one, range(150)))
+        list(pool.map(send, range(150)))
     assert resident_mib(process.pid) - before < 30
 
 
-def test_everything_but_serving_works_without_the_extra(model, tmp_path):
+def test_other_commands_work_without_the_extra(model, tmp_path):
     (tmp_path / "a.jpg").write_bytes(photograph(0))
     code = (
         "import sys\n"
@@ -329,17 +307,7 @@ def test_everything_but_serving_works_without_the_extra(model, tmp_path):
     assert "1 photograph indexed" in done.stdout
 
 
-def test_who_asks_before_sending_too_much_is_told_at_once():
-    asked = head(5000).replace(b"\r\n\r\n", b"\r\nExpect: 100-continue\r\n\r\n")
-    with (
-        run_threaded_server(max_request_bytes=1000) as (_, address),
-        socket.create_connection(address, timeout=20) as asking,
-    ):
-        asking.sendall(asked)
-        assert asking.recv(1000).startswith(b"HTTP/1.1 413 ")
-
-
-def test_json_says_where_it_is(server):
+def test_json_option_prints_the_url(server):
     process, client = server
     assert process.url.startswith("http://127.0.0.2:")
     assert json.loads(client.get("/healthz").content) == {"status": "ok"}

@@ -7,7 +7,7 @@ from supdocnade.gallery import build_gallery
 
 
 @pytest.mark.parametrize(("labelled", "tagged"), [(False, True), (True, False), (False, False)])
-def test_models_without_classes_or_tags_are_served_as_well(labelled, tagged, tmp_path):
+def test_models_without_classes_or_tags_are_served(labelled, tagged, tmp_path):
     images, labels, tags = columns(scenes())
     model = SceneModel(**{**SETTINGS, "max_epochs": 2, "n_topics": 5})
     fitted = model.fit(images, labels if labelled else None, tags if tagged else None).fitted_
@@ -15,22 +15,21 @@ def test_models_without_classes_or_tags_are_served_as_well(labelled, tagged, tmp
     for number in range(4):
         (tmp_path / "photos" / f"{number}.jpg").write_bytes(photograph(number))
     gallery, _ = build_gallery(fitted, tmp_path / "photos", tmp_path / "index")
-    with make_client(gallery, fitted) as server:
-        web = server.get("/v1/explore").json()
-        assert bool(web["classes"]) == labelled
-        assert bool(web["tags"]) == tagged
-        assert web["topics"]
-        (found,) = server.post("/v1/predict", files=upload_form(photograph(0))).json()[
-            "predictions"
-        ]
-        assert (found["label"] is not None) == labelled
-        assert tagged or found["tags"] == []
-        everything = server.get("/v1/gallery").json()
+    files = upload_form(photograph(0))
+    with make_client(gallery, fitted) as client:
+        overview = client.get("/v1/explore").json()
+        assert bool(overview["classes"]) == labelled
+        assert bool(overview["tags"]) == tagged
+        assert overview["topics"]
+        (prediction,) = client.post("/v1/predict", files=files).json()["predictions"]
+        assert (prediction["label"] is not None) == labelled
+        assert tagged or prediction["tags"] == []
+        everything = client.get("/v1/gallery").json()
         assert everything["total"] == 4
         assert (everything["photographs"][0]["label"] is not None) == labelled
-        assert server.get("/v1/gallery/1/similar").json()["total"] == 3
-        explained = server.post("/v1/explain", files=upload_form(photograph(0)))
+        assert client.get("/v1/gallery/1/similar").json()["total"] == 3
+        explained = client.post("/v1/explain", files=files)
         assert explained.status_code == (200 if labelled else 422)
         if not labelled:
             assert explained.json()["code"] == "invalid_argument"
-        assert server.get("/openapi.json").status_code == 200
+        assert client.get("/openapi.json").status_code == 200

@@ -1,13 +1,18 @@
-"""What is refused costs little: it is not read, and clients that ask again at once are slowed."""
-
 import asyncio
 import json
-import socket
+import threading
 from types import SimpleNamespace
 
 import pytest
 from tests.drawn import small_model
-from tests.serving import fill_queue, make_client, photograph, run_threaded_server, upload_form
+from tests.serving import (
+    SMALL_QUEUE,
+    check_problem,
+    fill_queue,
+    make_client,
+    photograph,
+    upload_form,
+)
 
 from supdocnade.serving import service as service_module
 from supdocnade.serving.app import make_app
@@ -15,21 +20,15 @@ from supdocnade.serving.limits import ServeSettings
 from supdocnade.serving.security import IMAGE_ROUTES
 from supdocnade.serving.service import Service
 
-FEW = {"max_waiting": 2, "max_images": 2, "n_workers": 1}
-
-
-@pytest.fixture
-def at_once(monkeypatch):
-    monkeypatch.setattr(service_module, "REFUSAL_SECONDS", 0.0)
-
 
 @pytest.mark.parametrize("path", sorted(IMAGE_ROUTES))
-def test_nothing_of_a_request_that_is_refused_is_read(path, at_once):
-    service = Service(small_model().fitted_, ServeSettings(**FEW))
+def test_request_is_refused_before_its_body_is_read(path, monkeypatch):
+    monkeypatch.setattr(service_module, "REFUSAL_SECONDS", 0.0)
+    service = Service(small_model().fitted_, ServeSettings(**SMALL_QUEUE))
     sent = []
 
     async def receive():
-        raise AssertionError("it was read")
+        raise AssertionError("the body was read")
 
     async def send(message):
         sent.append(message)
@@ -53,66 +52,19 @@ def test_nothing_of_a_request_that_is_refused_is_read(path, at_once):
     assert int(headers[b"retry-after"]) >= 1
     assert headers[b"connection"] == b"close"
     assert f'route="{path}",status="503"'.encode() in service.metrics.text()
-    # With room the same request is read, or told that there is no gallery.
+    # With room in the queue, the body of the same request is read, unless there is no gallery.
     sent.clear()
     asyncio.run(app(scope, receive, send))
     assert sent[0]["status"] == (404 if path == "/v1/similar" else 500)
     service.close()
 
 
-def test_all_routes_that_take_images_are_known():
-    with make_client() as local:
-        paths = local.get("/openapi.json").json()["paths"]
-    assert {path for path, verbs in paths.items() if "requestBody" in verbs.get("post", {})} == (
-        IMAGE_ROUTES
-    )
-
-
-@pytest.mark.parametrize("version", ["1.0", "1.1"])
-def test_who_is_refused_sees_the_answer_whatever_it_is_sending(version, at_once):
-    """Also a client that does not look before it has sent all of it."""
-    length = 3_000_000
-    head = (
-        f"POST /v1/predict HTTP/{version}\r\nHost: 127.0.0.1\r\n"
-        f"Content-Type: multipart/form-data; boundary=b\r\nContent-Length: {length}\r\n\r\n"
-    ).encode()
-    with run_threaded_server(**FEW) as (local, address), fill_queue(local.service):
-        for sent_before in (0, 1000, length):
-            with socket.create_connection(address, timeout=20) as asking:
-                asking.sendall(head + b"x" * sent_before)
-                answer = asking.recv(100)
-                assert answer.startswith(b"HTTP/1.1 503 ")
-                asking.sendall(b"x" * (length - sent_before))
-                while part := asking.recv(10_000):
-                    answer += part
-            assert b'"code": "overloaded"' in answer
-        assert local.service.memory.used == 0
-
-
-def send_for_ever(connection):
-    while True:
-        connection.sendall(b"x" * 100_000)
-
-
-def test_a_client_that_never_ends_is_left_after_a_moment(at_once, monkeypatch):
-    monkeypatch.setattr("supdocnade.serving.server.DRAIN_SECONDS", 0.1)
-    head = b"POST /v1/predict HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 99999999999\r\n\r\n"
-    with (
-        run_threaded_server(**FEW) as (local, address),
-        fill_queue(local.service),
-        socket.create_connection(address, timeout=20) as endless,
-    ):
-        endless.sendall(head)
-        with pytest.raises(OSError, match=r"reset|[Bb]roken"):
-            send_for_ever(endless)
-
-
-def test_who_finds_room_after_a_moment_is_let_in(monkeypatch):
-    service = Service(small_model().fitted_, ServeSettings(**FEW))
-    waited = []
+def test_request_that_finds_room_after_the_delay_is_admitted(monkeypatch):
+    service = Service(small_model().fitted_, ServeSettings(**SMALL_QUEUE))
+    delays = []
 
     async def sleep(seconds):
-        waited.append(seconds)
+        delays.append(seconds)
         gate.set()
         while service.workers.n_waiting:
             pass
@@ -120,14 +72,82 @@ def test_who_finds_room_after_a_moment_is_let_in(monkeypatch):
     monkeypatch.setattr(service_module, "asyncio", SimpleNamespace(sleep=sleep))
     with fill_queue(service) as gate:
         asyncio.run(service.admit())
-    assert waited == [service_module.REFUSAL_SECONDS]
+    assert delays == [service_module.REFUSAL_SECONDS]
     asyncio.run(service.admit())
-    assert len(waited) == 1
+    assert len(delays) == 1
     service.close()
 
 
-def test_only_so_many_are_held_back(monkeypatch):
+def test_number_of_delayed_requests_is_limited(monkeypatch):
     monkeypatch.setattr(service_module, "MAX_DELAYED", 0)
     monkeypatch.setattr(service_module, "REFUSAL_SECONDS", 1e9)
-    with make_client(**FEW) as local, fill_queue(local.service):
-        assert local.post("/v1/predict", files=upload_form(photograph(0))).status_code == 503
+    with make_client(**SMALL_QUEUE) as client, fill_queue(client.service):
+        response = client.post("/v1/predict", files=upload_form(photograph(0)))
+        assert response.status_code == 503
+
+
+def test_full_queue_and_slow_work_are_problems(monkeypatch):
+    monkeypatch.setattr(service_module, "REFUSAL_SECONDS", 0.01)
+    with make_client(**SMALL_QUEUE, answer_seconds=0.3) as client:
+        gate, started = threading.Event(), threading.Event()
+        work = client.service.workers._work
+        client.service.workers._work = lambda tasks: started.set() or (gate.wait() and work(tasks))
+        slow = []
+        thread = threading.Thread(
+            target=lambda: slow.append(client.post("/v1/predict", files=upload_form(photograph(0))))
+        )
+        thread.start()
+        started.wait()
+        (first, second) = client.service.workers.submit([None, None])
+        response = client.post("/v1/predict", files=upload_form(photograph(0)))
+        check_problem(response, 503, "overloaded")
+        assert int(response.headers["retry-after"]) >= 1
+        thread.join()
+        check_problem(slow[0], 503, "too_slow")
+        assert "retry-after" in slow[0].headers
+        first.cancel(), second.cancel()
+        # A busy server still reports its health.
+        assert client.get("/healthz").json() == {"status": "ok"}
+        gate.set()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_worker_that_dies_is_a_problem_and_is_replaced():
+    with make_client(n_workers=1) as client:
+        work, dying = client.service.workers._work, []
+
+        def die(tasks):
+            client.service.workers._work = work
+            dying.append(threading.current_thread())
+            raise SystemExit
+
+        client.service.workers._work = die
+        response = client.post("/v1/predict", files=upload_form(photograph(0)))
+        check_problem(response, 503, "interrupted")
+        # pytest reports the exception of a thread when it has ended: within this test.
+        dying[0].join()
+        assert response.headers["retry-after"] == "1"
+        again = client.post("/v1/predict", files=upload_form(photograph(0)))
+        assert again.status_code == 200
+        assert client.get("/readyz").status_code == 200
+
+
+def test_metrics_are_counted(server):
+    before = server.get("/metrics").text
+    server.post("/v1/predict", files=upload_form(photograph(0), b"x"))
+    after = server.get("/metrics")
+    assert after.headers["content-type"].startswith("text/plain")
+
+    def value(text, name):
+        lines = [line for line in text.splitlines() if line.startswith(name)]
+        return float(lines[0].split()[-1]) if lines else 0.0
+
+    for name in (
+        'supdocnade_images_total{outcome="predicted"}',
+        'supdocnade_images_total{outcome="unreadable_image"}',
+        'supdocnade_requests_total{method="POST",route="/v1/predict",status="200"}',
+        "supdocnade_batch_images_count",
+    ):
+        assert value(after.text, name) >= value(before, name) + 1
+    assert value(after.text, "supdocnade_images_waiting") == 0
+    assert value(after.text, "supdocnade_held_bytes") == 0

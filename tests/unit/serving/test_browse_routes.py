@@ -1,0 +1,88 @@
+from tests.drawn import small_model
+from tests.serving import build_index, check_problem, make_client, photograph, upload_form
+
+from supdocnade.gallery import build_gallery
+
+
+def test_gallery_is_filtered_by_class_and_tag(server):
+    everything = server.get("/v1/gallery?limit=200").json()
+    assert everything["total"] == len(everything["photographs"]) == 24
+    page = server.get("/v1/gallery?limit=5&offset=20").json()
+    assert page["photographs"] == everything["photographs"][20:]
+    label = small_model().classes_[0]
+    of_class = server.get("/v1/gallery", params={"label": label}).json()
+    assert {each["label"] for each in of_class["photographs"]} == {label}
+    tag = everything["photographs"][0]["tags"][0]["tag"]
+    with_tag = server.get("/v1/gallery", params={"tag": tag.upper()}).json()
+    assert 0 < with_tag["total"] <= 24
+    probabilities = [
+        next(each["probability"] for each in photograph["tags"] if each["tag"] == tag)
+        for photograph in with_tag["photographs"]
+    ]
+    assert probabilities == sorted(probabilities, reverse=True)
+    check_problem(server.get("/v1/gallery?tag=nothing"), 422, "invalid_argument")
+    check_problem(server.get("/v1/gallery?label=nothing"), 422, "invalid_argument")
+
+
+def test_gallery_describes_a_photograph_and_those_similar_to_it(server):
+    everything = server.get("/v1/gallery?limit=200").json()
+    assert server.get("/v1/gallery/3").json() == everything["photographs"][3]
+    similar = server.get("/v1/gallery/3/similar?top=4").json()["photographs"]
+    assert len(similar) == 4
+    assert 3 not in [each["photograph"] for each in similar]
+    check_problem(server.get("/v1/gallery/24"), 404, "not_found")
+    check_problem(server.get("/v1/gallery/24/picture"), 404, "not_found")
+    check_problem(server.get("/v1/gallery/-1/picture"), 422, "invalid_argument")
+
+
+def test_pictures_of_another_index_have_other_urls(server, tmp_path):
+    """Browsers cache pictures for a day; a new photograph changes the numbers of the others."""
+    _, photos = build_index(tmp_path)
+    (photos / "a.jpg").write_bytes(photograph(7))
+    grown, _ = build_gallery(small_model().fitted_, photos, tmp_path / "index")
+    before = server.get("/v1/gallery/0").json()["picture"]
+    with make_client(grown) as client:
+        after = client.get("/v1/gallery/0").json()["picture"]
+        assert client.get(after).content != server.get(before).content
+    assert after != before
+
+
+def test_server_without_a_gallery():
+    with make_client() as client:
+        assert client.get("/v1/model").json()["gallery"] is None
+        for path in ("/v1/gallery", "/v1/gallery/0", "/v1/gallery/0/picture"):
+            check_problem(client.get(path), 404, "no_gallery")
+        similar = client.post("/v1/similar", files=upload_form(photograph(0)))
+        check_problem(similar, 404, "no_gallery")
+
+
+def test_model_is_described(server):
+    model = server.get("/v1/model").json()
+    assert model["classes"] == small_model().classes_.tolist()
+    assert model["tags"] == small_model().tag_names_.tolist()
+    assert model["limits"]["images"] == 4
+    assert model["gallery"] == 24
+    assert model["n_images"] == 24
+
+
+def test_every_link_of_the_overview_leads_somewhere(server):
+    overview = server.get("/v1/explore").json()
+    topics = {each["topic"] for each in overview["topics"]}
+    words = {each["word"] for each in overview["words"]}
+    tags = {each["tag"] for each in overview["tags"]}
+    labels = {each["label"] for each in overview["classes"]}
+    assert labels == set(small_model().classes_)
+    assert tags == set(small_model().tag_names_)
+    for each in (*overview["classes"], *overview["topics"]):
+        assert {word["word"] for word in each["words"]} <= words
+        assert set(each["tags"]) <= tags
+    for each in (*overview["classes"], *overview["tags"], *overview["words"]):
+        assert set(each["topics"]) <= topics
+    for each in (*overview["topics"], *overview["words"], *overview["tags"]):
+        assert set(each["classes"]) <= labels
+    assert all(each["examples"] for each in overview["classes"])
+    example = overview["classes"][0]["examples"][0]
+    for path in (overview["words"][0]["picture"], example["picture"]):
+        assert server.get(path).content.startswith(b"\xff\xd8\xff")
+    check_problem(server.get("/v1/words/99999/picture"), 404, "not_found")
+    check_problem(server.get("/v1/examples/99999/picture"), 404, "not_found")

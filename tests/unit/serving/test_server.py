@@ -1,0 +1,115 @@
+import re
+import socket
+
+import pytest
+from tests.serving import SMALL_QUEUE, fill_queue, run_threaded_server
+
+from supdocnade.errors import InvalidArgument, StorageError
+from supdocnade.serving import server
+from supdocnade.serving import service as service_module
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.0.7", "example.org"])
+def test_other_machines_are_served_only_with_a_token_or_allow_open(host):
+    with pytest.raises(InvalidArgument, match=r"SUPDOCNADE_TOKEN.*--allow-open"):
+        server.check_access(host, None, allow_open=False)
+    server.check_access(host, "secret", allow_open=False)
+    server.check_access(host, None, allow_open=True)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "localhost"])
+def test_loopback_needs_no_token(host):
+    server.check_access(host, None, allow_open=False)
+
+
+def test_error_names_a_port_in_use():
+    with server.bind("127.0.0.1", 0) as bound:
+        bound.listen()
+        port = bound.getsockname()[1]
+        with pytest.raises(StorageError, match=f"port {port}"):
+            server.bind("127.0.0.1", port)
+        assert server.server_url(bound) == f"http://127.0.0.1:{port}/"
+    with pytest.raises(StorageError, match="no-such-host"):
+        server.bind("no-such-host.invalid", 0)
+
+
+@pytest.fixture
+def no_delay(monkeypatch):
+    monkeypatch.setattr(service_module, "REFUSAL_SECONDS", 0.0)
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1"])
+def test_refused_client_sees_the_response_whatever_it_is_sending(version, no_delay):
+    """Even a client that reads nothing before it has sent the whole request."""
+    length = 3_000_000
+    head = (
+        f"POST /v1/predict HTTP/{version}\r\nHost: 127.0.0.1\r\n"
+        f"Content-Type: multipart/form-data; boundary=b\r\nContent-Length: {length}\r\n\r\n"
+    ).encode()
+    with run_threaded_server(**SMALL_QUEUE) as (client, address), fill_queue(client.service):
+        for n_sent in (0, 1000, length):
+            with socket.create_connection(address, timeout=20) as connection:
+                connection.sendall(head + b"x" * n_sent)
+                response = connection.recv(100)
+                assert response.startswith(b"HTTP/1.1 503 ")
+                connection.sendall(b"x" * (length - n_sent))
+                while part := connection.recv(10_000):
+                    response += part
+            assert b'"code": "overloaded"' in response
+        assert client.service.memory.used == 0
+
+
+def test_refused_client_that_keeps_sending_is_disconnected(no_delay, monkeypatch):
+    monkeypatch.setattr(server, "DRAIN_SECONDS", 0.1)
+    head = b"POST /v1/predict HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 99999999999\r\n\r\n"
+    with (
+        run_threaded_server(**SMALL_QUEUE) as (client, address),
+        fill_queue(client.service),
+        socket.create_connection(address, timeout=20) as connection,
+    ):
+        connection.sendall(head)
+        with pytest.raises(OSError, match=r"reset|[Bb]roken"):
+            send_forever(connection)
+
+
+def send_forever(connection):
+    while True:
+        connection.sendall(b"x" * 100_000)
+
+
+def test_connection_is_reused_after_an_early_response():
+    """The rest of the body is discarded, and the next request is read from the right place."""
+    body = b"GET /readyz HTTP/1.1\r\n\r\n" * 40_000
+    first = b"POST /nothing HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n" % len(body)
+    second = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
+    with (
+        run_threaded_server() as (_, address),
+        socket.create_connection(address, timeout=20) as connection,
+    ):
+        connection.sendall(first + body + second)
+        response = b""
+        while part := connection.recv(10_000):
+            response += part
+    assert re.findall(rb"HTTP/1.1 (\d+)", response) == [b"404", b"200"]
+
+
+def test_connection_without_a_request_is_closed(monkeypatch):
+    """This depends on how uvicorn creates protocols; see `TimedConnection`."""
+    monkeypatch.setattr(server, "HEAD_SECONDS", 0.2)
+    request = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    starts = (b"", b"GET / HT", b"POST /v1/predict HTTP/1.1\r\nHost: x\r\n")
+    with run_threaded_server() as (_, address):
+        for start in (*starts, request + b"GET / HT"):
+            with socket.create_connection(address, timeout=20) as connection:
+                connection.sendall(start)
+                response = b""
+                while part := connection.recv(10_000):
+                    response += part
+            assert response.count(b"200 OK") == start.count(b"/healthz")
+
+
+def test_connection_that_waits_for_its_response_is_not_closed(monkeypatch):
+    monkeypatch.setattr(server, "HEAD_SECONDS", 0.05)
+    monkeypatch.setattr(service_module, "REFUSAL_SECONDS", 0.5)
+    with run_threaded_server(**SMALL_QUEUE) as (client, _), fill_queue(client.service):
+        assert client.post("/v1/predict", content=b"").status_code == 503

@@ -1,0 +1,85 @@
+import json
+
+import pytest
+from tests.serving import check_problem, make_client, noise, photograph, upload_form
+
+JSON = {"content-type": "application/json"}
+
+
+def test_malformed_requests_are_problems(server):
+    post = server.post
+    too_many = upload_form(*[photograph(0)] * 5)
+    check_problem(post("/v1/predict", files=too_many), 422, "too_many_images")
+    check_problem(post("/v1/predict", json={"images": []}), 422, "invalid_argument")
+    check_problem(post("/v1/predict", json={"pictures": []}), 422, "invalid_argument")
+    check_problem(post("/v1/predict", content=b"{", headers=JSON), 400, "invalid_request")
+    check_problem(post("/v1/predict", content=b""), 415, "unsupported_media_type")
+    headers = {"content-type": "multipart/form-data"}
+    check_problem(post("/v1/predict", content=b"x", headers=headers), 400, "invalid_request")
+    headers = {"content-type": "multipart/form-data; boundary=b"}
+    for content in (b"x", b"--b\r\n\r\n", b"--b--\r\n", b""):
+        response = post("/v1/predict", content=content, headers=headers)
+        assert response.status_code in (400, 422), (content, response.text)
+    check_problem(post("/v1/predict", files={"photo": b"x"}), 422, "invalid_argument")
+    form = post("/v1/predict", data={"images": "x"}, files={})
+    check_problem(form, 415, "unsupported_media_type")
+    text = {"images": (None, "no file")}
+    check_problem(post("/v1/predict", files=text), 422, "invalid_argument")
+    not_base64 = {"images": [{"name": "a.jpg", "data": "!!"}]}
+    check_problem(post("/v1/predict", json=not_base64), 422, "invalid_argument", "a.jpg")
+    no_tags = post("/v1/predict?top=0", files=upload_form(photograph(0)))
+    check_problem(no_tags, 422, "invalid_argument")
+    check_problem(server.get("/v1/predict"), 405, "method_not_allowed")
+    check_problem(server.get("/nothing"), 404, "not_found")
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("../../etc/passwd", "../../etc/passwd"),
+        ("a\x00b\u202e.jpg", None),
+        ("x" * 5000, None),
+        ("\u2028\u0007", "?"),
+        ("", "image 0"),
+    ],
+)
+def test_names_are_made_printable(server, name, expected):
+    body = json.dumps({"images": [{"name": name, "data": "AAAA"}]})
+    response = server.post("/v1/predict", content=body, headers=JSON)
+    assert response.status_code == 422
+    shown = response.json()["file"]
+    assert len(shown) <= 200
+    assert "\x00" not in shown
+    if expected is not None:
+        assert shown == expected
+
+
+def test_lone_surrogate_is_invalid_json(server):
+    body = b'{"images": [{"name": "\\ud800.jpg", "data": "AAAA"}]}'
+    check_problem(server.post("/v1/predict", content=body, headers=JSON), 400, "invalid_request")
+
+
+def test_large_request_is_refused_with_and_without_a_declared_length():
+    with make_client(max_request_bytes=20_000, max_held_bytes=30_000) as client:
+        declared = client.post("/v1/predict", files=upload_form(noise(300)))
+        check_problem(declared, 413, "request_too_large")
+
+        def parts():
+            for _ in range(100):
+                yield b"x" * 1000
+
+        headers = {"content-type": "multipart/form-data; boundary=b"}
+        response = client.post("/v1/predict", content=parts(), headers=headers)
+        check_problem(response, 413, "request_too_large")
+        assert client.post("/v1/predict", files=upload_form(photograph(0))).status_code == 200
+        assert client.service.memory.used == 0
+
+
+def test_memory_of_all_requests_together_is_limited():
+    with make_client(max_request_bytes=20_000, max_held_bytes=20_000) as client:
+        client.service.memory.used = 19_000
+        response = client.post("/v1/predict", files=upload_form(photograph(0)))
+        check_problem(response, 503, "overloaded")
+        assert response.headers["retry-after"] == "1"
+        client.service.memory.used = 0
+        assert client.post("/v1/predict", files=upload_form(photograph(0))).status_code == 200
