@@ -232,6 +232,12 @@ class Canvas:
         cover = clip01((density - self.grain[part.rows, part.columns]) * np.float32(2.5))
         self.paint(part, cover, color, MARK)
 
+    def halo(self, x: float, y: float, radius: float, color: Floats, strength: float) -> None:
+        """Paint light around a point that fades away towards a radius."""
+        part = self.window(x - radius, y - radius, x + radius, y + radius)
+        far = np.hypot(part.x - x, part.y - y) / radius
+        self.paint(part, np.float32(strength) * clip01(1 - far) ** 2, color, MARK)
+
     def disc(self, x: float, y: float, radius: float, color: Floats, tag: str | None = "") -> None:
         """Paint a disc."""
         self.ellipse(x, y, radius, radius, color, tag)

@@ -47,15 +47,6 @@ def _paint_stars(canvas: Canvas, horizon: float) -> None:
         canvas.disc(x, y, rng.uniform(0.28, 0.62), canvas.palette.paper, "star")
 
 
-def _paint_halo(
-    canvas: Canvas, x: float, y: float, radius: float, color: Floats, strength: float
-) -> None:
-    """Lighten the sky around the sun or the moon."""
-    part = canvas.window(x - radius, y - radius, x + radius, y + radius)
-    far = np.hypot(part.x - x, part.y - y) / radius
-    canvas.paint(part, np.float32(strength) * clip01(1 - far) ** 2, color, MARK)
-
-
 def _paint_sun(canvas: Canvas, x: float, y: float) -> None:
     rng, palette = canvas.rng, canvas.palette
     radius = rng.uniform(4.5, 11)
@@ -63,7 +54,7 @@ def _paint_sun(canvas: Canvas, x: float, y: float) -> None:
     color = palette.glow
     if abs(luminance(color) - luminance(ground)) < 0.12 and abs(color - ground).max() < 0.3:
         color = palette.contrast(ground, 0.75)
-    _paint_halo(canvas, x, y, radius * rng.uniform(3, 5), mix(color, palette.paper, 0.4), 0.5)
+    canvas.halo(x, y, radius * rng.uniform(3, 5), mix(color, palette.paper, 0.4), 0.5)
     if rng.random() < 0.3:
         for ring in (2.1, 1.55):
             part = canvas.window(x - ring * radius, y - ring * radius, x + 25, y + 25)
@@ -80,7 +71,7 @@ def _paint_moon(canvas: Canvas, x: float, y: float) -> None:
     rng, palette = canvas.rng, canvas.palette
     radius = rng.uniform(4, 8)
     color = mix(palette.paper, palette.glow, rng.uniform(0, 0.6))
-    _paint_halo(canvas, x, y, radius * 4, color, 0.35)
+    canvas.halo(x, y, radius * 4, color, 0.35)
     part = canvas.window(x - radius, y - radius, x + radius, y + radius)
     full = canvas.edge(np.hypot(part.x - x, part.y - y) - radius)
     if rng.random() < 0.5:

@@ -96,11 +96,7 @@ def paint_lamp(
     canvas.line((x, top), (out, top - 0.04 * height), thick, color, "lamp")
     canvas.box(x - thick, foot - 0.07 * height, x + thick, foot, color, "lamp")
     y = top + 0.01 * height
-    radius = 0.35 * height
-    part = canvas.window(out - radius, y - radius, out + radius, y + radius)
-    far = np.hypot(part.x - out, part.y - y) / radius
-    shine = np.float32(0.5 if palette.night else 0.12) * clip01(1 - far) ** 2
-    canvas.paint(part, shine, palette.glow, MARK)
+    canvas.halo(out, y, 0.35 * height, palette.glow, 0.5 if palette.night else 0.12)
     canvas.ellipse(out, y, 0.07 * height, 0.04 * height, palette.glow, "lamp")
     left, right = points_around(out, top, height, (-0.08, -0.03), (0.08, -0.03))
     canvas.line(left, right, thick, color, "lamp")
