@@ -22,7 +22,7 @@ from supdocnade.images.decode import encode
 from supdocnade.serving.app import make_app
 from supdocnade.serving.limits import ServeSettings
 from supdocnade.serving.problems import MEDIA_TYPE, PROBLEM_TYPES
-from supdocnade.serving.service import PredictRequest, Service
+from supdocnade.serving.service import ImageRequest, Service
 
 SMALL_QUEUE = {"max_waiting": 2, "max_images": 2, "n_workers": 1}
 PROGRAM = (sys.executable, "-c", "from supdocnade.cli.main import main; main()")
@@ -150,7 +150,7 @@ def fill_queue(service):
     """Fill the queue of a service until the yielded gate is opened."""
     gate, started, work = threading.Event(), threading.Event(), service.workers._work
     service.workers._work = lambda tasks: started.set() or (gate.wait() and work(tasks))
-    request = PredictRequest(content=photograph(0), name="first")
+    request = ImageRequest(content=photograph(0), name="first")
     try:
         service.workers.submit([request])
         started.wait()

@@ -89,10 +89,10 @@ def test_every_file_gets_its_own_card(page):
 
 
 def test_removed_photographs_are_not_waited_for(page):
-    held = []
+    routes = []
     page.route(
         "**/v1/predict",
-        lambda route: held.append(route) if len(held) < 3 else route.continue_(),
+        lambda route: routes.append(route) if len(routes) < 3 else route.continue_(),
     )
     page.set_input_files("#files", photo_files(0, 1, 2, 3))
     expect(page.locator(".result .waiting", has_text="Predicting")).to_have_count(3)
@@ -104,10 +104,10 @@ def test_removed_photographs_are_not_waited_for(page):
 
 
 def test_removed_photographs_are_not_retried(browser, server):
-    asked = []
+    requested = []
 
     def busy(route):
-        asked.append(route.request.url)
+        requested.append(route.request.url)
         body = json.dumps({"code": "overloaded", "detail": "busy."})
         route.fulfill(status=503, headers={"Retry-After": "5"}, body=body)
 
@@ -118,14 +118,14 @@ def test_removed_photographs_are_not_retried(browser, server):
         expect(page.locator(".result .waiting", has_text="busy")).to_have_count(2)
         page.clock.fast_forward(5_000)
         expect(page.locator(".result .waiting", has_text="busy")).to_have_count(2)
-        while len(asked) < 4:
+        while len(requested) < 4:
             page.evaluate("0")
         page.get_by_role("button", name="Remove 0.jpg").click()
         page.get_by_role("button", name="Remove all").click()
         page.clock.fast_forward(60_000)
         page.evaluate("() => fetch('/healthz').then((response) => response.json())")
         expect(page.locator("#status")).to_have_text("All photographs removed.")
-    assert len(asked) == 4
+    assert len(requested) == 4
 
 
 def test_photograph_can_be_pasted(page):
@@ -239,14 +239,14 @@ def test_gallery_filters_and_finds_similar_photographs(page):
 
 
 def test_late_response_does_not_replace_a_newer_view(page):
-    held = []
-    page.route("**/v1/gallery?label=forest*", lambda route: held.append(route))
+    routes = []
+    page.route("**/v1/gallery?label=forest*", lambda route: routes.append(route))
     page.get_by_role("link", name="Gallery").click()
     page.get_by_label("Class").select_option("forest")
     page.get_by_label("Class").select_option("coast")
     expect(page.locator("#gallery h1")).to_have_text("coast")
     with page.expect_response("**/v1/gallery?label=forest*") as late:
-        held[0].continue_()
+        routes[0].continue_()
     late.value.finished()
     # When a later response has been read, so has the late one.
     page.evaluate("() => fetch('/healthz').then((response) => response.json())")

@@ -18,7 +18,7 @@ class ServeSettings:
     """Host names, besides loopback, that are accepted without a token. Any other name could be one
     that a foreign page made to resolve to this machine."""
     check_host: bool = True
-    """Whether to check the host name; False for a server that is open to everyone."""
+    """Check the host name; False for a server that is open to everyone."""
     max_request_bytes: int = 64 * MEBIBYTE
     max_held_bytes: int = 256 * MEBIBYTE
     """Memory for the bodies of all requests together."""

@@ -23,10 +23,9 @@ from supdocnade.serving.schemas import (
     TopicShare,
 )
 from supdocnade.serving.service import (
-    ExplainRequest,
     ExplainResult,
+    ImageRequest,
     ImageResult,
-    PredictRequest,
     PredictResult,
     Service,
 )
@@ -108,7 +107,7 @@ def _add_predict_routes(service: Service, routes: APIRouter) -> None:
         with service.memory.reservation() as reserve:
             images = await read_images(request, service.settings, reserve)
             return await service.process(
-                request, [PredictRequest(name=name, content=content) for name, content in images]
+                request, [ImageRequest(name=name, content=content) for name, content in images]
             )
 
     @routes.post("/predict", response_model=PredictOut, openapi_extra=BODY)
@@ -187,8 +186,12 @@ def _add_explain_route(service: Service, routes: APIRouter) -> None:
                     "too_many_images", f"only one image can be explained, got {len(images)}."
                 )
             ((name, content),) = images
-            image_request = ExplainRequest(
-                name=name, content=content, label=label, tag=tag, as_drawing=format == "png"
+            image_request = ImageRequest(
+                name=name,
+                content=content,
+                explain="drawing" if format == "png" else "map",
+                label=label,
+                tag=tag,
             )
             (result,) = await service.process(request, [image_request])
         if isinstance(result, ApiError):

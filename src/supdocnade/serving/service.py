@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,23 +33,17 @@ from supdocnade.visual_words.encoder import count_words
 
 
 @dataclass(frozen=True, kw_only=True)
-class PredictRequest:
-    """An image to predict."""
+class ImageRequest:
+    """An image to predict, or to explain if `explain` is set."""
 
     name: str
     content: bytes
-
-
-@dataclass(frozen=True, kw_only=True)
-class ExplainRequest:
-    """An image to explain: a class, a tag or, with neither, the predicted class."""
-
-    name: str
-    content: bytes
+    explain: Literal["map", "drawing"] | None = None
+    """Explain with grey levels, or with a drawing that has a title and a legend."""
     label: str | None = None
+    """The class to explain; by default the predicted one."""
     tag: str | None = None
-    as_drawing: bool = False
-    """Whether to return a drawing with title and legend instead of grey levels."""
+    """The tag to explain instead of a class."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -71,7 +66,6 @@ class ExplainResult:
     """Largest contribution of one hundredth of the area to the score."""
 
 
-ImageRequest = PredictRequest | ExplainRequest
 ImageResult = PredictResult | ExplainResult | ApiError
 
 
@@ -92,7 +86,7 @@ def process_images(
         for request in requests:
             try:
                 _check_size(request, max_pixels)
-                if isinstance(request, ExplainRequest):
+                if request.explain is not None:
                     results.append(_explain(fitted, request))
                 else:
                     words.append(fitted.bag.encoder_.encode(request.content, request.name).ids)
@@ -120,12 +114,12 @@ def _check_size(request: ImageRequest, max_pixels: int) -> None:
         )
 
 
-def _explain(fitted: FittedScene, request: ExplainRequest) -> ExplainResult:
+def _explain(fitted: FittedScene, request: ImageRequest) -> ExplainResult:
     explanation = explain_image(
         fitted, request.content, label=request.label, tag=request.tag, name=request.name
     )
     values, limit = contribution_scale(explanation)
-    if request.as_drawing:
+    if request.explain == "drawing":
         decoding = fitted.bag.encoder_.description.decoding
         picture = draw_explanation(request.content, explanation, decoding)
     else:
@@ -225,7 +219,7 @@ class Service:
 
     @property
     def ready(self) -> bool:
-        """Whether the service accepts new requests."""
+        """True while the service accepts new requests."""
         return not self.draining and self.workers.n_alive > 0
 
     def close(self) -> None:
@@ -318,7 +312,7 @@ class Service:
         """Predict one image, so that all code is compiled before the first request."""
         levels = np.arange(64 * 64, dtype=np.int64).reshape(64, 64) * 37 % 251
         image = encode(levels.astype(np.uint8), "PNG")
-        for future in self.workers.submit([PredictRequest(name="warm-up", content=image)]):
+        for future in self.workers.submit([ImageRequest(name="warm-up", content=image)]):
             future.result()
 
 

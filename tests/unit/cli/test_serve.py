@@ -6,19 +6,19 @@ from tests.commands import supdocnade
 SERVE = sys.modules["supdocnade.cli.serve"]
 
 
-def test_serving_others_without_a_token_is_refused(monkeypatch, tmp_path):
+def test_serving_other_machines_needs_a_token(monkeypatch, tmp_path):
     monkeypatch.delenv("SUPDOCNADE_TOKEN", raising=False)
     done = supdocnade("serve", tmp_path, "--host", "0.0.0.0", "--port", 0)
     assert done.code == 1
     assert "a token must be set (SUPDOCNADE_TOKEN)" in done.err
     assert done.err.count("\n") == 1
-    # With one, the next thing that is wrong is the model.
+    # With a token, the next error is that of the model.
     monkeypatch.setenv("SUPDOCNADE_TOKEN", "secret")
     done = supdocnade("serve", tmp_path, "--host", "0.0.0.0", "--port", 0)
     assert "model.json" in done.err
 
 
-def test_without_the_extra_one_sentence_names_it(monkeypatch, tmp_path):
+def test_missing_extra_is_message(monkeypatch, tmp_path):
     monkeypatch.setattr(SERVE, "REQUIRED", ("no_such_package",))
     done = supdocnade("serve", tmp_path)
     assert done.code == 1
@@ -27,7 +27,7 @@ def test_without_the_extra_one_sentence_names_it(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("option", "value", "named"),
+    ("option", "value", "message"),
     [
         ("--port", "70000", "--port"),
         ("--queue", "2", "--queue must be at least --max-images, 32, got 2"),
@@ -38,7 +38,7 @@ def test_without_the_extra_one_sentence_names_it(monkeypatch, tmp_path):
         ("--token", "a b", "token"),
     ],
 )
-def test_options_that_make_no_sense_are_refused(tmp_path, option, value, named):
+def test_invalid_options_are_refused(tmp_path, option, value, message):
     done = supdocnade("serve", tmp_path, option, value)
     assert done.code in (1, 2)
-    assert named in done.err
+    assert message in done.err

@@ -6,14 +6,14 @@ from supdocnade.serving.workers import QueueFull, Workers, WorkInterrupted
 
 
 class Gate:
-    """Work that waits until it is let through, and remembers its batches."""
+    """Work that waits until the gate is open, and records its batches."""
 
     def __init__(self):
-        self.open, self.begun = threading.Event(), threading.Semaphore(0)
+        self.open, self.started = threading.Event(), threading.Semaphore(0)
         self.batches = []
 
     def __call__(self, tasks):
-        self.begun.release()
+        self.started.release()
         self.open.wait()
         self.batches.append(list(tasks))
         return [10 * task for task in tasks]
@@ -30,11 +30,11 @@ def test_every_task_gets_its_own_result():
     pool.close()
 
 
-def test_what_waits_is_worked_on_together_but_not_more_than_a_batch():
+def test_waiting_tasks_form_batches_of_limited_size():
     gate = Gate()
     pool = workers(gate)
     first = pool.submit([0])
-    gate.begun.acquire()
+    gate.started.acquire()
     others = [future for number in range(1, 7) for future in pool.submit([number])]
     gate.open.set()
     assert [future.result() for future in (*first, *others)] == [0, 10, 20, 30, 40, 50, 60]
@@ -42,12 +42,12 @@ def test_what_waits_is_worked_on_together_but_not_more_than_a_batch():
     pool.close()
 
 
-def test_a_thread_leaves_the_others_their_share():
+def test_thread_leaves_the_others_their_share():
     gate = Gate()
     pool = workers(gate, n_threads=2)
     futures = pool.submit(range(8))
-    gate.begun.acquire()
-    gate.begun.acquire()
+    gate.started.acquire()
+    gate.started.acquire()
     gate.open.set()
     assert [future.result() for future in futures] == [10 * number for number in range(8)]
     assert max(map(len, gate.batches)) <= 4
@@ -55,29 +55,29 @@ def test_a_thread_leaves_the_others_their_share():
     pool.close()
 
 
-def test_a_full_queue_refuses_all_or_nothing():
+def test_full_queue_refuses_all_tasks_or_none():
     gate = Gate()
     pool = workers(gate)
-    begun = pool.submit([0])
-    gate.begun.acquire()
+    first = pool.submit([0])
+    gate.started.acquire()
     waiting = pool.submit(range(7))
     with pytest.raises(QueueFull):
         pool.submit([1, 2])
     assert pool.n_waiting == 7
     pool.submit([1])
-    # Those whose callers have gone make room.
+    # Cancelled tasks make room.
     assert waiting[0].cancel()
     pool.submit([1])
     with pytest.raises(QueueFull):
         pool.submit([1])
     gate.open.set()
-    assert begun[0].result() == 0
+    assert first[0].result() == 0
     pool.close()
     assert waiting[1].result() == 10
     assert 0 not in [task for batch in gate.batches[1:] for task in batch]
 
 
-def test_an_error_hits_its_own_task_alone():
+def test_error_affects_only_its_own_task():
     def work(tasks):
         if 3 in tasks:
             raise RuntimeError("three")
@@ -94,7 +94,7 @@ def test_an_error_hits_its_own_task_alone():
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_worker_that_dies_is_replaced_and_says_whose_work_it_was():
+def test_worker_that_dies_is_replaced_and_its_task_fails():
     dying = []
 
     def work(tasks):
@@ -107,7 +107,7 @@ def test_a_worker_that_dies_is_replaced_and_says_whose_work_it_was():
     (doomed,) = pool.submit(["die"])
     with pytest.raises(WorkInterrupted):
         doomed.result(timeout=20)
-    # What a thread dies of is reported when it has ended: within this test, not the next.
+    # pytest reports the exception of a thread when it has ended: within this test.
     dying[0].join()
     (fine,) = pool.submit(["live"])
     assert fine.result(timeout=20) == "live"
@@ -116,7 +116,7 @@ def test_a_worker_that_dies_is_replaced_and_says_whose_work_it_was():
     assert pool.n_alive == 0
 
 
-def test_closing_finishes_what_waits_and_takes_no_more():
+def test_close_finishes_the_queue_and_refuses_new_tasks():
     gate = Gate()
     pool = workers(gate)
     futures = pool.submit(range(8))
@@ -130,11 +130,11 @@ def test_closing_finishes_what_waits_and_takes_no_more():
 
 
 def test_batches_are_reported():
-    seen = []
-    pool = workers(lambda tasks: tasks, on_batch=lambda n, seconds: seen.append((n, seconds)))
+    batches = []
+    pool = workers(lambda tasks: tasks, on_batch=lambda n, seconds: batches.append((n, seconds)))
     pool.submit([1])[0].result()
     pool.close()
-    ((count, seconds),) = seen
+    ((count, seconds),) = batches
     assert count == 1
     assert seconds >= 0
     assert pool.seconds_to_empty == 0
