@@ -39,3 +39,7 @@ def network_for(corpus: Documents, *, supervised: bool = True, seed: int = 0, **
     network.initialize(corpus.word_counts(), seed)
     network.initialize_classes(corpus.class_counts())
     return network
+
+
+def parameter_bits(network) -> dict[str, bytes]:
+    return {name: p.detach().numpy().tobytes() for name, p in network.named_parameters()}

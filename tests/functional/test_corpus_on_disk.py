@@ -1,4 +1,4 @@
-"""Corpora larger than memory, appends that are killed, and processes that append at once."""
+"""Corpora larger than memory, killed appends, and processes that append at the same time."""
 
 import hashlib
 import os
@@ -29,31 +29,31 @@ def run(code, *arguments):
 
 
 def shard(number, n_documents=N_DOCUMENTS):
-    """Long documents, each with words of its own preference."""
+    """Long documents, each with its own distribution of words."""
     rng = np.random.default_rng(number)
     return [
         rng.binomial(N_WORDS - 1, rng.random(), LENGTH).astype(np.int32) for _ in range(n_documents)
     ]
 
 
-def answers(model, X):
+def outputs(model, X):
     parts = [p.detach().numpy() for p in model.network_.parameters()]
     return [*parts, model.transform(X), model.log_prob(X)]
 
 
-# Everything that is loaded or started once is loaded and started before the limit is set.
+# Modules are imported and threads started before the limit is set.
 CAPPED = """
 import hashlib, resource, sys
 from pathlib import Path
 from supdocnade import Corpus, DocNADE
 from tests.functional.test_corpus_on_disk import (
-    ALLOWANCE, N_DOCUMENTS, N_SHARDS, N_WORDS, SETTINGS, answers, shard,
+    ALLOWANCE, N_DOCUMENTS, N_SHARDS, N_WORDS, SETTINGS, outputs, shard,
 )
 
 folder = Path(sys.argv[1])
 small = Corpus.create(folder / "small", n_words=N_WORDS)
 small.append(shard(0))
-answers(DocNADE(**SETTINGS).fit(small), small)
+outputs(DocNADE(**SETTINGS).fit(small), small)
 
 status = Path("/proc/self/status").read_text()
 (used,) = (int(line.split()[1]) for line in status.splitlines() if line.startswith("VmData"))
@@ -64,7 +64,7 @@ corpus = Corpus.create(folder / "large", n_words=N_WORDS)
 for number in range(N_SHARDS):
     corpus.append(shard(number))
 corpus = Corpus.open(folder / "large", verify=True)
-for result in answers(DocNADE(**SETTINGS).fit(corpus), corpus):
+for result in outputs(DocNADE(**SETTINGS).fit(corpus), corpus):
     print(hashlib.sha256(result.tobytes()).hexdigest())
 
 for what in (
@@ -88,11 +88,11 @@ def test_a_corpus_larger_than_memory_is_built_and_trained_on(tmp_path):
     size = sum(path.stat().st_size for path in corpus.folder.iterdir())
     assert size > 2 * ALLOWANCE
     X = corpus.counts()
-    expected = answers(DocNADE(**SETTINGS).fit(X), X)
+    expected = outputs(DocNADE(**SETTINGS).fit(X), X)
     assert digests == [hashlib.sha256(result.tobytes()).hexdigest() for result in expected]
 
 
-# Kills itself at its n-th attempt to write a file through to the disk.
+# Kills itself at its n-th attempt to flush a file to the disk.
 KILLED = """
 import os, signal, sys
 from supdocnade import Corpus

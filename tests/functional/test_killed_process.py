@@ -1,4 +1,4 @@
-"""A training process that is killed outright, and another that takes up its checkpoint."""
+"""A training process is killed, and another one resumes from its checkpoint."""
 
 import os
 import signal
@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
-# Trains with a checkpoint and prints a digest; kills itself after some updates if told to.
+# Trains with a checkpoint and prints a digest; kills itself after `last` updates unless it is 0.
 CODE = """
 import hashlib, os, signal, sys
 from supdocnade.training.trainer import Trainer
@@ -18,12 +18,12 @@ from supdocnade.training.trainer_config import TrainerConfig
 from tests.scenes import network_for, scene_corpus
 
 path, output, last = sys.argv[1], sys.argv[2], int(sys.argv[3])
-seen = 0
+n_updates = 0
 
 def on_progress(_):
-    global seen
-    seen += 1
-    if seen == last:
+    global n_updates
+    n_updates += 1
+    if n_updates == last:
         os.kill(os.getpid(), signal.SIGKILL)
 
 _, corpus = scene_corpus(50, mean_length=20)

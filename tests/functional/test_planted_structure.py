@@ -1,4 +1,4 @@
-"""What was planted is found: the classes, the tags, and the likelihood of the truth."""
+"""Training recovers planted structure: classes, tags, and the likelihood of the true model."""
 
 import numpy as np
 import pytest
@@ -32,7 +32,7 @@ def test_the_likelihood_comes_within_two_hundredths_of_a_nat_of_the_truth(output
     truth = (scenes.log_prob()[N_TRAIN:] / test.size_B).mean()
     frequency = train.word_counts() / train.word_counts().sum()
     unigram = (scenes.counts[N_TRAIN:] @ np.log(frequency) / test.size_B).mean()
-    assert truth - unigram > 0.08  # What there is to be learned, in nats per word.
+    assert truth - unigram > 0.08  # The possible gain over the unigram, in nats per word.
     assert truth - 0.02 < ours < truth
 
 

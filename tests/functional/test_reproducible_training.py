@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
-# Documents long enough, and classes many enough, that work is split over threads.
+# Long documents and many classes, so that work is split over threads.
 CODE = """
 import hashlib, sys
 import torch

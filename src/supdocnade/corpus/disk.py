@@ -210,7 +210,7 @@ class Corpus:
 
     @property
     def fractional(self) -> bool:
-        """Whether any count is not a whole number."""
+        """True if any count is not a whole number."""
         return any(shard.entry.counts is not None for shard in self.shards)
 
     @property

@@ -15,7 +15,7 @@ from scipy import sparse
 from supdocnade.checks import check_shape
 from supdocnade.corpus.counts import canonical_counts
 from supdocnade.corpus.disk import Corpus
-from supdocnade.corpus.tokens import JoinedTokens, MemoryTokens, StoredTokens, TokenSource
+from supdocnade.corpus.tokens import MemoryTokens, StoredTokens, TokenSource
 from supdocnade.errors import InvalidArgument
 
 NO_LABEL = -1
@@ -181,11 +181,10 @@ class Documents:
 
 def _make_tokens(counts: Corpus | sparse.csr_array, tags: sparse.csr_array | None) -> TokenSource:
     if isinstance(counts, Corpus):
-        stored = StoredTokens.from_corpus(counts)
-        if tags is None or tags.nnz == 0:
-            return stored
-        annotations = MemoryTokens.from_counts("annotations", tags, first_id=counts.n_words)
-        return JoinedTokens(stored, annotations)
+        annotations = None
+        if tags is not None and tags.nnz > 0:
+            annotations = MemoryTokens.from_counts("annotations", tags, first_id=counts.n_words)
+        return StoredTokens.from_corpus(counts, annotations)
     if tags is not None:
         counts = sparse.csr_array(sparse.hstack([counts, tags], format="csr"))
     return MemoryTokens.from_counts("counts", counts)

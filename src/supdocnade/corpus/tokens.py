@@ -1,4 +1,4 @@
-"""Tokens of documents: in memory, on disk, or stored words with annotations in memory.
+"""Tokens of documents, in memory or on disk.
 
 A document is a bag. Its tokens are in the order of their ids, visual words before annotation words;
 every reader draws an order of its own.
@@ -43,7 +43,7 @@ class TokenSource(Protocol):
 
     @property
     def weighted(self) -> bool:
-        """Whether tokens carry weights, even if those of the chosen documents are all 1."""
+        """True if tokens carry weights, even if those of the chosen documents are all 1."""
 
     def gather(self, rows_B: Rows, order_N: NDArray[np.int64] | None = None) -> Tokens:
         """Return the tokens of the given documents.
@@ -142,7 +142,7 @@ class MemoryTokens:
 
 @dataclass(frozen=True, eq=False)
 class StoredTokens:
-    """Tokens that stay on disk until they are gathered.
+    """Visual words that stay on disk until they are gathered, with annotations in memory.
 
     Documents that are appended to the corpus later are ignored.
     """
@@ -152,105 +152,79 @@ class StoredTokens:
     """Fingerprint of the corpus when this was made."""
     rows_B: Rows
     """Documents of the corpus."""
+    annotations: MemoryTokens | None
+    """Annotation words of these documents, with ids of the joint vocabulary."""
     weighted: bool
 
     @classmethod
-    def from_corpus(cls, corpus: Corpus) -> "StoredTokens":
+    def from_corpus(cls, corpus: Corpus, annotations: MemoryTokens | None) -> "StoredTokens":
         """Return the tokens of all documents of a corpus."""
-        return cls(corpus, corpus.fingerprint(), np.arange(len(corpus)), corpus.fractional)
+        weighted = corpus.fractional or (annotations is not None and annotations.weighted)
+        return cls(corpus, corpus.fingerprint(), np.arange(len(corpus)), annotations, weighted)
 
     @cached_property
     def length_B(self) -> NDArray[np.int64]:
         """See `TokenSource`."""
-        return self.corpus.length_B[self.rows_B]
+        length_B = self.corpus.length_B[self.rows_B]
+        return length_B if self.annotations is None else length_B + self.annotations.length_B
 
     def gather(self, rows_B: Rows, order_N: NDArray[np.int64] | None = None) -> Tokens:
         """See `TokenSource`."""
-        ids_N, counts_N = self.corpus.read_tokens(self.rows_B[rows_B])
-        weight_N = None
-        if self.weighted:
-            weight_N = np.ones(len(ids_N), np.float32)
-            if counts_N is not None:
-                stored_N = counts_N != 0
-                counts = counts_N[stored_N]
-                weight_N[stored_N] = (counts / np.ceil(counts)).astype(np.float32)
-        return Tokens(ids_N, weight_N).reorder(order_N)
+        tokens = self._gather_words(self.rows_B[rows_B])
+        if self.annotations is not None:
+            n_words_B = self.corpus.length_B[self.rows_B[rows_B]]
+            n_tags_B = self.annotations.length_B[rows_B]
+            tokens = _join_tokens(tokens, n_words_B, self.annotations.gather(rows_B), n_tags_B)
+        return tokens.reorder(order_N)
+
+    def _gather_words(self, corpus_rows_B: Rows) -> Tokens:
+        ids_N, counts_N = self.corpus.read_tokens(corpus_rows_B)
+        if not self.weighted:
+            return Tokens(ids_N, None)
+        weight_N = np.ones(len(ids_N), np.float32)
+        if counts_N is not None:
+            stored_N = counts_N != 0
+            counts = counts_N[stored_N]
+            weight_N[stored_N] = (counts / np.ceil(counts)).astype(np.float32)
+        return Tokens(ids_N, weight_N)
 
     def blocks(self) -> Iterator[tuple[Rows, Tokens]]:
         """See `TokenSource`."""
-        return _gather_blocks(self)
+        for rows_B in split_blocks(self.length_B, BLOCK_TOKENS):
+            yield rows_B, self.gather(rows_B)
 
     def take(self, rows_B: Rows) -> "StoredTokens":
-        """See `TokenSource`; nothing is read."""
-        return replace(self, rows_B=self.rows_B[rows_B])
+        """See `TokenSource`; nothing is read from disk."""
+        annotations = None if self.annotations is None else self.annotations.take(rows_B)
+        return replace(self, rows_B=self.rows_B[rows_B], annotations=annotations)
 
     def keep_below(self, n_words: int) -> "StoredTokens":
-        """See `TokenSource`; stored words are visual words, so all of them are kept."""
-        assert n_words >= self.corpus.n_words, "a corpus on disk has visual words only"
-        return self
+        """See `TokenSource`; `n_words` must be the size of the corpus' vocabulary."""
+        assert n_words == self.corpus.n_words, "only annotations can be dropped"
+        return replace(self, annotations=None)
 
     def update_digest(self, digest: "hashlib.blake2b") -> None:
-        """Add the fingerprint of the corpus and the chosen documents to a digest."""
+        """Add the fingerprint of the corpus, the chosen documents and the annotations."""
         digest.update(self.fingerprint.encode())
         digest.update(np.ascontiguousarray(self.rows_B).data)
+        if self.annotations is not None:
+            self.annotations.update_digest(digest)
 
 
-@dataclass(frozen=True, eq=False)
-class JoinedTokens:
-    """Stored visual words, each document followed by its annotation words."""
-
-    visual: StoredTokens
-    annotations: MemoryTokens
-    """Their ids are those of the joint vocabulary."""
-
-    @cached_property
-    def length_B(self) -> NDArray[np.int64]:
-        """See `TokenSource`."""
-        return self.visual.length_B + self.annotations.length_B
-
-    @property
-    def weighted(self) -> bool:
-        """See `TokenSource`."""
-        return self.visual.weighted or self.annotations.weighted
-
-    def gather(self, rows_B: Rows, order_N: NDArray[np.int64] | None = None) -> Tokens:
-        """See `TokenSource`."""
-        words, tags = self.visual.gather(rows_B), self.annotations.gather(rows_B)
-        n_words_B = self.visual.length_B[rows_B]
-        n_tags_B = self.annotations.length_B[rows_B]
-        length_B = n_words_B + n_tags_B
-        start_B = np.cumsum(length_B) - length_B
-        words_N = expand_ranges(start_B, n_words_B)
-        tags_N = expand_ranges(start_B + n_words_B, n_tags_B)
-        ids_N = np.empty(len(words_N) + len(tags_N), np.int32)
-        ids_N[words_N], ids_N[tags_N] = words.ids_N, tags.ids_N
-        weight_N = None
-        if self.weighted:
-            weight_N = np.ones(len(ids_N), np.float32)
-            for positions_N, part in ((words_N, words), (tags_N, tags)):
-                if part.weight_N is not None:
-                    weight_N[positions_N] = part.weight_N
-        return Tokens(ids_N, weight_N).reorder(order_N)
-
-    def blocks(self) -> Iterator[tuple[Rows, Tokens]]:
-        """See `TokenSource`."""
-        return _gather_blocks(self)
-
-    def take(self, rows_B: Rows) -> "JoinedTokens":
-        """See `TokenSource`; nothing is read from disk."""
-        return JoinedTokens(self.visual.take(rows_B), self.annotations.take(rows_B))
-
-    def keep_below(self, n_words: int) -> "StoredTokens":
-        """See `TokenSource`."""
-        # Whether documents carry weights does not depend on which of their words are read.
-        return replace(self.visual.keep_below(n_words), weighted=self.weighted)
-
-    def update_digest(self, digest: "hashlib.blake2b") -> None:
-        """See `TokenSource`."""
-        self.visual.update_digest(digest)
-        self.annotations.update_digest(digest)
-
-
-def _gather_blocks(source: TokenSource) -> Iterator[tuple[Rows, Tokens]]:
-    for rows_B in split_blocks(source.length_B, BLOCK_TOKENS):
-        yield rows_B, source.gather(rows_B)
+def _join_tokens(
+    words: Tokens, n_words_B: NDArray[np.int64], tags: Tokens, n_tags_B: NDArray[np.int64]
+) -> Tokens:
+    """Return the words of every document followed by its tags."""
+    length_B = n_words_B + n_tags_B
+    start_B = np.cumsum(length_B) - length_B
+    words_N = expand_ranges(start_B, n_words_B)
+    tags_N = expand_ranges(start_B + n_words_B, n_tags_B)
+    ids_N = np.empty(len(words_N) + len(tags_N), np.int32)
+    ids_N[words_N], ids_N[tags_N] = words.ids_N, tags.ids_N
+    if words.weight_N is None:
+        return Tokens(ids_N, None)
+    weight_N = np.ones(len(ids_N), np.float32)
+    weight_N[words_N] = words.weight_N
+    if tags.weight_N is not None:
+        weight_N[tags_N] = tags.weight_N
+    return Tokens(ids_N, weight_N)

@@ -143,19 +143,6 @@ class DocNADENetwork(nn.Module):
             log_p_BA = log_p_BA - torch.logsumexp(log_p_BA, dim=1, keepdim=True)
         return log_p_BA
 
-    @torch.no_grad()
-    def sample(self, n_documents: int, n_tokens: int, generator: torch.Generator) -> Tensor:
-        """Draw documents of a given length word by word, (B, D)."""
-        a_BH = self.hidden_bias.expand(n_documents, -1)
-        drawn = []
-        for _ in range(n_tokens):
-            hidden_BH = activate(self.config.activation, a_BH)
-            drawn.append(self.output.sample(hidden_BH, self.weights, generator))
-            a_BH = a_BH + self.word_embedding[drawn[-1]]
-        return (
-            torch.stack(drawn, dim=1) if drawn else torch.empty(n_documents, 0, dtype=torch.int64)
-        )
-
 
 def _make_output(config: DocNADEConfig, tree: WordTree | None) -> Output:
     if config.output == "softmax":

@@ -44,12 +44,6 @@ class Output(Protocol):
         """Return log p(word | hidden) for every document and every word of `words`."""
         ...
 
-    def sample(
-        self, hidden_BH: Tensor, parameters: Parameters, generator: torch.Generator
-    ) -> Tensor:
-        """Draw one word for every row of hidden units."""
-        ...
-
 
 class TreeOutput:
     """Tree output: p(word) is the product of the decisions on its path (equations 3 and 4)."""
@@ -92,24 +86,6 @@ class TreeOutput:
             parts.append(-(softplus(-signs_XL * logits_BXL) * signs_XL.abs()).sum(dim=-1))
         return torch.cat(parts) if parts else hidden_BH.new_zeros(0, len(words))
 
-    def sample(
-        self, hidden_BH: Tensor, parameters: Parameters, generator: torch.Generator
-    ) -> Tensor:
-        """See `Output`."""
-        _, _, V_TH, b_T = parameters
-        lo = torch.zeros(len(hidden_BH), dtype=torch.int64, device=hidden_BH.device)
-        hi = torch.full_like(lo, self.tree.n_words)
-        for _ in range(self.tree.depth):
-            inner = hi - lo > 1
-            mid = torch.div(lo + hi + 1, 2, rounding_mode="floor")
-            node = torch.where(inner, mid - 1, 0)
-            p_right = torch.sigmoid((V_TH[node] * hidden_BH).sum(dim=1) + b_T[node])
-            right = torch.rand(p_right.shape, generator=generator, dtype=p_right.dtype,
-                               device=p_right.device) < p_right  # fmt: skip
-            lo, hi = torch.where(inner & right, mid, lo), torch.where(inner & ~right, mid, hi)
-        word_of_leaf = torch.from_numpy(np.argsort(self.tree.leaf_of_word_K)).to(lo.device)
-        return word_of_leaf[lo]
-
 
 class SoftmaxOutput:
     """Softmax output: p(word) is a softmax over all words (equation 2)."""
@@ -140,10 +116,3 @@ class SoftmaxOutput:
         """See `Output`."""
         logits_BK = linear(hidden_BH, parameters.node_weight_TH, parameters.node_bias_T)
         return log_softmax(logits_BK, dim=1)[:, words]
-
-    def sample(
-        self, hidden_BH: Tensor, parameters: Parameters, generator: torch.Generator
-    ) -> Tensor:
-        """See `Output`."""
-        logits_BK = linear(hidden_BH, parameters.node_weight_TH, parameters.node_bias_T)
-        return torch.multinomial(logits_BK.softmax(dim=1), 1, generator=generator)[:, 0]

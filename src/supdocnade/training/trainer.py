@@ -120,7 +120,7 @@ class Trainer:
 
     @property
     def done(self) -> bool:
-        """Whether no epoch is left."""
+        """True if no epoch is left."""
         config = self.config
         last_epoch = min(config.stop_after or config.max_epochs, config.max_epochs)
         return self.state.finished or self.state.epoch >= last_epoch
@@ -159,7 +159,7 @@ class Trainer:
 
     @property
     def updates_done(self) -> bool:
-        """Whether no update of the current epoch is left."""
+        """True if no update of the current epoch is left."""
         return self.state.update >= len(self._batches)
 
     def run_update(self) -> bool:

@@ -24,7 +24,7 @@ class Updates(Protocol):
     """
 
     synchronous: bool
-    """Whether `run` waits for its update, so that reading the loss after it costs nothing."""
+    """True if `run` waits for its update, so that reading the loss after it costs nothing."""
 
     def begin_epoch(
         self, epoch: int, batches: list[Rows], first_update: int, loss_sum: float

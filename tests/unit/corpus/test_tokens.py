@@ -7,7 +7,7 @@ from scipy import sparse
 from supdocnade import Corpus
 from supdocnade.corpus import Documents
 from supdocnade.corpus import tokens as tokens_module
-from supdocnade.corpus.tokens import MemoryTokens, StoredTokens
+from supdocnade.corpus.tokens import MemoryTokens
 
 RNG = np.random.default_rng(0)
 COUNTS = RNG.poisson(0.7, (40, 12)) * (RNG.random((40, 1)) < 0.9)
@@ -76,8 +76,8 @@ def test_the_fingerprint_sees_every_part(pair):
         ours.take(np.arange(40)[::-1]),
         ours.take(np.arange(39)),
         ours.without_annotations(),
-        Documents.from_counts(ours.tokens.visual.corpus, annotations=2 * TAGS),
-        Documents.from_counts(ours.tokens.visual.corpus),
+        Documents.from_counts(ours.tokens.corpus, annotations=2 * TAGS),
+        Documents.from_counts(ours.tokens.corpus),
     ]
     assert len({other.fingerprint() for other in others}) == len(others)
     assert ours.take(np.arange(40)).fingerprint() == ours.fingerprint()
@@ -87,6 +87,6 @@ def test_documents_without_tags_need_no_joining(tmp_path):
     corpus = Corpus.create(tmp_path / "corpus", n_words=12)
     corpus.append(COUNTS)
     documents = Documents.from_counts(corpus, annotations=sparse.csr_array((40, 5)))
-    assert isinstance(documents.tokens, StoredTokens)
+    assert documents.tokens.annotations is None
     assert documents.n_annotation_words == 5
     assert not documents.annotation_presence().any()

@@ -1,0 +1,175 @@
+"""Checkpoints resume a run with the same bits; damaged or foreign ones are refused."""
+
+import numpy as np
+import pytest
+from tests.scenes import network_for, parameter_bits, scene_corpus
+
+from supdocnade.errors import StorageError
+from supdocnade.likelihood import contract
+from supdocnade.storage import load_arrays, save_arrays
+from supdocnade.training.history import History
+from supdocnade.training.trainer import Trainer
+from supdocnade.training.trainer_config import TrainerConfig
+
+_, CORPUS = scene_corpus(50, mean_length=20)
+_, VALIDATION = scene_corpus(20, seed=1, mean_length=20)
+
+# Everything a checkpoint must hold: moments, averages, the best epoch, the stopping count.
+EVERYTHING = {
+    "max_epochs": 6,
+    "batch_size": 16,
+    "learning_rate": 1e-2,
+    "clip_norm": 1.0,
+    "averaging": 0.9,
+    "early_stopping": True,
+    "n_epochs_no_change": 2,
+    "generative_weight": 0.1,
+    "annotation_weight": 3.0,
+}
+
+
+class Killed(Exception):
+    pass
+
+
+def kill_after(n_updates):
+    count = 0
+
+    def on_progress(_):
+        nonlocal count
+        count += 1
+        if count == n_updates:
+            raise Killed
+
+    return on_progress
+
+
+def train(config, corpus=CORPUS, validation=VALIDATION, **options):
+    network = network_for(corpus, **options.pop("network", {}))
+    history = Trainer(network, config, **options).fit(corpus, validation)
+    return network, history
+
+
+def records(history: History):
+    return [history.epochs, history.best_epoch, history.stopped_early]
+
+
+@pytest.mark.parametrize("change", [{}, {"optimizer": "sgd", "learning_rate": 0.1}])
+@pytest.mark.parametrize("killed_after", [1, 3, 4, 5, 11])
+def test_a_killed_and_resumed_run_gives_the_same_bits(tmp_path, change, killed_after):
+    config = TrainerConfig(**{**EVERYTHING, **change})
+    expected, history = train(config)
+    options = {"checkpoint": tmp_path / "run", "checkpoint_every": 2}
+    with pytest.raises(Killed):
+        train(config, on_progress=kill_after(killed_after), **options)
+    resumed, resumed_history = train(config, **options)
+    assert parameter_bits(resumed) == parameter_bits(expected)
+    assert records(resumed_history) == records(history)
+    again, again_history = train(config, on_progress=kill_after(1), **options)
+    assert parameter_bits(again) == parameter_bits(expected)
+    assert records(again_history) == records(history)
+
+
+def test_row_updates_resume_too(tmp_path, monkeypatch):
+    monkeypatch.setattr(contract, "SPARSE_ROWS", 4)
+    config = TrainerConfig(**EVERYTHING)
+    expected, _ = train(config)
+    options = {"checkpoint": tmp_path / "run"}
+    with pytest.raises(Killed):
+        train(config, on_progress=kill_after(6), **options)
+    resumed, _ = train(config, **options)
+    assert parameter_bits(resumed) == parameter_bits(expected)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"learning_rate": 0.5}, r"learning_rate = 0.01, this run has 0.5"),
+        ({"seed": 1}, "seed = 0, this run has 1"),
+    ],
+)
+def test_a_checkpoint_of_other_settings_is_refused(tmp_path, change, message):
+    options = {"checkpoint": tmp_path / "run"}
+    train(TrainerConfig(**EVERYTHING), **options)
+    with pytest.raises(StorageError, match=message):
+        train(TrainerConfig(**{**EVERYTHING, **change}), **options)
+
+
+def test_a_checkpoint_of_other_data_or_shape_is_refused(tmp_path):
+    options = {"checkpoint": tmp_path / "run"}
+    config = TrainerConfig(**EVERYTHING)
+    train(config, **options)
+    with pytest.raises(StorageError, match="made from other data"):
+        train(config, corpus=CORPUS.take(np.arange(49)), **options)
+    with pytest.raises(StorageError, match="made with n_topics = 8"):
+        train(config, network={"n_topics": 9}, **options)
+
+
+def test_a_truncated_checkpoint_is_refused(tmp_path):
+    path = tmp_path / "run"
+    train(TrainerConfig(**EVERYTHING), checkpoint=path)
+    path.write_bytes(path.read_bytes()[:-10])
+    with pytest.raises(StorageError, match="damaged"):
+        train(TrainerConfig(**EVERYTHING), checkpoint=path)
+
+
+def drop(name):
+    return lambda arrays, _: arrays.pop(name)
+
+
+def put(name, shape):
+    return lambda arrays, _: arrays.update({name: np.zeros(shape, np.float32)})
+
+
+def describe(key, value):
+    return lambda _, description: description.update({key: value})
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (drop("parameter/hidden_bias"), "its parameter arrays are"),
+        (put("parameter/hidden_bias", 1), r"parameter hidden_bias has shape \(1,\)"),
+        (put("parameter/extra", 1), "its parameter arrays are"),
+        (drop("average/hidden_bias"), "its average arrays are"),
+        (put("best/hidden_bias", 9), r"best hidden_bias has shape \(9,\)"),
+        (drop("buffer/leaf_of_word"), "its buffer arrays are"),
+        (drop("optimizer/0/1/exp_avg"), "holds moments"),
+        (put("optimizer/0/1/exp_avg", 3), r"optimizer/0/1/exp_avg has shape \(3,\)"),
+        (put("optimizer/0/1/else", 8), "optimizer/0/1/else"),
+        (put("optimizer/0/99/exp_avg", 8), "holds optimizer/0/99/exp_avg"),
+        (put("optimizer/x", 8), "holds optimizer/x"),
+        (put("other/thing", 8), r"it holds \['other'\]"),
+        (describe("state", {}), "its state cannot be read"),
+        (describe("state", None), "its state cannot be read"),
+        (describe("state", {"history": {"epochs": [{"a": 1}]}}), "its state cannot be read"),
+        (describe("settings", []), "it names no settings"),
+        (describe("format", 1), "checkpoint format 1, expected 2"),
+    ],
+)
+def test_a_malformed_checkpoint_is_refused_and_changes_nothing(tmp_path, spoil, message):
+    path = tmp_path / "run"
+    config = TrainerConfig(**EVERYTHING)
+    train(config, checkpoint=path)
+    arrays, description = load_arrays(path)
+    spoil(arrays, description)
+    save_arrays(path, arrays, description)
+    network = network_for(CORPUS)
+    before = parameter_bits(network)
+    with pytest.raises(StorageError, match=message):
+        Trainer(network, config, checkpoint=str(path)).fit(CORPUS, VALIDATION)
+    assert parameter_bits(network) == before
+
+
+def test_settings_from_numpy_are_saved(tmp_path):
+    config = TrainerConfig(max_epochs=np.int64(1), learning_rate=np.float32(0.01), seed=np.int8(3))
+    train(config, checkpoint=tmp_path / "run")
+
+
+def test_a_checkpoint_of_another_backend_is_refused(tmp_path):
+    config = TrainerConfig(max_epochs=1)
+    train(config, checkpoint=tmp_path / "run")
+    network = network_for(CORPUS)
+    network.backend = "vectorized"
+    with pytest.raises(StorageError, match="made with backend = 'cpu', this run has 'vectorized'"):
+        Trainer(network, config, checkpoint=tmp_path / "run").fit(CORPUS, VALIDATION)

@@ -1,0 +1,48 @@
+"""Updates move the right rows, and a run that diverges is stopped."""
+
+import pytest
+from scipy import sparse
+from tests.scenes import network_for, scene_corpus
+
+from supdocnade.corpus import Documents
+from supdocnade.errors import TrainingDiverged
+from supdocnade.likelihood.contract import SPARSE_ROWS
+from supdocnade.training.trainer import Trainer
+from supdocnade.training.trainer_config import TrainerConfig
+
+_, CORPUS = scene_corpus(50, mean_length=20)
+_, VALIDATION = scene_corpus(20, seed=1, mean_length=20)
+
+
+def train(config, corpus=CORPUS, validation=VALIDATION, **options):
+    network = network_for(corpus, **options.pop("network", {}))
+    history = Trainer(network, config, **options).fit(corpus, validation)
+    return network, history
+
+
+@pytest.mark.parametrize("n_words", [SPARSE_ROWS, SPARSE_ROWS + 1, SPARSE_ROWS + 2])
+@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
+def test_dense_and_sparse_gradients_around_the_limit(n_words, optimizer):
+    counts = sparse.csr_array(([1.0, 2.0, 1.0], ([0, 0, 1], [0, 7, n_words - 1])), (2, n_words))
+    corpus = Documents.from_counts(counts, labels=[0, 1], n_classes=2)
+    config = TrainerConfig(max_epochs=2, optimizer=optimizer, learning_rate=0.1)
+    network, _ = train(config, corpus=corpus, validation=None, network={"n_topics": 2})
+    start = network_for(corpus, n_topics=2)
+    moved = (network.word_embedding != start.word_embedding).any(dim=1)
+    # Rows of words that never occur stay; of the others, those whose units are on must move.
+    assert {7} <= set(moved.nonzero()[:, 0].tolist()) <= {0, 7, n_words - 1}
+
+
+def test_divergence_says_where_and_what_to_change():
+    config = TrainerConfig(max_epochs=5, learning_rate=1e30, optimizer="sgd", batch_size=10)
+    message = r"became (nan|inf) in epoch 1, update \d; lower learning_rate \(1e\+30\) or set clip"
+    with pytest.raises(TrainingDiverged, match=message):
+        train(config)
+
+
+def test_divergence_in_the_last_update_is_noticed(tmp_path):
+    config = TrainerConfig(max_epochs=1, learning_rate=1e30, optimizer="sgd", batch_size=50)
+    for options in ({"validation": None}, {"checkpoint": tmp_path / "run"}):
+        with pytest.raises(TrainingDiverged, match=r"became (nan|inf) after epoch 1; lower"):
+            train(config, **options)
+    assert not (tmp_path / "run").exists()
