@@ -26,7 +26,7 @@ from supdocnade.model.config import DocNADEConfig
 from supdocnade.model.network import DocNADENetwork, random_tree
 from supdocnade.seeding import named_generator
 from supdocnade.training.checkpoint import copy_parameters, load_seed, set_parameters
-from supdocnade.training.history import History, Progress
+from supdocnade.training.history import History, TrainingProgress
 from supdocnade.training.trainer import Trainer
 from supdocnade.training.trainer_config import TrainerConfig
 
@@ -56,7 +56,7 @@ class TopicModel(FittedTopics):
     """Epochs after which `fit` ends, its schedule as for all of `max_epochs`."""
     _on_epoch: Callable[[DocNADENetwork, int], None] | None = None
     """Called by `fit` with the network and the number of every epoch that is over."""
-    _on_progress: Callable[[Progress], None] | None = None
+    _on_progress: Callable[[TrainingProgress], None] | None = None
     """Called by `fit` after every update, instead of printing."""
 
     def __init__(
@@ -346,7 +346,7 @@ class TopicModel(FittedTopics):
         return network
 
 
-def _print_progress(progress: Progress) -> None:
+def _print_progress(progress: TrainingProgress) -> None:
     if progress.update == progress.n_updates:
         # partial_fit has no last epoch: its passes are only counted.
         of_all = f"/{progress.max_epochs}" if progress.epoch <= progress.max_epochs else ""

@@ -51,7 +51,7 @@ from supdocnade.scene.training_set import HeldOut, SceneDocuments, TrainingSet
 from supdocnade.seeding import named_generator
 from supdocnade.storage import load_arrays, save_arrays
 from supdocnade.training.checkpoint import copy_parameters
-from supdocnade.training.history import Progress
+from supdocnade.training.history import TrainingProgress
 from supdocnade.training.trainer_config import TrainerConfig
 from supdocnade.visual_words.parallel import SkippedImage
 
@@ -370,10 +370,12 @@ def _fit_topics(
     return topics
 
 
-def _by_updates(options: RunOptions, stage: str, n_epochs: int) -> Callable[[Progress], None]:
+def _by_updates(
+    options: RunOptions, stage: str, n_epochs: int
+) -> Callable[[TrainingProgress], None]:
     """Count the updates of all epochs."""
 
-    def on_progress(progress: Progress) -> None:
+    def on_progress(progress: TrainingProgress) -> None:
         done = (progress.epoch - 1) * progress.n_updates + progress.update
         options.progress(stage, done, n_epochs * progress.n_updates)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Progress:
+class TrainingProgress:
     """Position and loss of a run after an update."""
 
     epoch: int

@@ -32,7 +32,7 @@ from supdocnade.training.checkpoint import (
     set_parameters,
 )
 from supdocnade.training.cuda_graph import GraphUpdates, make_graph_updates
-from supdocnade.training.history import EpochRecord, History, Progress
+from supdocnade.training.history import EpochRecord, History, TrainingProgress
 from supdocnade.training.optimizers import make_optimizers
 from supdocnade.training.trainer_config import METRICS, TrainerConfig
 from supdocnade.training.updates import EagerUpdates, Updates, check_finite
@@ -66,7 +66,7 @@ class Trainer:
         class_weight: ArrayLike | None = None,
         checkpoint: str | Path | None = None,
         checkpoint_every: int | None = None,
-        on_progress: Callable[[Progress], None] | None = None,
+        on_progress: Callable[[TrainingProgress], None] | None = None,
         on_epoch: Callable[[int], None] | None = None,
     ):
         self.network = network
@@ -183,7 +183,9 @@ class Trainer:
         if self.on_progress is not None:
             loss = state.loss_sum / state.n_seen
             self.on_progress(
-                Progress(state.epoch + 1, self.config.max_epochs, state.update, n_updates, loss)
+                TrainingProgress(
+                    state.epoch + 1, self.config.max_epochs, state.update, n_updates, loss
+                )
             )
         due = self.checkpoint_every and state.update % self.checkpoint_every == 0
         if due and not self.updates_done:
