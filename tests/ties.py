@@ -2,9 +2,9 @@
 
 import numpy as np
 
-NEAR = 1e-4
-"""How much two squared distances may differ, as a share of either, to be a tie: they are
-differences of numbers near 1, rounded at the seventh digit, and hardly ever below 0.03."""
+NEAR = 3e-6
+"""How much two squared distances may differ to be a tie: they are differences of numbers near 1,
+each rounded at the seventh digit, whatever the distance itself."""
 
 MOST = 1e-3
 """Share of patches that may be ties."""
@@ -32,7 +32,7 @@ def n_ties(encoder, image, found):
         np.square(values_SD[other].astype(np.float64) - centres_KD[some[other, 0]]).sum(axis=1)
         for some in (words, expected)
     ]
-    np.testing.assert_allclose(*away, rtol=NEAR)
+    np.testing.assert_allclose(*away, rtol=0, atol=NEAR)
     return len(other)
 
 
