@@ -10,7 +10,7 @@ from tests.problems import Problem, make_problem, relative_error
 from supdocnade.likelihood.contract import SPARSE_ROWS
 from supdocnade.likelihood.cpu import engine as cpu_engine
 
-# float32 against float64: the error of a sum of some hundred terms, well below 1e-5.
+# float32 against float64: rounding errors of sums of some hundred terms.
 FLOAT32 = 5e-6
 
 OUTPUTS = ["tree", "softmax"]
@@ -18,7 +18,7 @@ ACTIVATIONS = ["relu", "tanh", "sigmoid"]
 
 
 def evaluate(problem: Problem, activation: str, backend: str, *, uneven: bool = False):
-    """Outputs and gradients of a loss that uses both outputs."""
+    """Return the outputs and the gradients of a loss that uses both of them."""
     terms = problem.run(activation, backend)
     generator = torch.Generator().manual_seed(5)
     dtype = terms.nll_B.dtype
@@ -57,7 +57,7 @@ def test_backends_agree(output, activation, n_words, uneven):
 @pytest.mark.parametrize("output", OUTPUTS)
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_gradients_against_finite_differences(output, activation):
-    # Seed and scale keep every unit off the kink of ReLU by more than the step of the check.
+    # Seed and scale keep every unit away from the kink of ReLU.
     problem = make_problem([3, 5], n_words=6, n_topics=4, output=output, n_summary_words=5)
 
     def function(*parameters):
@@ -82,7 +82,7 @@ def test_a_word_repeated_beyond_a_tile(activation):
     assert_same(evaluate(problem.to(torch.float32), activation, "cpu"), expected, FLOAT32)
 
 
-def test_one_word_vocabulary_costs_nothing():
+def test_a_vocabulary_of_one_word_costs_nothing():
     problem = make_problem([4, 0], n_words=1, n_topics=3)
     expected = evaluate(problem, "relu", "reference")
     assert expected[0].tolist() == [0.0, 0.0]
@@ -93,7 +93,7 @@ def test_one_word_vocabulary_costs_nothing():
 @pytest.mark.parametrize("backend", ["vectorized", "cpu"])
 @pytest.mark.parametrize("output", OUTPUTS)
 def test_all_hidden_units_off(output, backend):
-    # With relu and a very negative c no unit is ever on: only the biases learn.
+    # With relu and a very negative c all units are zero: only the biases have gradients.
     problem = make_problem([8, 5], n_words=6, n_topics=4, output=output, scale=0.1).to(
         torch.float32
     )
@@ -194,11 +194,11 @@ def test_a_second_backward_gives_the_same_gradients(output):
 
 
 def test_a_call_without_gradients_gives_the_same_values_and_computes_none(monkeypatch):
-    wanted = []
+    calls = []
     evaluate = cpu_engine.evaluate
 
     def spy(*arguments, want_gradients):
-        wanted.append(want_gradients)
+        calls.append(want_gradients)
         return evaluate(*arguments, want_gradients=want_gradients)
 
     monkeypatch.setattr(cpu_engine, "evaluate", spy)
@@ -206,7 +206,7 @@ def test_a_call_without_gradients_gives_the_same_values_and_computes_none(monkey
     with_graph = problem.run("relu", "cpu")
     with torch.no_grad():
         without = problem.run("relu", "cpu")
-    assert wanted == [True, False]
+    assert calls == [True, False]
     for a, e in zip(without, with_graph, strict=True):
         assert not a.requires_grad
         torch.testing.assert_close(a, e, rtol=0, atol=0)
@@ -222,12 +222,12 @@ def test_a_call_without_gradients_gives_the_same_values_and_computes_none(monkey
     weighted=st.booleans(),
     seed=st.integers(0, 2**16),
 )
-def test_any_problem(lengths, n_words, n_topics, output, activation, weighted, seed):
+def test_random_problems(lengths, n_words, n_topics, output, activation, weighted, seed):
     problem = make_problem(
         lengths, n_words, n_topics, output=output, weighted=weighted, scale=0.1, seed=seed
     )
     expected = evaluate(problem, activation, "vectorized")
     actual = evaluate(problem.to(torch.float32), activation, "cpu")
     for a, e in zip(actual, expected, strict=True):
-        # Gradients that nearly cancel have no relative precision: the scale of a unit term is 1.
+        # Sums that nearly cancel have no relative precision; their terms are of the order of 1.
         torch.testing.assert_close(a.double(), e, rtol=1e-4, atol=1e-4)

@@ -88,7 +88,7 @@ class DocumentBatch(NamedTuple):
     loss_weight_N: Tensor | None = None
     """Factors w of -log p; ones if None."""
     n_summary_words: int | None = None
-    """Only tokens below this id enter the summary; all tokens if None."""
+    """Limit of the ids of tokens that enter the summary; all tokens if None."""
     checked: bool = False
     """If True, the documents are not validated, which would wait for a GPU. The token arrays may
     then be longer than `offsets_B1` says, for the `cuda` backend."""

@@ -185,7 +185,7 @@ class SparseRows(NamedTuple):
     row_of_slot: Tensor
     """Index into `rows_R` for every slot; -1 for none."""
     padded: bool
-    """Whether `rows_R` may be longer than the number of touched rows. Padding repeats the last
+    """True if `rows_R` may be longer than the number of touched rows. Padding repeats the last
     touched row, or is -1 if there is none, and has a gradient of zero."""
 
     def empty(self, n_columns: int) -> Tensor:
