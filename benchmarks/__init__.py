@@ -1,1 +1,1 @@
-"""Speed, always as a ratio to a named baseline in the same run."""
+"""Benchmarks: speed relative to a named baseline that is measured in the same run."""

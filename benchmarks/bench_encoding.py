@@ -1,12 +1,12 @@
-"""From a file to visual words: beside VLFeat's SIFT alone.
+"""Benchmark of encoding, from a file to visual words, compared with VLFeat's SIFT alone.
 
 python -m benchmarks.bench_encoding
 
-Images are the photographs of LabelMe (256 × 256) where they are at hand (SUPDOCNADE_DATA), and
-drawn scenes of that size otherwise; everything is done on one core, one image after the other. The
-baseline is VLFeat's dense SIFT with a flat window, its own library called directly, without reading
-the file and without words; ours reads, describes (with the Gaussian window) and finds words.
-Without VLFeat (Debian: libvlfeat1), OpenCV's SIFT on the same grid is the baseline.
+Images are the photographs of LabelMe (256 × 256) if they are available (SUPDOCNADE_DATA), and drawn
+scenes of that size otherwise; they are processed one after the other on one core. The baseline is
+VLFeat's dense SIFT with a flat window, called directly, without reading the file and without words;
+ours reads, describes (with the Gaussian window) and finds words. Without VLFeat (Debian:
+libvlfeat1), OpenCV's SIFT on the same grid is the baseline.
 """
 
 import os
@@ -29,7 +29,7 @@ from supdocnade.images.dense_sift import dense_sift
 
 N_IMAGES, N_WORDS, SIDE = 64, 240, 256
 MANY = 1600
-"""Images that are encoded while memory is watched."""
+"""Images that are encoded while memory is measured."""
 
 
 def photographs(folder: Path) -> tuple[str, list[Path]]:
@@ -42,7 +42,7 @@ def photographs(folder: Path) -> tuple[str, list[Path]]:
 
 
 def baselines(greys: Sequence[NDArray[np.uint8]]) -> dict[str, Callable[[], object]]:
-    """Return what can be compared with here."""
+    """Return the baselines that are available here."""
     try:
         flat = FlatSIFT((SIDE, SIDE))
     except OSError:
@@ -69,8 +69,8 @@ def _opencv(greys: Sequence[NDArray[np.uint8]]) -> dict[str, Callable[[], object
     return {"OpenCV on a grid, SIFT alone": lambda: [sift.compute(grey, points) for grey in greys]}
 
 
-def _predicting(paths: list[Path]) -> float:
-    """Return the time to predict labels and tags of files over the time to their words."""
+def _prediction_ratio(paths: list[Path]) -> float:
+    """Return the time to predict labels and tags of files, relative to that for their words."""
     model = product_model(paths)
     timings = alternate(
         {
@@ -81,8 +81,8 @@ def _predicting(paths: list[Path]) -> float:
     return timings["predictions"].median / timings["words"].median
 
 
-def peak_while(run: Callable[[], object]) -> float:
-    """Return by how many MiB the most memory this process ever had grew in a call."""
+def peak_growth(run: Callable[[], object]) -> float:
+    """Return the growth of the peak memory of this process during a call, in MiB."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     run()
     return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
@@ -106,9 +106,9 @@ def main() -> None:
                 **baselines(greys),
             }
         )
-        predicting = _predicting(paths)
+        prediction_ratio = _prediction_ratio(paths)
         many = (paths * (MANY // len(paths) + 1))[:MANY]
-        growth = peak_while(lambda: [None for _ in bag.iter_words(many)])
+        growth = peak_growth(lambda: [None for _ in bag.iter_words(many)])
     ms = {name: 1e3 * timing.median / len(paths) for name, timing in timings.items()}
     ours = ms["decode + SIFT + words"]
     print_table(
@@ -123,11 +123,11 @@ def main() -> None:
         "images_per_second_per_core": 1e3 / ours,
         "vectorized_over_cpu_sift": ms["SIFT, vectorized"] / ms["SIFT"],
         "peak_growth_mib_1600_images": growth,
-        "predictions_over_encoding": predicting,
+        "predictions_over_encoding": prediction_ratio,
         "baseline": peer,
         "encoding_over_baseline": None if peer is None else ours / ms[peer],
     }
-    print(f"label, tags and probabilities over words alone: {predicting:.2f}")
+    print(f"label, tags and probabilities over words alone: {prediction_ratio:.2f}")
     print(f"memory grew by {growth:.1f} MiB over {MANY} images")
     if peer is not None:
         print(f"decode + SIFT + words over {peer}: {ours / ms[peer]:.2f}")

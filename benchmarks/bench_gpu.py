@@ -1,12 +1,13 @@
-"""The operation and the training on a GPU: words per second, beside plain torch in the same run.
+"""Benchmark of the operation and of training on a GPU, compared with plain torch in the same run.
 
 python -m benchmarks.bench_gpu
 
-Times are those of the device, between two events on its stream, of a recorded call that is
-replayed: that is how training runs it. `eager` is a call from Python, launch by launch.
+Times are measured on the device, between two events on its stream, for a recorded call that is
+replayed, as in training. `eager` is a call from Python, launch by launch.
 
-The floor is the least that must go through memory if hidden units do not fit on the chip: each is
-written once and read once, and so is its gradient, at the bandwidth of a copy measured here.
+The floor is the time for the data that must go through memory if hidden units do not fit on the
+chip: each is written once and read once, and so is its gradient, at the bandwidth of a copy that is
+measured here.
 """
 
 import argparse
@@ -30,7 +31,7 @@ from benchmarks.gpu_cases import (
     floor_seconds,
     kernel_seconds,
     millions,
-    replayed,
+    replay_seconds,
 )
 from benchmarks.gpu_training import training
 
@@ -42,7 +43,7 @@ TABLE = [
 ]
 
 COMPILERS = 9
-"""Processes that compile at the same time, each for one vocabulary and number of topics."""
+"""Number of processes that compile, each for one vocabulary and number of topics."""
 
 
 def operation(bytes_per_second: float) -> dict[str, Any]:
@@ -52,7 +53,7 @@ def operation(bytes_per_second: float) -> dict[str, Any]:
     for name, setting in PRECISIONS.items():
         torch.set_float32_matmul_precision(setting)
         call = case.tree_call()
-        seconds = replayed(call)
+        seconds = replay_seconds(call)
         torch.cuda.synchronize()
         before = torch.cuda.memory_allocated()
         torch.cuda.reset_peak_memory_stats()
@@ -63,12 +64,12 @@ def operation(bytes_per_second: float) -> dict[str, Any]:
             "eager_words_per_s": shape.words / device_seconds(call),
             "peak_bytes": torch.cuda.max_memory_allocated() - before,
             "floor_words_per_s": shape.words / floor_seconds(shape, name, bytes_per_second),
-            "softmax_words_per_s": shape.words / replayed(case.softmax_call(), 5),
+            "softmax_words_per_s": shape.words / replay_seconds(case.softmax_call(), 5),
         }
     torch.set_float32_matmul_precision(PRECISIONS[HEADLINE])
     kernels = kernel_seconds(case.tree_call())
     torch.set_float32_matmul_precision("highest")
-    plain_softmax = shape.words / replayed(case.plain_softmax_call(), 5)
+    plain_softmax = shape.words / replay_seconds(case.plain_softmax_call(), 5)
     plain_tree = shape.words / device_seconds(case.plain_tree_call(), 3)
     best = by_precision[HEADLINE]
     print_table(
@@ -97,10 +98,10 @@ def operation(bytes_per_second: float) -> dict[str, Any]:
 
 
 def determinism(case: Case) -> dict[str, dict[str, float]]:
-    """Time sums in order beside atomic additions of the same rows.
+    """Time sums in a fixed order, and atomic additions of the same rows.
 
-    W's are the rows of tokens, added up by word. V's are the parts that tiles of tokens have for
-    their nodes: ours are written to a table and added up from there, the others added at once.
+    For W these are the rows of tokens, added by word. For V they are the parts of tiles of tokens:
+    in a fixed order they are written to a table and added from there, otherwise added at once.
     """
     from supdocnade.likelihood.cuda.prefix import find_pieces, row_stride
     from supdocnade.likelihood.cuda.rows import SLOTS, add_tiles, sort_tokens, sum_rows
@@ -114,8 +115,10 @@ def determinism(case: Case) -> dict[str, dict[str, float]]:
     rows = torch.empty(shape.words, shape.topics, device="cuda").normal_()
     out = torch.zeros(shape.leaves, shape.topics, device="cuda")
     places = batch.word_ids_N.long()
-    ours = replayed(lambda: sum_rows(tokens, rows, shape.topics, layer.word_of_key, out, "tf32x3"))
-    atomic = replayed(lambda: out.index_add_(0, places, rows))
+    ours = replay_seconds(
+        lambda: sum_rows(tokens, rows, shape.topics, layer.word_of_key, out, "tf32x3")
+    )
+    atomic = replay_seconds(lambda: out.index_add_(0, places, rows))
 
     tile, n_bands = WALK_CONFIGS[HEADLINE].tile, layer.bands.n_bands
     width = row_stride(shape.topics + 1)
@@ -139,14 +142,14 @@ def determinism(case: Case) -> dict[str, dict[str, float]]:
     return {
         "sums_without_atomics": {"seconds": ours, "atomic_seconds": atomic},
         "node_sums_without_atomics": {
-            "seconds": replayed(in_order),
-            "atomic_seconds": replayed(lambda: out.index_add_(0, real_nodes, real_rows)),
+            "seconds": replay_seconds(in_order),
+            "atomic_seconds": replay_seconds(lambda: out.index_add_(0, real_nodes, real_rows)),
         },
     }
 
 
 def compile_for(topics: int, leaves: int) -> None:
-    """Compile the kernels of the table's shapes: they are kept on disk, for other processes too."""
+    """Compile the kernels for the shapes of the table; they are cached on disk."""
     torch.set_float32_matmul_precision(PRECISIONS[HEADLINE])
     for shape in TABLE:
         if (shape.topics, shape.leaves) == (topics, leaves):
@@ -162,7 +165,7 @@ def table(bytes_per_second: float) -> list[dict[str, Any]]:
     for shape in TABLE:
         call = Case(shape).tree_call()
         call()
-        eager, seconds = device_seconds(call, 5), replayed(call, 10)
+        eager, seconds = device_seconds(call, 5), replay_seconds(call, 10)
         results.append(
             {
                 **shape._asdict(),
@@ -175,7 +178,7 @@ def table(bytes_per_second: float) -> list[dict[str, Any]]:
         gc.collect()
         torch.cuda.empty_cache()
     print_table(
-        f"as the shape changes ({HEADLINE})",
+        f"by shape ({HEADLINE})",
         ["documents", "topics", "leaves", "million words/s", "eager", "share of the floor"],
         [
             [
@@ -194,8 +197,8 @@ def table(bytes_per_second: float) -> list[dict[str, Any]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--name", default="h200", help="of the file in benchmarks/results/")
-    parser.add_argument("--commit", help="of this code, where git cannot be asked")
+    parser.add_argument("--name", default="h200", help="name of the file in benchmarks/results/")
+    parser.add_argument("--commit", help="commit of this code, if git is not available")
     arguments = parser.parse_args()
     bytes_per_second = bandwidth()
     results = {

@@ -1,14 +1,14 @@
-"""From pixels to visual words on a GPU, beside one core of the CPU, in one run.
+"""Benchmark of encoding on a GPU, from pixels to visual words, compared with one CPU core.
 
 python -m benchmarks.bench_gpu_encoding
 
-Images are drawn scenes of Scene15's size, already decoded: grey levels in pinned memory for the
-GPU, arrays for the CPU. On the GPU a batch goes there, is described, gets its words, and they come
-back; one batch is sent while the one before it is computed. On the CPU one image after the other
-goes the way of `ImageEncoder`, without decoding. Both find the words of the same images, and how
-many agree is reported.
+Images are drawn scenes of the size of Scene15, already decoded: grey levels in pinned memory for
+the GPU, arrays for the CPU. A batch is copied to the GPU, described and assigned to words, and the
+words are copied back; one batch is sent while the previous one is computed. The CPU processes one
+image after the other as `ImageEncoder` does, without decoding. Both encode the same images, and the
+agreement of their words is reported.
 
-Without a GPU, `--device cpu --images 16` tries the program itself; nothing is written then.
+Without a GPU, `--device cpu --images 16` tests the program itself and writes no results.
 """
 
 import argparse
@@ -32,10 +32,10 @@ from supdocnade.visual_words.gpu import BatchEncoder, Begun
 
 HEIGHT, WIDTH = 250, 300
 BATCHES = 8
-"""Sent one after the other, so that the first and the last count for little."""
+"""Consecutive batches per round, so that filling and emptying the pipeline matters little."""
 
 ON_CPU = 32
-"""Images of a round on the CPU."""
+"""Images per round on the CPU."""
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "240 words, patches of 16": {"n_words": 240},
@@ -45,13 +45,13 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "contrast_percentile": 10.0,
     },
 }
-"""The paper's, and the defaults of `SceneModel`; 2 × 2 regions both."""
+"""The paper's settings and the defaults of `SceneModel`, both with 2 × 2 regions."""
 
 Pixels = NDArray[np.uint8]
 
 
 def pictures(count: int) -> Pixels:
-    """Return scenes of eight classes, each also upside down and mirrored."""
+    """Return scenes of eight classes, also flipped and mirrored."""
     drawn = drawn_scenes(-(-count // 32), seed=0, size=(HEIGHT, WIDTH))
     greys = [decode(scene.image) for scene in drawn]
     turned = [grey[::y, ::x] for y in (1, -1) for x in (1, -1) for grey in greys]
@@ -66,7 +66,7 @@ def on_cpu(encoder: ImageEncoder, grey: Pixels) -> NDArray[np.int64]:
 
 
 def measure(encoder: ImageEncoder, greys: Pixels, device: torch.device) -> dict[str, float]:
-    """Return seconds an image, and how many words agree."""
+    """Return images per second, and the share of words that agree."""
     batch = BatchEncoder(encoder, device)
     gpu = device.type == "cuda"
     pinned = torch.empty(greys.shape, dtype=torch.uint8, pin_memory=gpu)
@@ -118,7 +118,7 @@ def measure(encoder: ImageEncoder, greys: Pixels, device: torch.device) -> dict[
 def main() -> None:
     parser = argparse.ArgumentParser(description="From pixels to visual words on a GPU.")
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
-    parser.add_argument("--images", type=int, default=256, help="of a batch")
+    parser.add_argument("--images", type=int, default=256, help="images per batch")
     options = parser.parse_args()
     device = choose_device(options.device)
     torch.set_num_threads(1)
@@ -132,8 +132,8 @@ def main() -> None:
         results[title] = measure(bag.fit(list(greys[:64])).encoder_, greys, device)
         print_table(
             f"batches of {len(greys)} × {HEIGHT} × {WIDTH}, {title}, {name}",
-            ["what", "measured"],
-            [[what, f"{value:,.6g}"] for what, value in results[title].items()],
+            ["quantity", "value"],
+            [[key, f"{value:,.6g}"] for key, value in results[title].items()],
         )
     if device.type == "cuda":
         write_results("gpu_encoding", {"gpu": name, "images": len(greys), "settings": results})

@@ -1,4 +1,4 @@
-"""From counts to topic features and class: beside one sparse product, and beside other libraries.
+"""Benchmark of inference from counts, compared with a sparse product and with other libraries.
 
 python -m benchmarks.bench_inference
 """
@@ -17,14 +17,14 @@ from supdocnade import SupDocNADE
 N_DOCUMENTS, N_WORDS, N_TOPICS, LENGTH, N_CLASSES = 10_000, 1160, 200, 961, 8
 
 PEER_DOCUMENTS = 100
-"""The other libraries get fewer documents, and are compared per document."""
+"""Documents for the other libraries, which are compared per document."""
 
 PEER_TRAINING = 200
-"""Documents they are fitted on: how long inference takes does not depend on how well."""
+"""Documents on which they are fitted; the quality of the fit does not affect the time."""
 
 
 def draw() -> tuple[sparse.csr_array, np.ndarray]:
-    """Return counts with long-tailed word frequencies, as vocabularies have, and classes."""
+    """Return counts with long-tailed word frequencies, as in real corpora, and classes."""
     rng = np.random.default_rng(0)
     frequency = rng.gamma(0.5, size=(N_CLASSES, N_WORDS))
     frequency /= frequency.sum(axis=1, keepdims=True)
@@ -41,7 +41,7 @@ def main() -> None:
     X_float = sparse.csr_matrix(X, dtype=np.float32)
     few = X[:PEER_DOCUMENTS]
     threads = torch.get_num_threads()
-    # All but the product, which has no threads, use as many as torch is set to.
+    # All but the product, which has one thread, use torch's number of threads.
     lda = LatentDirichletAllocation(N_TOPICS, max_iter=2, n_jobs=threads, random_state=0).fit(
         X[:PEER_TRAINING]
     )

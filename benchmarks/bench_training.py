@@ -1,4 +1,4 @@
-"""Training: what an epoch costs beside the operation alone, and how a step grows with the words.
+"""Benchmark of training: an epoch relative to the operation alone, and a step by vocabulary.
 
 python -m benchmarks.bench_training
 """
@@ -22,7 +22,7 @@ N_TOPICS, LENGTH, BATCH, N_CLASSES = 200, 961, 64, 8
 
 
 def draw_corpus(n_documents: int, n_words: int) -> Documents:
-    """Documents of equal length over equally frequent words, the worst case for caches."""
+    """Return documents of equal length over equally frequent words, the worst case for caches."""
     rng = np.random.default_rng(0)
     ids = np.sort(rng.integers(0, n_words, (n_documents, LENGTH)).astype(np.int32), axis=1)
     return Documents(
@@ -45,14 +45,14 @@ def make_network(corpus: Documents) -> SupDocNADENetwork:
 
 
 def training_epoch(corpus: Documents) -> Callable[[], None]:
-    """Return a call that trains one more epoch: shuffling, class head and optimiser included."""
+    """Return a call that trains one more epoch, with shuffling, class head and optimizer."""
     config = TrainerConfig(batch_size=BATCH, generative_weight=0.01, schedule="constant")
     trainer = Trainer(make_network(corpus), config)
     return lambda: trainer.run_epoch(corpus)
 
 
 def operation_epoch(corpus: Documents) -> Callable[[], None]:
-    """Return a call of the operation alone, forward and all gradients, on the same batches."""
+    """Return a call of the operation alone, with all gradients, on the same batches."""
     network = make_network(corpus)
     batches = []
     for documents in epoch_batches(len(corpus), BATCH, seed=0, epoch=0):

@@ -1,4 +1,4 @@
-"""The hot operation: forward and all gradients, beside plain torch.
+"""Benchmark of the tree likelihood and all its gradients, compared with plain torch.
 
 python -m benchmarks.bench_tree_nll
 """
@@ -20,7 +20,7 @@ COMPARISONS = 5
 
 
 class Case(NamedTuple):
-    """Documents of equal length over equally frequent words: no row is hotter than another."""
+    """Documents of equal length over equally frequent words, the worst case for caches."""
 
     word_ids_BD: torch.Tensor
     parameters: Parameters
@@ -46,7 +46,7 @@ class Case(NamedTuple):
         )
 
     def package(self, backend: str) -> Callable[[], None]:
-        """Return a call of our operation."""
+        """Return a call of the package's operation."""
         n_documents = len(self.word_ids_BD)
         offsets = torch.arange(n_documents + 1) * LENGTH
         batch = DocumentBatch(self.word_ids_BD.flatten().int(), offsets)
@@ -59,7 +59,7 @@ class Case(NamedTuple):
         return run
 
     def baseline(self) -> Callable[[], None]:
-        """Return a call of the frozen plain torch."""
+        """Return a call of the plain torch baseline."""
         nodes, signs = self.tree.paths
         nodes_KL, signs_KL = torch.from_numpy(nodes).long(), torch.from_numpy(signs).float()
 
@@ -75,17 +75,17 @@ class Case(NamedTuple):
             parameter.grad = None
 
 
-def beside_plain_torch() -> dict[str, object]:
-    """Compare with plain torch, several times over: the machine has good and bad minutes."""
+def compare_with_torch() -> dict[str, object]:
+    """Compare with plain torch several times, because the load of the machine varies."""
     case = Case.draw(BATCH, N_WORDS)
     variants = {
         "torch_gather": case.baseline(),
         "vectorized": case.package("vectorized"),
         "cpu": case.package("cpu"),
     }
-    compared = [alternate(variants) for _ in range(COMPARISONS)]
-    compared.sort(key=_speed_up)
-    timings = compared[COMPARISONS // 2]
+    comparisons = [alternate(variants) for _ in range(COMPARISONS)]
+    comparisons.sort(key=_speed_up)
+    timings = comparisons[COMPARISONS // 2]
     baseline = timings["torch_gather"].median
     rows = [
         [name, _ms(t, BATCH), f"{t.spread / BATCH * 1e3:.3f}", f"{baseline / t.median:.1f}×"]
@@ -97,9 +97,9 @@ def beside_plain_torch() -> dict[str, object]:
         ["variant", "ms/document", "spread", "speed-up"],
         rows,
     )
-    ratios = [_speed_up(each) for each in compared]
+    ratios = [_speed_up(each) for each in comparisons]
     listed = ", ".join(f"{ratio:.1f}" for ratio in ratios)
-    print(f"cpu in all {COMPARISONS} comparisons: {listed} times as fast; above, the middle one")
+    print(f"cpu in all {COMPARISONS} comparisons: {listed} times as fast; above, the median one")
     return {
         "ms_per_document": {name: t.median / BATCH * 1e3 for name, t in timings.items()},
         "cpu_over_torch_gather": _speed_up(timings),
@@ -112,8 +112,8 @@ def _speed_up(timings: dict[str, Timing]) -> float:
     return timings["torch_gather"].median / timings["cpu"].median
 
 
-def with_the_vocabulary() -> dict[str, object]:
-    """Time per document as the vocabulary grows."""
+def compare_vocabularies() -> dict[str, object]:
+    """Measure the time per document for vocabularies of increasing size."""
     results: dict[str, object] = {}
     small = alternate({f"{n}": Case.draw(BATCH, n).package("cpu") for n in (N_WORDS, 8_200)})
     large = alternate({f"{n}": Case.draw(64, n).package("cpu") for n in (1_000, 100_000)})
@@ -125,7 +125,7 @@ def with_the_vocabulary() -> dict[str, object]:
         for leaves, timing in timings.items():
             share = f"{timing.median / first.median:.2f} (limit {limit:g})"
             rows.append([leaves, f"{batch}", _ms(timing, batch), share])
-    print_table("cpu, as the vocabulary grows", ["leaves", "batch", "ms/document", "ratio"], rows)
+    print_table("cpu, by vocabulary size", ["leaves", "batch", "ms/document", "ratio"], rows)
     return results
 
 
@@ -135,7 +135,7 @@ def _ms(timing: Timing, n_documents: int) -> str:
 
 def main() -> None:
     torch.set_num_threads(2)
-    write_results("tree_nll", {**beside_plain_torch(), **with_the_vocabulary()})
+    write_results("tree_nll", {**compare_with_torch(), **compare_vocabularies()})
 
 
 if __name__ == "__main__":

@@ -1,13 +1,12 @@
-"""How we measure.
+"""Timing, results files and generated sections of the documentation.
 
-Variants run in turn, round after round, so that a slow moment of the machine hits all of them, with
-a pause in between for the threads of one to fall asleep before the next begins. A run is as many
-calls as last a tenth of a second, at least one, and its time is that of a call: in use a call
-follows others of its kind, not one that has filled the caches with something else. Each variant
-reports the median of its rounds after one that does not count (compiling, caches, page faults), and
-the spread between the quartiles. Where that exceeds a quarter of the median all rounds are
-repeated, at most five times. Ratios are ratios of medians. Results carry the versions and the
-commit that made them.
+Variants run in turn, round after round, so that a slow moment of the machine affects all of them,
+with a pause in between in which the threads of the previous variant fall asleep. A run has as many
+calls as last a tenth of a second, at least one, and its result is the time per call: in practice a
+call follows similar ones, not one that has filled the caches with other data. A first round is
+discarded (compilation, caches, page faults). Each variant reports the median of its rounds and the
+interquartile range. If that exceeds a quarter of the median, all rounds are repeated, at most five
+times. Ratios are ratios of medians. Results record the versions and the commit.
 """
 
 import json
@@ -28,15 +27,15 @@ import torch
 RESULTS = Path(__file__).parent / "results"
 ROUNDS = 7
 PAUSE = 0.02
-"""Seconds: threads of torch were seen awake two thousandths of a second after their work."""
-LENGTH_OF_RUN = 0.1
+"""Seconds. Torch's threads stay awake for about two milliseconds after their work."""
+RUN_SECONDS = 0.1
 ATTEMPTS = 5
-MOST_SPREAD = 0.25
+MAX_SPREAD = 0.25
 
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds of one variant."""
+    """Times of one variant in seconds."""
 
     seconds: list[float]
 
@@ -46,7 +45,7 @@ class Timing:
 
     @property
     def spread(self) -> float:
-        """Distance between the quartiles."""
+        """Interquartile range."""
         first, _, third = statistics.quantiles(self.seconds, n=4)
         return third - first
 
@@ -54,31 +53,31 @@ class Timing:
 def alternate(
     variants: Mapping[str, Callable[[], object]], rounds: int = ROUNDS
 ) -> dict[str, Timing]:
-    """Time the variants in turn, again if the machine was too busy for the figures to mean much."""
+    """Time the variants in turn, and again if the results vary too much."""
     for attempt in range(ATTEMPTS):
         timings = _alternate(variants, rounds)
-        restless = max(timing.spread / timing.median for timing in timings.values())
-        if restless <= MOST_SPREAD:
+        spread = max(timing.spread / timing.median for timing in timings.values())
+        if spread <= MAX_SPREAD:
             break
-        print(f"attempt {attempt + 1}: quartiles {restless:.0%} of the median apart; once more")
+        print(f"attempt {attempt + 1}: interquartile range {spread:.0%} of the median; repeating")
     return timings
 
 
 def _alternate(variants: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, Timing]:
-    """Time the variants in turn; the first round does not count."""
+    """Time the variants in turn; the first round is discarded."""
     seconds: dict[str, list[float]] = {name: [] for name in variants}
     for number in range(rounds + 1):
         for name, run in variants.items():
             time.sleep(PAUSE)
-            elapsed = _time_of_a_call(run)
+            elapsed = _time_call(run)
             if number > 0:
                 seconds[name].append(elapsed)
     return {name: Timing(values) for name, values in seconds.items()}
 
 
-def _time_of_a_call(run: Callable[[], object]) -> float:
+def _time_call(run: Callable[[], object]) -> float:
     n_calls, elapsed, start = 0, 0.0, time.perf_counter()
-    while elapsed < LENGTH_OF_RUN:
+    while elapsed < RUN_SECONDS:
         run()
         n_calls += 1
         elapsed = time.perf_counter() - start
@@ -86,7 +85,7 @@ def _time_of_a_call(run: Callable[[], object]) -> float:
 
 
 def metadata() -> dict[str, Any]:
-    """Return what a reader needs to know about the machine and the code."""
+    """Return the commit, the machine and the versions of the main packages."""
     changes = "+changes" if _git("status", "--porcelain", "--", "../src") else ""
     return {
         "commit": _git("rev-parse", "HEAD") + changes,
@@ -100,7 +99,7 @@ def metadata() -> dict[str, Any]:
 
 
 def _git(*arguments: str) -> str:
-    """Return what git says; nothing where it is not installed, or this is no clone."""
+    """Return the output of git; empty if git is not installed or this is no clone."""
     command = ["git", "-C", str(Path(__file__).parent), *arguments]
     try:
         return subprocess.run(command, capture_output=True, text=True).stdout.strip()
@@ -118,7 +117,7 @@ def _cpu_name() -> str:
 
 
 def write_results(name: str, results: dict[str, Any]) -> None:
-    """Write a results file; the benchmark is the only one who does."""
+    """Write a results file with the metadata of this run."""
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{name}.json"
     path.write_text(json.dumps({**metadata(), **results}, indent=2) + "\n")
@@ -140,9 +139,9 @@ def load(name: str) -> dict[str, Any]:
 
 
 def update_page(page: Path, sections: Mapping[str, str]) -> None:
-    """Put text between the marks of every section of a page; with --check, fail if it is not there.
+    """Write the sections of a page; with --check, exit with an error if they differ.
 
-    A section stands between `<!-- name: begin -->` and `<!-- name: end -->`.
+    A section is the text between `<!-- name: begin -->` and `<!-- name: end -->`.
     """
     text = current = page.read_text()
     for name, body in sections.items():

@@ -1,6 +1,6 @@
-"""What is measured on a GPU, and how.
+"""Cases and timing of the GPU benchmarks.
 
-Times are those of the device, between two events on its stream.
+Times are measured on the device, between two events on its stream.
 """
 
 from collections.abc import Callable
@@ -20,13 +20,13 @@ from supdocnade.tree import WordTree
 LENGTH = 961
 PRECISIONS = {"float32": "highest", "tf32": "high", "bf16": "medium"}
 HEADLINE = "bf16"
-"""The precision of the figures that have no other name."""
+"""Precision of the figures that do not name one."""
 
 REPLAYS = 30
 
 
 class Shape(NamedTuple):
-    """Of a batch and a model."""
+    """Sizes of a batch and a model."""
 
     documents: int = 100
     topics: int = 200
@@ -38,15 +38,15 @@ class Shape(NamedTuple):
 
 
 def bandwidth() -> float:
-    """Return bytes a second of a large copy, read and written."""
+    """Return the bytes per second of a large copy, read and written."""
     source = torch.empty(2**30, device="cuda").normal_()
     target = torch.empty_like(source)
     target.copy_(source)
     return 2 * 4 * source.numel() / device_seconds(lambda: target.copy_(source))
 
 
-def recorded(call: Callable[[], object]) -> torch.cuda.CUDAGraph:
-    """Return a call that can be replayed."""
+def record(call: Callable[[], object]) -> torch.cuda.CUDAGraph:
+    """Return a recording of a call."""
     stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     with torch.cuda.stream(stream):
         for _ in range(2):
@@ -59,18 +59,18 @@ def recorded(call: Callable[[], object]) -> torch.cuda.CUDAGraph:
     return graph
 
 
-def replayed(call: Callable[[], object], replays: int = REPLAYS) -> float:
-    """Return the median seconds of a call, recorded and replayed."""
-    return device_seconds(recorded(call).replay, replays)
+def replay_seconds(call: Callable[[], object], replays: int = REPLAYS) -> float:
+    """Return the median seconds of the replays of a recorded call."""
+    return device_seconds(record(call).replay, replays)
 
 
 def kernel_seconds(call: Callable[[], object], replays: int = 10) -> dict[str, dict[str, float]]:
-    """Return how often every kernel runs in a recorded call, and how long it takes altogether.
+    """Return the number of runs and the total time of every kernel of a recorded call.
 
-    Kernels that run at the same time count each for itself.
+    Kernels that run concurrently are counted separately.
     """
-    graph = recorded(call)
-    with profile(activities=[ProfilerActivity.CUDA]) as seen:
+    graph = record(call)
+    with profile(activities=[ProfilerActivity.CUDA]) as profiler:
         for _ in range(replays):
             graph.replay()
         torch.cuda.synchronize()
@@ -79,7 +79,7 @@ def kernel_seconds(call: Callable[[], object], replays: int = 10) -> dict[str, d
             "count": each.count / replays,
             "seconds": each.self_device_time_total / 1e6 / replays,
         }
-        for each in seen.key_averages()
+        for each in profiler.key_averages()
         if each.self_device_time_total
     }
 
@@ -103,7 +103,7 @@ def tree_of(leaves: int) -> WordTree:
 
 
 class Case:
-    """Documents of equal length over equally frequent words: no row is hotter than another."""
+    """Documents of equal length over equally frequent words, the worst case for caches."""
 
     def __init__(self, shape: Shape):
         rng = np.random.default_rng(0)
@@ -122,7 +122,7 @@ class Case:
 
     @cached_property
     def words(self) -> Parameters:
-        """The parameters of a softmax: a row of V for every word."""
+        """Parameters of a softmax, with a row of V for every word."""
         K, H = self.parameters.word_embedding_KH.shape
         return Parameters(*self.parameters[:2], _normal(K, H), _normal(K))
 

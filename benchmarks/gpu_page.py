@@ -1,4 +1,4 @@
-"""What `bench_gpu` measured, as it stands in docs/gpu.md and decision 0019."""
+"""Results of `bench_gpu` as sections of docs/gpu.md and decision 0019."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from benchmarks.common import load
 
 
 def gpu() -> str:
-    """Return what `bench_gpu` measured."""
+    """Return the section of docs/gpu.md."""
     found = load("h200")
     operation, training = found["op"], found["train"]
 
@@ -25,19 +25,19 @@ def gpu() -> str:
     over_gather = operation["words_per_s"] / operation["torch_gather_words_per_s"]
     lines = [
         f"{found['device']}, torch {found['torch']}, Triton {found['triton']}. The operation, 100 "
-        "documents × 961 words, 200 topics, 1,160 leaves, forward and all gradients:",
+        "documents × 961 words, 200 topics, 1,160 leaves, with all gradients:",
         "",
         *table(["", "million words/s"], *rows),
-        f"The tree in {operation['precision']} is {over_softmax:.1f} times the full softmax in "
-        f"torch and {over_gather:.0f} times the gathered rows; it takes "
+        f"The tree in {operation['precision']} is {over_softmax:.1f} times as fast as the full "
+        f"softmax in torch and {over_gather:.0f} times as fast as the gathered rows; it takes "
         f"{operation['peak_bytes'] / 2**20:.0f} MiB besides parameters and gradients. Times are "
-        "of recorded calls; one from Python, kernel by kernel, does "
+        "those of recorded calls; a call from Python, kernel by kernel, processes "
         f"{millions(operation['by_precision'][operation['precision']]['eager_words_per_s'])} "
         "million words/s. "
         f"{_cost_of_order(operation)}",
         "",
         *_kernels(operation),
-        f"As the shape changes ({operation['precision']}; the floor at the "
+        f"By shape ({operation['precision']}; the floor is computed for the "
         f"{found['copy_bytes_per_s'] / 1e12:.1f} TB/s of a copy in this run):",
         "",
         *table(
@@ -61,8 +61,8 @@ def gpu() -> str:
                 for each in found["table"]
             ),
         ),
-        "Training, 1,500 documents, 1.7 million words an epoch, batch 64, Adam, class head, a "
-        "fresh order each time:",
+        "Training, 1,500 documents, 1.7 million words per epoch, batch 64, Adam, class head, a "
+        "new order in every epoch:",
         "",
         *table(
             ["", "million words/s", "60 epochs, recording included"],
@@ -71,21 +71,21 @@ def gpu() -> str:
                 for name, each in training["by_precision"].items()
             ),
             *(
-                [f"{n} side by side, {training['precision']}", millions(each), ""]
+                [f"{n} models concurrently, {training['precision']}", millions(each), ""]
                 for n, each in training["side_by_side_words_per_s"].items()
                 if n != "1"
             ),
             *(
                 [
-                    f"{int(leaves):,} leaves, other words, {training['precision']}",
+                    f"{int(leaves):,} leaves, long-tailed words, {training['precision']}",
                     millions(each),
                     "",
                 ]
                 for leaves, each in training["many_leaves_words_per_s"].items()
             ),
         ),
-        "The same training on CPU and GPU, from the same seeds, 20 epochs: perplexity of documents "
-        "that were not learned from:",
+        "The same training on CPU and GPU, from the same seeds, 20 epochs: perplexity of held-out "
+        "documents:",
         "",
         *table(
             ["seed", *training["same_as_cpu"][0]["validation_perplexity"]],
@@ -108,7 +108,7 @@ def table(*rows: list[str]) -> list[str]:
 
 
 def _kernels(operation: dict[str, Any]) -> list[str]:
-    """Return where the time of a recorded call goes, if that was looked at."""
+    """Return the table of the kernels of a recorded call, if it was profiled."""
     found: dict[str, dict[str, float]] = operation.get("kernels", {})
     ours = {name: each for name, each in found.items() if name.isidentifier()}
     others = [each for name, each in found.items() if name not in ours]
@@ -116,13 +116,13 @@ def _kernels(operation: dict[str, Any]) -> list[str]:
         return []
     total = {key: sum(each[key] for each in others) for key in ("count", "seconds")}
     longest = sorted(ours.items(), key=lambda item: -item[1]["seconds"])
-    rows = [*((f"`{name}`", each) for name, each in longest), ("torch's: the sort, sums", total)]
+    rows = [*((f"`{name}`", each) for name, each in longest), ("torch: sort and sums", total)]
     return [
-        f"Where that time goes ({operation['precision']}, by torch's profiler; some kernels run "
-        "beside others):",
+        f"Time by kernel ({operation['precision']}, by torch's profiler; some kernels run "
+        "concurrently):",
         "",
         *table(
-            ["kernel", "times", "µs"],
+            ["kernel", "runs", "µs"],
             *(
                 [name, f"{each['count']:.0f}", f"{1e6 * each['seconds']:.1f}"]
                 for name, each in rows
@@ -132,20 +132,20 @@ def _kernels(operation: dict[str, Any]) -> list[str]:
 
 
 def _cost_of_order(operation: dict[str, Any]) -> str:
-    """Return what sums in order take beside atomic additions."""
+    """Return the times of sums in a fixed order and of atomic additions."""
     kinds = {
         "sums_without_atomics": "the rows of W's gradient",
         "node_sums_without_atomics": "the tiles' parts of V's gradient",
     }
     found = {what: operation[name] for name, what in kinds.items() if name in operation}
     return " ".join(
-        f"To sum {what} in order takes {1e3 * each['seconds']:.2f} ms, by atomic additions "
-        f"(`index_add_`) {1e3 * each['atomic_seconds']:.2f}."
+        f"Summing {what} in a fixed order takes {1e3 * each['seconds']:.2f} ms, by atomic "
+        f"additions (`index_add_`) {1e3 * each['atomic_seconds']:.2f}."
         for what, each in found.items()
     )
 
 
 def order() -> str:
-    """Return the sentence of the decision against atomic additions."""
+    """Return the section of decision 0019 on atomic additions."""
     found = load("h200")
     return f"{_cost_of_order(found['op'])} ({found['device']}; `benchmarks/results/h200.json`.)"

@@ -1,4 +1,4 @@
-"""Training on a GPU: words per second, several models side by side, and beside a CPU."""
+"""Benchmark of training on a GPU: of one model, of several concurrently, and against a CPU."""
 
 import time
 from typing import Any
@@ -18,7 +18,7 @@ from supdocnade.training.trainer_config import TrainerConfig
 
 
 def scenes(n_documents: int, length: int, n_visual: int = 960) -> Documents:
-    """Return documents of the shape of Scene15's: 15 classes, 200 tags, six a document."""
+    """Return documents of the size of Scene15: 15 classes, 200 tags, six per document."""
     rng = np.random.default_rng(0)
     mixtures = rng.dirichlet(np.full(n_visual, 0.05), 15)
     labels = np.arange(n_documents) % 15
@@ -51,7 +51,7 @@ def trainer(
 
 
 def many_leaves(n_visual: int) -> float:
-    """Return the words a second of an epoch over a large vocabulary, gradients being sparse."""
+    """Return the words per second of an epoch with a large vocabulary and sparse gradients."""
     rng = np.random.default_rng(0)
     n_documents, length = 1500, 1133
     frequency = 1 / np.arange(1, n_visual + 1)
@@ -83,22 +83,22 @@ def training() -> dict[str, Any]:
             "loss": history.epochs[-1].loss,
         }
     torch.set_float32_matmul_precision(PRECISIONS[HEADLINE])
-    together = {}
+    concurrent = {}
     for count in (1, 2, 4, 8):
         trainers = [trainer(corpus, "cuda", seed=seed, max_epochs=8) for seed in range(count)]
         histories = fit_networks(trainers, corpus)
         epoch = float(np.median(histories[0].seconds[1:]))
-        together[str(count)] = count * n_words / epoch
+        concurrent[str(count)] = count * n_words / epoch
     many = {str(leaves): many_leaves(leaves) for leaves in (20_000, 200_000)}
     print_table(
-        f"training: 1,500 documents, {n_words:,} words an epoch, batch 64, Adam, class head",
+        f"training: 1,500 documents, {n_words:,} words per epoch, batch 64, Adam, class head",
         ["variant", "million words/s", "60 epochs"],
         [
             *(
                 [n, millions(each["words_per_s"]), f"{each['seconds_of_60_epochs']:.2f} s"]
                 for n, each in by_precision.items()
             ),
-            *([f"{n} side by side, {HEADLINE}", millions(v), ""] for n, v in together.items()),
+            *([f"{n} models, {HEADLINE}", millions(v), ""] for n, v in concurrent.items()),
             *([f"{n} leaves, {HEADLINE}", millions(v), ""] for n, v in many.items()),
         ],
     )
@@ -106,16 +106,16 @@ def training() -> dict[str, Any]:
         "words_per_s": by_precision[HEADLINE]["words_per_s"],
         "precision": HEADLINE,
         "by_precision": by_precision,
-        "side_by_side_words_per_s": together,
+        "side_by_side_words_per_s": concurrent,
         "many_leaves_words_per_s": many,
         "same_as_cpu": same_as_cpu(),
     }
 
 
 def same_as_cpu() -> list[dict[str, Any]]:
-    """Train on CPU and GPU from the same seeds, and measure what no one has learned from."""
-    everything = scenes(450, 300, n_visual=240)
-    corpus, unseen = everything.take(np.arange(300)), everything.take(np.arange(300, 450))
+    """Train on CPU and GPU from the same seeds, and compare the held-out perplexity."""
+    documents = scenes(450, 300, n_visual=240)
+    corpus, held_out = documents.take(np.arange(300)), documents.take(np.arange(300, 450))
     results: list[dict[str, Any]] = []
     for seed in range(3):
         losses = {}
@@ -123,12 +123,12 @@ def same_as_cpu() -> list[dict[str, Any]]:
             torch.set_float32_matmul_precision(setting)
             device = "cpu" if name == "cpu" else "cuda"
             history = trainer(corpus, device, seed=seed, max_epochs=20, n_topics=50).fit(
-                corpus, unseen
+                corpus, held_out
             )
             losses[name] = history.epochs[-1].validation["perplexity"]
         results.append({"seed": seed, "validation_perplexity": losses})
     print_table(
-        "the same training on CPU and GPU: perplexity of unseen documents",
+        "the same training on CPU and GPU: perplexity of held-out documents",
         ["seed", "cpu", *PRECISIONS],
         [
             [str(each["seed"]), *(f"{v:.4f}" for v in each["validation_perplexity"].values())]

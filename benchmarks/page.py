@@ -1,7 +1,7 @@
-"""Put the figures of benchmarks/results/ into the pages of docs/ that have room for them.
+"""Write the figures of benchmarks/results/ into the generated sections of docs/.
 
-python -m benchmarks.page            # write them
-python -m benchmarks.page --check    # fail if the page is not current
+python -m benchmarks.page            # write the sections
+python -m benchmarks.page --check    # fail if a section is not current
 """
 
 from pathlib import Path
@@ -28,42 +28,43 @@ def figures() -> str:
         ("backend `vectorized`", f"{ms['vectorized']:.2f} ms"),
         ("backend `cpu`", f"{ms['cpu']:.2f} ms"),
         (
-            "**`cpu` against plain torch** (in all comparisons)",
+            "**speed of `cpu` relative to plain torch** (in all comparisons)",
             f"**{operation['cpu_over_torch_gather']:.1f} ×** "
             f"({', '.join(f'{each:.1f}' for each in comparisons)})",
         ),
         (
-            "`cpu`: time at 8,200 words over 1,160, batch 16",
+            "`cpu`: time at 8,200 words relative to 1,160, batch 16",
             f"{operation['time_at_8200_over_1160_batch_16']:.2f}",
         ),
         (
-            "`cpu`: time at 100,000 words over 1,000, batch 64",
+            "`cpu`: time at 100,000 words relative to 1,000, batch 64",
             f"{operation['time_at_100000_over_1000_batch_64']:.2f}",
         ),
         (
-            "a training step: time at 100,000 words over 1,000, batch 64",
+            "a training step: time at 100,000 words relative to 1,000, batch 64",
             f"{training['step_at_100000_over_1000']:.2f}",
         ),
         (
-            "an epoch (optimiser, class head, shuffling) over the operation alone",
+            "an epoch (optimizer, class head, shuffling) relative to the operation alone",
             f"{training['epoch_over_operation']:.2f}",
         ),
-        ("that epoch: 800 documents × 961 words", f"{training['epoch_seconds']:.2f} s"),
+        ("the same epoch: 800 documents × 961 words", f"{training['epoch_seconds']:.2f} s"),
         (
-            "`predict_proba` over one sparse product X · W (scipy, one thread), 10,000 documents",
+            "`predict_proba` relative to one sparse product X · W (scipy, one thread), 10,000 "
+            "documents",
             f"{inference['predict_proba_over_sparse_product']:.2f}, on one thread "
             f"{inference['predict_proba_one_thread_over_sparse_product']:.2f}",
         ),
         (
-            "topic features and class, both asked for, over that product",
+            "`transform` and `predict_proba` relative to that product",
             f"{inference['features_and_class_over_sparse_product']:.2f}",
         ),
         (
-            "scikit-learn's LDA `transform` over `predict_proba`, per document",
+            "scikit-learn's LDA `transform` relative to `predict_proba`, per document",
             f"{inference['sklearn_lda_over_predict_proba']:.0f}",
         ),
         (
-            "tomotopy's LDA `infer` over `predict_proba`, per document",
+            "tomotopy's LDA `infer` relative to `predict_proba`, per document",
             f"{inference['tomotopy_infer_over_predict_proba']:.0f}",
         ),
         (
@@ -72,25 +73,30 @@ def figures() -> str:
             f"{encoding['images_per_second_per_core']:.0f} images/s",
         ),
         (
-            f"that over {encoding['baseline'] or 'VLFeat or OpenCV, neither installed'}",
+            "the time for that relative to "
+            f"{encoding['baseline'] or 'VLFeat or OpenCV, neither installed'}",
             "–"
             if encoding["encoding_over_baseline"] is None
             else f"{encoding['encoding_over_baseline']:.2f}",
         ),
         (
-            "dense SIFT: backend `vectorized` (matrix products in torch) over `cpu`",
+            "dense SIFT: time of `vectorized` (matrix products in torch) relative to `cpu`",
             f"{encoding['vectorized_over_cpu_sift']:.1f}",
         ),
         (
-            "labels, tags and probabilities of files (`predict`) over their words alone",
+            "labels, tags and probabilities of files (`predict`) relative to their words alone",
             f"{encoding['predictions_over_encoding']:.2f}",
         ),
         (
-            "memory that encoding 1,600 images adds to what it takes for the first few",
+            "growth of memory while 1,600 images are encoded, after the first few",
             f"{encoding['peak_growth_mib_1600_images']:.0f} MiB",
         ),
     ]
-    lines = ["| what | measured |", "|---|---|", *(f"| {what} | {value} |" for what, value in rows)]
+    lines = [
+        "| quantity | value |",
+        "|---|---|",
+        *(f"| {what} | {value} |" for what, value in rows),
+    ]
     lines += [
         "",
         f"{operation['cpu']}, {operation['threads']} threads, Python {operation['python']}, "
@@ -100,7 +106,7 @@ def figures() -> str:
 
 
 def second_machine() -> str:
-    """The same on two cores of a quieter machine (`taskset -c 0,1`)."""
+    """Return the results of two cores of a quieter machine (`taskset -c 0,1`)."""
     operation, training = load("second_machine/tree_nll"), load("second_machine/training")
     ms = operation["ms_per_document"]
     comparisons = operation["cpu_over_torch_gather_of_all_comparisons"]
@@ -118,13 +124,13 @@ def second_machine() -> str:
 
 
 def gpu_encoding() -> str:
-    """Return what a GPU makes of images; it is measured where there is one, and not always is."""
+    """Return the table of encoding on a GPU, if it was measured."""
     if not (RESULTS / "gpu_encoding.json").exists():
         return "Not measured yet."
     found = load("gpu_encoding")
     lines = [
-        "| images a second, 300 × 250, pixels to words | GPU | pixels there already | SIFT alone "
-        "| one core of the CPU | GPU over core | images with the same words | words that differ |",
+        "| images per second, 300 × 250, pixels to words | GPU | pixels on the GPU | SIFT alone "
+        "| one CPU core | GPU relative to core | images with the same words | words that differ |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for name, each in found["settings"].items():
@@ -137,7 +143,7 @@ def gpu_encoding() -> str:
         )
     lines += [
         "",
-        f"{found['gpu']}, batches of {found['images']} images, beside {found['cpu']}; "
+        f"{found['gpu']}, batches of {found['images']} images; {found['cpu']}; "
         f"Python {found['python']}, torch {found['torch']}.",
     ]
     return "\n".join(lines)

@@ -1,1 +1,1 @@
-"""What we compare with. Frozen: a baseline that moves makes old ratios meaningless."""
+"""Baselines of the benchmarks. They do not change, so that ratios stay comparable over time."""

@@ -1,7 +1,7 @@
-"""The tree's likelihood as one writes it in plain torch: gather the rows of every path, autograd.
+"""The tree's likelihood in plain torch: gather the rows of every path, and autograd.
 
-Frozen, and independent of the package. Of the forms tried (einsum, batched product, elementwise
-product and sum; indexing, `embedding`; all nodes by one product, then gather) this is the fastest.
+Frozen, and independent of the package. It is the fastest of the variants tried (einsum, batched
+product, elementwise product and sum; indexing, `embedding`; all nodes by one product, then gather).
 """
 
 import torch

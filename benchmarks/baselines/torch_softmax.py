@@ -1,4 +1,4 @@
-"""The full softmax over all words as one writes it in plain torch, with products in bf16.
+"""The full softmax over all words in plain torch, with products in bf16.
 
 Frozen, and independent of the package.
 """

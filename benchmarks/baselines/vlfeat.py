@@ -1,4 +1,4 @@
-"""VLFeat's dense SIFT with a flat window, called in its shared library (Debian: libvlfeat1)."""
+"""VLFeat's dense SIFT with a flat window, by its shared library (Debian: libvlfeat1)."""
 
 import ctypes
 import ctypes.util
@@ -10,7 +10,7 @@ _INT, _POINTER = ctypes.c_int, ctypes.c_void_p
 
 
 class _Filter(ctypes.Structure):
-    """The beginning of `VlDsiftFilter` in VLFeat's dsift.h, as far as it is needed."""
+    """First fields of `VlDsiftFilter` in VLFeat's dsift.h."""
 
     _fields_ = (
         *((name, _INT) for name in ("width", "height", "step_x", "step_y")),
@@ -26,9 +26,9 @@ class _Filter(ctypes.Structure):
 
 
 class FlatSIFT:
-    """Descriptors of images of one size; its buffers are kept from image to image.
+    """Descriptors of images of one size, in buffers that are reused.
 
-    Raises OSError where the library is not installed.
+    Raises OSError if the library is not installed.
     """
 
     def __init__(self, shape: tuple[int, int], step: int = 8, bin_size: int = 4):
