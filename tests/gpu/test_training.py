@@ -1,4 +1,4 @@
-"""Training on a GPU: the CPU's likelihood, the same bits every time, several at once."""
+"""Training on a GPU: the losses of the CPU, reproducible bits, several networks in parallel."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -28,7 +28,7 @@ touched_rows = pytest.mark.parametrize(
 
 @pytest.fixture
 def few_rows(request, monkeypatch):
-    """Gradients of W and V are those of the rows touched, as they are for many words."""
+    """Let W and V have sparse gradients, as with a large vocabulary."""
     if request.param:
         monkeypatch.setattr(contract, "SPARSE_ROWS", 1)
     return request.param
@@ -119,7 +119,7 @@ def test_documents_without_words_and_a_single_word(options):
 
 
 @touched_rows
-def test_without_the_words(few_rows):
+def test_without_the_generative_term(few_rows):
     corpus = documents()
     on_cpu, on_gpu = (trainer(corpus, device, generative_weight=0.0) for device in ("cpu", "cuda"))
     expected, actual = (each.fit(corpus) for each in (on_cpu, on_gpu))
@@ -127,21 +127,21 @@ def test_without_the_words(few_rows):
 
 
 @touched_rows
-def test_the_same_bits_every_time_and_side_by_side(few_rows):
+def test_bits_are_reproducible_alone_and_in_parallel(few_rows):
     corpus = documents()
     alone = [trainer(corpus, "cuda", seed=seed) for seed in (0, 0, 1)]
     for each in alone:
         each.fit(corpus)
     assert_same_bits(alone[0], alone[1])
-    together = [trainer(corpus, "cuda", seed=seed) for seed in (0, 1)]
-    histories = fit_networks(together, corpus)
-    assert_same_bits(together[0], alone[0])
-    assert_same_bits(together[1], alone[2])
+    parallel = [trainer(corpus, "cuda", seed=seed) for seed in (0, 1)]
+    histories = fit_networks(parallel, corpus)
+    assert_same_bits(parallel[0], alone[0])
+    assert_same_bits(parallel[1], alone[2])
     assert [len(history.epochs) for history in histories] == [6, 6]
 
 
 @touched_rows
-def test_a_run_that_was_stopped_goes_on_with_the_same_bits(tmp_path, few_rows):
+def test_a_stopped_run_resumes_with_the_same_bits(tmp_path, few_rows):
     corpus = documents()
     whole = trainer(corpus, "cuda", averaging=0.9)
     whole.fit(corpus)
@@ -156,8 +156,8 @@ def test_a_run_that_was_stopped_goes_on_with_the_same_bits(tmp_path, few_rows):
     assert_same_bits(second, whole)
 
 
-def test_a_run_that_was_begun_update_by_update_goes_on_recorded(tmp_path, monkeypatch):
-    """Without the words V has no gradient there, and no moments until updates are recorded."""
+def test_an_eager_run_resumes_as_a_recorded_one(tmp_path, monkeypatch):
+    """With λ = 0, V has no gradient in eager updates, and no moments until one is recorded."""
     monkeypatch.setattr(contract, "SPARSE_ROWS", 1)
     corpus, path = documents(), tmp_path / "checkpoint.safetensors"
     first = trainer(corpus, "cuda", generative_weight=0.0, checkpoint=path)
@@ -172,7 +172,7 @@ def test_a_run_that_was_begun_update_by_update_goes_on_recorded(tmp_path, monkey
     assert history.epochs[-1].loss == pytest.approx(expected.epochs[-1].loss, rel=1e-3)
 
 
-def test_plain_torch_does_without_our_kernels(monkeypatch):
+def test_plain_torch_uses_none_of_our_kernels(monkeypatch):
     from supdocnade.likelihood.cuda import adam as cuda
 
     monkeypatch.setattr(contract, "SPARSE_ROWS", 1)
@@ -198,7 +198,7 @@ def test_batches_of_very_different_length(few_rows):
 
 
 @pytest.mark.parametrize("output", ["tree", "softmax"])
-def test_estimators_train_on_the_gpu_and_answer_on_the_cpu(output):
+def test_estimators_train_on_the_gpu_and_predict_on_the_cpu(output):
     bags, labels, tags = counts(150, seed=1)
     options = {
         "n_topics": 20,
@@ -224,7 +224,7 @@ def test_a_run_that_diverges_says_so():
         trainer(corpus, "cuda", learning_rate=1e30, max_epochs=3).fit(corpus)
 
 
-def test_one_of_several_may_diverge():
+def test_a_network_that_diverges_does_not_stop_the_others():
     from supdocnade.errors import TrainingDiverged
 
     corpus = documents()
@@ -237,7 +237,7 @@ def test_one_of_several_may_diverge():
     assert_same_bits(good, alone)
 
 
-def test_two_threads_train_at_once():
+def test_two_threads_train_at_the_same_time():
     corpus = documents()
     alone = [trainer(corpus, "cuda", seed=seed) for seed in (0, 1)]
     for each in alone:

@@ -101,7 +101,7 @@ def _run_epoch(
         trainer.begin_updates(corpus)
         streams[trainer].wait_stream(current)
     while active := [t for t in trainers if not t.updates_done and t not in failures]:
-        # Start an update of each before any loss is waited for.
+        # Start an update of each before waiting for any loss.
         due = []
         for trainer in active:
             with torch.cuda.stream(streams[trainer]):
@@ -109,7 +109,6 @@ def _run_epoch(
                     due.append(trainer)
         for trainer in due:
             with torch.cuda.stream(streams[trainer]), _catch_divergence(trainer, failures):
-                trainer.read_loss()
                 trainer.report()
     for trainer in trainers:
         current.wait_stream(streams[trainer])

@@ -132,7 +132,6 @@ class Trainer:
             self.begin_updates(corpus)
             while not self.updates_done:
                 if self.run_update():
-                    self.read_loss()
                     self.report()
             self.end_updates()
 
@@ -163,30 +162,22 @@ class Trainer:
         return self.state.update >= len(self._batches)
 
     def run_update(self) -> bool:
-        """Start the next update of an epoch; return whether to read the loss after it."""
+        """Start the next update of an epoch; return whether `report` is due after it."""
         assert self._updates is not None, "begin_updates comes first"
         self._updates.run()
         self.state.update += 1
         every = 1 if self._updates.synchronous else self.checkpoint_every or REPORT_EVERY
         return self.updates_done or self.state.update % every == 0
 
-    def read_loss(self) -> None:
-        """Wait for the updates so far, and read their loss."""
-        assert self._updates is not None, "begin_updates comes first"
-        state = self.state
-        state.loss_sum = self._updates.loss_sum()
-        state.n_seen = min(state.update * self.config.batch_size, self._n_documents)
-
     def report(self) -> None:
-        """Report the updates so far, whose loss was read, and save them if that is due."""
-        state, n_updates = self.state, len(self._batches)
+        """Wait for the updates so far, report their loss, and write the checkpoint if it is due."""
+        assert self._updates is not None, "begin_updates comes first"
+        config, state = self.config, self.state
+        state.loss_sum = self._updates.loss_sum()
+        state.n_seen = min(state.update * config.batch_size, self._n_documents)
         if self.on_progress is not None:
-            loss = state.loss_sum / state.n_seen
-            self.on_progress(
-                TrainingProgress(
-                    state.epoch + 1, self.config.max_epochs, state.update, n_updates, loss
-                )
-            )
+            position = state.epoch + 1, config.max_epochs, state.update, len(self._batches)
+            self.on_progress(TrainingProgress(*position, loss=state.loss_sum / state.n_seen))
         due = self.checkpoint_every and state.update % self.checkpoint_every == 0
         if due and not self.updates_done:
             self._save()
