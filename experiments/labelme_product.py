@@ -22,7 +22,7 @@ from experiments.common import write_results
 from experiments.data import data_folder
 from experiments.splits import split_labelme
 from supdocnade.folders.photo_folder import ImageRecord
-from supdocnade.paper.published_scenes import read_labelme
+from supdocnade.paper.data_sets import read_labelme
 
 SEEDS = (0, 1, 2)
 MIN_TAG_COUNT = 3

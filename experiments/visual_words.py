@@ -25,7 +25,7 @@ from experiments.splits import split_labelme, split_scene15
 from supdocnade import BagOfVisualWords
 from supdocnade.folders.photo_folder import ImageRecord
 from supdocnade.folders.splits import Split
-from supdocnade.paper.published_scenes import read_labelme, read_scene15
+from supdocnade.paper.data_sets import read_labelme, read_scene15
 
 N_SPLITS = 5
 WORDS = (240, 1000)

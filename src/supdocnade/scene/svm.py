@@ -110,7 +110,7 @@ def fit_svm(
     C : what an error costs; documents of rare classes cost more, so that all classes cost the same.
     gamma : of the kernel, in units of 1 / topics.
     """
-    mean_H, scale_H = _scaler(hidden_BH)
+    mean_H, scale_H = fit_scaler(hidden_BH)
     scaled_BH = (hidden_BH - mean_H) / scale_H
     width = gamma / hidden_BH.shape[1]
     kernel_BB = np.exp(-width * squared_distances(scaled_BH, scaled_BH))
@@ -144,7 +144,7 @@ def choose_svm(
     best temperature: among few documents it depends less on luck than the accuracy. Of equally good
     ones the one with the least C is taken, then with the least γ, which is the smoothest.
     """
-    mean_H, scale_H = _scaler(hidden_BH)
+    mean_H, scale_H = fit_scaler(hidden_BH)
     scaled_BH, other_BH = ((each - mean_H) / scale_H for each in (hidden_BH, unseen_BH))
     inner_BB = squared_distances(scaled_BH, scaled_BH)
     outer_BB = squared_distances(other_BH, scaled_BH)
@@ -168,7 +168,7 @@ def squared_distances(first_AH: Floats, second_BH: Floats) -> Floats:
     return distances
 
 
-def _scaler(hidden_BH: NDArray[np.floating]) -> tuple[Floats, Floats]:
+def fit_scaler(hidden_BH: NDArray[np.floating]) -> tuple[Floats, Floats]:
     """Return mean and deviation of every topic; one that never changes is left as it is."""
     mean_H = hidden_BH.mean(axis=0, dtype=np.float64)
     scale_H = hidden_BH.std(axis=0, dtype=np.float64)
