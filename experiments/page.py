@@ -98,7 +98,7 @@ def visual_words() -> str:
     rows = []
     for name in ("Scene15", "LabelMe"):
         for n_words in (240, 1000):
-            for percentile, said in ((0, "no"), (15, "below the 15th percentile")):
+            for percentile, text in ((0, "no"), (15, "below the 15th percentile")):
                 runs = [
                     record
                     for key, record in results.items()
@@ -111,7 +111,7 @@ def visual_words() -> str:
                 for grid in ("1×1", "2×2", "pyramid"):
                     mean = mean_and_spread([100 * run[grid]["accuracy"] for run in runs])
                     cells.append(f"{mean['mean']:.1f} ({mean['standard_deviation']:.1f})")
-                rows.append([name, str(n_words), said, str(len(runs)), *cells])
+                rows.append([name, str(n_words), text, str(len(runs)), *cells])
     header = ["images", "words", "patches shortened", "splits", "1×1", "2×2", "pyramid 1, 2, 4"]
     return markdown(header, rows)
 

@@ -52,7 +52,7 @@ def test_all_experiments_from_photographs_to_a_page(labelme):
     assert {"SupDocNADE", "DocNADE", "spatial pyramid matching", "k nearest neighbours"} <= methods
 
 
-def test_the_same_command_again_has_nothing_left_to_do(labelme, data, monkeypatch):
+def test_a_finished_study_is_not_computed_again(labelme, data, monkeypatch):
     folder, _ = labelme
     before = figures(folder)
     machines = json.loads((folder / "provenance.json").read_text())["machines"]
@@ -76,7 +76,7 @@ def test_the_same_command_again_has_nothing_left_to_do(labelme, data, monkeypatc
     assert "models on a machine far away (" in (folder / "reproduction.md").read_text()
 
 
-def test_models_are_trained_where_only_words_are(labelme, tmp_path):
+def test_models_need_only_words(labelme, tmp_path):
     folder, _ = labelme
     for name in ("photographs.json", "protocol.json"):
         shutil.copy(folder / name, tmp_path / name)
@@ -97,7 +97,7 @@ def test_models_are_trained_where_only_words_are(labelme, tmp_path):
         assert one.get("top_tags") == other.get("top_tags"), path.name
 
 
-def test_where_time_is_short_the_page_says_what_was_cut(labelme, tmp_path):
+def test_the_page_lists_omitted_splits(labelme, tmp_path):
     shutil.copytree(labelme[0], tmp_path / "study")
     done = reproduce("labelme", tmp_path / "study", "--splits", 1, "--stage", "page")
     assert done.code == 0, done.err
@@ -106,7 +106,7 @@ def test_where_time_is_short_the_page_says_what_was_cut(labelme, tmp_path):
     assert "- splits: the first 1 of 2\n" in page
 
 
-def test_uiuc_sports_runs_as_soon_as_its_photographs_are_there(data, tmp_path):
+def test_uiuc_sports(data, tmp_path):
     done = reproduce("uiuc", tmp_path, "--data", data)
     assert done.code == 0, done.err
     page = (tmp_path / "reproduction.md").read_text()

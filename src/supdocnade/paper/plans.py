@@ -38,11 +38,11 @@ class Recipe:
     members: int = 1
     """Number of models of different seeds, whose topics are concatenated and tags averaged."""
     apart: bool = False
-    """Whether an image and its mirror image are two documents, whose predictions are averaged."""
+    """Make an image and its mirror image two documents and average their predictions."""
     with_counts: bool = False
-    """Whether the SVM sees √counts besides topics."""
+    """Give the SVM √counts besides topics."""
     class_tags: bool = False
-    """Whether the predicted classes contribute to the ranking of tags."""
+    """Let the predicted classes contribute to the ranking of tags."""
 
     def counts(self, words: Words, grid: str) -> list[sparse.csr_array]:
         """Return the counts that a topic model learns from, one matrix per side."""
@@ -158,7 +158,7 @@ class Plan:
     lda_topics: int
     lda_passes: int
     cuts: tuple[str, ...]
-    """What the plan omits, for the page."""
+    """Omissions that the page lists."""
     quick: bool = False
 
 

@@ -1,4 +1,4 @@
-"""The development pool and the five splits, fixed once, with near-duplicates kept together.
+"""The development pool and the five splits, with near-duplicates on one side.
 
 The pool takes pictures in the order of their content digests until every class has its number; it
 depends neither on names nor on chance. A split is the paper's: a number of photographs of every
@@ -41,7 +41,7 @@ HELD_OUT = 0.2
 SPLIT_SEED, HOLD_OUT_SEED = 0, 1
 
 LEARN, HOLD, TEST, UNUSED = "lht-"
-"""Role of a photograph in a split; those held out are learned from in the end, too."""
+"""Roles of a photograph in a split: training, held out, test, none."""
 
 STORED = Path(__file__).parent / "protocols"
 
@@ -72,7 +72,7 @@ class Protocol:
     roles: tuple[str, ...]
     """One string per photograph, with one role per split."""
     stored: bool
-    """Whether it is the protocol of the published files."""
+    """True for the stored protocol of the published files."""
 
     @property
     def n_splits(self) -> int:

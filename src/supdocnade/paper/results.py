@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from supdocnade.errors import StorageError
 from supdocnade.estimators.bag_of_visual_words import BagOfVisualWords
 from supdocnade.images.decode import write_image
+from supdocnade.metrics import set_f_measure
 from supdocnade.paper.baselines import SLDA, baseline_key, slda_key
 from supdocnade.paper.data_sets import data_set
 from supdocnade.paper.plans import ACCURACY, F_MEASURE, SUP, Variant, baseline_grid
@@ -195,9 +196,9 @@ def f_measures(
 ) -> Floats:
     """Return the F-measure of every photograph, NaN where it has no tag."""
     true_TA = study.photos.tag_counts(tag_set)[0][indices].toarray() > 0
-    n_true = true_TA.sum(axis=1)
-    hits = np.take_along_axis(true_TA, top_TX, axis=1).sum(axis=1)
-    return np.where(n_true > 0, 2 * hits / (top_TX.shape[1] + n_true), np.nan)
+    chosen_TA = np.zeros_like(true_TA)
+    np.put_along_axis(chosen_TA, top_TX, True, axis=1)
+    return np.where(true_TA.any(axis=1), set_f_measure(chosen_TA, true_TA), np.nan)
 
 
 def write_results(study: Study, provenance: dict[str, Any]) -> None:

@@ -50,7 +50,7 @@ class WordRecipe:
     root_sift: bool = False
     color: bool = False
     mirrored: bool = False
-    """Whether an image has the words of its mirror image, too."""
+    """Add the words of its mirror image to each image."""
 
     def settings(self) -> dict[str, Any]:
         """Return the settings as values of JSON."""

@@ -34,7 +34,7 @@ def test_names_of_recipes_are_different_as_files():
     assert all(slug.replace("-", "").isalnum() for slug in slugs)
 
 
-def test_every_photograph_is_tested_once_with_its_copies(tmp_path):
+def test_every_photograph_is_tested_once_with_its_near_duplicates(tmp_path):
     photos = read_photo_set("labelme", draw_labelme(tmp_path, 10))
     picture = np.arange(80)
     picture[1] = 0

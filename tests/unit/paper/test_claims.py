@@ -114,7 +114,7 @@ def test_a_photograph_tested_five_times_is_one_unit():
     assert five == pytest.approx(one)
 
 
-def test_copies_of_a_picture_are_one_unit():
+def test_near_duplicates_are_one_unit():
     once = np.random.default_rng(2).integers(-1, 2, (1, 200)).astype(float)
     doubled, unit = np.repeat(once, 2, axis=1), np.repeat(np.arange(200), 2)
     together, apart = paired_bootstrap(doubled, unit), paired_bootstrap(doubled, np.arange(400))

@@ -27,7 +27,7 @@ from supdocnade.paper.protocol import (
 pytestmark = pytest.mark.filterwarnings(OTHER_NUMBERS)
 
 
-def test_every_photograph_has_its_place_in_every_split(drawn):
+def test_every_photograph_has_a_role_in_every_split(drawn):
     photos = read_photo_set("labelme", drawn)
     protocol = make_protocols({"labelme": photos})["labelme"]
     labels = np.array(photos.labels)
@@ -42,7 +42,7 @@ def test_every_photograph_has_its_place_in_every_split(drawn):
     assert set(Counter(labels[protocol.pool_B].tolist()).values()) == {2}
 
 
-def test_copies_stay_together_also_across_data_sets(tmp_path):
+def test_near_duplicates_stay_together_across_data_sets(tmp_path):
     first = read_photo_set("labelme", draw_labelme(tmp_path / "labelme"))
     more = read_photo_set("labelme", draw_labelme(tmp_path / "more", seed=5))
     paths = []
@@ -67,7 +67,7 @@ def test_copies_stay_together_also_across_data_sets(tmp_path):
     assert set(Counter(pool.tolist()).values()) == {5}
 
 
-def test_a_copy_never_is_learned_from_and_tested_on(tmp_path):
+def test_near_duplicates_have_the_same_role(tmp_path):
     draw_labelme(tmp_path)
     for label in ("coast", "forest"):
         copy = decode(tmp_path / label / f"{label}_001.png")
@@ -114,7 +114,7 @@ def test_a_protocol_on_disk_is_the_same(drawn, tmp_path):
         read_rows(tmp_path / "p.json")
 
 
-def test_photographs_that_are_not_the_published_ones_get_a_protocol_of_their_own(drawn):
+def test_other_photographs_get_a_new_protocol(drawn):
     assert not protocol_for(read_photo_set("labelme", drawn)).stored
 
 
@@ -122,7 +122,7 @@ def test_photographs_that_are_not_the_published_ones_get_a_protocol_of_their_own
     ("name", "n_pictures", "n_pool", "n_train", "n_test"),
     [("scene15", 4456, 1500, 1500, 2985), ("labelme", 1598, 480, 800, 800)],
 )
-def test_what_is_stored_is_what_the_paper_does(name, n_pictures, n_pool, n_train, n_test):
+def test_stored_protocols_have_the_sizes_of_the_paper(name, n_pictures, n_pool, n_train, n_test):
     _, rows = read_rows(STORED / f"{name}.json")
     assert len({picture for picture, _, _ in rows}) == n_pictures
     # Byte-identical files share a digest: of Scene15's 4,485 files 18 are copies.
@@ -197,7 +197,7 @@ def test_the_pool_holds_no_picture_that_the_other_data_set_tests_on():
         assert joint[name].pool_B.tolist() == protocol.pool_B.tolist()
 
 
-def test_grey_copies_and_saved_again_ones_are_one_picture():
+def test_grey_and_recompressed_copies_are_one_picture():
     scenes = [scene.image for scene in drawn_scenes(2, 0, size=(96, 128))]
     grey = [image.mean(axis=2).astype(np.uint8) for image in scenes[:3]]
     poor = [encode(image, "JPEG", quality=40) for image in scenes[4:6]]

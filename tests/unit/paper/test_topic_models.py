@@ -200,7 +200,7 @@ class FakeStudy:
         return self.scores[key]
 
 
-def test_the_best_candidate_is_chosen_for_what_is_measured(finished, variant):
+def test_the_best_candidate_is_chosen_for_the_metric(finished, variant):
     settings = list(variant.candidates())
     scores = [
         {"svm": [[1.0, 0.5, 0.6], [1.0, 1.0, 0.7]], "f_measure": [[0.0, 0.5]]},
@@ -232,7 +232,7 @@ def test_the_key_of_a_prediction_depends_on_its_svm(finished, variant):
     assert evaluation.key(finished) != replace(evaluation, C=777.0).key(finished)
 
 
-def test_topics_of_several_models_are_standardised_concatenate_topics():
+def test_topics_of_several_models_are_standardised_and_concatenated():
     rng = np.random.default_rng(0)
     first, second = rng.normal(5, 2, (30, 3)), rng.normal(-1, 100, (30, 2))
     train = np.arange(30) < 20
