@@ -14,7 +14,6 @@ from supdocnade.errors import BackendUnavailable, InvalidArgument
 
 if TYPE_CHECKING:
     from supdocnade.serving.limits import ServeSettings
-    from supdocnade.serving.service import Service
 
 REQUIRED = ("fastapi", "uvicorn", "multipart", "prometheus_client")
 MEGA, MAX_MEGA = 1_000_000, 100_000
@@ -86,48 +85,6 @@ def serve(
       SUPDOCNADE_TOKEN=secret supdocnade serve scenes --host 0.0.0.0
     """
     _check_extra()
-    from supdocnade.serving import server
-
-    server.check_access(host, token, allow_open=allow_open)
-    settings = _settings(
-        token=token,
-        hosts=(host, *(allow_host or ())),
-        check_host=not allow_open,
-        max_megabytes=max_megabytes,
-        max_megapixels=max_megapixels,
-        max_images=max_images,
-        queue=queue,
-        timeout=timeout,
-        jobs=jobs,
-    )
-    with server.bind(host, port) as bound:
-        service = _load_service(model, index, settings)
-        bound.listen(server.BACKLOG)  # Clients may connect as soon as the URL is printed.
-        url = server.server_url(bound)
-        if json:
-            n_photographs = None if service.gallery is None else len(service.gallery)
-            print_json({"url": url, "model": service.name, "gallery": n_photographs})
-        elif not quiet:
-            print_line(f"{service.name} is served at {url} (Ctrl-C ends it)")
-        interrupted = server.serve(service, bound)
-    if not quiet:
-        print_message("ended.")
-    if interrupted:
-        raise typer.Exit(130)
-
-
-def _settings(
-    *,
-    token: str | None,
-    hosts: tuple[str, ...],
-    check_host: bool,
-    max_megabytes: float,
-    max_megapixels: float,
-    max_images: int,
-    queue: int,
-    timeout: float,
-    jobs: int,
-) -> "ServeSettings":
     from joblib import effective_n_jobs
 
     from supdocnade.serving.limits import ServeSettings
@@ -138,10 +95,10 @@ def _settings(
             "the queue must have room for the largest request."
         )
     n_bytes = int(max_megabytes * MEGA)
-    return ServeSettings(
+    settings = ServeSettings(
         token=token,
-        allowed_hosts=tuple(name.lower() for name in hosts),
-        check_host=check_host,
+        allowed_hosts=tuple(name.lower() for name in (host, *(allow_host or ()))),
+        check_host=not allow_open,
         max_request_bytes=n_bytes,
         max_held_bytes=4 * n_bytes,
         max_images=max_images,
@@ -151,22 +108,46 @@ def _settings(
         answer_seconds=timeout,
         n_workers=effective_n_jobs(jobs),
     )
+    _run(model, index, (host, port), settings, json=json, quiet=quiet)
 
 
-def _load_service(model: Path, index: Path | None, settings: "ServeSettings") -> "Service":
+def _run(
+    model: Path,
+    index: Path | None,
+    address: tuple[str, int],
+    settings: "ServeSettings",
+    *,
+    json: bool,
+    quiet: bool,
+) -> None:
+    """Load the model and serve it until a signal ends the server."""
     from supdocnade.gallery import Gallery
     from supdocnade.scene.model import SceneModel
+    from supdocnade.serving import server
     from supdocnade.serving.service import Service
 
-    fitted = SceneModel.load(model).fitted_
-    folder = default_index(model) if index is None else index
-    gallery = None
-    if index is not None or folder.exists():
-        gallery = Gallery.load(folder, fitted)
-    name = Path(os.path.abspath(model)).name
-    service = Service(fitted, settings, name=name, gallery=gallery)
-    service.warm_up()
-    return service
+    server.check_access(address[0], settings.token, allow_open=not settings.check_host)
+    with server.bind(*address) as bound:
+        fitted = SceneModel.load(model).fitted_
+        folder = default_index(model) if index is None else index
+        gallery = None
+        if index is not None or folder.exists():
+            gallery = Gallery.load(folder, fitted)
+        name = Path(os.path.abspath(model)).name
+        service = Service(fitted, settings, name=name, gallery=gallery)
+        service.warm_up()
+        bound.listen(server.BACKLOG)  # Clients may connect as soon as the URL is printed.
+        url = server.server_url(bound)
+        if json:
+            n_photographs = None if gallery is None else len(gallery)
+            print_json({"url": url, "model": name, "gallery": n_photographs})
+        elif not quiet:
+            print_line(f"{name} is served at {url} (Ctrl-C ends it)")
+        interrupted = server.serve(service, bound)
+    if not quiet:
+        print_message("ended.")
+    if interrupted:
+        raise typer.Exit(130)
 
 
 def _check_extra() -> None:
