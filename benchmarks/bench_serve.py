@@ -31,7 +31,7 @@ from benchmarks.common import print_table, write_results
 from benchmarks.serving import MEDIA_TYPE, ServerProcess, multipart, product_model, run_server
 from supdocnade import SceneModel
 from supdocnade.likelihood.cpu.threads import limit_threads
-from supdocnade.scene.prediction import answer
+from supdocnade.scene.prediction import predict_words
 
 MAX_CLIENTS = 100
 CLIENTS, IMAGES = (1, 20, MAX_CLIENTS), (1, 8)
@@ -88,8 +88,8 @@ def loop_seconds(model: SceneModel, contents: list[bytes], threads: int) -> floa
     def loop(_: int) -> None:
         with limit_threads(1):
             for _ in range(REPEATS):
-                words = [fitted.bag.encoder_.encode(content).ids for content in contents]
-                list(answer(fitted, [("", each) for each in words]))
+                words = [fitted.encoder.encode(content).ids for content in contents]
+                list(predict_words(fitted, [("", each) for each in words]))
 
     start = time.process_time()
     with ThreadPoolExecutor(threads) as pool:

@@ -8,9 +8,9 @@ if TYPE_CHECKING:
     from supdocnade.estimators.bag_of_visual_words import BagOfVisualWords, SkippedImagesWarning
     from supdocnade.estimators.damp_counts import DampCounts
     from supdocnade.estimators.docnade import DocNADE
-    from supdocnade.estimators.fit_many import fit_many
     from supdocnade.estimators.scoring import make_annotation_scorer
     from supdocnade.estimators.supdocnade import SupDocNADE
+    from supdocnade.estimators.topic_fitting import fit_many
     from supdocnade.scene.model import SceneModel
 
 __version__ = "0.1.0"
@@ -23,7 +23,7 @@ _MODULES = {
     "SceneModel": "scene.model",
     "SkippedImagesWarning": "estimators.bag_of_visual_words",
     "SupDocNADE": "estimators.supdocnade",
-    "fit_many": "estimators.fit_many",
+    "fit_many": "estimators.topic_fitting",
     "make_annotation_scorer": "estimators.scoring",
 }
 

@@ -8,8 +8,7 @@ import torch
 
 from supdocnade.checks import check_choice
 from supdocnade.errors import BackendUnavailable
-
-DEVICES = ("auto", "cpu", "cuda")
+from supdocnade.run_options import DEVICES
 
 # Torch 2.9 introduced a separate setting for products on GPUs, which takes precedence.
 _HAS_GPU_SETTING = hasattr(torch.backends.cuda.matmul, "fp32_precision")

@@ -6,6 +6,8 @@ from pathlib import Path
 from supdocnade.checks import check_choice
 from supdocnade.progress import ProgressCallback, no_progress
 
+DEVICES = ("auto", "cpu", "cuda")
+
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:

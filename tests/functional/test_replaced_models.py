@@ -27,7 +27,7 @@ def parts_of(model):
     fitted = model.fitted_
     return (
         model.random_state,
-        fitted.bag.encoder_.fingerprint(),
+        fitted.encoder.fingerprint(),
         fitted.topics.components_.tobytes(),
         fitted.svm.support_SH.tobytes(),
         fitted.held_out.images,

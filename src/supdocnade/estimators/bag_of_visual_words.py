@@ -12,17 +12,15 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from supdocnade.checks import check_choice, check_count, check_range
+from supdocnade.checks import check_count
 from supdocnade.devices import choose_device
 from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.inputs import read_seed
 from supdocnade.estimators.persistence import load_words, save_words
-from supdocnade.images.decode import DecodeConfig
-from supdocnade.images.dense_sift import DenseSIFTConfig
-from supdocnade.images.regions import Grid, Regions
+from supdocnade.estimators.settings import VisualWordSettings
 from supdocnade.progress import PrintProgress, ProgressCallback, no_progress
 from supdocnade.run_options import RunOptions
-from supdocnade.visual_words.encoder import Description, EncodedImage, ImageEncoder, count_words
+from supdocnade.visual_words.encoder import EncodedImage, ImageEncoder, count_words
 from supdocnade.visual_words.learn import fit_words
 from supdocnade.visual_words.parallel import (
     SkippedImage,
@@ -48,7 +46,7 @@ class EncodedImages(NamedTuple):
     """The counts of the mirror images, where they were asked for."""
 
 
-class BagOfVisualWords(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # type: ignore[misc]
     """Turns images into counts of visual words.
 
     Patches on a grid are described by dense SIFT; words are the centres of k-means on a sample of
@@ -114,49 +112,6 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     (4, 40)
     """
 
-    def __init__(
-        self,
-        n_words: int = 240,
-        grid: Grid | Sequence[Grid] = (2, 2),
-        step: int = 8,
-        patch_size: int | Sequence[int] = 16,
-        max_side: int | None = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        *,
-        window: str = "gaussian",
-        root_sift: bool = False,
-        contrast_percentile: float = 0.0,
-        color: bool = False,
-        keep_constant: bool = True,
-        upscale: bool = True,
-        sample_size: int | None = None,
-        n_examples: int = 16,
-        on_error: str = "raise",
-        cache: str | Path | None = None,
-        device: str = "auto",
-        verbose: int = 0,
-    ):
-        self.n_words = n_words
-        self.grid = grid
-        self.step = step
-        self.patch_size = patch_size
-        self.max_side = max_side
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.window = window
-        self.root_sift = root_sift
-        self.contrast_percentile = contrast_percentile
-        self.color = color
-        self.keep_constant = keep_constant
-        self.upscale = upscale
-        self.sample_size = sample_size
-        self.n_examples = n_examples
-        self.on_error = on_error
-        self.cache = cache
-        self.device = device
-        self.verbose = verbose
-
     def fit(self, X: Any, y: Any = None, *, progress: ProgressCallback | None = None) -> Self:
         """Learn the visual words of images.
 
@@ -167,7 +122,7 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         progress : called with the stage, the units done and their total.
         """
         images = check_images(X)
-        description, regions = self._checked_settings()
+        description, regions = self.check()
         choose_device(self.device)  # Rather now than when words have been learned.
         fitted = fit_words(
             images,
@@ -326,27 +281,6 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         loaded: Self = load_words(cls, Path(path))
         return loaded
-
-    def _checked_settings(self) -> tuple[Description, Regions]:
-        check_count("n_words", self.n_words, least=2)
-        check_count("n_examples", self.n_examples)
-        check_range("contrast_percentile", self.contrast_percentile, least=0, most=100)
-        check_choice("on_error", self.on_error, ("raise", "skip"))
-        if self.sample_size is not None:
-            check_count("sample_size", self.sample_size, least=self.n_words)
-        patch_size = self.patch_size
-        if isinstance(patch_size, Sequence | np.ndarray):
-            patch_size = tuple(patch_size)
-        sift = DenseSIFTConfig(
-            step=self.step, patch_size=patch_size, window=self.window, root=bool(self.root_sift)
-        )
-        decoding = DecodeConfig(
-            max_side=self.max_side, upscale=bool(self.upscale), color=bool(self.color)
-        )
-        description = Description(
-            decoding=decoding, sift=sift, keep_constant=bool(self.keep_constant)
-        )
-        return description, Regions.of(self.grid)
 
     def _fitted_encoder(self) -> ImageEncoder:
         check_is_fitted(self, "encoder_")

@@ -1,21 +1,21 @@
-"""Counts made milder before they are modelled."""
+"""Damping of word counts as a scikit-learn transformer."""
 
 from typing import Any, Self
 
-import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from supdocnade.checks import check_range
 from supdocnade.estimators.inputs import read_counts
+from supdocnade.visual_words.encoder import damp_counts
 
 
 class DampCounts(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Damp repeated words: a count n becomes round(scale · √n).
 
-    A texture that fills half of a picture repeats one visual word hundreds of times; damped, it
-    speaks louder than a single occurrence, but not hundreds of times as loud.
+    A texture that fills half of a picture repeats one visual word hundreds of times. Damped, it
+    still weighs more than a single occurrence, but not hundreds of times as much.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ class DampCounts(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         self.scale = scale
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Check X and remember its width; there is nothing to learn.
+        """Check X and store its width; there is nothing to learn.
 
         Parameters
         ----------
@@ -54,7 +54,8 @@ class DampCounts(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         """
         check_is_fitted(self)
         counts = read_counts(self, X, reset=False)
-        return damp_counts(counts, check_range("scale", self.scale, above=0))
+        scale = check_range("scale", self.scale, above=0)
+        return sparse.csr_matrix(damp_counts(counts, scale))
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "n_features_in_")
@@ -63,12 +64,3 @@ class DampCounts(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = tags.input_tags.positive_only = True
         return tags
-
-
-def damp_counts(counts: sparse.csr_array, scale: float) -> sparse.csr_matrix:
-    """Return round(scale · √n) for every count n."""
-    damped = np.round(scale * np.sqrt(counts.data))
-    indices, indptr = counts.indices.copy(), counts.indptr.copy()
-    result = sparse.csr_matrix((damped, indices, indptr), shape=counts.shape)
-    result.eliminate_zeros()
-    return result

@@ -8,9 +8,12 @@ from numpy.typing import ArrayLike
 
 from supdocnade.corpus import Documents
 from supdocnade.estimators.inputs import read_annotation_names
+from supdocnade.estimators.topic_fitting import (
+    fit_topic_model,
+    restore_on_failure,
+    run_partial_fit,
+)
 from supdocnade.estimators.topic_model import TopicModel
-from supdocnade.model.config import DocNADEConfig
-from supdocnade.model.network import DocNADENetwork
 
 
 class DocNADE(TopicModel):
@@ -24,12 +27,12 @@ class DocNADE(TopicModel):
     n_topics : int, default=200
         H, the number of topics (hidden units).
     output : {"tree", "softmax"}, default="tree"
-        The conditionals: a balanced tree of binary decisions with the words at random leaves, at a
-        cost of log K a word, or a softmax over all K words.
+        Conditionals: a balanced tree of binary decisions with the words at random leaves, at a cost
+        of log K per word, or a softmax over all K words.
     activation : {"relu", "tanh", "sigmoid"}, default="relu"
         g, the activation of the topics.
     annotation_weight : float, default=1.0
-        Weight of an annotation against a word in the objective; 1 is the paper's.
+        Weight of an annotation relative to a word in the objective; 1 in the paper.
     optimizer : {"adam", "sgd"}, default="adam"
     learning_rate : float, default=3e-4
     schedule : {"cosine", "constant"}, default="cosine"
@@ -38,41 +41,41 @@ class DocNADE(TopicModel):
         Documents per update.
     max_epochs : int, default=60
     clip_norm : float, optional
-        Gradients are scaled down to this norm when theirs is larger.
+        Gradients with a larger norm are scaled down to this one.
     averaging : float, optional
-        Decay of a moving average of the parameters, which then is the result.
+        Decay of a moving average of the parameters, which becomes the result.
     early_stopping : bool, default=False
         Hold a part of the documents out, stop when `metric` on it stops improving, and keep the
         best epoch.
     validation_fraction : float, default=0.1
-        The part that is held out, the same share of every class.
+        Share of the documents of every class that is held out.
     n_epochs_no_change : int, default=10
-        How many epochs without improvement are waited for.
+        Epochs without improvement before early stopping.
     metric : {"loss", "perplexity", "accuracy", "f_measure"}, default="loss"
     checkpoint : path of a folder, optional
-        `fit` writes its state there after every epoch, and goes on from it when settings and data
-        are the same; otherwise it refuses.
+        `fit` writes its state there after every epoch and resumes from it if settings and data
+        are the same; otherwise it raises.
     backend : {"auto", "cpu", "cuda", "vectorized", "reference"}, default="auto"
-        The implementation of the likelihood; what uses the CPU takes "cuda" for "auto".
+        Implementation of the likelihood; on a CPU "cuda" means "auto".
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Where `fit` trains; "auto": on a GPU, if there is one and enough to do. How exactly a GPU
-        multiplies follows `torch.set_float32_matmul_precision`. `partial_fit` and all answers use
-        the CPU.
+        Where `fit` trains; "auto": on a GPU, if there is one and enough to do. The precision of
+        products on a GPU follows `torch.set_float32_matmul_precision`. `partial_fit` and inference
+        use the CPU.
     n_jobs : int, optional
-        Threads; None: as torch is set. The result does not depend on it.
+        Threads; None: torch's setting. The result does not depend on it.
     random_state : int, RandomState or None, default=None
         An integer makes every result reproducible.
     verbose : int, default=0
-        Above 0: print a line for every epoch.
+        Above 0: print a line per epoch.
 
     Attributes
     ----------
     components_ : (topics, words + annotations) array
         W, transposed.
     history_ : History
-        The objective, and metrics on the part held out, of every epoch.
+        Objective and validation metrics of every epoch.
     network_ : DocNADENetwork
-        The model itself.
+        The fitted network.
     annotation_names_ : array of str, or None
     n_annotations_ : int
     n_features_in_ : int
@@ -103,15 +106,20 @@ class DocNADE(TopicModel):
         X : (documents, words) sparse or dense counts, finite and not negative; or a `Corpus`,
             of which a part is read at a time.
         y : ignored.
-        annotations : (documents, annotations) counts; a document without any has none.
-        annotation_mask : (documents,) false where the annotations are not known.
+        annotations : (documents, annotations) counts; an empty row has no annotations.
+        annotation_mask : (documents,) false where the annotations are unknown.
         annotation_names : names of the columns of `annotations`.
         sample_weight : (documents,) multiplies a document's part of the objective.
         """
-        names = read_annotation_names(annotations, annotation_names)
-        with self._all_or_nothing():
-            corpus = self._documents(X, y, annotations, annotation_mask, sample_weight)
-            return self._fit_corpus(corpus, names)
+        fit_topic_model(
+            self,
+            X,
+            annotations=annotations,
+            annotation_mask=annotation_mask,
+            annotation_names=annotation_names,
+            sample_weight=sample_weight,
+        )
+        return self
 
     def partial_fit(
         self,
@@ -129,11 +137,12 @@ class DocNADE(TopicModel):
         """
         first = not hasattr(self, "network_")
         names = read_annotation_names(annotations, annotation_names)
-        with self._all_or_nothing():
-            corpus = self._read_corpus(
-                X, None, 0, annotations, annotation_mask, sample_weight, reset=first
+        with restore_on_failure(self):
+            documents = self._combine_documents(
+                X, annotations, annotation_mask, sample_weight, reset=first
             )
-            return self._partial_fit_corpus(corpus, names)
+            run_partial_fit(self, documents, names)
+        return self
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return the mean log-likelihood per word, in nats.
@@ -145,24 +154,7 @@ class DocNADE(TopicModel):
         """
         return -float(np.log(self.perplexity(X, average="corpus")))
 
-    def _documents(
+    def _read_documents(
         self, X: Any, y: Any, annotations: Any, annotation_mask: Any, sample_weight: Any
     ) -> Documents:
-        return self._read_corpus(
-            X, None, 0, annotations, annotation_mask, sample_weight, reset=True
-        )
-
-    def _generative_weight(self) -> float:
-        return 1.0
-
-    def _config(self, n_visual_words: int, n_annotation_words: int) -> DocNADEConfig:
-        return DocNADEConfig(
-            n_visual_words=n_visual_words,
-            n_annotation_words=n_annotation_words,
-            n_topics=self.n_topics,
-            output=self.output,
-            activation=self.activation,
-        )
-
-    def _new_network(self, corpus: Documents, seed: int) -> DocNADENetwork:
-        return self._network_of(corpus, seed, DocNADENetwork)
+        return self._combine_documents(X, annotations, annotation_mask, sample_weight, reset=True)

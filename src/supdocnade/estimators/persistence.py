@@ -1,63 +1,89 @@
-"""Estimators on disk: one safetensors file with a JSON description, checked before it is believed.
+"""Estimators on disk: one safetensors file with a JSON description.
 
-Format 1. Arrays: the parameters of the network by their names, and `leaf_of_word` with a tree. The
-description: what `describe` writes. A change of either raises `FORMAT`; readers of older formats
-stay. Nothing that is read is ever executed, and nothing is built before everything was checked.
+A topic model (format 1) has the parameters of the network by their names as arrays, and
+`leaf_of_word` if it has a tree; visual words (format 1) have `centres`, `examples` and
+`n_examples`. A change of the arrays or of the description raises the format; readers of older
+formats stay. Nothing that is read is ever executed, and everything is checked before an estimator
+is built. Reading needs neither torch nor scikit-learn.
 """
 
 import json
 import platform
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from supdocnade.checks import check_count, check_shape
 from supdocnade.errors import InvalidArgument, StorageError, SupDocNADEError
+from supdocnade.estimators.settings import (
+    DocNADESettings,
+    SupDocNADESettings,
+    VisualWordSettings,
+)
 from supdocnade.model.config import DocNADEConfig, SupDocNADEConfig
-from supdocnade.model.network import DocNADENetwork, SupDocNADENetwork
+from supdocnade.model.inference import NetworkArrays
 from supdocnade.seeding import check_seed
 from supdocnade.storage import Arrays, load_arrays, save_arrays
-from supdocnade.training.checkpoint import set_parameters
 from supdocnade.training.history import History
 from supdocnade.tree import WordTree
 from supdocnade.visual_words.codebook import Codebook
 from supdocnade.visual_words.encoder import ImageEncoder
 
-FORMAT = 1
+TOPICS_FORMAT = 1
+WORDS_FORMAT = 1
+WORDS_KIND = "BagOfVisualWords"
 
-CLASS_KINDS = {"bool": np.bool_, "int": np.int64, "float": np.float64, "str": np.str_}
+CLASS_TYPES = {"bool": np.bool_, "int": np.int64, "float": np.float64, "str": np.str_}
+WORDS_ARRAYS = {"centres": np.float32, "examples": np.uint8, "n_examples": np.int32}
+
+_DAMAGES = (InvalidArgument, KeyError, TypeError, AttributeError, OverflowError)
+
+
+class StoredTopicModel(NamedTuple):
+    """Content of a stored topic model."""
+
+    settings: DocNADESettings
+    network: NetworkArrays
+    seed: int
+    history: History
+    word_names: list[str] | None
+    annotation_names: list[str] | None
+    classes: NDArray[Any] | None
 
 
 def estimator_to_storage(estimator: Any) -> tuple[Arrays, dict[str, Any]]:
-    """Return the arrays of a fitted estimator, and everything else about it."""
-    network: DocNADENetwork = estimator.network_
-    arrays = {name: p.detach().cpu().numpy() for name, p in network.named_parameters()}
-    arrays |= {name: buffer.cpu().numpy() for name, buffer in network.named_buffers()}
+    """Return the arrays of a fitted topic model, and a description of everything else."""
+    network: NetworkArrays = estimator.network_.arrays()
+    arrays: Arrays = {**network.parameters}
+    if network.tree is not None:
+        arrays["leaf_of_word"] = network.tree.leaf_of_word_K
+    kind = type(estimator)
     try:
-        description = describe(estimator)
-        # What cannot be read back is not written.
-        _build(type(estimator), arrays, json.loads(json.dumps(description, allow_nan=False)))
+        description = _describe(estimator)
+        # A model that could not be read back is not written.
+        stored = json.loads(json.dumps(description, allow_nan=False))
+        _read_topic_model(_settings_type(kind), arrays, stored)
     except (SupDocNADEError, ValueError, TypeError, KeyError, OverflowError) as error:
         raise InvalidArgument(f"this model cannot be saved: {error}") from error
     return arrays, description
 
 
 def save_estimator(estimator: Any, path: str | Path) -> None:
-    """Write a fitted estimator, atomically."""
+    """Write a fitted topic model, atomically."""
     save_arrays(Path(path), *estimator_to_storage(estimator))
 
 
-def describe(estimator: Any) -> dict[str, Any]:
-    """Return everything about a fitted estimator that is not an array."""
+def _describe(estimator: Any) -> dict[str, Any]:
+    import torch
+
     classes = getattr(estimator, "classes_", None)
     names, words = estimator.annotation_names_, getattr(estimator, "feature_names_in_", None)
     return {
-        "format": FORMAT,
+        "format": TOPICS_FORMAT,
         "kind": type(estimator).__name__,
         "versions": {
             "python": platform.python_version(),
@@ -80,9 +106,7 @@ def _plain_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     plain = {name: _plain(value) for name, value in settings.items()}
     if plain["checkpoint"] is not None:
         plain["checkpoint"] = str(plain["checkpoint"])
-    # A generator's state is not kept; the seed it gave is.
-    given = plain["random_state"]
-    plain["random_state"] = int(given) if isinstance(given, int) else None
+    plain["random_state"] = _plain_seed(plain["random_state"])
     plain["verbose"], plain["early_stopping"] = int(plain["verbose"]), bool(plain["early_stopping"])
     if isinstance(plain.get("class_weight"), Mapping):
         pairs = plain["class_weight"].items()
@@ -91,13 +115,18 @@ def _plain_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a numpy scalar as the Python one that JSON knows."""
+    """Return a numpy scalar as the Python scalar that JSON knows."""
     return value.item() if isinstance(value, np.generic) else value
+
+
+def _plain_seed(random_state: Any) -> int | None:
+    """Return an integer seed; the state of a generator is not stored."""
+    return int(random_state) if isinstance(random_state, int) else None
 
 
 def _plain_classes(classes: NDArray[Any]) -> dict[str, Any]:
     values = classes.tolist()
-    for kind in ("bool", "int", "float", "str"):
+    for kind in CLASS_TYPES:
         if all(type(value).__name__ == kind for value in values):
             return {"kind": kind, "values": values}
     raise InvalidArgument(
@@ -106,71 +135,110 @@ def _plain_classes(classes: NDArray[Any]) -> dict[str, Any]:
 
 
 def load_estimator(kind: type[Any], path: str | Path) -> Any:
-    """Read an estimator of a kind that `save_estimator` wrote."""
+    """Read a topic model of a class that `save_estimator` wrote."""
     return estimator_from_storage(kind, *load_arrays(Path(path)), str(path))
 
 
 def estimator_from_storage(
     kind: type[Any], arrays: Arrays, description: dict[str, Any], name: str
 ) -> Any:
-    """Return the estimator that `estimator_to_storage` described; check everything first.
+    """Return the estimator that `estimator_to_storage` described.
 
     Parameters
     ----------
+    kind : `DocNADE`, `SupDocNADE` or a class derived from them.
     name : of the file it comes from, for errors.
     """
-    stored, expected = description.get("format"), FORMAT
-    if stored != expected:
-        raise StorageError(f"{name} has format {stored!r}, this version reads {expected}.")
-    if description.get("kind") != kind.__name__:
+    from supdocnade.model.network import network_from_arrays
+
+    stored = read_topic_model(_settings_type(kind), kind.__name__, arrays, description, name)
+    settings = {each.name: getattr(stored.settings, each.name) for each in fields(stored.settings)}
+    estimator = kind(**settings)
+    if stored.classes is not None:
+        estimator.classes_ = stored.classes
+    network = network_from_arrays(stored.network, backend=estimator.backend)
+    estimator._set_network(network, stored.annotation_names, stored.seed)
+    estimator.n_features_in_ = stored.network.config.n_visual_words
+    estimator.history_ = stored.history
+    if stored.word_names is not None:
+        estimator.feature_names_in_ = np.array(stored.word_names, object)
+    return estimator
+
+
+def _settings_type(kind: type[Any]) -> type[DocNADESettings]:
+    return SupDocNADESettings if issubclass(kind, SupDocNADESettings) else DocNADESettings
+
+
+def read_topic_model(
+    settings_type: type[DocNADESettings],
+    kind: str,
+    arrays: Arrays,
+    description: dict[str, Any],
+    name: str,
+) -> StoredTopicModel:
+    """Return the checked content of a stored topic model.
+
+    Parameters
+    ----------
+    kind : name of the estimator's class.
+    name : of the file it comes from, for errors.
+    """
+    found = description.get("format")
+    if found != TOPICS_FORMAT:
+        raise StorageError(f"{name} has format {found!r}, this version reads {TOPICS_FORMAT}.")
+    if description.get("kind") != kind:
         raise StorageError(
-            f"{name} holds a {description.get('kind')!r}, not a {kind.__name__}: use its load."
+            f"{name} holds a {description.get('kind')!r}, not a {kind}: use its load."
         )
     try:
-        return _build(kind, arrays, description)
-    except (InvalidArgument, KeyError, TypeError, AttributeError, OverflowError) as error:
-        what = f"it lacks {error}" if isinstance(error, KeyError) else str(error).rstrip(".")
-        raise StorageError(f"{name} is damaged: {what}.") from error
+        return _read_topic_model(settings_type, arrays, description)
+    except _DAMAGES as error:
+        raise _damaged(name, error) from error
 
 
-def _build(kind: type[Any], arrays: Arrays, description: dict[str, Any]) -> Any:
-    estimator = _estimator(kind, description["settings"])
+def _damaged(name: str, error: Exception) -> StorageError:
+    what = f"it lacks {error}" if isinstance(error, KeyError) else str(error).rstrip(".")
+    return StorageError(f"{name} is damaged: {what}.")
+
+
+def _read_topic_model(
+    settings_type: type[DocNADESettings], arrays: Arrays, description: dict[str, Any]
+) -> StoredTopicModel:
+    settings = _read_settings(settings_type, description["settings"])
     n_words = check_count("n_words", description["n_words"], least=1)
     n_annotations = check_count("n_annotations", description["n_annotations"])
-    word_names = _names("word_names", description["word_names"], n_words)
-    annotation_names = _names("annotation_names", description["annotation_names"], n_annotations)
-    history = _history(description["history"])
+    word_names = _read_names("word_names", description["word_names"], n_words)
+    annotation_names = _read_names(
+        "annotation_names", description["annotation_names"], n_annotations
+    )
+    history = _read_history(description["history"])
     seed = check_seed("seed", description["seed"])
-    supervised = hasattr(estimator, "generative_weight")
+    supervised = isinstance(settings, SupDocNADESettings)
     if (description["classes"] is None) == supervised:
-        raise InvalidArgument("its classes do not go with its kind")
+        raise InvalidArgument("its classes do not match its kind")
     if not isinstance(description["network"], dict):
         raise InvalidArgument("its network is no JSON object")
     config = (SupDocNADEConfig if supervised else DocNADEConfig)(**description["network"])
     if (config.n_visual_words, config.n_annotation_words) != (n_words, n_annotations):
-        raise InvalidArgument("its network does not go with its words and annotations")
+        raise InvalidArgument("its network does not match its words and annotations")
+    classes = None
     if isinstance(config, SupDocNADEConfig):
-        estimator.classes_ = _classes(description["classes"])
-        if config.n_classes != len(estimator.classes_):
-            raise InvalidArgument("its network does not go with its classes")
-    estimator._trainer_config(seed, estimator.max_epochs, estimator.schedule)
-    estimator._check_settings()
-    estimator._learned(_network(config, arrays, estimator.backend), annotation_names, seed)
-    estimator.n_features_in_, estimator.history_ = n_words, history
-    if word_names is not None:
-        estimator.feature_names_in_ = np.array(word_names, object)
-    return estimator
+        classes = _read_classes(description["classes"])
+        if config.n_classes != len(classes):
+            raise InvalidArgument("its network does not match its classes")
+    settings.check()
+    network = _read_network(config, arrays)
+    return StoredTopicModel(settings, network, seed, history, word_names, annotation_names, classes)
 
 
-def _estimator(kind: type[Any], settings: Any) -> Any:
-    """Return an unfitted estimator with the stored settings, each of the type it must have."""
-    if not isinstance(settings, dict):
+def _read_settings(settings_type: type[DocNADESettings], given: Any) -> DocNADESettings:
+    """Return the stored settings, each of the type it must have."""
+    if not isinstance(given, dict):
         raise InvalidArgument("its settings are no JSON object")
-    expected = set(kind().get_params(deep=False))
-    if settings.keys() != expected:
-        odd = sorted(settings.keys() ^ expected)
-        raise InvalidArgument(f"its settings lack or add {odd}")
-    plain = dict(settings)
+    expected = {each.name for each in fields(settings_type)}
+    if given.keys() != expected:
+        raise InvalidArgument(f"its settings lack or add {sorted(given.keys() ^ expected)}")
+    plain = dict(given)
     weight = plain.get("class_weight")
     if isinstance(weight, list):
         if not all(isinstance(pair, list) and len(pair) == 2 for pair in weight):
@@ -181,15 +249,15 @@ def _estimator(kind: type[Any], settings: Any) -> Any:
     check_count("verbose", plain["verbose"])
     if not isinstance(plain["early_stopping"], bool):
         raise InvalidArgument(f"early_stopping must be a bool, got {plain['early_stopping']!r}")
-    for name, kinds in (("checkpoint", str), ("n_jobs", int), ("random_state", int)):
-        if plain[name] is not None and type(plain[name]) is not kinds:
-            raise InvalidArgument(f"{name} must be a {kinds.__name__} or null")
+    for name, kind in (("checkpoint", str), ("n_jobs", int), ("random_state", int)):
+        if plain[name] is not None and type(plain[name]) is not kind:
+            raise InvalidArgument(f"{name} must be a {kind.__name__} or null")
     if not isinstance(plain["backend"], str):
         raise InvalidArgument(f"backend must be a str, got {plain['backend']!r}")
-    return kind(**plain)
+    return settings_type(**plain)
 
 
-def _names(what: str, given: Any, count: int) -> list[str] | None:
+def _read_names(what: str, given: Any, count: int) -> list[str] | None:
     if given is None:
         return None
     if not isinstance(given, list) or not all(isinstance(name, str) for name in given):
@@ -199,39 +267,32 @@ def _names(what: str, given: Any, count: int) -> list[str] | None:
     return given
 
 
-def _classes(given: Any) -> NDArray[Any]:
+def _read_classes(given: Any) -> NDArray[Any]:
     kind, values = given["kind"], given["values"]
-    if kind not in CLASS_KINDS or not isinstance(values, list) or not values:
+    if kind not in CLASS_TYPES or not isinstance(values, list) or not values:
         raise InvalidArgument("its classes cannot be read")
     if not all(type(value).__name__ == kind for value in values):
         raise InvalidArgument(f"classes must all be of type {kind}")
-    classes: NDArray[Any] = np.array(values, CLASS_KINDS[kind])
+    classes: NDArray[Any] = np.array(values, CLASS_TYPES[kind])
     if not np.array_equal(np.unique(classes), classes):
-        raise InvalidArgument("classes must be sorted, each of them once")
+        raise InvalidArgument("classes must be sorted and unique")
     return classes
 
 
-def _history(given: Any) -> History:
+def _read_history(given: Any) -> History:
     history = History.from_json(given)
-
-    def is_number(value: Any) -> bool:
-        return isinstance(value, int | float) and not isinstance(value, bool)
-
     numbers = list(history.seconds)
     for record in history.epochs:
         numbers += [record.epoch, record.learning_rate, record.loss, *record.validation.values()]
-    best_is_fine = history.best_epoch is None or (
-        type(history.best_epoch) is int and 1 <= history.best_epoch <= len(history.epochs)
-    )
-    if not (
-        all(map(is_number, numbers)) and best_is_fine and isinstance(history.stopped_early, bool)
-    ):
+    are_numbers = all(type(number) in (int, float) for number in numbers)
+    best = history.best_epoch
+    best_exists = best is None or (type(best) is int and 1 <= best <= len(history.epochs))
+    if not (are_numbers and best_exists and isinstance(history.stopped_early, bool)):
         raise InvalidArgument("its history cannot be read")
     return history
 
 
-def _network(config: DocNADEConfig, arrays: Arrays, backend: str) -> DocNADENetwork:
-    """Return a network with the stored parameters, all of them checked."""
+def _read_network(config: DocNADEConfig, arrays: Arrays) -> NetworkArrays:
     tree, parameters = None, dict(arrays)
     if config.output == "tree":
         leaves = parameters.pop("leaf_of_word")
@@ -240,49 +301,20 @@ def _network(config: DocNADEConfig, arrays: Arrays, backend: str) -> DocNADENetw
                 f"leaf_of_word must be {config.n_words} int32, got {leaves.shape} {leaves.dtype}"
             )
         tree = WordTree(leaves)
-    n_rows = config.n_words - 1 if tree is not None else config.n_words
-    shapes: dict[str, tuple[int, ...]] = {
-        "word_embedding": (config.n_words, config.n_topics),
-        "hidden_bias": (config.n_topics,),
-        "node_weight": (n_rows, config.n_topics),
-        "node_bias": (n_rows,),
-    }
-    if isinstance(config, SupDocNADEConfig):
-        shapes["label_weight"] = (config.n_classes, config.n_topics)
-        shapes["label_bias"] = (config.n_classes,)
-    if parameters.keys() != shapes.keys():
-        raise InvalidArgument(f"its arrays are {sorted(parameters)}, expected {sorted(shapes)}")
-    for name, shape in shapes.items():
-        array = parameters[name]
-        if array.shape != shape or array.dtype != np.float32:
-            raise InvalidArgument(
-                f"{name} must be {shape} float32, got {array.shape} {array.dtype}"
-            )
+    network = NetworkArrays(config, parameters, tree)
+    for name, array in parameters.items():
         if not np.isfinite(array).all():
             raise InvalidArgument(f"{name} must be finite")
-    network: DocNADENetwork
-    if isinstance(config, SupDocNADEConfig):
-        network = SupDocNADENetwork(config, tree, backend=backend)
-    else:
-        network = DocNADENetwork(config, tree, backend=backend)
-    set_parameters(network, {name: torch.from_numpy(a) for name, a in parameters.items()})
     return network
 
 
-# Visual words on disk: a safetensors file with a JSON description, checked before it is believed.
-#
-# Format 1. Arrays: `centres`, `examples`, `n_examples`. The description: the settings of the
-# transformer and those of its encoder. A change of either raises `WORDS_FORMAT`; readers of older
-# formats stay.
-
-WORDS_FORMAT = 1
-KIND = "BagOfVisualWords"
-
-_ARRAYS = {"centres": np.float32, "examples": np.uint8, "n_examples": np.int32}
+def save_words(bag: Any, path: Path) -> None:
+    """Write fitted visual words, atomically."""
+    save_arrays(path, *words_to_storage(bag))
 
 
 def words_to_storage(bag: Any) -> tuple[Arrays, dict[str, Any]]:
-    """Return the arrays of a fitted transformer, and everything else about it."""
+    """Return the arrays of a fitted `BagOfVisualWords`, and a description of everything else."""
     arrays = {
         "centres": bag.encoder_.codebook.centres_KD,
         "examples": bag.examples_,
@@ -290,106 +322,100 @@ def words_to_storage(bag: Any) -> tuple[Arrays, dict[str, Any]]:
     }
     description = {
         "format": WORDS_FORMAT,
-        "kind": KIND,
+        "kind": WORDS_KIND,
         "settings": _plain_word_settings(bag.get_params(deep=False)),
         "encoder": bag.encoder_.settings(),
     }
     return arrays, description
 
 
-def save_words(bag: Any, path: Path) -> None:
-    """Write a fitted transformer, atomically."""
-    arrays, description = words_to_storage(bag)
-    save_arrays(path, arrays, description)
+def _plain_word_settings(settings: dict[str, Any]) -> dict[str, Any]:
+    plain = {name: _plain(value) for name, value in settings.items()}
+    plain["grid"] = np.asarray(plain["grid"]).tolist()
+    if not isinstance(plain["patch_size"], int):
+        plain["patch_size"] = np.asarray(plain["patch_size"]).tolist()
+    for name in ("root_sift", "color", "keep_constant", "upscale"):
+        plain[name] = bool(plain[name])
+    plain["random_state"] = _plain_seed(plain["random_state"])
+    plain["cache"] = None if plain["cache"] is None else str(plain["cache"])
+    del plain["device"]  # Another machine may not have it.
+    return plain
 
 
 def load_words(kind: type[Any], path: Path) -> Any:
-    """Read a transformer that `save_words` wrote."""
-    arrays, description = load_arrays(path)
-    return words_from_storage(kind, arrays, description, str(path))
+    """Read a `BagOfVisualWords` that `save_words` wrote."""
+    return words_from_storage(kind, *load_arrays(path), str(path))
 
 
 def words_from_storage(
     kind: type[Any], arrays: Arrays, description: dict[str, Any], name: str
 ) -> Any:
-    """Return the transformer that `words_to_storage` described; check everything first.
+    """Return the `BagOfVisualWords` that `words_to_storage` described.
 
     Parameters
     ----------
     name : of the file it comes from, for errors.
     """
-    if description.get("kind") != KIND:
-        raise StorageError(f"{name} holds a {description.get('kind')!r}, not a {KIND}.")
-    if description.get("format") != WORDS_FORMAT:
-        raise StorageError(
-            f"{name} has format {description.get('format')!r}, this version reads {WORDS_FORMAT}."
-        )
-    try:
-        return _build_words(kind, arrays, description, name)
-    except (InvalidArgument, KeyError, TypeError, AttributeError, OverflowError) as error:
-        what = f"it lacks {error}" if isinstance(error, KeyError) else str(error).rstrip(".")
-        raise StorageError(f"{name} is damaged: {what}.") from error
-
-
-def _build_words(kind: type[Any], arrays: Arrays, description: dict[str, Any], name: str) -> Any:
-    settings = dict(description["settings"])
-    settings["grid"] = _word_tuples(settings["grid"])
-    bag = kind(**settings)
-    expected, regions = bag._checked_settings()
-    if {key: array.dtype.type for key, array in arrays.items()} != _ARRAYS:
-        raise InvalidArgument(f"its arrays must be {sorted(_ARRAYS)} of their types")
-    encoder = ImageEncoder.from_settings(description["encoder"], Codebook(arrays["centres"]), name)
-    found = encoder.description
-    same_sift = (found.sift.step, found.sift.patch_sizes, found.sift.window, found.sift.root)
-    wanted = expected.sift
-    if (
-        same_sift != (wanted.step, wanted.patch_sizes, wanted.window, wanted.root)
-        or found.decoding != expected.decoding
-        or found.keep_constant != expected.keep_constant
-        or encoder.regions != regions
-    ):
-        raise InvalidArgument("its encoder has other settings than its transformer")
-    width = 128 * (3 if found.decoding.color else 1)
-    check_shape("centres", arrays["centres"].shape, (bag.n_words, width))
-    side = max(wanted.patch_sizes)
-    shape = (bag.n_words, bag.n_examples, side, side, 3)
-    check_shape("examples", arrays["examples"].shape, shape)
-    check_shape("n_examples", arrays["n_examples"].shape, (bag.n_words,))
-    _check_counts(arrays["n_examples"], bag.n_examples)
+    settings, encoder = read_words(arrays, description, name)
+    bag = kind(**{each.name: getattr(settings, each.name) for each in fields(settings)})
     bag.encoder_ = encoder
     bag.examples_, bag.n_examples_per_word_ = arrays["examples"], arrays["n_examples"]
     bag.n_features_out_ = encoder.n_features
     return bag
 
 
-def _check_counts(counts: NDArray[Any], most: int) -> None:
-    if counts.min() < 0 or counts.max() > most:
-        raise InvalidArgument(
-            f"n_examples must lie in 0 .. {most}, got {counts.min()} .. {counts.max()}"
+def read_words(
+    arrays: Arrays, description: dict[str, Any], name: str
+) -> tuple[VisualWordSettings, ImageEncoder]:
+    """Return the checked settings and the encoder of stored visual words.
+
+    Parameters
+    ----------
+    name : of the file they come from, for errors.
+    """
+    if description.get("kind") != WORDS_KIND:
+        raise StorageError(f"{name} holds a {description.get('kind')!r}, not a {WORDS_KIND}.")
+    if description.get("format") != WORDS_FORMAT:
+        raise StorageError(
+            f"{name} has format {description.get('format')!r}, this version reads {WORDS_FORMAT}."
         )
+    try:
+        return _read_words(arrays, description, name)
+    except _DAMAGES as error:
+        raise _damaged(name, error) from error
 
 
-def _plain_word_settings(settings: dict[str, Any]) -> dict[str, Any]:
-    plain = {
-        name: value.item() if isinstance(value, np.generic) else value
-        for name, value in settings.items()
-    }
-    plain["grid"] = np.asarray(plain["grid"]).tolist()
-    if not isinstance(plain["patch_size"], int):
-        plain["patch_size"] = np.asarray(plain["patch_size"]).tolist()
-    for name in ("root_sift", "color", "keep_constant", "upscale"):
-        plain[name] = bool(plain[name])
-    # A generator's state is not kept.
-    given = plain["random_state"]
-    plain["random_state"] = int(given) if isinstance(given, int) else None
-    plain["cache"] = None if plain["cache"] is None else str(plain["cache"])
-    # Another machine may have no such device.
-    del plain["device"]
-    return plain
-
-
-def _word_tuples(grid: Any) -> Any:
-    """Return a grid, or a list of grids, as it was before JSON made lists of it."""
-    if grid and isinstance(grid[0], list):
-        return [tuple(each) for each in grid]
-    return tuple(grid)
+def _read_words(
+    arrays: Arrays, description: dict[str, Any], name: str
+) -> tuple[VisualWordSettings, ImageEncoder]:
+    grid = description["settings"]["grid"]
+    several = bool(grid) and isinstance(grid[0], list)
+    grid = [tuple(each) for each in grid] if several else tuple(grid)
+    settings = VisualWordSettings(**{**description["settings"], "grid": grid})
+    expected, regions = settings.check()
+    if {key: array.dtype.type for key, array in arrays.items()} != WORDS_ARRAYS:
+        raise InvalidArgument(f"its arrays must be {sorted(WORDS_ARRAYS)} of their types")
+    encoder = ImageEncoder.from_settings(description["encoder"], Codebook(arrays["centres"]), name)
+    found = encoder.description
+    if (
+        any(
+            getattr(found.sift, each) != getattr(expected.sift, each)
+            for each in ("step", "patch_sizes", "window", "root")
+        )
+        or found.decoding != expected.decoding
+        or found.keep_constant != expected.keep_constant
+        or encoder.regions != regions
+    ):
+        raise InvalidArgument("its encoder has other settings than its transformer")
+    n_words, n_examples = settings.n_words, settings.n_examples
+    width = 128 * (3 if found.decoding.color else 1)
+    check_shape("centres", arrays["centres"].shape, (n_words, width))
+    side = max(expected.sift.patch_sizes)
+    check_shape("examples", arrays["examples"].shape, (n_words, n_examples, side, side, 3))
+    counts = arrays["n_examples"]
+    check_shape("n_examples", counts.shape, (n_words,))
+    if counts.min() < 0 or counts.max() > n_examples:
+        raise InvalidArgument(
+            f"n_examples must lie in 0 .. {n_examples}, got {counts.min()} .. {counts.max()}"
+        )
+    return settings, encoder

@@ -1,7 +1,6 @@
 """SupDocNADE as a scikit-learn classifier and transformer."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -13,39 +12,43 @@ from supdocnade.checks import check_choice, check_count
 from supdocnade.corpus import Documents
 from supdocnade.corpus.documents import NO_LABEL
 from supdocnade.errors import InvalidArgument
-from supdocnade.estimators import inference
-from supdocnade.estimators.fitted_topics import MEASURING_SEED
 from supdocnade.estimators.inputs import (
     classes_of,
     number_labels,
     read_annotation_names,
     read_labels,
 )
-from supdocnade.estimators.topic_model import TopicModel
+from supdocnade.estimators.settings import SupDocNADESettings
+from supdocnade.estimators.topic_fitting import (
+    fit_topic_model,
+    restore_on_failure,
+    run_partial_fit,
+)
+from supdocnade.estimators.topic_model import ORDERING_SEED, TopicModel
 from supdocnade.likelihood.cpu.threads import limit_threads
 from supdocnade.metrics import top_ranked
-from supdocnade.model.config import SupDocNADEConfig
+from supdocnade.model.inference import class_log_proba
 from supdocnade.model.network import SupDocNADENetwork
 from supdocnade.training.validation import joint_log_prob_over_orderings
 
-TEXT = "OTU"
-"""Kinds of arrays that hold strings."""
+TEXT_KINDS = "OTU"
+"""Kinds of numpy arrays that hold strings."""
 
 
-class SupDocNADE(ClassifierMixin, TopicModel):  # type: ignore[misc]
+class SupDocNADE(ClassifierMixin, TopicModel, SupDocNADESettings):  # type: ignore[misc]
     """A topic model of words, annotations and classes, trained for all three at once.
 
     The objective of a document is -log p(y | v) + λ Σ_i -log p(v_i | v_<i). A document without a
-    label (None, NaN or NA) or with unknown annotations goes without that term.
+    label (None, NaN or NA) or with unknown annotations lacks that term.
 
     Parameters
     ----------
     generative_weight : float, default=1e-2
-        λ. It multiplies the **sum over the words** of a document, as in the paper, so a document of
-        961 words weighs 961 times as much in it as one word does.
+        λ. It multiplies the **sum over the words** of a document, as in the paper: a document of
+        961 words weighs 961 times as much as one word.
     class_input : {"visual", "all"}, default="visual"
-        What the class is predicted from while training: the words alone, as at test time, or the
-        annotations, too, which is how the paper reads.
+        Input of the class term in training: the words alone, as at test time, or words and
+        annotations, which is how the paper reads.
     class_weight : dict, "balanced" or None, default=None
         Multiplies the class term of documents of each class; a class that a dict does not name has
         weight 1.
@@ -73,61 +76,6 @@ n_epochs_no_change, metric, checkpoint, backend, device, n_jobs, random_state, v
     network_: SupDocNADENetwork
     classes_: NDArray[Any]
 
-    def __init__(
-        self,
-        n_topics: int = 200,
-        *,
-        generative_weight: float = 1e-2,
-        class_input: str = "visual",
-        class_weight: Mapping[Any, float] | str | None = None,
-        output: str = "tree",
-        activation: str = "relu",
-        annotation_weight: float = 1.0,
-        optimizer: str = "adam",
-        learning_rate: float = 3e-4,
-        schedule: str = "cosine",
-        batch_size: int = 64,
-        max_epochs: int = 60,
-        clip_norm: float | None = None,
-        averaging: float | None = None,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_epochs_no_change: int = 10,
-        metric: str = "loss",
-        checkpoint: str | Path | None = None,
-        backend: str = "auto",
-        device: str = "auto",
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ):
-        super().__init__(
-            n_topics,
-            output=output,
-            activation=activation,
-            annotation_weight=annotation_weight,
-            optimizer=optimizer,
-            learning_rate=learning_rate,
-            schedule=schedule,
-            batch_size=batch_size,
-            max_epochs=max_epochs,
-            clip_norm=clip_norm,
-            averaging=averaging,
-            early_stopping=early_stopping,
-            validation_fraction=validation_fraction,
-            n_epochs_no_change=n_epochs_no_change,
-            metric=metric,
-            checkpoint=checkpoint,
-            backend=backend,
-            device=device,
-            n_jobs=n_jobs,
-            random_state=random_state,
-            verbose=verbose,
-        )
-        self.generative_weight = generative_weight
-        self.class_input = class_input
-        self.class_weight = class_weight
-
     def fit(
         self,
         X: Any,
@@ -144,16 +92,22 @@ n_epochs_no_change, metric, checkpoint, backend, device, n_jobs, random_state, v
         ----------
         X : (documents, words) sparse or dense counts, finite and not negative; or a `Corpus`,
             of which a part is read at a time.
-        y : (documents,) classes; None, NaN or NA where the class is not known.
-        annotations : (documents, annotations) counts; a document without any has none.
-        annotation_mask : (documents,) false where the annotations are not known.
+        y : (documents,) classes; None, NaN or NA where the class is unknown.
+        annotations : (documents, annotations) counts; an empty row has no annotations.
+        annotation_mask : (documents,) false where the annotations are unknown.
         annotation_names : names of the columns of `annotations`.
         sample_weight : (documents,) multiplies a document's part of the objective.
         """
-        names = read_annotation_names(annotations, annotation_names)
-        with self._all_or_nothing():
-            corpus = self._documents(X, y, annotations, annotation_mask, sample_weight)
-            return self._fit_corpus(corpus, names)
+        fit_topic_model(
+            self,
+            X,
+            y,
+            annotations=annotations,
+            annotation_mask=annotation_mask,
+            annotation_names=annotation_names,
+            sample_weight=sample_weight,
+        )
+        return self
 
     def partial_fit(
         self,
@@ -172,33 +126,40 @@ n_epochs_no_change, metric, checkpoint, backend, device, n_jobs, random_state, v
 
         Parameters
         ----------
-        classes : all classes there will be; needed at the first call.
+        classes : all classes that will occur; required in the first call.
         X, y, annotations, annotation_mask, annotation_names, sample_weight
-            As for `fit`; no document of a later call needs a label.
+            As for `fit`; documents of later calls may all lack a label.
         """
         first = not hasattr(self, "network_")
         if first and classes is None:
             raise InvalidArgument("classes must be given to the first call of partial_fit.")
-        ours = self.classes_ if classes is None else _listed_classes(classes)
-        if not first and ours.tolist() != self.classes_.tolist():
+        given = self.classes_ if classes is None else _read_classes(classes)
+        if not first and given.tolist() != self.classes_.tolist():
             raise InvalidArgument(
                 f"classes must be those of the first call, {self.classes_.tolist()}, "
-                f"got {ours.tolist()}."
+                f"got {given.tolist()}."
             )
         if isinstance(self.class_weight, str):
             raise InvalidArgument(
                 f"class_weight must be a dict or None for partial_fit, which sees only a part of "
                 f"the documents, got {self.class_weight!r}."
             )
-        labels, known = read_labels(_required(y))
-        numbers = number_labels(labels, known, ours)
+        labels, known = read_labels(_require_labels(y))
+        numbers = number_labels(labels, known, given)
         names = read_annotation_names(annotations, annotation_names)
-        with self._all_or_nothing():
-            self.classes_ = ours
-            corpus = self._read_corpus(
-                X, numbers, len(ours), annotations, annotation_mask, sample_weight, reset=first
+        with restore_on_failure(self):
+            self.classes_ = given
+            documents = self._combine_documents(
+                X,
+                annotations,
+                annotation_mask,
+                sample_weight,
+                labels=numbers,
+                n_classes=len(given),
+                reset=first,
             )
-            return self._partial_fit_corpus(corpus, names)
+            run_partial_fit(self, documents, names)
+        return self
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable class of every document.
@@ -227,9 +188,9 @@ n_epochs_no_change, metric, checkpoint, backend, device, n_jobs, random_state, v
         ----------
         X : (documents, words) counts, or a `Corpus`.
         """
-        hidden_BH = self._representations(self._read(X))
+        hidden_BH = self.transform(X)
         with limit_threads(self._n_threads()):
-            return inference.class_log_proba(self.network_, hidden_BH)
+            return class_log_proba(self.network_.arrays(), hidden_BH)
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """Return the accuracy on the documents whose class is known.
@@ -237,10 +198,10 @@ n_epochs_no_change, metric, checkpoint, backend, device, n_jobs, random_state, v
         Parameters
         ----------
         X : (documents, words) counts, or a `Corpus`.
-        y : (documents,) the right classes; None, NaN or NA where not known.
+        y : (documents,) the true classes; None, NaN or NA where unknown.
         sample_weight : (documents,) weights of the documents.
         """
-        labels, known = read_labels(_required(y))
+        labels, known = read_labels(_require_labels(y))
         if not known.any():
             raise InvalidArgument("y must have a label for at least one document, got none.")
         predicted = self.predict(X)
@@ -248,7 +209,7 @@ n_epochs_no_change, metric, checkpoint, backend, device, n_jobs, random_state, v
             raise InvalidArgument(
                 f"y must have {len(predicted)} labels, one for each row of X, got {len(labels)}."
             )
-        if (labels.dtype.kind in TEXT) != (self.classes_.dtype.kind in TEXT):
+        if (labels.dtype.kind in TEXT_KINDS) != (self.classes_.dtype.kind in TEXT_KINDS):
             raise InvalidArgument(
                 f"y must be classes like {self.classes_.tolist()[0]!r}, "
                 f"got {labels[known].tolist()[0]!r}."
@@ -257,7 +218,7 @@ n_epochs_no_change, metric, checkpoint, backend, device, n_jobs, random_state, v
         return float(np.average(predicted[known] == labels[known], weights=weight))
 
     def class_topics(self, n: int = 3) -> NDArray[np.int64]:
-        """Return the topics that speak most for every class, by their weight in U.
+        """Return the topics that support every class most, by their weight in U.
 
         Parameters
         ----------
@@ -265,16 +226,16 @@ n_epochs_no_change, metric, checkpoint, backend, device, n_jobs, random_state, v
 
         Returns
         -------
-        (classes, n) numbers of topics, the strongest first; `top_words` says what they mean.
+        (classes, n) topic numbers, the strongest first; `top_words` describes them.
         """
         check_is_fitted(self, "network_")
         check_count("n", n, least=1)
-        return top_ranked(self.network_.label_weight.detach().numpy(), n)
+        return top_ranked(self.network_.arrays()["label_weight"], n)
 
-    def _measured(self, X: Any, y: Any) -> Documents:
-        counts = self._read(X)
+    def _labelled_documents(self, X: Any, y: Any) -> Documents:
+        counts = self._read_counts(X)
         if y is None:
-            return self._corpus_of(counts)
+            return self._without_annotations(counts)
         labels, known = read_labels(y)
         if not known.all():
             raise InvalidArgument("y must have a label for every document, got missing ones.")
@@ -283,30 +244,34 @@ n_epochs_no_change, metric, checkpoint, backend, device, n_jobs, random_state, v
             raise InvalidArgument(
                 f"y must have {counts.shape[0]} labels, one for each row of X, got {len(numbers)}."
             )
-        return self._corpus_of(counts, labels=numbers, n_classes=len(self.classes_))
+        return self._without_annotations(counts, labels=numbers, n_classes=len(self.classes_))
 
-    def _log_prob_RB(self, corpus: Documents, n_orderings: int) -> NDArray[np.float64]:
-        if (corpus.label_B == NO_LABEL).any() or len(corpus) == 0:
-            return super()._log_prob_RB(corpus, n_orderings)
+    def _log_prob_RB(self, documents: Documents, n_orderings: int) -> NDArray[np.float64]:
+        if (documents.label_B == NO_LABEL).any() or len(documents) == 0:
+            return super()._log_prob_RB(documents, n_orderings)
         with limit_threads(self._n_threads()):
-            return joint_log_prob_over_orderings(self.network_, corpus, n_orderings, MEASURING_SEED)
+            return joint_log_prob_over_orderings(
+                self.network_, documents, n_orderings, ORDERING_SEED
+            )
 
-    def _documents(
+    def _read_documents(
         self, X: Any, y: Any, annotations: Any, annotation_mask: Any, sample_weight: Any
     ) -> Documents:
-        labels, known = read_labels(_required(y))
+        labels, known = read_labels(_require_labels(y))
         classes = classes_of(labels, known)
-        numbers = number_labels(labels, known, classes)
-        corpus = self._read_corpus(
-            X, numbers, len(classes), annotations, annotation_mask, sample_weight, reset=True
+        documents = self._combine_documents(
+            X,
+            annotations,
+            annotation_mask,
+            sample_weight,
+            labels=number_labels(labels, known, classes),
+            n_classes=len(classes),
+            reset=True,
         )
         self.classes_ = classes
-        return corpus
+        return documents
 
-    def _generative_weight(self) -> float:
-        return self.generative_weight
-
-    def _class_weight_C(self, corpus: Documents) -> NDArray[np.float64] | None:
+    def _class_weight_C(self, documents: Documents) -> NDArray[np.float64] | None:
         if self.class_weight is None:
             return None
         if isinstance(self.class_weight, Mapping):
@@ -319,36 +284,22 @@ n_epochs_no_change, metric, checkpoint, backend, device, n_jobs, random_state, v
                 )
             return weight_C
         check_choice("class_weight", self.class_weight, ("balanced",))
-        seen = np.bincount(corpus.label_B[corpus.label_B != NO_LABEL], minlength=corpus.n_classes)
-        balanced: NDArray[np.float64] = seen.sum() / (np.count_nonzero(seen) * np.maximum(seen, 1))
+        known = documents.label_B[documents.label_B != NO_LABEL]
+        size_C = np.bincount(known, minlength=documents.n_classes)
+        balanced: NDArray[np.float64] = size_C.sum() / (
+            np.count_nonzero(size_C) * np.maximum(size_C, 1)
+        )
         return balanced
 
-    def _config(self, n_visual_words: int, n_annotation_words: int) -> SupDocNADEConfig:
-        return SupDocNADEConfig(
-            n_visual_words=n_visual_words,
-            n_annotation_words=n_annotation_words,
-            n_topics=self.n_topics,
-            output=self.output,
-            activation=self.activation,
-            n_classes=len(self.classes_),
-            class_input=self.class_input,
-        )
 
-    def _new_network(self, corpus: Documents, seed: int) -> SupDocNADENetwork:
-        network = self._network_of(corpus, seed, SupDocNADENetwork)
-        assert isinstance(network, SupDocNADENetwork)
-        network.initialize_classes(corpus.class_counts())
-        return network
-
-
-def _listed_classes(classes: Any) -> NDArray[Any]:
+def _read_classes(classes: Any) -> NDArray[Any]:
     given, known = read_labels(classes)
     if not known.all():
         raise InvalidArgument("classes must not have missing values.")
     return classes_of(given, known, listed=True)
 
 
-def _required(y: Any) -> Any:
+def _require_labels(y: Any) -> Any:
     if y is None:
         # scikit-learn's checks look for these words.
         raise InvalidArgument(

@@ -1,148 +1,87 @@
-"""What `DocNADE` and `SupDocNADE` share: their settings and how they are fitted."""
+"""Methods that `DocNADE` and `SupDocNADE` share: topics, likelihoods, annotations, storage."""
 
+import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
-import torch
+from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.utils.validation import _check_sample_weight
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from supdocnade.checks import check_choice, check_range
-from supdocnade.corpus import Documents
-from supdocnade.devices import DEVICES, choose_device
+from supdocnade.checks import check_count
+from supdocnade.corpus import Corpus, Documents
 from supdocnade.errors import InvalidArgument
-from supdocnade.estimators.fitted_topics import FittedTopics
-from supdocnade.estimators.inputs import read_counts_or_corpus, read_seed
+from supdocnade.estimators.inputs import read_counts_or_corpus
+from supdocnade.estimators.persistence import load_estimator, save_estimator
+from supdocnade.estimators.settings import DocNADESettings
 from supdocnade.likelihood.cpu.threads import limit_threads
-from supdocnade.likelihood.operations import SOFTMAX_NLL as softmax_nll_operation
-from supdocnade.likelihood.operations import TREE_NLL as tree_nll_operation
-from supdocnade.model.config import DocNADEConfig
-from supdocnade.model.network import DocNADENetwork, random_tree
-from supdocnade.seeding import named_generator
-from supdocnade.training.checkpoint import copy_parameters, load_seed, set_parameters
-from supdocnade.training.history import History, TrainingProgress
+from supdocnade.metrics import npmi_coherence, over_orderings, perplexity, top_ranked
+from supdocnade.model.inference import annotation_log_proba, topic_features
+from supdocnade.model.network import DocNADENetwork
+from supdocnade.training.history import History
 from supdocnade.training.trainer import Trainer
-from supdocnade.training.trainer_config import TrainerConfig
+from supdocnade.training.validation import log_prob_over_orderings
 
-CHECKPOINT = "checkpoint.safetensors"
-"""The file in the folder `checkpoint`."""
-
-MOST_THREADS = 1024
-
-WORTH_A_GPU = 2e9
-"""Words × topics × epochs that take a CPU some seconds: less than a GPU takes to get going."""
+ORDERING_SEED = 0
+"""Seed of the word orders in which likelihoods are measured, whatever the seed of training."""
 
 
-class BegunFit(NamedTuple):
-    """A fit whose network is still to be trained."""
+class TopicModel(
+    ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
+    TransformerMixin,  # type: ignore[misc]
+    BaseEstimator,  # type: ignore[misc]
+    DocNADESettings,
+):
+    """An autoregressive topic model of counts, with annotations.
 
-    trainer: Trainer
-    training: Documents
-    validation: Documents | None
+    `topic_fitting` fits it. Nothing here changes a fitted model.
+    """
 
-
-class TopicModel(FittedTopics):
-    """An autoregressive topic model of counts, with annotations."""
-
+    n_features_in_: int
+    n_annotations_: int
+    annotation_names_: NDArray[Any] | None
+    network_: DocNADENetwork
+    history_: History
+    seed_: int
     _trainer: Trainer | None
 
-    _stop_after: int | None = None
-    """Epochs after which `fit` ends, its schedule as for all of `max_epochs`."""
-    _on_epoch: Callable[[DocNADENetwork, int], None] | None = None
-    """Called by `fit` with the network and the number of every epoch that is over."""
-    _on_progress: Callable[[TrainingProgress], None] | None = None
-    """Called by `fit` after every update, instead of printing."""
-
-    def __init__(
-        self,
-        n_topics: int = 200,
-        *,
-        output: str = "tree",
-        activation: str = "relu",
-        annotation_weight: float = 1.0,
-        optimizer: str = "adam",
-        learning_rate: float = 3e-4,
-        schedule: str = "cosine",
-        batch_size: int = 64,
-        max_epochs: int = 60,
-        clip_norm: float | None = None,
-        averaging: float | None = None,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_epochs_no_change: int = 10,
-        metric: str = "loss",
-        checkpoint: str | Path | None = None,
-        backend: str = "auto",
-        device: str = "auto",
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ):
-        self.n_topics = n_topics
-        self.output = output
-        self.activation = activation
-        self.annotation_weight = annotation_weight
-        self.optimizer = optimizer
-        self.learning_rate = learning_rate
-        self.schedule = schedule
-        self.batch_size = batch_size
-        self.max_epochs = max_epochs
-        self.clip_norm = clip_norm
-        self.averaging = averaging
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_epochs_no_change = n_epochs_no_change
-        self.metric = metric
-        self.checkpoint = checkpoint
-        self.backend = backend
-        self.device = device
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-
-    # What a subclass decides.
+    # Documents for a fit.
 
     @abstractmethod
-    def _config(self, n_visual_words: int, n_annotation_words: int) -> DocNADEConfig: ...
-
-    @abstractmethod
-    def _new_network(self, corpus: Documents, seed: int) -> DocNADENetwork: ...
-
-    @abstractmethod
-    def _generative_weight(self) -> float: ...
-
-    @abstractmethod
-    def _documents(
+    def _read_documents(
         self, X: Any, y: Any, annotations: Any, annotation_mask: Any, sample_weight: Any
     ) -> Documents:
-        """Check what `fit` is given, and put it together."""
+        """Check the arguments of `fit` and return them as documents."""
 
-    def _class_weight_C(self, corpus: Documents) -> NDArray[np.float64] | None:
+    def _class_weight_C(self, documents: Documents) -> NDArray[np.float64] | None:
         return None
 
-    # Fitting.
-
-    def _read_corpus(
+    def _combine_documents(
         self,
         X: Any,
-        labels: NDArray[np.int64] | None,
-        n_classes: int,
         annotations: Any,
         annotation_mask: Any,
         sample_weight: Any,
         *,
+        labels: NDArray[np.int64] | None = None,
+        n_classes: int = 0,
         reset: bool,
     ) -> Documents:
-        """Check everything that a fit is given, and put it together."""
+        """Check counts, annotations, labels and weights, and return them as documents.
+
+        Parameters
+        ----------
+        labels : class numbers.
+        reset : store the width of X; otherwise X must agree with it.
+        """
         counts = read_counts_or_corpus(self, X, reset=reset)
         if annotations is None and not reset and self.n_annotations_ > 0:
-            # Annotations were modelled before; of these documents they are not known.
+            # Annotations were modelled before; those of these documents are unknown.
             annotations = sparse.csr_array((counts.shape[0], self.n_annotations_))
         if sample_weight is not None:
             sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
@@ -155,7 +94,7 @@ class TopicModel(FittedTopics):
                 f"y must have a label or None for each of the {counts.shape[0]} documents of X, "
                 f"got {len(labels)} of inconsistent length."
             )
-        corpus = Documents.from_counts(
+        documents = Documents.from_counts(
             counts,
             annotations=annotations,
             annotation_mask=annotation_mask,
@@ -163,191 +102,235 @@ class TopicModel(FittedTopics):
             n_classes=n_classes,
             document_weight=sample_weight,
         )
-        if not reset and corpus.n_annotation_words != self.n_annotations_:
+        if not reset and documents.n_annotation_words != self.n_annotations_:
             raise InvalidArgument(
                 f"annotations must have {self.n_annotations_} columns, as before, "
-                f"got {corpus.n_annotation_words}."
+                f"got {documents.n_annotation_words}."
             )
-        return corpus
+        return documents
 
-    def _fit_corpus(self, corpus: Documents, names: list[str] | None) -> Self:
-        """Train a new network."""
-        begun = self._begin_fit(corpus)
-        with limit_threads(self._n_threads()):
-            begun.trainer.fit(begun.training, begun.validation)
-        return self._end_fit(begun, names)
-
-    def _begin_fit(self, corpus: Documents) -> "BegunFit":
-        """Make a new network and what trains it."""
-        self._check_settings()
-        self._trainer_config(0, self.max_epochs, self.schedule)  # A bad one draws no seed.
-        seed = self._seed()
-        training, validation = self._split(corpus, seed)
-        network = self._new_network(training, seed)
-        network.to(self._training_device(training))
-        folder = self.checkpoint
-        trainer = Trainer(
-            network,
-            self._trainer_config(seed, self.max_epochs, self.schedule),
-            class_weight=self._class_weight_C(training),
-            checkpoint=None if folder is None else Path(folder) / CHECKPOINT,
-            on_progress=self._on_progress or (_print_progress if self.verbose else None),
-            on_epoch=None if self._on_epoch is None else partial(self._on_epoch, network),
-        )
-        return BegunFit(trainer, training, validation)
-
-    def _end_fit(self, begun: "BegunFit", names: list[str] | None) -> Self:
-        """Take a trained network over."""
-        network = begun.trainer.network
-        # Answers come from the CPU: the same whatever the model was trained on.
-        network.to("cpu")
+    def _set_network(self, network: DocNADENetwork, names: list[str] | None, seed: int) -> None:
         network.backend = "auto" if self.backend == "cuda" else self.backend
-        self._learned(network, names, begun.trainer.config.seed)
-        self.history_ = begun.trainer.state.history
-        self._trainer = None
-        return self
-
-    def _partial_fit_corpus(self, corpus: Documents, names: list[str] | None) -> Self:
-        """Pass over the corpus once, at a constant learning rate."""
-        self._check_settings()
-        self._check_names(names)
-        seed = getattr(self, "seed_", None)
-        seed = self._seed() if seed is None else seed
-        config = self._trainer_config(seed, 1, "constant", plain=True)
-        class_weight_C = self._class_weight_C(corpus)
-        if not hasattr(self, "network_"):
-            network = self._new_network(corpus, seed)
-            network.backend = "auto" if self.backend == "cuda" else self.backend
-            self._learned(network, names, seed)
-            self.history_ = History()
-        trainer = getattr(self, "_trainer", None)
-        if trainer is None or trainer.config.optimizer != config.optimizer:
-            trainer = Trainer(self.network_, config)
-            trainer.state.history, trainer.state.epoch = self.history_, len(self.history_.epochs)
-        trainer.config = config
-        trainer.on_progress = _print_progress if self.verbose else None
-        trainer.set_class_weight(class_weight_C)
-        before = copy_parameters(self.network_)
-        # Should the pass fail half-way, the optimiser is forgotten and the parameters come back.
-        self._trainer = None
-        try:
-            with limit_threads(self._n_threads()):
-                trainer.run_epoch(corpus)
-        except BaseException:
-            set_parameters(self.network_, before)
-            raise
-        self._trainer = trainer
-        return self
-
-    def _check_names(self, names: list[str] | None) -> None:
-        """Refuse annotation columns that are not named as they were before."""
-        if names is None or not hasattr(self, "network_"):
-            return
-        before = None if self.annotation_names_ is None else self.annotation_names_.tolist()
-        if names != before:
-            raise InvalidArgument(
-                f"annotation_names must be those of the first call, {before}, got {names}."
-            )
-
-    @contextmanager
-    def _all_or_nothing(self) -> Iterator[None]:
-        """Undo whatever a fit has learned of itself if it fails or is interrupted."""
-        before = dict(vars(self))
-        try:
-            yield
-        except BaseException:
-            forgotten = vars(self).get("_trainer", self) is None
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            if forgotten:
-                self._trainer = None
-            raise
-
-    def _learned(self, network: DocNADENetwork, names: list[str] | None, seed: int) -> None:
         self.network_ = network
         self.seed_ = seed
         self.n_annotations_ = network.config.n_annotation_words
         self.annotation_names_ = None if names is None else np.array(names, object)
 
-    def _check_settings(self) -> None:
-        check_choice("device", self.device, DEVICES)
-        check_range("validation_fraction", self.validation_fraction, above=0, most=1)
-        whole = isinstance(self.n_jobs, int | np.integer) and not isinstance(self.n_jobs, bool)
-        if self.n_jobs is not None and not (whole and 0 < abs(self.n_jobs) <= MOST_THREADS):
+    # Topics.
+
+    def transform(self, X: Any) -> NDArray[np.float32]:
+        """Return the topic features h_y(v) of every document, (documents, topics).
+
+        Parameters
+        ----------
+        X : (documents, words) sparse or dense counts, finite and not negative; or a `Corpus`,
+            of which a part is read at a time.
+        """
+        counts, network = self._read_counts(X), self.network_.arrays()
+        with limit_threads(self._n_threads()):
+            # A row has the same bits in any block.
+            parts = [topic_features(network, part) for part in _blocks(counts)]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    @property
+    def components_(self) -> NDArray[np.float32]:
+        """W as topics × joint vocabulary: words first, then annotations."""
+        check_is_fitted(self, "network_")
+        return self.network_.arrays().components
+
+    def top_words(self, n: int = 10, feature_names: Sequence[str] | None = None) -> list[list[str]]:
+        """Return the words that excite every topic most, strongest first.
+
+        Parameters
+        ----------
+        n : how many words per topic.
+        feature_names : names of the columns of X, optionally followed by those of the annotations;
+            by default both, by the names that `fit` saw, or x0, x1, ..., annotation0.
+        """
+        check_is_fitted(self, "network_")
+        check_count("n", n, least=1)
+        names = self._word_names() if feature_names is None else list(feature_names)
+        widths = (self.n_features_in_, self.n_features_in_ + self.n_annotations_)
+        if len(names) not in widths:
             raise InvalidArgument(
-                f"n_jobs must be None or a whole number other than 0, at most {MOST_THREADS}, "
-                f"got {self.n_jobs!r}."
+                f"feature_names must have {' or '.join(map(str, sorted(set(widths))))} names, "
+                f"got {len(names)}."
             )
+        best = top_ranked(self.components_[:, : len(names)], n)
+        return [[str(names[word]) for word in row] for row in best]
 
-    def _training_device(self, corpus: Documents) -> torch.device:
-        """Return where to train: unasked on a GPU only if there is enough to do."""
-        if self.device != "auto" or self.backend == "cuda":
-            return choose_device("cuda" if self.device == "auto" else self.device)
-        work = int(corpus.length_B.sum()) * self.n_topics * self.max_epochs
-        if self.backend != "auto" or work < WORTH_A_GPU or not torch.cuda.is_available():
-            return choose_device("cpu")
-        operation = tree_nll_operation if self.output == "tree" else softmax_nll_operation
-        fused = operation.choose("auto", torch.device("cuda"), torch.float32) == "cuda"
-        return choose_device("cuda" if fused else "cpu")
+    def coherence(self, X: Any, n: int = 10) -> NDArray[np.float64]:
+        """Return the coherence of every topic, (topics,): the mean NPMI of its top words.
 
-    def _seed(self) -> int:
-        if self.random_state is None and self.checkpoint is not None:
-            path = Path(self.checkpoint) / CHECKPOINT
-            stored = load_seed(path) if path.exists() else None
-            if stored is not None:
-                return stored
-        return read_seed(self.random_state)
+        Parameters
+        ----------
+        X : (documents, words) counts in which co-occurrences are counted, or a `Corpus`.
+        n : how many words per topic, at least 2.
+        """
+        counts = self._read_counts(X)
+        best = top_ranked(self.components_[:, : self.n_features_in_], check_count("n", n, least=2))
+        return npmi_coherence(best, _blocks(counts))
 
-    def _trainer_config(
-        self, seed: int, max_epochs: int, schedule: str, *, plain: bool = False
-    ) -> TrainerConfig:
-        """Return the settings of a run; a plain one neither averages nor stops early."""
-        return TrainerConfig(
-            generative_weight=self._generative_weight(),
-            annotation_weight=self.annotation_weight,
-            optimizer=self.optimizer,
-            learning_rate=self.learning_rate,
-            schedule=schedule,
-            batch_size=self.batch_size,
-            max_epochs=max_epochs,
-            stop_after=None if plain else self._stop_after,
-            clip_norm=self.clip_norm,
-            averaging=None if plain else self.averaging,
-            early_stopping=False if plain else bool(self.early_stopping),
-            n_epochs_no_change=self.n_epochs_no_change,
-            metric=self.metric,
-            seed=seed,
-        )
+    def _word_names(self) -> list[str]:
+        given = getattr(self, "feature_names_in_", None)
+        words = [f"x{k}" for k in range(self.n_features_in_)] if given is None else list(given)
+        if self.annotation_names_ is not None:
+            return [*words, *self.annotation_names_]
+        return [*words, *(f"annotation{k}" for k in range(self.n_annotations_))]
 
-    def _split(self, corpus: Documents, seed: int) -> tuple[Documents, Documents | None]:
-        """Hold documents out for early stopping: the same share of every class."""
-        if not self.early_stopping:
-            return corpus, None
-        generator = named_generator(seed, "split")
-        held_out = np.zeros(len(corpus), np.bool_)
-        for label in np.unique(corpus.label_B):
-            members = generator.permutation(np.flatnonzero(corpus.label_B == label))
-            share = min(round(self.validation_fraction * len(members)), len(members) - 1)
-            held_out[members[:share]] = True
-        if not held_out.any():
+    @property
+    def _n_features_out(self) -> int:
+        n_topics: int = self.network_.config.n_topics
+        return n_topics
+
+    # Likelihoods.
+
+    def log_prob(
+        self, X: Any, y: Any = None, n_orderings: int = 1, *, combine: str = "mean_log"
+    ) -> NDArray[np.float64]:
+        """Return log p(v) of every document in nats, its words in a random order (Algorithm 1).
+
+        The order is a function of the words of the document, so the value is always the same.
+
+        Parameters
+        ----------
+        X : (documents, words) counts, or a `Corpus`.
+        y : labels, for log p(v, y); only for a model with classes.
+        n_orderings : how many orders are averaged over.
+        combine : over several orders "mean_log", the mean of log p, or "log_mean", the log of the
+            mean p, which is never less.
+        """
+        log_prob_RB = self._log_prob_RB(self._labelled_documents(X, y), n_orderings)
+        return over_orderings(log_prob_RB, combine)
+
+    def _log_prob_RB(self, documents: Documents, n_orderings: int) -> NDArray[np.float64]:
+        with limit_threads(self._n_threads()):
+            return log_prob_over_orderings(self.network_, documents, n_orderings, ORDERING_SEED)
+
+    def _labelled_documents(self, X: Any, y: Any) -> Documents:
+        if y is not None:
+            raise InvalidArgument("y must be None for a model without classes; see SupDocNADE.")
+        return self._without_annotations(self._read_counts(X))
+
+    def _without_annotations(self, counts: sparse.csr_array | Corpus, **labels: Any) -> Documents:
+        tags = sparse.csr_array((counts.shape[0], self.n_annotations_))
+        return Documents.from_counts(counts, annotations=tags, **labels)
+
+    def perplexity(
+        self,
+        X: Any,
+        n_orderings: int = 1,
+        average: str = "document",
+        *,
+        combine: str = "mean_log",
+    ) -> float:
+        """Return the perplexity per word; documents without words are skipped.
+
+        Parameters
+        ----------
+        X : (documents, words) counts, or a `Corpus`.
+        n_orderings : how many random orders of every document are averaged over.
+        average : "document", exp(-mean of log p(v) / |v|), as published figures are, or "corpus",
+            exp(-Σ log p(v) / Σ |v|).
+        combine : how orders are combined, see `log_prob`.
+        """
+        documents = self._without_annotations(self._read_counts(X))
+        log_prob_B = over_orderings(self._log_prob_RB(documents, n_orderings), combine)
+        result = perplexity(log_prob_B, documents.size_B, average)
+        if result.n_empty:
+            warnings.warn(
+                f"{result.n_empty} of {len(documents)} documents have no words and are left out of "
+                "the perplexity.",
+                stacklevel=2,
+            )
+        return result.value
+
+    # Annotations.
+
+    def annotation_log_proba(self, X: Any, normalize: bool = False) -> NDArray[np.float64]:
+        """Return log p(next word = a | v) of every annotation, (documents, annotations).
+
+        Parameters
+        ----------
+        X : (documents, words) counts, or a `Corpus`.
+        normalize : divide by the mass of all annotations, so that probabilities sum to 1.
+        """
+        check_is_fitted(self, "network_")
+        if self.n_annotations_ == 0:
             raise InvalidArgument(
-                f"early_stopping needs a validation part, but validation_fraction = "
-                f"{self.validation_fraction:g} of {len(corpus)} documents leaves none."
+                f"this {type(self).__name__} was fitted without annotations, it cannot annotate."
             )
-        return corpus.take(np.flatnonzero(~held_out)), corpus.take(np.flatnonzero(held_out))
+        hidden_BH = self.transform(X)
+        with limit_threads(self._n_threads()):
+            return annotation_log_proba(self.network_.arrays(), hidden_BH, normalize=normalize)
 
-    def _network_of(
-        self, corpus: Documents, seed: int, kind: type[DocNADENetwork]
-    ) -> DocNADENetwork:
-        """Return an initialised network for a corpus."""
-        config = self._config(corpus.n_visual_words, corpus.n_annotation_words)
-        network = kind(config, random_tree(config, seed), backend=self.backend)
-        network.initialize(corpus.word_counts(), seed)
-        return network
+    def annotation_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return the probability of every annotation among all of them; rows sum to 1.
+
+        Parameters
+        ----------
+        X : (documents, words) counts, or a `Corpus`.
+        """
+        return np.exp(self.annotation_log_proba(X, normalize=True))
+
+    def annotate(self, X: Any, top: int = 5) -> NDArray[Any]:
+        """Return the most probable annotations of every document, (documents, top).
+
+        Parameters
+        ----------
+        X : (documents, words) counts, or a `Corpus`.
+        top : how many, at most as many as there are.
+
+        Returns
+        -------
+        Names if `fit` was given names, otherwise column numbers; most probable first, equally
+        probable ones by their number.
+        """
+        best = top_ranked(self.annotation_log_proba(X), check_count("top", top, least=1))
+        names = self.annotation_names_
+        chosen: NDArray[Any] = best if names is None else names[best]
+        return chosen
+
+    # Storage.
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted model to one file, which holds only arrays and plain values.
+
+        Parameters
+        ----------
+        path : of the file; it is replaced as a whole or not at all.
+        """
+        check_is_fitted(self, "network_")
+        save_estimator(self, path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Return a model that `save` wrote; a damaged or foreign file raises `StorageError`.
+
+        It predicts what the saved one did, bit for bit. `partial_fit` continues with a fresh
+        optimizer.
+
+        Parameters
+        ----------
+        path : of the file.
+        """
+        loaded: Self = load_estimator(cls, path)
+        return loaded
+
+    def _read_counts(self, X: Any) -> sparse.csr_array | Corpus:
+        check_is_fitted(self, "network_")
+        return read_counts_or_corpus(self, X, reset=False)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = tags.input_tags.positive_only = True
+        tags.transformer_tags.preserves_dtype = []  # Topic features are always float32.
+        return tags
+
+    def _n_threads(self) -> int | None:
+        return None if self.n_jobs is None else effective_n_jobs(self.n_jobs)
 
 
-def _print_progress(progress: TrainingProgress) -> None:
-    if progress.update == progress.n_updates:
-        # partial_fit has no last epoch: its passes are only counted.
-        of_all = f"/{progress.max_epochs}" if progress.epoch <= progress.max_epochs else ""
-        print(f"epoch {progress.epoch}{of_all}: loss {progress.loss:.4f}", flush=True)
+def _blocks(counts: sparse.csr_array | Corpus) -> Iterator[sparse.csr_array]:
+    """Return matrices that fit into memory; one that is in memory is not split."""
+    return counts.blocks() if isinstance(counts, Corpus) else iter([counts])

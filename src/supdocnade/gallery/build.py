@@ -193,7 +193,7 @@ class _ReadPhotograph:
     """Returns the words and the thumbnail of a photograph; picklable, for worker processes."""
 
     def __init__(self, fitted: FittedScene):
-        self.encoder = fitted.bag.encoder_
+        self.encoder = fitted.encoder
 
     def __call__(self, source: Any, name: str, number: int) -> tuple[NDArray[np.int32], bytes]:
         content = read_image_file(source, name)
@@ -203,7 +203,7 @@ class _ReadPhotograph:
 
 def _rows(fitted: FittedScene, read: dict[str, Photograph], stamps: dict[str, Stamp]) -> Rows:
     words = [words for words, _ in read.values()]
-    topics_NH = fitted.hidden(count_words(words, fitted.bag.n_features_out_))
+    topics_NH = fitted.compute_topics(count_words(words, fitted.encoder.n_features))
     proba_NC = fitted.class_proba(topics_NH) if fitted.classes else np.empty((len(read), 0))
     return Rows(
         names=tuple(read),

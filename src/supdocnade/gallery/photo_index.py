@@ -28,11 +28,13 @@ Floats = NDArray[np.float32]
 
 def model_fingerprint(fitted: FittedScene) -> str:
     """Return a digest of everything that determines the predictions of a model."""
-    digest = hashlib.blake2b(fitted.bag.encoder_.fingerprint().encode(), digest_size=16)
-    network = fitted.topics.network_
+    digest = hashlib.blake2b(fitted.encoder.fingerprint().encode(), digest_size=16)
+    network = fitted.network
     settings = (fitted.settings.damping, network.config, fitted.classes, fitted.tag_names)
     digest.update(repr((settings, fitted.choices)).encode())
-    arrays = [tensor.detach().cpu().numpy() for tensor in network.state_dict().values()]
+    arrays: list[NDArray[Any]] = [*network.parameters.values()]
+    if network.tree is not None:
+        arrays.append(network.tree.leaf_of_word_K)
     if fitted.svm is not None:
         svm = fitted.svm
         arrays += [svm.mean_H, svm.scale_H, svm.support_SH, svm.coefficient_CS, svm.intercept_C]
@@ -87,7 +89,7 @@ class Rows:
         """Return stored rows; invalid ones raise `InvalidArgument`."""
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise InvalidArgument("the names of its photographs must be strings")
-        n, n_topics = len(names), fitted.topics.network_.config.n_topics
+        n, n_topics = len(names), fitted.network.config.n_topics
         shapes = {
             "stamps_N2": (n, 2),
             "topics_NH": (n, n_topics),

@@ -22,8 +22,13 @@ from torch import Tensor
 
 from supdocnade.checks import check_shape
 from supdocnade.errors import InvalidArgument
+from supdocnade.likelihood import ACTIVATIONS
 
-ACTIVATIONS = ("relu", "tanh", "sigmoid")
+# Torch's vector math library selects its code at the first call of each function. If two threads
+# make that call at the same time, one may get another variant with other last bits
+# (docs/decisions/0003-threads.md). An import runs in one thread, so the first call is made here.
+for _function in (torch.exp, torch.log, torch.tanh, torch.sigmoid):
+    _function(torch.zeros(1))
 
 SPARSE_ROWS = 16_384
 """Vocabulary size above which the gradients of W and V are sparse tensors of the touched rows.

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from supdocnade.checks import check_choice, check_count, check_range
-from supdocnade.likelihood.contract import ACTIVATIONS
+from supdocnade.likelihood import ACTIVATIONS
 
 OUTPUTS = ("tree", "softmax")
 CLASS_INPUTS = ("visual", "all")

@@ -24,6 +24,7 @@ from supdocnade.likelihood.contract import (
     has_sparse_gradients,
 )
 from supdocnade.model.config import DocNADEConfig, SupDocNADEConfig
+from supdocnade.model.inference import NetworkArrays
 from supdocnade.model.outputs import Output, SoftmaxOutput, TreeOutput
 from supdocnade.seeding import named_generator
 from supdocnade.tree import WordTree
@@ -143,6 +144,12 @@ class DocNADENetwork(nn.Module):
             log_p_BA = log_p_BA - torch.logsumexp(log_p_BA, dim=1, keepdim=True)
         return log_p_BA
 
+    def arrays(self) -> NetworkArrays:
+        """Return the parameters as arrays, for inference; on a CPU they share their memory."""
+        parameters = {name: p.detach().cpu().numpy() for name, p in self.named_parameters()}
+        tree = self.output.tree if isinstance(self.output, TreeOutput) else None
+        return NetworkArrays(self.config, parameters, tree)
+
 
 def _make_output(config: DocNADEConfig, tree: WordTree | None) -> Output:
     if config.output == "softmax":
@@ -215,3 +222,13 @@ class SupDocNADENetwork(DocNADENetwork):
         terms = self.terms(batch._replace(n_summary_words=self.n_summary_words))
         log_p_BC = log_softmax(self.class_logits(terms.summary_BH), dim=1)
         return log_p_BC.gather(1, labels_B[:, None])[:, 0] - terms.nll_B
+
+
+@torch.no_grad()
+def network_from_arrays(arrays: NetworkArrays, *, backend: str = "auto") -> DocNADENetwork:
+    """Return a network with a copy of the parameters in `arrays`."""
+    kind = SupDocNADENetwork if isinstance(arrays.config, SupDocNADEConfig) else DocNADENetwork
+    network: DocNADENetwork = kind(arrays.config, arrays.tree, backend=backend)  # type: ignore[arg-type]
+    for name, parameter in network.named_parameters():
+        parameter.copy_(torch.from_numpy(arrays[name]))
+    return network

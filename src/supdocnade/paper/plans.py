@@ -1,15 +1,10 @@
-"""Recipes, methods and plans: the models that are tuned, trained and compared on a data set.
+"""The experiments as lists: which models are tuned over what, and trained with how many topics.
 
-1. Accuracy against the number of topics: SupDocNADE, DocNADE and sLDA.
-2. Variants: λ = 0, λ = 1, one region, a pyramid, a class term that sees tags while training.
+1. Accuracy against the number of topics: SupDocNADE, DocNADE (and sLDA, apart).
+2. Variants: λ = 0, λ = 1, one region, a pyramid, classes that see tags while training.
 3. The 45-topic configuration.
-4. Annotation at 200 topics, with hyper-parameters chosen for the F-measure, for every tag set.
-5. Words and tags of the classes, from the models of experiment 4 in the first split.
-
-A recipe has every setting of words and training that is not chosen per split. `paper` is what the
-paper says and nothing else; `wan` is its 45-topic configuration; `shrunk` is `paper` with shorter
-descriptors for patches of little contrast, about which the paper says nothing; `ours` was chosen on
-the development pool alone (`experiments/pool.py`), before any reported run.
+4. Annotation at 200 topics, chosen for the F-measure, for every set of tags.
+5. Classes and their words: from the models of experiment 4, first split.
 """
 
 import itertools
@@ -20,34 +15,43 @@ from scipy import sparse
 
 from supdocnade.paper.data_sets import DataSet
 from supdocnade.paper.protocol import N_SPLITS
-from supdocnade.paper.words import GRIDS, WordRecipe, Words
-from supdocnade.scene.training_set import damped
+from supdocnade.paper.words import GRID_NAMES, WordRecipe, Words
+from supdocnade.visual_words.encoder import damp_counts
+
+# Named recipes: everything about words and training that is not chosen per split.
+#
+# `paper` is what the paper says and nothing else; `wan` is its 45-topic configuration; `shrunk` is
+# `paper` with shorter descriptors for patches of little contrast, about which the paper says
+# nothing; `ours` is chosen on the development pool alone (`experiments/pool.py`), before any
+# reported run.
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """Settings of words, training and prediction that are not chosen per split."""
+    """How a topic model is made from photographs."""
 
     words: WordRecipe
     grid: str = "2×2"
-    """A key of GRIDS."""
+    """One of GRID_NAMES."""
     damping: float | None = None
-    """Scale of `DampCounts`; None: counts are not damped."""
+    """Scale of `DampCounts`; None: counts stay."""
     max_epochs: int = 60
     batch_size: int = 64
     members: int = 1
-    """Number of models of different seeds, whose topics are concatenated and tags averaged."""
+    """Models of different seeds whose topics are put side by side and whose tags are averaged."""
     apart: bool = False
-    """Make an image and its mirror image two documents and average their predictions."""
+    """Whether an image and its mirror image are documents of their own to a topic model, which then
+    answers with the mean of both."""
     with_counts: bool = False
-    """Give the SVM √counts besides topics."""
+    """Whether the SVM sees √counts beside topics."""
     class_tags: bool = False
-    """Let the predicted classes contribute to the ranking of tags."""
+    """Whether tags are ranked with what the classes' posterior says of them, too."""
 
     def counts(self, words: Words, grid: str) -> list[sparse.csr_array]:
-        """Return the counts that a topic model learns from, one matrix per side."""
-        sides = words.counts_of_sides(GRIDS[grid]) if self.apart else [words.counts(GRIDS[grid])]
-        return [damped(side, self.damping) for side in sides]
+        """Return the counts that a topic model learns from: one matrix, or one a side."""
+        grids = GRID_NAMES[grid]
+        found = words.counts_of_sides(grids) if self.apart else [words.counts(grids)]
+        return [damp_counts(each, self.damping) for each in found]
 
 
 RECIPES: dict[str, Recipe] = {
@@ -71,7 +75,7 @@ TITLES = {
 
 TOPICS = (25, 50, 100, 200)
 TUNED_AT = 100
-"""Number of topics at which hyper-parameters are chosen for all numbers of topics."""
+"""Topics with which hyper-parameters are chosen, for all numbers of topics."""
 
 LAMBDAS = (1e-3, 1e-2, 1e-1)
 LEARNING_RATES = (1e-4, 3e-4)
@@ -80,7 +84,7 @@ ANNOTATION_WEIGHTS = (1.0, 30.0)
 ACCURACY, F_MEASURE = "accuracy", "f_measure"
 
 QUICK_SIDE = 128
-"""Longest side of the photographs of a quick run, in pixels."""
+"""Pixels of the photographs of a quick run."""
 
 SUP, DOC = "SupDocNADE", "DocNADE"
 NO_WORDS, ALL_WORDS = "SupDocNADE, λ = 0", "SupDocNADE, λ = 1"
@@ -89,7 +93,7 @@ SEES_TAGS = "SupDocNADE, class from words and tags"
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """Everything that determines a topic model, except for the photographs and the seed."""
+    """Everything that decides a topic model, but for the photographs and the seed."""
 
     supervised: bool
     recipe: str
@@ -104,14 +108,14 @@ class Setting:
 
 @dataclass(frozen=True, kw_only=True)
 class Variant:
-    """A method: its search space, its criterion, and the numbers of topics that are reported."""
+    """A method: what is tuned, for what, and which numbers of topics are then reported."""
 
     method: str
     recipe: str = "paper"
     grid: str = "2×2"
     supervised: bool = True
     tags: str | None = None
-    """The tag set that is learned, if any."""
+    """The set of tags that is learned; None: none."""
     class_input: str = "visual"
     lambdas: tuple[float, ...] = LAMBDAS
     learning_rates: tuple[float, ...] = LEARNING_RATES
@@ -121,8 +125,8 @@ class Variant:
     topics: tuple[int, ...] = TOPICS
 
     def candidates(self) -> Iterator[Setting]:
-        """Yield all settings that are tried, at the number of topics for tuning."""
-        # A weight without its term in the objective is not searched.
+        """Yield all settings that are tried, with the topics they are tuned at."""
+        # What has no part in the objective is not searched.
         lambdas = self.lambdas if self.supervised else (1.0,)
         weights = self.annotation_weights if self.tags else (1.0,)
         for weight, rate, tag_weight in itertools.product(lambdas, self.learning_rates, weights):
@@ -141,40 +145,40 @@ class Variant:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """All experiments on one data set."""
+    """All work on one data set."""
 
     recipes: dict[str, Recipe]
     variants: tuple[Variant, ...]
-    baselines: tuple[tuple[str, str], ...]
-    """Name and recipe of the baselines that classify."""
-    tag_baselines: tuple[tuple[str, str, str], ...]
-    """Name, recipe and tag set of the baselines that annotate."""
+    yardsticks: tuple[tuple[str, str], ...]
+    """Name and recipe of methods that classify."""
+    tag_yardsticks: tuple[tuple[str, str, str], ...]
+    """Name, recipe and set of tags of methods that annotate."""
     slda_topics: tuple[int, ...]
     slda_splits: tuple[int, ...]
     slda_iterations: int
     max_side: int | None
-    """Longest side of the photographs in pixels; None: they keep their size."""
+    """Longest side of the photographs in pixels; None: they stay."""
     n_splits: int
     lda_topics: int
     lda_passes: int
     cuts: tuple[str, ...]
-    """Omissions that the page lists."""
+    """What was left out, for the page."""
     quick: bool = False
 
 
 RBF_SVM, CHI2_SVM = "RBF SVM on √counts", "χ² SVM on counts"
 INTERSECTION_SVM, SPATIAL_PYRAMID = "intersection SVM on counts", "spatial pyramid matching"
 LDA_SVM = "LDA + SVM"
-BASELINES = (RBF_SVM, CHI2_SVM, INTERSECTION_SVM, SPATIAL_PYRAMID, LDA_SVM)
+YARDSTICKS = (RBF_SVM, CHI2_SVM, INTERSECTION_SVM, SPATIAL_PYRAMID, LDA_SVM)
 
 FREQUENT = "most frequent tags"
 FREQUENT_OF_CLASS = "most frequent tags of the predicted class"
 LOGISTIC, NEIGHBOURS = "logistic regression on √counts", "k nearest neighbours"
-TAG_BASELINES = (FREQUENT, FREQUENT_OF_CLASS, LOGISTIC, NEIGHBOURS)
+TAG_YARDSTICKS = (FREQUENT, FREQUENT_OF_CLASS, LOGISTIC, NEIGHBOURS)
 
 
-def baseline_grid(name: str, grid: str) -> str:
-    """Return the grid of a baseline, given that of the recipe; pyramid matching has its own."""
+def yardstick_grid(name: str, grid: str) -> str:
+    """Return the regions that a yardstick sees; pyramid matching has its own."""
     return "pyramid" if name == SPATIAL_PYRAMID else grid
 
 
@@ -215,13 +219,13 @@ def full_plan(spec: DataSet) -> Plan:
     return Plan(
         recipes={name: RECIPES[name] for name in recipes},
         variants=tuple(variants),
-        baselines=tuple((name, which) for which in recipes for name in BASELINES),
-        tag_baselines=tuple(
+        yardsticks=tuple((name, which) for which in recipes for name in YARDSTICKS),
+        tag_yardsticks=tuple(
             (name, which, tags)
             for which in recipes
             if which in ("paper", "ours")
             for tags in tag_sets
-            for name in TAG_BASELINES
+            for name in TAG_YARDSTICKS
         ),
         slda_topics=(25, 50),
         slda_splits=(0, 1),
@@ -239,7 +243,7 @@ def full_plan(spec: DataSet) -> Plan:
 
 
 def with_splits(plan: Plan, n_splits: int) -> Plan:
-    """Return a plan for the first splits only, which lists the others as cut."""
+    """Return a plan for the first splits alone, which says so."""
     if n_splits >= plan.n_splits:
         return plan
     return replace(
@@ -251,10 +255,10 @@ def with_splits(plan: Plan, n_splits: int) -> Plan:
 
 
 def quick_plan(spec: DataSet) -> Plan:
-    """Return a small version of the experiments, for minutes on a few photographs."""
+    """Return a small version of everything, in minutes on a few photographs."""
     plan = full_plan(spec)
 
-    def shrink(each: Variant) -> Variant:
+    def small(each: Variant) -> Variant:
         searched = (each.recipe, each.grid, each.chosen_for) == ("paper", "2×2", ACCURACY)
         return replace(
             each,
@@ -265,14 +269,10 @@ def quick_plan(spec: DataSet) -> Plan:
             topics=(5, 10) if each.topics == TOPICS else (10,),
         )
 
-    def shrink_recipe(each: Recipe) -> Recipe:
-        words = replace(each.words, n_words=min(each.words.n_words, 40))
-        return replace(each, words=words, max_epochs=10, batch_size=16)
-
     return replace(
         plan,
-        recipes={name: shrink_recipe(each) for name, each in plan.recipes.items()},
-        variants=tuple(shrink(each) for each in plan.variants),
+        recipes={name: _small_recipe(each) for name, each in plan.recipes.items()},
+        variants=tuple(small(each) for each in plan.variants),
         slda_topics=(5,),
         slda_splits=(0,),
         slda_iterations=20,
@@ -283,3 +283,8 @@ def quick_plan(spec: DataSet) -> Plan:
         cuts=("a quick run: few photographs, words, topics and epochs, two splits",),
         quick=True,
     )
+
+
+def _small_recipe(given: Recipe) -> Recipe:
+    words = replace(given.words, n_words=min(given.words.n_words, 40))
+    return replace(given, words=words, max_epochs=10, batch_size=16)

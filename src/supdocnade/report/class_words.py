@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from supdocnade.checks import check_shape
 from supdocnade.errors import InvalidArgument
-from supdocnade.estimators.supdocnade import SupDocNADE
 from supdocnade.metrics import top_ranked
 from supdocnade.scene.prediction import FittedScene
 
@@ -95,20 +94,20 @@ def associate(
 def topic_associations(fitted: FittedScene, topics: Sequence[int]) -> Associations:
     """Return the associations of some topics of a model."""
     return associate(
-        fitted.topics.components_,
+        fitted.network.components,
         topics,
         fitted.tag_names,
-        n_visual_words=fitted.bag.encoder_.codebook.n_words,
+        n_visual_words=fitted.encoder.codebook.n_words,
     )
 
 
 def class_associations(fitted: FittedScene, n_topics: int = N_TOPICS) -> tuple[Associations, ...]:
     """Return the associations of every class of a model; none for a model without classes."""
-    if not isinstance(fitted.topics, SupDocNADE):
+    if not fitted.classes:
         return ()
-    weight_CH = fitted.topics.network_.label_weight.detach().numpy()
+    weight_CH = fitted.network["label_weight"]
     found = []
-    for number, topics_X in enumerate(fitted.topics.class_topics(n_topics)):
+    for number, topics_X in enumerate(top_ranked(weight_CH, n_topics)):
         each = topic_associations(fitted, topics_X.tolist())
         found.append(
             replace(

@@ -16,10 +16,10 @@ from supdocnade.folders.tags import AnnotationVocabulary, normalize_tag
 from supdocnade.metrics import evaluate_classes, evaluate_tags, reliability_bins
 from supdocnade.progress import ProgressCallback, no_progress
 from supdocnade.scene.dataset import from_records
+from supdocnade.scene.held_out import HeldOutImage
 from supdocnade.scene.model import SceneModel
 from supdocnade.scene.prediction import Prediction
 from supdocnade.scene.tags import TOP, present_tags
-from supdocnade.scene.training_set import HeldOutImage
 from supdocnade.visual_words.parallel import SkippedImage
 
 

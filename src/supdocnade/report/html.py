@@ -33,10 +33,10 @@ from supdocnade.report.evaluation import (
     tag_reliability,
     tag_results,
 )
+from supdocnade.scene.held_out import HeldOutImage
 from supdocnade.scene.model import SceneModel
 from supdocnade.scene.prediction import FittedScene
 from supdocnade.scene.thumbnails import Thumbnails
-from supdocnade.scene.training_set import HeldOutImage
 from supdocnade.storage import write_atomically
 from supdocnade.text import clean_name
 
@@ -98,8 +98,8 @@ def render_report(model: SceneModel, *, title: str | None = None) -> str:
         topics=_topic_cards(fitted),
         history=_history_chart(fitted),
         cover=_cover(fitted),
-        n_regions=fitted.bag.encoder_.regions.n_regions,
-        n_words=fitted.bag.encoder_.codebook.n_words,
+        n_regions=fitted.encoder.regions.n_regions,
+        n_words=fitted.encoder.codebook.n_words,
         settings=_settings(model, fitted),
         choices=_choices(fitted),
         **_held_out(fitted),
@@ -219,12 +219,11 @@ def _class_cards(fitted: FittedScene) -> list[dict[str, Any]]:
 
 def _topic_cards(fitted: FittedScene) -> list[dict[str, Any]]:
     cards = []
-    weight = getattr(fitted.topics.network_, "label_weight", None)
     for example in fitted.thumbnails.topics:
         found = topic_associations(fitted, [example.topic])
         supported: list[tuple[str, float]] = []
-        if weight is not None:
-            column = weight.detach().numpy()[:, example.topic].tolist()
+        if fitted.classes:
+            column = fitted.network["label_weight"][:, example.topic].tolist()
             supported = sorted(zip(fitted.classes, column, strict=True), key=lambda pair: -pair[1])
         pictures = [(name, fitted.thumbnails.picture(name)) for name in example.names]
         cards.append(
@@ -244,12 +243,12 @@ def _topic_cards(fitted: FittedScene) -> list[dict[str, Any]]:
 
 
 def _words(fitted: FittedScene, found: Associations) -> list[dict[str, Any]]:
-    grids = fitted.bag.encoder_.regions.grids
+    grids = fitted.encoder.regions.grids
     several = len(grids) == 1 and grids[0] != (1, 1)
     return [
         {
             "number": each.word,
-            "picture": mosaic_uri(fitted.bag.example_patches(each.word)),
+            "picture": mosaic_uri(fitted.example_patches(each.word)),
             "regions": region_chart(each.region_weights, grids[0]) if several else None,
         }
         for each in found.words

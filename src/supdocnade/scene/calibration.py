@@ -1,10 +1,9 @@
-"""Scores to probabilities, and thresholds: all learned on images that no model was fitted on."""
+"""Calibration of scores to probabilities, and thresholds, on images the model was not fitted on."""
 
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize, minimize_scalar
 from scipy.special import expit, log_expit, log_softmax
 
 from supdocnade.checks import check_range
@@ -16,20 +15,21 @@ Mask = NDArray[np.bool_]
 
 TEMPERATURES = (1e-2, 1e2)
 SHRINKAGE = 1.0
-"""Of slope and prior towards 1 and 0, which take the model at its word."""
+"""Strength of the pull of slope towards 1 and prior towards 0, the uncalibrated model."""
 
 
 def fit_temperature(score_BC: Floats, label_B: NDArray[np.int64]) -> float:
-    """Return T for which softmax(scores / T) is most likely to give the right classes.
+    """Return T for which softmax(scores / T) gives the true classes the largest likelihood.
 
-    One more image, whose scores are like the others' and whose class could be any, keeps the
-    confidence below 1 where all answers were right.
+    One pseudo-image, with the mean log probabilities of the others and every class equally likely,
+    keeps the confidence below 1 if all predictions were right.
     """
+    from scipy.optimize import minimize_scalar
 
     def loss(log_t: float) -> float:
         log_p_BC = log_softmax(score_BC / np.exp(log_t), axis=1)
-        right = log_p_BC[np.arange(len(label_B)), label_B].sum()
-        return -float(right + log_p_BC.mean()) / (len(label_B) + 1)
+        total = log_p_BC[np.arange(len(label_B)), label_B].sum()
+        return -float(total + log_p_BC.mean()) / (len(label_B) + 1)
 
     if not len(label_B):
         return 1.0
@@ -38,8 +38,7 @@ def fit_temperature(score_BC: Floats, label_B: NDArray[np.int64]) -> float:
 
 
 def mean_probability(score_BC: Floats, label_B: NDArray[np.int64]) -> float:
-    """Return the geometric mean of the probabilities of the right classes, at the best
-    temperature."""
+    """Return the geometric mean probability of the true classes at the best temperature."""
     if not len(label_B):
         return 0.0
     log_p_BC = log_softmax(score_BC / fit_temperature(score_BC, label_B), axis=1)
@@ -49,7 +48,8 @@ def mean_probability(score_BC: Floats, label_B: NDArray[np.int64]) -> float:
 def unsure_below(confidence_B: Floats, right_B: Mask) -> float:
     """Return the confidence below which a label was wrong more often than right.
 
-    It is the threshold that most wrong answers lie below beyond the right ones; 0 if there is none.
+    It is the threshold with the largest surplus of wrong over right labels below it; 0 if there is
+    no surplus.
     """
     order = np.argsort(confidence_B, kind="stable")
     gain = np.concatenate([[0], np.cumsum(np.where(right_B[order], -1, 1))])
@@ -64,17 +64,16 @@ def unsure_below(confidence_B: Floats, right_B: Mask) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class TagCalibration:
-    """p(tag is there) = σ(slope · score of tag + prior · logit of its frequency + offset).
+    """p(tag is present) = σ(slope · score of tag + prior · logit of its frequency + offset).
 
-    Three numbers for all tags together: most tags are too rare among held-out images for numbers
-    of their own.
+    All tags share three numbers: most tags are too rare among held-out images for their own.
     """
 
     slope: float
     prior: float
     offset: float
     threshold: float
-    """A tag is given from this probability on."""
+    """Tags with at least this probability are predicted."""
 
     def __post_init__(self) -> None:
         for name in ("slope", "prior", "offset"):
@@ -82,27 +81,29 @@ class TagCalibration:
         check_range("threshold", self.threshold, least=0, most=1)
 
     def probability(self, score_BA: Floats, frequency_A: Floats) -> Floats:
-        """Return how probable it is that every tag is there, (images, tags)."""
+        """Return the probability that every tag is present, (images, tags)."""
         logits: Floats = self.slope * score_BA + self.prior * logit(frequency_A) + self.offset
         probability: Floats = expit(logits)
         return probability
 
 
 def fit_tags(score_BA: Floats, frequency_A: Floats, present_BA: Mask) -> TagCalibration:
-    """Learn probabilities and a threshold from images whose tags are known.
+    """Fit the calibration and the threshold of tags to images whose tags are known.
 
     Parameters
     ----------
-    score_BA : (images, tags) what ranks tags: logarithms of shares that sum to 1 over all tags.
+    score_BA : (images, tags) scores of tags, whose exponentials sum to 1 over all tags.
     frequency_A : (tags,) share of the training images that have each tag.
-    present_BA : (images, tags) which tags are there.
+    present_BA : (images, tags) True where a tag is present.
     """
+    from scipy.optimize import minimize
+
     if score_BA.shape != present_BA.shape:
         raise InvalidArgument(f"present must have shape {score_BA.shape}, got {present_BA.shape}.")
     prior_BA = np.broadcast_to(logit(frequency_A), score_BA.shape)
     features = np.stack([score_BA.ravel(), prior_BA.ravel(), np.ones(score_BA.size)])
     sign_N = np.where(present_BA.ravel(), 1.0, -1.0)
-    # Taken at its word, the model expects a tag's share times the usual number of tags.
+    # Uncalibrated, a tag is expected as often as its share times the usual number of tags.
     start = np.array([1.0, 0.0, np.log(max(frequency_A.sum(), 1e-4))])
     stiffness = np.array([SHRINKAGE, SHRINKAGE, 0.0])
 
@@ -125,7 +126,7 @@ def fit_tags(score_BA: Floats, frequency_A: Floats, present_BA: Mask) -> TagCali
 
 
 def best_threshold(probability_BA: Floats, present_BA: Mask) -> float:
-    """Return the threshold that gives images the tags with the best mean F-measure."""
+    """Return the threshold with the best mean F-measure; the middle of a plateau."""
     tagged = present_BA.any(axis=1)
     if not tagged.any():
         return 0.5
@@ -135,11 +136,11 @@ def best_threshold(probability_BA: Floats, present_BA: Mask) -> float:
         for threshold in thresholds
     ]
     best = np.flatnonzero(np.array(scores) >= max(scores) - 1e-12)
-    return float(thresholds[best].mean())  # The middle of a plateau.
+    return float(thresholds[best].mean())
 
 
 def logit(frequency_A: Floats) -> Floats:
-    """Return the log-odds of frequencies, which are kept off 0 and 1."""
+    """Return the log-odds of frequencies, clipped away from 0 and 1."""
     clipped = np.clip(frequency_A, 1e-4, 1 - 1e-4)
     logits: Floats = np.log(clipped) - np.log1p(-clipped)
     return logits

@@ -1,110 +1,81 @@
-"""How a scene model is fitted.
+"""Fitting of a scene model.
 
-1. A share of the photographs is held out (`photographs.hold_out`).
-2. Visual words are learned from the others, and all photographs are encoded, with `mirror` their
+1. A share of the photographs is held out (`dataset.hold_out`).
+2. Visual words are learned from the others, and all photographs are encoded; with `mirror` their
    mirror images, too.
-3. A topic model and an SVM are fitted on the others and their mirror images; epochs, the SVM's C
-   and γ, the temperature, what ranks tags and their thresholds are those that do best on the
-   photographs held out, of which neither has seen either side.
-4. Everything is fitted again on all photographs with these choices. Figures are those of step 3.
-5. Small copies of some photographs are kept (`keeping`), to show what was learned.
+3. A topic model and an SVM are fitted on the other photographs and their mirror images. The number
+   of epochs, the SVM's C and γ, the temperature, the ranking of tags and their threshold are chosen
+   on the held-out photographs (`selection`).
+4. Everything is fitted again on all photographs with these choices. The reported figures are those
+   of step 3.
+5. Thumbnails of some photographs are stored (`thumbnails`).
 """
 
 import warnings
-from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from supdocnade.checks import check_choice, check_count, check_range
 from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.bag_of_visual_words import BagOfVisualWords, SkippedImagesWarning
 from supdocnade.estimators.docnade import DocNADE
-from supdocnade.estimators.fitted_topics import FittedTopics
+from supdocnade.estimators.persistence import estimator_to_storage, words_to_storage
 from supdocnade.estimators.supdocnade import SupDocNADE
+from supdocnade.estimators.topic_fitting import fit_topic_model
 from supdocnade.folders.tags import AnnotationVocabulary
-from supdocnade.images.decode import DecodeConfig
-from supdocnade.images.dense_sift import DenseSIFTConfig
-from supdocnade.images.regions import Regions
-from supdocnade.likelihood.contract import ACTIVATIONS
+from supdocnade.model.inference import NetworkArrays, topic_features
+from supdocnade.model.network import DocNADENetwork
 from supdocnade.run_options import RunOptions
 from supdocnade.scene.calibration import fit_tags
 from supdocnade.scene.dataset import Photographs, hold_out
-from supdocnade.scene.prediction import Choices, FittedScene
+from supdocnade.scene.held_out import TUNED, Choices, HeldOut
+from supdocnade.scene.prediction import FittedScene
 from supdocnade.scene.selection import (
     DEFAULT_C,
     DEFAULT_GAMMA,
     Candidate,
-    Evaluated,
-    choose,
-    measure,
+    make_candidate,
+    measure_selected,
+    select_candidate,
 )
 from supdocnade.scene.settings import SceneSettings
 from supdocnade.scene.svm import RBFSVM, fit_svm
-from supdocnade.scene.tags import shares_of
+from supdocnade.scene.tags import photograph_tag_shares, tag_frequency
 from supdocnade.scene.thumbnails import make_thumbnails
-from supdocnade.scene.training_set import HeldOut, SceneDocuments, TrainingSet
+from supdocnade.scene.training_set import TrainingSet
 from supdocnade.seeding import named_generator
 from supdocnade.storage import load_arrays, save_arrays
-from supdocnade.training.checkpoint import copy_parameters
-from supdocnade.training.history import TrainingProgress
-from supdocnade.training.trainer_config import TrainerConfig
 from supdocnade.visual_words.parallel import SkippedImage
 
 EPOCH_SHARES = (0.5, 0.75, 1.0)
-"""Of the schedule: after these many epochs a model is looked at."""
+"""Shares of the schedule after which a model is a candidate."""
 
-TUNED = {
+TUNING_GRID = {
     "generative_weight": (1e-3, 1e-2, 1e-1),
     "learning_rate": (1e-4, 3e-4),
     "annotation_weight": (1.0, 30.0),
 }
 
 MAX_SVM = 30_000
-"""Labelled photographs, mirror images counted: 24 bytes for every pair, 22 GB."""
-
-
-def check_settings(settings: SceneSettings) -> None:
-    """Refuse settings that some later step would refuse, before any work is done."""
-    DenseSIFTConfig(step=settings.step, patch_size=settings.patch_size)
-    DecodeConfig(max_side=settings.max_side)
-    Regions.of(settings.grid)
-    check_count("n_words", settings.n_words, least=2)
-    check_range("contrast_percentile", settings.contrast_percentile, least=0, most=100)
-    check_choice("activation", settings.activation, ACTIVATIONS)
-    TrainerConfig(
-        generative_weight=settings.generative_weight,
-        annotation_weight=settings.annotation_weight,
-        learning_rate=settings.learning_rate,
-    )
-
-
-def check_size(photographs: Photographs, settings: SceneSettings) -> None:
-    """Refuse what would need more memory than there is, before any work is done."""
-    n_labelled = len(photographs) - photographs.labels.count(None)
-    most, also = (MAX_SVM // 2, ", or mirror=False") if settings.mirror else (MAX_SVM, "")
-    if settings.classifier == "svm" and n_labelled > most:
-        raise InvalidArgument(
-            f"classifier 'svm' takes at most {most} labelled photographs, since its memory "
-            f"grows with their square, got {n_labelled}; use classifier 'softmax'{also}."
-        )
+"""Labelled documents of an SVM, mirror images included: 24 bytes per pair, 22 GB."""
 
 
 def fit_scene(
     photographs: Photographs, settings: SceneSettings, seed: int, options: RunOptions
 ) -> tuple[FittedScene, tuple[SkippedImage, ...]]:
     """Fit a scene model; return it with the photographs that could not be read."""
-    _check(photographs)
-    check_size(photographs, settings)
+    _check_any(photographs)
+    _check_svm_size(photographs, settings)
     photographs = photographs.with_keys(options.progress)
-    held_B = _held_out(photographs, settings, seed)
+    held_B = _hold_out(photographs, settings, seed)
     bag = _learn_words(photographs.take(np.flatnonzero(~held_B)), settings, seed, options)
-    learned, skipped = _read(bag, photographs, ~held_B, settings, options)
-    return _fit_read(bag, learned, ~learned.in_words_B, settings, seed, options), skipped
+    training_set, skipped = _encode(bag, photographs, ~held_B, settings, options)
+    fitted = _fit(bag, training_set, ~training_set.in_words_B, settings, seed, options)
+    return fitted, skipped
 
 
 def extend_scene(
@@ -114,8 +85,8 @@ def extend_scene(
     seed: int,
     options: RunOptions,
 ) -> tuple[FittedScene, tuple[SkippedImage, ...]]:
-    """Fit a model on what another was learned from and on more photographs, with its words."""
-    _check(photographs)
+    """Fit a model on the training set of another and on more photographs, with its words."""
+    _check_any(photographs)
     bag = copy(previous.bag)
     bag.set_params(
         n_jobs=options.n_jobs,
@@ -123,18 +94,34 @@ def extend_scene(
         on_error=options.on_error,
         cache=options.cache,
     )
-    new = photographs.with_keys(options.progress)
-    learned, skipped = _read(bag, new, np.zeros(len(new), np.bool_), settings, options)
-    both = previous.training_set.joined(learned)
-    # Of what the words were learned from nothing can be held out.
-    held_B = _held_out(both.photographs, settings, seed, both.in_words_B)
-    fitted = _fit_read(bag, both, held_B, settings, seed, options)
+    added = photographs.with_keys(options.progress)
+    new, skipped = _encode(bag, added, np.zeros(len(added), np.bool_), settings, options)
+    training_set = previous.training_set.join(new)
+    # Photographs that the words were learned from cannot be held out.
+    held_B = _hold_out(training_set.photographs, settings, seed, training_set.in_words_B)
+    fitted = _fit(bag, training_set, held_B, settings, seed, options)
     held_out = [image.name for image in fitted.held_out.images]
-    examples = fitted.thumbnails.with_those_of(previous.thumbnails, held_out)
-    return replace(fitted, thumbnails=examples), skipped
+    thumbnails = fitted.thumbnails.add_from(previous.thumbnails, held_out)
+    return replace(fitted, thumbnails=thumbnails), skipped
 
 
-def _held_out(
+def _check_any(photographs: Photographs) -> None:
+    if not len(photographs):
+        raise InvalidArgument("images must have a photograph that can be read, got none.")
+
+
+def _check_svm_size(photographs: Photographs, settings: SceneSettings) -> None:
+    """Raise `InvalidArgument` before any work if the SVM would need too much memory."""
+    n_labelled = len(photographs) - photographs.labels.count(None)
+    limit, remedy = (MAX_SVM // 2, ", or mirror=False") if settings.mirror else (MAX_SVM, "")
+    if settings.classifier == "svm" and n_labelled > limit:
+        raise InvalidArgument(
+            f"classifier 'svm' takes at most {limit} labelled photographs, since its memory "
+            f"grows with their square, got {n_labelled}; use classifier 'softmax'{remedy}."
+        )
+
+
+def _hold_out(
     photographs: Photographs,
     settings: SceneSettings,
     seed: int,
@@ -143,73 +130,6 @@ def _held_out(
     if settings.held_out == 0:
         return np.zeros(len(photographs), np.bool_)
     return hold_out(photographs, settings.held_out, seed, never_B)
-
-
-def _read(
-    bag: BagOfVisualWords,
-    photographs: Photographs,
-    in_words_B: NDArray[np.bool_],
-    settings: SceneSettings,
-    options: RunOptions,
-) -> tuple[TrainingSet, tuple[SkippedImage, ...]]:
-    """Return photographs as words, and those that could not be read."""
-    encoded = bag.encode(photographs.sources, both_sides=settings.mirror, progress=options.progress)
-    read = np.flatnonzero(encoded.read)
-    _check(photographs.take(read))
-    mirrored = None if encoded.mirrored is None else encoded.mirrored[read]
-    learned = TrainingSet(photographs.take(read), encoded.counts[read], in_words_B[read], mirrored)
-    return learned, encoded.skipped
-
-
-def _fit_read(
-    bag: BagOfVisualWords,
-    learned: TrainingSet,
-    held_B: NDArray[np.bool_],
-    settings: SceneSettings,
-    seed: int,
-    options: RunOptions,
-) -> FittedScene:
-    """Choose, and fit on all, with the photographs as words."""
-    data = SceneDocuments.of(learned, settings.damping)
-    choices, held_out = _choose(data, held_B, settings, seed, options)
-    final = settings.tuned(choices.tuned)
-    vocabulary = AnnotationVocabulary.of(data.photographs.tags, min_count=settings.min_tag_count)
-    topics = _fit_topics(
-        data, vocabulary, final, seed, options, "learning from all", stop_after=choices.n_epochs
-    )
-    svm = _final_svm(topics, data, choices, settings, options)
-    classes = tuple(data.photographs.classes)
-    share_CA = shares_of(data.photographs, classes, vocabulary)
-    examples = make_thumbnails(
-        data.photographs,
-        topics.transform(data.counts),
-        topics,
-        held_out.images,
-        options,
-    )
-    # Where and how the work was done is no part of the model.
-    bag.set_params(n_jobs=None, cache=None, device="auto")
-    topics.set_params(n_jobs=None, checkpoint=None, device="auto")
-    return FittedScene(
-        settings=settings,
-        bag=bag,
-        topics=topics,
-        classes=classes,
-        svm=svm,
-        tag_names=vocabulary.names,
-        tag_frequency_A=_frequency(vocabulary, data.photographs),
-        class_tag_share_CA=share_CA if choices.class_tag_weight else None,
-        choices=choices,
-        held_out=held_out,
-        data=_describe(data),
-        training_set=learned,
-        thumbnails=examples,
-    )
-
-
-def _check(photographs: Photographs) -> None:
-    if not len(photographs):
-        raise InvalidArgument("images must have a photograph that can be read, got none.")
 
 
 def _learn_words(
@@ -230,64 +150,141 @@ def _learn_words(
         cache=options.cache,
     )
     with warnings.catch_warnings():
-        # They are reported once, when all photographs have been read.
+        # Skipped photographs are reported once, after all have been read.
         warnings.simplefilter("ignore", SkippedImagesWarning)
         bag.fit(photographs.sources, progress=options.progress)
     return bag
 
 
+def _encode(
+    bag: BagOfVisualWords,
+    photographs: Photographs,
+    in_words_B: NDArray[np.bool_],
+    settings: SceneSettings,
+    options: RunOptions,
+) -> tuple[TrainingSet, tuple[SkippedImage, ...]]:
+    """Return photographs as word counts, and those that could not be read."""
+    encoded = bag.encode(photographs.sources, both_sides=settings.mirror, progress=options.progress)
+    read = np.flatnonzero(encoded.read)
+    _check_any(photographs.take(read))
+    mirrored = None if encoded.mirrored is None else encoded.mirrored[read]
+    training_set = TrainingSet(
+        photographs.take(read), encoded.counts[read], in_words_B[read], mirrored
+    )
+    return training_set, encoded.skipped
+
+
+def _fit(
+    bag: BagOfVisualWords,
+    training_set: TrainingSet,
+    held_B: NDArray[np.bool_],
+    settings: SceneSettings,
+    seed: int,
+    options: RunOptions,
+) -> FittedScene:
+    """Choose on the held-out photographs, and fit on all."""
+    data = training_set.damp(settings.damping)
+    photographs = data.photographs
+    choices, held_out = _choose(data, held_B, settings, seed, options)
+    tuned = replace(settings, **dict[str, Any](choices.tuned))
+    vocabulary = AnnotationVocabulary.of(photographs.tags, min_count=settings.min_tag_count)
+    topics = _fit_topics(
+        data, vocabulary, tuned, seed, options, "learning from all", stop_after=choices.n_epochs
+    )
+    network = topics.network_.arrays()
+    classes = tuple(photographs.classes)
+    hidden_BH = topic_features(network, data.counts)
+    thumbnails = make_thumbnails(photographs, hidden_BH, network, held_out.images, options)
+    share_CA = photograph_tag_shares(photographs, classes, vocabulary)
+    # The options of the run are no part of the model.
+    bag.set_params(n_jobs=None, cache=None, device="auto")
+    topics.set_params(n_jobs=None, checkpoint=None, device="auto")
+    return FittedScene(
+        settings=settings,
+        encoder=bag.encoder_,
+        network=network,
+        stored_words=words_to_storage(bag),
+        stored_topics=estimator_to_storage(topics),
+        classes=classes,
+        svm=_fit_final_svm(network, data, choices, settings, options),
+        tag_names=vocabulary.names,
+        tag_frequency_A=tag_frequency(photographs, vocabulary),
+        class_tag_share_CA=share_CA if choices.class_tag_weight else None,
+        choices=choices,
+        held_out=held_out,
+        data=training_set.describe(),
+        training_set=training_set,
+        thumbnails=thumbnails,
+    )
+
+
 def _choose(
-    data: SceneDocuments,
+    data: TrainingSet,
     held_B: NDArray[np.bool_],
     settings: SceneSettings,
     seed: int,
     options: RunOptions,
 ) -> tuple[Choices, HeldOut]:
-    """Fit on the photographs that are not held out, and choose what does best on the others."""
+    """Fit on the photographs that are not held out, and choose on those that are."""
     if not held_B.any():
-        return _unchosen(data, settings), HeldOut()
-    part, rest = data.take(np.flatnonzero(~held_B)), data.take(np.flatnonzero(held_B))
+        return _default_choices(data, settings), HeldOut()
+    part, held_out = data.take(np.flatnonzero(~held_B)), data.take(np.flatnonzero(held_B))
     vocabulary = AnnotationVocabulary.of(part.photographs.tags, min_count=settings.min_tag_count)
-    best: Evaluated | None = None
-    trials = _trials(settings, seed)
+    trials = _list_trials(settings, seed)
+    found = []
     for number, tuned in enumerate(trials):
-        stage = "learning" if len(trials) == 1 else f"trial {number + 1} of {len(trials)}"
-        candidates = _candidates(
-            part, rest, vocabulary, settings.tuned(tuned), seed, options, stage
-        )
-        found = choose(
-            candidates,
-            part.photographs,
-            rest.photographs,
+        single = len(trials) == 1
+        stage = "learning" if single else f"trial {number + 1} of {len(trials)}"
+        candidates = _fit_candidates(
+            part,
+            held_out,
             vocabulary,
-            settings.classifier,
-            tuned=tuned,
-            options=options,
-            stage="choosing" if len(trials) == 1 else f"{stage}, choosing",
+            replace(settings, **dict[str, Any](tuned)),
+            seed,
+            options,
+            stage,
         )
-        best = found if best is None or found.score > best.score else best
-    assert best is not None, "there is always one trial"
-    return measure(best, rest.photographs, vocabulary, _frequency(vocabulary, part.photographs))
+        found.append(
+            select_candidate(
+                candidates,
+                part.photographs,
+                held_out.photographs,
+                vocabulary,
+                settings.classifier,
+                tuned=tuned,
+                options=options,
+                stage="choosing" if single else f"{stage}, choosing",
+            )
+        )
+    return measure_selected(
+        max(found, key=lambda each: each.score),
+        part.photographs.classes,
+        held_out.photographs,
+        vocabulary,
+        tag_frequency(part.photographs, vocabulary),
+    )
 
 
-def _unchosen(data: SceneDocuments, settings: SceneSettings) -> Choices:
-    """Return what is taken where there is nothing to choose on: the model at its word."""
-    tags = AnnotationVocabulary.of(data.photographs.tags, min_count=settings.min_tag_count)
-    nothing = np.empty((0, len(tags)))
-    frequency_A = _frequency(tags, data.photographs)
-    calibration = fit_tags(nothing, frequency_A, nothing > 0) if len(tags) else None
+def _default_choices(data: TrainingSet, settings: SceneSettings) -> Choices:
+    """Return the choices if no photographs are held out: the uncalibrated model."""
+    vocabulary = AnnotationVocabulary.of(data.photographs.tags, min_count=settings.min_tag_count)
+    calibration = None
+    if len(vocabulary):
+        nothing = np.empty((0, len(vocabulary)))
+        frequency_A = tag_frequency(data.photographs, vocabulary)
+        calibration = fit_tags(nothing, frequency_A, nothing > 0)
     return Choices(n_epochs=settings.n_passes, C=DEFAULT_C, gamma=DEFAULT_GAMMA, tags=calibration)
 
 
-def _trials(settings: SceneSettings, seed: int) -> list[dict[str, float]]:
-    """Return the settings to try: those given, and with `tune` others of the grid at random."""
+def _list_trials(settings: SceneSettings, seed: int) -> list[dict[str, Any]]:
+    """Return the changes to try: none, and with `tune` others of the grid at random."""
     if not settings.tune:
         return [{}]
     grid = [
         {"generative_weight": weight, "learning_rate": rate, "annotation_weight": tags}
-        for weight in TUNED["generative_weight"]
-        for rate in TUNED["learning_rate"]
-        for tags in TUNED["annotation_weight"]
+        for weight in TUNING_GRID["generative_weight"]
+        for rate in TUNING_GRID["learning_rate"]
+        for tags in TUNING_GRID["annotation_weight"]
     ]
     given = {name: getattr(settings, name) for name in TUNED}
     order = named_generator(seed, "tuning").permutation(len(grid))
@@ -295,41 +292,47 @@ def _trials(settings: SceneSettings, seed: int) -> list[dict[str, float]]:
     return [{}, *others[: settings.tune_trials - 1]]
 
 
-def _candidates(
-    part: SceneDocuments,
-    rest: SceneDocuments,
+def _fit_candidates(
+    part: TrainingSet,
+    held_out: TrainingSet,
     vocabulary: AnnotationVocabulary,
     settings: SceneSettings,
     seed: int,
     options: RunOptions,
     stage: str,
 ) -> list[Candidate]:
-    """Fit a topic model and look at it after several numbers of epochs."""
+    """Fit a topic model and return its outputs after several numbers of epochs."""
     epochs = sorted({max(round(share * settings.n_passes), 1) for share in EPOCH_SHARES})
-    kept: dict[int, Any] = {}
-    folder = None if options.checkpoint is None else options.checkpoint / stage.replace(" ", "-")
+    parameters: dict[int, dict[str, NDArray[np.float32]]] = {}
+    folder = _checkpoint_folder(options, stage)
 
-    def keep(network: Any, epoch: int) -> None:
+    def store_parameters(network: DocNADENetwork, epoch: int) -> None:
         if epoch in epochs:
-            # They are looked at here, wherever the network learns.
-            kept[epoch] = {name: p.cpu() for name, p in copy_parameters(network).items()}
+            arrays = network.arrays().parameters
+            parameters[epoch] = {name: array.copy() for name, array in arrays.items()}
             if folder is not None:
-                arrays = {name: value.numpy() for name, value in kept[epoch].items()}
-                save_arrays(folder / f"epoch-{epoch}.safetensors", arrays, {"epoch": epoch})
+                path = folder / f"epoch-{epoch}.safetensors"
+                save_arrays(path, parameters[epoch], {"epoch": epoch})
 
-    topics = _fit_topics(part, vocabulary, settings, seed, options, stage, on_epoch=keep)
+    topics = _fit_topics(
+        part, vocabulary, settings, seed, options, stage, on_epoch=store_parameters
+    )
+    network, counts = topics.network_.arrays(), part.document_counts
     candidates = []
     for epoch in epochs:
-        if epoch not in kept and folder is not None:  # Of a run that was resumed.
-            arrays, _ = load_arrays(folder / f"epoch-{epoch}.safetensors")
-            kept[epoch] = {name: torch.from_numpy(array) for name, array in arrays.items()}
-        seen, unseen = part.counts_of_sides, rest.counts
-        candidates.append(Candidate.of(topics, kept[epoch], epoch, seen, unseen))
+        if epoch not in parameters and folder is not None:  # Stored before the run was resumed.
+            parameters[epoch], _ = load_arrays(folder / f"epoch-{epoch}.safetensors")
+        at_epoch = NetworkArrays(network.config, parameters[epoch], network.tree)
+        candidates.append(make_candidate(at_epoch, epoch, counts, held_out.counts))
     return candidates
 
 
+def _checkpoint_folder(options: RunOptions, stage: str) -> Path | None:
+    return None if options.checkpoint is None else options.checkpoint / stage.replace(" ", "-")
+
+
 def _fit_topics(
-    data: SceneDocuments,
+    data: TrainingSet,
     vocabulary: AnnotationVocabulary,
     settings: SceneSettings,
     seed: int,
@@ -338,8 +341,8 @@ def _fit_topics(
     *,
     stop_after: int | None = None,
     on_epoch: Any = None,
-) -> Any:
-    """Fit DocNADE, or SupDocNADE where there are labels."""
+) -> DocNADE | SupDocNADE:
+    """Fit SupDocNADE, or DocNADE if there are no labels."""
     shared: dict[str, Any] = {
         "n_topics": settings.n_topics,
         "activation": settings.activation,
@@ -350,41 +353,27 @@ def _fit_topics(
         "n_jobs": options.n_jobs,
         "device": options.device,
         "random_state": seed,
-        "checkpoint": (
-            None if options.checkpoint is None else options.checkpoint / stage.replace(" ", "-")
-        ),
+        "checkpoint": _checkpoint_folder(options, stage),
     }
-    topics: FittedTopics
-    labels: list[str | None] | None = None
+    topics: DocNADE | SupDocNADE = DocNADE(**shared)
     if data.photographs.classes:
         topics = SupDocNADE(**shared, generative_weight=settings.generative_weight)
-        labels = data.labels_of_sides
-    else:
-        topics = DocNADE(**shared)
-    topics._stop_after, topics._on_epoch = stop_after, on_epoch
-    topics._on_progress = _by_updates(options, stage, stop_after or settings.n_passes)
-    try:
-        topics.fit(data.counts_of_sides, labels, **data.tags_of_sides(vocabulary))
-    finally:
-        topics._stop_after = topics._on_epoch = topics._on_progress = None
+    fit_topic_model(
+        topics,
+        data.document_counts,
+        data.document_labels,
+        **data.document_tags(vocabulary),
+        stop_after=stop_after,
+        on_epoch=on_epoch,
+        progress=options.progress,
+        stage=stage,
+    )
     return topics
 
 
-def _by_updates(
-    options: RunOptions, stage: str, n_epochs: int
-) -> Callable[[TrainingProgress], None]:
-    """Count the updates of all epochs."""
-
-    def on_progress(progress: TrainingProgress) -> None:
-        done = (progress.epoch - 1) * progress.n_updates + progress.update
-        options.progress(stage, done, n_epochs * progress.n_updates)
-
-    return on_progress
-
-
-def _final_svm(
-    topics: Any,
-    data: SceneDocuments,
+def _fit_final_svm(
+    network: NetworkArrays,
+    data: TrainingSet,
     choices: Choices,
     settings: SceneSettings,
     options: RunOptions,
@@ -392,34 +381,13 @@ def _final_svm(
     classes = data.photographs.classes
     if settings.classifier != "svm" or len(classes) < 2:
         return None
-    C, gamma = choices.C or DEFAULT_C, choices.gamma or DEFAULT_GAMMA
-    numbers = np.tile(data.photographs.label_numbers(classes), data.n_sides)
-    known = np.flatnonzero(numbers >= 0)
-    hidden = topics.transform(data.counts_of_sides[known])
+    label_B = np.tile(data.photographs.label_numbers(classes), data.n_sides)
+    known = np.flatnonzero(label_B >= 0)
     return fit_svm(
-        hidden,
-        numbers[known],
+        topic_features(network, data.document_counts[known]),
+        label_B[known],
         len(classes),
-        C=C,
-        gamma=gamma,
+        C=choices.C or DEFAULT_C,
+        gamma=choices.gamma or DEFAULT_GAMMA,
         n_jobs=options.n_jobs,
     )
-
-
-def _frequency(vocabulary: AnnotationVocabulary, photographs: Photographs) -> Any:
-    tags = vocabulary.encode(photographs.tags)
-    total = np.asarray(tags.annotations.sum(axis=0), np.float64)
-    return total / max(int(tags.known.sum()), 1)
-
-
-def _describe(data: SceneDocuments) -> dict[str, Any]:
-    photographs = data.photographs
-    return {
-        "n_images": len(photographs),
-        "images_of_class": {
-            label: photographs.labels.count(label) for label in photographs.classes
-        },
-        "n_unlabelled": photographs.labels.count(None),
-        "n_tagged": sum(tags is not None for tags in photographs.tags),
-        "fingerprint": photographs.fingerprint(),
-    }

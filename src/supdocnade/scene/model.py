@@ -1,7 +1,8 @@
-"""SceneModel: photographs in; labels, tags, topics and reasons out."""
+"""SceneModel: classes, tags, topics and explanations of photographs."""
 
 from collections.abc import Iterator, Sequence
 from copy import copy
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,136 +19,82 @@ from supdocnade.progress import ProgressCallback, no_progress
 from supdocnade.run_options import RunOptions
 from supdocnade.scene.attribution import Explanation, explain_image
 from supdocnade.scene.dataset import expand_folders, read_photographs
-from supdocnade.scene.fitting import check_settings, extend_scene, fit_scene
+from supdocnade.scene.fitting import extend_scene, fit_scene
 from supdocnade.scene.onnx import export_onnx
 from supdocnade.scene.persistence import load_scene, save_scene
-from supdocnade.scene.prediction import FittedScene, Prediction, Waiting, answer
+from supdocnade.scene.prediction import FittedScene, Prediction, iter_predictions
 from supdocnade.scene.settings import WORD_SETTINGS, SceneSettings
-from supdocnade.visual_words.parallel import SkippedImage, image_name
-
-BLOCK = 64
-"""Photographs whose topics are computed together at most: the first alone, so that it is seen soon,
-then twice as many each time."""
+from supdocnade.visual_words.parallel import SkippedImage
 
 
-class SceneModel(BaseEstimator):  # type: ignore[misc]
+@dataclass(kw_only=True, eq=False, repr=False)
+class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
     """Learns classes and tags of photographs.
 
     Parameters
     ----------
     n_topics : int, default=200
-        Topics of the model.
+        Number of topics.
     classifier : {"svm", "softmax"}, default="svm"
         The paper's RBF SVM on topic features, or the model's own softmax.
     n_words : int, default=500
-        Visual words.
+        Number of visual words.
     grid : (rows, columns), or a list of them, default=(2, 2)
         Regions of the photograph.
     step : int, default=8
     patch_size : int, or several, default=(16, 32)
-        Of dense SIFT, in pixels.
+        Distance between patches, and their sizes, in pixels.
     max_side : int or None, default=300
-        Larger photographs are made smaller, so that their longest side has so many pixels.
+        Larger photographs are scaled down to this longest side in pixels.
     contrast_percentile : float, default=10
-        Patches with less contrast than this percentile count as less distinct.
+        Patches with less contrast than this percentile have shorter descriptors.
     damping : float or None, default=1.0
         A word that occurs n times counts round(damping · √n) times; None: n times.
     mirror : bool, default=True
-        Whether to learn from the mirror images of the photographs, too: what is seen from the left
-        and from the right is the same. Predicted is from the photograph alone.
+        Whether to learn from mirror images, too. Predictions use the photograph alone.
     min_tag_count : int, default=3
-        Tags of fewer photographs are not learned.
+        Tags of fewer photographs are ignored.
     generative_weight, annotation_weight, learning_rate, activation
-        Of the topic model, see `SupDocNADE`.
+        Settings of the topic model, see `SupDocNADE`.
     max_epochs : int, default=40
-        How often every photograph is looked at, at most; as its mirror image half of the times.
+        Largest number of passes over every photograph, half of them over its mirror image.
     batch_size : int, optional
-        Photographs of an update; None: a twelfth of them, but 4 to 64.
+        Photographs per update; None: a twelfth of them, within 4 to 64.
     held_out : float, default=0.15
-        Share of the photographs on which epochs, the SVM's settings, the temperature of
-        probabilities and the threshold of tags are chosen, before all are learned from.
+        Share of the photographs on which the epochs, the SVM's settings, the temperature of
+        probabilities and the threshold of tags are chosen. Then the model is fitted on all.
     tune : bool, default=False
         Also search for `generative_weight`, `learning_rate` and `annotation_weight`.
     tune_trials : int, default=8
-        How many settings are tried.
+        Number of settings that `tune` tries.
     n_jobs : int, optional
         Workers. The result does not depend on it.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Where words are looked up and topics are learned: "auto" takes a GPU where there is one and
-        enough to do. On a GPU the last bits of a result are others.
+        Where photographs are encoded and topics are learned: "auto" takes a GPU if there is one and
+        enough to do. A GPU may change the last bits of a result.
     random_state : int, RandomState or None, default=None
         An integer makes every result reproducible.
     on_error : {"raise", "skip"}, default="raise"
         What to do about photographs that cannot be read; those skipped are in `skipped_`.
     cache : path of a folder, optional
-        Remembers the words of photographs by their contents.
+        Stores the words of photographs by content.
     checkpoint : path of a folder, optional
-        `fit` goes on from it when it was interrupted.
+        `fit` resumes from it after an interruption.
 
     Attributes
     ----------
     fitted_ : FittedScene
-        Everything that was learned.
+        The fitted model.
     skipped_ : tuple of SkippedImage
         Photographs that could not be read.
     """
 
-    def __init__(
-        self,
-        n_topics: int = 200,
-        classifier: str = "svm",
-        *,
-        n_words: int = 500,
-        grid: Any = (2, 2),
-        step: int = 8,
-        patch_size: Any = (16, 32),
-        max_side: int | None = 300,
-        contrast_percentile: float = 10.0,
-        damping: float | None = 1.0,
-        mirror: bool = True,
-        min_tag_count: int = 3,
-        generative_weight: float = 1e-2,
-        annotation_weight: float = 30.0,
-        learning_rate: float = 3e-4,
-        max_epochs: int = 40,
-        batch_size: int | None = None,
-        activation: str = "relu",
-        held_out: float = 0.15,
-        tune: bool = False,
-        tune_trials: int = 8,
-        n_jobs: int | None = None,
-        device: str = "auto",
-        random_state: Any = None,
-        on_error: str = "raise",
-        cache: str | Path | None = None,
-        checkpoint: str | Path | None = None,
-    ):
-        self.n_topics = n_topics
-        self.classifier = classifier
-        self.n_words = n_words
-        self.grid = grid
-        self.step = step
-        self.patch_size = patch_size
-        self.max_side = max_side
-        self.contrast_percentile = contrast_percentile
-        self.damping = damping
-        self.mirror = mirror
-        self.min_tag_count = min_tag_count
-        self.generative_weight = generative_weight
-        self.annotation_weight = annotation_weight
-        self.learning_rate = learning_rate
-        self.max_epochs = max_epochs
-        self.batch_size = batch_size
-        self.activation = activation
-        self.held_out = held_out
-        self.tune = tune
-        self.tune_trials = tune_trials
-        self.n_jobs = n_jobs
-        self.device = device
-        self.random_state = random_state
-        self.on_error = on_error
-        self.cache = cache
-        self.checkpoint = checkpoint
+    n_jobs: int | None = RunOptions.n_jobs
+    device: str = RunOptions.device
+    random_state: Any = None
+    on_error: str = RunOptions.on_error
+    cache: str | Path | None = None
+    checkpoint: str | Path | None = None
 
     def fit(
         self,
@@ -161,13 +108,13 @@ class SceneModel(BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        images : a folder with one sub-folder a class and optional metadata; or a list of paths,
+        images : a folder with one sub-folder per class and optional metadata; or a list of paths,
             bytes of files, arrays or PIL images.
-        labels : their classes, None where not known.
-        tags : a list of tags for each, None where not known.
+        labels : their classes, None where unknown.
+        tags : a list of tags per photograph, None where unknown.
         progress : called with the stage, the units done and their total.
         """
-        settings, options = self._checked_settings(), self._options(progress)
+        settings, options = self.check(), self._options(progress)
         photographs = read_photographs(images, labels, tags)
         self.fitted_, self.skipped_ = fit_scene(
             photographs, settings, read_seed(self.random_state), options
@@ -182,17 +129,17 @@ class SceneModel(BaseEstimator):  # type: ignore[misc]
         *,
         progress: ProgressCallback | None = None,
     ) -> Self:
-        """Learn from more photographs, together with those learned from before.
+        """Learn from more photographs, together with the previous training set.
 
-        The visual words stay; all else is chosen and learned again. Of a photograph that was there
-        before, the new label and tags count.
+        The visual words stay; everything else is chosen and learned again. The new label and tags
+        replace those of a photograph that was there before.
 
         Parameters
         ----------
         images, labels, tags, progress : as for `fit`.
         """
         previous = self._fitted()
-        settings, options = self._checked_settings(), self._options(progress)
+        settings, options = self.check(), self._options(progress)
         for name in WORD_SETTINGS:
             if getattr(settings, name) != getattr(previous.settings, name):
                 raise InvalidArgument(
@@ -244,21 +191,21 @@ class SceneModel(BaseEstimator):  # type: ignore[misc]
         images : as for `predict`.
         """
         fitted = self._fitted()
-        return fitted.hidden(self._bag().transform(expand_folders(images)))
+        return fitted.compute_topics(self._bag().transform(expand_folders(images)))
 
     def annotate(self, images: Any, top: int | None = 5) -> list[tuple[str, ...]]:
-        """Return the tags of photographs, the most fitting first.
+        """Return the tags of photographs, the best first.
 
         Parameters
         ----------
         images : as for `predict`.
-        top : how many; None: those whose probability reaches the threshold that was learned.
+        top : how many; None: those whose probability reaches the fitted threshold.
         """
         if top is not None:
             check_count("top", top, least=1)
         found = []
         for each in self.iter_predictions(images):
-            assert isinstance(each, Prediction), "what cannot be read was an error"
+            assert isinstance(each, Prediction), "an unreadable photograph raises"
             chosen = each.tags if top is None else each.ranked_tags[:top]
             found.append(tuple(tag for tag, _ in chosen))
         return found
@@ -266,54 +213,46 @@ class SceneModel(BaseEstimator):  # type: ignore[misc]
     def iter_predictions(
         self, images: Any, *, on_error: str = "raise"
     ) -> Iterator[Prediction | SkippedImage]:
-        """Yield what the model says of one photograph after the other, as they are read.
+        """Yield the predictions for photographs in their order, as they are read.
 
         Parameters
         ----------
         images : as for `predict`.
         on_error : "raise", or "skip": a `SkippedImage` stands in for what cannot be read.
         """
-        fitted = self._fitted()
-        sources = expand_folders(images)
-        bag = self._bag().set_params(on_error=on_error)
-        waiting: list[Waiting] = []
-        block = 1
-        for number, words in enumerate(bag.iter_words(sources)):
-            waiting.append((image_name(sources, number), words))
-            if len(waiting) == block or number + 1 == len(sources):
-                yield from answer(fitted, waiting)
-                waiting, block = [], min(2 * block, BLOCK)
+        options = replace(self._options(), on_error=on_error)
+        return iter_predictions(self._fitted(), images, options)
 
     def explain(
         self, image: Any, *, label: str | None = None, tag: str | None = None
     ) -> Explanation:
-        """Return which patches of a photograph spoke for its class, another class, or a tag.
+        """Return the attribution of a class or a tag to the patches of a photograph.
 
         Parameters
         ----------
         image : a path, bytes of a file, an array or a PIL image.
-        label : the class to explain; None: the one that is predicted.
+        label : the class to explain; None: the predicted one.
         tag : the tag to explain, instead of a class.
         """
         return explain_image(self._fitted(), image, label=label, tag=tag)
 
     def save(self, folder: str | Path) -> None:
-        """Write the model to a folder; one that is there is replaced as a whole or not at all.
+        """Write the model to a folder; an existing model is replaced as a whole or not at all.
 
-        Small copies of some photographs are a part of it: whoever has the model can see them.
+        It contains thumbnails of some photographs: whoever has the model can see them.
 
         Parameters
         ----------
-        folder : that is new, or holds a model.
+        folder : a new one, or one that holds a model.
         """
         save_scene(self._fitted(), self._plain_params(), Path(folder))
 
     def export_onnx(self, path: str | Path) -> None:
-        """Write the part after the words as an ONNX model: from counts to topics, classes, tags.
+        """Write the model as an ONNX file, from word counts to topics, classes and tags.
 
         Parameters
         ----------
-        path : of the file; `scene.onnx` says what goes in and what comes out.
+        path : of the file; `scene.onnx` describes its inputs and outputs.
         """
         export_onnx(self._fitted(), Path(path))
 
@@ -330,12 +269,7 @@ class SceneModel(BaseEstimator):  # type: ignore[misc]
         model.fitted_, model.skipped_ = fitted, ()
         return model
 
-    def _checked_settings(self) -> SceneSettings:
-        settings = SceneSettings(**{name: getattr(self, name) for name in SceneSettings.names()})
-        check_settings(settings)
-        return settings
-
-    def _options(self, progress: ProgressCallback | None) -> RunOptions:
+    def _options(self, progress: ProgressCallback | None = None) -> RunOptions:
         return RunOptions(
             n_jobs=self.n_jobs,
             device=self.device,
@@ -346,7 +280,7 @@ class SceneModel(BaseEstimator):  # type: ignore[misc]
         )
 
     def _plain_params(self) -> dict[str, Any]:
-        """Return what else than the settings is kept."""
+        """Return the parameters that are stored beside the settings."""
         seed = self.random_state
         return {"random_state": int(seed) if isinstance(seed, int | np.integer) else None}
 
@@ -362,7 +296,7 @@ class SceneModel(BaseEstimator):  # type: ignore[misc]
         return fitted
 
     def _bag(self) -> Any:
-        """Return the encoder with this model's workers and cache."""
+        """Return the visual words with the options of this model."""
         return copy(self._fitted().bag).set_params(
             n_jobs=self.n_jobs, device=self.device, cache=self.cache
         )

@@ -1,11 +1,10 @@
-"""The part after the words as an ONNX model, for programs that have no Python.
+"""Export of a fitted model to ONNX, from word counts on, for programs without Python.
 
-Input `counts`, (photographs, words in regions) float32: how often every word occurs, as
-`BagOfVisualWords` counts them. Outputs: `topics` (photographs, topics) float32; with classes
-`probabilities` (photographs, classes) float64; with tags `tag_log_proba`, `tag_scores` and
-`tag_probabilities` (photographs, tags) float64: log p(tag | photograph) among all tags, what tags
-are ranked by, and how probable it is that they are there. The metadata has the names of classes and
-tags as JSON.
+Input `counts`, (photographs, words in regions) float32: word counts as of `BagOfVisualWords`.
+Outputs: `topics` (photographs, topics) float32; with classes `probabilities` (photographs, classes)
+float64; with tags `tag_log_proba`, `tag_scores` and `tag_probabilities` (photographs, tags)
+float64: log p(tag | photograph) renormalised over all tags, the scores that rank tags, and the
+probabilities that they are present. The metadata holds the names of classes and tags as JSON.
 """
 
 import json
@@ -16,8 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supdocnade.errors import InvalidArgument
-from supdocnade.model.network import SupDocNADENetwork
-from supdocnade.model.outputs import TreeOutput
 from supdocnade.scene.calibration import logit
 from supdocnade.scene.prediction import FittedScene
 from supdocnade.storage import write_atomically
@@ -42,7 +39,7 @@ def export_onnx(fitted: FittedScene, path: Path) -> None:
     graph = _Graph(onnx)
     topics = _topics(graph, fitted)
     outputs: list[tuple[str, str, Any, int]] = [
-        (topics, "topics", np.float32, fitted.topics.network_.config.n_topics)
+        (topics, "topics", np.float32, fitted.network.config.n_topics)
     ]
     wide = graph.add("Cast", topics, to=onnx.TensorProto.DOUBLE)
     if fitted.classes:
@@ -56,15 +53,15 @@ def export_onnx(fitted: FittedScene, path: Path) -> None:
         if fitted.class_tag_share_CA is not None:
             mixed = graph.add("Log", graph.product(probability, fitted.class_tag_share_CA))
             weight = graph.constant(np.array(fitted.choices.class_tag_weight))
-            spoken = graph.add("Add", log_p, graph.add("Mul", mixed, weight))
-            scores = graph.add("LogSoftmax", spoken, axis=1)
+            total = graph.add("Add", log_p, graph.add("Mul", mixed, weight))
+            scores = graph.add("LogSoftmax", total, axis=1)
         named = {
             "tag_log_proba": log_p,
             "tag_scores": scores,
             "tag_probabilities": _presence(graph, fitted, scores),
         }
         outputs += [(n, name, np.float64, len(fitted.tag_names)) for name, n in named.items()]
-    model = graph.model(fitted.bag.n_features_out_, outputs)
+    model = graph.model(fitted.encoder.n_features, outputs)
     names = {"classes": list(fitted.classes), "tags": list(fitted.tag_names)}
     onnx.helper.set_model_props(model, {k: json.dumps(v) for k, v in names.items()})
     onnx.checker.check_model(model, full_check=True)
@@ -72,7 +69,7 @@ def export_onnx(fitted: FittedScene, path: Path) -> None:
 
 
 class _Graph:
-    """Nodes and constants of a graph, named one after the other."""
+    """Nodes and constants of a graph, numbered as they are added."""
 
     def __init__(self, onnx: Any):
         self.onnx = onnx
@@ -112,26 +109,24 @@ class _Graph:
 
 
 def _topics(graph: _Graph, fitted: FittedScene) -> str:
-    """h = g(c + Σ_k x_k W[v_k]), the counts damped before."""
-    network = fitted.topics.network_
+    """Add h = g(c + Σ_k x_k W[v_k]) of the damped counts."""
+    network = fitted.network
     counts = "counts"
     if fitted.settings.damping is not None:
         roots = graph.add("Sqrt", counts)
         scale = graph.constant(np.array(fitted.settings.damping, np.float32))
         counts = graph.add("Round", graph.add("Mul", roots, scale))
-    W_KH = network.word_embedding.detach().cpu().numpy()[: network.config.n_visual_words]
-    c_H = network.hidden_bias.detach().cpu().numpy()
-    total = graph.add("Add", graph.product(counts, W_KH), graph.constant(c_H))
+    W_KH = network["word_embedding"][: network.config.n_visual_words]
+    bias = graph.constant(network["hidden_bias"])
+    total = graph.add("Add", graph.product(counts, W_KH), bias)
     return graph.add(_ACTIVATIONS[network.config.activation], total)
 
 
 def _class_scores(graph: _Graph, fitted: FittedScene, hidden: str) -> str:
     svm = fitted.svm
     if svm is None:
-        network = fitted.topics.network_
-        assert isinstance(network, SupDocNADENetwork), "a model with classes"
-        U_CH = network.label_weight.detach().cpu().numpy().astype(np.float64)
-        d_C = network.label_bias.detach().cpu().numpy().astype(np.float64)
+        U_CH = fitted.network["label_weight"].astype(np.float64)
+        d_C = fitted.network["label_bias"].astype(np.float64)
         return graph.add("Add", graph.product(hidden, U_CH.T), graph.constant(d_C))
     centred = graph.add("Sub", hidden, graph.constant(svm.mean_H))
     scaled = graph.add("Div", centred, graph.constant(svm.scale_H))
@@ -147,13 +142,12 @@ def _class_scores(graph: _Graph, fitted: FittedScene, hidden: str) -> str:
 
 
 def _tag_log_proba(graph: _Graph, fitted: FittedScene, hidden: str) -> str:
-    """log p(tag | photograph) among all tags: the log-sum-exp of all of them is taken off."""
-    network = fitted.topics.network_
+    """Add log p(tag | photograph), renormalised over all tags."""
+    network = fitted.network
     first, last = network.config.n_visual_words, network.config.n_words
-    V_TH = network.node_weight.detach().cpu().numpy().astype(np.float64)
-    b_T = network.node_bias.detach().cpu().numpy().astype(np.float64)
-    if isinstance(network.output, TreeOutput):
-        nodes_KL, signs_KL = network.output.tree.paths
+    V_TH, b_T = (network[name].astype(np.float64) for name in ("node_weight", "node_bias"))
+    if network.tree is not None:
+        nodes_KL, signs_KL = network.tree.paths
         nodes, signs = nodes_KL[first:last], signs_KL[first:last]
         used = np.unique(nodes[signs != 0])
         z = graph.add("Add", graph.product(hidden, V_TH[used].T), graph.constant(b_T[used]))

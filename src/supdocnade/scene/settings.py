@@ -1,6 +1,6 @@
-"""Everything that a scene model can be told, checked once."""
+"""Settings of a scene model: the arguments of `SceneModel` that determine what it learns."""
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from supdocnade.checks import check_choice, check_count, check_range
@@ -8,26 +8,25 @@ from supdocnade.errors import InvalidArgument
 
 CLASSIFIERS = ("svm", "softmax")
 
-UPDATES, LEAST_BATCH, MOST_BATCH = 12, 4, 64
-"""Updates an epoch has at least, whatever the number of photographs, within these sizes."""
-
+MIN_UPDATES, MIN_BATCH, MAX_BATCH = 12, 4, 64
+"""Smallest number of updates per epoch, within these batch sizes."""
 
 WORD_SETTINGS = (
     "n_words", "grid", "step", "patch_size", "max_side", "contrast_percentile", "mirror"
 )  # fmt: skip
-"""Those that decide what is kept of photographs: visual words, and those of mirror images."""
+"""Settings that determine the words stored for every photograph."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True, eq=False)
 class SceneSettings:
-    """Settings of a scene model; `SceneModel` says what they mean."""
+    """Settings of a scene model, which `SceneModel` documents; `check` validates them."""
 
-    n_topics: int = 200
-    classifier: str = "svm"
+    n_topics: int = field(default=200, kw_only=False)
+    classifier: str = field(default="svm", kw_only=False)
     n_words: int = 500
-    grid: tuple[Any, ...] = (2, 2)
+    grid: Any = (2, 2)
     step: int = 8
-    patch_size: int | tuple[int, ...] = (16, 32)
+    patch_size: Any = (16, 32)
     max_side: int | None = 300
     contrast_percentile: float = 10.0
     damping: float | None = 1.0
@@ -43,13 +42,22 @@ class SceneSettings:
     tune: bool = False
     tune_trials: int = 8
 
-    def __post_init__(self) -> None:
-        # Lists are as good as tuples, and what JSON makes of them.
+    def check(self) -> "SceneSettings":
+        """Return the settings, with tuples for lists, or raise `InvalidArgument`."""
+        # Imported here: the command line needs only the defaults.
+        from supdocnade.images.decode import DecodeConfig
+        from supdocnade.images.dense_sift import DenseSIFTConfig
+        from supdocnade.images.regions import Regions
+        from supdocnade.likelihood import ACTIVATIONS
+        from supdocnade.training.trainer_config import TrainerConfig
+
+        values = {name: getattr(self, name) for name in self.names()}
         for name in ("grid", "patch_size"):
-            given = getattr(self, name)
-            if isinstance(given, list | tuple):
-                inner = [tuple(each) if isinstance(each, list) else each for each in given]
-                object.__setattr__(self, name, tuple(inner))
+            if isinstance(values[name], list | tuple):
+                values[name] = tuple(
+                    tuple(each) if isinstance(each, list) else each for each in values[name]
+                )
+        checked = SceneSettings(**values)
         check_count("n_topics", self.n_topics, least=1)
         check_choice("classifier", self.classifier, CLASSIFIERS)
         if self.damping is not None:
@@ -62,31 +70,39 @@ class SceneSettings:
             check_count("batch_size", self.batch_size, least=1)
         check_range("held_out", self.held_out, least=0, most=0.9)
         check_count("tune_trials", self.tune_trials, least=1)
+        DenseSIFTConfig(step=self.step, patch_size=checked.patch_size)
+        DecodeConfig(max_side=self.max_side)
+        Regions.of(checked.grid)
+        check_count("n_words", self.n_words, least=2)
+        check_range("contrast_percentile", self.contrast_percentile, least=0, most=100)
+        check_choice("activation", self.activation, ACTIVATIONS)
+        TrainerConfig(
+            generative_weight=self.generative_weight,
+            annotation_weight=self.annotation_weight,
+            learning_rate=self.learning_rate,
+        )
+        return checked
 
     def batch_of(self, n_images: int) -> int:
-        """Return the number of photographs of an update.
+        """Return the number of photographs per update.
 
         >>> [SceneSettings().batch_of(n) for n in (20, 240, 5000)]
         [4, 20, 64]
         """
         if self.batch_size is not None:
             return self.batch_size
-        return min(max(n_images // UPDATES, LEAST_BATCH), MOST_BATCH)
+        return min(max(n_images // MIN_UPDATES, MIN_BATCH), MAX_BATCH)
 
     @property
     def n_passes(self) -> int:
-        """Passes over all documents at most: one over both sides shows every photograph twice.
+        """Largest number of passes over all documents, of which a mirrored photograph has two.
 
         >>> SceneSettings(max_epochs=40).n_passes, SceneSettings(mirror=False).n_passes
         (20, 40)
         """
         return max(self.max_epochs // 2, 1) if self.mirror else self.max_epochs
 
-    def tuned(self, found: dict[str, Any]) -> "SceneSettings":
-        """Return the settings with those that tuning found."""
-        return replace(self, **found)
-
     @classmethod
     def names(cls) -> list[str]:
         """Return the names of all settings."""
-        return [each.name for each in fields(cls)]
+        return [each.name for each in fields(SceneSettings)]

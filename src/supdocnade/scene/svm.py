@@ -1,8 +1,8 @@
 """The paper's classifier, an RBF SVM on topic features, as arrays.
 
-One SVM a class against the rest, so that a decision value is a smooth function of the topics: it
-can be turned into probabilities and explained. scikit-learn trains them; what is kept are support
-vectors, coefficients and intercepts, and evaluation is three lines of our own.
+One SVM per class against the rest, so that a decision value is a smooth function of the topics: it
+can be calibrated and explained. scikit-learn trains the SVMs; their support vectors, coefficients
+and intercepts are stored and evaluated here, without scikit-learn.
 """
 
 import itertools
@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
-from sklearn.svm import SVC
 
 from supdocnade.checks import check_range, check_shape
 from supdocnade.errors import InvalidArgument
@@ -58,12 +57,12 @@ class RBFSVM:
             raise InvalidArgument("an SVM must have finite intercepts and positive scales.")
 
     def decide(self, hidden_BH: NDArray[np.floating]) -> Floats:
-        """Return the decision values of documents, (B, C): the class is the largest.
+        """Return the decision values of documents, (B, C); the largest is that of the class.
 
-        Every row is computed by itself: its numbers do not depend on the others.
+        Every row is computed by itself: its numbers do not depend on the other rows.
         """
         values_BC = np.empty((len(hidden_BH), len(self.intercept_C)))
-        away_SH = np.empty_like(self.support_SH)  # New memory for each would take longer than it.
+        away_SH = np.empty_like(self.support_SH)  # Allocating it per row would take longer.
         for row, hidden_H in enumerate(hidden_BH):
             kernel_S = self._kernel(hidden_H, away_SH)
             values_BC[row] = self.coefficient_CS @ kernel_S + self.intercept_C
@@ -84,7 +83,7 @@ class RBFSVM:
 
         Parameters
         ----------
-        away_SH : is written over.
+        away_SH : scratch array.
         """
         scaled_H = (hidden_H.astype(np.float64) - self.mean_H) / self.scale_H
         np.subtract(self.support_SH, scaled_H, out=away_SH)
@@ -107,10 +106,10 @@ def fit_svm(
     Parameters
     ----------
     label_B : (B,) class numbers, at least two different ones.
-    C : what an error costs; documents of rare classes cost more, so that all classes cost the same.
+    C : cost of an error, weighted so that all classes cost the same in total.
     gamma : of the kernel, in units of 1 / topics.
     """
-    mean_H, scale_H = fit_scaler(hidden_BH)
+    mean_H, scale_H = _scaler(hidden_BH)
     scaled_BH = (hidden_BH - mean_H) / scale_H
     width = gamma / hidden_BH.shape[1]
     kernel_BB = np.exp(-width * squared_distances(scaled_BH, scaled_BH))
@@ -130,22 +129,26 @@ def fit_svm(
 def choose_svm(
     hidden_BH: NDArray[np.floating],
     label_B: NDArray[np.int64],
-    unseen_BH: NDArray[np.floating],
-    wanted_B: NDArray[np.int64],
+    held_out_BH: NDArray[np.floating],
+    true_B: NDArray[np.int64],
     n_classes: int,
     *,
     grid: Sequence[tuple[float, float]] = GRID,
     n_jobs: int | None = None,
     on_fit: Callable[[int, int], None] | None = None,
 ) -> tuple[float, float, float]:
-    """Return C, γ and the score of the best SVM on documents that it has not seen.
+    """Return C, γ and the score of the best SVM on held-out documents.
 
-    The score is the geometric mean of the probabilities that it gives to the right classes, at the
-    best temperature: among few documents it depends less on luck than the accuracy. Of equally good
-    ones the one with the least C is taken, then with the least γ, which is the smoothest.
+    The score is `mean_probability`, which has less variance than the accuracy on few documents.
+    Among equals the smallest C is taken, then the smallest γ, which is the smoothest.
+
+    Parameters
+    ----------
+    held_out_BH, true_B : topics and class numbers of the held-out documents.
+    on_fit : called with the number of SVMs tried and the size of the grid.
     """
-    mean_H, scale_H = fit_scaler(hidden_BH)
-    scaled_BH, other_BH = ((each - mean_H) / scale_H for each in (hidden_BH, unseen_BH))
+    mean_H, scale_H = _scaler(hidden_BH)
+    scaled_BH, other_BH = ((each - mean_H) / scale_H for each in (hidden_BH, held_out_BH))
     inner_BB = squared_distances(scaled_BH, scaled_BH)
     outer_BB = squared_distances(other_BH, scaled_BH)
     ranked = []
@@ -154,11 +157,11 @@ def choose_svm(
         fits = _fit_all(np.exp(-width * inner_BB), label_B, n_classes, C, n_jobs)
         outer = np.exp(-width * outer_BB)
         values = np.stack([outer @ coefficient + b for coefficient, b in fits], axis=1)
-        ranked.append((-mean_probability(values, wanted_B), C, gamma))
+        ranked.append((-mean_probability(values, true_B), C, gamma))
         if on_fit is not None:
             on_fit(len(ranked), len(grid))
-    worst, C, gamma = min(ranked)
-    return C, gamma, -worst
+    negated, C, gamma = min(ranked)
+    return C, gamma, -negated
 
 
 def squared_distances(first_AH: Floats, second_BH: Floats) -> Floats:
@@ -168,8 +171,8 @@ def squared_distances(first_AH: Floats, second_BH: Floats) -> Floats:
     return distances
 
 
-def fit_scaler(hidden_BH: NDArray[np.floating]) -> tuple[Floats, Floats]:
-    """Return mean and deviation of every topic; one that never changes is left as it is."""
+def _scaler(hidden_BH: NDArray[np.floating]) -> tuple[Floats, Floats]:
+    """Return mean and standard deviation of every topic, 1 for a constant topic."""
     mean_H = hidden_BH.mean(axis=0, dtype=np.float64)
     scale_H = hidden_BH.std(axis=0, dtype=np.float64)
     scale_H[scale_H < 1e-12 * (1 + abs(mean_H))] = 1.0
@@ -188,12 +191,14 @@ def _fit_all(
     )
 
 
-def _fit_one(kernel_BB: Floats, mine_B: NDArray[np.bool_], C: float) -> tuple[Floats, float]:
-    """Return coefficients, one a document, and the intercept of one class against the rest."""
-    coefficient_B = np.zeros(len(mine_B))
-    if not mine_B.any():
-        return coefficient_B, -1.0  # A class without documents is never chosen.
+def _fit_one(kernel_BB: Floats, member_B: NDArray[np.bool_], C: float) -> tuple[Floats, float]:
+    """Return the coefficients of all documents and the intercept of one class against the rest."""
+    coefficient_B = np.zeros(len(member_B))
+    if not member_B.any():
+        return coefficient_B, -1.0  # A class without documents is never predicted.
+    from sklearn.svm import SVC
+
     svc: Any = SVC(C=C, kernel="precomputed", class_weight="balanced", cache_size=500)
-    svc.fit(kernel_BB, mine_B)
+    svc.fit(kernel_BB, member_B)
     coefficient_B[svc.support_] = svc.dual_coef_[0]
     return coefficient_B, float(svc.intercept_[0])

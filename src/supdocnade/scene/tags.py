@@ -1,13 +1,20 @@
-"""What tags are ranked by: the paper's log p(tag | photograph), and what the classes add to it."""
+"""Scores that rank tags: the paper's log p(tag | photograph), optionally with a class term.
+
+The paper ranks tags by p(a | v). The class of a photograph is informative, too: the score
+
+    log p(a | v) + α log Σ_c p(c | v) share(a | c)
+
+adds the share of a tag among all tags of a class, averaged over the classes by their probability.
+α = 0 is the paper's ranking.
+"""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from scipy.special import log_softmax
 
-from supdocnade.estimators.inference import add_classes, class_tag_shares
 from supdocnade.folders.tags import AnnotationVocabulary, normalize_tag
 from supdocnade.metrics import f_measure, top_ranked
 from supdocnade.scene.dataset import Photographs
@@ -15,87 +22,120 @@ from supdocnade.scene.dataset import Photographs
 Floats = NDArray[np.float64]
 
 CLASS_TAG_WEIGHTS = (0.0, 0.5, 1.0, 2.0)
-"""Of what the classes say of tags; the first is the paper's ranking."""
+"""Candidates for α."""
 
 TOP = 5
-"""Tags of an image for the F-measure, as in the paper."""
+"""Tags per image for the F-measure, as in the paper."""
 
 
-def tag_scores(log_p_BA: Floats, proba_BC: Floats, share_CA: Floats, weight: float) -> Floats:
-    """Return log p(tag | photograph) and what its classes add to it, (B, A).
+def class_tag_shares(
+    annotations: sparse.csr_array, label_N: NDArray[np.integer], n_classes: int
+) -> Floats:
+    """Return the share of every tag among all tags of a class, (classes, tags).
 
-    As p(tag | photograph) does, their exponentials sum to 1 over all tags, so that scores of
-    different photographs compare.
+    Add-one smoothing, divided among all tags, keeps tags that no document of a class has possible;
+    the shares of a class without any known tag are equal.
+
+    Parameters
+    ----------
+    annotations : (documents, tags) counts.
+    label_N : (documents,) class numbers; below 0: unknown.
+
+    >>> class_tag_shares(sparse.csr_array([[1, 0], [1, 1], [0, 1]]), np.array([0, 0, -1]), 2)
+    array([[0.625, 0.375],
+           [0.5  , 0.5  ]])
     """
-    if weight == 0:
-        return log_p_BA
-    scores_BA: Floats = log_softmax(add_classes(log_p_BA, proba_BC, share_CA, weight), axis=1)
-    return scores_BA
+    known = np.flatnonzero(label_N >= 0)
+    member_NC = np.eye(n_classes)[label_N[known]]
+    share_CA: Floats = member_NC.T @ annotations[known] + 1 / annotations.shape[1]
+    share_CA /= share_CA.sum(axis=1, keepdims=True)
+    return share_CA
 
 
-def shares_of(
+def photograph_tag_shares(
     photographs: Photographs, classes: Sequence[str], vocabulary: AnnotationVocabulary
 ) -> Floats | None:
-    """Return the share of every tag among the tags of a class; None without classes or tags."""
+    """Return `class_tag_shares` of photographs; None without classes or tags."""
     if not classes or not len(vocabulary):
         return None
     tags = vocabulary.encode(photographs.tags).annotations
     return class_tag_shares(tags, photographs.label_numbers(classes), len(classes))
 
 
-class RankedTags(NamedTuple):
-    """Tags as they are ranked best."""
+def add_class_term(log_p_BA: Floats, proba_BC: Floats, share_CA: Floats, weight: float) -> Floats:
+    """Return log p(a | v) + weight · log Σ_c p(c | v) share(a | c), (B, A).
 
-    weight: float
-    """Of what the classes say of them."""
-    scores_BA: Floats
-    f_measure: float
-    """Of the five best; 0 where there is nothing to compare with."""
+    Parameters
+    ----------
+    log_p_BA : (documents, tags) log p(a | v).
+    proba_BC : (documents, classes) p(c | v).
+    share_CA : of `class_tag_shares`.
+    """
+    # Class by class: a matrix product would round a row differently in another batch.
+    mixed_BA = np.zeros_like(log_p_BA)
+    for proba_B, share_A in zip(proba_BC.T, share_CA, strict=True):
+        mixed_BA += proba_B[:, None] * share_A
+    scores_BA: Floats = log_p_BA + weight * np.log(mixed_BA)
+    return scores_BA
 
 
-def rank_tags(
+def tag_scores(log_p_BA: Floats, proba_BC: Floats, share_CA: Floats, weight: float) -> Floats:
+    """Return log p(tag | photograph) with the class term, renormalised over all tags, (B, A)."""
+    if weight == 0:
+        return log_p_BA
+    scores_BA: Floats = log_softmax(add_class_term(log_p_BA, proba_BC, share_CA, weight), axis=1)
+    return scores_BA
+
+
+def choose_class_weight(
     log_p_BA: Floats,
     proba_BC: Floats | None,
     share_CA: Floats | None,
     present_BA: NDArray[np.bool_],
-) -> RankedTags:
-    """Choose the weight of the classes with which the five best tags have the best F-measure.
-
-    Of equals it is the least: without need tags are ranked as in the paper.
+) -> tuple[float, Floats, float]:
+    """Choose α for the best F-measure of the five best tags; among equals the smallest.
 
     Parameters
     ----------
-    proba_BC, share_CA : None where there are no classes.
+    proba_BC, share_CA : None without classes.
     present_BA : of `present_tags`.
+
+    Returns
+    -------
+    α, the scores of tags with it, (B, A), and their F-measure, 0 if no tag is present.
     """
     if not present_BA.any():
-        return RankedTags(0.0, log_p_BA, 0.0)
-
-    def ranked(weight: float, scores_BA: Floats) -> RankedTags:
-        return RankedTags(
-            weight, scores_BA, f_measure(top_ranked(scores_BA, TOP), present_BA).value
-        )
-
-    found = [ranked(0.0, log_p_BA)]
-    if proba_BC is not None and share_CA is not None:
-        found += [
-            ranked(weight, tag_scores(log_p_BA, proba_BC, share_CA, weight))
-            for weight in CLASS_TAG_WEIGHTS[1:]
-        ]
-    return max(found, key=lambda each: each.f_measure)
+        return 0.0, log_p_BA, 0.0
+    has_classes = proba_BC is not None and share_CA is not None
+    found = []
+    for weight in CLASS_TAG_WEIGHTS if has_classes else (0.0,):
+        scores_BA = log_p_BA
+        if proba_BC is not None and share_CA is not None:
+            scores_BA = tag_scores(log_p_BA, proba_BC, share_CA, weight)
+        value = f_measure(top_ranked(scores_BA, TOP), present_BA).value
+        found.append((weight, scores_BA, value))
+    return max(found, key=lambda each: each[2])
 
 
 def present_tags(photographs: Photographs, vocabulary: AnnotationVocabulary) -> NDArray[np.bool_]:
-    """Return which tags of the vocabulary photographs have, and after them, in further columns,
-    those that it does not know: nobody can name them, but they count as missed."""
-    known = vocabulary.encode(photographs.tags)
-    inside: NDArray[np.bool_] = known.annotations.toarray() > 0
-    others = sorted(known.unknown_tags)
-    place = {name: number for number, name in enumerate(others)}
-    outside = np.zeros((len(photographs), len(others)), np.bool_)
+    """Return the tags that photographs have, (photographs, tags).
+
+    Columns for tags outside the vocabulary follow: they cannot be predicted, but count as missed.
+    """
+    encoded = vocabulary.encode(photographs.tags)
+    inside: NDArray[np.bool_] = encoded.annotations.toarray() > 0
+    column = {name: number for number, name in enumerate(sorted(encoded.unknown_tags))}
+    outside = np.zeros((len(photographs), len(column)), np.bool_)
     for row, tags in enumerate(photographs.tags):
         for tag in tags or ():
-            number = place.get(normalize_tag(tag))
+            number = column.get(normalize_tag(tag))
             if number is not None:
                 outside[row, number] = True
     return np.hstack([inside, outside])
+
+
+def tag_frequency(photographs: Photographs, vocabulary: AnnotationVocabulary) -> Floats:
+    """Return the share of the photographs with known tags that have each tag, (tags,)."""
+    tags = vocabulary.encode(photographs.tags)
+    total: Floats = np.asarray(tags.annotations.sum(axis=0), np.float64)
+    return total / max(int(tags.known.sum()), 1)

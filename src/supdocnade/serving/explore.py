@@ -38,7 +38,7 @@ class ModelExplorer:
     def __init__(self, fitted: FittedScene, fingerprint: str):
         self._fitted = fitted
         self._version = fingerprint[:8]
-        self.n_words = fitted.bag.encoder_.codebook.n_words
+        self.n_words = fitted.encoder.codebook.n_words
         self.examples = fitted.thumbnails.pictures
         self.word_picture: Callable[[int], bytes] = lru_cache(MOSAIC_CACHE_SIZE)(self._word_picture)
         self._example_number = {name: n for n, name in enumerate(fitted.thumbnails.names)}
@@ -73,8 +73,7 @@ class ModelExplorer:
         linked = [topic for each in classes for topic in each.topics]
         for tag in range(len(fitted.tag_names)):
             linked += self._topics_of_tag(tag)
-        weight = getattr(fitted.topics.network_, "label_weight", None)
-        weight_CH = None if weight is None else weight.detach().numpy()
+        weight_CH = fitted.network["label_weight"] if fitted.classes else None
         topics = []
         for topic in dict.fromkeys([*with_examples, *linked]):
             associations = topic_associations(fitted, [topic])
@@ -133,7 +132,7 @@ class ModelExplorer:
     def _topics_of_tag(self, tag: int) -> list[int]:
         """Return the topics that support a tag most."""
         n_tags = len(self._fitted.tag_names)
-        column_H = self._fitted.topics.components_[:, tag - n_tags]
+        column_H = self._fitted.network.components[:, tag - n_tags]
         best: list[int] = top_ranked(np.asarray(column_H)[None], N_TOPICS_OF_TAG)[0].tolist()
         return best
 
@@ -164,5 +163,5 @@ class ModelExplorer:
         return WordOut(word=word, picture=f"/v1/words/{word}/picture?v={self._version}")
 
     def _word_picture(self, word: int) -> bytes:
-        patches = self._fitted.bag.example_patches(word)
+        patches = self._fitted.example_patches(word)
         return encode(mosaic(patches), "JPEG", quality=88)

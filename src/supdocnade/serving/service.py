@@ -89,7 +89,7 @@ def process_images(
                 if request.explain is not None:
                     results.append(_explain(fitted, request))
                 else:
-                    words.append(fitted.bag.encoder_.encode(request.content, request.name).ids)
+                    words.append(fitted.encoder.encode(request.content, request.name).ids)
                     names.append(request.name)
                     results.append(None)
             except UnreadableImage as error:
@@ -98,7 +98,7 @@ def process_images(
                 results.append(ApiError("invalid_argument", str(error), file=request.name))
             except ApiError as error:
                 results.append(error)
-        topics_BH = fitted.hidden(count_words(words, fitted.bag.n_features_out_))
+        topics_BH = fitted.compute_topics(count_words(words, fitted.encoder.n_features))
         predictions = zip(predict_topics(fitted, names, topics_BH), topics_BH, strict=True)
         predicted = (PredictResult(prediction=p, topics_H=topics_H) for p, topics_H in predictions)
         return [next(predicted) if result is None else result for result in results]
@@ -120,7 +120,7 @@ def _explain(fitted: FittedScene, request: ImageRequest) -> ExplainResult:
     )
     values, limit = contribution_scale(explanation)
     if request.explain == "drawing":
-        decoding = fitted.bag.encoder_.description.decoding
+        decoding = fitted.encoder.description.decoding
         picture = draw_explanation(request.content, explanation, decoding)
     else:
         t = np.clip(values / limit, -1, 1) if limit > 0 else np.zeros_like(values)

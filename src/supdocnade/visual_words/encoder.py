@@ -196,5 +196,16 @@ def count_words(documents: Sequence[NDArray[np.int32]], n_features: int) -> spar
     return sparse.csr_array((counts, words, ends), shape=(len(documents), n_features))
 
 
+def damp_counts(counts: sparse.csr_array, scale: float | None) -> sparse.csr_array:
+    """Return round(scale · √n) for every count n; None leaves the counts as they are."""
+    if scale is None or counts.shape[0] == 0:
+        return counts
+    damped = np.round(scale * np.sqrt(counts.data))
+    indices, indptr = counts.indices.copy(), counts.indptr.copy()
+    result = sparse.csr_array((damped, indices, indptr), shape=counts.shape)
+    result.eliminate_zeros()
+    return result
+
+
 def _name_of(source: Any) -> str:
     return str(source) if isinstance(source, str) or hasattr(source, "__fspath__") else "the image"

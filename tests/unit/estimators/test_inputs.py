@@ -212,7 +212,7 @@ def test_bad_input_gets_one_sentence(corpus, labels, y, options, message):
 
 def test_what_is_appended_after_documents_were_made_is_not_seen(tmp_path, X):
     corpus = store(tmp_path / "corpus", X[:20])
-    documents = DocNADE(**FAST).fit(corpus)._corpus_of(corpus)
+    documents = DocNADE(**FAST).fit(corpus)._without_annotations(corpus)
     fingerprint = documents.fingerprint()
     corpus.append(X[20:30])
     assert (len(corpus), len(documents)) == (30, 20)

@@ -11,7 +11,7 @@ from tests.scenes import scene_corpus
 from supdocnade import DampCounts, DocNADE, SupDocNADE, make_annotation_scorer
 from supdocnade.corpus import Documents
 from supdocnade.errors import BackendUnavailable, InvalidArgument, StorageError
-from supdocnade.estimators.inference import annotation_log_proba, representations
+from supdocnade.estimators.topic_fitting import split_for_validation
 from supdocnade.training.trainer import Trainer
 from supdocnade.training.validation import annotation_log_prob, class_log_prob
 
@@ -62,12 +62,10 @@ def test_a_row_gives_the_same_bits_alone_in_any_batch_and_in_any_order(model, X)
 def test_inference_agrees_with_the_network(scenes, X, activation, output):
     model = SupDocNADE(**{**FAST, "max_epochs": 3}, activation=activation, output=output)
     model.fit(X, scenes.labels, annotations=scenes.tags)
-    corpus = model._corpus_of(X)
+    corpus = model._without_annotations(X)
     expected = class_log_prob(model.network_, corpus)
     np.testing.assert_allclose(model.predict_log_proba(X), expected, rtol=1e-4, atol=1e-5)
-    hidden = representations(model.network_, X)
-    log_p = annotation_log_proba(model.network_, hidden)
-    log_p = log_p - np.logaddexp.reduce(log_p, axis=1, keepdims=True)
+    log_p = model.annotation_log_proba(X, normalize=True)
     expected = annotation_log_prob(model.network_, corpus)
     np.testing.assert_allclose(log_p, expected, rtol=1e-4, atol=1e-5)
 
@@ -247,7 +245,7 @@ def test_a_run_goes_on_from_its_checkpoint_and_refuses_other_data(tmp_path, X, s
 def test_early_stopping_holds_a_part_of_every_class_out(X, scenes):
     model = SupDocNADE(**FAST, early_stopping=True, validation_fraction=0.25, metric="accuracy")
     corpus = Documents.from_counts(X, labels=scenes.labels, n_classes=scenes.n_classes)
-    training, held_out = model._split(corpus, 0)
+    training, held_out = split_for_validation(model, corpus, 0)
     assert len(training) + len(held_out) == 80
     for label in np.unique(scenes.labels):
         share = (held_out.label_B == label).sum() / (scenes.labels == label).sum()
@@ -367,7 +365,7 @@ def test_a_partial_fit_that_is_interrupted_changes_nothing(X, scenes, first, mon
         model.partial_fit(X, scenes.labels, classes)
         twin.partial_fit(X, scenes.labels, classes)
         twin._trainer = None  # The optimiser's memory is what an interruption costs.
-    update, calls = Trainer._update, []
+    update, calls = Trainer.run_update, []
 
     def interrupt(self, *args):
         calls.append(args)
@@ -375,7 +373,7 @@ def test_a_partial_fit_that_is_interrupted_changes_nothing(X, scenes, first, mon
             raise KeyboardInterrupt
         return update(self, *args)
 
-    monkeypatch.setattr(Trainer, "_update", interrupt)
+    monkeypatch.setattr(Trainer, "run_update", interrupt)
     with pytest.raises(KeyboardInterrupt):
         model.partial_fit(X, scenes.labels, classes)
     assert hasattr(model, "network_") != first

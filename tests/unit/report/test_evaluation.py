@@ -2,7 +2,7 @@ import pytest
 
 from supdocnade.report import evaluation as results
 from supdocnade.report.evaluation import share
-from supdocnade.scene.training_set import HeldOutImage
+from supdocnade.scene.held_out import HeldOutImage
 
 
 def image(label, predicted, probability=0.5, tags=None, given=()):

@@ -1,3 +1,5 @@
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 import torch
@@ -7,12 +9,9 @@ from supdocnade.errors import InvalidArgument
 from supdocnade.model.config import SupDocNADEConfig
 from supdocnade.model.network import SupDocNADENetwork, random_tree
 from supdocnade.scene.attribution import (
-    LinearScore,
-    Logits,
-    SmoothScore,
-    added,
-    class_share_score,
-    explain_score,
+    attribute_score,
+    class_term_score,
+    logit_score,
     svm_score,
     word_score,
 )
@@ -51,9 +50,15 @@ def topics(made, words, amounts):
     return kinds.get(made.config.activation, lambda x: 1 / (1 + np.exp(-x)))(a.astype(np.float64))
 
 
-def logit(made, label):
-    weight = made.label_weight.detach().numpy().astype(np.float64)[label]
-    return LinearScore(weight, float(made.label_bias.detach()[label]))
+class Attribution(NamedTuple):
+    word_share_V: np.ndarray
+    topic_share_H: np.ndarray
+    empty: float
+    whole: float
+
+
+def attribute(made, words, amounts, score):
+    return Attribution(*attribute_score(made.arrays(), words, amounts, score))
 
 
 def some_svm(made):
@@ -66,46 +71,53 @@ def some_svm(made):
 def test_shares_of_a_logit_add_up(activation, label):
     made = network(activation)
     words, amounts = document(label)
-    found = explain_score(made, words, amounts, logit(made, label))
+    found = attribute(made, words, amounts, logit_score(made.arrays(), label))
     rise = found.whole - found.empty
     assert found.word_share_V.sum() == pytest.approx(rise, abs=1e-5)
     assert found.topic_share_H.sum() == pytest.approx(rise, abs=1e-5)
     assert found.whole == pytest.approx(
-        logit(made, label).value(topics(made, words, amounts)[None])[0], abs=1e-5
+        logit_score(made.arrays(), label).value(topics(made, words, amounts)[None])[0], abs=1e-5
     )
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
-def test_closed_form_is_the_integral(activation):
+def test_integral_of_a_logit_is_its_closed_form(activation):
+    """The mean slope of a topic along the path is U (g(c + s) - g(c)) / s."""
     made = network(activation)
     words, amounts = document()
-    exact = logit(made, 1)
-    integrated = SmoothScore(
-        exact.value, lambda hidden: np.broadcast_to(exact.weight_H, hidden.shape)
-    )
-    one, other = (explain_score(made, words, amounts, score) for score in (exact, integrated))
-    np.testing.assert_allclose(one.word_share_V, other.word_share_V, atol=1e-6)
-    np.testing.assert_allclose(one.topic_share_H, other.topic_share_H, atol=1e-6)
+    W = made.word_embedding.detach().numpy()[words].astype(np.float64)
+    nothing = np.empty(0, np.int64), np.empty(0)
+    rise = topics(made, words, amounts) - topics(made, *nothing)
+    topic_share = made.label_weight.detach().numpy()[1] * rise
+    found = attribute(made, words, amounts, logit_score(made.arrays(), 1))
+    np.testing.assert_allclose(found.topic_share_H, topic_share, atol=1e-6)
+    word_share = amounts * (W @ (topic_share / (amounts @ W)))
+    np.testing.assert_allclose(found.word_share_V, word_share, atol=1e-6)
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("kind", ["svm", "tree", "softmax"])
 def test_shares_of_svm_and_tags_add_up(activation, kind):
     made = network(activation, output="softmax" if kind == "softmax" else "tree")
-    score = svm_score(some_svm(made), 2) if kind == "svm" else word_score(made, N_WORDS + 3)
+    score = (
+        svm_score(some_svm(made), 2) if kind == "svm" else word_score(made.arrays(), N_WORDS + 3)
+    )
     for seed in range(5):
         words, amounts = document(seed)
-        found = explain_score(made, words, amounts, score)
+        found = attribute(made, words, amounts, score)
         rise = found.whole - found.empty
         assert found.word_share_V.sum() == pytest.approx(rise, abs=1e-3)
         assert found.topic_share_H.sum() == pytest.approx(rise, abs=1e-3)
 
 
-def class_scores(made, kind):
+def classifier(made, kind):
+    return some_svm(made) if kind == "svm" else made.arrays()
+
+
+def decide(made, kind, hidden):
     if kind == "svm":
-        return some_svm(made)
-    rng = np.random.default_rng(0)
-    return Logits(rng.normal(size=(N_CLASSES, N_TOPICS)), rng.normal(size=N_CLASSES))
+        return some_svm(made).decide(hidden)
+    return hidden @ made.label_weight.detach().numpy().T + made.label_bias.detach().numpy()
 
 
 SHARE = np.array([0.5, 0.2, 0.01, 0.1])
@@ -113,27 +125,26 @@ SHARE = np.array([0.5, 0.2, 0.01, 0.1])
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("kind", ["svm", "logits"])
-def test_shares_of_what_classes_say_of_a_tag_add_up(activation, kind):
+def test_shares_of_a_tag_with_a_class_term_add_up(activation, kind):
     made = network(activation)
-    classes = class_scores(made, kind)
-    tag = word_score(made, N_WORDS + 3)
-    score = added(tag, class_share_score(classes, 0.7, SHARE), 2.0)
+    tag = word_score(made.arrays(), N_WORDS + 3)
+    score = tag.add(class_term_score(classifier(made, kind), 0.7, SHARE), 2.0)
     for seed in range(5):
         words, amounts = document(seed)
-        found = explain_score(made, words, amounts, score)
+        found = attribute(made, words, amounts, score)
         rise = found.whole - found.empty
         assert found.word_share_V.sum() == pytest.approx(rise, abs=1e-3)
         assert found.topic_share_H.sum() == pytest.approx(rise, abs=1e-3)
         hidden = topics(made, words, amounts)[None]
-        expected = np.exp(classes.decide(hidden) / 0.7)
-        said = np.log(expected @ SHARE / expected.sum())
-        assert found.whole == pytest.approx(tag.value(hidden)[0] + 2 * said[0], abs=1e-4)
+        expected = np.exp(decide(made, kind, hidden) / 0.7)
+        term = np.log(expected @ SHARE / expected.sum())
+        assert found.whole == pytest.approx(tag.value(hidden)[0] + 2 * term[0], abs=1e-4)
 
 
 @pytest.mark.parametrize("kind", ["svm", "logits"])
-def test_slopes_of_what_classes_say_are_finite_differences(kind):
+def test_gradients_of_the_class_term_are_finite_differences(kind):
     made = network("relu")
-    score = class_share_score(class_scores(made, kind), 0.7, SHARE)
+    score = class_term_score(classifier(made, kind), 0.7, SHARE)
     hidden = topics(made, *document())
     steps = np.eye(N_TOPICS) * 1e-5
     slopes = (score.value(hidden + steps) - score.value(hidden - steps)) / 2e-5
@@ -147,7 +158,7 @@ def test_the_score_of_a_tag_is_its_log_probability():
     expected = made.output.log_prob(
         torch.from_numpy(hidden).float(), made.weights, torch.tensor([N_WORDS + 3])
     )
-    found = word_score(made, N_WORDS + 3).value(hidden)
+    found = word_score(made.arrays(), N_WORDS + 3).value(hidden)
     assert found[0] == pytest.approx(float(expected.detach()[0, 0]), abs=1e-5)
 
 
@@ -158,7 +169,7 @@ def test_shares_are_gradients_where_everything_is_linear():
         made.word_embedding.abs_()
         made.hidden_bias.abs_()
     words, amounts = document()
-    found = explain_score(made, words, amounts, logit(made, 0))
+    found = attribute(made, words, amounts, logit_score(made.arrays(), 0))
     W, U = made.word_embedding.detach().numpy()[words], made.label_weight.detach().numpy()[0]
     np.testing.assert_allclose(found.word_share_V, amounts * (W @ U), rtol=1e-5)
 
@@ -167,7 +178,7 @@ def test_a_topic_that_no_word_moves_has_the_slope_of_its_bias():
     made = network("tanh")
     with torch.no_grad():
         made.word_embedding[:, 3] = 0
-    found = explain_score(made, *document(), logit(made, 0))
+    found = attribute(made, *document(), logit_score(made.arrays(), 0))
     assert found.topic_share_H[3] == 0
     assert np.isfinite(found.word_share_V).all()
 
@@ -175,17 +186,21 @@ def test_a_topic_that_no_word_moves_has_the_slope_of_its_bias():
 def test_an_empty_document_has_no_shares():
     made = network("relu")
     nothing = np.empty(0, np.int64), np.empty(0)
-    for score in (logit(made, 0), word_score(made, N_WORDS)):
-        found = explain_score(made, *nothing, score)
+    for score in (logit_score(made.arrays(), 0), word_score(made.arrays(), N_WORDS)):
+        found = attribute(made, *nothing, score)
         assert found.whole == found.empty
         assert found.word_share_V.size == 0
         assert (found.topic_share_H == 0).all()
 
 
-def test_parameters_have_no_gradients_afterwards():
-    made = network("relu")
-    explain_score(made, *document(), word_score(made, N_WORDS))
-    assert all(parameter.grad is None for parameter in made.parameters())
+@pytest.mark.parametrize("output", ["tree", "softmax"])
+def test_gradients_of_a_tag_are_finite_differences(output):
+    made = network("relu", output=output)
+    score = word_score(made.arrays(), N_WORDS + 3)
+    hidden = topics(made, *document())
+    steps = np.eye(N_TOPICS) * 1e-5
+    slopes = (score.value(hidden + steps) - score.value(hidden - steps)) / 2e-5
+    np.testing.assert_allclose(score.gradient(hidden[None])[0], slopes, rtol=1e-4, atol=1e-8)
 
 
 IMAGE = scenes(1, 9)[1].image
@@ -216,9 +231,11 @@ def test_any_class_and_any_tag_can_be_explained():
 
 
 @pytest.mark.parametrize("classifier", ["svm", "softmax"])
-def test_what_is_explained_of_a_tag_is_what_ranks_it(classifier):
+def test_the_explained_score_of_a_tag_ranks_it(classifier):
     model = small_model(classifier)
-    assert model.fitted_.choices.class_tag_weight > 0
+    weight = model.fitted_.choices.class_tag_weight
+    assert weight > 0
+    factor = "" if weight == 1 else f"{weight:g} "
     hidden = model.transform([IMAGE])
     scores = model.fitted_.tag_scores(hidden, model.fitted_.class_proba(hidden))[0]
     found = [model.explain(IMAGE, tag=tag) for tag in model.tag_names_]
@@ -227,7 +244,7 @@ def test_what_is_explained_of_a_tag_is_what_ranks_it(classifier):
     np.testing.assert_allclose(whole - whole[0], scores - scores[0], atol=1e-4)
     for each in found:
         assert each.share_S.sum() == pytest.approx(each.whole - each.empty, abs=1e-3)
-        assert each.score == f"log p({each.name}) + log p({each.name} | classes)"
+        assert each.score == f"log p({each.name}) + {factor}log p({each.name} | classes)"
 
 
 def test_patches_are_those_of_the_photograph():
@@ -246,7 +263,7 @@ def test_patches_of_one_word_in_one_region_have_one_share():
         assert np.ptp(found.share_S[words.ids == word]) == 0
 
 
-def test_odd_questions_are_refused():
+def test_unknown_names_are_refused():
     model = small_model()
     with pytest.raises(InvalidArgument, match="label must be one of"):
         model.explain(IMAGE, label="moon base")

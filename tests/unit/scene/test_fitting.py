@@ -8,7 +8,9 @@ from tests.drawn import SETTINGS, columns, scenes
 
 from supdocnade import SceneModel, SupDocNADE
 from supdocnade.errors import InvalidArgument
+from supdocnade.estimators.topic_fitting import fit_topic_model
 from supdocnade.folders.tags import AnnotationVocabulary
+from supdocnade.scene import fitting
 
 NEW = columns(scenes(4, 7))[0]
 
@@ -26,15 +28,15 @@ def both_sides():
 
 @pytest.fixture
 def fits(monkeypatch):
-    """What topic models were fitted to."""
-    seen, real = [], SupDocNADE.fit
+    """Arguments of the fits of topic models."""
+    calls, real = [], fitting.fit_topic_model
 
-    def watched(self, X, y, **known):
-        seen.append((X, y, known))
-        return real(self, X, y, **known)
+    def record(model, X, y, **known):
+        calls.append((X, y, known))
+        return real(model, X, y, **known)
 
-    monkeypatch.setattr(SupDocNADE, "fit", watched)
-    return seen
+    monkeypatch.setattr(fitting, "fit_topic_model", record)
+    return calls
 
 
 def test_neither_side_of_a_photograph_held_out_is_learned_from(fits):
@@ -43,7 +45,7 @@ def test_neither_side_of_a_photograph_held_out_is_learned_from(fits):
     learned = model.fitted_.training_set
     chosen, n_chosen = learned.in_words_B, int(learned.in_words_B.sum())
     assert 0 < model.fitted_.held_out.n_images == 24 - n_chosen
-    sides = [model.fitted_.counts(each) for each in (learned.counts, learned.mirrored)]
+    sides = [model.fitted_.damp(each) for each in (learned.counts, learned.mirrored)]
     for number, side in enumerate(sides):
         rows = slice(number * n_chosen, (number + 1) * n_chosen)
         assert (first[rows] != side[chosen]).nnz == 0
@@ -74,11 +76,12 @@ def test_without_mirror_images_a_topic_model_learns_from_photographs_alone():
     same = {name: fitted.topics.get_params()[name] for name in names}
     assert same["batch_size"] == 4
     topics = SupDocNADE(**same, max_epochs=SETTINGS["max_epochs"], random_state=0)
-    topics._stop_after = fitted.choices.n_epochs
-    topics.fit(
-        fitted.counts(fitted.training_set.counts),
+    fit_topic_model(
+        topics,
+        fitted.damp(fitted.training_set.counts),
         labels,
         annotations=vocabulary.encode(tags).annotations,
+        stop_after=fitted.choices.n_epochs,
     )
     np.testing.assert_array_equal(topics.components_, fitted.topics.components_)
 

@@ -8,7 +8,7 @@ from tests.textures import as_png
 
 from supdocnade import SceneModel
 from supdocnade.errors import InvalidArgument, UnreadableImage
-from supdocnade.scene.prediction import tag_log_proba
+from supdocnade.model.inference import annotation_log_proba
 from supdocnade.visual_words.parallel import SkippedImage
 
 NEW = scenes(4, 7)
@@ -57,7 +57,7 @@ def test_classes_have_a_say_in_the_ranking_of_tags():
     images, _, _ = columns(NEW)
     fitted, hidden = model.fitted_, model.transform(images)
     scores = fitted.tag_scores(hidden, model.predict_proba(images))
-    paper = tag_log_proba(fitted.topics, hidden)
+    paper = annotation_log_proba(fitted.network, hidden, normalize=True)
     assert (np.argsort(-scores, axis=1) != np.argsort(-paper, axis=1)).any()
     for row, tags in enumerate(model.annotate(images, top=len(model.tag_names_))):
         assert tags == tuple(model.tag_names_[np.argsort(-scores[row], kind="stable")])
@@ -176,14 +176,14 @@ def test_the_first_answer_does_not_wait_for_the_last_photograph():
 
     images = [NEW[0].image] * 400
     model = small_model()
-    encode = type(model.fitted_.bag.encoder_).encode
+    encode = type(model.fitted_.encoder).encode
 
     def counted(self, source, name=""):
         read.append(name)
         return encode(self, source, name)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(type(model.fitted_.bag.encoder_), "encode", counted)
+        patch.setattr(type(model.fitted_.encoder), "encode", counted)
         answers = model.iter_predictions(images)
         next(answers)
         assert len(read) <= 64
@@ -318,7 +318,7 @@ def test_more_photographs_are_added():
     images, labels, _ = columns(scenes())
     more = columns(scenes(6, 11))
     model = fit()
-    words = model.fitted_.bag.encoder_.fingerprint()
+    words = model.fitted_.encoder.fingerprint()
     added = [*more[0], images[0]], [*(["hill"] * 6), *more[1][6:], "hill"], [*more[2], ["new tag"]]
     model.fit_more(*added)
     assert model.classes_.tolist() == ["coast", "forest", "hill", "skyline"]
@@ -329,7 +329,7 @@ def test_more_photographs_are_added():
         "hill": 7,
         "skyline": 14,
     }
-    assert model.fitted_.bag.encoder_.fingerprint() == words
+    assert model.fitted_.encoder.fingerprint() == words
     assert (model.predict(images[8:]) == labels[8:]).mean() > 0.8
 
 

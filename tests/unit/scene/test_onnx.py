@@ -7,7 +7,7 @@ from tests.drawn import SETTINGS, columns, scenes, small_model
 
 from supdocnade import SceneModel
 from supdocnade.errors import InvalidArgument
-from supdocnade.estimators.inference import annotation_log_proba
+from supdocnade.model.inference import annotation_log_proba
 
 onnxruntime = pytest.importorskip("onnxruntime")
 IMAGES, LABELS, TAGS = columns(scenes(3, 5))
@@ -23,14 +23,13 @@ def run(model, path):
 
 
 @pytest.mark.parametrize("classifier", ["svm", "softmax"])
-def test_it_answers_as_the_model_does(tmp_path, classifier):
+def test_it_predicts_as_the_model_does(tmp_path, classifier):
     model = small_model(classifier)
     found, names = run(model, tmp_path / "model.onnx")
     np.testing.assert_allclose(found["topics"], model.transform(IMAGES), rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(found["probabilities"], model.predict_proba(IMAGES), atol=1e-5)
     hidden = model.transform(IMAGES)
-    log_p = annotation_log_proba(model.fitted_.topics.network_, hidden)
-    log_p -= np.logaddexp.reduce(log_p, axis=1, keepdims=True)
+    log_p = annotation_log_proba(model.fitted_.network, hidden, normalize=True)
     np.testing.assert_allclose(found["tag_log_proba"], log_p, atol=1e-4)
     scores = model.fitted_.tag_scores(hidden, model.predict_proba(IMAGES))
     assert model.fitted_.choices.class_tag_weight > 0

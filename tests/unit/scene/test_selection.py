@@ -1,12 +1,10 @@
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from supdocnade.folders.tags import AnnotationVocabulary
 from supdocnade.run_options import RunOptions
 from supdocnade.scene.dataset import Photographs
-from supdocnade.scene.selection import Candidate, choose, measure
+from supdocnade.scene.selection import Candidate, measure_selected, select_candidate
 from supdocnade.scene.svm import GRID
 from supdocnade.scene.tags import present_tags
 
@@ -39,15 +37,15 @@ def candidate(n_epochs, spread):
     return Candidate(
         n_epochs=n_epochs,
         hidden_BH=blobs(SEEN_LABELS, spread, 0),
-        unseen_BH=blobs(UNSEEN_LABELS, spread, 1),
-        head_BC=np.log(np.tile([0.6, 0.4], (17, 1))),
+        held_out_BH=blobs(UNSEEN_LABELS, spread, 1),
+        softmax_BC=np.log(np.tile([0.6, 0.4], (17, 1))),
         tag_log_p_BA=log_p,
     )
 
 
-def test_the_candidate_with_the_best_answers_is_chosen():
+def test_the_candidate_with_the_best_predictions_is_selected():
     seen = []
-    found = choose(
+    found = select_candidate(
         [candidate(5, 6.0), candidate(10, 0.3), candidate(20, 6.0)],
         SEEN,
         UNSEEN,
@@ -57,34 +55,35 @@ def test_the_candidate_with_the_best_answers_is_chosen():
         options=RunOptions(progress=lambda *now: seen.append(now[1:])),
     )
     assert seen == [(number, 3 * len(GRID)) for number in range(1, 3 * len(GRID) + 1)]
-    assert found.n_epochs == 10
-    assert found.C is not None
+    assert found.choices.n_epochs == 10
+    assert found.choices.C is not None
     assert found.class_scores_BC.shape == (17, 2)
 
 
-def test_of_equals_the_latest_is_chosen():
+def test_among_equals_the_latest_is_selected():
     same = [candidate(epochs, 0.3) for epochs in (5, 20, 10)]
-    assert choose(same, SEEN, UNSEEN, VOCABULARY, "svm", tuned={}).n_epochs == 20
+    found = select_candidate(same, SEEN, UNSEEN, VOCABULARY, "svm", tuned={})
+    assert found.choices.n_epochs == 20
 
 
 def test_the_softmax_needs_no_svm():
-    found = choose([candidate(5, 0.3)], SEEN, UNSEEN, VOCABULARY, "softmax", tuned={})
-    assert (found.C, found.gamma) == (None, None)
-    # It says the same of all, so it is most right if it is least sure; two tags are named of each.
+    found = select_candidate([candidate(5, 0.3)], SEEN, UNSEEN, VOCABULARY, "softmax", tuned={})
+    assert (found.choices.C, found.choices.gamma) == (None, None)
+    # It predicts the same for all, so that the best temperature is the largest; two tags per image.
     assert found.score == pytest.approx(0.5 + (2 / 3 * 8 + 2 / 4 * 8) / 16, abs=1e-3)
 
 
-def test_classes_have_a_say_in_tags_where_that_helps():
+def test_the_class_term_of_tags_is_used_if_it_helps():
     """Tags that are all the same to the topics, but not to the classes."""
     names = tuple(f"{label}{number}" for label in "ab" for number in range(6))
     vocabulary = AnnotationVocabulary(names)
     tags = [[name for name in names if name[0] == (label or "")] for label in SEEN_LABELS]
     seen = photographs(SEEN_LABELS, tags)
     unseen = photographs(UNSEEN_LABELS, [tags[0]] * 8 + [tags[10]] * 8 + [None])
-    deaf = replace(candidate(5, 0.3), tag_log_p_BA=np.full((17, 12), -np.log(12)))
-    found = choose([deaf], seen, unseen, vocabulary, "svm", tuned={})
-    assert found.class_tag_weight == 0.5
-    choices, held_out = measure(found, unseen, vocabulary, np.full(12, 0.5))
+    uniform = candidate(5, 0.3)._replace(tag_log_p_BA=np.full((17, 12), -np.log(12)))
+    found = select_candidate([uniform], seen, unseen, vocabulary, "svm", tuned={})
+    assert found.choices.class_tag_weight == 0.5
+    choices, held_out = measure_selected(found, seen.classes, unseen, vocabulary, np.full(12, 0.5))
     assert choices.class_tag_weight == 0.5
     assert held_out.figures["f_measure"] == pytest.approx(2 * 5 / 11)
     # The probabilities of tags are learned from the scores that rank them.
@@ -93,10 +92,12 @@ def test_classes_have_a_say_in_tags_where_that_helps():
 
 
 def test_figures_of_held_out_photographs():
-    best = choose(
+    best = select_candidate(
         [candidate(5, 0.3)], SEEN, UNSEEN, VOCABULARY, "svm", tuned={"learning_rate": 1.0}
     )
-    choices, held_out = measure(best, UNSEEN, VOCABULARY, np.array([0.5, 0.5]))
+    choices, held_out = measure_selected(
+        best, SEEN.classes, UNSEEN, VOCABULARY, np.array([0.5, 0.5])
+    )
     assert held_out.n_images == 17
     assert held_out.figures["accuracy"] == 1.0
     assert held_out.figures["n_labelled"] == 16
@@ -115,9 +116,10 @@ def test_figures_of_held_out_photographs():
 def test_without_labels_and_tags_there_is_nothing_to_measure():
     none = photographs([None] * 17, [None] * 17)
     unlabelled = photographs([None] * 23, [None] * 23)
-    best = choose([candidate(5, 0.3)], unlabelled, none, VOCABULARY, "svm", tuned={})
+    unsupervised = candidate(5, 0.3)._replace(softmax_BC=None)
+    best = select_candidate([unsupervised], unlabelled, none, VOCABULARY, "svm", tuned={})
     assert best.class_scores_BC is None
-    choices, held_out = measure(best, none, VOCABULARY, np.array([0.5, 0.5]))
+    choices, held_out = measure_selected(best, [], none, VOCABULARY, np.array([0.5, 0.5]))
     assert held_out.figures == {}
     assert choices.tags is None
     assert held_out.images[0].predicted is None

@@ -1,7 +1,14 @@
 import numpy as np
 import pytest
+from scipy import sparse
 
-from supdocnade.scene.tags import CLASS_TAG_WEIGHTS, rank_tags, tag_scores
+from supdocnade.scene.tags import (
+    CLASS_TAG_WEIGHTS,
+    add_class_term,
+    choose_class_weight,
+    class_tag_shares,
+    tag_scores,
+)
 
 RNG = np.random.default_rng(0)
 LOG_P = np.log(RNG.dirichlet(np.ones(12), 30))
@@ -18,25 +25,50 @@ def best_five(scores):
 @pytest.mark.parametrize("weight", CLASS_TAG_WEIGHTS)
 def test_the_weight_that_names_the_right_tags_is_found(weight):
     scores = tag_scores(LOG_P, PROBA, SHARE, weight)
-    found = rank_tags(LOG_P, PROBA, SHARE, best_five(scores))
-    assert (found.weight, found.f_measure) == (weight, 1.0)
-    np.testing.assert_array_equal(found.scores_BA, scores)
+    found, found_scores, f_measure = choose_class_weight(LOG_P, PROBA, SHARE, best_five(scores))
+    assert (found, f_measure) == (weight, 1.0)
+    np.testing.assert_array_equal(found_scores, scores)
     np.testing.assert_allclose(np.exp(scores).sum(axis=1), 1)
 
 
-def test_without_need_tags_are_ranked_as_in_the_paper():
+def test_among_equals_tags_are_ranked_as_in_the_paper():
     alike = np.ones((3, 12)) / 12
-    found = rank_tags(LOG_P, PROBA, alike, best_five(-LOG_P))
-    assert found.weight == 0
-    assert found.scores_BA is LOG_P
+    weight, scores, _ = choose_class_weight(LOG_P, PROBA, alike, best_five(-LOG_P))
+    assert weight == 0
+    assert scores is LOG_P
 
 
 @pytest.mark.parametrize(("proba", "share"), [(None, None), (PROBA, None), (None, SHARE)])
-def test_where_there_are_no_classes_they_say_nothing(proba, share):
-    wanted = best_five(tag_scores(LOG_P, PROBA, SHARE, 2.0))
-    assert rank_tags(LOG_P, proba, share, wanted).weight == 0
+def test_without_classes_there_is_no_class_term(proba, share):
+    present = best_five(tag_scores(LOG_P, PROBA, SHARE, 2.0))
+    assert choose_class_weight(LOG_P, proba, share, present)[0] == 0
 
 
-def test_where_no_tags_are_known_nothing_is_chosen():
-    found = rank_tags(LOG_P, PROBA, SHARE, np.zeros(LOG_P.shape, np.bool_))
-    assert (found.weight, found.f_measure) == (0, 0)
+def test_without_known_tags_nothing_is_chosen():
+    nothing = np.zeros(LOG_P.shape, np.bool_)
+    weight, _, f_measure = choose_class_weight(LOG_P, PROBA, SHARE, nothing)
+    assert (weight, f_measure) == (0, 0)
+
+
+ANNOTATIONS = sparse.csr_array((RNG.random((40, 9)) < 0.3).astype(np.int64))
+LABELS = RNG.integers(-1, 3, size=40)
+
+
+def test_shares_are_those_of_the_tags_of_a_class():
+    share = class_tag_shares(ANNOTATIONS, LABELS, 4)
+    np.testing.assert_allclose(share.sum(axis=1), 1)
+    for label in range(3):
+        counts = ANNOTATIONS.toarray()[label == LABELS].sum(axis=0)
+        np.testing.assert_allclose(share[label], (counts + 1 / 9) / (counts.sum() + 1))
+    np.testing.assert_allclose(share[3], 1 / 9)  # Of no document.
+    assert (share > 0).all()
+
+
+def test_scores_are_the_formula_and_a_document_does_not_depend_on_the_others():
+    share = class_tag_shares(ANNOTATIONS, LABELS, 3)
+    log_p, proba = np.log(RNG.random((20, 9))), RNG.dirichlet(np.ones(3), 20)
+    scores = add_class_term(log_p, proba, share, 0.5)
+    np.testing.assert_allclose(scores, log_p + 0.5 * np.log(proba @ share))
+    alone = [add_class_term(log_p[i : i + 1], proba[i : i + 1], share, 0.5)[0] for i in range(20)]
+    np.testing.assert_array_equal(scores, alone)
+    np.testing.assert_array_equal(add_class_term(log_p, proba, share, 0.0), log_p)

@@ -11,13 +11,13 @@ from supdocnade import SceneModel
 from supdocnade.errors import InvalidArgument
 from supdocnade.images.decode import write_image
 from supdocnade.scene import thumbnails as keeping
+from supdocnade.scene.held_out import HeldOutImage
 from supdocnade.scene.thumbnails import (
     Thumbnails,
     TopicThumbnails,
     thumbnails_from_storage,
     thumbnails_to_storage,
 )
-from supdocnade.scene.training_set import HeldOutImage
 
 TINY = Thumbnails(
     names=("a", "b"),
@@ -118,13 +118,13 @@ def test_names_that_are_no_unicode_are_kept(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"offsets": np.array([0, 5, 4])}, "one after the other"),
-        ({"offsets": np.array([1, 9, 23])}, "one after the other"),
-        ({"offsets": np.array([], np.int64)}, "one after the other"),
+        ({"offsets": np.array([0, 5, 4])}, "offsets of its thumbnails"),
+        ({"offsets": np.array([1, 9, 23])}, "offsets of its thumbnails"),
+        ({"offsets": np.array([], np.int64)}, "offsets of its thumbnails"),
         ({"offsets": np.array([0, 23])}, "have 2 names"),
-        ({"offsets": np.array([0, 10, 23])}, "no JPEG"),
+        ({"offsets": np.array([0, 10, 23])}, "must be JPEG"),
         ({"names": ["a", "a"]}, "have 1 names"),
-        ({"names": ["a", 2]}, "odd names"),
+        ({"names": ["a", 2]}, "must be strings"),
         ({"names": ["x", "b"]}, "does not know"),
         ({"topics": np.array([4])}, "topics that it does not have"),
         ({"topics": np.array([3, 3])}, "topics that it does not have"),

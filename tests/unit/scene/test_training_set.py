@@ -3,7 +3,7 @@ from scipy import sparse
 
 from supdocnade.folders.tags import AnnotationVocabulary
 from supdocnade.scene.dataset import Photographs
-from supdocnade.scene.training_set import SceneDocuments, TrainingSet
+from supdocnade.scene.training_set import TrainingSet
 
 PHOTOGRAPHS = Photographs(
     sources=[b"a", b"b", b"c"],
@@ -16,13 +16,12 @@ MIRRORED = sparse.csr_array([[9, 0, 4], [0, 1, 0], [16, 0, 0]])
 
 
 def documents(mirrored=MIRRORED):
-    learned = TrainingSet(PHOTOGRAPHS, COUNTS, np.ones(3, np.bool_), mirrored)
-    return SceneDocuments.of(learned, 1.0)
+    return TrainingSet(PHOTOGRAPHS, COUNTS, np.ones(3, np.bool_), mirrored).damp(1.0)
 
 
 def test_mirror_images_follow_with_the_labels_and_tags_of_their_photographs():
     both = documents()
-    assert both.counts_of_sides.toarray().tolist() == [
+    assert both.document_counts.toarray().tolist() == [
         [2, 0, 3],
         [0, 1, 0],
         [0, 0, 4],
@@ -30,8 +29,8 @@ def test_mirror_images_follow_with_the_labels_and_tags_of_their_photographs():
         [0, 1, 0],
         [4, 0, 0],
     ]
-    assert both.labels_of_sides == ["coast", None, "street", "coast", None, "street"]
-    tags = both.tags_of_sides(AnnotationVocabulary(("car", "sea")))
+    assert both.document_labels == ["coast", None, "street", "coast", None, "street"]
+    tags = both.document_tags(AnnotationVocabulary(("car", "sea")))
     assert tags["annotations"].toarray().tolist() == 2 * [[0, 1], [0, 0], [1, 1]]
     assert tags["annotation_mask"].tolist() == 2 * [True, False, True]
 
@@ -39,11 +38,11 @@ def test_mirror_images_follow_with_the_labels_and_tags_of_their_photographs():
 def test_a_photograph_is_taken_with_its_mirror_image():
     some = documents().take(np.array([2, 0]))
     assert some.photographs.names == ["c", "a"]
-    assert some.counts_of_sides.toarray().tolist() == [[0, 0, 4], [2, 0, 3], [4, 0, 0], [3, 0, 2]]
+    assert some.document_counts.toarray().tolist() == [[0, 0, 4], [2, 0, 3], [4, 0, 0], [3, 0, 2]]
 
 
 def test_without_mirror_images_there_are_photographs_alone():
     one = documents(None)
-    assert one.counts_of_sides.toarray().tolist() == [[2, 0, 3], [0, 1, 0], [0, 0, 4]]
-    assert one.labels_of_sides == PHOTOGRAPHS.labels
-    assert one.tags_of_sides(AnnotationVocabulary(())) == {}
+    assert one.document_counts.toarray().tolist() == [[2, 0, 3], [0, 1, 0], [0, 0, 4]]
+    assert one.document_labels == PHOTOGRAPHS.labels
+    assert one.document_tags(AnnotationVocabulary(())) == {}

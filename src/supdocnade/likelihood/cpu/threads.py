@@ -10,26 +10,20 @@ threads or after a fork (docs/decisions/0003-threads.md).
 import bisect
 import itertools
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 Part = TypeVar("Part")
 
 SMALL_WORK = 100_000
 """Number of values to compute below which waking another thread costs more than it saves."""
-
-# Torch's vector math library selects its code at the first call of each function. If two threads
-# make that call at the same time, one may get another variant with other last bits
-# (docs/decisions/0003-threads.md). An import runs in one thread, so the first call is made here.
-for _function in (torch.exp, torch.log, torch.tanh, torch.sigmoid):
-    _function(torch.zeros(1))
 
 _pool: ThreadPoolExecutor | None = None
 _pool_size = 0
@@ -60,7 +54,24 @@ def _helper_pool(count: int) -> ThreadPoolExecutor:
 def n_threads() -> int:
     """Return how many threads may share the work: the limit set here, or torch's setting."""
     limit: int = getattr(_local, "limit", 0)
-    return limit or torch.get_num_threads()
+    if limit:
+        return limit
+    torch = _imported_torch()
+    return _default_threads() if torch is None else int(torch.get_num_threads())
+
+
+def _imported_torch() -> Any:
+    """Return torch if this process has imported it: prediction does without it."""
+    torch = sys.modules.get("torch")
+    return torch if hasattr(torch, "set_num_threads") else None  # Not while it is being imported.
+
+
+def _default_threads() -> int:
+    """Return OMP_NUM_THREADS, as torch does, or the number of cores."""
+    given = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    if given.isdigit() and int(given) > 0:
+        return int(given)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def even_ranges(edges: NDArray[np.integer], n_ranges: int) -> list[tuple[int, int]]:
@@ -96,7 +107,8 @@ def one_torch_thread() -> Iterator[None]:
 def limit_threads(threads: int | None) -> Iterator[None]:
     """Limit kernels to this many threads, and torch to one; None keeps the number for kernels."""
     limit = n_threads() if threads is None else threads
-    before, torch_before = getattr(_local, "limit", 0), torch.get_num_threads()
+    before, torch = getattr(_local, "limit", 0), _imported_torch()
+    torch_before = 1 if torch is None else torch.get_num_threads()
     _local.limit = limit
     if torch_before != 1:
         torch.set_num_threads(1)

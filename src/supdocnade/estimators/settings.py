@@ -1,0 +1,152 @@
+"""Settings of the estimators: their fields are the arguments of the constructors.
+
+This module imports neither torch nor scikit-learn, so that stored models can be checked without
+them.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from supdocnade.checks import check_choice, check_count, check_range
+from supdocnade.errors import InvalidArgument
+from supdocnade.images.decode import DecodeConfig
+from supdocnade.images.dense_sift import DenseSIFTConfig
+from supdocnade.images.regions import Grid, Regions
+from supdocnade.model.config import DocNADEConfig, SupDocNADEConfig
+from supdocnade.run_options import DEVICES
+from supdocnade.training.trainer_config import TrainerConfig
+from supdocnade.visual_words.encoder import Description
+
+MAX_THREADS = 1024
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class DocNADESettings:
+    """Settings of `DocNADE`, which documents them; nothing is checked before `check`."""
+
+    n_topics: int = field(default=DocNADEConfig.n_topics, kw_only=False)
+    output: str = DocNADEConfig.output
+    activation: str = DocNADEConfig.activation
+    annotation_weight: float = TrainerConfig.annotation_weight
+    optimizer: str = TrainerConfig.optimizer
+    learning_rate: float = TrainerConfig.learning_rate
+    schedule: str = TrainerConfig.schedule
+    batch_size: int = TrainerConfig.batch_size
+    max_epochs: int = TrainerConfig.max_epochs
+    clip_norm: float | None = TrainerConfig.clip_norm
+    averaging: float | None = TrainerConfig.averaging
+    early_stopping: bool = TrainerConfig.early_stopping
+    validation_fraction: float = 0.1
+    n_epochs_no_change: int = TrainerConfig.n_epochs_no_change
+    metric: str = TrainerConfig.metric
+    checkpoint: str | Path | None = None
+    backend: str = "auto"
+    device: str = "auto"
+    n_jobs: int | None = None
+    random_state: Any = None
+    verbose: int = 0
+
+    def check(self) -> None:
+        """Raise `InvalidArgument` if a setting of a fit is invalid."""
+        check_choice("device", self.device, DEVICES)
+        check_range("validation_fraction", self.validation_fraction, above=0, most=1)
+        whole = hasattr(self.n_jobs, "__index__") and not isinstance(self.n_jobs, bool)
+        if self.n_jobs is not None and not (whole and 0 < abs(self.n_jobs) <= MAX_THREADS):
+            raise InvalidArgument(
+                f"n_jobs must be None or a whole number other than 0, at most {MAX_THREADS}, "
+                f"got {self.n_jobs!r}."
+            )
+        self.trainer_config(seed=0)
+
+    def trainer_config(self, seed: int, **changes: Any) -> TrainerConfig:
+        """Return the settings of a training run, some of them changed."""
+        names = [each.name for each in fields(TrainerConfig) if hasattr(self, each.name)]
+        values = {name: getattr(self, name) for name in names}
+        values["early_stopping"] = bool(self.early_stopping)
+        return TrainerConfig(**values | changes, seed=seed)
+
+    def network_config(
+        self, n_visual_words: int, n_annotation_words: int, n_classes: int
+    ) -> DocNADEConfig:
+        """Return the shape of the network."""
+        return DocNADEConfig(
+            n_visual_words=n_visual_words,
+            n_annotation_words=n_annotation_words,
+            n_topics=self.n_topics,
+            output=self.output,
+            activation=self.activation,
+        )
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class SupDocNADESettings(DocNADESettings):
+    """Settings of `SupDocNADE`, which documents them."""
+
+    generative_weight: float = 1e-2
+    class_input: str = SupDocNADEConfig.class_input
+    class_weight: Mapping[Any, float] | str | None = None
+
+    def network_config(
+        self, n_visual_words: int, n_annotation_words: int, n_classes: int
+    ) -> SupDocNADEConfig:
+        """Return the shape of the network."""
+        return SupDocNADEConfig(
+            n_visual_words=n_visual_words,
+            n_annotation_words=n_annotation_words,
+            n_topics=self.n_topics,
+            output=self.output,
+            activation=self.activation,
+            n_classes=n_classes,
+            class_input=self.class_input,
+        )
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class VisualWordSettings:
+    """Settings of `BagOfVisualWords`, which documents them; nothing is checked before `check`."""
+
+    n_words: int = field(default=240, kw_only=False)
+    grid: Grid | Sequence[Grid] = field(default=(2, 2), kw_only=False)
+    step: int = field(default=8, kw_only=False)
+    patch_size: int | Sequence[int] = field(default=16, kw_only=False)
+    max_side: int | None = field(default=None, kw_only=False)
+    n_jobs: int | None = field(default=None, kw_only=False)
+    random_state: Any = field(default=None, kw_only=False)
+    window: str = "gaussian"
+    root_sift: bool = False
+    contrast_percentile: float = 0.0
+    color: bool = False
+    keep_constant: bool = True
+    upscale: bool = True
+    sample_size: int | None = None
+    n_examples: int = 16
+    on_error: str = "raise"
+    cache: str | Path | None = None
+    device: str = "auto"
+    verbose: int = 0
+
+    def check(self) -> tuple[Description, Regions]:
+        """Return how images are described and divided, or raise `InvalidArgument`."""
+        check_count("n_words", self.n_words, least=2)
+        check_count("n_examples", self.n_examples)
+        check_range("contrast_percentile", self.contrast_percentile, least=0, most=100)
+        check_choice("on_error", self.on_error, ("raise", "skip"))
+        if self.sample_size is not None:
+            check_count("sample_size", self.sample_size, least=self.n_words)
+        patch_size = self.patch_size
+        if isinstance(patch_size, Sequence | np.ndarray):
+            patch_size = tuple(patch_size)
+        sift = DenseSIFTConfig(
+            step=self.step, patch_size=patch_size, window=self.window, root=bool(self.root_sift)
+        )
+        decoding = DecodeConfig(
+            max_side=self.max_side, upscale=bool(self.upscale), color=bool(self.color)
+        )
+        description = Description(
+            decoding=decoding, sift=sift, keep_constant=bool(self.keep_constant)
+        )
+        return description, Regions.of(self.grid)

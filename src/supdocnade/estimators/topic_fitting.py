@@ -1,0 +1,297 @@
+"""Fitting of topic models: one at a time, several on the same documents, or pass by pass.
+
+If a fit fails or is interrupted, the model is as it was before.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+
+from supdocnade.corpus import Documents
+from supdocnade.devices import choose_device
+from supdocnade.errors import InvalidArgument
+from supdocnade.estimators.inputs import read_annotation_names, read_seed
+from supdocnade.estimators.topic_model import TopicModel
+from supdocnade.likelihood.cpu.threads import limit_threads
+from supdocnade.likelihood.operations import SOFTMAX_NLL, TREE_NLL
+from supdocnade.model.config import SupDocNADEConfig
+from supdocnade.model.network import DocNADENetwork, SupDocNADENetwork, random_tree
+from supdocnade.progress import ProgressCallback
+from supdocnade.seeding import named_generator
+from supdocnade.training.checkpoint import copy_parameters, load_seed, set_parameters
+from supdocnade.training.history import History, TrainingProgress
+from supdocnade.training.parallel_fit import fit_networks
+from supdocnade.training.trainer import Trainer
+
+CHECKPOINT = "checkpoint.safetensors"
+"""The file in the folder `checkpoint`."""
+
+MIN_GPU_WORK = 2e9
+"""Words × topics × epochs that take a CPU some seconds: less than a GPU takes to start."""
+
+
+class PreparedFit(NamedTuple):
+    """A fit whose network is still to be trained."""
+
+    trainer: Trainer
+    training: Documents
+    validation: Documents | None
+
+
+def fit_topic_model(
+    model: TopicModel,
+    X: Any,
+    y: Any = None,
+    *,
+    annotations: Any = None,
+    annotation_mask: ArrayLike | None = None,
+    annotation_names: Sequence[str] | None = None,
+    sample_weight: ArrayLike | None = None,
+    stop_after: int | None = None,
+    on_epoch: Callable[[DocNADENetwork, int], None] | None = None,
+    progress: ProgressCallback | None = None,
+    stage: str = "learning",
+) -> None:
+    """Train a new network and store it in the model.
+
+    Parameters
+    ----------
+    X, y, annotations, annotation_mask, annotation_names, sample_weight
+        As for the model's `fit`.
+    stop_after : epochs after which training ends, with the schedule of all `max_epochs`.
+    on_epoch : called with the network and the number of every completed epoch.
+    progress : called with `stage`, the updates done and their total; None prints the loss of every
+        epoch if `verbose` is set.
+    """
+    names = read_annotation_names(annotations, annotation_names)
+    on_progress = None
+    if progress is not None:
+        n_epochs = stop_after or model.max_epochs
+        on_progress = partial(_report_updates, progress, stage, n_epochs)
+    with restore_on_failure(model):
+        documents = model._read_documents(X, y, annotations, annotation_mask, sample_weight)
+        prepared = _prepare_fit(model, documents, stop_after, on_epoch, on_progress)
+        with limit_threads(model._n_threads()):
+            prepared.trainer.fit(prepared.training, prepared.validation)
+        _store_result(model, prepared.trainer, names)
+
+
+def fit_many(
+    models: Sequence[TopicModel],
+    X: Any,
+    y: Any = None,
+    *,
+    annotations: Any = None,
+    annotation_mask: ArrayLike | None = None,
+    annotation_names: Sequence[str] | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> list[TopicModel]:
+    """Fit several models to the same documents, on a GPU several at a time.
+
+    Each learns what its `fit` would learn, bit for bit. Models that hold documents out for early
+    stopping have documents of their own, and are fitted one after the other, as on a CPU. If one
+    of them fails, all models are as they were.
+
+    Parameters
+    ----------
+    models : each a `DocNADE` or a `SupDocNADE`, with any settings and seeds.
+    X, y, annotations, annotation_mask, annotation_names, sample_weight
+        As for their `fit`.
+
+    Returns
+    -------
+    The models.
+    """
+    names = read_annotation_names(annotations, annotation_names)
+    shared: dict[type, Documents] = {}
+    with ExitStack() as stack:
+        for model in models:
+            stack.enter_context(restore_on_failure(model))
+        fits = []
+        for model in models:
+            own = model._read_documents(X, y, annotations, annotation_mask, sample_weight)
+            # Models of one class read the same documents, which are copied to a GPU once.
+            fits.append((model, _prepare_fit(model, shared.setdefault(type(model), own))))
+        groups = [[each for each in fits if each[1].training is own] for own in shared.values()]
+        groups += [[each] for each in fits if each[1].validation is not None]
+        for group in filter(None, groups):
+            model, prepared = group[0]
+            with limit_threads(model._n_threads()):
+                trainers = [each.trainer for _, each in group]
+                fit_networks(trainers, prepared.training, prepared.validation)
+        for model, prepared in fits:
+            _store_result(model, prepared.trainer, names)
+    return list(models)
+
+
+def run_partial_fit(model: TopicModel, documents: Documents, names: list[str] | None) -> None:
+    """Pass over the documents once, at a constant learning rate.
+
+    Parameters
+    ----------
+    names : of the annotations; None: not given.
+    """
+    model.check()
+    _check_names(model, names)
+    seed = getattr(model, "seed_", None)
+    seed = choose_seed(model) if seed is None else seed
+    config = model.trainer_config(
+        seed, max_epochs=1, schedule="constant", averaging=None, early_stopping=False
+    )
+    class_weight_C = model._class_weight_C(documents)
+    if not hasattr(model, "network_"):
+        network = new_network(model, documents, seed)
+        model._set_network(network, names, seed)
+        model.history_ = History()
+    trainer: Trainer | None = getattr(model, "_trainer", None)
+    if trainer is None or trainer.config.optimizer != config.optimizer:
+        trainer = Trainer(model.network_, config)
+        trainer.state.history, trainer.state.epoch = model.history_, len(model.history_.epochs)
+    trainer.config = config
+    trainer.on_progress = _print_epoch if model.verbose else None
+    trainer.set_class_weight(class_weight_C)
+    before = copy_parameters(model.network_)
+    # If the pass fails half-way, the optimizer is dropped and the parameters are restored.
+    model._trainer = None
+    try:
+        with limit_threads(model._n_threads()):
+            trainer.run_epoch(documents)
+    except BaseException:
+        set_parameters(model.network_, before)
+        raise
+    model._trainer = trainer
+
+
+@contextmanager
+def restore_on_failure(model: TopicModel) -> Iterator[None]:
+    """Restore the attributes of a model if its fit fails or is interrupted."""
+    before = dict(vars(model))
+    try:
+        yield
+    except BaseException:
+        dropped = vars(model).get("_trainer", model) is None
+        model.__dict__.clear()
+        model.__dict__.update(before)
+        if dropped:
+            model._trainer = None
+        raise
+
+
+def _prepare_fit(
+    model: TopicModel,
+    documents: Documents,
+    stop_after: int | None = None,
+    on_epoch: Callable[[DocNADENetwork, int], None] | None = None,
+    on_progress: Callable[[TrainingProgress], None] | None = None,
+) -> PreparedFit:
+    model.check()  # Invalid settings draw no seed.
+    seed = choose_seed(model)
+    training, validation = split_for_validation(model, documents, seed)
+    network = new_network(model, training, seed)
+    network.to(_training_device(model, training))
+    trainer = Trainer(
+        network,
+        model.trainer_config(seed, stop_after=stop_after),
+        class_weight=model._class_weight_C(training),
+        checkpoint=None if model.checkpoint is None else Path(model.checkpoint) / CHECKPOINT,
+        on_progress=on_progress or (_print_epoch if model.verbose else None),
+        on_epoch=None if on_epoch is None else partial(on_epoch, network),
+    )
+    return PreparedFit(trainer, training, validation)
+
+
+def _store_result(model: TopicModel, trainer: Trainer, names: list[str] | None) -> None:
+    # Inference runs on the CPU: its results do not depend on the device of the training.
+    trainer.network.to("cpu")
+    model._set_network(trainer.network, names, trainer.config.seed)
+    model.history_ = trainer.state.history
+    model._trainer = None
+
+
+def choose_seed(model: TopicModel) -> int:
+    """Return the seed of a fit: that of the checkpoint if it resumes one without a seed."""
+    if model.random_state is None and model.checkpoint is not None:
+        path = Path(model.checkpoint) / CHECKPOINT
+        stored = load_seed(path) if path.exists() else None
+        if stored is not None:
+            return stored
+    return read_seed(model.random_state)
+
+
+def new_network(model: TopicModel, documents: Documents, seed: int) -> DocNADENetwork:
+    """Return an initialized network for some documents."""
+    config = model.network_config(
+        documents.n_visual_words, documents.n_annotation_words, documents.n_classes
+    )
+    tree = random_tree(config, seed)
+    if isinstance(config, SupDocNADEConfig):
+        network = SupDocNADENetwork(config, tree, backend=model.backend)
+        network.initialize(documents.word_counts(), seed)
+        network.initialize_classes(documents.class_counts())
+        return network
+    plain = DocNADENetwork(config, tree, backend=model.backend)
+    plain.initialize(documents.word_counts(), seed)
+    return plain
+
+
+def split_for_validation(
+    model: TopicModel, documents: Documents, seed: int
+) -> tuple[Documents, Documents | None]:
+    """Hold documents out for early stopping: the same share of every class."""
+    if not model.early_stopping:
+        return documents, None
+    generator = named_generator(seed, "split")
+    held_out = np.zeros(len(documents), np.bool_)
+    for label in np.unique(documents.label_B):
+        members = generator.permutation(np.flatnonzero(documents.label_B == label))
+        share = min(round(model.validation_fraction * len(members)), len(members) - 1)
+        held_out[members[:share]] = True
+    if not held_out.any():
+        raise InvalidArgument(
+            f"early_stopping needs a validation part, but validation_fraction = "
+            f"{model.validation_fraction:g} of {len(documents)} documents leaves none."
+        )
+    return documents.take(np.flatnonzero(~held_out)), documents.take(np.flatnonzero(held_out))
+
+
+def _training_device(model: TopicModel, documents: Documents) -> torch.device:
+    """Return the device to train on; "auto" takes a GPU only if there is enough work."""
+    if model.device != "auto" or model.backend == "cuda":
+        return choose_device("cuda" if model.device == "auto" else model.device)
+    work = int(documents.length_B.sum()) * model.n_topics * model.max_epochs
+    if model.backend != "auto" or work < MIN_GPU_WORK or not torch.cuda.is_available():
+        return choose_device("cpu")
+    operation = TREE_NLL if model.output == "tree" else SOFTMAX_NLL
+    fused = operation.choose("auto", torch.device("cuda"), torch.float32) == "cuda"
+    return choose_device("cuda" if fused else "cpu")
+
+
+def _check_names(model: TopicModel, names: list[str] | None) -> None:
+    """Raise `InvalidArgument` if annotation columns are not named as in the first call."""
+    if names is None or not hasattr(model, "network_"):
+        return
+    before = None if model.annotation_names_ is None else model.annotation_names_.tolist()
+    if names != before:
+        raise InvalidArgument(
+            f"annotation_names must be those of the first call, {before}, got {names}."
+        )
+
+
+def _report_updates(
+    report: ProgressCallback, stage: str, n_epochs: int, progress: TrainingProgress
+) -> None:
+    done = (progress.epoch - 1) * progress.n_updates + progress.update
+    report(stage, done, n_epochs * progress.n_updates)
+
+
+def _print_epoch(progress: TrainingProgress) -> None:
+    if progress.update == progress.n_updates:
+        # partial_fit has no last epoch: its passes are only counted.
+        total = f"/{progress.max_epochs}" if progress.epoch <= progress.max_epochs else ""
+        print(f"epoch {progress.epoch}{total}: loss {progress.loss:.4f}", flush=True)

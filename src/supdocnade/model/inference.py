@@ -1,0 +1,137 @@
+"""Inference with a fitted network: topics, classes and annotations of documents, in numpy.
+
+Every document is computed by itself: its numbers do not depend on the other rows of a batch, on
+their order or on the number of threads.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.special import log_expit, log_softmax
+
+from supdocnade.checks import check_shape
+from supdocnade.errors import InvalidArgument
+from supdocnade.likelihood.cpu.row_products import affine, bag_activations
+from supdocnade.model.config import DocNADEConfig, SupDocNADEConfig
+from supdocnade.tree import WordTree
+
+BLOCK_ROWS = 4096
+"""Documents whose annotations are computed at a time, which bounds the memory."""
+
+Floats = NDArray[np.float64]
+Float32s = NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkArrays:
+    """Parameters of a network as arrays, named as in `DocNADENetwork`."""
+
+    config: DocNADEConfig
+    parameters: dict[str, Float32s]
+    """`word_embedding` (K, H), `hidden_bias` (H,), `node_weight` (T, H), `node_bias` (T,), and with
+    classes `label_weight` (C, H), `label_bias` (C,)."""
+    tree: WordTree | None
+    """None with a softmax output."""
+
+    def __post_init__(self) -> None:
+        config = self.config
+        if (self.tree is None) != (config.output == "softmax"):
+            raise InvalidArgument("a tree must come with output 'tree', and with it alone.")
+        n_rows = config.n_words if self.tree is None else config.n_words - 1
+        shapes: dict[str, tuple[int, ...]] = {
+            "word_embedding": (config.n_words, config.n_topics),
+            "hidden_bias": (config.n_topics,),
+            "node_weight": (n_rows, config.n_topics),
+            "node_bias": (n_rows,),
+        }
+        if isinstance(config, SupDocNADEConfig):
+            shapes["label_weight"] = (config.n_classes, config.n_topics)
+            shapes["label_bias"] = (config.n_classes,)
+        if self.parameters.keys() != shapes.keys():
+            raise InvalidArgument(
+                f"its arrays are {sorted(self.parameters)}, expected {sorted(shapes)}."
+            )
+        ordered = {name: self.parameters[name] for name in shapes}
+        object.__setattr__(self, "parameters", ordered)
+        for name, shape in shapes.items():
+            array = ordered[name]
+            check_shape(name, array.shape, shape)
+            if array.dtype != np.float32:
+                raise InvalidArgument(f"{name} must be float32, got {array.dtype}.")
+
+    def __getitem__(self, name: str) -> Float32s:
+        """Return a parameter."""
+        return self.parameters[name]
+
+    @property
+    def n_classes(self) -> int:
+        """The number of classes, 0 for DocNADE."""
+        return getattr(self.config, "n_classes", 0)
+
+    @property
+    def components(self) -> Float32s:
+        """W as topics × joint vocabulary: words first, then annotations."""
+        return self["word_embedding"].T.copy()
+
+
+def topic_features(network: NetworkArrays, counts: sparse.csr_array) -> Float32s:
+    """Return h_y(v) of every document, (B, H).
+
+    Parameters
+    ----------
+    counts : (documents, words) with sorted indices.
+    """
+    return bag_activations(
+        counts, network["word_embedding"], network["hidden_bias"], network.config.activation
+    )
+
+
+def class_log_proba(network: NetworkArrays, hidden_BH: Float32s) -> Floats:
+    """Return log p(y | v), (B, C)."""
+    logits_BC = affine(hidden_BH, network["label_weight"], network["label_bias"])
+    log_p_BC: Floats = log_softmax(logits_BC.astype(np.float64), axis=1)
+    return log_p_BC
+
+
+def annotation_log_proba(
+    network: NetworkArrays, hidden_BH: Float32s, *, normalize: bool = False
+) -> Floats:
+    """Return log p(next word = a | v) of every annotation, (B, A).
+
+    Parameters
+    ----------
+    normalize : divide by the mass of all annotations, so that probabilities sum to 1.
+    """
+    first, last = network.config.n_visual_words, network.config.n_words
+    log_p_BA = np.empty((len(hidden_BH), last - first))
+    for start in range(0, len(hidden_BH), BLOCK_ROWS):
+        rows = slice(start, start + BLOCK_ROWS)
+        log_p_BA[rows] = _word_log_proba(network, hidden_BH[rows], np.arange(first, last))
+    if normalize and last > first:
+        log_p_BA -= np.logaddexp.reduce(log_p_BA, axis=1, keepdims=True)
+    return log_p_BA
+
+
+def _word_log_proba(
+    network: NetworkArrays, hidden_BH: Float32s, words: NDArray[np.int64]
+) -> Floats:
+    V_TH, b_T = network["node_weight"], network["node_bias"]
+    if network.tree is None:
+        log_p_BK: Floats = log_softmax(affine(hidden_BH, V_TH, b_T).astype(np.float64), axis=1)
+        return log_p_BK[:, words]
+    nodes_KL, signs_KL = network.tree.paths
+    nodes_XL, signs_XL = nodes_KL[words], signs_KL[words]
+    # Only the nodes on the paths to these words are computed.
+    used = np.unique(nodes_XL[signs_XL != 0])
+    z_BR = affine(hidden_BH, np.ascontiguousarray(V_TH[used]), b_T[used]).astype(np.float64)
+    # A table of log p(left), log p(right) and log 1, the last for steps past the end of a path.
+    table = np.hstack([log_expit(-z_BR), log_expit(z_BR), np.zeros((len(hidden_BH), 1))])
+    places_XL = np.searchsorted(used, nodes_XL)
+    columns_XL = np.where(signs_XL > 0, places_XL + len(used), places_XL)
+    columns_XL = np.where(signs_XL == 0, 2 * len(used), columns_XL)
+    log_p_BX = np.zeros((len(hidden_BH), len(words)))
+    for step in range(columns_XL.shape[1]):
+        log_p_BX += table[:, columns_XL[:, step]]
+    return log_p_BX

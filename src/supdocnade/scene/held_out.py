@@ -1,0 +1,84 @@
+"""Choices made on the held-out photographs, and the results measured on them."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supdocnade.checks import check_choice, check_count, check_range
+from supdocnade.errors import InvalidArgument
+from supdocnade.scene.calibration import TagCalibration
+
+TUNED = ("generative_weight", "learning_rate", "annotation_weight")
+"""Settings that tuning may change."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choices:
+    """Values chosen on held-out photographs."""
+
+    n_epochs: int
+    """Passes over all documents, mirror images included."""
+    C: float | None = None
+    gamma: float | None = None
+    """In units of 1 / topics."""
+    temperature: float = 1.0
+    unsure_below: float = 0.0
+    """Labels with a smaller probability were wrong more often than right."""
+    class_tag_weight: float = 0.0
+    """α, the weight of the class term of tags; 0 is the paper's ranking."""
+    tags: TagCalibration | None = None
+    tuned: dict[str, float] = field(default_factory=dict)
+    """Settings found by `tune`, which replace those given."""
+
+    def __post_init__(self) -> None:
+        check_count("n_epochs", self.n_epochs, least=1)
+        for name in ("C", "gamma"):
+            if getattr(self, name) is not None:
+                check_range(name, getattr(self, name), above=0)
+        check_range("temperature", self.temperature, above=0)
+        check_range("unsure_below", self.unsure_below, least=0, most=1)
+        check_range("class_tag_weight", self.class_tag_weight, least=0)
+        for name, value in self.tuned.items():
+            check_choice("tuned", name, TUNED)
+            check_range(name, value, least=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeldOutImage:
+    """A held-out photograph and its prediction."""
+
+    name: str
+    label: str | None
+    predicted: str | None
+    probability: float | None
+    tags: tuple[str, ...] | None
+    given: tuple[tuple[str, float], ...]
+    """The five most probable tags, with their probabilities of being present."""
+
+    def __post_init__(self) -> None:
+        texts = (self.label, self.predicted, *(self.tags or ()), *(tag for tag, _ in self.given))
+        if not isinstance(self.name, str) or not all(isinstance(t, str | None) for t in texts):
+            raise InvalidArgument("names, labels and tags of photographs must be strings.")
+        probabilities = [probability for _, probability in self.given]
+        if self.probability is not None:
+            probabilities.append(self.probability)
+        for probability in probabilities:
+            check_range("probability", probability, least=0, most=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeldOut:
+    """Results on held-out photographs, of a model fitted on the other photographs."""
+
+    n_images: int = 0
+    figures: dict[str, float] = field(default_factory=dict)
+    """accuracy, f_measure, class_calibration_error, ... as far as they could be measured."""
+    confusion_CC: NDArray[np.int64] | None = None
+    """(true classes, predicted classes)."""
+    images: tuple[HeldOutImage, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_count("n_images", self.n_images)
+        for name, value in self.figures.items():
+            check_range(str(name), value)
