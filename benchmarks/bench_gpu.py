@@ -104,12 +104,12 @@ def determinism(case: Case) -> dict[str, dict[str, float]]:
     in a fixed order they are written to a table and added from there, otherwise added at once.
     """
     from supdocnade.likelihood.cuda.prefix import find_pieces, row_stride
-    from supdocnade.likelihood.cuda.rows import SLOTS, add_tiles, sort_tokens, sum_rows
+    from supdocnade.likelihood.cuda.rows import SLOTS, SortedTokens, add_tiles, sum_rows
     from supdocnade.likelihood.cuda.tree_bands import WALK_CONFIGS, tree_layer
 
     layer = tree_layer(case.tree, case.ids_BD.device)
     shape, batch = case.shape, case.batch
-    tokens = sort_tokens(
+    tokens = SortedTokens(
         batch.word_ids_N, layer.key_of_word_K, batch.offsets_B1[-1:], layer.n_prefixes
     )
     rows = torch.empty(shape.words, shape.topics, device="cuda").normal_()

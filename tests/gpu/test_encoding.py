@@ -1,4 +1,4 @@
-"""From images to words on a GPU: the words of the CPU, but for ties."""
+"""Encoding on a GPU: the words equal those of the CPU except for ties."""
 
 from dataclasses import replace
 
@@ -55,7 +55,7 @@ def test_auto_is_the_gpu():
         {"patch_size": (12, 24), "root": True, "contrast_floor": 20.0},
     ],
 )
-def test_descriptors_are_those_of_the_cpu(settings, colors):
+def test_descriptors_equal_those_of_the_cpu(settings, colors):
     config = DenseSIFTConfig(**settings)
     images = (COLORS if colors else IMAGES)[:10:5]
     alone = [dense_sift(image, config) for image in images]
@@ -82,12 +82,12 @@ def test_descriptors_are_those_of_the_cpu(settings, colors):
         {"max_side": 120},
     ],
 )
-def test_words_are_those_of_the_cpu_but_for_ties(settings):
+def test_words_equal_those_of_the_cpu_except_for_ties(settings):
     bag = fitted(**settings)
     assert_same_but_for_ties(bag.encoder_, IMAGES, ids(bag, IMAGES))
 
 
-def test_images_that_are_one_tensor_already():
+def test_images_in_one_tensor():
     images = IMAGES[::5]
     pinned = torch.from_numpy(np.stack(images)).pin_memory()
     batch = BatchEncoder(BAG.encoder_, choose_device("cuda"))
@@ -96,13 +96,13 @@ def test_images_that_are_one_tensor_already():
         assert_same_but_for_ties(BAG.encoder_, images, each.words())
 
 
-def test_words_of_colours_are_those_of_the_cpu_but_for_ties():
+def test_words_of_colours_equal_those_of_the_cpu_except_for_ties():
     bag = fitted(COLORS, color=True)
     assert_same_but_for_ties(bag.encoder_, COLORS, ids(bag, COLORS))
 
 
 @pytest.mark.parametrize("settings", [{"grid": [(1, 1), (2, 3)]}, {"keep_constant": False}])
-def test_words_of_mirror_images_are_those_of_the_cpu_but_for_ties(settings):
+def test_words_of_mirror_images_equal_those_of_the_cpu_except_for_ties(settings):
     both = replace(fitted(**settings).encoder_, both_sides=True)
     found = list(encode_images(both, IMAGES, RunOptions(device="cuda")))
     assert_same_but_for_ties(both, IMAGES, found)
@@ -113,7 +113,7 @@ def test_few_images(count):
     assert_same_but_for_ties(BAG.encoder_, IMAGES[:count], ids(BAG, IMAGES[:count]))
 
 
-def test_the_same_words_again_and_for_any_number_of_workers():
+def test_the_same_words_every_time_and_for_any_number_of_workers():
     first = ids(BAG, IMAGES)
     for n_jobs in (1, 3):
         for one, other in zip(first, ids(BAG, IMAGES, n_jobs=n_jobs), strict=True):
@@ -122,7 +122,7 @@ def test_the_same_words_again_and_for_any_number_of_workers():
 
 @pytest.mark.filterwarnings("ignore:Please use the new API settings")
 @pytest.mark.parametrize("way", ["newer", "older"])
-def test_rounded_products_allowed_elsewhere_change_nothing(way):
+def test_words_do_not_depend_on_torchs_precision_setting(way):
     products = torch.backends.cuda.matmul
     if way == "newer" and not hasattr(products, "fp32_precision"):
         pytest.skip("torch is older than 2.9")
@@ -143,7 +143,7 @@ def test_bad_images_files_and_the_cache(tmp_path):
     assert [n for n, each in enumerate(found) if isinstance(each, SkippedImage)] == [1, 3]
     good = [each for each in found if not isinstance(each, SkippedImage)]
     assert_same_but_for_ties(BAG.encoder_, IMAGES[:9], good)
-    # Where they were found is no part of the key: the CPU takes them from the cache.
+    # The device is not part of the cache key: the CPU finds the words in the cache.
     again = encode_images(
         BAG.encoder_, images, RunOptions(device="cpu", on_error="skip", cache=tmp_path)
     )
@@ -158,14 +158,14 @@ def test_counts_of_the_transformer():
     assert abs(on_gpu - on_cpu).sum() <= 2e-3 * on_cpu.sum()
 
 
-def test_words_learned_do_not_depend_on_the_device():
+def test_learned_words_do_not_depend_on_the_device():
     one, other = (fitted(device=device) for device in ("cpu", "cuda"))
     assert one.encoder_.fingerprint() == other.encoder_.fingerprint()
 
 
 @pytest.mark.parametrize("n_words", [60, 20_000])
 def test_memory_is_bounded(n_words):
-    """By 1 GiB, however many images and words there are, beside what stays on the device."""
+    """Memory beyond the encoder is below 1 GiB for any number of images and words."""
     encoder = BAG.encoder_
     if n_words != 60:
         rng = np.random.default_rng(0)
@@ -189,7 +189,7 @@ def test_memory_is_bounded(n_words):
 
 
 @pytest.mark.parametrize("n_words", [240, 20_000])
-def test_a_codebook_assigns_the_same_words_but_for_ties(n_words):
+def test_a_codebook_assigns_the_same_words_except_for_ties(n_words):
     rng = np.random.default_rng(0)
     codebook = Codebook(rng.random((n_words, 128)).astype(np.float32))
     values = rng.random((5000, 128)).astype(np.float32)

@@ -1,4 +1,4 @@
-"""A scene model that learns on a GPU, with everything that it keeps meanwhile."""
+"""Scene models that are trained on a GPU."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def test_it_learns_with_a_checkpoint(tmp_path):
+def test_training_writes_a_checkpoint(tmp_path):
     images, labels, tags = columns(scenes())
     model = SceneModel(**{**SETTINGS, "device": "cuda"}, checkpoint=tmp_path)
     model.fit(images, labels, tags)
@@ -22,15 +22,14 @@ def test_it_learns_with_a_checkpoint(tmp_path):
 
 
 @pytest.mark.parametrize("classifier", ["svm", "softmax"])
-def test_it_loads_where_there_is_no_gpu_and_answers_the_same(tmp_path, classifier):
-    """Here the same test runs on the CPU: tests/unit/scene/test_saved.py."""
+def test_a_model_gives_the_same_predictions_without_a_gpu(tmp_path, classifier):
     model = SceneModel(**SETTINGS, device="cuda", classifier=classifier).fit(*columns(scenes()))
     images, _, _ = columns(scenes(4, 7))
     with_gpu = answers(model, images)
-    # Words are looked for on the CPU: from there on, every bit is the same.
+    # With words from the CPU every bit is the same.
     on_cpu = answers(model.set_params(device="cpu"), images)
     assert answers_elsewhere(model, images, tmp_path) == on_cpu
-    # On the GPU a patch that lies between two words may have the other one.
+    # On the GPU a patch between two words may get the other one.
     for gpu, cpu in zip(with_gpu["images"], on_cpu["images"], strict=True):
         np.testing.assert_allclose(
             *(_values(each["probabilities"]) for each in (gpu, cpu)), atol=0.05

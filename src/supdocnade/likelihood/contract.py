@@ -8,7 +8,8 @@ For a document v of D tokens with input weights x and loss weights w,
 
 where p is the tree of binary decisions (`tree_nll`) or one softmax (`softmax_nll`) over rows of V
 and b. `summary` is the activation behind the paper's h_y: g(summary) is the topic representation.
-Both outputs are differentiable with respect to W, c, V and b.
+Both outputs are differentiable with respect to W, c, V and b. Names of arrays end in their axes
+(`checks.py`).
 """
 
 import functools

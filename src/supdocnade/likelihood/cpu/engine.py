@@ -96,22 +96,18 @@ class BatchArrays:
         return int(self.offsets_B1[-1] - self.offsets_B1[0])
 
 
-@dataclass(frozen=True, eq=False)
 class RowGradient:
-    """Gradient of a table, for all of its rows or for the touched ones."""
+    """Gradient of a table, uninitialised at first.
 
-    values: Floats
-    rows: NDArray[np.int64] | None
-    """Rows of the table that `values` holds; all if None."""
-    n_rows: int
-    """Number of rows of the table."""
+    Parameters
+    ----------
+    rows : rows of the table that `values` holds; all if None.
+    """
 
-    @classmethod
-    def empty(cls, table: Tensor, rows: NDArray[np.int64] | None) -> "RowGradient":
-        """Return an uninitialised gradient."""
-        n_rows, n_columns = len(table) if rows is None else len(rows), table.shape[1]
-        values = memory.empty(n_rows * n_columns).reshape(n_rows, n_columns)
-        return cls(values, rows, len(table))
+    def __init__(self, table: Tensor, rows: NDArray[np.int64] | None):
+        self.rows, self.n_rows = rows, len(table)
+        n_values, n_columns = len(table) if rows is None else len(rows), table.shape[1]
+        self.values = memory.empty(n_values * n_columns).reshape(n_values, n_columns)
 
     @cached_property
     def slots(self) -> Integers:
@@ -134,14 +130,25 @@ class RowGradient:
         return sparse_gradient(torch.from_numpy(self.rows), values, self.n_rows)
 
 
-@dataclass(frozen=True, eq=False)
 class Gradients:
-    """Gradients of Σ_d nll_d with respect to every parameter."""
+    """Gradients of Σ_d nll_d with respect to every parameter; those of W and V are not cleared.
 
-    word_embedding: RowGradient
-    hidden_bias_H: Floats
-    node_weight: RowGradient
-    node_bias_T: Floats
+    Parameters
+    ----------
+    word_rows, node_rows : rows of W and V that have a gradient; all if None.
+    """
+
+    def __init__(
+        self,
+        parameters: Parameters,
+        word_rows: NDArray[np.int64] | None,
+        node_rows: NDArray[np.int64] | None,
+    ):
+        W_KH, c_H, V_TH, b_T = parameters
+        self.word_embedding = RowGradient(W_KH, word_rows)
+        self.hidden_bias_H = np.zeros(len(c_H), np.float32)
+        self.node_weight = RowGradient(V_TH, node_rows)
+        self.node_bias_T = np.zeros(len(b_T), np.float32)
 
     def scale(self, factor: float) -> None:
         """Multiply every gradient in place."""
@@ -221,20 +228,13 @@ def evaluate(
 
 
 def _new_gradients(layer: OutputLayer, arrays: BatchArrays, parameters: Parameters) -> Gradients:
-    """Allocate gradients; those of W and V are not cleared."""
-    W_KH, c_H, V_TH, b_T = parameters
-    word_rows = node_rows = None
-    if has_sparse_gradients(len(W_KH)):
-        touched_K = np.zeros(len(W_KH), np.bool_)
-        touched_K[arrays.ids_N] = True
-        word_rows = np.flatnonzero(touched_K)
-        node_rows = layer.touched_rows(arrays.ids_N)
-    return Gradients(
-        RowGradient.empty(W_KH, word_rows),
-        np.zeros(len(c_H), np.float32),
-        RowGradient.empty(V_TH, node_rows),
-        np.zeros(len(b_T), np.float32),
-    )
+    """Allocate gradients, sparse ones for a large vocabulary."""
+    n_words = len(parameters.word_embedding_KH)
+    if not has_sparse_gradients(n_words):
+        return Gradients(parameters, None, None)
+    touched_K = np.zeros(n_words, np.bool_)
+    touched_K[arrays.ids_N] = True
+    return Gradients(parameters, np.flatnonzero(touched_K), layer.touched_rows(arrays.ids_N))
 
 
 def _write_prefixes(

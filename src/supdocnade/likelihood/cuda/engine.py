@@ -41,7 +41,6 @@ from supdocnade.likelihood.cuda.rows import (
     SortedTokens,
     SparseRows,
     TouchedRows,
-    sort_tokens,
     sum_rows,
 )
 
@@ -217,15 +216,15 @@ def forward(
     n_tokens, device = batch.offsets_B1[-1:], batch.word_ids_N.device
     touched = None
     with side_stream(device) as side:
-        tokens = sort_tokens(batch.word_ids_N, layer.key_of_word_K, n_tokens, layer.n_prefixes)
+        tokens = SortedTokens(batch.word_ids_N, layer.key_of_word_K, n_tokens, layer.n_prefixes)
         inputs = LayerInputs(
             tokens, batch.word_ids_N, batch.loss_weight_N, parameters, activation, precision,
             want_gradients,
         )  # fmt: skip
         prepared = layer.prepare(inputs)
         if want_gradients and has_sparse_gradients(K):
-            touched = TouchedRows.find(tokens, layer.nodes, layer.word_of_key, T, K)
-    chunks = Chunks.from_batch(batch)
+            touched = TouchedRows(tokens, layer.nodes, layer.word_of_key, T, K)
+    chunks = Chunks(batch)
     # Products in bf16 would round the hidden units anyway.
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     hidden_NS, summary_BH = hidden_units(chunks, parameters, activation, dtype)

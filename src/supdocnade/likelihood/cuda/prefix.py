@@ -1,6 +1,5 @@
 """Prefix and suffix sums over documents on a GPU: hidden units and the gradient of W."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -61,18 +60,12 @@ def find_pieces(bounds_B1: Tensor, n_rows: int, length: int) -> tuple[Tensor, Te
     return owner_P, start_P
 
 
-@dataclass(frozen=True, eq=False)
 class Chunks:
     """The documents of a batch, split into chunks of `CHUNK` tokens (`find_pieces`)."""
 
-    batch: DocumentBatch
-    document_C: Tensor
-    start_C: Tensor
-
-    @classmethod
-    def from_batch(cls, batch: DocumentBatch) -> "Chunks":
-        """Split the documents of a batch."""
-        return cls(batch, *find_pieces(batch.offsets_B1, len(batch.word_ids_N), CHUNK))
+    def __init__(self, batch: DocumentBatch):
+        self.batch = batch
+        self.document_C, self.start_C = find_pieces(batch.offsets_B1, len(batch.word_ids_N), CHUNK)
 
     @property
     def bounds(self) -> tuple[Tensor, Tensor, Tensor]:

@@ -1,7 +1,6 @@
 """Tokens sorted by key on a GPU, sums over tokens that share a key, and rows that tokens touch."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -26,43 +25,36 @@ BLOCK = 128
 """Slots or rows per program of the kernels that find touched rows."""
 
 
-@dataclass(frozen=True, eq=False)
 class SortedTokens:
-    """The tokens of a batch in the order of their keys."""
+    """Tokens in the order of the keys of their words; those of the same word keep their order.
 
-    keys_N: Tensor
-    """Sorted keys."""
-    order_N: Tensor
-    """Positions of the tokens in the batch."""
-    n_tokens: Tensor
-    """(1,) number of tokens, on the GPU; the tables may be longer."""
-    first_row_P1: Tensor
-    """First row of every prefix of the keys, and the number of tokens at the end."""
+    Parameters
+    ----------
+    n_tokens : (1,) number of tokens, on the GPU; the tables may be longer.
+    n_prefixes : number of possible prefixes of the keys.
 
-    @property
-    def n_prefixes(self) -> int:
-        """Number of possible prefixes of the keys."""
-        return len(self.first_row_P1) - 1
+    Attributes
+    ----------
+    keys_N, order_N : sorted keys, and the positions of the tokens in the batch.
+    first_row_P1 : first row of every prefix, and the number of tokens at the end.
+    """
 
-
-def sort_tokens(
-    ids_N: Tensor, key_of_word_K: Tensor, n_tokens: Tensor, n_prefixes: int
-) -> SortedTokens:
-    """Sort tokens by the keys of their words; tokens of the same word keep their order."""
-    N = len(ids_N)
-    # Keys of two bytes are sorted in half the time.
-    small = n_prefixes * SLOTS <= 2**15 - 1
-    keys_N = torch.empty(N, dtype=torch.int16 if small else torch.int32, device=ids_N.device)
-    max_key = 2**15 - 1 if small else 2**31 - 1
-    kernels.write_keys[(triton.cdiv(N, 1024),)](
-        ids_N, key_of_word_K, n_tokens, keys_N, N, max_key, BLOCK=1024
-    )
-    keys_N, order_N = torch.sort(keys_N, stable=True)
-    first_row_P1 = torch.empty(n_prefixes + 1, dtype=torch.int32, device=ids_N.device)
-    kernels.find_prefixes[(triton.cdiv(n_prefixes + 1, 128),)](
-        keys_N, n_tokens, first_row_P1, n_prefixes, search_steps(N), SHIFT=SHIFT, BLOCK=128
-    )
-    return SortedTokens(keys_N, order_N, n_tokens, first_row_P1)
+    def __init__(self, ids_N: Tensor, key_of_word_K: Tensor, n_tokens: Tensor, n_prefixes: int):
+        N = len(ids_N)
+        # Keys of two bytes are sorted in half the time.
+        small = n_prefixes * SLOTS <= 2**15 - 1
+        keys_N = torch.empty(N, dtype=torch.int16 if small else torch.int32, device=ids_N.device)
+        max_key = 2**15 - 1 if small else 2**31 - 1
+        kernels.write_keys[(triton.cdiv(N, 1024),)](
+            ids_N, key_of_word_K, n_tokens, keys_N, N, max_key, BLOCK=1024
+        )
+        self.n_tokens, self.n_prefixes = n_tokens, n_prefixes
+        self.keys_N, self.order_N = torch.sort(keys_N, stable=True)
+        self.first_row_P1 = torch.empty(n_prefixes + 1, dtype=torch.int32, device=ids_N.device)
+        kernels.find_prefixes[(triton.cdiv(n_prefixes + 1, 128),)](
+            self.keys_N, n_tokens, self.first_row_P1, n_prefixes, search_steps(N),
+            SHIFT=SHIFT, BLOCK=128,
+        )  # fmt: skip
 
 
 def sum_rows(
@@ -198,40 +190,36 @@ class SparseRows(NamedTuple):
         return sparse_gradient(self.rows_R, values_RH, n_rows)
 
 
-@dataclass(frozen=True, eq=False)
 class TouchedRows:
-    """Marks of the rows of V and W that tokens touch; the host does not know their number yet."""
+    """Marks of the rows of V and W that tokens touch; the host does not know their number yet.
 
-    node_of_slot: Tensor | None
-    """None if all rows of V have a gradient; then only the rows of W are marked."""
-    n_bands: int
-    word_of_key: Tensor
-    n_nodes: int
-    """Number of rows of V that are marked or not; 0 if only the rows of W are."""
-    touched_TK: Tensor
-    """1 or 0 for the rows of V, then those of W."""
-    running_TK: Tensor
-    """Running sum of `touched_TK`."""
+    Parameters
+    ----------
+    nodes : `OutputLayer.nodes`; if None, all rows of V have a gradient, and only the rows of W are
+        marked.
 
-    @classmethod
-    def find(
-        cls,
+    Attributes
+    ----------
+    touched_TK : 1 or 0 for the rows of V, then for those of W.
+    running_TK : running sum of `touched_TK`.
+    """
+
+    def __init__(
+        self,
         tokens: SortedTokens,
         nodes: tuple[Tensor, Tensor, int] | None,
         word_of_key: Tensor,
         n_nodes: int,
         n_words: int,
-    ) -> "TouchedRows":
-        """Mark the rows that tokens touch; `nodes` is that of the output layer."""
-        node_of_slot, n_bands = None, 0
-        n_nodes = 0 if nodes is None else n_nodes
-        touched_TK = word_of_key.new_empty(n_nodes + n_words)
+    ):
+        self.node_of_slot = None if nodes is None else nodes[0]
+        self.n_bands = 0 if nodes is None else nodes[2]
+        self.word_of_key, self.n_nodes = word_of_key, 0 if nodes is None else n_nodes
+        self.touched_TK = word_of_key.new_empty(self.n_nodes + n_words)
         if nodes is not None:
-            node_of_slot, _, n_bands = nodes
-            _mark_rows(tokens, *nodes, touched_TK)
-        _mark_rows(tokens, word_of_key, word_of_key, 0, touched_TK[n_nodes:])
-        running_TK = touched_TK.cumsum(0, dtype=torch.int32)
-        return cls(node_of_slot, n_bands, word_of_key, n_nodes, touched_TK, running_TK)
+            _mark_rows(tokens, *nodes, self.touched_TK)
+        _mark_rows(tokens, word_of_key, word_of_key, 0, self.touched_TK[self.n_nodes :])
+        self.running_TK = self.touched_TK.cumsum(0, dtype=torch.int32)
 
     @property
     def counts(self) -> Tensor:

@@ -12,7 +12,6 @@ without a node.
 """
 
 import weakref
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,17 +36,48 @@ NONE = -1
 Integers = NDArray[np.int32]
 
 
-@dataclass(frozen=True, eq=False)
 class Bands:
-    """Tables of a tree that is cut into bands."""
+    """Tables of a tree of at least two words, cut into bands.
 
-    key_of_word_K: Integers
-    node_of_slot: Integers
-    """(prefixes of all bands · 16,) the node in every slot, topmost band first."""
-    first_prefix: tuple[int, ...]
-    """First prefix of each band among those of `node_of_slot`, and the end of the last band."""
-    word_of_key: Integers
-    """(prefixes of the lowest band · 16,) the word of every key."""
+    Attributes
+    ----------
+    key_of_word_K : the key of every word.
+    word_of_key : (prefixes of the lowest band · 16,) the word of every key.
+    node_of_slot : (prefixes of all bands · 16,) the node in every slot, topmost band first.
+    first_prefix : first prefix of each band among those of `node_of_slot`, and the end of the last.
+
+    >>> Bands(WordTree(np.array([0, 1, 2]))).key_of_word_K
+    array([0, 1, 2], dtype=int32)
+    """
+
+    def __init__(self, tree: WordTree):
+        n_bands = -(-tree.depth // LEVELS)
+        n_missing = n_bands * LEVELS - tree.depth
+        lo, hi = np.zeros(1, np.int64), np.full(1, tree.n_words)
+        tables: list[Integers] = []
+        for level in range(tree.depth):
+            place = (level + n_missing) % LEVELS
+            if place == 0 or level == 0:
+                # All prefixes of this level, also those of paths that end above it.
+                tables.append(np.full((len(lo), SLOTS), NONE, np.int32))
+            table = tables[-1]
+            inner = hi - lo > 1
+            mid = (lo + hi + 1) // 2
+            # In the topmost band all missing levels turn left.
+            slot = (1 << place) + np.arange(len(lo)) % (1 << place)
+            prefix = np.arange(len(lo)) >> (place if len(table) > 1 else tree.depth)
+            table[prefix, slot] = np.where(inner, mid - 1, NONE)
+            lo, hi = (
+                np.stack([lo, np.where(inner, mid, hi)], axis=1).ravel(),
+                np.stack([np.where(inner, mid, hi), hi], axis=1).ravel(),
+            )
+        key_of_leaf = np.flatnonzero(hi - lo == 1).astype(np.int32)
+        self.key_of_word_K: Integers = key_of_leaf[tree.leaf_of_word_K]
+        self.word_of_key = np.full(len(tables[-1]) * SLOTS, NONE, np.int32)
+        self.word_of_key[self.key_of_word_K] = np.arange(tree.n_words, dtype=np.int32)
+        self.node_of_slot = np.concatenate([table.ravel() for table in tables])
+        first_prefix = np.cumsum([0, *(len(table) for table in tables)])
+        self.first_prefix: tuple[int, ...] = tuple(first_prefix.tolist())
 
     @property
     def n_bands(self) -> int:
@@ -68,41 +98,6 @@ class Bands:
             columns = slice(band * SLOTS, (band + 1) * SLOTS)
             table[:, columns] = self.node_of_slot.reshape(-1, SLOTS)[above]
         return table
-
-
-def cut_into_bands(tree: WordTree) -> Bands:
-    """Return the bands of a tree of at least two words.
-
-    >>> cut_into_bands(WordTree(np.array([0, 1, 2]))).key_of_word_K
-    array([0, 1, 2], dtype=int32)
-    """
-    n_bands = -(-tree.depth // LEVELS)
-    n_missing = n_bands * LEVELS - tree.depth
-    lo, hi = np.zeros(1, np.int64), np.full(1, tree.n_words)
-    tables: list[Integers] = []
-    for level in range(tree.depth):
-        place = (level + n_missing) % LEVELS
-        if place == 0 or level == 0:
-            # All prefixes of this level, also those of paths that end above it.
-            tables.append(np.full((len(lo), SLOTS), NONE, np.int32))
-        table = tables[-1]
-        inner = hi - lo > 1
-        mid = (lo + hi + 1) // 2
-        # In the topmost band all missing levels turn left.
-        slot = (1 << place) + np.arange(len(lo)) % (1 << place)
-        prefix = np.arange(len(lo)) >> (place if len(table) > 1 else tree.depth)
-        table[prefix, slot] = np.where(inner, mid - 1, NONE)
-        lo, hi = (
-            np.stack([lo, np.where(inner, mid, hi)], axis=1).ravel(),
-            np.stack([np.where(inner, mid, hi), hi], axis=1).ravel(),
-        )
-    key_of_leaf = np.flatnonzero(hi - lo == 1).astype(np.int32)
-    key_of_word_K = key_of_leaf[tree.leaf_of_word_K]
-    word_of_key = np.full(len(tables[-1]) * SLOTS, NONE, np.int32)
-    word_of_key[key_of_word_K] = np.arange(tree.n_words, dtype=np.int32)
-    first_prefix = np.cumsum([0, *(len(table) for table in tables)])
-    node_of_slot = np.concatenate([table.ravel() for table in tables])
-    return Bands(key_of_word_K, node_of_slot, tuple(first_prefix.tolist()), word_of_key)
 
 
 class WalkConfig(NamedTuple):
@@ -138,7 +133,7 @@ class TreeLayer:
     """The tree as an output layer of the GPU engine, with its tables on a device."""
 
     def __init__(self, tree: WordTree, device: torch.device):
-        self.bands = cut_into_bands(tree)
+        self.bands = Bands(tree)
         n_slots = triton.next_power_of_2(SLOTS * self.bands.n_bands)
 
         def to_device(table: object) -> Tensor:

@@ -1,14 +1,14 @@
 import numpy as np
 import pytest
 
-from supdocnade.likelihood.cuda.tree_bands import LEVELS, SLOTS, cut_into_bands
+from supdocnade.likelihood.cuda.tree_bands import LEVELS, SLOTS, Bands
 from supdocnade.tree import WordTree
 
 
 @pytest.mark.parametrize("n_words", [2, 3, 5, 16, 17, 33, 256, 257, 1160, 5000])
 def test_the_tables_lead_every_word_along_its_path(n_words):
     tree = WordTree.random(n_words, np.random.default_rng(n_words))
-    bands = cut_into_bands(tree)
+    bands = Bands(tree)
     nodes_KL, signs_KL = tree.paths
     for word in range(0, n_words, max(n_words // 200, 1)):
         key = int(bands.key_of_word_K[word])
@@ -31,5 +31,5 @@ def test_the_tables_lead_every_word_along_its_path(n_words):
 @pytest.mark.parametrize("n_words", [2, 37, 1160])
 def test_keys_sort_words_by_their_leaves(n_words):
     tree = WordTree.random(n_words, np.random.default_rng(0))
-    by_key = np.argsort(cut_into_bands(tree).key_of_word_K)
+    by_key = np.argsort(Bands(tree).key_of_word_K)
     np.testing.assert_array_equal(by_key, np.argsort(tree.leaf_of_word_K))
