@@ -1,9 +1,9 @@
-"""Train SupDocNADE on scenes whose truth is known, and see how close it comes.
+"""Train SupDocNADE on documents from known distributions and compare it with the optimum.
 
     make demo
 
-No data is needed: documents are drawn from known classes, so that the best possible accuracy, tags
-and likelihood are known too.
+No data is needed: documents are drawn from known classes, so the best possible accuracy, tags and
+likelihood are known.
 """
 
 import time
@@ -32,7 +32,7 @@ def main() -> None:
     train, test = slice(N_TRAIN), slice(N_TRAIN, None)
     X, y, tags = scenes.counts, scenes.labels, scenes.tags
     print(
-        f"{N_TRAIN} documents to learn from, {N_TEST} to test on: {X.shape[1]} words, "
+        f"{N_TRAIN} training and {N_TEST} test documents: {X.shape[1]} words, "
         f"{tags.shape[1]} tags, {scenes.n_classes} classes\n"
     )
     started = time.perf_counter()
@@ -52,7 +52,7 @@ def main() -> None:
     def words_score(log_prob: np.ndarray) -> str:
         return f"{perplexity(log_prob, X[test].sum(axis=1)).value:.1f}"
 
-    # From frequencies alone, by the model, and by whoever knows how the documents were drawn.
+    # Predictions from frequencies alone, by the model, and from the true distributions.
     posterior = scenes.class_posterior()[test]
     classes = [
         np.tile(np.bincount(y[train]), (N_TEST, 1)),

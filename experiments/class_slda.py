@@ -1,12 +1,12 @@
-"""LabelMe bags of the sLDA authors: likelihood and classification beside other methods.
+"""LabelMe bags of the sLDA authors: likelihood and classification, with other methods.
 
 python -m experiments.class_slda
 
 The published split of 800 and 800 images, and five random splits of the same size. Settings of our
 models are the same for all of them; those of every SVM and of the logistic regression are chosen
 within the training part, for SVMs on supervised topics on images whose labels the topic model had
-not seen. A run that was stopped goes on with the splits that are missing; remove
-experiments/results/class_slda.json to begin anew.
+not seen. A stopped run resumes with the missing splits; remove
+experiments/results/class_slda.json to start again.
 """
 
 from typing import Any
@@ -23,8 +23,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from experiments.common import (
-    kept_results,
     lda_log_prob_bound,
+    read_results,
     timed,
     unigram_log_prob,
     write_results,
@@ -107,7 +107,7 @@ def run_split(train: Bags, test: Bags) -> dict[str, Any]:
     accuracy: dict[str, float] = {}
     seconds: dict[str, float] = {}
 
-    def note(name: str, predicted: NDArray[Any]) -> None:
+    def measure(name: str, predicted: NDArray[Any]) -> None:
         accuracy[name] = float((predicted == test.labels).mean())
 
     unigram = unigram_log_prob(train.counts, test.counts)
@@ -117,33 +117,32 @@ def run_split(train: Bags, test: Bags) -> dict[str, Any]:
             model = DocNADE(output=output, random_state=0, **DENSITY).fit(train.counts)
         perplexity[f"DocNADE, {output}"] = model.perplexity(test.counts)
     topics, unseen = model.transform(train.counts), model.transform(test.counts)
-    note("DocNADE + RBF SVM", svm(topics, train.labels, unseen, scaled=True))
+    measure("DocNADE + RBF SVM", svm(topics, train.labels, unseen, scaled=True))
     with timed(seconds, "SupDocNADE"):
         supervised = SupDocNADE(random_state=0).fit(train.counts, train.labels)
-    note("SupDocNADE, default arguments", supervised.predict(test.counts))
+    measure("SupDocNADE, default arguments", supervised.predict(test.counts))
     perplexity["SupDocNADE, tree, λ = 0.01"] = supervised.perplexity(test.counts)
-    note("SupDocNADE + RBF SVM", svm_on_supervised_topics(train, test, supervised))
+    measure("SupDocNADE + RBF SVM", svm_on_supervised_topics(train, test, supervised))
     roots, test_roots = np.sqrt(train.counts.toarray()), np.sqrt(test.counts.toarray())
     logistic = GridSearchCV(
         make_pipeline(StandardScaler(), LogisticRegression(max_iter=2000)),
         {"logisticregression__C": [1e-4, 1e-3, 1e-2, 1e-1, 1.0]},
         cv=5,
     )
-    note("logistic regression on √counts", logistic.fit(roots, train.labels).predict(test_roots))
-    note("RBF SVM on √counts", svm(roots, train.labels, test_roots, scaled=False))
+    measure("logistic regression on √counts", logistic.fit(roots, train.labels).predict(test_roots))
+    measure("RBF SVM on √counts", svm(roots, train.labels, test_roots, scaled=False))
     with timed(seconds, "LDA, 50 topics"):
         lda = LatentDirichletAllocation(50, max_iter=20, n_jobs=2, random_state=0)
         lda.fit(train.counts)
     bound = lda_log_prob_bound(lda, test.counts) / test.counts.sum()
     perplexity["LDA, 50 topics (bound)"] = float(np.exp(-bound))
     shares, test_shares = lda.transform(train.counts), lda.transform(test.counts)
-    note("LDA + RBF SVM", svm(shares, train.labels, test_shares, scaled=True))
+    measure("LDA + RBF SVM", svm(shares, train.labels, test_shares, scaled=True))
     return {"perplexity": perplexity, "accuracy": accuracy, "seconds": seconds}
 
 
 def slda(train: Bags, test: Bags, n_topics: int) -> dict[str, float]:
-    """Return the accuracy of tomotopy's sLDA, one binary response a class, after 100 rounds, and
-    its time."""
+    """Return the accuracy and the time of tomotopy's sLDA, with one binary response per class."""
     record: dict[str, Any] = {}
     responses = np.eye(8)[train.labels]
     model = tomotopy.SLDAModel(k=n_topics, vars="b" * 8, seed=0)
@@ -164,9 +163,9 @@ def _words(row: sparse.csr_array) -> list[str]:
 
 def main() -> None:
     parts = splits()
-    kept = kept_results("class_slda")
-    results: dict[str, Any] = kept.get("splits", {})
-    peers: dict[str, Any] = kept.get("slda", {})
+    stored = read_results("class_slda")
+    results: dict[str, Any] = stored.get("splits", {})
+    peers: dict[str, Any] = stored.get("slda", {})
     for name, train, test in parts:
         if name in results:
             continue

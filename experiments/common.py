@@ -1,4 +1,4 @@
-"""What every experiment does: note what made a result, and keep it."""
+"""Helpers of all experiments: results files, timing and baseline likelihoods."""
 
 import json
 import time
@@ -19,7 +19,7 @@ RESULTS = Path(__file__).parent / "results"
 
 @contextmanager
 def timed(record: dict[str, Any], name: str) -> Iterator[None]:
-    """Add the seconds that a block takes to a record, and say that it is over."""
+    """Add the seconds that a block takes to a record, and print them."""
     started = time.perf_counter()
     yield
     record[name] = round(time.perf_counter() - started, 1)
@@ -27,15 +27,15 @@ def timed(record: dict[str, Any], name: str) -> Iterator[None]:
 
 
 def write_results(name: str, command: str, results: dict[str, Any]) -> None:
-    """Write a results file; the experiment is the only one who does."""
+    """Write the results file of an experiment, with the command and the machine."""
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{name}.json"
     path.write_text(json.dumps({"command": command, **metadata(), **results}, indent=2) + "\n")
     print(f"written to {path}")
 
 
-def kept_results(name: str) -> dict[str, Any]:
-    """Return what an interrupted run of an experiment has written, to go on from it."""
+def read_results(name: str) -> dict[str, Any]:
+    """Return the results that an interrupted run has written, to resume from them."""
     path = RESULTS / f"{name}.json"
     results: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
     return results
@@ -50,14 +50,14 @@ def mean_and_spread(values: list[float]) -> dict[str, float]:
 def lda_log_prob_bound(model: LatentDirichletAllocation, counts: sparse.csr_array) -> float:
     """Return a lower bound of the log-likelihood of documents under a fitted LDA.
 
-    scikit-learn's own `score` also charges the documents for the divergence of the topics from
-    their prior, which belongs to the training documents; here it is taken out, in favour of LDA.
+    scikit-learn's `score` also subtracts the divergence of the topics from their prior, which
+    belongs to the training documents; it is added back here, in favour of LDA.
     """
     prior, beta_HK = model.topic_word_prior_, model.components_
     mean_log_HK = psi(beta_HK) - psi(beta_HK.sum(axis=1, keepdims=True))
-    of_topics = ((prior - beta_HK) * mean_log_HK + gammaln(beta_HK) - gammaln(prior)).sum()
-    of_topics += (gammaln(prior * beta_HK.shape[1]) - gammaln(beta_HK.sum(axis=1))).sum()
-    return float(model.score(counts) - of_topics)
+    divergence = ((prior - beta_HK) * mean_log_HK + gammaln(beta_HK) - gammaln(prior)).sum()
+    divergence += (gammaln(prior * beta_HK.shape[1]) - gammaln(beta_HK.sum(axis=1))).sum()
+    return float(model.score(counts) - divergence)
 
 
 def unigram_log_prob(train: sparse.csr_array, test: sparse.csr_array) -> NDArray[np.float64]:

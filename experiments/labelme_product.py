@@ -1,11 +1,11 @@
-"""LabelMe through the command line alone, as a user has it.
+"""LabelMe through the command line, as a user runs it.
 
 python -m experiments.labelme_product
 
-Three splits (100 photographs a class to learn from, 100 to test; seeds 0, 1, 2 for split and model
-alike), default settings, one attempt each. Tags are LabelMe's free ones, those on fewer than three
-photographs of the whole data set removed first, as in the paper. The folders are links; training,
-from JPEG files to the saved model, and evaluation are two commands, timed from outside.
+Three splits (100 photographs per class for training, 100 for testing; seeds 0, 1, 2 for both split
+and model), default settings, one attempt each. Tags are LabelMe's free ones, without those on fewer
+than three photographs of the whole data set, as in the paper. The folders hold links. Training
+(from JPEG files to the saved model) and evaluation are two commands, timed from outside.
 """
 
 import json
@@ -22,25 +22,25 @@ from experiments.common import write_results
 from experiments.data import data_folder
 from experiments.splits import split_labelme
 from supdocnade.folders.photo_folder import ImageRecord
-from supdocnade.paper.published_scenes import read_labelme
+from supdocnade.paper.data_sets import read_labelme
 
 SEEDS = (0, 1, 2)
 MIN_TAG_COUNT = 3
 
 
-def link(records: list[ImageRecord], kept: set[str], folder: Path) -> None:
-    """Make a folder as users have them: links to photographs, one folder a class, and tags."""
+def link_photographs(records: list[ImageRecord], vocabulary: set[str], folder: Path) -> None:
+    """Make a photo folder of links, one folder per class, and its tag file."""
     lines = ["file\ttags"]
     for record in records:
         name = f"{record.label}/{record.path.name}"
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         os.symlink(record.path.resolve(), folder / name)
-        lines.append(f"{name}\t{'|'.join(tag for tag in record.tags or () if tag in kept)}")
+        lines.append(f"{name}\t{'|'.join(tag for tag in record.tags or () if tag in vocabulary)}")
     (folder / "tags.tsv").write_text("\n".join(lines) + "\n")
 
 
-def command(*arguments: str | Path) -> tuple[dict[str, Any], float]:
-    """Run a command that prints JSON; return what it printed and its seconds."""
+def run_command(*arguments: str | Path) -> tuple[dict[str, Any], float]:
+    """Run a command that prints JSON; return its output and its seconds."""
     started = time.perf_counter()
     program = [str(Path(sys.executable).with_name("supdocnade"))]
     done = subprocess.run(
@@ -54,16 +54,16 @@ def command(*arguments: str | Path) -> tuple[dict[str, Any], float]:
 
 def run(records: list[ImageRecord], seed: int) -> dict[str, Any]:
     counts = Counter(tag for record in records for tag in set(record.tags or ()))
-    kept = {tag for tag, count in counts.items() if count >= MIN_TAG_COUNT}
+    vocabulary = {tag for tag, count in counts.items() if count >= MIN_TAG_COUNT}
     train, test = split_labelme(records, seed=seed)
     with TemporaryDirectory() as name:
         folder = Path(name)
-        link([records[i] for i in train], kept, folder / "train")
-        link([records[i] for i in test], kept, folder / "test")
-        trained, train_seconds = command(
+        link_photographs([records[i] for i in train], vocabulary, folder / "train")
+        link_photographs([records[i] for i in test], vocabulary, folder / "test")
+        trained, train_seconds = run_command(
             "train", folder / "train", "-o", folder / "model", "--seed", str(seed)
         )
-        measured, test_seconds = command("evaluate", folder / "model", folder / "test")
+        measured, test_seconds = run_command("evaluate", folder / "model", folder / "test")
     trained.pop("model", None)
     return {
         "trained": trained,

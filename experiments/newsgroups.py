@@ -1,4 +1,4 @@
-"""20 Newsgroups: likelihood beside scikit-learn's LDA.
+"""20 Newsgroups: likelihood compared with scikit-learn's LDA.
 
 python -m experiments.newsgroups
 

@@ -1,6 +1,6 @@
-"""Put the results of experiments/results/ into docs/experiments.md.
+"""Write the tables of docs/experiments.md from experiments/results/.
 
-python -m experiments.page            # write them
+python -m experiments.page            # write the tables
 python -m experiments.page --check    # fail if the page is not current
 """
 
@@ -11,6 +11,7 @@ from typing import Any
 from benchmarks.common import update_page
 
 from experiments.common import RESULTS, mean_and_spread
+from supdocnade.paper.page import markdown
 
 PAGE = Path(__file__).parents[1] / "docs" / "experiments.md"
 
@@ -18,11 +19,6 @@ PAGE = Path(__file__).parents[1] / "docs" / "experiments.md"
 def load(name: str) -> dict[str, Any]:
     results: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text())
     return results
-
-
-def table(header: list[str], rows: list[list[str]]) -> str:
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def class_slda() -> str:
@@ -40,11 +36,11 @@ def class_slda() -> str:
             for method, record in results["slda"].items():
                 rows.append([method, f"{100 * record['accuracy']:.1f}", "–"])
         random = f"{len(others)} random splits: mean (standard deviation)"
-        blocks.append(table([f"{kind}{unit}", "published split", random], rows))
+        blocks.append(markdown([f"{kind}{unit}", "published split", random], rows))
     seconds = {**published["seconds"]}
     seconds |= {name: record["seconds"] for name, record in results["slda"].items()}
     rows = [[name, f"{value:.0f}"] for name, value in seconds.items()]
-    blocks.append(table(["training on the published split, two threads", "s"], rows))
+    blocks.append(markdown(["training on the published split, two threads", "s"], rows))
     return "\n\n".join(blocks)
 
 
@@ -79,7 +75,7 @@ def tmn() -> str:
                 "–",
             ]
         )
-    return table(
+    return markdown(
         [
             "model", "perplexity, 1 order", "16, mean of log", "16, log of mean",
             "256, mean of log", "256, log of mean", "precision at 0.02", "accuracy (%)",
@@ -94,7 +90,7 @@ def newsgroups() -> str:
         [name, f"{record['perplexity']:.0f}", str(record.get("fit seconds", "–"))]
         for name, record in models.items()
     ]
-    return table(["model", "perplexity", "fit (s)"], rows)
+    return markdown(["model", "perplexity", "fit (s)"], rows)
 
 
 def visual_words() -> str:
@@ -102,7 +98,7 @@ def visual_words() -> str:
     rows = []
     for name in ("Scene15", "LabelMe"):
         for n_words in (240, 1000):
-            for percentile, said in ((0, "no"), (15, "below the 15th percentile")):
+            for percentile, text in ((0, "no"), (15, "below the 15th percentile")):
                 runs = [
                     record
                     for key, record in results.items()
@@ -115,9 +111,9 @@ def visual_words() -> str:
                 for grid in ("1×1", "2×2", "pyramid"):
                     mean = mean_and_spread([100 * run[grid]["accuracy"] for run in runs])
                     cells.append(f"{mean['mean']:.1f} ({mean['standard_deviation']:.1f})")
-                rows.append([name, str(n_words), said, str(len(runs)), *cells])
+                rows.append([name, str(n_words), text, str(len(runs)), *cells])
     header = ["images", "words", "patches shortened", "splits", "1×1", "2×2", "pyramid 1, 2, 4"]
-    return table(header, rows)
+    return markdown(header, rows)
 
 
 def labelme_product() -> str:
@@ -156,7 +152,7 @@ def labelme_product() -> str:
         [stage, *(f"{run['trained']['seconds'][stage]:.1f}" for run in runs.values())]
         for stage in next(iter(runs.values()))["trained"]["seconds"]
     ]
-    return table(header, rows) + "\n\n" + table(["stage (s)", *runs], stages)
+    return markdown(header, rows) + "\n\n" + markdown(["stage (s)", *runs], stages)
 
 
 def _mean(records: list[dict[str, Any]], name: str) -> float:

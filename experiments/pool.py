@@ -1,18 +1,20 @@
-"""A search for better recipes, on the development pool alone; every recipe tried is logged.
+"""Search for better recipes on the development pool alone; every recipe tried is logged.
 
 python -m experiments.pool labelme words         # photographs to words (needs SUPDOCNADE_DATA)
 python -m experiments.pool labelme counts        # SVMs on √counts alone: words compared in minutes
 python -m experiments.pool labelme models        # train; --device cuda, --only NAME...
 python -m experiments.pool labelme measure       # SVMs and tags; adds to experiments/pool.json
 
-Five folds of the pool, copies of a picture in one fold; words, topic model and SVM are learned from
-four of them. The SVM's settings, the same grid for every recipe, are the best on all five folds
-together, so figures flatter a little: compare rows, and quote none. Each stage goes on where it was
-stopped; the second needs only experiments/pool/NAME/{words,photographs.json,protocol.json}.
+Five folds of the pool, near-duplicates in one fold; words, topic model and SVM are learned from
+four of them. The settings of the SVM, the same grid for every recipe, are the best on all five
+folds together, so figures are a little too high: compare rows, and quote none. Each stage resumes
+where it was stopped; `models` needs only the files words, photographs.json and protocol.json of
+experiments/pool/NAME.
 """
 
 import argparse
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,29 +24,47 @@ from sklearn.svm import SVC
 
 from experiments.common import timed
 from experiments.data import data_folder
-from experiments.pool_log import N_FOLDS, add_to_log
-from experiments.pool_recipes import TRIED
+from experiments.pool_recipes import SETTINGS, TRIED
 from supdocnade.folders.splits import split_per_class
 from supdocnade.metrics import f_measure
-from supdocnade.paper.answers import ALPHAS, Question, class_log_proba, side_by_side, top_tags
 from supdocnade.paper.data_sets import PhotoSet, data_set, read_photo_set
+from supdocnade.paper.kernel_svm import (
+    C_GRID,
+    GAMMA_GRID,
+    Kernel,
+    add_kernels,
+    predict_svm,
+    rbf_kernel,
+)
+from supdocnade.paper.page import markdown
 from supdocnade.paper.plans import Plan, Setting, full_plan
 from supdocnade.paper.protocol import LEARN, TEST, Protocol, protocol_for
 from supdocnade.paper.study import Study
-from supdocnade.paper.svms import C_GRID, GAMMA_GRID, Kernel, joined, predict_svm, rbf
-from supdocnade.paper.topic_models import TRAIN, Job, load_described, train_jobs
+from supdocnade.paper.topic_models import (
+    ALPHAS,
+    TRAIN,
+    Evaluation,
+    concatenate_topics,
+    load_outputs,
+    mean_class_log_p,
+    rank_tags,
+    train_models,
+)
 from supdocnade.paper.words import WordRecipe, encode_words, save_words
+from supdocnade.run_options import RunOptions
 from supdocnade.storage import write_atomically
 
 HERE = Path(__file__).parent
+LOG = HERE / "pool.json"
+N_FOLDS = 5
 WEIGHTS = (0.0, 0.25, 0.5, 1.0, 2.0)
-"""Of the softmax's log-probabilities beside the SVM's decision values."""
+"""Weights of the softmax's log-probabilities, added to the SVM's decision values."""
 
 
 def study_of(dataset: str, data: Path | None = None) -> Study:
     """Return the pool as a study whose splits are folds."""
     folder = HERE / "pool" / dataset
-    recipes = {_slug(name): each.recipe for name, each in TRIED.items()}
+    recipes = {_slug(name): recipe for name, recipe in TRIED.items()}
     plan: Plan = replace(full_plan(data_set(dataset)), recipes=recipes, n_splits=N_FOLDS)
     if data is None:
         return Study.resume(folder, plan)
@@ -57,37 +77,37 @@ def study_of(dataset: str, data: Path | None = None) -> Study:
 
 def folds(photos: PhotoSet, picture_B: NDArray[np.int64]) -> Protocol:
     """Return folds: each photograph is tested once."""
-    left = np.ones(len(photos), np.bool_)
-    fold_B = np.full(len(photos), N_FOLDS - 1)
+    fold_B = np.full(len(photos), -1)
     for fold in range(N_FOLDS - 1):
-        labels = [label if mine else None for label, mine in zip(photos.labels, left, strict=True)]
-        cut = split_per_class(labels, train_size=1 / (N_FOLDS - fold), seed=2, groups=picture_B)
-        fold_B[cut.train] = fold
-        left[cut.train] = False
+        labels = [
+            None if assigned >= 0 else label
+            for label, assigned in zip(photos.labels, fold_B, strict=True)
+        ]
+        split = split_per_class(labels, train_size=1 / (N_FOLDS - fold), seed=2, groups=picture_B)
+        fold_B[split.train] = fold
+    fold_B[fold_B < 0] = N_FOLDS - 1
     roles = tuple(
-        "".join(TEST if mine == fold else LEARN for fold in range(N_FOLDS))
-        for mine in fold_B.tolist()
+        "".join(TEST if own == fold else LEARN for fold in range(N_FOLDS))
+        for own in fold_B.tolist()
     )
     pool_B = np.ones(len(photos), np.bool_)
-    return Protocol(
-        dataset=photos.dataset, picture_B=picture_B, pool_B=pool_B, roles=roles, stored=False
-    )
+    return Protocol(picture_B=picture_B, pool_B=pool_B, roles=roles, stored=False)
 
 
 def _slug(name: str) -> str:
-    """Return a recipe's name as files have it."""
-    kept = "".join(letter if letter.isalnum() else "-" for letter in name.replace("λ", "lambda"))
-    return "-".join(part for part in kept.split("-") if part)
+    """Return the name of a recipe in file names."""
+    slug = "".join(letter if letter.isalnum() else "-" for letter in name.replace("λ", "lambda"))
+    return "-".join(part for part in slug.split("-") if part)
 
 
-def make_words(study: Study, only: list[str], n_jobs: int) -> None:
+def make_words(study: Study, names: list[str], n_jobs: int) -> None:
     """Encode the pool for every recipe and fold; recipes with the same words share them."""
-    made: dict[tuple[WordRecipe, int], Path] = {}
-    for name in only:
-        words_recipe = TRIED[name].recipe.words
+    paths: dict[tuple[WordRecipe, int], Path] = {}
+    for name in names:
+        words_recipe = TRIED[name].words
         for fold in range(N_FOLDS):
             path = study.words_path(_slug(name), fold)
-            same = made.setdefault((words_recipe, fold), path)
+            same = paths.setdefault((words_recipe, fold), path)
             if path.exists():
                 continue
             if same != path:
@@ -99,13 +119,14 @@ def make_words(study: Study, only: list[str], n_jobs: int) -> None:
                 words_recipe,
                 max_side=study.plan.max_side,
                 seed=fold,
-                n_jobs=n_jobs,
+                options=RunOptions(n_jobs=n_jobs),
             )
-            save_words(path, words, study.words_made_from(_slug(name), fold))
+            save_words(path, words, study.words_description(_slug(name), fold))
             print(f"words: {name}, fold {fold}", flush=True)
 
 
 def setting_of(study: Study, name: str, n_topics: int) -> Setting:
+    """Return the setting of a recipe: λ = 0.01, learning rate 3e-4 and annotation weight 30."""
     tags = next(iter(data_set(study.photos.dataset).tag_files), None)
     settings = {
         "n_topics": n_topics,
@@ -116,24 +137,22 @@ def setting_of(study: Study, name: str, n_topics: int) -> Setting:
     return Setting(
         supervised=True,
         recipe=_slug(name),
-        grid=TRIED[name].recipe.grid,
+        grid=TRIED[name].grid,
         tags=tags,
-        **{**settings, **TRIED[name].setting},
+        **{**settings, **SETTINGS.get(name, {})},
     )
 
 
-def jobs_of(study: Study, name: str, n_topics: int, fold: int) -> list[Job]:
-    setting = setting_of(study, name, n_topics)
-    members = range(TRIED[name].recipe.members)
-    return [Job(setting=setting, split=fold, part=TRAIN, member=member) for member in members]
-
-
-def train(study: Study, only: list[str], n_topics: int, device: str, n_jobs: int) -> None:
-    for name in only:
+def train(study: Study, names: list[str], n_topics: int, device: str, n_jobs: int) -> None:
+    """Train the models of all folds."""
+    for name in names:
         seconds: dict[str, Any] = {}
-        jobs = [job for fold in range(N_FOLDS) for job in jobs_of(study, name, n_topics, fold)]
+        setting = setting_of(study, name, n_topics)
+        evaluations = [
+            Evaluation(setting=setting, split=fold, part=TRAIN) for fold in range(N_FOLDS)
+        ]
         with timed(seconds, f"models: {name}"):
-            train_jobs(study, jobs, device=device, n_jobs=n_jobs)
+            train_models(study, evaluations, RunOptions(device=device, n_jobs=n_jobs))
 
 
 def measure(study: Study, name: str, n_topics: int) -> dict[str, Any]:
@@ -146,26 +165,25 @@ def measure(study: Study, name: str, n_topics: int) -> dict[str, Any]:
     tops = {alpha: np.zeros((n_photos, 5), np.int64) for alpha in ALPHAS} if setting.tags else {}
     seconds = 0.0
     for fold in range(N_FOLDS):
-        members = [load_described(study, job) for job in jobs_of(study, name, n_topics, fold)]
-        seconds += sum(each.description["seconds"] for each in members)
-        place, test = members[0].places_B, study.protocol.parts(fold).test
-        learn = ~np.isin(place, test)
-        hidden = side_by_side(members, learn)
-        topics = rbf(hidden[learn], hidden[~learn])
-        counts = _roots(study, name, fold)[place]
-        plain = rbf(counts[learn], counts[~learn])
-        label = study.label_B[place[learn]]
-        _decide(topics, label, place[~learn], decision)
-        _decide(joined([topics, plain]), label, place[~learn], with_counts)
-        softmax[place[~learn]] = class_log_proba(members)[~learn]
-        question = Question(setting=setting, split=fold)
+        outputs = load_outputs(study, Evaluation(setting=setting, split=fold, part=TRAIN))
+        seconds += sum(each.description["seconds"] for each in outputs)
+        index, test = outputs[0].index_B, study.protocol.parts(fold).test
+        is_train = ~np.isin(index, test)
+        hidden = concatenate_topics(outputs, is_train)
+        topics = rbf_kernel(hidden[is_train], hidden[~is_train])
+        roots = _root_counts(study, name, fold)[index]
+        counts = rbf_kernel(roots[is_train], roots[~is_train])
+        labels = study.label_B[index[is_train]]
+        _decide(topics, labels, index[~is_train], decision)
+        _decide(add_kernels([topics, counts]), labels, index[~is_train], with_counts)
+        softmax[index[~is_train]] = mean_class_log_p(outputs)[~is_train]
         for alpha, top in tops.items():
-            top[test] = top_tags(study, question, members, place[learn], alpha)[~learn]
+            top[test] = rank_tags(study, setting, outputs, index[is_train], alpha)[~is_train]
     found = _accuracies(study, decision, softmax) | measure_counts(study, name)
     right = [(values.argmax(axis=1) == study.label_B).mean() for values in with_counts.values()]
     found["svm_on_topics_and_counts"] = round(float(max(right)), 4)
     if setting.tags:
-        true_BA = study.photos.annotations(setting.tags).annotations.toarray() > 0
+        true_BA = study.photos.tag_counts(setting.tags)[0].toarray() > 0
         values = {alpha: f_measure(top, true_BA).value for alpha, top in tops.items()}
         best = max(values, key=lambda alpha: values[alpha])
         found |= {
@@ -179,32 +197,32 @@ def measure(study: Study, name: str, n_topics: int) -> dict[str, Any]:
 def _decide(
     kernel: Kernel,
     label_A: NDArray[np.int64],
-    places: NDArray[np.int64],
+    indices: NDArray[np.int64],
     decision: dict[tuple[float, float], NDArray[np.float64]],
 ) -> None:
-    """Fill in the decision values of one fold, for every SVM of the grid."""
+    """Write the decision values of one fold, for every SVM of the grid."""
     for (C, gamma), values in decision.items():
-        inner, outer = kernel.of(gamma)
+        inner, outer = kernel.values(gamma)
         classifier = SVC(C=C, kernel="precomputed", cache_size=500).fit(inner, label_A)
-        values[places] = classifier.decision_function(outer)
+        values[indices] = classifier.decision_function(outer)
 
 
-def _roots(study: Study, name: str, fold: int) -> NDArray[np.float64]:
-    return np.sqrt(study.histograms(_slug(name), fold, TRIED[name].recipe.grid))
+def _root_counts(study: Study, name: str, fold: int) -> NDArray[np.float64]:
+    return np.sqrt(study.histograms(_slug(name), fold, TRIED[name].grid))
 
 
 def measure_counts(study: Study, name: str) -> dict[str, Any]:
     """Return the accuracy of an SVM on √counts, without a topic model, over all folds."""
     grid = tuple((C, gamma) for C in C_GRID for gamma in GAMMA_GRID)
-    right = np.zeros((len(grid), len(study.photos)))
+    correct = np.zeros((len(grid), len(study.photos)))
     for fold in range(N_FOLDS):
         parts = study.protocol.parts(fold)
-        roots = _roots(study, name, fold)
-        kernel = rbf(roots[parts.train], roots[parts.test])
+        roots = _root_counts(study, name, fold)
+        kernel = rbf_kernel(roots[parts.train], roots[parts.test])
         for row, (C, gamma) in enumerate(grid):
             predicted = predict_svm(kernel, study.label_B[parts.train], C, gamma)
-            right[row, parts.test] = predicted == study.label_B[parts.test]
-    return {"svm_on_counts": round(float(right.mean(axis=1).max()), 4)}
+            correct[row, parts.test] = predicted == study.label_B[parts.test]
+    return {"svm_on_counts": round(float(correct.mean(axis=1).max()), 4)}
 
 
 def _accuracies(
@@ -235,6 +253,60 @@ def _accuracies(
     }
 
 
+def read_log() -> list[dict[str, Any]]:
+    entries: list[dict[str, Any]] = json.loads(LOG.read_text()) if LOG.is_file() else []
+    return entries
+
+
+def add_to_log(dataset: str, name: str, n_topics: int, found: dict[str, Any]) -> None:
+    """Log a recipe, in place of an earlier run of the same one."""
+    recipe = TRIED[name]
+    entry = {
+        "dataset": dataset,
+        "name": name,
+        "n_topics": n_topics,
+        "recipe": {**asdict(recipe), "words": recipe.words.settings()},
+        "setting": SETTINGS.get(name, {}),
+        **found,
+    }
+    same = ("dataset", "name", "n_topics", "recipe", "setting")
+    others = [each for each in read_log() if any(each[key] != entry[key] for key in same)]
+    lines = ",\n".join(json.dumps(each, ensure_ascii=False) for each in [*others, entry])
+    write_atomically(LOG, f"[\n{lines}\n]\n".encode())
+
+
+def pool_section() -> str:
+    """Return the section of the page that lists every recipe tried."""
+    names = (
+        "accuracy", "softmax", "svm_and_softmax", "svm_on_counts",
+        "svm_on_topics_and_counts", "f_measure",
+        "f_measure_with_classes",
+    )  # fmt: skip
+    rows = [
+        [
+            each["dataset"],
+            each["name"],
+            str(each["setting"].get("n_topics", each["n_topics"]) or "–"),
+            *(f"{100 * each[name]:.1f}" if name in each else "–" for name in names),
+        ]
+        for each in sorted(read_log(), key=lambda each: str(each["dataset"]))
+    ]
+    header = [
+        "data set", "recipe", "topics", "SVM on topics", "softmax", "SVM + softmax",
+        "SVM on √counts", "SVM on topics and √counts", "F", "F, with classes",
+    ]  # fmt: skip
+    return "\n\n".join(
+        [
+            "## Recipes tried on the development pool",
+            f"{N_FOLDS} folds of the pool, λ = 0.01, learning rate 3e-4, "
+            "annotation weight 30 unless the name says otherwise; SVM settings and weights are the "
+            "best on all folds together, the same grid for every row: compare rows, quote none "
+            "(`experiments/pool.py`; names: `pool_recipes.py`). All figures in per cent.",
+            markdown(header, rows),
+        ]
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("dataset", choices=("labelme", "scene15"))
@@ -243,19 +315,19 @@ def main() -> None:
     parser.add_argument("--topics", type=int, default=200)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--jobs", type=int, default=1)
-    given = parser.parse_args()
-    data = data_folder(given.dataset) if given.stage == "words" else None
-    study = study_of(given.dataset, data)
-    if given.stage == "words":
-        make_words(study, given.only, given.jobs)
-    elif given.stage == "models":
-        train(study, given.only, given.topics, given.device, given.jobs)
+    arguments = parser.parse_args()
+    data = data_folder(arguments.dataset) if arguments.stage == "words" else None
+    study = study_of(arguments.dataset, data)
+    if arguments.stage == "words":
+        make_words(study, arguments.only, arguments.jobs)
+    elif arguments.stage == "models":
+        train(study, arguments.only, arguments.topics, arguments.device, arguments.jobs)
     else:
-        for name in given.only:
-            counts_alone = given.stage == "counts"
-            topics = 0 if counts_alone else given.topics
+        for name in arguments.only:
+            counts_alone = arguments.stage == "counts"
+            topics = 0 if counts_alone else arguments.topics
             found = measure_counts(study, name) if counts_alone else measure(study, name, topics)
-            add_to_log(given.dataset, name, TRIED[name], topics, found)
+            add_to_log(arguments.dataset, name, topics, found)
             print(name, found, flush=True)
 
 

@@ -1,11 +1,11 @@
-"""TagMyNews, short texts: likelihood, retrieval and classification beside published figures.
+"""TagMyNews, short texts: likelihood, retrieval and classification, with published figures.
 
 python -m experiments.tmn
 
 200 topics. Learning rate and number of epochs are those of the best perplexity on the validation
 part, chosen with the tree for each activation and used for the softmax, too. Retrieval: every test
-text is a query, the training texts are ranked by the cosine between topics, and the precision is
-the share of the query's class among the first 2 %.
+text is a query, the training texts are ranked by the cosine similarity of topics, and the precision
+is the share of the query's class among the first 2 %.
 """
 
 from typing import Any

@@ -1,12 +1,12 @@
-"""Scene15 and LabelMe as visual words, with a plain RBF SVM on square-rooted counts.
+"""Visual words of Scene15 and LabelMe, with an RBF SVM on square-rooted counts.
 
 python -m experiments.visual_words
 
-The yardstick for every topic model on these images: dense SIFT with a step of 8 and patches of 16
+The baseline for every topic model on these images: dense SIFT with a step of 8 and patches of 16
 pixels (Scene15 resized to 300), words learned on the training images of each split, five splits
-(Scene15: 100 a class to learn from, LabelMe: 100 and 100; copies of a photograph on one side).
-C and γ are chosen on a fifth of the training part. A run that was stopped goes on with what is
-missing; remove experiments/results/visual_words.json to begin anew.
+(100 images per class for training; the rest, or 100 of LabelMe, for testing; identical files on one
+side). C and γ are chosen on a fifth of the training part. A stopped run resumes; remove
+experiments/results/visual_words.json to start again.
 """
 
 from typing import Any
@@ -19,13 +19,13 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.svm import SVC
 
-from experiments.common import kept_results, timed, write_results
+from experiments.common import read_results, timed, write_results
 from experiments.data import data_folder
 from experiments.splits import split_labelme, split_scene15
 from supdocnade import BagOfVisualWords
 from supdocnade.folders.photo_folder import ImageRecord
 from supdocnade.folders.splits import Split
-from supdocnade.paper.published_scenes import read_labelme, read_scene15
+from supdocnade.paper.data_sets import read_labelme, read_scene15
 
 N_SPLITS = 5
 WORDS = (240, 1000)
@@ -84,7 +84,7 @@ def svm_accuracy(
 
 
 def run_one(name: str, number: int, n_words: int, percentile: int) -> dict[str, Any]:
-    """Learn words on one training part and measure every grid."""
+    """Learn words on one training part and return the accuracy of every grid."""
     records, max_side = read(name)
     train, test = split(name, records, number)
     labels = np.array([record.label for record in records])
@@ -113,7 +113,7 @@ def run_one(name: str, number: int, n_words: int, percentile: int) -> dict[str, 
 
 
 def main() -> None:
-    results: dict[str, Any] = kept_results("visual_words").get("results", {})
+    results: dict[str, Any] = read_results("visual_words").get("results", {})
     missing = [
         (name, number, n_words, percentile)
         for name in ("LabelMe", "Scene15")

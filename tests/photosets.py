@@ -4,10 +4,16 @@ from dataclasses import replace
 
 from supdocnade.demo import CLASSES, drawn_scenes
 from supdocnade.images.decode import write_image
-from supdocnade.paper.data_sets import data_set, read_photo_set
+from supdocnade.paper.data_sets import (
+    LABELME,
+    SPORTS_ANNOTATIONS,
+    SPORTS_NAMES,
+    UIUC_SPORTS,
+    data_set,
+    read_photo_set,
+)
 from supdocnade.paper.plans import DOC, NO_WORDS, SUP, quick_plan
 from supdocnade.paper.protocol import make_protocols
-from supdocnade.paper.published_scenes import LABELME, SPORTS_ANNOTATIONS, SPORTS_NAMES, UIUC_SPORTS
 from supdocnade.paper.study import Study
 
 SIZE = (72, 96)
@@ -59,9 +65,9 @@ def small_plan(dataset="labelme"):
         plan,
         recipes={"paper": plan.recipes["paper"]},
         variants=tuple(selected),
-        yardsticks=tuple(each for each in plan.yardsticks if each[1] == "paper"),
-        tag_yardsticks=tuple(
-            each for each in plan.tag_yardsticks if each[1:] == ("paper", "tags_free")
+        baselines=tuple(each for each in plan.baselines if each[1] == "paper"),
+        tag_baselines=tuple(
+            each for each in plan.tag_baselines if each[1:] == ("paper", "tags_free")
         ),
         slda_topics=(),
     )

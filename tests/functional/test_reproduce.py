@@ -7,7 +7,7 @@ import pytest
 from tests.commands import supdocnade
 from tests.photosets import OTHER_NUMBERS, draw_labelme, draw_uiuc_sports
 
-from supdocnade.paper import stages as running
+from supdocnade.paper import stages
 from supdocnade.paper.results import RESULTS
 
 pytestmark = pytest.mark.filterwarnings(OTHER_NUMBERS)
@@ -43,19 +43,19 @@ def labelme(data, tmp_path_factory):
 
 def test_all_experiments_from_photographs_to_a_page(labelme):
     folder, done = labelme
-    (told,) = done.objects
-    assert told["page"] == str(folder / "reproduction.md")
-    assert told["seconds"] > 0
+    (printed,) = done.objects
+    assert printed["page"] == str(folder / "reproduction.md")
+    assert printed["seconds"] > 0
     page = (folder / "reproduction.md").read_text()
     assert "SupDocNADE, class from words and tags" in page
     methods = {row["method"] for row in figures(folder)}
     assert {"SupDocNADE", "DocNADE", "spatial pyramid matching", "k nearest neighbours"} <= methods
 
 
-def test_the_same_command_again_has_nothing_left_to_do(labelme, data, monkeypatch):
+def test_a_finished_study_is_not_computed_again(labelme, data, monkeypatch):
     folder, _ = labelme
     before = figures(folder)
-    machines = json.loads((folder / "made.json").read_text())["machines"]
+    machines = json.loads((folder / "provenance.json").read_text())["machines"]
     assert {stage: len(used) for stage, used in machines.items()} == {"models": 1, "others": 1}
     machines["models"][0]["device"] = "a machine far away"
     seconds = json.loads((folder / "seconds.json").read_text())
@@ -63,41 +63,41 @@ def test_the_same_command_again_has_nothing_left_to_do(labelme, data, monkeypatc
     shutil.rmtree(folder / "models")  # They may have stayed on another machine.
 
     def refuse(*_, **__):
-        raise AssertionError("nothing is made twice")
+        raise AssertionError("made twice")
 
-    monkeypatch.setattr(running, "encode_words", refuse)
-    monkeypatch.setattr("supdocnade.paper.topic_models._fit_together", refuse)
+    monkeypatch.setattr(stages, "encode_words", refuse)
+    monkeypatch.setattr("supdocnade.paper.topic_models._fit_models", refuse)
     done = reproduce("labelme", folder, "--data", data)
     assert done.code == 0, done.err
     assert "seconds)" in done.out
-    assert "looking for copies: 48" in done.err
+    assert "looking for near-duplicates: 48" in done.err
     assert figures(folder) == before
-    # It is not said to have been made here.
+    # This machine made nothing and is not listed.
     assert "models on a machine far away (" in (folder / "reproduction.md").read_text()
 
 
-def test_models_are_trained_where_only_words_are(labelme, tmp_path):
+def test_models_need_only_words(labelme, tmp_path):
     folder, _ = labelme
     for name in ("photographs.json", "protocol.json"):
         shutil.copy(folder / name, tmp_path / name)
     shutil.copytree(folder / "words", tmp_path / "words")
-    # All answers but those of one split's models.
+    # All predictions but those of one split's models.
     shutil.copytree(
-        folder / "answers",
-        tmp_path / "answers",
+        folder / "predictions",
+        tmp_path / "predictions",
         ignore=lambda _, names: [name for name in names if name.startswith("1-train-sup")],
     )
     done = reproduce("labelme", tmp_path, "--stage", "models")
     assert done.code == 0, done.err
-    for path in (folder / "answers").iterdir():
+    for path in (folder / "predictions").iterdir():
         one, other = (
-            json.loads(each.read_text()) for each in (path, tmp_path / "answers" / path.name)
+            json.loads(each.read_text()) for each in (path, tmp_path / "predictions" / path.name)
         )
         assert one.get("predicted") == other.get("predicted"), path.name
         assert one.get("top_tags") == other.get("top_tags"), path.name
 
 
-def test_where_time_is_short_the_page_says_what_was_cut(labelme, tmp_path):
+def test_the_page_lists_omitted_splits(labelme, tmp_path):
     shutil.copytree(labelme[0], tmp_path / "study")
     done = reproduce("labelme", tmp_path / "study", "--splits", 1, "--stage", "page")
     assert done.code == 0, done.err
@@ -106,7 +106,7 @@ def test_where_time_is_short_the_page_says_what_was_cut(labelme, tmp_path):
     assert "- splits: the first 1 of 2\n" in page
 
 
-def test_uiuc_sports_runs_as_soon_as_its_photographs_are_there(data, tmp_path):
+def test_uiuc_sports(data, tmp_path):
     done = reproduce("uiuc", tmp_path, "--data", data)
     assert done.code == 0, done.err
     page = (tmp_path / "reproduction.md").read_text()
@@ -114,7 +114,7 @@ def test_uiuc_sports_runs_as_soon_as_its_photographs_are_there(data, tmp_path):
     assert "46.95" in page
 
 
-def test_what_is_wrong_is_said_in_a_sentence(data, labelme, tmp_path):
+def test_errors_are_one_sentence(data, labelme, tmp_path):
     nothing = reproduce("labelme", tmp_path / "none", "--stage", "models")
     assert nothing.code == 1
     assert "must hold a study, got none; --data names photographs." in nothing.err
@@ -126,13 +126,15 @@ def test_what_is_wrong_is_said_in_a_sentence(data, labelme, tmp_path):
     assert "--data must name the photographs" in no_data.err
     too_soon = reproduce("labelme", tmp_path, "--stage", "page")
     assert too_soon.code == 1
-    assert "lacks answers of models: run --stage models." in too_soon.err
+    assert "lacks predictions of models: run --stage models." in too_soon.err
     shutil.copytree(
-        folder / "answers", tmp_path / "answers", ignore=shutil.ignore_patterns("yardstick-*")
+        folder / "predictions",
+        tmp_path / "predictions",
+        ignore=shutil.ignore_patterns("baseline-*"),
     )
     no_others = reproduce("labelme", tmp_path, "--stage", "page")
     assert no_others.code == 1
-    assert "lacks answers of RBF SVM on √counts: run --stage others." in no_others.err
+    assert "lacks predictions of RBF SVM on √counts: run --stage others." in no_others.err
     draw_labelme(tmp_path / "others", 6, seed=9)
     others = reproduce("labelme", folder, "--data", tmp_path / "others")
     assert others.code == 1

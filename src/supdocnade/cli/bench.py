@@ -3,7 +3,6 @@
 import statistics
 import time
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -36,8 +35,8 @@ def bench(
       supdocnade bench
       supdocnade bench --json --rounds 9
     """
-    with ProgressBars(quiet=quiet) as stages:
-        results = measure(rounds, seed, stages)
+    with ProgressBars(quiet=quiet) as progress:
+        results = measure(rounds, seed, progress)
     if json:
         print_json(results)
         return
@@ -48,14 +47,14 @@ def bench(
     print_line(format_table(rows))
 
 
-def measure(rounds: int, seed: int, stages: ProgressBars) -> dict[str, dict[str, Any]]:
+def measure(rounds: int, seed: int, progress: ProgressBars) -> dict[str, dict[str, Any]]:
     """Return the times of learning and of reading."""
     results = {}
     for name, per, number, variants in (
         ("learning", "a document", BATCH, learning_variants(seed)),
         ("reading", "an image", N_IMAGES, reading_variants(seed)),
     ):
-        seconds = measure_alternately(variants, rounds, partial(stages, name))
+        seconds = measure_alternately(variants, rounds, name, progress)
         plain, ours = (1e3 * seconds[each] / number for each in ("plain", "ours"))
         results[name] = {"per": per, "plain_ms": plain, "ours_ms": ours, "ratio": plain / ours}
     return results
@@ -64,12 +63,13 @@ def measure(rounds: int, seed: int, stages: ProgressBars) -> dict[str, dict[str,
 def measure_alternately(
     variants: Mapping[str, Callable[[], object]],
     rounds: int,
-    on_progress: Callable[[int, int], None],
+    stage: str,
+    progress: ProgressBars,
 ) -> dict[str, float]:
     """Return the median seconds of alternating variants, without a first warm-up round."""
     seconds: dict[str, list[float]] = {name: [] for name in variants}
     for number in range(rounds + 1):
-        on_progress(number, rounds)
+        progress(stage, number, rounds)
         for name, run in variants.items():
             started = time.perf_counter()
             run()

@@ -1,6 +1,5 @@
 """`supdocnade demo`: train, evaluate and report on drawn scenes."""
 
-import functools
 import shlex
 import shutil
 import time
@@ -111,8 +110,7 @@ def run_demo(
     # Another seed gives other scenes.
     n_fresh = max(n_per_class // TRAIN_PER_TEST, 1)
     for name, number, scene_seed in ((PHOTOS, n_per_class, seed), (FRESH, n_fresh, seed + 1)):
-        on_progress = functools.partial(progress, f"drawing {name}")
-        write_scenes(folder / name, number, scene_seed, on_progress=on_progress)
+        write_scenes(folder / name, number, scene_seed, progress=progress)
     partial = folder / PARTIAL
     model = SceneModel(**SETTINGS, n_jobs=jobs, device=device, random_state=seed)
     model.set_params(cache=partial / "words", checkpoint=partial / "checkpoint")

@@ -39,9 +39,9 @@ def index(
 
     target = default_index(model) if output is None else output
     fitted = SceneModel.load(model).fitted_
-    with ProgressBars(quiet=quiet) as stages:
+    with ProgressBars(quiet=quiet) as progress:
         gallery, skipped = build_gallery(
-            fitted, photos, target, RunOptions(n_jobs=jobs, progress=stages)
+            fitted, photos, target, RunOptions(n_jobs=jobs, progress=progress)
         )
     for each in skipped:
         print_message(f"error: {each.reason}")

@@ -9,6 +9,7 @@ import typer
 
 from supdocnade.cli.console import ProgressBars, print_json, print_line, print_message
 from supdocnade.cli.options import Debug, Device, Jobs, Json, Quiet, check_device
+from supdocnade.run_options import RunOptions
 
 DataSetName = Literal["scene15", "labelme", "uiuc"]
 ProductsName = Literal["float32", "tf32", "bf16"]
@@ -21,23 +22,23 @@ def reproduce(
     ],
     data: Annotated[
         Path | None,
-        typer.Option(help="Folder of the photographs; not needed once they are words."),
+        typer.Option(help="Folder of the photographs; only needed by the stage words."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder for everything; otherwise reproduction/DATASET.")
+        Path | None, typer.Option(help="Folder of the study; by default reproduction/DATASET.")
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="A small version of everything, in minutes.")
+        bool, typer.Option("--quick", help="Run a small version of everything, in minutes.")
     ] = False,
     splits: Annotated[
-        int, typer.Option(min=1, max=5, help="The first of the five splits, if time is short.")
+        int, typer.Option(min=1, max=5, help="Number of splits to run, of five.")
     ] = 5,
     stage: Annotated[
-        StageName, typer.Option(help="One stage alone, for work on several machines.")
+        StageName, typer.Option(help="Run one stage only, for work on several machines.")
     ] = "all",
     device: Device = "auto",
     products: Annotated[
-        ProductsName, typer.Option(help="How exactly a GPU multiplies while models are trained.")
+        ProductsName, typer.Option(help="Precision of products on a GPU while models are trained.")
     ] = "float32",
     jobs: Jobs = -1,
     json: Json = False,
@@ -46,10 +47,10 @@ def reproduce(
 ) -> None:
     """Repeat the paper's experiments, beside its own figures.
 
-    Five splits; hyper-parameters chosen in each on photographs held out; every yardstick on the
-    same words. Hours on a CPU. A run that was stopped goes on where it was. Stages: words (needs
-    the photographs), models (needs OUT/words and two small files; has a use for a GPU), others
-    (yardsticks), page.
+    Five splits; hyper-parameters are chosen in each on held-out photographs; baselines see the same
+    words. Takes hours on a CPU. A stopped run resumes with the same command. Stages: words (needs
+    the photographs), models (needs OUT/words and two small files; uses a GPU), others (baselines),
+    page.
 
     \b
     Examples:
@@ -58,14 +59,24 @@ def reproduce(
       supdocnade reproduce labelme --out reproduction/labelme --stage models --device cuda
     """
     check_device(device)
+    from supdocnade.paper.page import PAGE, write_page
+    from supdocnade.paper.results import RESULTS
+    from supdocnade.paper.stages import STAGES, open_study, run_stage
+
     folder = out or Path("reproduction") / (f"{dataset}-quick" if quick else dataset)
     started = time.perf_counter()
     if not (quiet or json):
-        print_message(f"everything is kept in {folder}; Ctrl-C stops, the same command goes on")
-    found = run(
-        dataset, folder, data, quick, splits, stage,
-        device=device, products=products, jobs=jobs, quiet=quiet,
-    )  # fmt: skip
+        print_message(f"files are written to {folder}; Ctrl-C stops, the same command resumes")
+    with ProgressBars(quiet=quiet) as bars:
+        progress = bars if quiet or sys.stderr.isatty() else _StageLines(bars)
+        options = RunOptions(n_jobs=jobs, device=device, progress=progress)
+        study = open_study(dataset, folder, data, quick=quick, n_splits=splits, options=options)
+        for each in STAGES if stage == "all" else (stage,):
+            run_stage(study, each, options, products=products)
+    found: dict[str, Any] = {"dataset": dataset, "folder": str(folder)}
+    if stage in ("all", "page"):
+        write_page(folder / PAGE, [folder])
+        found |= {"results": str(folder / RESULTS), "page": str(folder / PAGE)}
     found["seconds"] = round(time.perf_counter() - started, 1)
     if json:
         print_json(found)
@@ -75,49 +86,14 @@ def reproduce(
     print_line(f"({found['seconds']:.0f} seconds)")
 
 
-class _Lines:
-    """Notes what is begun, a line each, where there is no terminal to draw bars on."""
+class _StageLines:
+    """Progress callback that prints a line per stage where no terminal shows bars."""
 
-    def __init__(self, stages: ProgressBars):
-        self.stages, self.last = stages, ""
+    def __init__(self, bars: ProgressBars):
+        self.bars, self.last = bars, ""
 
     def __call__(self, stage: str, done: int, total: int | None) -> None:
-        self.stages(stage, done, total)
+        self.bars(stage, done, total)
         if stage != self.last:
             self.last = stage
             print_message(f"{stage}: {total}")
-
-
-def run(
-    dataset: str,
-    folder: Path,
-    data: Path | None,
-    quick: bool,
-    splits: int,
-    stage: str,
-    *,
-    device: str,
-    products: str,
-    jobs: int,
-    quiet: bool,
-) -> dict[str, Any]:
-    """Do one stage, or all of them."""
-    from supdocnade.paper.page import PAGE, write_page
-    from supdocnade.paper.results import RESULTS
-    from supdocnade.paper.stages import STAGES, open_study, run_stage
-
-    with ProgressBars(quiet=quiet) as stages:
-        on_stage = stages if quiet or sys.stderr.isatty() else _Lines(stages)
-        study = open_study(
-            dataset, folder, data, quick=quick, n_splits=splits, on_stage=on_stage, n_jobs=jobs
-        )
-        for each in STAGES if stage == "all" else (stage,):
-            run_stage(
-                study, each,
-                device=device, products=products, backend="auto", n_jobs=jobs, on_stage=on_stage,
-            )  # fmt: skip
-    found: dict[str, Any] = {"dataset": dataset, "folder": str(folder)}
-    if stage in ("all", "page"):
-        write_page(folder / PAGE, [folder])
-        found |= {"results": str(folder / RESULTS), "page": str(folder / PAGE)}
-    return found

@@ -6,12 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from supdocnade.cli.console import (
-    format_count,
-    format_percent,
-    print_json,
-    print_line,
-)
+from supdocnade.cli.console import format_count, format_percent, print_json, print_line
 from supdocnade.cli.options import Debug, Device, Jobs, Json, Photos, Quiet, Seed, check_device
 from supdocnade.cli.run import OPTIONS, TrainingRequest, train_model
 from supdocnade.scene.settings import SceneSettings
@@ -22,46 +17,55 @@ if TYPE_CHECKING:
 _DEFAULTS = SceneSettings()
 
 
+Output = Annotated[Path, typer.Option("--output", "-o", help="Folder of the new model.")]
+Topics = Annotated[int, typer.Option(min=1, help="Number of topics.")]
+Words = Annotated[int, typer.Option(min=2, help="Number of visual words.")]
+Classifier = Annotated[
+    Literal["svm", "softmax"],
+    typer.Option(help="The paper's SVM on topics, or the softmax of the model."),
+]
+Epochs = Annotated[int, typer.Option(min=1, help="Maximum number of epochs.")]
+LearningRate = Annotated[float, typer.Option(min=0, help="Learning rate of the topic model.")]
+Mirror = Annotated[
+    bool, typer.Option("--mirror/--no-mirror", help="Also learn from mirror images.")
+]
+MinTagCount = Annotated[int, typer.Option(min=1, help="Ignore tags of fewer photographs.")]
+Tune = Annotated[bool, typer.Option("--tune", help="Also search for better settings.")]
+TuneTrials = Annotated[int, typer.Option(min=1, help="Number of settings that --tune tries.")]
+SkipUnreadable = Annotated[
+    bool, typer.Option("--skip-unreadable", help="Skip files that cannot be read.")
+]
+Cache = Annotated[
+    Path | None, typer.Option(help="Folder that caches the words of photographs between runs.")
+]
+Add = Annotated[
+    Path | None,
+    typer.Option("--add", help="Add the photographs to those of this model, with its words."),
+]
+Force = Annotated[bool, typer.Option("--force", help="Replace an existing model.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")]
+Restart = Annotated[bool, typer.Option("--restart", help="Discard an interrupted run.")]
+
+
 def train(
     context: typer.Context,
     photos: Photos,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the new model.")],
-    topics: Annotated[int, typer.Option(min=1, help="Number of topics.")] = _DEFAULTS.n_topics,
-    words: Annotated[int, typer.Option(min=2, help="Number of visual words.")] = _DEFAULTS.n_words,
-    classifier: Annotated[
-        Literal["svm", "softmax"],
-        typer.Option(help="The paper's SVM on topics, or the softmax of the model."),
-    ] = "svm",
-    epochs: Annotated[
-        int, typer.Option(min=1, help="Maximum number of epochs.")
-    ] = _DEFAULTS.max_epochs,
-    learning_rate: Annotated[
-        float, typer.Option(min=0, help="Learning rate of the topic model.")
-    ] = _DEFAULTS.learning_rate,
-    mirror: Annotated[
-        bool,
-        typer.Option("--mirror/--no-mirror", help="Also learn from mirror images."),
-    ] = _DEFAULTS.mirror,
-    min_tag_count: Annotated[
-        int, typer.Option(min=1, help="Ignore tags of fewer photographs.")
-    ] = _DEFAULTS.min_tag_count,
-    tune: Annotated[bool, typer.Option("--tune", help="Also search for better settings.")] = False,
-    tune_trials: Annotated[
-        int, typer.Option(min=1, help="Number of settings that --tune tries.")
-    ] = _DEFAULTS.tune_trials,
-    skip_unreadable: Annotated[
-        bool, typer.Option("--skip-unreadable", help="Skip files that cannot be read.")
-    ] = False,
-    cache: Annotated[
-        Path | None, typer.Option(help="Folder that caches the words of photographs between runs.")
-    ] = None,
-    add: Annotated[
-        Path | None,
-        typer.Option("--add", help="Add the photographs to those of this model, with its words."),
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing model.")] = False,
-    resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")] = False,
-    restart: Annotated[bool, typer.Option("--restart", help="Discard an interrupted run.")] = False,
+    output: Output,
+    topics: Topics = _DEFAULTS.n_topics,
+    words: Words = _DEFAULTS.n_words,
+    classifier: Classifier = "svm",
+    epochs: Epochs = _DEFAULTS.max_epochs,
+    learning_rate: LearningRate = _DEFAULTS.learning_rate,
+    mirror: Mirror = _DEFAULTS.mirror,
+    min_tag_count: MinTagCount = _DEFAULTS.min_tag_count,
+    tune: Tune = False,
+    tune_trials: TuneTrials = _DEFAULTS.tune_trials,
+    skip_unreadable: SkipUnreadable = False,
+    cache: Cache = None,
+    add: Add = None,
+    force: Force = False,
+    resume: Resume = False,
+    restart: Restart = False,
     seed: Seed = 0,
     device: Device = "auto",
     jobs: Jobs = -1,

@@ -20,6 +20,7 @@ from supdocnade.demo.palettes import random_palette
 from supdocnade.demo.wilderness import paint_coast, paint_dunes, paint_mountain
 from supdocnade.errors import InvalidArgument, StorageError
 from supdocnade.images.decode import KINDS, encode
+from supdocnade.progress import ProgressCallback, no_progress
 from supdocnade.seeding import named_generator
 from supdocnade.storage import write_atomically
 
@@ -262,7 +263,7 @@ def write_scenes(
     size: tuple[int, int] = SIZE,
     classes: Sequence[str] = CLASSES,
     ending: str = ".jpg",
-    on_progress: Callable[[int, int], None] | None = None,
+    progress: ProgressCallback = no_progress,
 ) -> list[Path]:
     """Write drawn scenes as `folder/coast/coast_0001.jpg` and so on, with their metadata.
 
@@ -274,7 +275,7 @@ def write_scenes(
     folder : created if it does not exist.
     n_per_class, seed, size, classes : see `drawn_scenes`.
     ending : ".jpg" or ".png".
-    on_progress : called with the number of scenes written and the total.
+    progress : called after each scene, with the stage "drawing NAME" for a folder NAME.
 
     Returns
     -------
@@ -298,8 +299,7 @@ def write_scenes(
         scene = _draw_numbered_scene(name, number, seed, size)
         _write(root / file_name, encode(scene.image, KINDS[ending]))
         lines.append({"file_name": file_name, "label": scene.label, "tags": list(scene.tags)})
-        if on_progress is not None:
-            on_progress(len(lines), len(names))
+        progress(f"drawing {root.name}", len(lines), len(names))
     text = "".join(json.dumps(line) + "\n" for line in lines)
     _write(root / METADATA, text.encode())
     return [root / file_name for file_name in names]

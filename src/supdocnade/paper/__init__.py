@@ -1,24 +1,17 @@
-"""The paper's experiments, from photographs to a page.
+"""The paper's experiments, from photographs to a page; only `supdocnade reproduce` imports them.
 
-========== =====================================================================================
-module     what is there
-========== =====================================================================================
-photosets  the data sets as the experiments take them
-copies     which photographs show the same picture
-protocol   the development pool and the splits, fixed once
-words      photographs as words, in files small enough to travel
-recipes    named recipes: as in the paper, its 45-topic configuration, ours
-plans      the experiments as lists of what is tuned, trained and compared
-study      the folder of one study
-models     training topic models: needs words alone
-answers    choosing on photographs held out, and testing
-svms       kernel SVMs with one grid for all
-yardsticks methods without our topic models; slda: supervised LDA by tomotopy
-statistics paired bootstrap and corrected t
-results    results.json and what lies behind it
-claims     what should be true, and whether it is
-reported   what the paper reports
-page       all of it as a page; tables, figures and shown are its parts
-running    the stages, in their order
-========== =====================================================================================
+============ ===============================================================================
+data_sets    the paper's data sets: readers and the photographs of an experiment
+protocol     development pool and splits, with near-duplicates kept together
+words        visual words of photographs in small files
+plans        recipes and methods that are tuned, trained and compared
+study        the folder of one study
+kernel_svm   kernel SVMs with one grid for all methods
+topic_models training, choice of hyper-parameters and test predictions
+baselines    methods without our topic models, and sLDA by tomotopy
+results      results.json, the scores behind it, provenance and examples
+claims       claims, targets and statistics; the figures that the paper reports
+page         tables and figures as a page
+stages       the stages of a study, in their order
+============ ===============================================================================
 """

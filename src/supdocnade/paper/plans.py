@@ -1,10 +1,15 @@
-"""The experiments as lists: which models are tuned over what, and trained with how many topics.
+"""Recipes, methods and plans: the models that are tuned, trained and compared on a data set.
 
-1. Accuracy against the number of topics: SupDocNADE, DocNADE (and sLDA, apart).
-2. Variants: λ = 0, λ = 1, one region, a pyramid, classes that see tags while training.
+1. Accuracy against the number of topics: SupDocNADE, DocNADE and sLDA.
+2. Variants: λ = 0, λ = 1, one region, a pyramid, a class term that sees tags while training.
 3. The 45-topic configuration.
-4. Annotation at 200 topics, chosen for the F-measure, for every set of tags.
-5. Classes and their words: from the models of experiment 4, first split.
+4. Annotation at 200 topics, with hyper-parameters chosen for the F-measure, for every tag set.
+5. Words and tags of the classes, from the models of experiment 4 in the first split.
+
+A recipe has every setting of words and training that is not chosen per split. `paper` is what the
+paper says and nothing else; `wan` is its 45-topic configuration; `shrunk` is `paper` with shorter
+descriptors for patches of little contrast, about which the paper says nothing; `ours` was chosen on
+the development pool alone (`experiments/pool.py`), before any reported run.
 """
 
 import itertools
@@ -15,43 +20,34 @@ from scipy import sparse
 
 from supdocnade.paper.data_sets import DataSet
 from supdocnade.paper.protocol import N_SPLITS
-from supdocnade.paper.words import GRID_NAMES, WordRecipe, Words
+from supdocnade.paper.words import GRIDS, WordRecipe, Words
 from supdocnade.visual_words.encoder import damp_counts
-
-# Named recipes: everything about words and training that is not chosen per split.
-#
-# `paper` is what the paper says and nothing else; `wan` is its 45-topic configuration; `shrunk` is
-# `paper` with shorter descriptors for patches of little contrast, about which the paper says
-# nothing; `ours` is chosen on the development pool alone (`experiments/pool.py`), before any
-# reported run.
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """How a topic model is made from photographs."""
+    """Settings of words, training and prediction that are not chosen per split."""
 
     words: WordRecipe
     grid: str = "2×2"
-    """One of GRID_NAMES."""
+    """A key of GRIDS."""
     damping: float | None = None
-    """Scale of `DampCounts`; None: counts stay."""
+    """Scale of `DampCounts`; None: counts are not damped."""
     max_epochs: int = 60
     batch_size: int = 64
     members: int = 1
-    """Models of different seeds whose topics are put side by side and whose tags are averaged."""
+    """Number of models of different seeds, whose topics are concatenated and tags averaged."""
     apart: bool = False
-    """Whether an image and its mirror image are documents of their own to a topic model, which then
-    answers with the mean of both."""
+    """Make an image and its mirror image two documents and average their predictions."""
     with_counts: bool = False
-    """Whether the SVM sees √counts beside topics."""
+    """Give the SVM √counts besides topics."""
     class_tags: bool = False
-    """Whether tags are ranked with what the classes' posterior says of them, too."""
+    """Let the predicted classes contribute to the ranking of tags."""
 
     def counts(self, words: Words, grid: str) -> list[sparse.csr_array]:
-        """Return the counts that a topic model learns from: one matrix, or one a side."""
-        grids = GRID_NAMES[grid]
-        found = words.counts_of_sides(grids) if self.apart else [words.counts(grids)]
-        return [damp_counts(each, self.damping) for each in found]
+        """Return the counts that a topic model learns from, one matrix per side."""
+        sides = words.counts_of_sides(GRIDS[grid]) if self.apart else [words.counts(GRIDS[grid])]
+        return [damp_counts(side, self.damping) for side in sides]
 
 
 RECIPES: dict[str, Recipe] = {
@@ -75,7 +71,7 @@ TITLES = {
 
 TOPICS = (25, 50, 100, 200)
 TUNED_AT = 100
-"""Topics with which hyper-parameters are chosen, for all numbers of topics."""
+"""Number of topics at which hyper-parameters are chosen for all numbers of topics."""
 
 LAMBDAS = (1e-3, 1e-2, 1e-1)
 LEARNING_RATES = (1e-4, 3e-4)
@@ -84,7 +80,7 @@ ANNOTATION_WEIGHTS = (1.0, 30.0)
 ACCURACY, F_MEASURE = "accuracy", "f_measure"
 
 QUICK_SIDE = 128
-"""Pixels of the photographs of a quick run."""
+"""Longest side of the photographs of a quick run, in pixels."""
 
 SUP, DOC = "SupDocNADE", "DocNADE"
 NO_WORDS, ALL_WORDS = "SupDocNADE, λ = 0", "SupDocNADE, λ = 1"
@@ -93,7 +89,7 @@ SEES_TAGS = "SupDocNADE, class from words and tags"
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """Everything that decides a topic model, but for the photographs and the seed."""
+    """Everything that determines a topic model, except for the photographs and the seed."""
 
     supervised: bool
     recipe: str
@@ -108,14 +104,14 @@ class Setting:
 
 @dataclass(frozen=True, kw_only=True)
 class Variant:
-    """A method: what is tuned, for what, and which numbers of topics are then reported."""
+    """A method: its search space, its criterion, and the numbers of topics that are reported."""
 
     method: str
     recipe: str = "paper"
     grid: str = "2×2"
     supervised: bool = True
     tags: str | None = None
-    """The set of tags that is learned; None: none."""
+    """The tag set that is learned, if any."""
     class_input: str = "visual"
     lambdas: tuple[float, ...] = LAMBDAS
     learning_rates: tuple[float, ...] = LEARNING_RATES
@@ -125,8 +121,8 @@ class Variant:
     topics: tuple[int, ...] = TOPICS
 
     def candidates(self) -> Iterator[Setting]:
-        """Yield all settings that are tried, with the topics they are tuned at."""
-        # What has no part in the objective is not searched.
+        """Yield all settings that are tried, at the number of topics for tuning."""
+        # A weight without its term in the objective is not searched.
         lambdas = self.lambdas if self.supervised else (1.0,)
         weights = self.annotation_weights if self.tags else (1.0,)
         for weight, rate, tag_weight in itertools.product(lambdas, self.learning_rates, weights):
@@ -145,40 +141,40 @@ class Variant:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """All work on one data set."""
+    """All experiments on one data set."""
 
     recipes: dict[str, Recipe]
     variants: tuple[Variant, ...]
-    yardsticks: tuple[tuple[str, str], ...]
-    """Name and recipe of methods that classify."""
-    tag_yardsticks: tuple[tuple[str, str, str], ...]
-    """Name, recipe and set of tags of methods that annotate."""
+    baselines: tuple[tuple[str, str], ...]
+    """Name and recipe of the baselines that classify."""
+    tag_baselines: tuple[tuple[str, str, str], ...]
+    """Name, recipe and tag set of the baselines that annotate."""
     slda_topics: tuple[int, ...]
     slda_splits: tuple[int, ...]
     slda_iterations: int
     max_side: int | None
-    """Longest side of the photographs in pixels; None: they stay."""
+    """Longest side of the photographs in pixels; None: they keep their size."""
     n_splits: int
     lda_topics: int
     lda_passes: int
     cuts: tuple[str, ...]
-    """What was left out, for the page."""
+    """Omissions that the page lists."""
     quick: bool = False
 
 
 RBF_SVM, CHI2_SVM = "RBF SVM on √counts", "χ² SVM on counts"
 INTERSECTION_SVM, SPATIAL_PYRAMID = "intersection SVM on counts", "spatial pyramid matching"
 LDA_SVM = "LDA + SVM"
-YARDSTICKS = (RBF_SVM, CHI2_SVM, INTERSECTION_SVM, SPATIAL_PYRAMID, LDA_SVM)
+BASELINES = (RBF_SVM, CHI2_SVM, INTERSECTION_SVM, SPATIAL_PYRAMID, LDA_SVM)
 
 FREQUENT = "most frequent tags"
 FREQUENT_OF_CLASS = "most frequent tags of the predicted class"
 LOGISTIC, NEIGHBOURS = "logistic regression on √counts", "k nearest neighbours"
-TAG_YARDSTICKS = (FREQUENT, FREQUENT_OF_CLASS, LOGISTIC, NEIGHBOURS)
+TAG_BASELINES = (FREQUENT, FREQUENT_OF_CLASS, LOGISTIC, NEIGHBOURS)
 
 
-def yardstick_grid(name: str, grid: str) -> str:
-    """Return the regions that a yardstick sees; pyramid matching has its own."""
+def baseline_grid(name: str, grid: str) -> str:
+    """Return the grid of a baseline, given that of the recipe; pyramid matching has its own."""
     return "pyramid" if name == SPATIAL_PYRAMID else grid
 
 
@@ -219,13 +215,13 @@ def full_plan(spec: DataSet) -> Plan:
     return Plan(
         recipes={name: RECIPES[name] for name in recipes},
         variants=tuple(variants),
-        yardsticks=tuple((name, which) for which in recipes for name in YARDSTICKS),
-        tag_yardsticks=tuple(
+        baselines=tuple((name, which) for which in recipes for name in BASELINES),
+        tag_baselines=tuple(
             (name, which, tags)
             for which in recipes
             if which in ("paper", "ours")
             for tags in tag_sets
-            for name in TAG_YARDSTICKS
+            for name in TAG_BASELINES
         ),
         slda_topics=(25, 50),
         slda_splits=(0, 1),
@@ -243,7 +239,7 @@ def full_plan(spec: DataSet) -> Plan:
 
 
 def with_splits(plan: Plan, n_splits: int) -> Plan:
-    """Return a plan for the first splits alone, which says so."""
+    """Return a plan for the first splits only, which lists the others as cut."""
     if n_splits >= plan.n_splits:
         return plan
     return replace(
@@ -255,10 +251,10 @@ def with_splits(plan: Plan, n_splits: int) -> Plan:
 
 
 def quick_plan(spec: DataSet) -> Plan:
-    """Return a small version of everything, in minutes on a few photographs."""
+    """Return a small version of the experiments, for minutes on a few photographs."""
     plan = full_plan(spec)
 
-    def small(each: Variant) -> Variant:
+    def shrink(each: Variant) -> Variant:
         searched = (each.recipe, each.grid, each.chosen_for) == ("paper", "2×2", ACCURACY)
         return replace(
             each,
@@ -269,10 +265,14 @@ def quick_plan(spec: DataSet) -> Plan:
             topics=(5, 10) if each.topics == TOPICS else (10,),
         )
 
+    def shrink_recipe(each: Recipe) -> Recipe:
+        words = replace(each.words, n_words=min(each.words.n_words, 40))
+        return replace(each, words=words, max_epochs=10, batch_size=16)
+
     return replace(
         plan,
-        recipes={name: _small_recipe(each) for name, each in plan.recipes.items()},
-        variants=tuple(small(each) for each in plan.variants),
+        recipes={name: shrink_recipe(each) for name, each in plan.recipes.items()},
+        variants=tuple(shrink(each) for each in plan.variants),
         slda_topics=(5,),
         slda_splits=(0,),
         slda_iterations=20,
@@ -283,8 +283,3 @@ def quick_plan(spec: DataSet) -> Plan:
         cuts=("a quick run: few photographs, words, topics and epochs, two splits",),
         quick=True,
     )
-
-
-def _small_recipe(given: Recipe) -> Recipe:
-    words = replace(given.words, n_words=min(given.words.n_words, 40))
-    return replace(given, words=words, max_epochs=10, batch_size=16)

@@ -1,50 +1,63 @@
-"""Who learns, who chooses and who tests: the development pool and the five splits, fixed once.
+"""The development pool and the five splits, with near-duplicates on one side.
 
-Photographs that show one picture (`copies`) stay together in everything, also across data sets. The
-pool takes pictures in the order of their content digests until every class has its number; it does
-not depend on names or on chance. A split is the paper's: so many of every class to learn from, the
-others to test. A fifth of what is learned from is held out for choices. The two protocols for the
-published files are stored with this package; other photographs get one by the same rules.
+The pool takes pictures in the order of their content digests until every class has its number; it
+depends neither on names nor on chance. A split is the paper's: a number of photographs of every
+class for training, the others for testing. A fifth of the training part is held out for choices.
+The protocols of the published files are stored with the package; other photographs get one by the
+same rules.
+
+Near-duplicates stay together in the pool and in every split, also across data sets: Scene15's
+outdoor classes are grey copies of LabelMe's photographs, and some of Scene15's own were saved
+twice. Two photographs show one picture if the thumbnails of their luminances correlate almost
+perfectly. On these data sets the best other thumbnail of a picture correlates above 0.995 or below
+0.99, and nearly always below 0.95.
 """
 
+import hashlib
 import json
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
 
 from supdocnade.errors import StorageError
 from supdocnade.folders.splits import Group, split_per_class, take_groups
+from supdocnade.images.decode import DecodeConfig, decode
 from supdocnade.paper.data_sets import DataSet, PhotoSet, data_set
-from supdocnade.paper.near_duplicates import same_pictures
 from supdocnade.run_options import RunOptions
 from supdocnade.storage import write_atomically
+from supdocnade.visual_words.parallel import over_images
 
 N_SPLITS = 5
 HELD_OUT = 0.2
-"""Of what is learned from, for choosing hyper-parameters."""
+"""Share of the training part on which hyper-parameters are chosen."""
 
 SPLIT_SEED, HOLD_OUT_SEED = 0, 1
 
 LEARN, HOLD, TEST, UNUSED = "lht-"
-"""What a photograph is for in a split; held out ones are learned from in the end, too."""
+"""Roles of a photograph in a split: training, held out, test, none."""
 
 STORED = Path(__file__).parent / "protocols"
 
+THUMBNAIL_SIDE = 32
+MIN_CORRELATION = 0.992
+_BLOCK = 512
+
 
 class Parts(NamedTuple):
-    """Places of photographs in one split."""
+    """Indices of the photographs in the parts of one split."""
 
     fit: NDArray[np.int64]
-    """To learn from while choosing."""
+    """The training part without the held-out photographs."""
     held: NDArray[np.int64]
-    """To choose on."""
     train: NDArray[np.int64]
-    """Both together: to learn from in the end."""
+    """The whole training part."""
     test: NDArray[np.int64]
 
 
@@ -52,19 +65,18 @@ class Parts(NamedTuple):
 class Protocol:
     """The pool and the splits of one data set."""
 
-    dataset: str
     picture_B: NDArray[np.int64]
-    """(photographs,) equal where they show one picture."""
+    """(photographs,) equal for near-duplicates."""
     pool_B: NDArray[np.bool_]
-    """(photographs,) whether they are in the development pool."""
+    """(photographs,) true in the development pool."""
     roles: tuple[str, ...]
-    """A letter for every split, for every photograph."""
+    """One string per photograph, with one role per split."""
     stored: bool
-    """Whether it is the one that was fixed for the published files."""
+    """True for the stored protocol of the published files."""
 
     @property
     def n_splits(self) -> int:
-        """How many splits there are."""
+        """The number of splits."""
         return len(self.roles[0]) if self.roles else 0
 
     def parts(self, split: int) -> Parts:
@@ -74,90 +86,77 @@ class Protocol:
         return Parts(fit, held, np.sort(np.concatenate([fit, held])), test)
 
 
-def protocol_for(photos: PhotoSet, n_jobs: int | None = None) -> Protocol:
-    """Return the stored protocol if these are the published files, otherwise one of their own."""
-    known = _stored_for(photos)
-    if known is not None:
-        return _aligned(photos, known, stored=True)
-    return make_protocols({photos.dataset: photos}, n_jobs=n_jobs)[photos.dataset]
-
-
-def _stored_for(photos: PhotoSet) -> "Pictures | None":
-    """Return what is stored for the published files, if these are they."""
-    path = STORED / f"{photos.dataset}.json"
-    known = read_pictures(path) if path.is_file() else {}
-    return known if set(known) == set(photos.digests) else None
+def protocol_for(photos: PhotoSet, options: RunOptions = RunOptions()) -> Protocol:
+    """Return the stored protocol if these are the published files, otherwise a new one."""
+    if stored := _read_stored(photos):
+        return stored
+    return make_protocols({photos.dataset: photos}, options=options)[photos.dataset]
 
 
 def make_protocols(
-    photo_sets: Mapping[str, PhotoSet], *, n_splits: int = N_SPLITS, n_jobs: int | None = None
+    photo_sets: Mapping[str, PhotoSet],
+    *,
+    n_splits: int = N_SPLITS,
+    options: RunOptions = RunOptions(),
 ) -> dict[str, Protocol]:
-    """Fix pools and splits of data sets that may hold the same pictures."""
+    """Return the pools and splits of data sets that may share pictures."""
     sets = list(photo_sets.values())
     paths = [path for photos in sets for path in photos.paths]
     digests = [digest for photos in sets for digest in photos.digests]
-    picture_N = same_pictures(paths, digests, RunOptions(n_jobs=n_jobs))
+    picture_N = group_near_duplicates(paths, digests, options)
     labels = [(photos.dataset, label) for photos in sets for label in photos.labels]
-    pool_N = _pool(labels, digests, picture_N)
+    pool_N = _choose_pool(labels, digests, picture_N)
     protocols, start = {}, 0
     for photos in sets:
-        mine = slice(start, start + len(photos))
+        own = slice(start, start + len(photos))
         start += len(photos)
-        spec, picture_B = data_set(photos.dataset), picture_N[mine]
+        spec, picture_B = data_set(photos.dataset), picture_N[own]
         splits = [_split(photos.labels, picture_B, spec, number) for number in range(n_splits)]
         protocols[photos.dataset] = Protocol(
-            dataset=photos.dataset,
             picture_B=picture_B,
-            pool_B=pool_N[mine],
+            pool_B=pool_N[own],
             roles=tuple("".join(each) for each in zip(*splits, strict=True)),
             stored=False,
         )
     return protocols
 
 
-def _pool(
+def _choose_pool(
     labels: Sequence[tuple[str, str]], digests: Sequence[str], picture_N: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Return which photographs are in the pool: pictures in the order of their least digest.
+    """Return which photographs are in the pool, taking pictures in the order of their least digest.
 
-    Those of several data sets come first: they have to find room in all of them.
+    Pictures of several data sets come first, since they need room in all of them.
     """
     groups: dict[int, Group] = {}
-    for place, picture in enumerate(picture_N.tolist()):
-        groups.setdefault(picture, []).append(place)
+    for index, picture in enumerate(picture_N.tolist()):
+        groups.setdefault(picture, []).append(index)
 
-    def turn(group: Group) -> tuple[int, str]:
-        n_sets = len({labels[place][0] for place in group})
-        return -n_sets, min(digests[place] for place in group)
+    def priority(group: Group) -> tuple[int, str]:
+        n_sets = len({labels[index][0] for index in group})
+        return -n_sets, min(digests[index] for index in group)
 
-    ordered = sorted(groups.values(), key=turn)
-    counts = Counter(labels)
-    wanted: dict[Hashable, int] = {
-        label: _pool_size(data_set(label[0]).pool_size, n) for label, n in counts.items()
-    }
-    inside, _ = take_groups(ordered, labels, wanted)
+    sizes: dict[Hashable, int] = {}
+    for label, count in Counter(labels).items():
+        size = data_set(label[0]).pool_size
+        sizes[label] = size if count >= 2 * size else count // 3  # A third of a small class.
+    inside, _ = take_groups(sorted(groups.values(), key=priority), labels, sizes)
     pool_N = np.zeros(len(labels), np.bool_)
-    pool_N[[place for group in inside for place in group]] = True
+    pool_N[[index for group in inside for index in group]] = True
     return pool_N
-
-
-def _pool_size(wanted: int, n_photographs: int) -> int:
-    """Return how many of a class are in the pool: of small classes a third."""
-    return wanted if n_photographs >= 2 * wanted else n_photographs // 3
 
 
 def _split(
     labels: Sequence[str], picture_B: NDArray[np.int64], spec: DataSet, number: int
 ) -> list[str]:
-    """Return the letter of every photograph in one split."""
-    smallest = min(labels.count(label) for label in set(labels))
+    """Return the role of every photograph in one split."""
+    smallest = min(Counter(labels).values())
     train_size, test_size = spec.train_size, spec.test_size
-    if isinstance(train_size, int) and smallest < 2 * train_size:
-        # The published ones are large enough; of fewer photographs half are learned from.
-        train_size, test_size = (
-            (train_size, test_size) if smallest > train_size and not test_size else (0.5, None)
-        )
-    cut = split_per_class(
+    is_small = isinstance(train_size, int) and smallest < 2 * train_size
+    if is_small and (test_size or smallest <= train_size):
+        # The published classes are large enough; half of a smaller class is for training.
+        train_size, test_size = 0.5, None
+    outer = split_per_class(
         labels,
         train_size=train_size,
         test_size=test_size,
@@ -165,66 +164,159 @@ def _split(
         number=number,
         groups=picture_B,
     )
-    learned = np.zeros(len(labels), np.bool_)
-    learned[cut.train] = True
+    train = set(outer.train.tolist())
     inner = split_per_class(
-        [label if mine else None for label, mine in zip(labels, learned, strict=True)],
+        [label if index in train else None for index, label in enumerate(labels)],
         train_size=1 - HELD_OUT,
         seed=HOLD_OUT_SEED,
         number=number,
         groups=picture_B,
     )
     roles = np.full(len(labels), UNUSED)
-    roles[cut.test], roles[inner.train], roles[inner.test] = TEST, LEARN, HOLD
+    roles[outer.test], roles[inner.train], roles[inner.test] = TEST, LEARN, HOLD
     return [str(role) for role in roles]
 
 
-Pictures = dict[str, tuple[int, bool, str]]
-"""From a digest to the number of its picture, whether it is in the pool, and its roles."""
+def write_protocol(path: Path, photos: PhotoSet, protocol: Protocol) -> None:
+    """Write a protocol as JSON, in the order of the photographs' digests.
+
+    The digests themselves are not stored, only a digest of all of them, which tells for which
+    photographs the protocol is. Files of equal content have one row.
+    """
+    first_row: dict[int, int] = {}
+    near_duplicates = []
+    rows = []
+    of_digest = {digest: index for index, digest in enumerate(photos.digests)}
+    for row, (_, index) in enumerate(sorted(of_digest.items())):
+        rows.append(("P" if protocol.pool_B[index] else UNUSED) + protocol.roles[index])
+        first = first_row.setdefault(int(protocol.picture_B[index]), row)
+        if first != row:
+            assert rows[first] == rows[row], "near-duplicates have the same roles"
+            near_duplicates.append([first, row])
+    pool, *splits = ("".join(column) for column in zip(*rows, strict=True))
+    content = {
+        "dataset": photos.dataset,
+        "photographs": _digest_of(photos),
+        "near_duplicates": near_duplicates,
+        "pool": pool,
+        "splits": splits,
+    }
+    lines = ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in content.items())
+    write_atomically(path, f"{{\n{lines}\n}}\n".encode())
 
 
-def write_pictures(path: Path, photos: PhotoSet, protocol: Protocol) -> None:
-    """Write a protocol as JSON, a line a picture: its digests, then `P` or `-` and its roles."""
-    lines: dict[int, tuple[list[str], str]] = {}
-    for place, digest in enumerate(photos.digests):
-        roles = ("P" if protocol.pool_B[place] else UNUSED) + protocol.roles[place]
-        digests, first = lines.setdefault(int(protocol.picture_B[place]), ([], roles))
-        assert first == roles, "copies of a picture are for the same thing"
-        if digest not in digests:
-            digests.append(digest)
-    ordered = sorted((sorted(digests), roles) for digests, roles in lines.values())
-    body = ",\n".join(json.dumps([roles, *digests]) for digests, roles in ordered)
-    title = json.dumps(photos.dataset)
-    write_atomically(path, f'{{"dataset": {title}, "pictures": [\n{body}\n]}}\n'.encode())
+def read_protocol(path: Path, photos: PhotoSet) -> Protocol:
+    """Return the protocol that a file holds for some photographs."""
+    protocol = _match(path, photos, stored=_read_stored(photos) is not None)
+    if protocol is None:
+        raise StorageError(f"{path} must be for these photographs, it is for others.")
+    return protocol
 
 
-def read_pictures(path: Path) -> Pictures:
-    """Return what `write_pictures` wrote."""
+def read_rows(path: Path) -> tuple[str, list[tuple[int, bool, str]]]:
+    """Return the content of a protocol's file.
+
+    This is the digest of the photographs' digests, then for every row, in the order of the digests,
+    its picture number, whether it is in the pool, and its roles.
+    """
     try:
-        return {
-            digest: (number, roles[0] == "P", roles[1:])
-            for number, (roles, *digests) in enumerate(json.loads(path.read_text())["pictures"])
-            for digest in digests
-        }
+        content = json.loads(path.read_text())
+        columns = [content["pool"], *content["splits"]]
+        if not set("".join(columns)) <= {"P", LEARN, HOLD, TEST, UNUSED}:
+            raise ValueError("unknown roles")
+        duplicate_of = {row: first for first, row in content["near_duplicates"]}
+        pictures: list[int] = []
+        n_pictures = 0
+        for row in range(len(columns[0])):
+            is_new = row not in duplicate_of
+            pictures.append(n_pictures if is_new else pictures[duplicate_of[row]])
+            n_pictures += is_new
+        rows = [
+            (picture, pool == "P", "".join(roles))
+            for picture, pool, *roles in zip(pictures, *columns, strict=True)
+        ]
+        return str(content["photographs"]), rows
     except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
         raise StorageError(f"{path} must hold a protocol, it cannot be read: {error}.") from error
 
 
-def read_protocol(path: Path, photos: PhotoSet) -> Protocol:
-    """Return the protocol that a file has for some photographs."""
-    known = read_pictures(path)
-    if set(known) != set(photos.digests):
-        raise StorageError(f"{path} must be for these photographs, it is for others.")
-    return _aligned(photos, known, stored=_stored_for(photos) is not None)
+def _read_stored(photos: PhotoSet) -> Protocol | None:
+    path = STORED / f"{photos.dataset}.json"
+    return _match(path, photos, stored=True) if path.is_file() else None
 
 
-def _aligned(photos: PhotoSet, known: Pictures, *, stored: bool) -> Protocol:
-    """Return a stored protocol in the order of the photographs."""
-    found = [known[digest] for digest in photos.digests]
+def _match(path: Path, photos: PhotoSet, *, stored: bool) -> Protocol | None:
+    """Return the protocol of a file in the order of the photographs; None if it is for others."""
+    digest, rows = read_rows(path)
+    row_of = {each: row for row, each in enumerate(sorted(set(photos.digests)))}
+    if digest != _digest_of(photos) or len(rows) != len(row_of):
+        return None
+    ordered = [rows[row_of[each]] for each in photos.digests]
     return Protocol(
-        dataset=photos.dataset,
-        picture_B=np.array([number for number, _, _ in found]),
-        pool_B=np.array([pool for _, pool, _ in found]),
-        roles=tuple(roles for _, _, roles in found),
+        picture_B=np.array([picture for picture, _, _ in ordered]),
+        pool_B=np.array([in_pool for _, in_pool, _ in ordered]),
+        roles=tuple(roles for _, _, roles in ordered),
         stored=stored,
     )
+
+
+def _digest_of(photos: PhotoSet) -> str:
+    text = "".join(sorted(set(photos.digests)))
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def group_near_duplicates(
+    images: Sequence[Any], digests: Sequence[str], options: RunOptions = RunOptions()
+) -> NDArray[np.int64]:
+    """Return a picture number for every image, the same for near-duplicates, (images,).
+
+    Numbers count from 0 in order of first appearance.
+
+    Parameters
+    ----------
+    images : paths, bytes of files or arrays, grey or in colours.
+    digests : of their contents; images of equal digests are one picture in any case.
+    """
+    stage = "looking for near-duplicates"
+    thumbnails = [
+        np.asarray(each) for each in over_images(_thumbnail, images, options, stage=stage)
+    ]
+    _, digest_B = np.unique(np.array(digests), return_inverse=True)
+    firsts = np.full(digest_B.max() + 1, len(images))
+    np.minimum.at(firsts, digest_B, np.arange(len(images)))
+    pairs = [(np.arange(len(images)), firsts[digest_B])]
+    for shape in sorted({thumbnail.shape for thumbnail in thumbnails}):
+        members = np.flatnonzero([thumbnail.shape == shape for thumbnail in thumbnails])
+        values = np.stack([thumbnails[i].reshape(-1) for i in members])
+        first, second = _correlated_pairs(_standardize(values))
+        pairs.append((members[first], members[second]))
+    rows, columns = (np.concatenate(each) for each in zip(*pairs, strict=True))
+    links = sparse.coo_array((np.ones(len(rows)), (rows, columns)), shape=(len(images),) * 2)
+    component_B = connected_components(links, directed=False)[1]
+    _, first_B, number_B = np.unique(component_B, return_index=True, return_inverse=True)
+    order: NDArray[np.int64] = np.argsort(np.argsort(first_B))[number_B]
+    return order
+
+
+def _thumbnail(source: Any, name: str, number: int) -> NDArray[np.uint8]:
+    return decode(source, DecodeConfig(max_side=THUMBNAIL_SIDE), name=name)
+
+
+def _standardize(values_BP: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """Return thumbnails of mean 0 and norm 1; constant ones become 0, which matches no other."""
+    centred = values_BP - values_BP.mean(axis=1, keepdims=True, dtype=np.float64)
+    norm = np.linalg.norm(centred, axis=1, keepdims=True)
+    unit = np.divide(centred, norm, out=np.zeros_like(centred), where=norm > 0)
+    return np.asarray(unit, np.float32)
+
+
+def _correlated_pairs(
+    values_BP: NDArray[np.float32],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    rows, columns = [], []
+    for start in range(0, len(values_BP), _BLOCK):
+        correlation = values_BP[start : start + _BLOCK] @ values_BP.T
+        first, second = np.nonzero(correlation >= MIN_CORRELATION)
+        rows.append(first + start)
+        columns.append(second)
+    return np.concatenate(rows), np.concatenate(columns)

@@ -1,7 +1,8 @@
-"""Results: `results.json`, one object a figure, and what lies behind it, photograph by photograph.
+"""Results of a study: figures, the scores of every photograph, provenance and examples.
 
 Figures are given twice: on the paper's full test part, and on its photographs outside the
-development pool (`..._outside_pool`), on which alone claims rest.
+development pool (`..._outside_pool`), on which alone claims rest. Texts may be published; pictures
+of visual words are made of the photographs and stay in the folder of the study.
 """
 
 import json
@@ -15,22 +16,35 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supdocnade.errors import StorageError
-from supdocnade.paper.answers import choose, questions_of
-from supdocnade.paper.baselines import METHOD as SLDA
-from supdocnade.paper.baselines import slda_key, yardstick_key
-from supdocnade.paper.plans import ACCURACY, F_MEASURE, Variant, yardstick_grid
+from supdocnade.estimators.bag_of_visual_words import BagOfVisualWords
+from supdocnade.images.decode import write_image
+from supdocnade.metrics import set_f_measure
+from supdocnade.paper.baselines import SLDA, baseline_key, slda_key
+from supdocnade.paper.data_sets import data_set
+from supdocnade.paper.plans import ACCURACY, F_MEASURE, SUP, Variant, baseline_grid
 from supdocnade.paper.study import Study
+from supdocnade.paper.topic_models import final_evaluations
 from supdocnade.storage import load_arrays, save_arrays, write_atomically
 
-RESULTS, ANSWERS, MADE = "results.json", "answers.safetensors", "made.json"
+RESULTS, PREDICTIONS = "results.json", "predictions.safetensors"
+PROVENANCE, QUALITATIVE = "provenance.json", "qualitative.json"
+
 OUTSIDE = "_outside_pool"
-"""Ends the name of a metric that leaves the photographs of the pool out."""
+"""Suffix of a metric that ignores the photographs of the pool."""
+
+PATCHES = "patches.safetensors"
+"""Visual words of the first split with example patches."""
+
+N_EXAMPLES = 4
+"""Correctly classified photographs among the examples, and as many others."""
+
+_GAP = 2
 
 Floats = NDArray[np.float64]
 
 
 class Series(NamedTuple):
-    """A method on one data set: what a line of a table is about."""
+    """A method with a metric: one line of a table."""
 
     recipe: str
     method: str
@@ -39,147 +53,23 @@ class Series(NamedTuple):
     metric: str
     """ACCURACY or F_MEASURE."""
     tags: str | None = None
-    """The set of tags that is annotated; None where classes are predicted."""
+    """The tag set that is predicted; None where classes are."""
     chosen_for: str | None = None
-    """What hyper-parameters were chosen for; None where there is no topic model."""
+    """Metric for which hyper-parameters were chosen; None for a baseline."""
 
 
-class Scored(NamedTuple):
-    """How a method did on the test photographs of one split."""
+Scores = tuple[Series, int, Floats, dict[str, Any]]
+"""A series, a split, the scores of the test photographs and the hyper-parameters.
 
-    series: Series
-    split: int
-    score_T: Floats
-    """(test photographs,) 1 or 0, or an F-measure; NaN where a photograph has no tags."""
-    params: dict[str, Any]
-
-
-def collect(study: Study) -> tuple[list[dict[str, Any]], list[Scored]]:
-    """Return all figures and what lies behind them, from a study whose answers are complete."""
-    scored = sorted(_scores(study), key=lambda each: (_order(each.series), each.split))
-    rows = []
-    for each in scored:
-        outside = ~study.protocol.pool_B[study.protocol.parts(each.split).test]
-        for metric, chosen in (
-            (each.series.metric, np.ones_like(outside)),
-            (each.series.metric + OUTSIDE, outside),
-        ):
-            values = each.score_T[chosen]
-            values = values[np.isfinite(values)]
-            if not len(values):
-                continue
-            rows.append(
-                {
-                    "dataset": study.photos.dataset,
-                    "recipe": each.series.recipe,
-                    "method": each.series.method,
-                    "n_topics": each.series.n_topics,
-                    "grid": each.series.grid,
-                    "split": each.split,
-                    "seed": each.split,
-                    "metric": metric,
-                    "value": round(float(values.mean()), 6),
-                    "params": _params(each, len(values)),
-                }
-            )
-    return rows, scored
-
-
-def _params(each: Scored, n_images: int) -> dict[str, Any]:
-    params = {"n_images": n_images, **each.params}
-    if each.series.tags:
-        params["tags"] = each.series.tags
-    if each.series.chosen_for:
-        params["chosen_for"] = each.series.chosen_for
-    return params
-
-
-def _order(series: Series) -> tuple[Any, ...]:
-    return tuple("" if each is None else str(each).rjust(5) for each in series)
-
-
-def _scores(study: Study) -> Iterator[Scored]:
-    plan = study.plan
-    for split in range(plan.n_splits):
-        for variant in plan.variants:
-            yield from _of_variant(study, variant, split)
-        for name, recipe in plan.yardsticks:
-            grid = yardstick_grid(name, plan.recipes[recipe].grid)
-            series = Series(recipe, name, None, grid, ACCURACY)
-            yield from _of_key(study, yardstick_key(name, recipe, split), series, split)
-        for name, recipe, tags in plan.tag_yardsticks:
-            series = Series(recipe, name, None, plan.recipes[recipe].grid, F_MEASURE, tags)
-            yield from _of_key(study, yardstick_key(name, recipe, split, tags), series, split)
-    for split in plan.slda_splits:
-        for n_topics in plan.slda_topics:
-            series = Series("paper", SLDA, n_topics, "2×2", ACCURACY)
-            yield from _of_key(study, slda_key(split, n_topics), series, split)
-
-
-def _of_variant(study: Study, variant: Variant, split: int) -> Iterator[Scored]:
-    chosen = choose(study, variant, split)
-    for question in questions_of(study, variant, split):
-        series = Series(
-            variant.recipe,
-            variant.method,
-            question.setting.n_topics,
-            variant.grid,
-            ACCURACY,
-            variant.tags if variant.chosen_for == F_MEASURE else None,
-            variant.chosen_for,
-        )
-        yield from _of_key(
-            study, question.key(study), series, split, chosen.params(), tags=variant.tags
-        )
-
-
-def _of_key(
-    study: Study,
-    key: str,
-    series: Series,
-    split: int,
-    params: dict[str, Any] | None = None,
-    tags: str | None = None,
-) -> Iterator[Scored]:
-    """Yield the scores that an answer gives: of classes, of tags, or of both."""
-    answer = study.answer(key)
-    if answer is None:
-        if series.method == SLDA:  # Where tomotopy is not installed there is none.
-            return
-        raise StorageError(f"{study.folder} lacks answers of {series.method}: run --stage others.")
-    test = study.protocol.parts(split).test
-    params = answer.get("params", {}) if params is None else {**params, "device": answer["device"]}
-    if "predicted" in answer:
-        right = np.array(answer["predicted"]) == study.label_B[test]
-        yield Scored(series._replace(metric=ACCURACY), split, right.astype(np.float64), params)
-    if "softmax" in answer and series.chosen_for == ACCURACY:
-        right = np.array(answer["softmax"]) == study.label_B[test]
-        named = series._replace(metric=ACCURACY, method=f"{series.method}, its own softmax")
-        yield Scored(named, split, right.astype(np.float64), params)
-    if "top_tags" in answer:
-        which = tags or series.tags
-        assert which is not None
-        score = f_of_images(np.array(answer["top_tags"]), study, which, test)
-        yield Scored(series._replace(metric=F_MEASURE, tags=which), split, score, params)
-
-
-def f_of_images(
-    top_TX: NDArray[np.int64], study: Study, tags: str, places: NDArray[np.int64]
-) -> Floats:
-    """Return the F-measure of every photograph, NaN where it has no tag."""
-    true_TA = study.photos.annotations(tags).annotations[places].toarray() > 0
-    n_true = true_TA.sum(axis=1)
-    hits = np.take_along_axis(true_TA, top_TX, axis=1).sum(axis=1)
-    return np.where(n_true > 0, 2 * hits / (top_TX.shape[1] + n_true), np.nan)
+A score is 1 or 0, or an F-measure; NaN where a photograph has no tags."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Kept:
-    """What is kept of a study for its page."""
+class Results:
+    """Results of a study as they are stored."""
 
-    dataset: str
     rows: list[dict[str, Any]]
-    made: dict[str, Any]
+    provenance: dict[str, Any]
     picture_B: NDArray[np.int64]
     pool_B: NDArray[np.bool_]
     test_SB: NDArray[np.bool_]
@@ -187,59 +77,244 @@ class Kept:
     """(splits, photographs), NaN where not tested."""
 
     @property
-    def n_train(self) -> int:
-        """Photographs that were learned from in a split."""
-        return int(self.made["n_train"])
+    def dataset(self) -> str:
+        """The name of the data set."""
+        return str(self.provenance["dataset"])
 
 
-def write_results(
-    study: Study, rows: list[dict[str, Any]], scored: Sequence[Scored], made: dict[str, Any]
-) -> None:
-    """Write results, answers and what made them."""
-    lines = ",\n".join(json.dumps(row, ensure_ascii=False, sort_keys=False) for row in rows)
+def collect_results(study: Study) -> tuple[list[dict[str, Any]], list[Scores]]:
+    """Return all figures and the scores behind them, of a study with complete predictions."""
+    scores = sorted(_all_scores(study), key=lambda each: (_order(each[0]), each[1]))
+    rows = []
+    for series, split, score_T, params in scores:
+        outside = ~study.protocol.pool_B[study.protocol.parts(split).test]
+        for metric, chosen in (
+            (series.metric, np.ones_like(outside)),
+            (series.metric + OUTSIDE, outside),
+        ):
+            values = score_T[chosen]
+            values = values[np.isfinite(values)]
+            if not len(values):
+                continue
+            more = {"tags": series.tags, "chosen_for": series.chosen_for}
+            rows.append(
+                {
+                    "dataset": study.photos.dataset,
+                    "recipe": series.recipe,
+                    "method": series.method,
+                    "n_topics": series.n_topics,
+                    "grid": series.grid,
+                    "split": split,
+                    "seed": split,
+                    "metric": metric,
+                    "value": round(float(values.mean()), 6),
+                    "params": {
+                        "n_images": len(values),
+                        **params,
+                        **{name: value for name, value in more.items() if value},
+                    },
+                }
+            )
+    return rows, scores
+
+
+def _order(series: Series) -> tuple[Any, ...]:
+    return tuple("" if each is None else str(each).rjust(5) for each in series)
+
+
+def _all_scores(study: Study) -> Iterator[Scores]:
+    plan = study.plan
+    for split in range(plan.n_splits):
+        for variant in plan.variants:
+            yield from _variant_scores(study, variant, split)
+        for name, recipe in plan.baselines:
+            grid = baseline_grid(name, plan.recipes[recipe].grid)
+            series = Series(recipe, name, None, grid, ACCURACY)
+            yield from _scores(study, baseline_key(name, recipe, split), series, split)
+        for name, recipe, tags in plan.tag_baselines:
+            series = Series(recipe, name, None, plan.recipes[recipe].grid, F_MEASURE, tags)
+            yield from _scores(study, baseline_key(name, recipe, split, tags), series, split)
+    for split in plan.slda_splits:
+        for n_topics in plan.slda_topics:
+            key = slda_key(split, n_topics)
+            if study.prediction(key) is not None:  # There is none without tomotopy.
+                series = Series("paper", SLDA, n_topics, "2×2", ACCURACY)
+                yield from _scores(study, key, series, split)
+
+
+def _variant_scores(study: Study, variant: Variant, split: int) -> Iterator[Scores]:
+    for evaluation in final_evaluations(study, variant, split):
+        series = Series(
+            variant.recipe,
+            variant.method,
+            evaluation.setting.n_topics,
+            variant.grid,
+            ACCURACY,
+            variant.tags if variant.chosen_for == F_MEASURE else None,
+            variant.chosen_for,
+        )
+        params = evaluation.params()
+        yield from _scores(study, evaluation.key(study), series, split, params, variant.tags)
+
+
+def _scores(
+    study: Study,
+    key: str,
+    series: Series,
+    split: int,
+    params: dict[str, Any] | None = None,
+    tags: str | None = None,
+) -> Iterator[Scores]:
+    """Yield the scores of a prediction: of classes, of tags, or of both."""
+    prediction = study.prediction(key)
+    if prediction is None:
+        raise StorageError(
+            f"{study.folder} lacks predictions of {series.method}: run --stage others."
+        )
+    test = study.protocol.parts(split).test
+    if params is None:
+        params = prediction.get("params", {})
+    else:
+        params = {**params, "device": prediction["device"]}
+    by_class = series._replace(metric=ACCURACY)
+    if "predicted" in prediction:
+        correct = np.array(prediction["predicted"]) == study.label_B[test]
+        yield by_class, split, correct.astype(np.float64), params
+    if "softmax" in prediction and series.chosen_for == ACCURACY:
+        correct = np.array(prediction["softmax"]) == study.label_B[test]
+        by_softmax = by_class._replace(method=f"{series.method}, its own softmax")
+        yield by_softmax, split, correct.astype(np.float64), params
+    if "top_tags" in prediction:
+        tag_set = tags or series.tags
+        assert tag_set is not None
+        score_T = f_measures(np.array(prediction["top_tags"]), study, tag_set, test)
+        yield series._replace(metric=F_MEASURE, tags=tag_set), split, score_T, params
+
+
+def f_measures(
+    top_TX: NDArray[np.int64], study: Study, tag_set: str, indices: NDArray[np.int64]
+) -> Floats:
+    """Return the F-measure of every photograph, NaN where it has no tag."""
+    true_TA = study.photos.tag_counts(tag_set)[0][indices].toarray() > 0
+    chosen_TA = np.zeros_like(true_TA)
+    np.put_along_axis(chosen_TA, top_TX, True, axis=1)
+    return np.where(true_TA.any(axis=1), set_f_measure(chosen_TA, true_TA), np.nan)
+
+
+def write_results(study: Study, provenance: dict[str, Any]) -> None:
+    """Write figures, scores, provenance and, for a data set with tags, examples."""
+    rows, scores = collect_results(study)
+    lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
     write_atomically(study.folder / RESULTS, f"[\n{lines}\n]\n".encode())
-    packed = np.concatenate([each.score_T for each in scored]).astype("<f2").tobytes()
+    packed = np.concatenate([score_T for _, _, score_T, _ in scores]).astype("<f2").tobytes()
     parts = [study.protocol.parts(split) for split in range(study.plan.n_splits)]
     test_SB = np.zeros((len(parts), len(study.photos)), np.bool_)
     for split, each in enumerate(parts):
         test_SB[split, each.test] = True
     save_arrays(
-        study.folder / ANSWERS,
+        study.folder / PREDICTIONS,
         {
             "packed": np.frombuffer(zlib.compress(packed, 9), np.uint8),
             "picture": study.protocol.picture_B.astype(np.int32),
             "pool": study.protocol.pool_B,
             "test": test_SB,
         },
-        {"answers": [[*each.series, each.split] for each in scored]},
+        {"answers": [[*series, split] for series, split, _, _ in scores]},
     )
-    made = {"dataset": study.photos.dataset, "n_train": len(parts[0].train), **made}
-    text = json.dumps(made, indent=1, ensure_ascii=False)
-    write_atomically(study.folder / MADE, text.encode() + b"\n")
+    first = {"dataset": study.photos.dataset, "n_train": len(parts[0].train)}
+    _write_json(study.folder / PROVENANCE, first | provenance)
+    _write_qualitative(study)
 
 
-def read_results(folder: Path) -> Kept:
+def _write_json(path: Path, content: dict[str, Any]) -> None:
+    write_atomically(path, json.dumps(content, indent=1, ensure_ascii=False).encode() + b"\n")
+
+
+def read_results(folder: Path) -> Results:
     """Return what `write_results` wrote."""
-    arrays, description = load_arrays(folder / ANSWERS)
+    arrays, description = load_arrays(folder / PREDICTIONS)
     try:
         rows = json.loads((folder / RESULTS).read_text())
-        made = json.loads((folder / MADE).read_text())
+        provenance = json.loads((folder / PROVENANCE).read_text())
     except (OSError, ValueError) as error:
         raise StorageError(f"{folder} must hold results, they cannot be read: {error}.") from error
     flat = np.frombuffer(zlib.decompress(arrays["packed"].tobytes()), "<f2").astype(np.float64)
     scores: dict[Series, Floats] = {}
     test_SB, start = arrays["test"], 0
     for *series, split in description["answers"]:
-        place = np.flatnonzero(test_SB[split])
+        test = np.flatnonzero(test_SB[split])
         table = scores.setdefault(Series(*series), np.full(test_SB.shape, np.nan))
-        table[split, place] = flat[start : start + len(place)]
-        start += len(place)
-    return Kept(
-        dataset=made["dataset"],
+        table[split, test] = flat[start : start + len(test)]
+        start += len(test)
+    return Results(
         rows=rows,
-        made=made,
+        provenance=provenance,
         picture_B=arrays["picture"].astype(np.int64),
         pool_B=arrays["pool"],
         test_SB=test_SB,
         scores=scores,
     )
+
+
+def _write_qualitative(study: Study) -> None:
+    """Write the words of classes and some predictions (experiment 5) of a data set with tags."""
+    variants = [
+        each
+        for each in study.plan.variants
+        if (each.method, each.recipe, each.chosen_for) == (SUP, "paper", F_MEASURE)
+    ]
+    if not variants:
+        return
+    tags = variants[0].tags
+    prediction = study.prediction(final_evaluations(study, variants[0], 0)[-1].key(study))
+    assert tags is not None
+    assert prediction is not None, "predictions are complete"
+    classes = {
+        label: prediction["classes"][label]
+        for label in data_set(study.photos.dataset).example_classes
+        if label in prediction["classes"]
+    }
+    examples = _choose_examples(study, prediction, tags)
+    content = {"tags": tags, "classes": classes, "examples": examples}
+    _write_json(study.folder / QUALITATIVE, content)
+    if (study.folder / PATCHES).is_file():
+        bag = BagOfVisualWords.load(study.folder / PATCHES)
+        for label, found in classes.items():
+            _draw_words(study.folder / "pictures" / f"{label}.png", bag, found["words"])
+
+
+def _choose_examples(
+    study: Study, prediction: dict[str, Any], tag_set: str
+) -> list[dict[str, Any]]:
+    """Return some test photographs with their predictions: correct ones, then wrong ones."""
+    test, photos = study.protocol.parts(0).test, study.photos
+    predicted, (tags, names) = np.array(prediction["predicted"]), photos.tag_counts(tag_set)
+    correct = predicted == study.label_B[test]
+    # Evenly spaced among photographs in the order of their classes.
+    chosen = [
+        index
+        for each in (np.flatnonzero(correct), np.flatnonzero(~correct))
+        for index in each[np.linspace(0, len(each) - 1, min(N_EXAMPLES, len(each))).astype(int)]
+    ]
+    return [
+        {
+            "photograph": photos.names[test[index]],
+            "class": photos.labels[test[index]],
+            "predicted": photos.classes[predicted[index]],
+            "tags": sorted(names[tag] for tag in tags[[test[index]]].indices),
+            "predicted_tags": [names[tag] for tag in prediction["top_tags"][index]],
+        }
+        for index in chosen
+    ]
+
+
+def _draw_words(path: Path, bag: BagOfVisualWords, words: Sequence[int]) -> None:
+    """Draw one row of example patches per visual word."""
+    rows = [bag.example_patches(word) for word in words]
+    widest, side = max(map(len, rows)), rows[0].shape[1] + _GAP
+    sheet = np.full((len(rows) * side, widest * side, 3), 255, np.uint8)
+    for row, patches in enumerate(rows):
+        for column, patch in enumerate(patches):
+            top, left = row * side, column * side
+            sheet[top : top + side - _GAP, left : left + side - _GAP] = patch
+    write_image(path, sheet)

@@ -1,41 +1,59 @@
-"""The stages of a study, each of which goes on where it was stopped.
+"""The stages of a study; each resumes where it was stopped.
 
-words   photographs become words; the only stage that needs the photographs (CPU)
-models  topic models are trained, chosen and asked; needs words alone, and has a use for a GPU
-others  yardsticks and sLDA (CPU)
+words   encode the photographs; the only stage that needs them (CPU)
+models  train topic models, choose hyper-parameters and predict; needs words only, uses a GPU
+others  baselines and sLDA (CPU)
 page    results and their page
 """
 
+import json
+import os
+import platform
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import partial
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import sklearn
 import torch
 
+from supdocnade import __version__
 from supdocnade.checks import check_choice
 from supdocnade.devices import choose_device
-from supdocnade.errors import InvalidArgument
-from supdocnade.paper.answers import Question, answer_questions, questions_of
-from supdocnade.paper.baselines import is_available, missing_slda, run_slda, run_yardsticks
+from supdocnade.errors import InvalidArgument, UnwritableFile
+from supdocnade.paper.baselines import has_tomotopy, missing_slda, run_baselines, run_slda
 from supdocnade.paper.data_sets import PhotoSet, data_set, read_photo_set
 from supdocnade.paper.plans import full_plan, quick_plan, with_splits
 from supdocnade.paper.protocol import N_SPLITS, make_protocols, protocol_for
-from supdocnade.paper.qualitative import write_shown
-from supdocnade.paper.results import collect, write_results
-from supdocnade.paper.study import Study, recall, recorded, this_machine
-from supdocnade.paper.topic_models import train_jobs
+from supdocnade.paper.results import PATCHES, write_results
+from supdocnade.paper.study import PREDICTIONS, Study
+from supdocnade.paper.topic_models import (
+    Evaluation,
+    device_name,
+    evaluate_models,
+    final_evaluations,
+    train_models,
+)
 from supdocnade.paper.words import encode_words, save_words
 from supdocnade.progress import ProgressCallback
-
-PRODUCTS = {"float32": "highest", "tf32": "high", "bf16": "medium"}
-"""How a GPU multiplies, and what torch calls it."""
+from supdocnade.run_options import RunOptions
+from supdocnade.storage import write_atomically
 
 STAGES = ("words", "models", "others", "page")
 
+PRODUCTS = {"float32": "highest", "tf32": "high", "bf16": "medium"}
+"""Precision of products on a GPU, and torch's name for it."""
+
 QUICK_PER_CLASS = 24
-N_EXAMPLES = 16
-"""Patches of a visual word that the pictures show, as in the paper."""
+N_PATCHES = 16
+"""Example patches of a visual word, as in the paper."""
+
+LOG = "seconds.json"
+SECONDS_BETWEEN_WRITES = 10.0
+"""At least; a killed run loses the time since the last progress report that was written."""
 
 
 def open_study(
@@ -45,171 +63,136 @@ def open_study(
     *,
     quick: bool,
     n_splits: int = N_SPLITS,
-    on_stage: ProgressCallback,
-    n_jobs: int,
+    options: RunOptions = RunOptions(),
 ) -> Study:
-    """Begin a study, or go on with one.
+    """Begin a study, or resume one.
 
     Parameters
     ----------
     data : folder of the photographs; None: the study has its words already.
     quick : a small version: few photographs of every class, with splits of their own.
-    n_splits : the first of the splits, where time is short.
+    n_splits : the number of splits, where time is short.
     """
     spec = data_set(dataset)
     whole = (quick_plan if quick else full_plan)(spec)
     plan = with_splits(whole, n_splits)
     if data is None:
         return Study.resume(folder, plan)
-    photos = read_photo_set(dataset, data, on_stage)
+    photos = read_photo_set(dataset, data, options.progress)
     if not quick:
-        return Study.begin(folder, photos, protocol_for(photos, n_jobs=n_jobs), plan)
+        return Study.begin(folder, photos, protocol_for(photos, options), plan)
     photos = photos.take(_first_of_every_class(photos, QUICK_PER_CLASS))
     protocol = make_protocols({dataset: photos}, n_splits=whole.n_splits)[dataset]
     return Study.begin(folder, photos, protocol, plan)
 
 
-def _first_of_every_class(photos: PhotoSet, most: int) -> list[int]:
-    """Return the places of a few photographs of every class, those of the least digests."""
-    order = sorted(range(len(photos)), key=lambda place: photos.digests[place])
+def _first_of_every_class(photos: PhotoSet, n_photographs: int) -> list[int]:
+    """Return the indices of a few photographs of every class, those of the least digests."""
+    order = sorted(range(len(photos)), key=lambda index: photos.digests[index])
     chosen: list[int] = []
     for label in photos.classes:
-        chosen += [place for place in order if photos.labels[place] == label][:most]
+        chosen += [index for index in order if photos.labels[index] == label][:n_photographs]
     return sorted(chosen)
 
 
 def run_stage(
-    study: Study,
-    stage: str,
-    *,
-    device: str,
-    products: str = "float32",
-    backend: str,
-    n_jobs: int,
-    on_stage: ProgressCallback,
+    study: Study, stage: str, options: RunOptions = RunOptions(), *, products: str = "float32"
 ) -> None:
-    """Do one of STAGES, and note how long it took.
+    """Run one of STAGES and record its time and machine.
 
     Parameters
     ----------
-    products : one of PRODUCTS, how exactly a GPU multiplies while models are trained.
+    products : one of PRODUCTS, the precision of products on a GPU while models are trained.
     """
-    device = choose_device(device).type  # What results say they were made on.
-    used = (device, products) if stage == "models" else ("cpu", "float32")
-    count = partial(_n_answers, study)
-    with recorded(study.folder, stage, this_machine(*used), count, on_stage) as report:
+    options = replace(options, device=choose_device(options.device).type)
+    uses_gpu = stage == "models"
+    machine = describe_machine(options.device if uses_gpu else "cpu", products)
+    with record_time(study, stage, machine, options.progress) as progress:
+        options = replace(options, progress=progress)
         if stage == "words":
-            make_words(study, n_jobs=n_jobs, on_stage=report)
+            _make_words(study, options)
         elif stage == "models":
-            with multiplying(products):
-                run_models(study, device=device, backend=backend, n_jobs=n_jobs, on_stage=report)
+            with _set_products(products):
+                _run_models(study, options)
         elif stage == "others":
-            run_yardsticks(study, n_jobs=n_jobs, on_progress=partial(report, "yardsticks"))
-            run_slda(study, n_jobs=n_jobs, on_progress=partial(report, "sLDA"))
+            run_baselines(study, options)
+            run_slda(study, options)
         else:
-            finish(study)
+            _finish(study)
 
 
-def _n_answers(study: Study) -> int:
-    return sum(1 for _ in (study.folder / "answers").glob("*.json"))
-
-
-def make_words(study: Study, *, n_jobs: int, on_stage: ProgressCallback) -> None:
+def _make_words(study: Study, options: RunOptions) -> None:
     """Encode all photographs for every recipe and split."""
-    wanted = [
-        (recipe, split) for recipe in study.plan.recipes for split in range(study.plan.n_splits)
-    ]
-    for number, (recipe, split) in enumerate(wanted):
-        path = study.words_path(recipe, split)
-        if path.exists():
-            continue
-        if not study.photos.paths:
-            raise InvalidArgument(f"--data must name the photographs: {path} is still to be made.")
-        first = number == 0
-        which = f"words of {recipe}, split {split}"
-        words, bag = encode_words(
-            study.photos.paths,
-            study.protocol.parts(split).train,
-            study.plan.recipes[recipe].words,
-            max_side=study.plan.max_side,
-            seed=split,
-            n_examples=N_EXAMPLES if first else 0,
-            n_jobs=n_jobs,
-            progress=on_stage,
-            stage=which,
-        )
-        if first:  # Its patches are what the pictures of classes and their words show.
-            bag.save(study.folder / "patches.safetensors")
-        save_words(path, words, study.words_made_from(recipe, split))
+    for recipe in study.plan.recipes:
+        for split in range(study.plan.n_splits):
+            path = study.words_path(recipe, split)
+            if path.exists():
+                continue
+            if not study.photos.paths:
+                raise InvalidArgument(f"--data must name the photographs: {path} does not exist.")
+            # The pictures of words are made of patches of the first recipe and split.
+            with_patches = split == 0 and recipe == next(iter(study.plan.recipes))
+            words, bag = encode_words(
+                study.photos.paths,
+                study.protocol.parts(split).train,
+                study.plan.recipes[recipe].words,
+                max_side=study.plan.max_side,
+                seed=split,
+                n_examples=N_PATCHES if with_patches else 0,
+                options=options,
+                stage=f"words of {recipe}, split {split}",
+            )
+            if with_patches:
+                bag.save(study.folder / PATCHES)
+            save_words(path, words, study.words_description(recipe, split))
 
 
-def run_models(
-    study: Study, *, device: str, backend: str, n_jobs: int, on_stage: ProgressCallback
-) -> None:
-    """Train and ask: first what hyper-parameters are chosen from, then what they lead to."""
+def _run_models(study: Study, options: RunOptions) -> None:
+    """Train candidates, choose among them, and predict the test part.
+
+    Split by split, so that a stopped run leaves whole splits.
+    """
     for split in range(study.plan.n_splits):
-        # Split by split: what a stopped run leaves behind is whole splits, not half of each.
         variants = study.plan.variants
         candidates = [
-            Question(setting=setting, split=split)
+            Evaluation(setting=setting, split=split)
             for variant in variants
             for setting in variant.candidates()
         ]
-        _train_and_ask(study, candidates, "choosing", device, backend, n_jobs, on_stage)
-        final = [each for variant in variants for each in questions_of(study, variant, split)]
-        _train_and_ask(study, final, "testing", device, backend, n_jobs, on_stage)
+        _train_and_evaluate(study, candidates, f"for choosing, split {split}", options)
+        final = [each for variant in variants for each in final_evaluations(study, variant, split)]
+        _train_and_evaluate(study, final, f"for testing, split {split}", options)
 
 
-def _train_and_ask(
-    study: Study,
-    questions: list[Question],
-    what: str,
-    device: str,
-    backend: str,
-    n_jobs: int,
-    on_stage: ProgressCallback,
+def _train_and_evaluate(
+    study: Study, evaluations: list[Evaluation], purpose: str, options: RunOptions
 ) -> None:
-    # A model whose answers are all there is not needed, and may have stayed on another machine.
-    split = questions[0].split
-    open_ones = [each for each in questions if study.answer(each.key(study)) is None]
-    train_jobs(
-        study,
-        [job for question in open_ones for job in question.jobs(study)],
-        device=device,
-        backend=backend,
-        n_jobs=n_jobs,
-        on_progress=partial(on_stage, f"models for {what}, split {split}"),
-    )
-    answer_questions(
-        study,
-        questions,
-        n_jobs=n_jobs,
-        on_progress=partial(on_stage, f"SVMs for {what}, split {split}"),
-    )
+    # Models whose predictions exist are not needed, and may have stayed on another machine.
+    missing = [each for each in evaluations if study.prediction(each.key(study)) is None]
+    train_models(study, missing, options, f"models {purpose}")
+    evaluate_models(study, evaluations, options, f"SVMs {purpose}")
 
 
-def finish(study: Study) -> None:
-    """Write results, pictures and what made them."""
-    rows, scored = collect(study)
+def _finish(study: Study) -> None:
+    """Write results and provenance."""
     cuts = list(study.plan.cuts)
     if missing := missing_slda(study):
         which = ", ".join(f"split {split} with {n_topics} topics" for split, n_topics in missing)
-        why = "it takes long" if is_available() else "tomotopy is not installed"
+        why = "it takes long" if has_tomotopy() else "tomotopy is not installed"
         cuts.append(f"sLDA was not run for {which}: {why}")
-    made = {
+    provenance = {
         "quick": study.plan.quick,
         "stored_protocol": study.protocol.stored,
         "n_images": len(study.photos),
         "cuts": cuts,
-        **recall(study.folder),
+        **read_log(study.folder),
     }
-    write_results(study, rows, scored, made)
-    write_shown(study)
+    write_results(study, provenance)
 
 
 @contextmanager
-def multiplying(products: str) -> Iterator[None]:
-    """Let torch multiply more or less exactly for a while, on a GPU."""
+def _set_products(products: str) -> Iterator[None]:
+    """Set torch's precision of products on a GPU for a while."""
     check_choice("products", products, tuple(PRODUCTS))
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision(PRODUCTS[products])
@@ -217,3 +200,73 @@ def multiplying(products: str) -> Iterator[None]:
         yield
     finally:
         torch.set_float32_matmul_precision(before)
+
+
+@contextmanager
+def record_time(
+    study: Study, stage: str, machine: dict[str, Any], progress: ProgressCallback
+) -> Iterator[ProgressCallback]:
+    """Add the time of a stage to the log, also while it runs, so that a killed run has its time.
+
+    The machine is logged if the stage made predictions. Yields the callback to use for progress.
+    """
+    folder = study.folder
+    n_before, last = _count_predictions(folder), time.perf_counter()
+
+    def write() -> None:
+        nonlocal last
+        log, now = read_log(folder), time.perf_counter()
+        spent = log.get("seconds", {}).get(stage, 0.0) + now - last
+        log["seconds"] = log.get("seconds", {}) | {stage: round(spent, 3)}
+        machines = log.setdefault("machines", {})
+        # Predictions that were there before may come from another machine.
+        if _count_predictions(folder) > n_before and machine not in machines.get(stage, []):
+            machines[stage] = [*machines.get(stage, []), machine]
+        # A failure does not stop the stage: the next write counts from the last success.
+        with suppress(UnwritableFile):
+            write_atomically(folder / LOG, json.dumps(log, indent=1).encode())
+            last = now
+
+    def report(*arguments: Any) -> None:
+        progress(*arguments)
+        if time.perf_counter() - last >= SECONDS_BETWEEN_WRITES:
+            write()
+
+    try:
+        yield report
+    finally:
+        write()
+
+
+def _count_predictions(folder: Path) -> int:
+    return sum(1 for _ in (folder / PREDICTIONS).glob("*.json"))
+
+
+def read_log(folder: Path) -> dict[str, Any]:
+    """Return the seconds and the machines of every stage so far."""
+    path = folder / LOG
+    log: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
+    return log
+
+
+def describe_machine(device: str, products: str) -> dict[str, Any]:
+    """Return the device, the processor and the versions of packages."""
+    return {
+        "device": device_name(device),
+        **({} if device == "cpu" else {"products": products}),
+        "cpu": _cpu_name(),
+        "python": platform.python_version(),
+        "supdocnade": __version__,
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "scikit-learn": sklearn.__version__,
+    }
+
+
+def _cpu_name() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return f"{os.cpu_count()} × {names[0] if names else platform.machine()}"

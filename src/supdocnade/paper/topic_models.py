@@ -1,178 +1,246 @@
-"""Training topic models: the stage that a GPU shortens. It needs words, not photographs."""
+"""Topic models: training, choice of hyper-parameters on held-out photographs, test predictions.
+
+Training is the stage that a GPU shortens; it needs words, not photographs.
+"""
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
+from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from scipy import sparse
 
+from supdocnade.errors import StorageError
 from supdocnade.estimators.docnade import DocNADE
 from supdocnade.estimators.supdocnade import SupDocNADE
 from supdocnade.estimators.topic_fitting import fit_many
-from supdocnade.paper.plans import Setting
-from supdocnade.paper.study import Study, device_name
+from supdocnade.metrics import f_measure, top_ranked
+from supdocnade.paper.kernel_svm import (
+    Kernel,
+    add_kernels,
+    best_svm,
+    predict_svm,
+    rbf_kernel,
+    score_svms,
+    standardize,
+)
+from supdocnade.paper.plans import ACCURACY, Setting, Variant
+from supdocnade.paper.study import Study
 from supdocnade.report.class_words import associate
+from supdocnade.run_options import RunOptions
+from supdocnade.scene.tags import add_class_term, class_tag_shares
 from supdocnade.storage import load_arrays, save_arrays
 from supdocnade.training.parallel_fit import MAX_NETWORKS
 
 FIT, TRAIN = "fit", "train"
-"""What a model learns from: all but what is held out, or all of the training part."""
+"""Parts that a model learns from: without the held-out photographs, or the whole training part."""
+
+TOP = 5
+"""Number of predicted tags for the F-measure, as in the paper."""
+
+ALPHAS = (0.0, 0.5, 1.0, 2.0, 4.0)
+"""Weights of the predicted classes in the ranking of tags, where a recipe uses them."""
+
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Job:
-    """One topic model to train."""
+class Evaluation:
+    """A setting in one split: scored on held-out photographs, or with an SVM on the test part."""
 
     setting: Setting
     split: int
-    part: str
-    """FIT or TRAIN."""
-    member: int = 0
-    """Of several models that differ by their seed."""
+    part: str = FIT
+    """FIT: SVMs are scored on the held-out photographs; TRAIN: the test part is predicted."""
+    C: float = 0.0
+    gamma: float = 0.0
+    alpha: float = 0.0
+    held_out: float = 0.0
+    """Score of the chosen C, γ and α on the held-out photographs."""
+
+    def key(self, study: Study) -> str:
+        """Return the key of its prediction."""
+        recipe = study.plan.recipes[self.setting.recipe]
+        svm = [] if self.part == FIT else [self.C, self.gamma, self.alpha]
+        more = repr((recipe.members, recipe.with_counts, recipe.class_tags, svm)).encode()
+        digest = hashlib.blake2b(more, digest_size=4).hexdigest()
+        return f"{model_key(study, self)}-{digest}"
+
+    def params(self) -> dict[str, Any]:
+        """Return the chosen hyper-parameters as they are stored with results."""
+        params = {
+            "generative_weight": self.setting.generative_weight,
+            "learning_rate": self.setting.learning_rate,
+            "annotation_weight": self.setting.annotation_weight,
+            "C": self.C,
+            "gamma": self.gamma,
+            "alpha": self.alpha,
+            "held_out": round(self.held_out, 4),
+        }
+        if not self.setting.supervised:
+            del params["generative_weight"]
+        if self.setting.tags is None:
+            del params["annotation_weight"]
+        if not self.alpha:
+            del params["alpha"]
+        return params
 
 
-class Described(NamedTuple):
-    """What a trained model says of some photographs."""
+class ModelOutput(NamedTuple):
+    """Outputs of a trained model for some photographs."""
 
-    places_B: NDArray[np.int64]
-    """Which photographs."""
+    index_B: NDArray[np.int64]
+    """Indices of the photographs."""
     hidden_BH: NDArray[np.float32]
     class_log_p_BC: NDArray[np.float32] | None
     tag_log_p_BA: NDArray[np.float32] | None
     description: dict[str, Any]
 
 
-def job_key(study: Study, job: Job) -> str:
-    """Return a readable name with a digest of everything that decides the model.
+def model_key(study: Study, evaluation: Evaluation, member: int = 0) -> str:
+    """Return a readable name with a digest of everything that determines the model.
 
-    The name of its recipe does not: recipes that mean the same share their models.
+    The name of the recipe does not: recipes of the same settings share their models.
+
+    Parameters
+    ----------
+    member : number of the model among those that differ only by their seed.
     """
-    recipe = study.plan.recipes[job.setting.recipe]
-    of_one = asdict(recipe)
-    for about_many in ("members", "with_counts", "class_tags"):
-        del of_one[about_many]
-    setting = asdict(job.setting)
-    del setting["recipe"]
-    known = {
+    setting, recipe = (
+        asdict(evaluation.setting),
+        asdict(study.plan.recipes[evaluation.setting.recipe]),
+    )
+    del setting["recipe"], recipe["members"], recipe["with_counts"], recipe["class_tags"]
+    determined_by = {
         "setting": setting,
-        "split": job.split,
-        "part": job.part,
-        "member": job.member,
-        "recipe": of_one,
+        "split": evaluation.split,
+        "part": evaluation.part,
+        "member": member,
+        "recipe": recipe,
         "dataset": study.photos.dataset,
         "n_images": len(study.photos),
         "max_side": study.plan.max_side,
     }
-    text = json.dumps(known, sort_keys=True)
+    text = json.dumps(determined_by, sort_keys=True)
     digest = hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
-    method = "sup" if job.setting.supervised else "doc"
-    return f"{job.split}-{job.part}-{method}{job.setting.n_topics}-{digest}"
+    method = "sup" if evaluation.setting.supervised else "doc"
+    n_topics = evaluation.setting.n_topics
+    return f"{evaluation.split}-{evaluation.part}-{method}{n_topics}-{digest}"
 
 
-def model_path(study: Study, job: Job) -> Path:
-    """Return the file of what a model says."""
-    return study.folder / "models" / f"{job_key(study, job)}.safetensors"
+def _model_path(study: Study, evaluation: Evaluation, member: int) -> Path:
+    return study.folder / "models" / f"{model_key(study, evaluation, member)}.safetensors"
 
 
-def train_jobs(
+def train_models(
     study: Study,
-    jobs: Sequence[Job],
-    *,
-    device: str = "auto",
-    backend: str = "auto",
-    n_jobs: int | None = None,
-    on_progress: Callable[[int, int], None] | None = None,
+    evaluations: Sequence[Evaluation],
+    options: RunOptions = RunOptions(),
+    stage: str = "models",
 ) -> None:
-    """Train the models that are missing, those on the same counts one after the other."""
-    wanted = sorted(dict.fromkeys(jobs), key=_corpus_of)
-    missing = [job for job in wanted if not model_path(study, job).exists()]
-    done = len(wanted) - len(missing)
-    for (split, recipe, grid, *_), together in groupby(missing, key=_corpus_of):
-        sides = study.counts(recipe, split, grid)
-        for job, model in _fit_together(study, sides, list(together), device, backend, n_jobs):
-            _describe(study, sides, job, model, device)
+    """Train the models that are missing, those of the same documents one after the other."""
+    jobs = {
+        _model_path(study, each, member): (each, member)
+        for each in evaluations
+        for member in range(study.plan.recipes[each.setting.recipe].members)
+    }
+    missing = [(path, *job) for path, job in jobs.items() if not path.exists()]
+    missing.sort(key=_documents)
+    done = len(jobs) - len(missing)
+    for _, group in groupby(missing, key=_documents):
+        group_jobs = list(group)
+        first = group_jobs[0][1]
+        sides = study.counts(first.setting.recipe, first.split, first.setting.grid)
+        for (path, evaluation, _), model in _fit_models(study, sides, group_jobs, options):
+            _save_output(path, study, sides, evaluation, model, options.device)
             done += 1
-            if on_progress is not None:
-                on_progress(done, len(wanted))
+            options.progress(stage, done, len(jobs))
 
 
-def _corpus_of(job: Job) -> tuple[int, str, str, str, str, bool]:
-    """Return what decides the documents that a model learns from."""
-    setting = job.setting
+Job = tuple[Path, Evaluation, int]
+"""The file of a model's outputs, its evaluation and its member number."""
+
+
+def _documents(job: Job) -> tuple[int, str, str, str, str, bool]:
+    """Return what determines the documents that a model learns from."""
+    _, each, _ = job
+    setting = each.setting
     return (
-        job.split, setting.recipe, setting.grid, job.part, setting.tags or "", setting.supervised
+        each.split, setting.recipe, setting.grid, each.part, setting.tags or "", setting.supervised
     )  # fmt: skip
 
 
-def _fit_together(
-    study: Study,
-    sides: Sequence[sparse.csr_array],
-    jobs: Sequence[Job],
-    device: str,
-    backend: str,
-    n_jobs: int | None,
+def _fit_models(
+    study: Study, sides: Sequence[sparse.csr_array], jobs: Sequence[Job], options: RunOptions
 ) -> Iterator[tuple[Job, DocNADE | SupDocNADE]]:
     """Fit models of the same documents."""
-    tags, parts = jobs[0].setting.tags, study.protocol.parts(jobs[0].split)
-    places = parts.fit if jobs[0].part == FIT else parts.train
-    options: dict[str, Any] = {}
-    if tags is not None:
-        found = study.photos.annotations(tags)
-        options = {
-            "annotations": sparse.vstack([found.annotations[places]] * len(sides), format="csr"),
-            "annotation_mask": np.tile(found.known[places], len(sides)),
+    first = jobs[0][1]
+    parts, tag_set = study.protocol.parts(first.split), first.setting.tags
+    train = parts.fit if first.part == FIT else parts.train
+    annotations: dict[str, Any] = {}
+    if tag_set is not None:
+        counts, _ = study.photos.tag_counts(tag_set)
+        known = np.array([study.photos.tags[tag_set][index] is not None for index in train])
+        annotations = {
+            "annotations": sparse.vstack([counts[train]] * len(sides), format="csr"),
+            "annotation_mask": np.tile(known, len(sides)),
         }
-    counts = sparse.vstack([side[places] for side in sides], format="csr")
-    label_A = np.tile(study.label_B[places], len(sides))
-    where = {"device": device, "backend": backend, "n_jobs": n_jobs}
+    documents = sparse.vstack([side[train] for side in sides], format="csr")
+    labels = np.tile(study.label_B[train], len(sides))
     # On a GPU several at a time; few enough that little is lost if the run is stopped.
-    at_once = MAX_NETWORKS if device == "cuda" else 1
-    for first in range(0, len(jobs), at_once):
-        part = jobs[first : first + at_once]
-        models = [_estimator(study, job, **where) for job in part]
-        fit_many(models, counts, label_A, **options)
-        yield from zip(part, models, strict=True)
+    at_once = MAX_NETWORKS if options.device == "cuda" else 1
+    for start in range(0, len(jobs), at_once):
+        batch = jobs[start : start + at_once]
+        models = [_estimator(study, each, member, options) for _, each, member in batch]
+        fit_many(models, documents, labels, **annotations)
+        yield from zip(batch, models, strict=True)
 
 
-def _estimator(study: Study, job: Job, **where: Any) -> DocNADE | SupDocNADE:
-    setting, recipe = job.setting, study.plan.recipes[job.setting.recipe]
-    options: dict[str, Any] = {
+def _estimator(
+    study: Study, evaluation: Evaluation, member: int, options: RunOptions
+) -> DocNADE | SupDocNADE:
+    setting, recipe = evaluation.setting, study.plan.recipes[evaluation.setting.recipe]
+    settings: dict[str, Any] = {
         "annotation_weight": setting.annotation_weight,
         "learning_rate": setting.learning_rate,
         "max_epochs": recipe.max_epochs,
         "batch_size": recipe.batch_size,
-        "random_state": 1000 * job.member + job.split,
-        **where,
+        "random_state": 1000 * member + evaluation.split,
+        "device": options.device,
+        "n_jobs": options.n_jobs,
     }
     if not setting.supervised:
-        return DocNADE(setting.n_topics, **options)
+        return DocNADE(setting.n_topics, **settings)
     return SupDocNADE(
         setting.n_topics,
         generative_weight=setting.generative_weight,
         class_input=setting.class_input,
-        **options,
+        **settings,
     )
 
 
-def _describe(
+def _save_output(
+    path: Path,
     study: Study,
     sides: Sequence[sparse.csr_array],
-    job: Job,
+    evaluation: Evaluation,
     model: DocNADE | SupDocNADE,
     device: str,
 ) -> None:
-    """Keep what a model says of the photographs that it is asked about."""
-    parts = study.protocol.parts(job.split)
-    places = parts.train if job.part == FIT else np.concatenate([parts.train, parts.test])
-    sides = [side[places] for side in sides]
+    """Write the outputs for the training photographs and, once choices are made, the test part."""
+    parts = study.protocol.parts(evaluation.split)
+    is_fit = evaluation.part == FIT
+    index_B = parts.train if is_fit else np.concatenate([parts.train, parts.test])
+    sides = [side[index_B] for side in sides]
     hidden_SBH = np.stack([model.transform(side) for side in sides])
-    arrays: dict[str, NDArray[Any]] = {"places": places, "hidden": hidden_SBH.mean(axis=0)}
+    arrays: dict[str, NDArray[Any]] = {"places": index_B, "hidden": hidden_SBH.mean(axis=0)}
     description: dict[str, Any] = {
         "seconds": round(sum(model.history_.seconds), 2),
         "device": device_name(device),
@@ -184,8 +252,13 @@ def _describe(
             [model.annotation_log_proba(side, normalize=True) for side in sides]
         )
         if isinstance(model, SupDocNADE):
-            description["classes"] = class_words(study, job, model)
-    save_arrays(model_path(study, job), arrays, description)
+            description["classes"] = _class_words(study, evaluation.setting, model)
+    save_arrays(path, arrays, description)
+
+
+def device_name(device: str) -> str:
+    """Return the name of a device, "cpu" or "cuda"."""
+    return torch.cuda.get_device_name() if device == "cuda" else "CPU"
 
 
 def log_mean(log_p: Sequence[NDArray[np.floating]]) -> NDArray[np.float32]:
@@ -195,23 +268,11 @@ def log_mean(log_p: Sequence[NDArray[np.floating]]) -> NDArray[np.float32]:
     return mean
 
 
-def load_described(study: Study, job: Job) -> Described:
-    """Return what a trained model says."""
-    arrays, description = load_arrays(model_path(study, job))
-    return Described(
-        arrays["places"],
-        arrays["hidden"],
-        arrays.get("class_log_p"),
-        arrays.get("tag_log_p"),
-        description,
-    )
-
-
-def class_words(study: Study, job: Job, model: SupDocNADE) -> dict[str, Any]:
+def _class_words(study: Study, setting: Setting, model: SupDocNADE) -> dict[str, Any]:
     """Return the visual words and tags of every class, as the paper visualises them."""
-    assert job.setting.tags is not None
-    names = study.photos.annotations(job.setting.tags).names
-    n_visual_words = study.plan.recipes[job.setting.recipe].words.n_words
+    assert setting.tags is not None
+    _, names = study.photos.tag_counts(setting.tags)
+    n_visual_words = study.plan.recipes[setting.recipe].words.n_words
     found = {}
     for label, topics in zip(study.photos.classes, model.class_topics(), strict=True):
         each = associate(model.components_, topics.tolist(), names, n_visual_words=n_visual_words)
@@ -221,3 +282,167 @@ def class_words(study: Study, job: Job, model: SupDocNADE) -> dict[str, Any]:
             "tags": [tag for tag, _ in each.tags],
         }
     return found
+
+
+def load_outputs(study: Study, evaluation: Evaluation) -> list[ModelOutput]:
+    """Return the outputs of all models of an evaluation."""
+    outputs = []
+    for member in range(study.plan.recipes[evaluation.setting.recipe].members):
+        arrays, description = load_arrays(_model_path(study, evaluation, member))
+        class_log_p, tag_log_p = arrays.get("class_log_p"), arrays.get("tag_log_p")
+        outputs.append(
+            ModelOutput(arrays["places"], arrays["hidden"], class_log_p, tag_log_p, description)
+        )
+    return outputs
+
+
+def evaluate_models(
+    study: Study,
+    evaluations: Sequence[Evaluation],
+    options: RunOptions = RunOptions(),
+    stage: str = "SVMs",
+) -> None:
+    """Make the predictions that are missing, with trained models."""
+    keyed = {each.key(study): each for each in evaluations}
+    missing = {key: each for key, each in keyed.items() if study.prediction(key) is None}
+    done = len(keyed) - len(missing)
+    workers = Parallel(n_jobs=options.n_jobs, prefer="threads", return_as="generator_unordered")
+    for _ in workers(delayed(_evaluate)(study, key, each) for key, each in missing.items()):
+        done += 1
+        options.progress(stage, done, len(keyed))
+
+
+def _evaluate(study: Study, key: str, evaluation: Evaluation) -> None:
+    outputs = load_outputs(study, evaluation)
+    score = _score_held_out if evaluation.part == FIT else _predict_test
+    prediction = score(study, evaluation, outputs)
+    prediction["device"] = outputs[0].description["device"]
+    prediction["seconds"] = round(sum(each.description["seconds"] for each in outputs), 2)
+    study.write_prediction(key, prediction)
+
+
+def _score_held_out(
+    study: Study, evaluation: Evaluation, outputs: Sequence[ModelOutput]
+) -> dict[str, Any]:
+    """Score every SVM, and the tags, on the held-out photographs."""
+    parts, index_B = study.protocol.parts(evaluation.split), outputs[0].index_B
+    fit, held = np.isin(index_B, parts.fit), np.isin(index_B, parts.held)
+    labels = study.label_B[index_B]
+    kernel = _topic_kernel(study, evaluation, outputs, fit, held)
+    prediction: dict[str, Any] = {
+        "svm": [list(each) for each in score_svms(kernel, labels[fit], labels[held])]
+    }
+    if evaluation.setting.tags is not None:
+        counts, _ = study.photos.tag_counts(evaluation.setting.tags)
+        true_TA = counts.toarray()[index_B[held]] > 0
+        uses_classes = study.plan.recipes[evaluation.setting.recipe].class_tags
+        prediction["f_measure"] = []
+        for alpha in ALPHAS if uses_classes else ALPHAS[:1]:
+            top = rank_tags(study, evaluation.setting, outputs, index_B[fit], alpha)[held]
+            prediction["f_measure"].append([alpha, f_measure(top, true_TA).value])
+    return prediction
+
+
+def _predict_test(
+    study: Study, evaluation: Evaluation, outputs: Sequence[ModelOutput]
+) -> dict[str, Any]:
+    """Predict classes and tags of the test photographs, in their order."""
+    parts, index_B = study.protocol.parts(evaluation.split), outputs[0].index_B
+    train, test = np.isin(index_B, parts.train), np.isin(index_B, parts.test)
+    kernel = _topic_kernel(study, evaluation, outputs, train, test)
+    labels = study.label_B[index_B[train]]
+    predicted = predict_svm(kernel, labels, evaluation.C, evaluation.gamma)
+    prediction: dict[str, Any] = {"predicted": predicted.tolist()}
+    if outputs[0].class_log_p_BC is not None:
+        prediction["softmax"] = mean_class_log_p(outputs)[test].argmax(axis=1).tolist()
+    if evaluation.setting.tags is not None:
+        top = rank_tags(study, evaluation.setting, outputs, index_B[train], evaluation.alpha)
+        prediction["top_tags"] = top[test].tolist()
+    if "classes" in outputs[0].description:
+        prediction["classes"] = outputs[0].description["classes"]
+    return prediction
+
+
+def _topic_kernel(
+    study: Study,
+    evaluation: Evaluation,
+    outputs: Sequence[ModelOutput],
+    train_B: NDArray[np.bool_],
+    other_B: NDArray[np.bool_],
+) -> Kernel:
+    """Return the kernel of topics, and of √counts if the recipe says so."""
+    hidden = concatenate_topics(outputs, train_B)
+    topics = rbf_kernel(hidden[train_B], hidden[other_B])
+    setting = evaluation.setting
+    if not study.plan.recipes[setting.recipe].with_counts:
+        return topics
+    roots = np.sqrt(study.histograms(setting.recipe, evaluation.split, setting.grid))
+    index_B = outputs[0].index_B
+    return add_kernels([topics, rbf_kernel(roots[index_B[train_B]], roots[index_B[other_B]])])
+
+
+def concatenate_topics(outputs: Sequence[ModelOutput], train_B: NDArray[np.bool_]) -> Floats:
+    """Return the topics of all models, standardised by the training photographs."""
+    return np.hstack([standardize(each.hidden_BH.astype(np.float64), train_B) for each in outputs])
+
+
+def mean_class_log_p(outputs: Sequence[ModelOutput]) -> Floats:
+    """Return the logarithm of the mean class probabilities of all models."""
+    parts = [each.class_log_p_BC for each in outputs if each.class_log_p_BC is not None]
+    return log_mean(parts).astype(np.float64)
+
+
+def rank_tags(
+    study: Study,
+    setting: Setting,
+    outputs: Sequence[ModelOutput],
+    train: NDArray[np.int64],
+    alpha: float,
+) -> NDArray[np.int64]:
+    """Return the most probable tags of every photograph of the models' outputs, (B, TOP).
+
+    Parameters
+    ----------
+    train : indices of the photographs from which the tags of a class are counted.
+    alpha : weight of the predicted classes.
+    """
+    parts = [each.tag_log_p_BA for each in outputs if each.tag_log_p_BA is not None]
+    log_p_BA = log_mean(parts).astype(np.float64)
+    if alpha and outputs[0].class_log_p_BC is not None:
+        assert setting.tags is not None
+        counts, _ = study.photos.tag_counts(setting.tags)
+        share_CA = class_tag_shares(counts[train], study.label_B[train], len(study.photos.classes))
+        log_p_BA = add_class_term(log_p_BA, np.exp(mean_class_log_p(outputs)), share_CA, alpha)
+    return top_ranked(log_p_BA, TOP)
+
+
+def choose_setting(study: Study, variant: Variant, split: int) -> Evaluation:
+    """Return the best candidate on the held-out photographs; among equals the first."""
+    candidates = []
+    for setting in variant.candidates():
+        prediction = study.prediction(Evaluation(setting=setting, split=split).key(study))
+        if prediction is None:
+            raise StorageError(f"{study.folder} lacks predictions of models: run --stage models.")
+        C, gamma, accuracy = best_svm(prediction["svm"])
+        alpha, f = max(prediction.get("f_measure", [[0.0, 0.0]]), key=lambda each: float(each[1]))
+        candidates.append(
+            Evaluation(
+                setting=setting,
+                split=split,
+                part=TRAIN,
+                C=C,
+                gamma=gamma or 0.0,
+                alpha=alpha,
+                held_out=accuracy if variant.chosen_for == ACCURACY else f,
+            )
+        )
+    return max(candidates, key=lambda each: each.held_out)
+
+
+def final_evaluations(study: Study, variant: Variant, split: int) -> list[Evaluation]:
+    """Return the evaluations of a variant on the test part, one per number of topics."""
+    best = choose_setting(study, variant, split)
+    return [
+        replace(best, setting=replace(best.setting, n_topics=n_topics))
+        for n_topics in variant.topics
+    ]

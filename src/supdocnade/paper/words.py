@@ -1,8 +1,8 @@
-"""Photographs as words, in files small enough to travel: the first stage of the experiments.
+"""Visual words of photographs, stored in small files: the first stage of the experiments.
 
 The words of an image are counted in the cells of one fine grid; coarser grids and pyramids are sums
-of its cells. Since the order of words does not matter, they are kept sorted, as differences, and
-packed: about half a byte a word.
+of its cells. Since their order does not matter, words are stored as compressed differences of their
+sorted numbers: about half a byte per word.
 """
 
 import zlib
@@ -19,7 +19,7 @@ from supdocnade.errors import InvalidArgument, StorageError
 from supdocnade.estimators.bag_of_visual_words import BagOfVisualWords
 from supdocnade.images.decode import DecodeConfig, decode
 from supdocnade.images.regions import Grid, Regions
-from supdocnade.progress import ProgressCallback, no_progress
+from supdocnade.run_options import RunOptions
 from supdocnade.storage import load_arrays, save_arrays
 from supdocnade.visual_words.encoder import count_words
 from supdocnade.visual_words.kmeans import LEARNING
@@ -29,14 +29,11 @@ from supdocnade.visual_words.parallel import SkippedImage
 Grids = tuple[Grid, ...]
 
 FINEST: Grid = (4, 4)
-ONE: Grids = ((1, 1),)
-TWO: Grids = ((2, 2),)
-PYRAMID: Grids = ((1, 1), (2, 2), (4, 4))
-GRID_NAMES: dict[str, Grids] = {
-    "1×1": ONE,
-    "2×2": TWO,
-    "1×1 and 2×2": ONE + TWO,
-    "pyramid": PYRAMID,
+GRIDS: dict[str, Grids] = {
+    "1×1": ((1, 1),),
+    "2×2": ((2, 2),),
+    "1×1 and 2×2": ((1, 1), (2, 2)),
+    "pyramid": ((1, 1), (2, 2), (4, 4)),
 }
 
 KIND, FORMAT = "reproduction words", 2
@@ -44,7 +41,7 @@ KIND, FORMAT = "reproduction words", 2
 
 @dataclass(frozen=True, kw_only=True)
 class WordRecipe:
-    """How photographs become words."""
+    """Settings that turn photographs into words."""
 
     n_words: int = 240
     step: int = 8
@@ -53,45 +50,37 @@ class WordRecipe:
     root_sift: bool = False
     color: bool = False
     mirrored: bool = False
-    """Whether an image has the words of its mirror image, too: left and right mean the same."""
+    """Add the words of its mirror image to each image."""
 
     def settings(self) -> dict[str, Any]:
-        """Return the settings as JSON has them."""
+        """Return the settings as values of JSON."""
         settings = asdict(self)
         if isinstance(self.patch_size, tuple):
             settings["patch_size"] = list(self.patch_size)
         return settings
 
-    def bag(self, *, max_side: int | None, seed: int, **options: Any) -> BagOfVisualWords:
-        """Return the transformer that makes them."""
-        settings = asdict(self)
-        del settings["mirrored"]
-        return BagOfVisualWords(
-            grid=FINEST, max_side=max_side, random_state=seed, **settings, **options
-        )
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Words:
-    """The words of many images, in the cells of the finest grid."""
+    """The words of images, in the cells of the finest grid."""
 
     ids_N: NDArray[np.uint16]
-    """Cell · n_words + word, sorted within an image, images one after the other."""
+    """Cell · n_words + word, sorted within an image; images are concatenated."""
     length_SB: NDArray[np.int64]
-    """(sides, images): how many words each has, and its mirror image if that is a side."""
+    """(sides, images) number of words; the second side is that of the mirror images, if any."""
     n_words: int
 
     def counts(self, grids: Grids) -> sparse.csr_array:
-        """Return how often every word occurs in every cell of some grids, (images, cells · words).
+        """Return the counts of every word in every cell of some grids, (images, cells · words).
 
-        Columns are as those of a `BagOfVisualWords` with these grids. A mirror image's words count
-        as those of its image.
+        Columns are those of a `BagOfVisualWords` with these grids. The words of a mirror image are
+        added to those of its image.
         """
         first, *others = self.counts_of_sides(grids)
         return sum(others, first)
 
     def counts_of_sides(self, grids: Grids) -> list[sparse.csr_array]:
-        """Return the same for images and for mirror images apart."""
+        """Return the counts of the images, and of their mirror images if there are any."""
         cell_N, word_N = np.divmod(self.ids_N.astype(np.int64), self.n_words)
         row_N, column_N = np.divmod(cell_N, FINEST[1])
         regions, parts, first = Regions(grids), [], 0
@@ -121,20 +110,28 @@ def encode_words(
     max_side: int | None,
     seed: int,
     n_examples: int = 0,
-    n_jobs: int | None = None,
-    progress: ProgressCallback = no_progress,
+    options: RunOptions = RunOptions(),
     stage: str = "words",
 ) -> tuple[Words, BagOfVisualWords]:
     """Learn words from some of the images and encode all of them.
 
     Parameters
     ----------
-    learn_from : places of the images that words are learned from.
-    stage : reported to `progress` with the number of images read.
+    learn_from : indices of the images that words are learned from.
+    stage : reported to `options.progress` with the number of images read.
     """
-    bag = recipe.bag(max_side=max_side, seed=seed, n_examples=n_examples, n_jobs=n_jobs)
     if recipe.n_words * FINEST[0] * FINEST[1] > 2**16:
         raise InvalidArgument(f"n_words must be at most 4096, got {recipe.n_words}.")
+    settings = asdict(recipe)
+    del settings["mirrored"]
+    bag = BagOfVisualWords(
+        grid=FINEST,
+        max_side=max_side,
+        random_state=seed,
+        n_examples=n_examples,
+        n_jobs=options.n_jobs,
+        **settings,
+    )
     sides = [images]
     if recipe.mirrored:
         decoding = DecodeConfig(max_side=max_side, color=recipe.color)
@@ -144,16 +141,16 @@ def encode_words(
 
     def report(part: str, done: int, of: int | None) -> None:
         if part == SAMPLING:
-            progress(stage, done, total)
+            options.progress(stage, done, total)
         elif part == LEARNING:
-            progress(f"visual {stage}", done, of)
+            options.progress(f"visual {stage}", done, of)
 
     bag.fit(learning, progress=report)
     documents = []
     for found in bag.iter_words([image for side in sides for image in side]):
         assert not isinstance(found, SkippedImage), "an image that cannot be read raises"
         documents.append(np.sort(found).astype(np.uint16))
-        progress(stage, len(learning) + len(documents), total)
+        options.progress(stage, len(learning) + len(documents), total)
     words = Words(
         ids_N=np.concatenate(documents),
         length_SB=np.array([len(each) for each in documents]).reshape(len(sides), -1),
@@ -163,12 +160,7 @@ def encode_words(
 
 
 def save_words(path: Path, words: Words, description: dict[str, Any]) -> None:
-    """Write words to one small file.
-
-    Parameters
-    ----------
-    description : what they were made from; `load_words` compares it.
-    """
+    """Write words to one file, with a description that `load_words` compares."""
     # Differences of sorted numbers are small: their upper bytes are nearly all 0.
     delta_N = np.diff(words.ids_N, prepend=np.uint16(0)).astype("<u2")
     planes = np.ascontiguousarray(delta_N.view(np.uint8).reshape(-1, 2).T)
@@ -181,23 +173,18 @@ def save_words(path: Path, words: Words, description: dict[str, Any]) -> None:
 
 
 def load_words(path: Path, description: dict[str, Any] | None = None) -> Words:
-    """Return what `save_words` wrote.
-
-    Parameters
-    ----------
-    description : what they must have been made from; None: whatever it was.
-    """
-    arrays, found = load_arrays(path)
-    if found.get("kind") != KIND or found.get("format") != FORMAT:
+    """Return what `save_words` wrote; None accepts any description."""
+    arrays, stored = load_arrays(path)
+    if stored.get("kind") != KIND or stored.get("format") != FORMAT:
         raise StorageError(f"{path} must hold words of photographs, got another file.")
-    if description is not None and found["made_from"] != description:
+    if description is not None and stored["made_from"] != description:
         raise StorageError(
-            f"{path} must be made from {description}, got {found['made_from']}; remove it."
+            f"{path} must be made from {description}, got {stored['made_from']}; remove it."
         )
     planes = np.frombuffer(zlib.decompress(arrays["packed"].tobytes()), np.uint8)
     delta_N = np.ascontiguousarray(planes.reshape(2, -1).T).view("<u2").reshape(-1)
     return Words(
         ids_N=np.cumsum(delta_N, dtype=np.uint16),
         length_SB=arrays["length"].astype(np.int64),
-        n_words=int(found["n_words"]),
+        n_words=int(stored["n_words"]),
     )

@@ -109,7 +109,7 @@ def fit_svm(
     C : cost of an error, weighted so that all classes cost the same in total.
     gamma : of the kernel, in units of 1 / topics.
     """
-    mean_H, scale_H = _scaler(hidden_BH)
+    mean_H, scale_H = fit_scaler(hidden_BH)
     scaled_BH = (hidden_BH - mean_H) / scale_H
     width = gamma / hidden_BH.shape[1]
     kernel_BB = np.exp(-width * squared_distances(scaled_BH, scaled_BH))
@@ -147,7 +147,7 @@ def choose_svm(
     held_out_BH, true_B : topics and class numbers of the held-out documents.
     on_fit : called with the number of SVMs tried and the size of the grid.
     """
-    mean_H, scale_H = _scaler(hidden_BH)
+    mean_H, scale_H = fit_scaler(hidden_BH)
     scaled_BH, other_BH = ((each - mean_H) / scale_H for each in (hidden_BH, held_out_BH))
     inner_BB = squared_distances(scaled_BH, scaled_BH)
     outer_BB = squared_distances(other_BH, scaled_BH)
@@ -171,7 +171,7 @@ def squared_distances(first_AH: Floats, second_BH: Floats) -> Floats:
     return distances
 
 
-def _scaler(hidden_BH: NDArray[np.floating]) -> tuple[Floats, Floats]:
+def fit_scaler(hidden_BH: NDArray[np.floating]) -> tuple[Floats, Floats]:
     """Return mean and standard deviation of every topic, 1 for a constant topic."""
     mean_H = hidden_BH.mean(axis=0, dtype=np.float64)
     scale_H = hidden_BH.std(axis=0, dtype=np.float64)

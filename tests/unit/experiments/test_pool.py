@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from experiments import pool, pool_log
-from experiments.pool_recipes import Tried
+from experiments import pool
 from tests.photosets import OTHER_NUMBERS, draw_labelme
 
 from supdocnade.paper.data_sets import read_photo_set
@@ -23,12 +22,9 @@ SMALL = Recipe(words=WordRecipe(n_words=12), max_epochs=4, members=2)
 @pytest.fixture
 def here(tmp_path, monkeypatch):
     monkeypatch.setattr(pool, "HERE", tmp_path)
-    monkeypatch.setattr(pool_log, "LOG", tmp_path / "pool.json")
-    tried = {
-        NAME: Tried(recipe=SMALL, setting={"generative_weight": 1.0}),
-        "damped": Tried(recipe=replace(SMALL, damping=2.0)),
-    }
-    monkeypatch.setattr(pool, "TRIED", tried)
+    monkeypatch.setattr(pool, "LOG", tmp_path / "pool.json")
+    monkeypatch.setattr(pool, "TRIED", {NAME: SMALL, "damped": replace(SMALL, damping=2.0)})
+    monkeypatch.setattr(pool, "SETTINGS", {NAME: {"generative_weight": 1.0}})
     return tmp_path
 
 
@@ -38,7 +34,7 @@ def test_names_of_recipes_are_different_as_files():
     assert all(slug.replace("-", "").isalnum() for slug in slugs)
 
 
-def test_every_photograph_is_tested_once_with_its_copies(tmp_path):
+def test_every_photograph_is_tested_once_with_its_near_duplicates(tmp_path):
     photos = read_photo_set("labelme", draw_labelme(tmp_path, 10))
     picture = np.arange(80)
     picture[1] = 0
@@ -63,16 +59,15 @@ def test_from_photographs_to_the_log(here):
     assert 1 / 8 < found["accuracy"] <= found["svm_and_softmax"] <= 1
     assert np.mean(found["of_every_fold"]) == pytest.approx(found["accuracy"], abs=0.02)
     assert 0 < found["f_measure"] <= found["f_measure_with_classes"] < 1
-    tried = pool.TRIED[NAME]
-    pool_log.add_to_log("labelme", NAME, tried, 5, found)
-    pool_log.add_to_log("labelme", NAME, tried, 5, {**found, "accuracy": 0.5})
-    pool_log.add_to_log("labelme", NAME, tried, 6, found)
-    log = json.loads(pool_log.LOG.read_text())
+    pool.add_to_log("labelme", NAME, 5, found)
+    pool.add_to_log("labelme", NAME, 5, {**found, "accuracy": 0.5})
+    pool.add_to_log("labelme", NAME, 6, found)
+    log = json.loads(pool.LOG.read_text())
     assert [(each["n_topics"], each["name"]) for each in log] == [(5, NAME), (6, NAME)]
     assert log[0]["accuracy"] == 0.5
     assert log[0]["setting"] == {"generative_weight": 1.0}
-    pool_log.add_to_log("labelme", NAME, tried, 0, pool.measure_counts(again, NAME))
-    section = pool_log.pool_section()
+    pool.add_to_log("labelme", NAME, 0, pool.measure_counts(again, NAME))
+    section = pool.pool_section()
     assert f"| labelme | {NAME} | 5 | 50.0 |" in section
     assert f"| labelme | {NAME} | – | – |" in section
-    assert json.loads(pool_log.LOG.read_text())[-1]["svm_on_counts"] == found["svm_on_counts"]
+    assert json.loads(pool.LOG.read_text())[-1]["svm_on_counts"] == found["svm_on_counts"]

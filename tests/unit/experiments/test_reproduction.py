@@ -1,4 +1,4 @@
-"""docs/reproduction.md is made of whatever results there are."""
+"""docs/reproduction.md is made from the results that exist."""
 
 import pytest
 from experiments import reproduction
@@ -19,7 +19,7 @@ def test_without_results_the_page_says_so(here):
     assert page.count("Not run yet.") == 3
 
 
-def test_a_page_that_is_not_current_is_found_out(here, monkeypatch):
+def test_an_outdated_page_is_detected(here, monkeypatch):
     reproduction.main()
     monkeypatch.setattr("sys.argv", ["reproduction", "--check"])
     reproduction.main()

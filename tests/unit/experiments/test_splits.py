@@ -10,7 +10,7 @@ from tests.published import published
 
 from supdocnade.errors import StorageError
 from supdocnade.folders.photo_folder import ImageRecord
-from supdocnade.paper.published_scenes import read_labelme, read_scene15
+from supdocnade.paper.data_sets import read_labelme, read_scene15
 
 
 def counts(labels, indices):

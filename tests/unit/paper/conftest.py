@@ -1,4 +1,4 @@
-"""Drawn photographs and one finished study of them, made once."""
+"""Drawn photographs and one finished study of them."""
 
 import warnings
 
@@ -6,6 +6,7 @@ import pytest
 from tests.photosets import OTHER_NUMBERS, draw_labelme, small_study
 
 from supdocnade.paper.stages import STAGES, run_stage
+from supdocnade.run_options import RunOptions
 
 
 @pytest.fixture(scope="session")
@@ -19,5 +20,5 @@ def finished(drawn, tmp_path_factory):
         warnings.filterwarnings("ignore", message=OTHER_NUMBERS.removeprefix("ignore:"))
         study = small_study(tmp_path_factory.mktemp("study"), drawn)
     for stage in STAGES:
-        run_stage(study, stage, device="cpu", backend="auto", n_jobs=1, on_stage=lambda *_: None)
+        run_stage(study, stage, RunOptions(device="cpu", n_jobs=1))
     return study

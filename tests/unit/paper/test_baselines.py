@@ -1,4 +1,4 @@
-"""Yardsticks by hand, and as a finished study has them."""
+"""Baselines computed by hand, and in a finished study."""
 
 import numpy as np
 import pytest
@@ -7,16 +7,19 @@ from sklearn.preprocessing import StandardScaler
 
 from supdocnade.metrics import top_ranked
 from supdocnade.paper.baselines import (
+    _logistic,
+    _neighbours,
+    baseline_key,
+    pyramid_weights,
+)
+from supdocnade.paper.plans import (
+    BASELINES,
     FREQUENT,
     FREQUENT_OF_CLASS,
     LDA_SVM,
     RBF_SVM,
-    _logistic,
-    _neighbours,
-    pyramid_weights,
-    yardstick_key,
+    TAG_BASELINES,
 )
-from supdocnade.paper.plans import TAG_YARDSTICKS, YARDSTICKS
 
 
 def test_levels_of_the_pyramid_weigh_a_quarter_a_quarter_and_a_half():
@@ -27,27 +30,27 @@ def test_levels_of_the_pyramid_weigh_a_quarter_a_quarter_and_a_half():
     assert weight[15:].tolist() == [0.5] * 48
 
 
-def test_every_yardstick_answered_for_all_test_photographs(finished):
+def test_every_baseline_predicts_all_test_photographs(finished):
     for split in range(2):
         test = finished.protocol.parts(split).test
-        for name in YARDSTICKS:
-            answer = finished.answer(yardstick_key(name, "paper", split))
-            right = np.array(answer["predicted"]) == finished.label_B[test]
+        for name in BASELINES:
+            prediction = finished.prediction(baseline_key(name, "paper", split))
+            right = np.array(prediction["predicted"]) == finished.label_B[test]
             assert len(right) == len(test)
             # Drawn scenes of eight classes: 1/8 is luck. LDA has too few words for more.
             assert name == LDA_SVM or right.mean() > 2 / 8, name
-        for name in TAG_YARDSTICKS:
-            answer = finished.answer(yardstick_key(name, "paper", split, "tags_free"))
-            assert np.shape(answer["top_tags"]) == (len(test), 5), name
+        for name in TAG_BASELINES:
+            prediction = finished.prediction(baseline_key(name, "paper", split, "tags_free"))
+            assert np.shape(prediction["top_tags"]) == (len(test), 5), name
 
 
 def test_frequent_tags_by_counting(finished):
     parts = finished.protocol.parts(0)
-    tags = finished.photos.annotations("tags_free").annotations.toarray()[parts.train]
-    answer = finished.answer(yardstick_key(FREQUENT, "paper", 0, "tags_free"))
-    assert answer["top_tags"][3] == top_ranked(tags.sum(axis=0)[None], 5)[0].tolist()
-    of_class = finished.answer(yardstick_key(FREQUENT_OF_CLASS, "paper", 0, "tags_free"))
-    predicted = finished.answer(yardstick_key(RBF_SVM, "paper", 0))["predicted"]
+    tags = finished.photos.tag_counts("tags_free")[0].toarray()[parts.train]
+    prediction = finished.prediction(baseline_key(FREQUENT, "paper", 0, "tags_free"))
+    assert prediction["top_tags"][3] == top_ranked(tags.sum(axis=0)[None], 5)[0].tolist()
+    of_class = finished.prediction(baseline_key(FREQUENT_OF_CLASS, "paper", 0, "tags_free"))
+    predicted = finished.prediction(baseline_key(RBF_SVM, "paper", 0))["predicted"]
     label = finished.label_B[parts.train]
     for place in (0, 7):
         count = tags[label == predicted[place]].sum(axis=0)
@@ -72,7 +75,7 @@ def test_a_logistic_regression_for_every_tag():
     assert score[0, 3] > score[0, 0]
 
 
-def test_turned_axes_change_no_logistic_regression():
+def test_a_rotation_does_not_change_a_logistic_regression():
     rng = np.random.default_rng(1)
     values, ask = rng.normal(size=(20, 50)), rng.normal(size=(5, 50))
     tags = (values[:, :1] + 0.5 * rng.normal(size=(20, 1)) > 0).astype(float)
@@ -84,11 +87,9 @@ def test_turned_axes_change_no_logistic_regression():
     np.testing.assert_allclose(_logistic(values, tags, ask, 0.1)[:, 0], wanted, atol=1e-3)
 
 
-def test_names_of_answers_are_different():
-    keys = [yardstick_key(name, "paper", 0) for name in YARDSTICKS]
-    keys += [
-        yardstick_key(name, "paper", 0, tags) for name in TAG_YARDSTICKS for tags in ("a", "b")
-    ]
+def test_keys_are_distinct():
+    keys = [baseline_key(name, "paper", 0) for name in BASELINES]
+    keys += [baseline_key(name, "paper", 0, tags) for name in TAG_BASELINES for tags in ("a", "b")]
     assert len(set(keys)) == len(keys)
     with pytest.raises(ValueError, match="not in tuple"):
-        yardstick_key("guessing", "paper", 0)
+        baseline_key("guessing", "paper", 0)

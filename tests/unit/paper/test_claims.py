@@ -1,12 +1,24 @@
-"""What holds is computed from the scores, without the photographs of the pool."""
+"""Claims and targets follow from the scores outside the pool; intervals have known values."""
 
 import numpy as np
 import pytest
+from scipy import stats
 
-from supdocnade.paper.claims import HOLDS, OPEN, REVERSED, claims, targets
+from supdocnade.errors import InvalidArgument
+from supdocnade.paper.claims import (
+    HOLDS,
+    OPEN,
+    REPORTED,
+    REVERSED,
+    compare,
+    corrected_t_interval,
+    find_claims,
+    find_targets,
+    paired_bootstrap,
+)
 from supdocnade.paper.page import claims_table, figure, targets_table
 from supdocnade.paper.plans import ACCURACY, DOC, F_MEASURE, NO_WORDS, SUP
-from supdocnade.paper.results import Kept, Series
+from supdocnade.paper.results import Results, Series
 
 MAIN = Series("paper", SUP, 200, "2×2", ACCURACY, None, ACCURACY)
 OURS = MAIN._replace(recipe="ours")
@@ -14,7 +26,7 @@ N = 300
 
 
 @pytest.fixture
-def kept():
+def results():
     rng = np.random.default_rng(0)
 
     def right(share):
@@ -27,10 +39,9 @@ def kept():
     for table in scores.values():
         table[:, pool] = 0.0  # Were the pool to count, all would do worse.
     scores[OURS._replace(metric=F_MEASURE, tags="tags_free", chosen_for=F_MEASURE)] = right(0.5)
-    return Kept(
-        dataset="labelme",
+    return Results(
         rows=[],
-        made={"n_train": 1000},
+        provenance={"dataset": "labelme", "n_train": 1000},
         picture_B=np.arange(N),
         pool_B=pool,
         test_SB=np.ones((5, N), bool),
@@ -38,30 +49,117 @@ def kept():
     )
 
 
-def test_verdicts(kept):
-    found = {claim.text: claim for claim in claims(kept)}
+def test_verdicts(results):
+    found = dict(find_claims(results))
     assert found["SupDocNADE above DocNADE, 200 topics"].verdict == HOLDS
     assert found["tuned λ above λ = 0, 200 topics"].verdict == OPEN
     assert found["2×2 above 1×1, 200 topics"].verdict == REVERSED
-    # What was not measured is not claimed.
+    # There is no claim about a method without scores.
     assert not any("λ = 1" in text for text in found)
-    table = claims_table(list(found.values()))
+    table = claims_table(list(found.items()))
     assert f"| {HOLDS} |" in table
     assert f"| {REVERSED} |" in table
 
 
-def test_the_pool_does_not_count(kept):
-    assert float(figure(kept, MAIN).split()[0]) == pytest.approx(90, abs=2)
-    assert float(figure(kept, MAIN, full=True).split()[0]) == pytest.approx(81, abs=2)
-    assert figure(kept, MAIN._replace(n_topics=7)) == "–"
+def test_the_pool_does_not_count(results):
+    assert float(figure(results, MAIN).split()[0]) == pytest.approx(90, abs=2)
+    assert float(figure(results, MAIN, full=True).split()[0]) == pytest.approx(81, abs=2)
+    assert figure(results, MAIN._replace(n_topics=7)) == "–"
 
 
-def test_targets_are_reached_or_not(kept):
-    paper, ours, tags = targets(kept)
-    assert (paper.value, ours.value, tags.value) == (0.86, 0.89, 0.58)
-    assert paper.holds
-    assert paper.full < 0.86 < paper.reached
-    assert not tags.holds
+def test_targets_are_reached_or_not(results):
+    paper, ours, tags = find_targets(results)
+    assert [value for _, value, _, _ in (paper, ours, tags)] == [0.86, 0.89, 0.58]
+    _, value, outside, full = paper
+    assert full < value < outside
     table = targets_table([paper, tags])
     assert table.count("| reached |") == 1
     assert table.count("| not reached |") == 1
+
+
+def test_the_corrected_t_interval_by_hand():
+    # Mean 0.02, standard deviation 0.01; 1/5 + 50/100 = 0.7; t of 4 degrees at 97.5 % is 2.7764.
+    given = 0.02 + 0.01 * np.array([-1.0, -1.0, 0.0, 1.0, 1.0])
+    found = corrected_t_interval(given, 100, 50)
+    half = 2.7764451 * 0.01 * np.sqrt(0.7)
+    assert found == pytest.approx((0.02, 0.02 - half, 0.02 + half), abs=1e-8)
+
+
+def test_without_overlap_it_is_the_ordinary_t_interval():
+    given = np.array([0.1, 0.4, 0.2, 0.9])
+    low, high = stats.ttest_1samp(given, 0).confidence_interval(0.95)
+    assert corrected_t_interval(given, 1, 0) == pytest.approx((0.4, low, high))
+
+
+def test_one_split_has_no_spread():
+    with pytest.raises(InvalidArgument, match="at least two splits, got 1"):
+        corrected_t_interval(np.array([0.1]), 10, 10)
+    assert compare(np.ones((1, 9)), np.zeros((1, 9)), np.arange(9), 5).corrected_t is None
+
+
+def test_the_bootstrap_of_one_split_is_that_of_a_mean():
+    rng = np.random.default_rng(0)
+    difference = rng.integers(-1, 2, (1, 400)).astype(float)
+    found = paired_bootstrap(difference, np.arange(400))
+    error = difference.std() / np.sqrt(400)
+    assert found.mean == pytest.approx(difference.mean())
+    assert found.low == pytest.approx(found.mean - 1.96 * error, abs=0.15 * error)
+    assert found.high == pytest.approx(found.mean + 1.96 * error, abs=0.15 * error)
+
+
+def test_a_photograph_tested_five_times_is_one_unit():
+    """Five times the same answers on the same photographs are worth one."""
+    once = np.random.default_rng(1).integers(-1, 2, (1, 200)).astype(float)
+    one, five = (paired_bootstrap(each, np.arange(200)) for each in (once, np.repeat(once, 5, 0)))
+    assert five == pytest.approx(one)
+
+
+def test_near_duplicates_are_one_unit():
+    once = np.random.default_rng(2).integers(-1, 2, (1, 200)).astype(float)
+    doubled, unit = np.repeat(once, 2, axis=1), np.repeat(np.arange(200), 2)
+    together, apart = paired_bootstrap(doubled, unit), paired_bootstrap(doubled, np.arange(400))
+    assert together == pytest.approx(paired_bootstrap(once, np.arange(200)))
+    assert apart.high - apart.low == pytest.approx(
+        (together.high - together.low) / np.sqrt(2), rel=0.1
+    )
+
+
+def test_photographs_that_are_not_tested_do_not_count():
+    full = np.array([[1.0, 0.0, 1.0, 1.0]])
+    more = np.array([[1.0, 0.0, 1.0, 1.0, np.nan]])
+    assert paired_bootstrap(more, np.arange(5)) == paired_bootstrap(full, np.arange(4))
+
+
+def test_a_clear_difference_holds_and_its_reverse_does_not():
+    rng = np.random.default_rng(3)
+    good = (rng.random((5, 300)) < 0.9).astype(float)
+    bad = (rng.random((5, 300)) < 0.5).astype(float)
+    forth, back = (
+        compare(*pair, np.arange(300), 1000, draws=500) for pair in ((good, bad), (bad, good))
+    )
+    assert forth.verdict == HOLDS
+    assert back.verdict == REVERSED
+    assert len(forth.differences) == 5
+    assert np.mean(forth.differences) == pytest.approx(forth.bootstrap.mean)
+    same = compare(good, good, np.arange(300), 1000, draws=100)
+    assert same.verdict == OPEN
+
+
+def test_a_split_without_scores_is_refused():
+    with pytest.raises(InvalidArgument, match="every split must have photographs"):
+        compare(np.full((2, 3), np.nan), np.zeros((2, 3)), np.arange(3), 5)
+
+
+def test_reported_figures_are_those_of_the_paper():
+    values = {
+        (dataset, method.split(",")[0], metric): value
+        for dataset, figures in REPORTED.items()
+        for method, metric, value, _, where in figures
+        if "section" in where
+    }
+    assert sum(map(len, REPORTED.values())) == 12
+    assert values["scene15", "SupDocNADE", "accuracy"] == 73.36
+    assert values["labelme", "DocNADE", "f_measure"] == 43.32
+    assert values["uiuc", "SupDocNADE", "f_measure"] == 46.95
+    assert values["labelme", "MMLDA", "accuracy"] == 81.47
+    assert len(values) == 12

@@ -1,5 +1,7 @@
-"""Pool and splits: sizes, copies together, no dependence on order, and what is stored."""
+"""Pool and splits: sizes, near-duplicates together, no dependence on order, stored files."""
 
+import hashlib
+import json
 from collections import Counter
 from dataclasses import replace
 
@@ -8,22 +10,24 @@ import pytest
 from tests.photosets import OTHER_NUMBERS, draw_labelme
 from tests.published import published
 
+from supdocnade.demo import drawn_scenes
 from supdocnade.errors import StorageError
-from supdocnade.images.decode import decode, write_image
-from supdocnade.paper.data_sets import PhotoSet, read_photo_set
+from supdocnade.images.decode import decode, encode, write_image
+from supdocnade.paper.data_sets import read_photo_set
 from supdocnade.paper.protocol import (
     STORED,
+    group_near_duplicates,
     make_protocols,
     protocol_for,
-    read_pictures,
     read_protocol,
-    write_pictures,
+    read_rows,
+    write_protocol,
 )
 
 pytestmark = pytest.mark.filterwarnings(OTHER_NUMBERS)
 
 
-def test_every_photograph_has_its_place_in_every_split(drawn):
+def test_every_photograph_has_a_role_in_every_split(drawn):
     photos = read_photo_set("labelme", drawn)
     protocol = make_protocols({"labelme": photos})["labelme"]
     labels = np.array(photos.labels)
@@ -38,7 +42,7 @@ def test_every_photograph_has_its_place_in_every_split(drawn):
     assert set(Counter(labels[protocol.pool_B].tolist()).values()) == {2}
 
 
-def test_copies_stay_together_also_across_data_sets(tmp_path):
+def test_near_duplicates_stay_together_across_data_sets(tmp_path):
     first = read_photo_set("labelme", draw_labelme(tmp_path / "labelme"))
     more = read_photo_set("labelme", draw_labelme(tmp_path / "more", seed=5))
     paths = []
@@ -63,7 +67,7 @@ def test_copies_stay_together_also_across_data_sets(tmp_path):
     assert set(Counter(pool.tolist()).values()) == {5}
 
 
-def test_a_copy_never_is_learned_from_and_tested_on(tmp_path):
+def test_near_duplicates_have_the_same_role(tmp_path):
     draw_labelme(tmp_path)
     for label in ("coast", "forest"):
         copy = decode(tmp_path / label / f"{label}_001.png")
@@ -96,7 +100,7 @@ def test_the_pool_follows_the_contents_not_the_names(drawn):
 def test_a_protocol_on_disk_is_the_same(drawn, tmp_path):
     photos = read_photo_set("labelme", drawn)
     protocol = make_protocols({"labelme": photos})["labelme"]
-    write_pictures(tmp_path / "p.json", photos, protocol)
+    write_protocol(tmp_path / "p.json", photos, protocol)
     again = read_protocol(tmp_path / "p.json", photos)
     assert again.roles == protocol.roles
     assert not again.stored
@@ -107,10 +111,10 @@ def test_a_protocol_on_disk_is_the_same(drawn, tmp_path):
         read_protocol(tmp_path / "p.json", photos.take([0, 1]))
     (tmp_path / "p.json").write_text("{}")
     with pytest.raises(StorageError, match=r"p\.json must hold a protocol"):
-        read_pictures(tmp_path / "p.json")
+        read_rows(tmp_path / "p.json")
 
 
-def test_photographs_that_are_not_the_published_ones_get_a_protocol_of_their_own(drawn):
+def test_other_photographs_get_a_new_protocol(drawn):
     assert not protocol_for(read_photo_set("labelme", drawn)).stored
 
 
@@ -118,16 +122,55 @@ def test_photographs_that_are_not_the_published_ones_get_a_protocol_of_their_own
     ("name", "n_pictures", "n_pool", "n_train", "n_test"),
     [("scene15", 4456, 1500, 1500, 2985), ("labelme", 1598, 480, 800, 800)],
 )
-def test_what_is_stored_is_what_the_paper_does(name, n_pictures, n_pool, n_train, n_test):
-    known = read_pictures(STORED / f"{name}.json")
-    assert len({number for number, _, _ in known.values()}) == n_pictures
+def test_stored_protocols_have_the_sizes_of_the_paper(name, n_pictures, n_pool, n_train, n_test):
+    _, rows = read_rows(STORED / f"{name}.json")
+    assert len({picture for picture, _, _ in rows}) == n_pictures
     # Byte-identical files share a digest: of Scene15's 4,485 files 18 are copies.
     missing = 18 if name == "scene15" else 1
-    assert abs(sum(pool for _, pool, _ in known.values()) - n_pool) <= missing
+    assert abs(sum(pool for _, pool, _ in rows) - n_pool) <= missing
     for split in range(5):
-        roles = Counter(roles[split] for _, _, roles in known.values())
+        roles = Counter(roles[split] for _, _, roles in rows)
         assert abs(roles["l"] + roles["h"] - n_train) <= missing
         assert abs(roles["t"] - n_test) <= missing
+
+
+@pytest.mark.parametrize(
+    ("name", "photographs", "rows_digest"),
+    [
+        (
+            "scene15",
+            "e913c590579f6237459c195b51b91ba0",
+            "e2b17810b245a17424916a1d15809d1385177cad339b18d81c120f29d39f91bc",
+        ),
+        (
+            "labelme",
+            "ae6284932cf5dc5805dfd0601e349317",
+            "9f985b2b8484a1c7d71359e7e2d589114842dd855ea5466c399468cf93f5e434",
+        ),
+    ],
+)
+def test_stored_protocols_do_not_change(name, photographs, rows_digest):
+    """Both digests were computed when files listed the digests of all photographs."""
+    found, rows = read_rows(STORED / f"{name}.json")
+    assert found == photographs
+    assert hashlib.sha256(json.dumps(rows).encode()).hexdigest() == rows_digest
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("pool", "P-"),
+        ("splits", ["lx" * 32] * 5),
+        ("near_duplicates", [[70, 3]]),
+        ("near_duplicates", [3]),
+    ],
+)
+def test_a_damaged_protocol_is_refused(drawn, tmp_path, key, value):
+    photos, path = read_photo_set("labelme", drawn), tmp_path / "p.json"
+    write_protocol(path, photos, make_protocols({"labelme": photos})["labelme"])
+    path.write_text(json.dumps(json.loads(path.read_text()) | {key: value}))
+    with pytest.raises(StorageError, match=r"p\.json must hold a protocol"):
+        read_protocol(path, photos)
 
 
 @pytest.mark.parametrize("name", ["scene15", "labelme"])
@@ -154,11 +197,22 @@ def test_the_pool_holds_no_picture_that_the_other_data_set_tests_on():
         assert joint[name].pool_B.tolist() == protocol.pool_B.tolist()
 
 
-def test_what_is_known_of_photographs_travels(drawn, tmp_path):
-    photos = read_photo_set("labelme", drawn)
-    photos.save(tmp_path / "photographs.json")
-    again = PhotoSet.load(tmp_path / "photographs.json")
-    assert replace(again, paths=photos.paths).__dict__ == photos.__dict__
-    (tmp_path / "photographs.json").write_text("[]")
-    with pytest.raises(StorageError, match=r"photographs\.json must list photographs"):
-        PhotoSet.load(tmp_path / "photographs.json")
+def test_grey_and_recompressed_copies_are_one_picture():
+    scenes = [scene.image for scene in drawn_scenes(2, 0, size=(96, 128))]
+    grey = [image.mean(axis=2).astype(np.uint8) for image in scenes[:3]]
+    poor = [encode(image, "JPEG", quality=40) for image in scenes[4:6]]
+    images = [*scenes, *grey, *poor]
+    found = group_near_duplicates(images, [str(n) for n in range(len(images))])
+    assert found.tolist() == [*range(16), 0, 1, 2, 4, 5]
+
+
+def test_equal_contents_are_one_picture_whatever_they_show():
+    flat = np.full((40, 60), 128, np.uint8)
+    found = group_near_duplicates([flat, flat, flat + 1], ["a", "b", "a"])
+    # Pictures of one level are like no other: only the digest joins them.
+    assert found.tolist() == [0, 1, 0]
+
+
+def test_other_shapes_are_other_pictures():
+    ramp = np.tile(np.arange(60, dtype=np.uint8), (60, 1))
+    assert group_near_duplicates([ramp, ramp[:40]], ["a", "b"]).tolist() == [0, 1]

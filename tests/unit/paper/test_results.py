@@ -1,4 +1,4 @@
-"""Figures are those of the answers; what is kept gives them again."""
+"""Figures are those of the predictions, and stored results give them again."""
 
 import json
 
@@ -7,9 +7,9 @@ import pytest
 
 from supdocnade.errors import StorageError
 from supdocnade.metrics import f_measure
-from supdocnade.paper.answers import questions_of
 from supdocnade.paper.plans import ACCURACY, F_MEASURE, SUP
-from supdocnade.paper.results import OUTSIDE, RESULTS, Series, f_of_images, read_results
+from supdocnade.paper.results import OUTSIDE, RESULTS, Series, f_measures, read_results
+from supdocnade.paper.topic_models import final_evaluations
 
 KEYS = ["dataset", "recipe", "method", "n_topics", "grid", "split", "seed", "metric", "value",
         "params"]  # fmt: skip
@@ -42,44 +42,43 @@ def test_every_row_has_the_agreed_keys(rows):
     assert len(set(series)) == len(series)
 
 
-def test_figures_follow_from_the_answers(finished, rows):
+def test_figures_follow_from_the_predictions(finished, rows):
     variant = next(v for v in finished.plan.variants if (v.method, v.chosen_for) == (SUP, ACCURACY))
-    question = questions_of(finished, variant, 1)[-1]
-    answer = finished.answer(question.key(finished))
+    prediction = finished.prediction(final_evaluations(finished, variant, 1)[-1].key(finished))
     test = finished.protocol.parts(1).test
-    right = np.array(answer["predicted"]) == finished.label_B[test]
+    right = np.array(prediction["predicted"]) == finished.label_B[test]
     outside = ~finished.protocol.pool_B[test]
     same = {"method": SUP, "n_topics": 10, "split": 1, "chosen_for": ACCURACY}
     assert the_one(rows, metric=ACCURACY, **same)["value"] == pytest.approx(right.mean(), abs=1e-6)
     row = the_one(rows, metric=ACCURACY + OUTSIDE, **same)
     assert row["value"] == pytest.approx(right[outside].mean(), abs=1e-6)
     assert row["params"]["n_images"] == outside.sum() < len(test)
-    tags = finished.photos.annotations("tags_free").annotations.toarray()[test] > 0
-    wanted = f_measure(np.array(answer["top_tags"]), tags)
+    tags = finished.photos.tag_counts("tags_free")[0].toarray()[test] > 0
+    wanted = f_measure(np.array(prediction["top_tags"]), tags)
     assert the_one(rows, metric=F_MEASURE, **same)["value"] == pytest.approx(wanted.value, abs=1e-6)
 
 
 def test_photographs_without_tags_have_no_f_measure(finished):
     top = np.tile(np.arange(5), (len(finished.photos), 1))
-    score = f_of_images(top, finished, "tags_free", np.arange(len(finished.photos)))
-    bare = finished.photos.annotations("tags_free").annotations.toarray().sum(axis=1) == 0
+    score = f_measures(top, finished, "tags_free", np.arange(len(finished.photos)))
+    bare = finished.photos.tag_counts("tags_free")[0].toarray().sum(axis=1) == 0
     assert np.isnan(score).tolist() == bare.tolist()
 
 
-def test_what_is_kept_gives_the_figures_again(finished, rows):
-    kept = read_results(finished.folder)
-    assert kept.n_train == 32
+def test_stored_results_give_the_figures_again(finished, rows):
+    results = read_results(finished.folder)
+    assert results.provenance["n_train"] == 32
     series = Series("paper", SUP, 10, "2×2", ACCURACY, None, ACCURACY)
-    table = kept.scores[series]
+    table = results.scores[series]
     for split in range(2):
         row = the_one(
             rows, method=SUP, n_topics=10, split=split, metric=ACCURACY, chosen_for=ACCURACY
         )
         assert np.nanmean(table[split]) == pytest.approx(row["value"], abs=1e-6)
-        assert np.isfinite(table[split]).tolist() == kept.test_SB[split].tolist()
-    assert kept.picture_B.tolist() == finished.protocol.picture_B.tolist()
+        assert np.isfinite(table[split]).tolist() == results.test_SB[split].tolist()
+    assert results.picture_B.tolist() == finished.protocol.picture_B.tolist()
 
 
 def test_a_folder_without_results_is_named(tmp_path):
-    with pytest.raises(StorageError, match=r"answers\.safetensors cannot be read"):
+    with pytest.raises(StorageError, match=r"predictions\.safetensors cannot be read"):
         read_results(tmp_path)

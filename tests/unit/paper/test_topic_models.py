@@ -1,4 +1,4 @@
-"""Training: what a model is asked, what it is given, and that nothing is trained twice."""
+"""Training, choices on held-out photographs, and combination of several models."""
 
 from dataclasses import replace
 
@@ -8,10 +8,23 @@ from scipy import sparse
 from tests.photosets import OTHER_NUMBERS, small_study
 
 from supdocnade import DampCounts, DocNADE, SupDocNADE
-from supdocnade.paper import topic_models as models
-from supdocnade.paper.plans import RECIPES, Setting
-from supdocnade.paper.topic_models import FIT, TRAIN, Job, job_key, load_described, train_jobs
-from supdocnade.paper.words import TWO, save_words
+from supdocnade.paper import topic_models
+from supdocnade.paper.plans import F_MEASURE, RECIPES, SUP, Setting
+from supdocnade.paper.topic_models import (
+    FIT,
+    TRAIN,
+    Evaluation,
+    ModelOutput,
+    choose_setting,
+    concatenate_topics,
+    final_evaluations,
+    load_outputs,
+    model_key,
+    rank_tags,
+    train_models,
+)
+from supdocnade.paper.words import GRIDS, save_words
+from supdocnade.run_options import RunOptions
 
 pytestmark = pytest.mark.filterwarnings(OTHER_NUMBERS)
 
@@ -27,13 +40,13 @@ SETTING = Setting(
 )
 
 
-def test_a_model_is_that_of_the_estimator_alone(finished):
-    job = Job(setting=SETTING, split=1, part=TRAIN)
-    train_jobs(finished, [job], device="cpu", backend="vectorized")
-    found = load_described(finished, job)
+def test_outputs_are_those_of_the_estimator(finished):
+    job = Evaluation(setting=SETTING, split=1, part=TRAIN)
+    train_models(finished, [job], RunOptions(device="cpu"))
+    (found,) = load_outputs(finished, job)
     parts = finished.protocol.parts(1)
     (counts,) = finished.counts("paper", 1, "2×2")
-    tags = finished.photos.annotations("tags_free")
+    tags, _ = finished.photos.tag_counts("tags_free")
     wanted = SupDocNADE(
         6,
         learning_rate=3e-3,
@@ -41,80 +54,81 @@ def test_a_model_is_that_of_the_estimator_alone(finished):
         max_epochs=finished.plan.recipes["paper"].max_epochs,
         batch_size=16,
         random_state=1,
-        backend="vectorized",
     ).fit(
         counts[parts.train],
         finished.label_B[parts.train],
-        annotations=tags.annotations[parts.train],
+        annotations=tags[parts.train],
     )
-    places = np.concatenate([parts.train, parts.test])
-    assert found.places_B.tolist() == places.tolist()
-    np.testing.assert_array_equal(found.hidden_BH, wanted.transform(counts[places]))
+    index = np.concatenate([parts.train, parts.test])
+    assert found.index_B.tolist() == index.tolist()
+    np.testing.assert_array_equal(found.hidden_BH, wanted.transform(counts[index]))
     np.testing.assert_allclose(
-        np.exp(found.tag_log_p_BA), wanted.annotation_proba(counts[places]), atol=1e-6
+        np.exp(found.tag_log_p_BA), wanted.annotation_proba(counts[index]), atol=1e-6
     )
-    assert found.class_log_p_BC.shape == (len(places), 8)
+    assert found.class_log_p_BC.shape == (len(index), 8)
     assert set(found.description["classes"]) == set(finished.photos.classes)
 
 
-def test_while_choosing_the_test_part_is_not_even_described(finished):
-    job = Job(setting=replace(SETTING, supervised=False, tags=None), split=0, part=FIT)
-    train_jobs(finished, [job])
-    found = load_described(finished, job)
-    assert found.places_B.tolist() == finished.protocol.parts(0).train.tolist()
+def test_while_choosing_the_test_part_has_no_outputs(finished):
+    job = Evaluation(setting=replace(SETTING, supervised=False, tags=None), split=0, part=FIT)
+    train_models(finished, [job])
+    (found,) = load_outputs(finished, job)
+    assert found.index_B.tolist() == finished.protocol.parts(0).train.tolist()
     assert found.class_log_p_BC is None
     assert found.tag_log_p_BA is None
 
 
-def test_where_to_compute_is_passed_on(finished):
-    job = Job(setting=SETTING, split=0, part=FIT, member=2)
-    model = models._estimator(finished, job, device="cuda", backend="vectorized", n_jobs=3)
-    assert (model.device, model.backend, model.n_jobs) == ("cuda", "vectorized", 3)
+def test_device_and_workers_are_passed_on(finished):
+    job, options = Evaluation(setting=SETTING, split=0), RunOptions(device="cuda", n_jobs=3)
+    model = topic_models._estimator(finished, job, 2, options)
+    assert (model.device, model.n_jobs) == ("cuda", 3)
     assert model.random_state == 2000
     other = replace(job, setting=replace(SETTING, supervised=False))
-    assert isinstance(models._estimator(finished, other), DocNADE)
+    assert isinstance(topic_models._estimator(finished, other, 0, options), DocNADE)
 
 
-def test_a_name_tells_apart_whatever_matters_and_nothing_else(finished):
-    job = Job(setting=SETTING, split=0, part=FIT)
+def test_a_key_depends_on_whatever_matters_and_nothing_else(finished):
+    job = Evaluation(setting=SETTING, split=0, part=FIT)
     others = [
         replace(job, part=TRAIN),
         replace(job, split=1),
-        replace(job, member=1),
         replace(job, setting=replace(SETTING, learning_rate=1e-3)),
         replace(job, setting=replace(SETTING, tags=None)),
     ]
-    assert len({job_key(finished, each) for each in [job, *others]}) == 6
+    keys = {model_key(finished, each) for each in [job, *others]} | {model_key(finished, job, 1)}
+    assert len(keys) == 6
+    assert model_key(finished, replace(job, C=10.0)) == model_key(finished, job)
     recipe = finished.plan.recipes["paper"]
     for change, same in (({"members": 3}, True), ({"damping": 2.0}, False)):
         plan = replace(finished.plan, recipes={"paper": replace(recipe, **change)})
-        assert (job_key(replace(finished, plan=plan), job) == job_key(finished, job)) is same
+        assert (model_key(replace(finished, plan=plan), job) == model_key(finished, job)) is same
 
 
-def test_training_goes_on_where_it_was_stopped(drawn, finished, tmp_path, monkeypatch):
+def test_training_resumes_where_it_was_stopped(drawn, finished, tmp_path, monkeypatch):
     study = small_study(tmp_path, drawn)
     (tmp_path / "words").symlink_to(finished.folder / "words")
     jobs = [
-        Job(setting=replace(SETTING, n_topics=topics), split=0, part=FIT) for topics in (3, 4, 5)
+        Evaluation(setting=replace(SETTING, n_topics=topics), split=0, part=FIT)
+        for topics in (3, 4, 5)
     ]
-    seen = []
+    reports = []
 
-    def stop(done, total):
-        seen.append((done, total))
+    def stop(stage, done, total):
+        reports.append((done, total))
         if done == 2:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        train_jobs(study, jobs, on_progress=stop)
-    fitted, original = [], models._estimator
+        train_models(study, jobs, RunOptions(progress=stop))
+    fitted, original = [], topic_models._estimator
 
-    def noted(study, job, **where):
+    def spy(study, job, *more):
         fitted.append(job.setting.n_topics)
-        return original(study, job, **where)
+        return original(study, job, *more)
 
-    monkeypatch.setattr(models, "_estimator", noted)
-    train_jobs(study, jobs, on_progress=lambda *each: seen.append(each))
-    assert seen == [(1, 3), (2, 3), (3, 3)]
+    monkeypatch.setattr(topic_models, "_estimator", spy)
+    train_models(study, jobs, RunOptions(progress=lambda _, *now: reports.append(now)))
+    assert reports == [(1, 3), (2, 3), (3, 3)]
     assert fitted == [5]
 
 
@@ -125,7 +139,7 @@ def test_recipes_damp_counts(finished):
     np.testing.assert_array_equal(damped.toarray(), DampCounts(2.0).fit_transform(plain).toarray())
 
 
-def test_a_photograph_and_its_mirror_image_are_answered_for_by_their_mean(finished):
+def test_outputs_of_a_photograph_and_its_mirror_image_are_averaged(finished):
     recipe = finished.plan.recipes["paper"]
     recipes = {"paper": replace(recipe, words=replace(recipe.words, mirrored=True), apart=True)}
     study = replace(finished, plan=replace(finished.plan, recipes=recipes))
@@ -140,13 +154,13 @@ def test_a_photograph_and_its_mirror_image_are_answered_for_by_their_mean(finish
     )
     left, right = recipes["paper"].counts(words, "2×2")
     np.testing.assert_array_equal(right.toarray(), left.toarray()[::-1])
-    both = words.counts(TWO)
+    both = words.counts(GRIDS["2×2"])
     np.testing.assert_array_equal(both.toarray(), (left + right).toarray())
-    save_words(study.words_path("paper", 1), words, study.words_made_from("paper", 1))
-    job = Job(setting=SETTING, split=1, part=TRAIN)
-    train_jobs(study, [job], device="cpu", backend="vectorized")
-    found, parts = load_described(study, job), study.protocol.parts(1)
-    tags = study.photos.annotations("tags_free").annotations[parts.train].toarray()
+    save_words(study.words_path("paper", 1), words, study.words_description("paper", 1))
+    job = Evaluation(setting=SETTING, split=1, part=TRAIN)
+    train_models(study, [job], RunOptions(device="cpu"))
+    (found,), parts = load_outputs(study, job), study.protocol.parts(1)
+    tags = study.photos.tag_counts("tags_free")[0][parts.train].toarray()
     model = SupDocNADE(
         6,
         learning_rate=3e-3,
@@ -154,14 +168,98 @@ def test_a_photograph_and_its_mirror_image_are_answered_for_by_their_mean(finish
         max_epochs=recipe.max_epochs,
         batch_size=16,
         random_state=1,
-        backend="vectorized",
     ).fit(
         sparse.vstack([left[parts.train], right[parts.train]]),
         np.tile(study.label_B[parts.train], 2),
         annotations=np.tile(tags, (2, 1)),
     )
-    place = found.places_B
-    wanted = (model.transform(left[place]) + model.transform(right[place])) / 2
+    index = found.index_B
+    wanted = (model.transform(left[index]) + model.transform(right[index])) / 2
     np.testing.assert_allclose(found.hidden_BH, wanted, rtol=1e-6)
-    p = (model.predict_proba(left[place]) + model.predict_proba(right[place])) / 2
+    p = (model.predict_proba(left[index]) + model.predict_proba(right[index])) / 2
     np.testing.assert_allclose(np.exp(found.class_log_p_BC), p, rtol=1e-5)
+
+
+def output(hidden, tag_log_p=None, class_log_p=None):
+    return ModelOutput(np.arange(len(hidden)), np.asarray(hidden), class_log_p, tag_log_p, {})
+
+
+@pytest.fixture
+def variant(finished):
+    return next(each for each in finished.plan.variants if each.method == SUP)
+
+
+class FakeStudy:
+    """A study whose candidates have given held-out scores."""
+
+    def __init__(self, study, scores):
+        self.study, self.scores = study, scores
+        self.plan, self.photos = study.plan, study.photos
+
+    def prediction(self, key):
+        return self.scores[key]
+
+
+def test_the_best_candidate_is_chosen_for_the_metric(finished, variant):
+    settings = list(variant.candidates())
+    scores = [
+        {"svm": [[1.0, 0.5, 0.6], [1.0, 1.0, 0.7]], "f_measure": [[0.0, 0.5]]},
+        {"svm": [[10.0, 2.0, 0.65], [10.0, 4.0, 0.6]], "f_measure": [[0.0, 0.6]]},
+    ]
+    keys = [Evaluation(setting=each, split=0).key(finished) for each in settings]
+    study = FakeStudy(finished, dict(zip(keys, scores, strict=True)))
+    for_class = choose_setting(study, variant, 0)
+    assert (for_class.setting, for_class.C, for_class.gamma) == (settings[0], 1.0, 1.0)
+    for_tags = choose_setting(study, replace(variant, chosen_for=F_MEASURE), 0)
+    assert (for_tags.setting, for_tags.C, for_tags.gamma) == (settings[1], 10.0, 2.0)
+    assert for_tags.held_out == 0.6
+
+
+def test_the_choice_holds_for_every_number_of_topics(finished, variant):
+    evaluations = final_evaluations(finished, variant, 1)
+    assert [each.setting.n_topics for each in evaluations] == list(variant.topics)
+    chosen = choose_setting(finished, variant, 1)
+    for each in evaluations:
+        assert replace(each, setting=replace(each.setting, n_topics=10)) == chosen
+    params = chosen.params()
+    assert {"generative_weight", "learning_rate", "annotation_weight", "C", "gamma"} <= set(params)
+    plain = replace(chosen, setting=replace(chosen.setting, supervised=False, tags=None))
+    assert set(plain.params()) == {"learning_rate", "C", "gamma", "held_out"}
+
+
+def test_the_key_of_a_prediction_depends_on_its_svm(finished, variant):
+    evaluation = final_evaluations(finished, variant, 0)[0]
+    assert evaluation.key(finished) != replace(evaluation, C=777.0).key(finished)
+
+
+def test_topics_of_several_models_are_standardised_and_concatenated():
+    rng = np.random.default_rng(0)
+    first, second = rng.normal(5, 2, (30, 3)), rng.normal(-1, 100, (30, 2))
+    train = np.arange(30) < 20
+    both = concatenate_topics([output(first), output(second)], train)
+    assert both.shape == (30, 5)
+    np.testing.assert_allclose(both[train].mean(axis=0), 0, atol=1e-12)
+    np.testing.assert_allclose(both[train].std(axis=0), 1)
+
+
+def test_tags_of_several_models_are_averaged_as_probabilities(finished, variant):
+    _, names = finished.photos.tag_counts("tags_free")
+    p = np.full((2, 1, len(names)), 1e-6)
+    p[0, 0, :3], p[1, 0, :3] = [0.5, 0.3, 0.1], [0.05, 0.3, 0.6]
+    outputs = [output(np.zeros((1, 2)), np.log(each)) for each in p]
+    found = rank_tags(finished, next(variant.candidates()), outputs, np.arange(5), 0.0)
+    assert found[0, :3].tolist() == [2, 1, 0]
+
+
+def test_predicted_classes_contribute_to_the_ranking_of_tags(finished, variant):
+    tags = finished.photos.tag_counts("tags_free")[0].toarray()
+    train = finished.protocol.parts(0).train
+    n_tags, n_classes = tags.shape[1], len(finished.photos.classes)
+    even = np.log(np.full((n_classes, n_tags), 1 / n_tags))
+    sure = np.log(np.eye(n_classes) + 1e-9)
+    outputs = [output(np.zeros((n_classes, 2)), even, sure)]
+    found = rank_tags(finished, next(variant.candidates()), outputs, train, 1.0)
+    label = finished.label_B[train]
+    for number in range(n_classes):
+        frequency = tags[train][label == number].sum(axis=0)
+        assert frequency[found[number, 0]] == frequency.max()

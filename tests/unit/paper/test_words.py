@@ -6,7 +6,8 @@ import pytest
 from supdocnade import BagOfVisualWords
 from supdocnade.demo import drawn_scenes
 from supdocnade.errors import InvalidArgument, StorageError
-from supdocnade.paper.words import GRID_NAMES, WordRecipe, encode_words, load_words, save_words
+from supdocnade.paper.words import GRIDS, WordRecipe, encode_words, load_words, save_words
+from supdocnade.run_options import RunOptions
 
 RECIPE = WordRecipe(n_words=20, patch_size=(16, 32))
 
@@ -21,13 +22,11 @@ def words(images):
     return encode_words(images, np.arange(4), RECIPE, max_side=80, seed=3)[0]
 
 
-@pytest.mark.parametrize("grid", GRID_NAMES)
+@pytest.mark.parametrize("grid", GRIDS)
 def test_counts_are_those_of_a_bag_of_visual_words(words, images, grid):
-    bag = BagOfVisualWords(
-        20, list(GRID_NAMES[grid]), patch_size=(16, 32), max_side=80, random_state=3
-    )
+    bag = BagOfVisualWords(20, list(GRIDS[grid]), patch_size=(16, 32), max_side=80, random_state=3)
     wanted = bag.fit(images[:4]).transform(images)
-    assert abs(words.counts(GRID_NAMES[grid]) - wanted).sum() == 0
+    assert abs(words.counts(GRIDS[grid]) - wanted).sum() == 0
 
 
 def test_a_file_is_small_and_gives_the_same_words(words, tmp_path):
@@ -43,13 +42,17 @@ def test_a_file_is_small_and_gives_the_same_words(words, tmp_path):
 
 def test_progress_counts_images_sampled_and_encoded_and_rounds(images):
     seen, rounds = [], []
+
+    def report(stage, *now):
+        (seen if stage == "words" else rounds).append(now)
+
     encode_words(
         images,
         np.arange(4),
         RECIPE,
         max_side=None,
         seed=0,
-        progress=lambda stage, *now: (seen if stage == "words" else rounds).append(now),
+        options=RunOptions(progress=report),
     )
     assert seen[-1] == (12, 12)
     assert [done for done, _ in seen] == sorted(done for done, _ in seen)
@@ -68,10 +71,10 @@ def test_mirror_images_have_words_of_their_own(images):
     recipe = WordRecipe(n_words=20, mirrored=True)
     mirrored = [np.fliplr(image) for image in images]
     words, bag = encode_words(images, np.arange(4), recipe, max_side=None, seed=3)
-    plain, other = words.counts_of_sides(GRID_NAMES["1×1"])
+    plain, other = words.counts_of_sides(GRIDS["1×1"])
     for side, counts in ((images, plain), (mirrored, other)):
         wanted = [np.bincount(bag.words_in(image).words_S, minlength=20) for image in side]
         np.testing.assert_array_equal(counts.toarray(), wanted)
     assert (plain != other).nnz > 0
-    both = words.counts(GRID_NAMES["1×1"])
+    both = words.counts(GRIDS["1×1"])
     np.testing.assert_array_equal(both.toarray(), (plain + other).toarray())

@@ -1,16 +1,20 @@
 """The readers on made-up folders of the published sizes, and on the data where it is at hand."""
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
+from tests.photosets import OTHER_NUMBERS
 from tests.published import published
 
 from supdocnade.errors import StorageError
-from supdocnade.paper.published_scenes import (
+from supdocnade.paper.data_sets import (
     LABELME,
     SCENE15,
     UIUC_SPORTS,
+    PhotoSet,
     read_labelme,
+    read_photo_set,
     read_scene15,
     read_sports_annotations,
     read_uiuc_sports,
@@ -210,3 +214,14 @@ def test_the_published_annotations_of_uiuc_sports():
     assert {label: n for label, n in sizes(records).items() if n not in UIUC_SPORTS[label]} == {}
     assert records[0].tags == ("athlete", "badmintonracket", "shuttlecock", "playingfield")
     assert all(len(set(record.tags)) == len(record.tags) > 0 for record in records)
+
+
+@pytest.mark.filterwarnings(OTHER_NUMBERS)
+def test_a_photo_set_on_disk_is_the_same(drawn, tmp_path):
+    photos = read_photo_set("labelme", drawn)
+    photos.save(tmp_path / "photographs.json")
+    again = PhotoSet.load(tmp_path / "photographs.json")
+    assert replace(again, paths=photos.paths).__dict__ == photos.__dict__
+    (tmp_path / "photographs.json").write_text("[]")
+    with pytest.raises(StorageError, match=r"photographs\.json must list photographs"):
+        PhotoSet.load(tmp_path / "photographs.json")

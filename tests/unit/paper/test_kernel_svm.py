@@ -1,4 +1,4 @@
-"""Kernels by hand, and SVMs that are chosen on what they have not seen."""
+"""Kernels computed by hand, and SVMs chosen on held-out rows."""
 
 import numpy as np
 import pytest
@@ -6,18 +6,18 @@ from scipy import sparse
 from sklearn.metrics.pairwise import additive_chi2_kernel, manhattan_distances
 from sklearn.preprocessing import normalize
 
-from supdocnade.paper.svms import (
+from supdocnade.paper.kernel_svm import (
     TILE,
-    Tried,
-    best,
-    chi2,
+    add_kernels,
+    best_svm,
     chi2_distances,
-    intersection,
+    chi2_kernel,
+    intersection_kernel,
     intersections,
-    joined,
     predict_svm,
-    rbf,
-    try_svms,
+    rbf_kernel,
+    score_svms,
+    standardize,
 )
 
 
@@ -25,19 +25,21 @@ def test_kernels_by_hand():
     first, second = np.array([[3.0, 1.0]]), np.array([[1.0, 1.0], [0.0, 4.0]])
     # Shares: (3/4, 1/4), (1/2, 1/2), (0, 1).
     by_hand = [0.0625 / 1.25 + 0.0625 / 0.75, 0.5625 / 0.75 + 0.5625 / 1.25]
-    assert chi2(second, first).outer_BA[0].tolist() == pytest.approx(by_hand)
+    assert chi2_kernel(second, first).outer_BA[0].tolist() == pytest.approx(by_hand)
     few, one = sparse.csr_array(second), sparse.csr_array(first)
-    assert intersection(few, one).outer_BA[0].tolist() == pytest.approx([0.75, 0.25])
-    weighted = intersection(few, one, np.array([2.0, 1.0]))
+    assert intersection_kernel(few, one).outer_BA[0].tolist() == pytest.approx([0.75, 0.25])
+    weighted = intersection_kernel(few, one, np.array([2.0, 1.0]))
     # Weighted shares: (6/7, 1/7), (2/3, 1/3), (0, 1).
     assert weighted.outer_BA[0].tolist() == pytest.approx([2 / 3 + 1 / 7, 1 / 7])
     assert np.diag(weighted.inner_AA).tolist() == pytest.approx([1.0, 1.0])
-    assert rbf(second, first).outer_BA[0].tolist() == pytest.approx([4.0, 18.0])
+    assert rbf_kernel(second, first).outer_BA[0].tolist() == pytest.approx([4.0, 18.0])
 
 
 def test_gamma_is_in_units_of_the_median_distance():
     values = np.arange(5.0)[:, None]
-    small, large = (rbf(scale * values, scale * values).of(1.0)[0] for scale in (1.0, 100.0))
+    small, large = (
+        rbf_kernel(scale * values, scale * values).values(1.0)[0] for scale in (1.0, 100.0)
+    )
     np.testing.assert_allclose(small, large)
     # Squared distances 1 (four times), 4 (three), 9 (two), 16: the median is 4.
     assert small[0, 2] == pytest.approx(np.exp(-1))
@@ -45,46 +47,46 @@ def test_gamma_is_in_units_of_the_median_distance():
 
 def test_constant_features_do_not_matter_when_standardised():
     rng = np.random.default_rng(0)
-    learn, ask = rng.normal(size=(9, 3)), rng.normal(size=(4, 3))
-    wanted = rbf(learn, ask, standardise=True)
-    more = [np.hstack([1e3 * each, np.ones((len(each), 1))]) for each in (learn, ask)]
-    found = rbf(more[0], more[1], standardise=True)
-    np.testing.assert_allclose(found.outer_BA, wanted.outer_BA)
+    values = rng.normal(size=(13, 3))
+    train, other = np.arange(9), np.arange(9, 13)
+    expected = standardize(values, train)
+    more = standardize(np.hstack([1e3 * values, np.ones((13, 1))]), train)
+    np.testing.assert_allclose(
+        rbf_kernel(more[train], more[other]).outer_BA,
+        rbf_kernel(expected[train], expected[other]).outer_BA,
+    )
 
 
-def test_the_best_is_the_smoothest_of_equals():
-    tried = [Tried(1.0, 1.0, 0.5), Tried(1.0, 2.0, 0.8), Tried(10.0, 1.0, 0.8)]
-    assert best(tried) == tried[1]
+def test_the_best_svm_is_the_smoothest_of_equals():
+    scores = [(1.0, 1.0, 0.5), (1.0, 2.0, 0.8), (10.0, 1.0, 0.8)]
+    assert best_svm(scores) == scores[1]
 
 
 def test_an_svm_learns_what_no_line_separates():
     rng = np.random.default_rng(0)
     learn, ask = rng.normal(size=(120, 2)), rng.normal(size=(60, 2))
     label, wanted = (np.square(each).sum(axis=1) > 1.4 for each in (learn, ask))
-    kernel = rbf(learn, ask)
-    tried = try_svms(kernel, label.astype(int), wanted.astype(int))
-    assert len(tried) == 15
-    chosen = best(tried)
-    assert chosen.accuracy > 0.9
-    predicted = predict_svm(kernel, label.astype(int), chosen.C, chosen.gamma)
-    assert (predicted == wanted).mean() == chosen.accuracy
+    kernel = rbf_kernel(learn, ask)
+    scores = score_svms(kernel, label.astype(int), wanted.astype(int))
+    assert len(scores) == 15
+    C, gamma, accuracy = best_svm(scores)
+    assert accuracy > 0.9
+    predicted = predict_svm(kernel, label.astype(int), C, gamma)
+    assert (predicted == wanted).mean() == accuracy
 
 
-def test_joined_distances_are_those_of_features_side_by_side():
+def test_added_distances_are_those_of_features_side_by_side():
     rng = np.random.default_rng(0)
     learn, ask = rng.normal(size=(2, 9, 3)), rng.normal(size=(2, 4, 3)) * 10
-    parts = [rbf(a, b) for a, b in zip(learn, ask, strict=True)]
+    parts = [rbf_kernel(a, b) for a, b in zip(learn, ask, strict=True)]
     scaled = [1 / np.sqrt(each.scale) for each in parts]
-    wanted = rbf(
+    wanted = rbf_kernel(
         np.hstack([s * a for s, a in zip(scaled, learn, strict=True)]),
         np.hstack([s * b for s, b in zip(scaled, ask, strict=True)]),
     )
-    found = joined(parts)
+    found = add_kernels(parts)
     np.testing.assert_allclose(found.inner_AA, wanted.inner_AA, atol=1e-12)
     np.testing.assert_allclose(found.outer_BA, wanted.outer_BA, atol=1e-12)
-
-
-# All pairs of histograms, beside scikit-learn.
 
 
 @pytest.fixture(scope="module")
