@@ -64,7 +64,7 @@ def lowest_version(requirement: str) -> str:
 @nox.session(python="3.11")
 def minimal(session: nox.Session) -> None:
     """Run the commands without any extra, and check that those needing one say so."""
-    session.install(*CONSTRAINED, ".", "pytest", "pytest-xdist")
+    session.install(*CONSTRAINED, ".", "pandas", "pytest", "pytest-xdist")
     missing = "import fastapi, uvicorn, prometheus_client, multipart, onnx, pillow_heif"
     session.run("python", "-c", missing, success_codes=[1], silent=True)
     session.run("supdocnade", "--version")
