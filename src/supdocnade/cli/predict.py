@@ -21,10 +21,10 @@ from supdocnade.cli.options import Debug, Device, Jobs, Json, Model, Quiet, Usag
 from supdocnade.cli.path_stream import read_paths
 from supdocnade.cli.xmp import Sidecars
 from supdocnade.errors import InvalidArgument, StorageError
+from supdocnade.run_options import RunOptions
 
 if TYPE_CHECKING:
-    from supdocnade.scene.model import SceneModel
-    from supdocnade.scene.prediction import Prediction
+    from supdocnade.scene.prediction import FittedScene, Prediction
     from supdocnade.visual_words.parallel import SkippedImage
 
 
@@ -87,19 +87,22 @@ def predict(
     sidecars = None
     if write_xmp:
         sidecars = Sidecars(by_stem=xmp_name == "stem", with_label=xmp_label, dry_run=dry_run)
-    from supdocnade.scene.model import SceneModel
+    # Not SceneModel, an estimator: importing scikit-learn and torch takes seconds.
+    from supdocnade.scene.persistence import load_scene
 
-    loaded = SceneModel.load(model).set_params(n_jobs=jobs, device=device)
+    fitted, _ = load_scene(model)
+    options = RunOptions(n_jobs=jobs, device=device, on_error="skip")
     if csv:
         print_line(CSV_HEADER)
     form = format_json if json else format_csv if csv else format_text
     batches = [images or [], *named] if isinstance(named, list) else chain([images or []], named)
-    if predict_all(loaded, batches, form, sidecars, top=top, quiet=quiet):
+    if predict_all(fitted, options, batches, form, sidecars, top=top, quiet=quiet):
         raise typer.Exit(1)
 
 
 def predict_all(
-    model: "SceneModel",
+    fitted: "FittedScene",
+    options: RunOptions,
     batches: Iterable[list[Path]],
     form: "Callable[[Prediction, int | None], str]",
     sidecars: Sidecars | None = None,
@@ -111,7 +114,7 @@ def predict_all(
     from supdocnade.visual_words.parallel import SkippedImage
 
     n_failed = 0
-    for result in iter_predictions(model, batches, quiet=quiet):
+    for result in iter_batches(fitted, options, batches, quiet=quiet):
         if isinstance(result, SkippedImage):
             failure: str | None = result.reason
         else:
@@ -123,8 +126,12 @@ def predict_all(
     return n_failed
 
 
-def iter_predictions(
-    model: "SceneModel", batches: Iterable[list[Path]], *, quiet: bool = False
+def iter_batches(
+    fitted: "FittedScene",
+    options: RunOptions,
+    batches: Iterable[list[Path]],
+    *,
+    quiet: bool = False,
 ) -> "Iterator[Prediction | SkippedImage]":
     """Yield the predictions of photographs and of those in folders.
 
@@ -134,6 +141,7 @@ def iter_predictions(
         predictions of the previous one.
     """
     from supdocnade.scene.dataset import expand_folders
+    from supdocnade.scene.prediction import iter_predictions
 
     total = None
     if isinstance(batches, list):
@@ -143,7 +151,7 @@ def iter_predictions(
     # Results on a terminal are progress enough.
     with ProgressBars(quiet=quiet or sys.stdout.isatty()) as progress:
         for batch in batches:
-            for result in model.iter_predictions(batch, on_error="skip"):
+            for result in iter_predictions(fitted, batch, options):
                 yield result
                 done += 1
                 progress("predicting", done, total)

@@ -8,15 +8,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from supdocnade.checks import check_count, check_shape
-from supdocnade.devices import full_float32
 from supdocnade.errors import InvalidArgument
+from supdocnade.likelihood.cpu.threads import one_blas_thread
 from supdocnade.progress import ProgressCallback, no_progress
-from supdocnade.visual_words.kmeans import find_centres
 
 Floats = NDArray[np.float32]
 
@@ -24,9 +21,6 @@ MAX_WORDS = 100_000
 
 BLOCK = 2**22
 """Distances that exist at a time: 16 MiB."""
-
-BLOCK_ON_GPU = 2**26
-"""The same on a GPU, which needs larger blocks to be busy: 256 MiB."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,56 +53,24 @@ class Codebook:
         half: Floats = 0.5 * np.square(self.centres_KD).sum(axis=1)
         return half
 
-    def assign(self, values_SD: Floats, *, device: str = "cpu") -> NDArray[np.int32]:
-        """Return the nearest word of each descriptor, (S,).
+    def assign(self, values_SD: Floats) -> NDArray[np.int32]:
+        """Return the nearest word of each descriptor, the first of equals, (S,).
 
-        Distances are rounded, and differently for other numbers of threads, on other devices and
-        for a descriptor alone: one half-way between two words may be assigned to either.
-
-        Parameters
-        ----------
-        device : where the products are computed, as torch names it; a GPU pays for the descriptors
-            of many images at once.
+        Distances are rounded, and differently on a GPU and for a descriptor alone: one half-way
+        between two words may be assigned to either.
         """
         check_shape("descriptors", values_SD.shape[1:], self.centres_KD.shape[1:])
         if not np.isfinite(values_SD).all():
             raise InvalidArgument("descriptors must be finite, got NaN or infinity.")
-        words = DeviceCodebook(self, torch.device(device))
         words_S = np.empty(len(values_SD), np.int32)
-        for start in range(0, len(values_SD), words.block_rows):
-            rows = slice(start, start + words.block_rows)
-            part = torch.from_numpy(np.array(values_SD[rows], np.float32))
-            words_S[rows] = words.assign(part.to(device)).cpu()
-        return words_S
-
-
-class DeviceCodebook:
-    """A codebook on the device of the descriptors."""
-
-    def __init__(self, codebook: Codebook, device: torch.device):
-        self.centres_KD = torch.from_numpy(codebook.centres_KD).to(device)
-        self.half_squares_K = torch.from_numpy(codebook.half_squares_K).to(device)
-
-    @property
-    def block_rows(self) -> int:
-        """Number of descriptors whose distances are computed together."""
-        block = BLOCK if self.centres_KD.is_cpu else BLOCK_ON_GPU
-        return max(block // len(self.centres_KD), 1)
-
-    def assign(self, values_SD: Tensor) -> Tensor:
-        """Return the nearest word of each descriptor, the first of equals, (S,) int64."""
-        words_S = torch.empty(len(values_SD), dtype=torch.int64, device=values_SD.device)
-        for start in range(0, len(values_SD), self.block_rows):
-            rows = slice(start, start + self.block_rows)
-            # |v - c|² = |v|² - 2 v · c + |c|², and |v|² is the same for all words.
-            with full_float32(values_SD.device):
-                scores = torch.addmm(
-                    self.half_squares_K, values_SD[rows], self.centres_KD.T, alpha=-1
-                )
-            if scores.is_cpu:  # numpy takes a tenth of the time of torch.
-                words_S[rows] = torch.from_numpy(scores.numpy().argmin(axis=1))
-            else:
-                torch.argmin(scores, dim=1, out=words_S[rows])
+        block = max(BLOCK // self.n_words, 1)
+        with one_blas_thread():
+            for start in range(0, len(values_SD), block):
+                rows = slice(start, start + block)
+                # |v - c|² = |v|² - 2 v · c + |c|², and |v|² is the same for all words.
+                products = values_SD[rows].astype(np.float32, copy=False) @ self.centres_KD.T
+                np.subtract(self.half_squares_K, products, out=products)
+                words_S[rows] = products.argmin(axis=1)
         return words_S
 
 
@@ -131,6 +93,8 @@ def fit_codebook(
     n_words : 2 to 100,000.
     max_rounds : maximum number of passes of k-means over the sample.
     """
+    from supdocnade.visual_words.kmeans import find_centres  # It needs torch; `assign` does not.
+
     check_count("n_words", n_words, least=2)
     check_count("max_rounds", max_rounds, least=1)
     if sample_ND.ndim != 2 or not np.isfinite(sample_ND).all():

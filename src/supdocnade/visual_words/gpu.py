@@ -14,16 +14,47 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from supdocnade.devices import full_float32
 from supdocnade.errors import UnreadableImage
 from supdocnade.images.dense_sift import DenseSIFTConfig
 from supdocnade.images.dense_sift_torch import describe_many
 from supdocnade.images.regions import Regions
 from supdocnade.images.sift_bins import patch_centres, sizes_with_room
 from supdocnade.visual_words.cache import WordCache
-from supdocnade.visual_words.codebook import DeviceCodebook
+from supdocnade.visual_words.codebook import Codebook
 from supdocnade.visual_words.encoder import ImageEncoder
 
 Words = NDArray[np.int32]
+
+
+BLOCK = 2**26
+"""Distances that exist at a time: 256 MiB, large enough to keep a GPU busy."""
+
+
+class DeviceCodebook:
+    """A codebook on the device of the descriptors."""
+
+    def __init__(self, codebook: Codebook, device: torch.device):
+        self.centres_KD = torch.from_numpy(codebook.centres_KD).to(device)
+        self.half_squares_K = torch.from_numpy(codebook.half_squares_K).to(device)
+
+    @property
+    def block_rows(self) -> int:
+        """Number of descriptors whose distances are computed together."""
+        return max(BLOCK // len(self.centres_KD), 1)
+
+    def assign(self, values_SD: Tensor) -> Tensor:
+        """Return the nearest word of each descriptor, the first of equals, (S,) int64."""
+        words_S = torch.empty(len(values_SD), dtype=torch.int64, device=values_SD.device)
+        for start in range(0, len(values_SD), self.block_rows):
+            rows = slice(start, start + self.block_rows)
+            # |v - c|² = |v|² - 2 v · c + |c|², and |v|² is the same for all words.
+            with full_float32(values_SD.device):
+                scores = torch.addmm(
+                    self.half_squares_K, values_SD[rows], self.centres_KD.T, alpha=-1
+                )
+            torch.argmin(scores, dim=1, out=words_S[rows])
+        return words_S
 
 
 class BatchEncoder:

@@ -11,20 +11,22 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
-import torch
 from joblib import Parallel, delayed, effective_n_jobs
 from numpy.typing import NDArray
 
-from supdocnade.devices import choose_device
 from supdocnade.errors import InvalidArgument, UnreadableImage
 from supdocnade.progress import no_progress
 from supdocnade.run_options import RunOptions
 from supdocnade.visual_words.cache import WordCache, look_up
 from supdocnade.visual_words.encoder import ImageEncoder
-from supdocnade.visual_words.gpu import BatchEncoder, Decoded, Pace, in_batches
+
+if TYPE_CHECKING:
+    import torch
+
+    from supdocnade.visual_words.gpu import Decoded
 
 Result = TypeVar("Result")
 
@@ -165,9 +167,12 @@ def encode_images(
     if options.cache is not None:
         kept = WordCache(options.cache, encoder.fingerprint(), encoder.n_features)
     total = len(images) if numbers is None else len(numbers)
-    few = options.device == "auto" and total < WORTH_A_GPU
-    device = choose_device("cpu" if few else options.device)
-    if device.type == "cpu":
+    device = None
+    if options.device != "cpu" and not (options.device == "auto" and total < WORTH_A_GPU):
+        from supdocnade.devices import choose_device  # Imports torch.
+
+        device = choose_device(options.device)
+    if device is None or device.type == "cpu":
         yield from over_images(
             _EncodeOne(encoder, kept), images, options, stage=stage, numbers=numbers
         )
@@ -180,7 +185,7 @@ def encode_images(
 def encode_in_batches(
     encoder: ImageEncoder,
     images: Sequence[Any],
-    device: torch.device,
+    device: "torch.device",
     options: RunOptions = RunOptions(),
     *,
     stage: str = READING,
@@ -188,6 +193,8 @@ def encode_in_batches(
     cache: WordCache | None = None,
 ) -> Iterator[NDArray[np.int32] | SkippedImage]:
     """Do what `encode_images` does: decode by workers, and the rest in batches on a device."""
+    from supdocnade.visual_words.gpu import BatchEncoder, Pace, in_batches
+
     total = len(images) if numbers is None else len(numbers)
     pace = Pace()
     decoded = over_images(
@@ -228,7 +235,9 @@ class _DecodeOne:
     def __init__(self, encoder: ImageEncoder, cache: WordCache | None):
         self.description, self.cache = encoder.description, cache
 
-    def __call__(self, source: Any, name: str, number: int) -> Decoded | NDArray[np.int32]:
+    def __call__(self, source: Any, name: str, number: int) -> "Decoded | NDArray[np.int32]":
+        from supdocnade.visual_words.gpu import Decoded
+
         known = look_up(self.cache, source, name)
         if known.words is not None:
             return known.words

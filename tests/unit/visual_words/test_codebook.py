@@ -1,9 +1,14 @@
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import torch
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from supdocnade.errors import InvalidArgument
-from supdocnade.visual_words.codebook import Codebook, DeviceCodebook, fit_codebook
+from supdocnade.likelihood.cpu.threads import one_blas_thread
+from supdocnade.visual_words.codebook import Codebook, fit_codebook
+from supdocnade.visual_words.gpu import DeviceCodebook
 
 
 def blobs(n_blobs, count, seed=0):
@@ -97,6 +102,25 @@ def test_descriptors_that_are_tensors_have_the_same_words(monkeypatch):
     expected = codebook.assign(values)
     centres = DeviceCodebook(codebook, torch.device("cpu"))
     np.testing.assert_array_equal(centres.assign(torch.from_numpy(values)), expected)
-    monkeypatch.setattr("supdocnade.visual_words.codebook.BLOCK", 30 * 7)
+    for module in ("codebook", "gpu"):
+        monkeypatch.setattr(f"supdocnade.visual_words.{module}.BLOCK", 30 * 7)
+    np.testing.assert_array_equal(codebook.assign(values), expected)
     np.testing.assert_array_equal(centres.assign(torch.from_numpy(values)), expected)
     assert len(centres.assign(torch.empty(0, 8))) == 0
+
+
+def test_words_do_not_depend_on_the_number_of_blas_threads():
+    rng = np.random.default_rng(1)
+    codebook = Codebook(rng.random((240, 128)).astype(np.float32))
+    values = rng.random((2000, 128)).astype(np.float32)
+    found = []
+    for threads in (1, 2):
+        with threadpool_limits(threads, user_api="blas"), ThreadPoolExecutor(4) as workers:
+            found += workers.map(codebook.assign, [values] * 8)
+    for words in found:
+        np.testing.assert_array_equal(words, found[0])
+    limits = {each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"}
+    with one_blas_thread(), one_blas_thread():
+        pass
+    after = {each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"}
+    assert after == limits

@@ -8,6 +8,7 @@ threads or after a fork (docs/decisions/0003-threads.md).
 """
 
 import bisect
+import functools
 import itertools
 import os
 import sys
@@ -29,12 +30,16 @@ _pool: ThreadPoolExecutor | None = None
 _pool_size = 0
 _lock = threading.Lock()
 _local = threading.local()
+_blas_lock = threading.Lock()
+_blas_limit: Any = None
+_n_blas_callers = 0
 
 
 def _drop_pool() -> None:
     """Drop the pool in a forked child, where its threads do not exist."""
-    global _pool, _pool_size, _lock
+    global _pool, _pool_size, _lock, _blas_lock, _n_blas_callers
     _pool, _pool_size, _lock = None, 0, threading.Lock()
+    _blas_lock, _n_blas_callers = threading.Lock(), 0
 
 
 os.register_at_fork(after_in_child=_drop_pool)
@@ -118,6 +123,34 @@ def limit_threads(threads: int | None) -> Iterator[None]:
         _local.limit = before
         if torch_before != 1:
             torch.set_num_threads(torch_before)
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Run numpy's matrix products on one thread.
+
+    The way BLAS splits a product over its threads may determine the last bits of the result. The
+    setting belongs to the process: the first caller changes it, and the last one restores it.
+    """
+    global _blas_limit, _n_blas_callers
+    with _blas_lock:
+        if _n_blas_callers == 0:
+            _blas_limit = _blas_libraries().limit(limits=1, user_api="blas")
+        _n_blas_callers += 1
+    try:
+        yield
+    finally:
+        with _blas_lock:
+            _n_blas_callers -= 1
+            if _n_blas_callers == 0:
+                _blas_limit.restore_original_limits()
+
+
+@functools.cache
+def _blas_libraries() -> Any:
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 def run_parts(kernel: Callable[[Part], object], parts: Iterable[Part], *, small: bool) -> None:

@@ -1,0 +1,60 @@
+import inspect
+from dataclasses import asdict
+
+import pytest
+from sklearn.base import clone
+
+from supdocnade import SceneModel
+from supdocnade.errors import InvalidArgument
+from supdocnade.scene.settings import SceneSettings
+
+
+def test_parameters_of_the_model_are_the_settings_and_the_options_of_a_run():
+    options = {"n_jobs", "device", "random_state", "on_error", "cache", "checkpoint"}
+    params = SceneModel().get_params()
+    assert set(params) == {*SceneSettings.names(), *options}
+    assert {name: params[name] for name in SceneSettings.names()} == asdict(SceneSettings())
+    signature = inspect.signature(SceneModel)
+    assert list(signature.parameters)[:2] == ["n_topics", "classifier"]
+    assert signature.parameters["n_words"].kind is inspect.Parameter.KEYWORD_ONLY
+
+
+def test_a_model_is_an_estimator():
+    model = SceneModel(7, "softmax", grid=[[1, 1], [2, 2]])
+    assert clone(model).get_params() == model.get_params()
+    assert model.set_params(n_words=3).n_words == 3
+    assert "n_topics=7" in repr(model)
+    assert model != clone(model)
+    assert hash(model)
+
+
+def test_lists_become_tuples():
+    settings = SceneSettings(grid=[[1, 1], [2, 2]], patch_size=[16, 24]).check()
+    assert (settings.grid, settings.patch_size) == (((1, 1), (2, 2)), (16, 24))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("n_topics", 0),
+        ("classifier", "forest"),
+        ("n_words", 1),
+        ("grid", (0, 2)),
+        ("step", 0),
+        ("patch_size", 15),
+        ("max_side", 0),
+        ("contrast_percentile", 101),
+        ("damping", 0),
+        ("mirror", 1),
+        ("min_tag_count", 0),
+        ("learning_rate", 0),
+        ("max_epochs", 0),
+        ("batch_size", 0),
+        ("activation", "gelu"),
+        ("held_out", 1),
+        ("tune_trials", 0),
+    ],
+)
+def test_invalid_settings_are_refused(name, value):
+    with pytest.raises(InvalidArgument, match=name):
+        SceneSettings(**{name: value}).check()
