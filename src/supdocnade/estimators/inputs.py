@@ -1,4 +1,4 @@
-"""From what users pass to what a corpus takes: counts, labels, annotations and their names."""
+"""Validation of the arguments of `fit`: counts, labels, annotation names and seeds."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,11 +18,11 @@ from supdocnade.seeding import check_seed
 
 
 def read_counts_or_corpus(estimator: Any, X: Any, *, reset: bool) -> sparse.csr_array | Corpus:
-    """Return X as `read_counts` does, or as it is if it is a corpus of the right width.
+    """Return X as `read_counts` does, or unchanged if it is a corpus of the right width.
 
     Parameters
     ----------
-    reset : remember the width of X; otherwise X must agree with it.
+    reset : store the width of X; otherwise X must agree with it.
     """
     if not isinstance(X, Corpus):
         return read_counts(estimator, X, reset=reset)
@@ -43,12 +43,12 @@ def read_counts(estimator: Any, X: Any, *, reset: bool) -> sparse.csr_array:
 
     Parameters
     ----------
-    reset : remember the width and the feature names of X; otherwise X must agree with them.
+    reset : store the width and the feature names of X; otherwise X must agree with them.
     """
     if isinstance(X, Corpus):
         _check_corpus(estimator, X, reset=reset)
         return X.counts()
-    # Whether all counts are finite and not negative is checked here, in one sentence.
+    # Infinite and negative counts are refused below, with one message.
     checked = validate_data(
         estimator,
         X,
@@ -59,7 +59,7 @@ def read_counts(estimator: Any, X: Any, *, reset: bool) -> sparse.csr_array:
     )
     matrix = sparse.csr_array(checked)
     if not matrix.has_canonical_format or not matrix.data.all():
-        matrix = matrix.copy()  # The caller's own arrays are never changed.
+        matrix = matrix.copy()  # The caller's arrays are never changed.
         matrix.sum_duplicates()
         matrix.eliminate_zeros()
     if not np.isfinite(matrix.data).all():
@@ -79,9 +79,9 @@ def read_counts(estimator: Any, X: Any, *, reset: bool) -> sparse.csr_array:
 
 
 def read_labels(y: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Return labels as an array, and which of them are known: not None, NaN or NA."""
-    # As objects, so that numbers beside strings are not turned into strings, nor integers beside a
-    # missing value into floats.
+    """Return labels as an array, and a mask of those that are not None, NaN or NA."""
+    # As objects, so that numpy converts neither numbers beside strings to strings, nor integers
+    # beside a missing value to floats.
     if isinstance(y, list | tuple):
         y = np.array(y, object)
     elif type(y).__module__.startswith("pandas"):
@@ -96,7 +96,7 @@ def read_labels(y: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     else:
         known = np.ones(len(labels), np.bool_)
     if labels.dtype.kind == "O" and known.any():
-        # Once None is gone, labels of one type have an array of that type.
+        # Without None, labels of one type become an array of that type.
         if len({isinstance(label, str) for label in labels[known]}) > 1:
             kinds = sorted({type(label).__name__ for label in labels[known]})
             raise InvalidArgument(f"y must be classes of one type, got {kinds}.")
@@ -109,7 +109,7 @@ def read_labels(y: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
 
 
 def is_missing(value: object) -> bool:
-    """Whether a label stands for "not known": None, NaN, or pandas' NA."""
+    """Return True if a label is missing: None, NaN, or pandas' NA."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
     return isinstance(value, float | np.floating) and bool(np.isnan(value))
@@ -122,7 +122,8 @@ def classes_of(
 
     Parameters
     ----------
-    listed : every class stands there once, which among labels would look like a regression.
+    listed : the labels are a list of classes, each of them once, which scikit-learn would take for
+        a regression target.
     """
     if not known.any():
         raise InvalidArgument(
@@ -139,23 +140,23 @@ def classes_of(
 def number_labels(
     labels: NDArray[Any], known: NDArray[np.bool_], classes: NDArray[Any]
 ) -> NDArray[np.int64]:
-    """Return the number of every label among the sorted classes, `NO_LABEL` where not known."""
+    """Return the number of every label among the sorted classes, `NO_LABEL` where unknown."""
     numbers = np.full(len(labels), NO_LABEL, np.int64)
     if not known.any():
         return numbers
     try:
         places = np.searchsorted(classes, labels[known])
     except TypeError as error:  # Numbers and strings have no common order.
-        raise _never_seen(labels[known], classes) from error
+        raise _unknown_label(labels[known], classes) from error
     places = np.minimum(places, len(classes) - 1)
     right = classes[places] == labels[known]
     if not np.all(right):
-        raise _never_seen(labels[known][~np.asarray(right, np.bool_)], classes)
+        raise _unknown_label(labels[known][~np.asarray(right, np.bool_)], classes)
     numbers[known] = places
     return numbers
 
 
-def _never_seen(labels: NDArray[Any], classes: NDArray[Any]) -> InvalidArgument:
+def _unknown_label(labels: NDArray[Any], classes: NDArray[Any]) -> InvalidArgument:
     return InvalidArgument(
         f"y must be among the classes {classes.tolist()}, got {labels.tolist()[0]!r}."
     )

@@ -27,22 +27,22 @@ class AnnotationScorer(BaseEstimator):  # type: ignore[misc]
         annotations: Any = None,
         annotation_mask: Any = None,
     ) -> float:
-        """Return the mean F-measure of the top annotations of every document that has some.
+        """Return the mean F-measure of the top annotations, over documents that have annotations.
 
         Parameters
         ----------
         estimator : a fitted estimator with `annotation_proba`, or a pipeline that ends in one.
         X : (documents, words) counts, or a `Corpus`.
         y : ignored.
-        annotations : (documents, annotations) the right ones: above 0 where present.
-        annotation_mask : (documents,) false where they are not known.
+        annotations : (documents, annotations) the true ones: above 0 where present.
+        annotation_mask : (documents,) false where they are unknown.
         """
         return self.measure(estimator, X, annotations, annotation_mask).value
 
     def measure(
         self, estimator: Any, X: Any, annotations: Any, annotation_mask: Any = None
     ) -> FMeasure:
-        """Return the same with the number of documents that were counted."""
+        """Return the score with the number of documents that have annotations."""
         check_count("top", self.top, least=1)
         if annotations is None:
             raise InvalidArgument(
@@ -63,7 +63,7 @@ class AnnotationScorer(BaseEstimator):  # type: ignore[misc]
         return f_measure(top_ranked(proba_BA, self.top), right.annotation_presence())
 
     def __call__(self, estimator: Any, X: Any, y: Any = None, **metadata: Any) -> float:
-        """Score as scikit-learn calls it."""
+        """Return the score; scikit-learn calls a scorer."""
         return self.score(estimator, X, y, **metadata)
 
 
@@ -84,7 +84,7 @@ def _annotation_proba(estimator: Any, X: Any) -> Any:
 def make_annotation_scorer(top: int = 5) -> AnnotationScorer:
     """Return a scorer for `cross_val_score` and `GridSearchCV`: the top-`top` F-measure.
 
-    It takes the right annotations by metadata routing:
+    It takes the true annotations by metadata routing:
 
     >>> import sklearn
     >>> with sklearn.config_context(enable_metadata_routing=True):
@@ -92,6 +92,6 @@ def make_annotation_scorer(top: int = 5) -> AnnotationScorer:
 
     Parameters
     ----------
-    top : how many annotations every document gets.
+    top : how many annotations per document.
     """
     return AnnotationScorer(top)

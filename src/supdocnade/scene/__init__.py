@@ -1,1 +1,1 @@
-"""The product: from photographs to labels, tags and reasons, behind one class."""
+"""Scene models: classes, tags and explanations of photographs."""

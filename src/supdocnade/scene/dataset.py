@@ -1,4 +1,4 @@
-"""Photographs as people have them: a folder, or a list of files, bytes, arrays or PIL images."""
+"""Photographs with their labels and tags, from a folder or from lists; choice of a held-out set."""
 
 import hashlib
 import os
@@ -21,18 +21,18 @@ from supdocnade.visual_words.cache import content_key
 from supdocnade.visual_words.parallel import check_images, image_name
 
 SMALL_CLASS = 5
-"""Classes of fewer photographs have none to spare: all of them are learned from."""
+"""Classes of fewer photographs have none held out."""
 
 _UNLABELLED = "\0"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Photographs:
-    """What is learned from: images with what is known of them."""
+    """Photographs with their labels and tags."""
 
     sources: list[Any]
     names: list[str]
-    """Paths, or places where there are none."""
+    """Paths, or "image" and a number."""
     labels: list[str | None]
     tags: list[Tags]
     keys: list[str] | None = None
@@ -74,7 +74,7 @@ class Photographs:
         return sorted({label for label in self.labels if label is not None})
 
     def label_numbers(self, classes: Sequence[str]) -> NDArray[np.int64]:
-        """Return the class numbers of the photographs, -1 where not known or not among them."""
+        """Return the class numbers of the photographs, -1 where unknown or not among them."""
         numbers = {label: number for number, label in enumerate(classes)}
         return np.array([numbers.get(label or "", -1) for label in self.labels], np.int64)
 
@@ -86,10 +86,10 @@ def read_photographs(
 
     Parameters
     ----------
-    images : a folder, one sub-folder a class, with optional metadata; or a list
-        of paths, bytes of files, arrays or PIL images.
-    labels : their classes, None where not known; not with a folder, which has its own.
-    tags : a list of tags for each, None where not known; not with a folder.
+    images : a folder, one sub-folder per class, with optional metadata; or a list of paths, bytes
+        of files, arrays or PIL images.
+    labels : their classes, None where unknown; not with a folder, which has its own.
+    tags : a list of tags per photograph, None where unknown; not with a folder.
     """
     if isinstance(images, str | os.PathLike):
         if labels is not None or tags is not None:
@@ -115,7 +115,7 @@ def from_records(records: Sequence[ImageRecord]) -> Photographs:
 
 
 def expand_folders(images: Any) -> list[Any]:
-    """Return a list of images, with all photographs below a folder in place of the folder."""
+    """Return a list of images, in which folders are replaced by the photographs below them."""
     given = [images] if isinstance(images, str | os.PathLike) else check_images(images)
     found: list[Any] = []
     for source in given:
@@ -166,13 +166,13 @@ def hold_out(
     seed: int,
     never_B: NDArray[np.bool_] | None = None,
 ) -> NDArray[np.bool_]:
-    """Return which photographs are held out: a share of every class, copies of one together.
+    """Return a mask of the held-out photographs: a share of every class, copies together.
 
-    Classes of fewer than five photographs are learned from as a whole.
+    No photographs of classes with fewer than five are held out.
 
     Parameters
     ----------
-    never_B : (photographs,) which of them must not be held out; None: any may be.
+    never_B : (photographs,) True for those that must not be held out; None: any may be.
     """
     never_B = np.zeros(len(photographs), np.bool_) if never_B is None else never_B
     counts = Counter(label or _UNLABELLED for label in photographs.labels)
@@ -190,9 +190,9 @@ def hold_out(
     )
     held = np.zeros(len(photographs), np.bool_)
     held[split.test] = True
-    # Copies of a photograph that is learned from, though in a class too small to be split.
+    # Copies of a photograph in the training part, whose class may be too small to be split.
     held[np.isin(groups, groups[~held])] = False
-    if held.all():  # All are copies of one: something must be learned from.
+    if held.all():  # All are copies of one photograph, which is needed for training.
         held[:] = False
     return held
 
