@@ -66,27 +66,28 @@ def baseline_key(name: str, recipe: str, split: int, tags: str | None = None) ->
 
 def run_baselines(study: Study, options: RunOptions = RunOptions()) -> None:
     """Make the predictions of baselines that are missing."""
-    splits = range(study.plan.n_splits)
-    classify = [(split, *each) for split in splits for each in study.plan.baselines]
-    annotate = [(split, *each) for split in splits for each in study.plan.tag_baselines]
-    total, done = len(classify) + len(annotate), 0
+    plan, splits = study.plan, range(study.plan.n_splits)
+    classes: list[tuple[Any, ...]] = [(*each, split) for split in splits for each in plan.baselines]
+    tags: list[tuple[Any, ...]] = [
+        (name, recipe, split, tag_set)
+        for split in splits
+        for name, recipe, tag_set in plan.tag_baselines
+    ]
+    total, done = len(classes) + len(tags), 0
     # Tags of the predicted class need the classes that an SVM predicted.
-    for function, jobs in ((_classify, classify), (_annotate, annotate)):
-        keyed = {baseline_key(name, recipe, split, *tags): (split, name, recipe, *tags)
-                 for split, name, recipe, *tags in jobs}  # fmt: skip
-        missing = {key: job for key, job in keyed.items() if study.prediction(key) is None}
-        done += len(keyed) - len(missing)
+    for function, jobs in ((_classify, classes), (_annotate, tags)):
+        missing = [job for job in jobs if study.prediction(baseline_key(*job)) is None]
+        done += len(jobs) - len(missing)
         workers = Parallel(n_jobs=options.n_jobs, prefer="threads", return_as="generator_unordered")
-        tasks = (delayed(function)(study, key, *job) for key, job in missing.items())
-        for _ in workers(tasks):
+        for _ in workers(delayed(function)(study, *job) for job in missing):
             done += 1
             options.progress("baselines", done, total)
 
 
-def _classify(study: Study, key: str, split: int, name: str, recipe: str) -> None:
-    parts = study.protocol.parts(split)
+def _classify(study: Study, name: str, recipe: str, split: int) -> None:
     make_kernel = _kernel_maker(study, name, recipe, split)
-    study.write_prediction(key, classify(study, parts, make_kernel))
+    prediction = classify(study, study.protocol.parts(split), make_kernel)
+    study.write_prediction(baseline_key(name, recipe, split), prediction)
 
 
 def classify(study: Study, parts: Parts, make_kernel: MakeKernel) -> dict[str, Any]:
@@ -147,7 +148,7 @@ def pyramid_weights(n_words: int) -> Floats:
     return np.repeat([0.25, 0.25, 0.5], np.array(cells) * n_words)
 
 
-def _annotate(study: Study, key: str, split: int, name: str, recipe: str, tag_set: str) -> None:
+def _annotate(study: Study, name: str, recipe: str, split: int, tag_set: str) -> None:
     parts = study.protocol.parts(split)
     tag_BA: Floats = study.photos.tag_counts(tag_set)[0].toarray().astype(np.float64)
     params: dict[str, Any] = {}
@@ -162,7 +163,8 @@ def _annotate(study: Study, key: str, split: int, name: str, recipe: str, tag_se
         roots = np.sqrt(study.histograms(recipe, split, study.plan.recipes[recipe].grid))
         tagger, grid = (_logistic, LOGISTIC_C) if name == LOGISTIC else (_neighbours, N_NEIGHBOURS)
         scores, params = _choose_tagger(parts, roots, tag_BA, tagger, grid)
-    study.write_prediction(key, {"top_tags": top_ranked(scores, TOP).tolist(), "params": params})
+    prediction = {"top_tags": top_ranked(scores, TOP).tolist(), "params": params}
+    study.write_prediction(baseline_key(name, recipe, split, tag_set), prediction)
 
 
 def _class_frequencies(study: Study, parts: Parts, tag_BA: Floats) -> Floats:

@@ -75,22 +75,21 @@ class Evaluation:
 
     def params(self) -> dict[str, Any]:
         """Return the chosen hyper-parameters as they are stored with results."""
+        setting = self.setting
         params = {
-            "generative_weight": self.setting.generative_weight,
-            "learning_rate": self.setting.learning_rate,
-            "annotation_weight": self.setting.annotation_weight,
+            "generative_weight": setting.generative_weight if setting.supervised else None,
+            "learning_rate": setting.learning_rate,
+            "annotation_weight": setting.annotation_weight if setting.tags else None,
             "C": self.C,
             "gamma": self.gamma,
-            "alpha": self.alpha,
+            "alpha": self.alpha or None,
             "held_out": round(self.held_out, 4),
         }
-        if not self.setting.supervised:
-            del params["generative_weight"]
-        if self.setting.tags is None:
-            del params["annotation_weight"]
-        if not self.alpha:
-            del params["alpha"]
-        return params
+        return {name: value for name, value in params.items() if value is not None}
+
+
+Job = tuple[Path, Evaluation, int]
+"""The file of a model's outputs, its evaluation and its member number."""
 
 
 class ModelOutput(NamedTuple):
@@ -164,17 +163,11 @@ def train_models(
             options.progress(stage, done, len(jobs))
 
 
-Job = tuple[Path, Evaluation, int]
-"""The file of a model's outputs, its evaluation and its member number."""
-
-
 def _documents(job: Job) -> tuple[int, str, str, str, str, bool]:
-    """Return what determines the documents that a model learns from."""
+    """Return everything that determines the documents that a model learns from."""
     _, each, _ = job
-    setting = each.setting
-    return (
-        each.split, setting.recipe, setting.grid, each.part, setting.tags or "", setting.supervised
-    )  # fmt: skip
+    s = each.setting
+    return each.split, s.recipe, s.grid, each.part, s.tags or "", s.supervised
 
 
 def _fit_models(
