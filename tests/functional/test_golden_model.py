@@ -1,4 +1,4 @@
-"""A model that an earlier version saved is read, and answers as it did."""
+"""A model that an earlier version saved is read and predicts as it did."""
 
 import json
 from pathlib import Path
@@ -12,17 +12,17 @@ from supdocnade.scene.persistence import DESCRIPTION, SCENE
 GOLDEN = Path(__file__).parents[1] / "golden"
 
 
-def test_a_model_of_format_2_answers_as_it_did():
+def test_a_model_of_format_2_predicts_as_it_did():
     model = SceneModel.load(GOLDEN / "scene_model_format_2")
     answers = json.loads((GOLDEN / "scene_model_format_2.json").read_text())
     pictures = np.load(GOLDEN / "dense_sift.npz")
     images = [pictures[f"picture/{name}"] for name in ("waves", "noise", "disc")]
-    # Other versions of numpy and torch, and other processors, round otherwise.
+    # Other versions of numpy and torch, and other processors, round differently.
     np.testing.assert_allclose(model.predict_proba(images), answers["probabilities"], atol=1e-4)
     np.testing.assert_allclose(model.transform(images), answers["topics"], atol=1e-4)
     assert [list(tags) for tags in model.annotate(images, top=3)] == answers["tags"]
     assert "forest" in render_report(model)
-    # They are of before classes had a say in tags: their tags are ranked as in the paper, for ever.
+    # It is older than the class term of tags: its tags are ranked as in the paper.
     assert model.fitted_.choices.class_tag_weight == 0
     assert model.explain(images[0], tag=answers["tags"][0][0]).score.endswith(")")
 

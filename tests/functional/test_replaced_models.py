@@ -1,4 +1,4 @@
-"""Models that are replaced while others read them, or while the power fails: one of the two."""
+"""Models replaced while they are read or the power fails: a reader gets the old or the new one."""
 
 import os
 import threading
@@ -42,7 +42,7 @@ def begin(folder):
     return SceneModel.load(folder)
 
 
-def test_whoever_reads_while_models_are_replaced_has_one_of_them(tmp_path):
+def test_a_reader_gets_one_of_the_models_that_replace_each_other(tmp_path):
     models = two_models()
     wanted = [parts_of(model) for model in models]
     assert all(one != other for one, other in zip(*wanted, strict=True))
@@ -69,7 +69,7 @@ def test_whoever_reads_while_models_are_replaced_has_one_of_them(tmp_path):
 
 
 def test_a_model_may_be_replaced_before_any_file_is_read(tmp_path, monkeypatch):
-    """Whichever file a reader comes to next, another model has just been written."""
+    """Another model is written before each file that a reader opens."""
     new = two_models()[1]
     for n_before in range(2):
         folder = tmp_path / f"{n_before}"
@@ -109,7 +109,7 @@ def test_a_model_may_be_replaced_before_every_file_is_read(tmp_path, monkeypatch
 
 
 class Killed(BaseException):
-    """What no program can catch."""
+    """A kill, which no program can catch."""
 
 
 def save_until(model, folder, n_steps, monkeypatch):

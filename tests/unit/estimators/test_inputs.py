@@ -1,4 +1,4 @@
-"""A corpus on disk in place of a matrix: the same bits, and the same sentences."""
+"""A corpus on disk in place of a matrix gives the same bits and the same messages."""
 
 import warnings
 
@@ -111,19 +111,19 @@ def test_accuracy_stops_early_on_disk_too(X, corpus, labels):
     assert_equal_models(ours, SupDocNADE(**settings).fit(X, labels))
 
 
-def test_partial_fits_go_to_and_fro(scenes, X, corpus, labels):
+def test_partial_fits_alternate_between_memory_and_disk(scenes, X, corpus, labels):
     ours, theirs = SupDocNADE(**FAST), SupDocNADE(**FAST)
     for first in (corpus, X):
         ours.partial_fit(first, labels, list("abcd"), annotations=scenes.tags)
         theirs.partial_fit(X, labels, list("abcd"), annotations=scenes.tags)
-    # Annotations were modelled before; now they are not known.
+    # Annotations were modelled before; now they are unknown.
     assert_equal_models(ours.partial_fit(corpus, labels), theirs.partial_fit(X, labels))
     with pytest.raises(InvalidArgument, match=r"annotations must have \d+ columns, as before"):
         ours.partial_fit(corpus, labels, annotations=scenes.tags[:, :2])
 
 
 @pytest.mark.filterwarnings("ignore:1 of 90 documents have no words")
-def test_answers_have_the_same_bits(scenes, X, corpus, labels):
+def test_predictions_have_the_same_bits(scenes, X, corpus, labels):
     model = SupDocNADE(**FAST).fit(X, labels, annotations=scenes.tags)
     for method in ("transform", "predict", "predict_proba", "predict_log_proba", "annotate",
                    "annotation_proba", "annotation_log_proba", "log_prob", "perplexity",
@@ -158,7 +158,7 @@ def test_pipelines_start_with_a_corpus(X, corpus, scenes):
     )
 
 
-def test_a_killed_fit_goes_on_from_disk(tmp_path, X, corpus, labels):
+def test_a_killed_fit_resumes_from_disk(tmp_path, X, corpus, labels):
     def interrupt(self, *_):
         if self.state.epoch == 2:
             raise KeyboardInterrupt
@@ -210,7 +210,7 @@ def test_bad_input_gets_one_sentence(corpus, labels, y, options, message):
     assert "\n" not in str(caught.value)
 
 
-def test_what_is_appended_after_documents_were_made_is_not_seen(tmp_path, X):
+def test_documents_do_not_change_when_a_corpus_grows(tmp_path, X):
     corpus = store(tmp_path / "corpus", X[:20])
     documents = DocNADE(**FAST).fit(corpus)._without_annotations(corpus)
     fingerprint = documents.fingerprint()

@@ -1,4 +1,4 @@
-"""Saved models come back bit for bit; damaged and hostile files are refused with a sentence."""
+"""Saved models are read back bit for bit; damaged and hostile files are refused."""
 
 import copy
 import json
@@ -39,7 +39,7 @@ def fitted(scenes, **options):
         {"random_state": np.random.RandomState(3)},
     ],
 )
-def test_a_model_comes_back(tmp_path, scenes, options, monkeypatch):
+def test_a_model_is_read_back(tmp_path, scenes, options, monkeypatch):
     monkeypatch.chdir(tmp_path)
     model = fitted(scenes, **options)
     model.save(tmp_path / "model")
@@ -115,7 +115,7 @@ ODD = [None, -1, 0, 3, 10**30, 0.5, "x", [], {}, [[]], True, "\u0000", [1, 2], {
 
 
 def test_hostile_descriptions_are_refused_or_harmless(tmp_path, scenes):
-    """Whoever forges the digest, too, gets a refusal or a working model, nothing in between."""
+    """With a forged digest the file is refused or gives a working model."""
     path = tmp_path / "model"
     fitted(scenes).save(path)
     arrays, description = load_arrays(path)
@@ -201,7 +201,7 @@ def test_settings_that_were_changed_after_the_fit_do_not_change_the_model(tmp_pa
     assert loaded.class_weight == {"sea": 2.0}
 
 
-def test_what_could_not_be_loaded_is_not_saved(tmp_path, scenes):
+def test_a_model_that_could_not_be_loaded_is_not_saved(tmp_path, scenes):
     model = fitted(scenes).set_params(n_topics="many", checkpoint=object)
     model.network_.word_embedding.data[0, 0] = np.nan
     with pytest.raises(InvalidArgument, match="this model cannot be saved: word_embedding must be"):
@@ -228,7 +228,7 @@ BAG = fitted_saved_words()
 
 
 @pytest.mark.parametrize("settings", [{}, OTHERS])
-def test_what_was_saved_gives_the_same_words(tmp_path, settings):
+def test_loaded_words_are_the_same(tmp_path, settings):
     bag = fitted_saved_words(**settings)
     bag.save(tmp_path / "words.safetensors")
     loaded = BagOfVisualWords.load(tmp_path / "words.safetensors")
@@ -241,7 +241,7 @@ def test_what_was_saved_gives_the_same_words(tmp_path, settings):
     assert refitted.encoder_.fingerprint() == bag.encoder_.fingerprint()
 
 
-def test_the_device_stays_where_it_is(tmp_path):
+def test_the_device_is_not_stored(tmp_path):
     """A file from a machine with a GPU is read on one without."""
     bag = fitted_saved_words(device="cpu").set_params(device="cuda")
     bag.save(tmp_path / "words.safetensors")
@@ -295,15 +295,15 @@ def changed(arrays=None, **description):
         {"arrays": {"more": np.zeros(1, np.float32)}},
     ],
 )
-def test_files_with_odd_contents_are_refused(tmp_path, change):
+def test_files_with_invalid_contents_are_refused(tmp_path, change):
     arrays, description = changed(**change)
     save_arrays(tmp_path / "odd", arrays, description)
     with pytest.raises(StorageError, match="odd"):
         BagOfVisualWords.load(tmp_path / "odd")
 
 
-def test_what_is_unchanged_is_read():
-    """So the cases above are refused for what they change."""
+def test_an_unchanged_file_is_read():
+    """The cases above are refused for their changes alone."""
     arrays, description = changed()
     bag = words_from_storage(BagOfVisualWords, arrays, description, "a file")
     assert bag.encoder_.fingerprint() == BAG.encoder_.fingerprint()

@@ -53,5 +53,5 @@ def test_if_one_fails_all_are_as_they_were(documents):
     assert not hasattr(broken, "classes_")
 
 
-def test_no_models_are_no_work(documents):
+def test_an_empty_list_of_models_is_allowed(documents):
     assert fit_many([], documents[0]) == []

@@ -1,4 +1,4 @@
-"""What the estimators answer: topics, classes, annotations, likelihoods; and what they refuse."""
+"""Topics, classes, annotations and likelihoods of the estimators, and arguments they refuse."""
 
 import numpy as np
 import pandas as pd
@@ -134,7 +134,7 @@ def test_the_score_of_docnade_is_the_mean_log_likelihood_per_word(X):
     assert np.exp(-model.score(X)) == pytest.approx(model.perplexity(X, average="corpus"))
 
 
-def test_missing_labels_and_unknown_annotations_are_left_out(X, scenes):
+def test_missing_labels_and_unknown_annotations_are_skipped(X, scenes):
     labels = scenes.labels.astype(object)
     labels[::3] = None
     as_float = scenes.labels.astype(float)
@@ -197,7 +197,7 @@ def test_class_weights_move_the_prediction(X, scenes):
     assert heavy.predict_proba(X)[:, 1].mean() > plain
 
 
-def test_documents_of_weight_zero_teach_nothing(X, scenes):
+def test_documents_of_weight_zero_have_no_effect(X, scenes):
     weight = np.ones(80)
     weight[40:] = 0
     # With λ = 0 the second half matters by its labels alone, and these weigh nothing.
@@ -230,7 +230,7 @@ def test_a_corpus_without_words_has_no_likelihood(X):
         DocNADE(n_topics=2, max_epochs=1).fit(X).score(np.zeros((2, 40)))
 
 
-def test_a_run_goes_on_from_its_checkpoint_and_refuses_other_data(tmp_path, X, scenes):
+def test_a_run_resumes_from_its_checkpoint_and_refuses_other_data(tmp_path, X, scenes):
     folder = tmp_path / "run"
     model = SupDocNADE(**FAST, checkpoint=folder).fit(X, scenes.labels)
     again = SupDocNADE(**FAST, checkpoint=folder).fit(X, scenes.labels)
@@ -382,7 +382,7 @@ def test_a_partial_fit_that_is_interrupted_changes_nothing(X, scenes, first, mon
     np.testing.assert_array_equal(model.predict_proba(X), twin.predict_proba(X))
 
 
-def test_partial_fit_heeds_settings_and_names_of_later_calls(X, scenes):
+def test_partial_fit_uses_settings_and_checks_names_of_later_calls(X, scenes):
     names = [f"t{k}" for k in range(scenes.tags.shape[1])]
     model = DocNADE(n_topics=4, random_state=0)
     model.partial_fit(X, annotations=scenes.tags, annotation_names=names)
@@ -422,7 +422,7 @@ def test_weights_reach_the_prior(X):
     assert model.predict_proba(np.zeros((1, 40)))[0, 0] > 0.9
 
 
-def test_whatever_stands_in_unknown_annotations_is_not_read(X, scenes):
+def test_values_of_unknown_annotations_are_ignored(X, scenes):
     mask = np.arange(80) % 2 == 0
     unknown = np.where(mask[:, None], scenes.tags, np.nan)
     blanked = DocNADE(**FAST).fit(X, annotations=scenes.tags * mask[:, None])
@@ -476,7 +476,7 @@ def test_documents_without_words_are_counted(model, X):
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_a_gpu_that_is_not_there_gets_one_sentence():
+def test_a_missing_gpu_gets_one_sentence():
     model = DocNADE(n_topics=2, device="cuda")
     with pytest.raises(BackendUnavailable, match="'cuda' is not available: torch finds no GPU"):
         model.fit([[1, 2], [3, 0]])

@@ -30,8 +30,8 @@ def test_a_temperature_is_found_again(temperature):
     assert calibration_error(softmax(5 * score_BC / temperature, axis=1).max(axis=1), right) > 0.05
 
 
-def test_few_right_answers_do_not_make_certain():
-    """Of eight right answers out of eight, the ninth may be wrong."""
+def test_few_right_predictions_leave_the_confidence_below_one():
+    """After eight right predictions out of eight, the ninth may be wrong."""
     score_BC = 5 * np.eye(4)[np.arange(8) % 4]
     temperature = fit_temperature(score_BC, np.arange(8) % 4)
     confidence = softmax(score_BC / temperature, axis=1).max(axis=1)
@@ -80,7 +80,7 @@ def test_few_images_leave_the_model_as_it_is():
     assert np.exp(found.offset) == pytest.approx(0.3)
 
 
-def test_odd_numbers_are_refused():
+def test_invalid_numbers_are_refused():
     with pytest.raises(InvalidArgument, match="threshold must be"):
         TagCalibration(slope=1.0, prior=0.0, offset=0.0, threshold=1.5)
     with pytest.raises(InvalidArgument, match="slope must be"):

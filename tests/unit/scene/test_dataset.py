@@ -55,7 +55,7 @@ def test_lists_may_miss_labels_and_tags():
         ({"tags": [3, None]}, "tags must be lists of strings"),
     ],
 )
-def test_odd_labels_and_tags_are_refused(arguments, message):
+def test_invalid_labels_and_tags_are_refused(arguments, message):
     with pytest.raises(InvalidArgument, match=message):
         read_photographs([stripes(0), stripes(1)], **arguments)
 
@@ -91,7 +91,7 @@ def test_copies_are_on_one_side():
         assert held.any()
 
 
-def test_something_is_always_learned_from():
+def test_the_training_part_is_never_empty():
     same = [as_png(stripes(0, (16, 16)))] * 8
     for seed in range(10):
         assert not hold_out(made(["a"] * 8, same), 0.5, seed).any()
@@ -103,7 +103,7 @@ def test_files_that_cannot_be_read_are_no_copies(tmp_path):
     assert held.sum() == 3
 
 
-def test_fingerprints_are_of_what_is_known_not_of_names(tmp_path):
+def test_fingerprints_depend_on_contents_and_not_on_names(tmp_path):
     paths = write_images(tmp_path, 3)
     one = read_photographs(paths, ["a", "b", None], [["x", "y"], None, []]).with_keys()
     moved = [path.rename(path.with_stem(f"z{path.stem}")) for path in paths][::-1]

@@ -39,7 +39,7 @@ def fits(monkeypatch):
     return calls
 
 
-def test_neither_side_of_a_photograph_held_out_is_learned_from(fits):
+def test_neither_side_of_a_held_out_photograph_is_used_for_training(fits):
     model = fit(max_epochs=2)
     (first, _, _), (last, labels, _) = fits
     learned = model.fitted_.training_set
@@ -67,7 +67,7 @@ def test_mirror_images_are_those_of_mirrored_pixels():
 
 
 def test_without_mirror_images_a_topic_model_learns_from_photographs_alone():
-    """Bit for bit what the estimator makes of the counts."""
+    """It has the bits of the estimator fitted to the counts."""
     fitted = fit(mirror=False).fitted_
     assert fitted.training_set.mirrored is None
     _, labels, tags = columns(scenes())
@@ -96,7 +96,7 @@ def test_as_many_updates_as_without_mirror_images():
     assert updates[True, "reading photographs"] == 24
 
 
-def test_it_learns_and_is_right():
+def test_it_predicts_the_right_classes():
     model = both_sides()
     assert (model.predict(NEW) == columns(scenes(4, 7))[1]).mean() > 0.7
     assert model.fitted_.data["n_images"] == 24
@@ -110,7 +110,7 @@ def test_one_seed_gives_one_model_for_any_number_of_workers():
     np.testing.assert_array_equal(fit(n_jobs=2).predict_proba(NEW), expected)
 
 
-def test_a_fit_that_was_interrupted_goes_on(tmp_path):
+def test_an_interrupted_fit_resumes(tmp_path):
     def interrupt(stage, done, total):
         if stage == "learning from all" and done == total - 1:
             raise KeyboardInterrupt
@@ -132,7 +132,7 @@ def test_a_cache_keeps_photographs_and_both_sides_apart(tmp_path):
     assert len(list(tmp_path.iterdir())) == 2
 
 
-def test_what_was_saved_learns_more_from_both_sides(tmp_path):
+def test_a_loaded_model_learns_more_from_both_sides(tmp_path):
     both_sides().save(tmp_path / "model")
     loaded = SceneModel.load(tmp_path / "model")
     assert loaded.mirror is True
@@ -151,6 +151,6 @@ def test_mirror_images_count_where_an_svm_has_too_many(monkeypatch):
         fit()
 
 
-def test_mirror_is_yes_or_no():
+def test_mirror_must_be_a_bool():
     with pytest.raises(InvalidArgument, match="mirror must be True or False, got 'left'"):
         fit(mirror="left")

@@ -52,7 +52,7 @@ def test_predictions_one_by_one_are_those_of_all(classifier):
     assert model.annotate(images, top=None) == [tuple(tag for tag, _ in one.tags) for one in each]
 
 
-def test_classes_have_a_say_in_the_ranking_of_tags():
+def test_tags_are_ranked_with_a_class_term():
     model = small_model()
     images, _, _ = columns(NEW)
     fitted, hidden = model.fitted_, model.transform(images)
@@ -65,7 +65,7 @@ def test_classes_have_a_say_in_the_ranking_of_tags():
     np.testing.assert_array_equal(fitted.tag_proba(hidden), chances)
 
 
-def test_every_kind_of_image_gives_the_same_answer(tmp_path):
+def test_every_kind_of_image_gives_the_same_prediction(tmp_path):
     model = small_model()
     image = NEW[0].image
     (tmp_path / "a.png").write_bytes(as_png(image))
@@ -122,7 +122,7 @@ def test_one_class_is_always_that_class():
     assert set(model.predict(images)) == {"all"}
 
 
-def test_few_photographs_are_all_learned_from():
+def test_none_of_a_few_photographs_is_held_out():
     images, labels, tags = columns(scenes())
     few = [0, 1, 8, 9, 16]
     model = fit(
@@ -170,8 +170,8 @@ def test_blocks_without_a_readable_photograph():
     assert model.transform([]).shape == (0, 12)
 
 
-def test_the_first_answer_does_not_wait_for_the_last_photograph():
-    """Of many photographs only a few are read before the first answer is there."""
+def test_the_first_prediction_does_not_wait_for_the_last_photograph():
+    """Only a few of many photographs are read before the first prediction."""
     read = []
 
     images = [NEW[0].image] * 400
@@ -201,7 +201,7 @@ def test_pil_images_are_known_by_their_pixels():
     assert model.fitted_.data["n_images"] == 30
 
 
-def test_what_words_were_learned_from_is_never_held_out():
+def test_photographs_used_for_words_are_never_held_out():
     model = fit()
     seen = {
         key
@@ -269,7 +269,7 @@ def test_progress_is_reported_to_the_end():
     assert all(done == total for done, total in last.values())
 
 
-def test_a_fit_that_was_interrupted_goes_on(tmp_path):
+def test_an_interrupted_fit_resumes(tmp_path):
     whole = fit()
 
     def interrupt(stage, done, total):
@@ -308,7 +308,7 @@ def test_it_is_cloned():
         ({"activation": "gelu"}, "activation must be one of"),
     ],
 )
-def test_odd_settings_are_refused(settings, message):
+def test_invalid_settings_are_refused(settings, message):
     with pytest.raises(InvalidArgument, match=message):
         fit(**settings)
 

@@ -15,7 +15,7 @@ IMAGES, LABELS, TAGS = columns(scenes(2, 5))
 
 
 @pytest.mark.parametrize("classifier", ["svm", "softmax"])
-def test_what_was_saved_answers_the_same(tmp_path, classifier):
+def test_a_loaded_model_predicts_the_same(tmp_path, classifier):
     model = small_model(classifier)
     model.save(tmp_path / "model")
     (tmp_path / "model").rename(tmp_path / "elsewhere")
@@ -35,7 +35,7 @@ def test_what_was_saved_answers_the_same(tmp_path, classifier):
 
 
 @pytest.mark.parametrize("known", [(None, None), (LABELS, None), (None, TAGS)])
-def test_models_that_know_less_are_saved_too(tmp_path, known):
+def test_models_without_classes_or_tags_are_saved(tmp_path, known):
     settings = {**SETTINGS, "n_words": 10, "max_epochs": 1, "min_tag_count": 1, "damping": None}
     model = SceneModel(**settings, grid=[(1, 1), (2, 1)], patch_size=(16, 24))
     model.fit(IMAGES, *known).save(tmp_path / "model")
@@ -44,7 +44,7 @@ def test_models_that_know_less_are_saved_too(tmp_path, known):
 
 
 @pytest.mark.parametrize("classifier", ["svm", "softmax"])
-def test_another_process_answers_the_same(tmp_path, classifier):
+def test_another_process_predicts_the_same(tmp_path, classifier):
     """A model that learned on a GPU: tests/gpu/test_scene.py."""
     model, images = small_model(classifier), columns(scenes(4, 7))[0]
     here = answers(model, images)
@@ -68,7 +68,7 @@ def test_a_model_that_cannot_be_written_leaves_the_one_before(tmp_path, monkeypa
     assert contents(folder) == before
     small_model("softmax").save(folder)
     assert SceneModel.load(folder).fitted_.svm is None
-    # A report of the other model would mislead.
+    # The report of the replaced model is removed.
     assert sorted(contents(folder)) == [DESCRIPTION, SCENE]
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
@@ -108,7 +108,7 @@ def test_a_link_to_a_folder_stays_a_link(tmp_path):
 
 
 @pytest.mark.parametrize("name", [SCENE, DESCRIPTION])
-def test_files_that_are_no_files_are_refused(tmp_path, name):
+def test_devices_and_folders_are_refused_as_files(tmp_path, name):
     small_model().save(tmp_path / "model")
     (tmp_path / "model" / name).unlink()
     (tmp_path / "model" / name).symlink_to("/dev/zero")
@@ -138,7 +138,7 @@ def test_damaged_files_are_refused(tmp_path):
     SceneModel.load(tmp_path / "model")
 
 
-def test_a_model_that_was_loaded_learns_more(tmp_path):
+def test_a_loaded_model_learns_more(tmp_path):
     model = SceneModel(**SETTINGS).fit(*columns(scenes(3)))
     model.save(tmp_path / "model")
     loaded = SceneModel.load(tmp_path / "model").fit_more(IMAGES, LABELS, TAGS)
@@ -149,7 +149,7 @@ def test_a_model_that_was_loaded_learns_more(tmp_path):
 
 
 def rewrite(folder, change):
-    """Change what a model says of itself as somebody would who knows how its digest is made."""
+    """Change the description of a model and its digest."""
     arrays, description = load_arrays(folder / SCENE)
     change(description)
     save_arrays(folder / SCENE, arrays, description)
@@ -205,7 +205,7 @@ def test_hostile_descriptions_are_refused(tmp_path, change):
 @pytest.mark.parametrize(
     "change", [lambda share: share[1:], lambda share: 0 * share, lambda share: np.nan * share]
 )
-def test_odd_shares_of_tags_are_refused(tmp_path, change):
+def test_invalid_shares_of_tags_are_refused(tmp_path, change):
     small_model().save(tmp_path / "model")
     arrays, description = load_arrays(tmp_path / "model" / SCENE)
     share = arrays["classifier/class_tag_share"]
@@ -215,7 +215,7 @@ def test_odd_shares_of_tags_are_refused(tmp_path, change):
         SceneModel.load(tmp_path / "model")
 
 
-def test_arrays_that_belong_to_nothing_are_refused(tmp_path):
+def test_unknown_arrays_are_refused(tmp_path):
     small_model().save(tmp_path / "model")
     arrays, description = load_arrays(tmp_path / "model" / SCENE)
     save_arrays(tmp_path / "model" / SCENE, {**arrays, "other/x": np.zeros(1)}, description)
@@ -232,7 +232,7 @@ def test_later_formats_are_refused_by_name(tmp_path):
         SceneModel.load(tmp_path / "model")
 
 
-def test_people_can_read_what_a_model_is(tmp_path):
+def test_the_description_is_readable_json(tmp_path):
     small_model().save(tmp_path / "model")
     text = (tmp_path / "model" / DESCRIPTION).read_text()
     description = json.loads(text.rpartition("}")[0] + "}")
@@ -241,6 +241,6 @@ def test_people_can_read_what_a_model_is(tmp_path):
     assert description["settings"]["n_topics"] == 12
 
 
-def test_what_is_no_model_is_refused(tmp_path):
+def test_folders_without_a_model_are_refused(tmp_path):
     with pytest.raises(StorageError, match="is no model"):
         SceneModel.load(tmp_path)

@@ -74,7 +74,7 @@ def test_the_softmax_needs_no_svm():
 
 
 def test_the_class_term_of_tags_is_used_if_it_helps():
-    """Tags that are all the same to the topics, but not to the classes."""
+    """All tags have the same probability by the topics, but not by the classes."""
     names = tuple(f"{label}{number}" for label in "ab" for number in range(6))
     vocabulary = AnnotationVocabulary(names)
     tags = [[name for name in names if name[0] == (label or "")] for label in SEEN_LABELS]

@@ -56,7 +56,7 @@ def test_gradients_are_finite_differences():
             assert found[topic] == pytest.approx((both[0] - both[1]) / 2e-5, rel=1e-5, abs=1e-9)
 
 
-def test_a_topic_that_never_changes_does_no_harm():
+def test_a_constant_topic_is_allowed():
     flat = X.copy()
     flat[:, 2] = 5.0
     svm = fit_svm(flat, Y, N_CLASSES, C=1.0, gamma=1.0)
@@ -64,12 +64,12 @@ def test_a_topic_that_never_changes_does_no_harm():
     assert svm.scale_H[2] == 1.0
 
 
-def test_a_class_without_documents_is_never_chosen():
+def test_a_class_without_documents_is_never_predicted():
     svm = fit_svm(X, Y, N_CLASSES + 1, C=10.0, gamma=1.0)
     assert (svm.decide(Z).argmax(axis=1) < N_CLASSES).all()
 
 
-def test_the_choice_is_the_best_on_unseen_documents():
+def test_the_choice_is_the_best_on_held_out_documents():
     grid = [(C, gamma) for C in (0.01, 10.0) for gamma in (0.3, 1000.0)]
     C, gamma, score = choose_svm(X, Y, Z, W, N_CLASSES, grid=grid)
     scores = {
@@ -100,6 +100,6 @@ def test_one_class_is_refused():
         {"gamma": -1.0},
     ],
 )
-def test_odd_arrays_are_refused(change):
+def test_invalid_arrays_are_refused(change):
     with pytest.raises(InvalidArgument):
         replace(SVM, **change)

@@ -23,7 +23,7 @@ def best_five(scores):
 
 
 @pytest.mark.parametrize("weight", CLASS_TAG_WEIGHTS)
-def test_the_weight_that_names_the_right_tags_is_found(weight):
+def test_the_weight_with_the_best_tags_is_found(weight):
     scores = tag_scores(LOG_P, PROBA, SHARE, weight)
     found, found_scores, f_measure = choose_class_weight(LOG_P, PROBA, SHARE, best_five(scores))
     assert (found, f_measure) == (weight, 1.0)

@@ -10,7 +10,7 @@ from tests.drawn import SETTINGS, columns, scenes, small_model
 from supdocnade import SceneModel
 from supdocnade.errors import InvalidArgument
 from supdocnade.images.decode import write_image
-from supdocnade.scene import thumbnails as keeping
+from supdocnade.scene import thumbnails
 from supdocnade.scene.held_out import HeldOutImage
 from supdocnade.scene.thumbnails import (
     Thumbnails,
@@ -26,7 +26,7 @@ TINY = Thumbnails(
 )
 
 
-def test_held_out_photographs_and_those_of_topics_are_kept():
+def test_thumbnails_show_held_out_photographs_and_topics():
     fitted = small_model().fitted_
     kept = fitted.thumbnails
     assert {image.name for image in fitted.held_out.images} <= set(kept.names)
@@ -41,12 +41,12 @@ def test_held_out_photographs_and_those_of_topics_are_kept():
         np.testing.assert_array_equal(hidden[places, each.topic], strongest[strongest > 0])
 
 
-def test_copies_are_small_and_those_of_their_photographs():
+def test_thumbnails_are_small_copies_of_their_photographs():
     kept = small_model().fitted_.thumbnails
     images, _, _ = columns(scenes())
     for name, content in zip(kept.names, kept.pictures, strict=True):
         picture = np.asarray(Image.open(io.BytesIO(content)))
-        assert max(picture.shape) <= keeping.SIDE
+        assert max(picture.shape) <= thumbnails.SIDE
         whole = images[int(name.removeprefix("image "))]
         assert abs(picture.astype(int) - whole).mean() < 12
     assert kept.picture(kept.names[1]) == kept.pictures[1]
@@ -54,7 +54,7 @@ def test_copies_are_small_and_those_of_their_photographs():
 
 
 def test_large_photographs_become_small_and_the_total_is_bounded(monkeypatch):
-    monkeypatch.setattr(keeping, "MAX_BYTES", 30_000)
+    monkeypatch.setattr(thumbnails, "MAX_BYTES", 30_000)
     rng = np.random.default_rng(0)
     images = [rng.integers(0, 256, (300, 400, 3)).astype(np.uint8) for _ in range(6)]
     model = SceneModel(2, n_words=4, max_epochs=1, held_out=0.0, random_state=0).fit(images)
@@ -76,23 +76,23 @@ def answered(number, label, predicted, probability=0.5):
     )
 
 
-def test_wrong_answers_come_first_and_every_class_has_right_ones():
+def test_wrong_predictions_come_first_and_every_class_has_right_ones():
     right = [answered(n, "ab"[n % 2], "ab"[n % 2]) for n in range(50)]
     wrong = [answered(100 + n, "a", "b", n / 100) for n in range(50)]
-    chosen = keeping.choose_held_out([*right, *wrong], 20)
+    chosen = thumbnails.choose_held_out([*right, *wrong], 20)
     assert chosen[:14] == [str(149 - n) for n in range(14)]
     assert chosen[14:] == ["0", "1", "2", "3", "4", "5"]
-    assert len(keeping.choose_held_out([*right, *wrong[:2]], 20)) == 20
-    assert keeping.choose_held_out(wrong[:3], 20) == ["102", "101", "100"]
+    assert len(thumbnails.choose_held_out([*right, *wrong[:2]], 20)) == 20
+    assert thumbnails.choose_held_out(wrong[:3], 20) == ["102", "101", "100"]
 
 
-def test_what_was_stored_comes_back():
+def test_stored_thumbnails_are_read_back():
     assert thumbnails_from_storage(*thumbnails_to_storage(TINY), 4, ["a"]) == TINY
     nothing = Thumbnails()
     assert thumbnails_from_storage(*thumbnails_to_storage(nothing), 4, []) == nothing
 
 
-def test_a_model_keeps_its_examples(tmp_path):
+def test_a_saved_model_has_its_thumbnails(tmp_path):
     model = small_model()
     model.save(tmp_path / "model")
     loaded = SceneModel.load(tmp_path / "model").fitted_
@@ -100,7 +100,7 @@ def test_a_model_keeps_its_examples(tmp_path):
     assert loaded.versions == model.fitted_.versions
 
 
-def test_names_that_are_no_unicode_are_kept(tmp_path):
+def test_names_that_are_no_unicode_are_stored(tmp_path):
     """Linux allows any bytes in a file's name; Python has surrogates for them."""
     folder = tmp_path / "photographs"
     for number, scene in enumerate(scenes()):
@@ -132,7 +132,7 @@ def test_names_that_are_no_unicode_are_kept(tmp_path):
         ({"shown": np.array([[2, -1, -1, -1]])}, "photographs that it does not have"),
     ],
 )
-def test_odd_examples_are_refused(change, message):
+def test_invalid_thumbnails_are_refused(change, message):
     arrays, description = thumbnails_to_storage(TINY)
     changed = {name: change.get(name, array) for name, array in arrays.items()}
     with pytest.raises(InvalidArgument, match=message):
@@ -141,6 +141,6 @@ def test_odd_examples_are_refused(change, message):
         )
 
 
-def test_a_topic_without_photographs_is_kept():
+def test_a_topic_without_photographs_is_stored():
     bare = replace(TINY, topics=(TopicThumbnails(topic=0, strength=0.0, names=()),))
     assert thumbnails_from_storage(*thumbnails_to_storage(bare), 1, ["a", "b"]) == bare
