@@ -35,7 +35,7 @@ PUBLISHED = {
 
 def perplexities(model: DocNADE, test: Bags, n_orderings: int) -> dict[str, dict[str, float]]:
     """Return the perplexity over 1, 16, 256 orders, orders combined in both ways."""
-    corpus = model._corpus_of(test.counts)
+    corpus = model._without_annotations(test.counts)
     log_prob_RB = model._log_prob_RB(corpus, n_orderings)
     return {
         str(count): {
