@@ -28,7 +28,7 @@ from supdocnade.images.decode import decode
 from supdocnade.images.dense_sift import dense_sift
 from supdocnade.images.dense_sift_torch import describe_many
 from supdocnade.visual_words.encoder import ImageEncoder
-from supdocnade.visual_words.gpu import BatchEncoder, Begun
+from supdocnade.visual_words.gpu import BatchEncoder, PendingWords
 
 HEIGHT, WIDTH = 250, 300
 BATCHES = 8
@@ -59,7 +59,7 @@ def pictures(count: int) -> Pixels:
 
 
 def on_cpu(encoder: ImageEncoder, grey: Pixels) -> NDArray[np.int64]:
-    found = dense_sift(grey, encoder.description.sift)
+    found = dense_sift(grey, encoder.describer.sift)
     words_S = encoder.codebook.assign(found.values_SD)
     cells_SG = encoder.regions.cells(found.centres_S2, (HEIGHT, WIDTH))
     return encoder.regions.words(words_S, cells_SG, encoder.codebook.n_words)
@@ -80,21 +80,21 @@ def measure(encoder: ImageEncoder, greys: Pixels, device: torch.device) -> dict[
             torch.cuda.synchronize(device)
 
     def pipelined() -> None:
-        begun: deque[Begun] = deque()
+        pending: deque[PendingWords] = deque()
         for _ in range(BATCHES):
-            begun.append(batch.begin_stack(pinned))
-            if len(begun) > 1:
-                begun.popleft().words()
-        begun.popleft().words()
+            pending.append(batch.start(pinned))
+            if len(pending) > 1:
+                pending.popleft().wait()
+        pending.popleft().wait()
 
     def describe() -> None:
-        for _ in describe_many(there, encoder.description.sift):
+        for _ in describe_many(there, encoder.describer.sift):
             pass
 
     timings = alternate(
         {
             "gpu": pipelined,
-            "gpu_pixels_there": lambda: finished(lambda: batch.ids(there)),
+            "gpu_pixels_there": lambda: finished(lambda: batch.encode(there)),
             "gpu_sift": lambda: finished(describe),
             "cpu_core": lambda: [on_cpu(encoder, grey) for grey in some],
         }
@@ -103,7 +103,7 @@ def measure(encoder: ImageEncoder, greys: Pixels, device: torch.device) -> dict[
     seconds = {name: t.median / n_images.get(name, len(greys)) for name, t in timings.items()}
     if gpu:
         torch.cuda.reset_peak_memory_stats(device)
-    found = batch.begin_stack(pinned).words()
+    found = batch.start(pinned).wait()
     peak = torch.cuda.max_memory_allocated(device) if gpu else 0
     same = [np.mean(ours == on_cpu(encoder, grey)) for ours, grey in zip(found, greys, strict=True)]
     return {

@@ -21,9 +21,9 @@ def n_ties(encoder, image, found):
     expected_regions, expected = np.divmod(encoded.ids.reshape(-1, n_grids), n_words)
     np.testing.assert_array_equal(regions, expected_regions)
     assert (words == words[:, :1]).all()
-    described, _ = encoder.description.describe(image)
+    described = encoder.describer.describe(encoder.describer.read(image))
     values_SD, centres_KD = described.values_SD, encoder.codebook.centres_KD
-    if encoder.both_sides:  # Mirrored patches follow all others, and have mirrored words.
+    if encoder.mirror:  # Mirrored patches follow all others, and have mirrored words.
         values_SD = np.concatenate([values_SD, values_SD])
         centres_KD = np.concatenate([centres_KD, encoder.mirrored_codebook.centres_KD])
         words, expected = (_with_mirrored_after(some, n_words) for some in (words, expected))

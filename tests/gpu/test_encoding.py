@@ -91,9 +91,9 @@ def test_images_in_one_tensor():
     images = IMAGES[::5]
     pinned = torch.from_numpy(np.stack(images)).pin_memory()
     batch = BatchEncoder(BAG.encoder_, choose_device("cuda"))
-    begun = [batch.begin_stack(pinned) for _ in range(3)]
-    for each in begun:
-        assert_same_but_for_ties(BAG.encoder_, images, each.words())
+    pending = [batch.start(pinned) for _ in range(3)]
+    for each in pending:
+        assert_same_but_for_ties(BAG.encoder_, images, each.wait())
 
 
 def test_words_of_colours_equal_those_of_the_cpu_except_for_ties():
@@ -103,7 +103,7 @@ def test_words_of_colours_equal_those_of_the_cpu_except_for_ties():
 
 @pytest.mark.parametrize("settings", [{"grid": [(1, 1), (2, 3)]}, {"keep_constant": False}])
 def test_words_of_mirror_images_equal_those_of_the_cpu_except_for_ties(settings):
-    both = replace(fitted(**settings).encoder_, both_sides=True)
+    both = replace(fitted(**settings).encoder_, mirror=True)
     found = list(encode_images(both, IMAGES, RunOptions(device="cuda")))
     assert_same_but_for_ties(both, IMAGES, found)
 
@@ -171,18 +171,18 @@ def test_memory_is_bounded(n_words):
         rng = np.random.default_rng(0)
         centres = rng.random((n_words, 128)).astype(np.float32) / 6
         encoder = type(encoder)(
-            description=encoder.description, codebook=Codebook(centres), regions=encoder.regions
+            describer=encoder.describer, codebook=Codebook(centres), regions=encoder.regions
         )
     device = choose_device("cuda")
     batch = BatchEncoder(encoder, device)
-    batch.begin(IMAGES[:5]).words()
+    batch.start(IMAGES[:5]).wait()
     torch.cuda.synchronize()
     torch.cuda.reset_peak_memory_stats(device)
     before = torch.cuda.memory_allocated(device)
-    begun = [batch.begin([IMAGES[0]] * 256) for _ in range(2)]
+    pending = [batch.start([IMAGES[0]] * 256) for _ in range(2)]
     large = np.tile(IMAGES[0], (12, 10))  # 3,000 × 3,000 pixels.
-    begun.append(batch.begin([large, large]))
-    found = [each.words() for each in begun]
+    pending.append(batch.start([large, large]))
+    found = [each.wait() for each in pending]
     assert torch.cuda.max_memory_allocated(device) - before < 2**30
     np.testing.assert_array_equal(found[0][0], found[1][255])
     assert len(found[2][0]) == len(BAG.words_in(large).ids)

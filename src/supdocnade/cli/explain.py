@@ -97,7 +97,7 @@ def explain_file(
     loaded = SceneModel.load(model)
     explanation = loaded.explain(image, label=label, tag=tag)
     picture = unused_path(default_picture(image, explanation.name)) if output is None else output
-    decoding = loaded.fitted_.encoder.description.decoding
+    decoding = loaded.fitted_.encoder.describer.decoding
     write_image(picture, draw_explanation(image, explanation, decoding))
     return explanation, picture
 

@@ -19,7 +19,7 @@ from supdocnade.demo.countryside import paint_field, paint_forest, paint_village
 from supdocnade.demo.palettes import random_palette
 from supdocnade.demo.wilderness import paint_coast, paint_dunes, paint_mountain
 from supdocnade.errors import InvalidArgument, StorageError
-from supdocnade.images.decode import KINDS, encode
+from supdocnade.images.decode import SUFFIXES, encode
 from supdocnade.progress import ProgressCallback, no_progress
 from supdocnade.seeding import named_generator
 from supdocnade.storage import write_atomically
@@ -286,7 +286,7 @@ def write_scenes(
     StorageError : the folder holds a file that this call would not write.
     """
     _check_request(n_per_class, size, classes)
-    check_choice("ending", ending, tuple(KINDS))
+    check_choice("ending", ending, tuple(SUFFIXES))
     root = Path(folder)
     names = {
         f"{name}/{name}_{number + 1:04d}{ending}": (name, number)
@@ -297,7 +297,7 @@ def write_scenes(
     lines = []
     for file_name, (name, number) in names.items():
         scene = _draw_numbered_scene(name, number, seed, size)
-        _write(root / file_name, encode(scene.image, KINDS[ending]))
+        _write(root / file_name, encode(scene.image, SUFFIXES[ending]))
         lines.append({"file_name": file_name, "label": scene.label, "tags": list(scene.tags)})
         progress(f"drawing {root.name}", len(lines), len(names))
     text = "".join(json.dumps(line) + "\n" for line in lines)

@@ -1,4 +1,4 @@
-"""BagOfVisualWords: images to counts of visual words, as a scikit-learn transformer."""
+"""BagOfVisualWords: a scikit-learn transformer from images to counts of visual words."""
 
 import warnings
 from collections.abc import Iterator, Sequence
@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from supdocnade.checks import check_count
+from supdocnade.corpus import Corpus
 from supdocnade.devices import choose_device
 from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.inputs import read_seed
@@ -26,76 +27,80 @@ from supdocnade.visual_words.parallel import (
     SkippedImage,
     check_images,
     encode_images,
+    encode_with_keys,
 )
-from supdocnade.visual_words.to_corpus import EncodedCorpus, encode_corpus
+from supdocnade.visual_words.to_corpus import encode_corpus
 
 
 class SkippedImagesWarning(UserWarning):
-    """Some images could not be read and have no words."""
+    """Warning about images that could not be read and have no words."""
 
 
 class EncodedImages(NamedTuple):
-    """Many images as counts, and those that could not be read."""
+    """Counts of the words of many images."""
 
     counts: sparse.csr_array
     """(images, words); rows of images that were skipped are empty."""
     read: NDArray[np.bool_]
-    """(images,) false where an image was skipped."""
+    """(images,) false for images that were skipped."""
     skipped: tuple[SkippedImage, ...]
     mirrored: sparse.csr_array | None = None
-    """The counts of the mirror images, where they were asked for."""
+    """Counts of the mirror images, if requested."""
+    keys: tuple[str | None, ...] = ()
+    """Digests of the contents of the images; None for those that were skipped."""
 
 
 class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # type: ignore[misc]
-    """Turns images into counts of visual words.
+    """Bag of visual words.
 
-    Patches on a grid are described by dense SIFT; words are the centres of k-means on a sample of
-    the descriptors; a word in another region of the image is another word. Column r · n_words + w
-    counts visual word w in region r.
+    Patches on a regular grid are described by dense SIFT. Visual words are the centres of k-means
+    on a sample of the descriptors. Words are counted per region of the image: column
+    r · n_words + w counts visual word w in region r.
 
     Parameters
     ----------
     n_words : int, default=240
-        Visual words, 2 to 100,000.
+        Number of visual words, 2 to 100,000.
     grid : (rows, columns), or a list of them, default=(2, 2)
-        Regions of the image; a list is a pyramid, in which every patch is counted once a grid.
+        Regions of the image; with a list (a pyramid) each patch is counted once per grid.
     step : int, default=8
         Pixels from one patch to the next.
     patch_size : int, or a tuple of several, default=16
         Pixels along a side of a patch, a multiple of four.
     max_side : int, optional
-        Images are resized so that their longest side has so many pixels; None: they stay.
+        Length in pixels to which the longest side of images is resized; None keeps their size.
     n_jobs : int, optional
-        Workers, as joblib counts them. The result does not depend on it.
+        Number of workers as in joblib. The result does not depend on it.
     random_state : int, RandomState or None, default=None
         An integer makes every result reproducible.
     window : {"gaussian", "flat"}, default="gaussian"
-        How SIFT weighs the pixels of a patch.
+        Weights of the pixels of a patch.
     root_sift : bool, default=False
-        Take square roots of the descriptors' shares.
+        Whether descriptors are square roots of their shares (RootSIFT).
     contrast_percentile : float, default=0
         Patches with less contrast than this percentile of all patches get shorter descriptors.
     color : bool, default=False
-        Describe red, green and blue each by itself.
+        Whether red, green and blue are described separately.
     keep_constant : bool, default=True
-        Whether patches of one colour count; they take the word nearest to zero.
+        Whether patches of one colour are counted, as the word nearest to zero.
     upscale : bool, default=True
         Whether images smaller than `max_side` are enlarged.
     sample_size : int, optional
-        Patches that words are learned from; None: 100,000, or 20 a word if that is more.
+        Number of patches from which words are learned; None: 100,000, or 20 per word if that is
+        more.
     n_examples : int, default=16
-        Patches that are kept as examples of every word.
+        Maximum number of example patches per word.
     on_error : {"raise", "skip"}, default="raise"
-        What to do about an image that cannot be read. With "skip" its row is empty, a warning of
-        type `SkippedImagesWarning` names it, and `encode` lists it.
+        Treatment of images that cannot be read. With "skip" the row is empty, a
+        `SkippedImagesWarning` names the image, and `encode` lists it.
     cache : path of a folder, optional
-        Remembers the words of images by their contents, so that a run that was killed goes on.
+        Stores the words of images by content, so that a killed run resumes.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Where words of images are looked for; "auto": on a GPU where there is one. There a patch
-        that is almost as near to another word may get that one. Words are always learned on the
-        CPU, and do not depend on it.
+        Where images are encoded; "auto" uses a GPU if there is one. It may assign a patch that is
+        almost equally near to two words to the other one. Words are always learned on the CPU and
+        do not depend on the device.
     verbose : int, default=0
-        Above 0: print progress.
+        Progress is printed if it is above 0.
 
     Attributes
     ----------
@@ -119,14 +124,14 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
         ----------
         X : a list of images: paths, bytes of files, PIL images or arrays.
         y : ignored.
-        progress : called with the stage, the units done and their total.
+        progress : called with the stage, the number of units done and their total.
         """
         images = check_images(X)
-        description, regions = self.check()
-        choose_device(self.device)  # Rather now than when words have been learned.
+        describer, regions = self.check()
+        choose_device(self.device)  # Fail before words are learned.
         fitted = fit_words(
             images,
-            description,
+            describer,
             regions,
             self._options(progress),
             n_words=self.n_words,
@@ -135,7 +140,7 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
             sample_size=self.sample_size,
             n_examples=self.n_examples,
         )
-        _warn(fitted.skipped)
+        _warn_about(fitted.skipped)
         self.encoder_ = fitted.encoder
         self.examples_ = fitted.examples
         self.n_examples_per_word_ = fitted.n_examples_K
@@ -150,40 +155,43 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
         X : a list of images.
         """
         encoded = self.encode(X)
-        _warn(encoded.skipped)
+        _warn_about(encoded.skipped)
         return encoded.counts
 
     def encode(
-        self, X: Any, *, both_sides: bool = False, progress: ProgressCallback | None = None
+        self, X: Any, *, mirror: bool = False, progress: ProgressCallback | None = None
     ) -> EncodedImages:
-        """Return the counts of visual words, and which images could not be read.
+        """Return the counts of visual words and the images that could not be read.
 
         Parameters
         ----------
         X : a list of images.
-        both_sides : whether to count the words of their mirror images, too.
+        mirror : whether to count the words of the mirror images, too.
         progress : as for `fit`.
         """
-        skipped, documents = [], []
         images = check_images(X)
-        encoder = replace(self._fitted_encoder(), both_sides=both_sides)
-        for found in encode_images(encoder, images, self._options(progress)):
+        skipped, documents, keys = [], [], []
+        encoder = replace(self._fitted_encoder(), mirror=mirror)
+        for found in encode_with_keys(encoder, images, self._options(progress)):
             if isinstance(found, SkippedImage):
                 skipped.append(found)
-                found = np.empty(0, np.int32)
-            documents.append(found)
+                words, key = np.empty(0, np.int32), None
+            else:
+                words, key = found
+            documents.append(words)
+            keys.append(key)
         read = np.ones(len(images), np.bool_)
         read[[each.number for each in skipped]] = False
         counts, mirrored = count_words(documents, encoder.n_features), None
-        if both_sides:
+        if mirror:
             n_words = self.n_features_out_
             counts, mirrored = counts[:, :n_words], counts[:, n_words:]
-        return EncodedImages(counts, read, tuple(skipped), mirrored)
+        return EncodedImages(counts, read, tuple(skipped), mirrored, tuple(keys))
 
     def iter_words(self, X: Any) -> Iterator[NDArray[np.int32] | SkippedImage]:
-        """Yield the words (columns) of one image after the other, one for every patch.
+        """Yield the words (columns) of each image, one per patch and grid.
 
-        Only a few images are held in memory at a time, however many there are.
+        Only a few images are held in memory at a time.
 
         Parameters
         ----------
@@ -198,16 +206,20 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
         *,
         labels: Sequence[str | None] | None = None,
         tags: Sequence[Sequence[str] | None] | None = None,
-    ) -> EncodedCorpus:
+    ) -> tuple[Corpus, tuple[SkippedImage, ...]]:
         """Write the words of images to a corpus on disk, a thousand images at a time.
 
-        Images that the corpus holds already are not read again: a run that was killed goes on.
+        Images that the corpus already holds are not read again, so that a killed run resumes.
 
         Parameters
         ----------
         X : a list of images.
-        folder : of a new corpus, or of one that was made with the same words.
-        labels, tags : of every image, to be kept with it; None where not known.
+        folder : folder of a new corpus, or of one written with the same words.
+        labels, tags : label and tags of each image, stored with it; None if unknown.
+
+        Returns
+        -------
+        The corpus, and the images that could not be read.
         """
         return encode_corpus(
             self._fitted_encoder(),
@@ -219,7 +231,7 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
         )
 
     def words_in(self, image: Any) -> EncodedImage:
-        """Return the position and the word of every patch of one image, found on the CPU.
+        """Return the position and the word of each patch of one image, computed on the CPU.
 
         Parameters
         ----------
@@ -228,15 +240,15 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
         return self._fitted_encoder().encode(image)
 
     def example_patches(self, word: int) -> NDArray[np.uint8]:
-        """Return patches that belong to a visual word, the most typical first, in colours.
+        """Return example patches of a visual word in colour, the most typical first.
 
         Parameters
         ----------
-        word : number of a visual word, 0 to n_words - 1, whatever the region.
+        word : number of a visual word, 0 to n_words - 1, regardless of the region.
 
         Returns
         -------
-        (examples, side, side, 3); fewer than `n_examples` of a word that is rare in the sample.
+        (examples, side, side, 3); fewer than `n_examples` for a word that is rare in the sample.
         """
         n_words = self._fitted_encoder().codebook.n_words
         if check_count("word", word) >= n_words:
@@ -245,7 +257,7 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
         return patches
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """Return the names of the columns: visual word and region.
+        """Return the names of the columns, made of visual word and region.
 
         Parameters
         ----------
@@ -262,22 +274,22 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
         )
 
     def save(self, path: str | Path) -> None:
-        """Write the words and their examples to one file.
+        """Write the words and their examples to one file, atomically.
 
         Parameters
         ----------
-        path : of the file; it is replaced as a whole or not at all.
+        path : path of the file.
         """
         check_is_fitted(self, "encoder_")
         save_words(self, Path(path))
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Return what `save` wrote; a damaged or foreign file raises `StorageError`.
+        """Return the transformer in a file; raise `StorageError` if the file is not valid.
 
         Parameters
         ----------
-        path : of the file.
+        path : path of a file that `save` wrote.
         """
         loaded: Self = load_words(cls, Path(path))
         return loaded
@@ -303,7 +315,7 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
         return tags
 
 
-def _warn(skipped: Sequence[SkippedImage]) -> None:
+def _warn_about(skipped: Sequence[SkippedImage]) -> None:
     if skipped:
         first = "; ".join(each.reason for each in skipped[:3])
         more = f"; and {len(skipped) - 3} more" if len(skipped) > 3 else ""

@@ -354,7 +354,7 @@ def words_from_storage(
 
     Parameters
     ----------
-    name : of the file it comes from, for errors.
+    name : name of the file in errors.
     """
     settings, encoder = read_words(arrays, description, name)
     bag = kind(**{each.name: getattr(settings, each.name) for each in fields(settings)})
@@ -396,7 +396,7 @@ def _read_words(
     if {key: array.dtype.type for key, array in arrays.items()} != WORDS_ARRAYS:
         raise InvalidArgument(f"its arrays must be {sorted(WORDS_ARRAYS)} of their types")
     encoder = ImageEncoder.from_settings(description["encoder"], Codebook(arrays["centres"]), name)
-    found = encoder.description
+    found = encoder.describer
     if (
         any(
             getattr(found.sift, each) != getattr(expected.sift, each)

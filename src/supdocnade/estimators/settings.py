@@ -19,7 +19,7 @@ from supdocnade.images.regions import Grid, Regions
 from supdocnade.model.config import DocNADEConfig, SupDocNADEConfig
 from supdocnade.run_options import DEVICES
 from supdocnade.training.trainer_config import TrainerConfig
-from supdocnade.visual_words.encoder import Description
+from supdocnade.visual_words.describer import PatchDescriber
 
 MAX_THREADS = 1024
 
@@ -129,7 +129,7 @@ class VisualWordSettings:
     device: str = "auto"
     verbose: int = 0
 
-    def check(self) -> tuple[Description, Regions]:
+    def check(self) -> tuple[PatchDescriber, Regions]:
         """Return how images are described and divided, or raise `InvalidArgument`."""
         check_count("n_words", self.n_words, least=2)
         check_count("n_examples", self.n_examples)
@@ -146,7 +146,7 @@ class VisualWordSettings:
         decoding = DecodeConfig(
             max_side=self.max_side, upscale=bool(self.upscale), color=bool(self.color)
         )
-        description = Description(
+        describer = PatchDescriber(
             decoding=decoding, sift=sift, keep_constant=bool(self.keep_constant)
         )
-        return description, Regions.of(self.grid)
+        return describer, Regions.of(self.grid)

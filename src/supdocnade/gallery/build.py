@@ -39,7 +39,7 @@ from supdocnade.run_options import RunOptions
 from supdocnade.scene.prediction import FittedScene
 from supdocnade.storage import load_arrays, save_arrays, write_atomically
 from supdocnade.visual_words.encoder import count_words
-from supdocnade.visual_words.parallel import READING, SkippedImage, over_images
+from supdocnade.visual_words.parallel import READING, SkippedImage, map_images
 
 
 class Block:
@@ -175,7 +175,7 @@ def _read(
     """Yield blocks of photographs as they are read; append unreadable ones to `skipped`."""
     block: dict[str, Photograph] = {}
     sources = [photos / name for name in todo]
-    results = over_images(
+    results = map_images(
         _ReadPhotograph(fitted), sources, replace(options, on_error="skip", progress=no_progress)
     )
     for number, (name, result) in enumerate(zip(todo, results, strict=True), start=1):

@@ -1,1 +1,1 @@
-"""From image files to descriptors."""
+"""Images: decoding, descriptors of patches, and regions."""

@@ -1,16 +1,16 @@
-"""From an image, in whatever form it comes, to an array of grey levels or colours.
+"""Decoding of image files, arrays and PIL images to arrays of pixels, and writing of image files.
 
-There is one path, the same for training and prediction: libraries differ by several grey levels in
-how they decode, and visual words differ with them. Pillow decodes; the rotation that a camera noted
-is applied; transparent parts are put on white; sixteen bits become eight by their upper half;
-colours become grey by the weights of ITU-R 601, which in a JPEG file are those of its own
-luminance: where grey is wanted, only that is decoded. The longest side is brought to `max_side`.
+Training and prediction decode in the same way, because libraries differ by several grey levels and
+visual words differ with them. Pillow decodes; the rotation in the EXIF data is applied; transparent
+parts are put on white; 16 bits per level become the upper 8; colours become grey by the weights of
+ITU-R 601. These are the weights of the luminance in a JPEG file, so that if grey levels are needed,
+only the luminance is decoded. Finally the longest side is resized to `max_side`.
 """
 
 import io
 import os
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +23,13 @@ from supdocnade.errors import InvalidArgument, UnreadableImage
 from supdocnade.storage import write_atomically
 
 FORMATS: tuple[str, ...] = ("JPEG", "PNG", "WEBP", "BMP", "TIFF", "GIF", "AVIF")
-"""What is decoded. Pillow knows many more; each is code that a hostile file could reach."""
+"""Formats that are decoded. Pillow has many more; each is code that a hostile file could reach."""
 
 MAX_PIXELS = 100_000_000
-"""Of a file as it says of itself, before anything is decoded: 300 MB of colours."""
+"""Largest size in a file's header that is decoded: 300 MB in colour."""
 
 MAX_SIDE = 10_000
-"""Of an image that is resized."""
+"""Largest value of `max_side`."""
 
 _HEIC_BRANDS = {b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b"msf1"}
 
@@ -38,14 +38,14 @@ _SIXTEEN_BITS = ("I;16", "I;16L", "I;16B", "I;16N")
 
 @dataclass(frozen=True, kw_only=True)
 class DecodeConfig:
-    """How images are read; a part of every model that was trained on them."""
+    """Settings of decoding, part of every model that was trained on images."""
 
     max_side: int | None = None
-    """The longest side becomes exactly so many pixels; None: images stay as they are."""
+    """Length in pixels to which the longest side is resized; None keeps the size."""
     upscale: bool = True
     """Whether images smaller than `max_side` are enlarged."""
     color: bool = False
-    """Whether to keep three colour channels."""
+    """Whether the result has three colour channels."""
 
     def __post_init__(self) -> None:
         if self.max_side is not None and check_count("max_side", self.max_side, least=1) > MAX_SIDE:
@@ -63,17 +63,67 @@ def decode(source: Any, config: DecodeConfig | None = None, *, name: str = "") -
     source : a path, the bytes of a file, a PIL image, or an array: (height, width) or
         (height, width, 1 | 3 | 4) of uint8, of uint16, or of floats in [0, 1].
     config : size and colours.
-    name : what to call the image in an error; a path is called by itself.
+    name : name of the image in errors; by default the path.
 
     Raises
     ------
-    UnreadableImage : the file is missing, empty, cut off, no image, or too large.
+    UnreadableImage : the file is missing, empty, truncated, not an image, or too large.
     """
     config = config or DecodeConfig()
+    return _resize(_load(source, name, None if config.color else "L"), config)
+
+
+def decode_with_color(
+    source: Any, config: DecodeConfig, *, name: str = ""
+) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """Return the array of `decode` and the same image in colour, from one pass over the file.
+
+    The first array has the bits of `decode`. The colours of a JPEG file may differ from those of
+    `decode` by a few levels, since Pillow converts them instead of the JPEG library.
+
+    Parameters
+    ----------
+    source, config, name : as for `decode`.
+    """
+    in_color = replace(config, color=True)
+    try:
+        image = _load(source, name, None if config.color else "YCbCr")
+    except UnreadableImage:
+        # Either there is no image, or a JPEG file that stores RGB, which cannot become YCbCr.
+        return decode(source, config, name=name), decode(source, in_color, name=name)
+    if image.mode == "YCbCr":
+        grey, image = image.getchannel("Y"), image.convert("RGB")
+        return _resize(grey, config), _resize(image, in_color)
+    return _resize(image, config), _resize(image, in_color)
+
+
+def read_image_file(path: str | os.PathLike[str], name: str = "") -> bytes:
+    """Return the contents of a file; raise `UnreadableImage` if it cannot be read."""
+    try:
+        return Path(path).read_bytes()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UnreadableImage(f"{name or os.fspath(path)} cannot be read: {reason}.") from error
+
+
+def image_size(content: bytes, name: str = "the image") -> tuple[int, int]:
+    """Return the width and height in the header of an image file.
+
+    Parameters
+    ----------
+    content : bytes of the file.
+    name : name of the image in errors.
+    """
+    with _open(content, name) as image:
+        return image.size
+
+
+def _load(source: Any, name: str, jpeg_mode: str | None) -> Image.Image:
+    """Return an upright image in mode L or RGB, or a colour JPEG file in the mode given."""
     if isinstance(source, np.ndarray):
-        return _finish(_from_array(np.asarray(source), name or "the array"), config)
+        return _from_array(np.asarray(source), name or "the array")
     if isinstance(source, Image.Image):
-        return _finish(_load(source, name or "the image"), config)
+        return _load_pixels(source, name or "the image")
     if isinstance(source, bytes | bytearray | memoryview):
         content, name = bytes(source), name or "the image"
     elif isinstance(source, str | os.PathLike):
@@ -83,46 +133,21 @@ def decode(source: Any, config: DecodeConfig | None = None, *, name: str = "") -
         raise InvalidArgument(
             f"an image must be a path, bytes, an array or a PIL image, got {type(source).__name__}."
         )
-    return _finish(_from_bytes(content, name, grey=not config.color), config)
-
-
-def read_image_file(path: str | os.PathLike[str], name: str = "") -> bytes:
-    """Return the contents of a file that should be an image."""
-    try:
-        return Path(path).read_bytes()
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise UnreadableImage(f"{name or os.fspath(path)} cannot be read: {reason}.") from error
-
-
-def image_size(content: bytes, name: str = "the image") -> tuple[int, int]:
-    """Return the width and height that a file says it has; nothing is decoded for it.
-
-    Parameters
-    ----------
-    content : of a file.
-    name : what to call the image in an error.
-    """
     with _open(content, name) as image:
-        return image.size
-
-
-def _from_bytes(content: bytes, name: str, *, grey: bool) -> Image.Image:
-    """Decode a file; whatever is wrong with it becomes one sentence."""
-    with _open(content, name) as image:
-        if grey and image.format == "JPEG" and image.mode == "RGB":
-            image.draft("L", image.size)
-        return _load(image, name)
+        if jpeg_mode is not None and image.format == "JPEG" and image.mode == "RGB":
+            image.draft(jpeg_mode, image.size)
+            return _load_pixels(image, name, keep_mode=True)
+        return _load_pixels(image, name)
 
 
 def _open(content: bytes, name: str) -> Image.Image:
-    """Read what a file says of itself, before its pixels."""
+    """Read the header of an image file."""
     if not content:
         raise UnreadableImage(f"{name} is empty.")
     formats = (*FORMATS, "HEIF") if _is_heic(content, name) else FORMATS
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Of many pixels, which `_load` refuses.
+            warnings.simplefilter("ignore")  # About many pixels, which `_load_pixels` checks.
             return Image.open(io.BytesIO(content), formats=formats)
     except UnidentifiedImageError as error:
         raise UnreadableImage(f"{name} is no image of a known format.") from error
@@ -132,8 +157,8 @@ def _open(content: bytes, name: str) -> Image.Image:
         raise _damaged(name, error) from error
 
 
-def _load(image: Image.Image, name: str) -> Image.Image:
-    """Return the pixels of an opened image upright and in mode L or RGB."""
+def _load_pixels(image: Image.Image, name: str, *, keep_mode: bool = False) -> Image.Image:
+    """Decode an opened image, turn it upright and convert it to mode L or RGB."""
     width, height = image.size
     if not 0 < width * height <= MAX_PIXELS:
         raise UnreadableImage(
@@ -141,13 +166,14 @@ def _load(image: Image.Image, name: str) -> Image.Image:
         )
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Of odd metadata, which does not matter here.
+            warnings.simplefilter("ignore")  # About odd metadata, which is not used.
             image.load()
-            return _flatten(_upright(image), name, image.format)
+            upright = _turn_upright(image)
+            return upright if keep_mode else _flatten(upright, name, image.format)
     except UnreadableImage:
         raise
     except Exception as error:
-        # Pillow's decoders raise whatever a damaged file makes them trip over.
+        # Pillow's decoders raise errors of any type on a damaged file.
         raise _damaged(name, error) from error
 
 
@@ -156,8 +182,8 @@ def _damaged(name: str, error: Exception) -> UnreadableImage:
     return UnreadableImage(f"{name} is damaged: {reason}.")
 
 
-def _upright(image: Image.Image) -> Image.Image:
-    """Turn an image as its camera noted; a note that cannot be read turns nothing."""
+def _turn_upright(image: Image.Image) -> Image.Image:
+    """Apply the EXIF orientation; ignore one that cannot be read."""
     try:
         return ImageOps.exif_transpose(image)
     except Exception:
@@ -165,18 +191,13 @@ def _upright(image: Image.Image) -> Image.Image:
 
 
 def _is_heic(content: bytes, name: str) -> bool:
-    """Whether a file is HEIC, which then must have its decoder; AVIF has the same frame."""
+    """Return whether a file is HEIC, and load its decoder; AVIF has the same container."""
     if content[4:8] != b"ftyp":
         return False
     length = min(int.from_bytes(content[:4], "big"), len(content), 256)
     brands = {content[8:12], *(content[i : i + 4] for i in range(16, length, 4))}
     if b"avif" in brands or b"avis" in brands or not brands & _HEIC_BRANDS:
         return False
-    _register_heic(name)
-    return True
-
-
-def _register_heic(name: str) -> None:
     try:
         import pillow_heif  # type: ignore[import-not-found, unused-ignore]
     except ImportError as error:
@@ -184,21 +205,22 @@ def _register_heic(name: str) -> None:
             f"{name} is a HEIC image, which needs an extra: pip install 'supdocnade[heic]'."
         ) from error
     pillow_heif.register_heif_opener()
+    return True
 
 
 def _flatten(image: Image.Image, name: str, file_format: str | None = None) -> Image.Image:
-    """Return an image in mode L or RGB: eight bits, no palette, no transparency."""
+    """Convert an image to mode L or RGB: eight bits, no palette, no transparency."""
     if image.mode in _SIXTEEN_BITS:
         return _upper_bits(np.asarray(image).astype(np.uint16), image.info.get("transparency"))
     if image.mode == "I" and file_format in (None, "PNG"):
-        # Pillow's older name for sixteen bits of grey; from a TIFF it has 32, of unknown range.
+        # Pillow's older mode for 16 bits of grey; in a TIFF it has 32 bits of unknown range.
         levels = np.asarray(image)
         if levels.min() >= 0 and levels.max() <= 65535:
             return _upper_bits(levels.astype(np.uint16), image.info.get("transparency"))
     if image.mode in ("LA", "La", "PA", "RGBA", "RGBa") or "transparency" in image.info:
         grey = image.mode in ("L", "LA", "La", "1")
-        whole = {"La": "LA", "RGBa": "RGBA"}.get(image.mode, image.mode)
-        colors = image.convert(whole).convert("RGBA")
+        mode = {"La": "LA", "RGBa": "RGBA"}.get(image.mode, image.mode)
+        colors = image.convert(mode).convert("RGBA")
         white = Image.new("RGBA", colors.size, "white")
         return Image.alpha_composite(white, colors).convert("L" if grey else "RGB")
     if image.mode in ("L", "RGB"):
@@ -211,7 +233,7 @@ def _flatten(image: Image.Image, name: str, file_format: str | None = None) -> I
 
 
 def _upper_bits(levels: NDArray[np.uint16], transparent: object) -> Image.Image:
-    """Return the upper half of sixteen bits, one level of them shown as white."""
+    """Return the upper half of 16-bit levels, the transparent level as white."""
     grey = (levels >> 8).astype(np.uint8)
     if isinstance(transparent, int):
         grey[levels == transparent] = 255
@@ -241,32 +263,30 @@ def _from_array(given: NDArray[Any], name: str) -> Image.Image:
     return _flatten(Image.fromarray(np.ascontiguousarray(levels)), name)
 
 
-def _finish(image: Image.Image, config: DecodeConfig) -> NDArray[np.uint8]:
-    """Bring an image to its size and its channels."""
+def _resize(image: Image.Image, config: DecodeConfig) -> NDArray[np.uint8]:
+    """Convert an image to the channels and the size that are configured."""
     image = image.convert("RGB" if config.color else "L")
     longest = max(image.size)
-    wanted = config.max_side
-    if wanted is not None and longest != wanted and (config.upscale or longest > wanted):
+    side = config.max_side
+    if side is not None and longest != side and (config.upscale or longest > side):
         # The longest side becomes exactly `max_side`; the other is rounded, at least one pixel.
-        width, height = (max(round(side * wanted / longest), 1) for side in image.size)
+        width, height = (max(round(each * side / longest), 1) for each in image.size)
         image = image.resize((width, height), Image.Resampling.LANCZOS)
     return np.asarray(image)
 
 
-# From arrays to image files, the same bytes for the same array.
-
-KINDS: dict[str, str] = {".jpg": "JPEG", ".jpeg": "JPEG", ".png": "PNG"}
-"""What is written, by the ending of a file's name."""
+SUFFIXES: dict[str, str] = {".jpg": "JPEG", ".jpeg": "JPEG", ".png": "PNG"}
+"""Formats that are written, by file suffix."""
 
 
 def encode(image: NDArray[np.uint8], kind: str = "PNG", *, quality: int = 92) -> bytes:
-    """Return the file of an image.
+    """Return the bytes of an image file; equal arrays give equal bytes.
 
     Parameters
     ----------
     image : (height, width) grey levels or (height, width, 3) colours.
-    kind : "PNG", which keeps every level, or "JPEG".
-    quality : of a JPEG, 1 to 100.
+    kind : "PNG", which is lossless, or "JPEG".
+    quality : JPEG quality, 1 to 100.
     """
     check_choice("kind", kind, ("JPEG", "PNG"))
     if check_count("quality", quality, least=1) > 100:
@@ -280,7 +300,7 @@ def encode(image: NDArray[np.uint8], kind: str = "PNG", *, quality: int = 92) ->
     buffer = io.BytesIO()
     picture = Image.fromarray(np.ascontiguousarray(image))
     if kind == "JPEG":
-        # Colours at full resolution: a print has fine lines of one lightness.
+        # Without chroma subsampling: drawings have thin lines that differ only in colour.
         picture.save(buffer, "JPEG", quality=quality, subsampling=0)
     else:
         picture.save(buffer, "PNG", compress_level=6)
@@ -301,6 +321,6 @@ def make_thumbnail(source: Any, max_side: int, quality: int, name: str = "") -> 
 
 
 def write_image(path: Path, image: NDArray[np.uint8], *, quality: int = 92) -> None:
-    """Write an image to a file, as JPEG or PNG by the ending of its name, whole or not at all."""
-    check_choice("the ending of a file's name", path.suffix.lower(), tuple(KINDS))
-    write_atomically(path, encode(image, KINDS[path.suffix.lower()], quality=quality))
+    """Write an image atomically, as JPEG or PNG according to the suffix of the path."""
+    check_choice("the ending of a file's name", path.suffix.lower(), tuple(SUFFIXES))
+    write_atomically(path, encode(image, SUFFIXES[path.suffix.lower()], quality=quality))

@@ -1,12 +1,11 @@
 """Dense SIFT: descriptors of patches on a regular grid.
 
-The gradient of the image is shared out over eight planes, one an orientation. A descriptor is the
-weighted sum of each plane around the centres of 4 × 4 bins, scaled to unit length, cut at 0.2 and
-scaled again. The definition follows VLFeat's `vl_dsift`, which is the tests' oracle.
+The gradient of the image is split over eight planes, one per orientation. A descriptor is the
+weighted sum of each plane around the centres of 4 × 4 bins, scaled to unit length, clipped at 0.2
+and scaled again. The definition follows VLFeat's `vl_dsift`, with which the tests compare it.
 
-Two implementations behind one contract: `cpu` (Numba, one thread, without the interpreter lock) and
-`vectorized` (plain torch: matrix products), whose `describe_many` serves many images at once on a
-GPU.
+There are two implementations: `cpu` (Numba, one thread, without the interpreter lock) and
+`vectorized` (matrix products in torch), whose `describe_many` handles many images at once on a GPU.
 """
 
 import math
@@ -21,7 +20,7 @@ from supdocnade.checks import check_choice, check_count, check_range
 from supdocnade.errors import InvalidArgument, UnreadableImage
 from supdocnade.images.sift_bins import (
     N_BINS,
-    UnitsAndNorms,
+    ChannelDescriptors,
     least_side,
     patch_centres,
     sizes_with_room,
@@ -32,19 +31,19 @@ BACKENDS = ("cpu", "vectorized")
 
 @dataclass(frozen=True, kw_only=True)
 class DenseSIFTConfig:
-    """Which patches are described, and how."""
+    """Settings of dense SIFT."""
 
     step: int = 8
-    """Pixels from one patch to the next."""
+    """Distance between neighbouring patches in pixels."""
     patch_size: int | tuple[int, ...] = 16
-    """Pixels along a side of a patch: four bins, so a multiple of four; or several sizes, each
-    with a grid of its own."""
+    """Side of a patch in pixels, a multiple of the four bins per side; or several sizes, each with
+    its own grid of patches."""
     window: str = "gaussian"
-    """"gaussian": patches weigh their middle more; "flat": only each bin as a whole is weighted."""
+    """"gaussian" weights each pixel by its distance to the centre, "flat" each bin as a whole."""
     root: bool = False
-    """Whether descriptors become square roots of shares (root-SIFT), still of unit length."""
+    """Whether descriptors are the square roots of their shares (RootSIFT), of unit length."""
     contrast_floor: float = 0.0
-    """Patches of less contrast have shorter descriptors, by contrast / floor."""
+    """Descriptors of patches with less contrast are scaled by contrast / floor."""
 
     def __post_init__(self) -> None:
         check_count("step", self.step, least=1)
@@ -62,34 +61,36 @@ class DenseSIFTConfig:
 
     @property
     def patch_sizes(self) -> tuple[int, ...]:
-        """All sizes of patches."""
+        """All patch sizes."""
         return self.patch_size if isinstance(self.patch_size, tuple) else (self.patch_size,)
 
     @property
     def least_side(self) -> int:
-        """Pixels that both sides of an image must have, so that there is a patch."""
+        """Smallest side of an image, in pixels, into which a patch fits."""
         return least_side(min(self.patch_sizes))
 
 
-Describe = Callable[[NDArray[np.uint8], DenseSIFTConfig, list[int]], list[UnitsAndNorms]]
-"""From a channel, settings and sizes of patches to the descriptors of every size."""
+DescribeChannel = Callable[
+    [NDArray[np.uint8], DenseSIFTConfig, list[int]], list[ChannelDescriptors]
+]
+"""Called with a channel, settings and patch sizes; returns the descriptors of each size."""
 
 
 class Descriptors(NamedTuple):
-    """The patches of one image."""
+    """Descriptors of the patches of one image."""
 
     values_SD: NDArray[np.float32]
-    """(patches, 128, or 384 of colours): zero where a patch is of one colour, otherwise of unit
-    length unless there is little contrast."""
+    """(patches, 128, or 384 in colour): zero for patches of one colour, otherwise of unit length,
+    or shorter if the contrast is below the floor."""
     centres_S2: NDArray[np.float32]
     """(patches, 2): y and x in pixels."""
     contrast_S: NDArray[np.float32]
-    """(patches,) how strong the gradient is: the length of the sums over the area of a bin."""
+    """(patches,) strength of the gradient: the length of the sums over the area of a bin."""
     patch_size_S: NDArray[np.int32]
     """(patches,) pixels along a side."""
 
     def take(self, chosen: NDArray[Any]) -> "Descriptors":
-        """Return some of the patches, by their numbers or by a mask."""
+        """Return the patches with the given numbers, or of a mask."""
         return Descriptors(
             self.values_SD[chosen],
             self.centres_S2[chosen],
@@ -101,15 +102,15 @@ class Descriptors(NamedTuple):
 def dense_sift(
     image: NDArray[np.uint8], config: DenseSIFTConfig | None = None, *, backend: str = "cpu"
 ) -> Descriptors:
-    """Describe the patches of an image, row by row; of several sizes, the first size first.
+    """Describe the patches of an image row by row, one patch size after the other.
 
-    Sizes that the image has no room for are left out. Of colours every channel is described by
-    itself; together the three have unit length.
+    Sizes that do not fit into the image are skipped. In colour each channel is described
+    separately; together the three have unit length.
 
     Parameters
     ----------
     image : (height, width) grey levels, or (height, width, 3) colours.
-    backend : "cpu", or "vectorized", whose last bits follow torch's number of threads.
+    backend : "cpu", or "vectorized", whose last bits depend on torch's number of threads.
     """
     config = config or DenseSIFTConfig()
     check_choice("backend", backend, BACKENDS)
@@ -122,10 +123,10 @@ def dense_sift(
     check_room((height, width), config)
     sizes = sizes_with_room((height, width), config.patch_sizes)
     channels = [image] if image.ndim == 2 else [image[..., channel] for channel in range(3)]
-    describe = _implementation(backend)
+    describe = _find_implementation(backend)
     by_channel = [describe(np.ascontiguousarray(each), config, sizes) for each in channels]
     parts = [
-        _finish(tuple(described[number] for described in by_channel), (height, width), size, config)
+        _join_channels([described[number] for described in by_channel], image, size, config)
         for number, size in enumerate(sizes)
     ]
     if len(parts) == 1:
@@ -134,7 +135,7 @@ def dense_sift(
 
 
 def check_room(shape: tuple[int, int], config: DenseSIFTConfig) -> None:
-    """Raise `UnreadableImage` unless an image has room for a patch."""
+    """Raise `UnreadableImage` if no patch fits into an image."""
     least = config.least_side
     if min(shape) < least:
         raise UnreadableImage(
@@ -143,23 +144,21 @@ def check_room(shape: tuple[int, int], config: DenseSIFTConfig) -> None:
         )
 
 
-def _implementation(backend: str) -> Describe:
+def _find_implementation(backend: str) -> DescribeChannel:
     if backend == "cpu":
-        from supdocnade.images import dense_sift_cpu as cpu
-
-        return cpu.describe
-    from supdocnade.images import dense_sift_torch as vectorized
-
-    return vectorized.describe
+        from supdocnade.images.dense_sift_cpu import describe
+    else:
+        from supdocnade.images.dense_sift_torch import describe
+    return describe
 
 
-def _finish(
-    channels: tuple[UnitsAndNorms, ...],
-    shape: tuple[int, int],
+def _join_channels(
+    channels: Sequence[ChannelDescriptors],
+    image: NDArray[np.uint8],
     size: int,
     config: DenseSIFTConfig,
 ) -> Descriptors:
-    """Put the channels together, and do what the settings ask for beyond plain SIFT."""
+    """Join the channels, and apply RootSIFT and the contrast floor."""
     values_SD = channels[0].units_SD
     norm_S = channels[0].norm_S
     if len(channels) > 1:
@@ -168,12 +167,12 @@ def _finish(
         norm_S = share * np.linalg.norm([each.norm_S for each in channels], axis=0)
     contrast_S = norm_S / np.float32((size // N_BINS) ** 2)
     if config.root:
-        # Shares of a whole have square roots of unit length.
+        # The entries add up to one, so their square roots have unit length.
         total_S1 = values_SD.sum(axis=1, keepdims=True)
         values_SD = np.sqrt(values_SD / np.where(total_S1 > 0, total_S1, 1))
     if config.contrast_floor > 0:
         weak = contrast_S < config.contrast_floor
         values_SD[weak] *= (contrast_S[weak] / np.float32(config.contrast_floor))[:, None]
-    centres_S2 = patch_centres(shape, size, config.step)
+    centres_S2 = patch_centres((image.shape[0], image.shape[1]), size, config.step)
     sizes_S = np.full(len(norm_S), size, np.int32)
     return Descriptors(values_SD, centres_S2, contrast_S, sizes_S)

@@ -1,4 +1,4 @@
-"""The sums of dense SIFT, compiled for the CPU (see `cpu`)."""
+"""Dense SIFT on one thread of a CPU: Numba kernels that skip all weights of zero."""
 
 import functools
 import math
@@ -12,10 +12,10 @@ from supdocnade.images.sift_bins import (
     N_BINS,
     N_ORIENTATIONS,
     SIZE,
+    ChannelDescriptors,
     SideWindows,
-    UnitsAndNorms,
-    share_out,
     side_windows,
+    split_gradients,
 )
 from supdocnade.jit import kernel
 
@@ -26,44 +26,44 @@ if TYPE_CHECKING:
 _ZERO, _ONE = np.float32(0), np.float32(1)
 _EPS = np.float32(np.finfo(np.float32).eps)
 _EIGHTHS = 8 / (2 * math.pi)
-_ROWS = 8  # Of the image whose planes exist at a time: 64 KiB at 256 pixels, which stay close by.
+_ROWS = 8  # Rows whose planes exist at a time: 64 KiB at 256 pixels, which stay in the cache.
 
 
 @kernel
-def sum_along_rows(grey_YX, share_GG2, lower_GG, first_P, count_P, weight_PJ, half_YPO):
-    """Write Σ_x weight[p, x] · plane[y, x, o] for every row y of the image and every bin p."""
+def sum_along_rows(grey_YX, part_GG2, lower_GG, first_P, count_P, weight_PJ, half_YPO):
+    """Write Σ_x weight[p, x] · plane[y, x, o] for each row y of the image and each bin p."""
     height, width = grey_YX.shape
     planes_RXO = np.zeros((_ROWS, width, 8), np.float32)
     for start in range(0, height, _ROWS):
         stop = min(start + _ROWS, height)
         for y in range(start, stop):
-            _planes_of_row(grey_YX, y, share_GG2, lower_GG, planes_RXO[y - start])
+            _fill_planes_of_row(grey_YX, y, part_GG2, lower_GG, planes_RXO[y - start])
         for y in range(start, stop):
             _sum_row(planes_RXO[y - start], first_P, count_P, weight_PJ, half_YPO[y])
 
 
 @kernel
-def _planes_of_row(grey_YX, y, share_GG2, lower_GG, plane_XO):
-    """Share out the gradients of one row of the image between their two nearest orientations."""
+def _fill_planes_of_row(grey_YX, y, part_GG2, lower_GG, plane_XO):
+    """Split the gradients of one row of the image between their two nearest orientations."""
     height, width = grey_YX.shape
     plane_XO[:] = _ZERO
     if y == 0 or y == height - 1:
         for x in range(width):
-            _share_out(grey_YX, y, x, plane_XO[x])
+            _split_border_gradient(grey_YX, y, x, plane_XO[x])
         return
-    _share_out(grey_YX, y, 0, plane_XO[0])
-    _share_out(grey_YX, y, width - 1, plane_XO[width - 1])
+    _split_border_gradient(grey_YX, y, 0, plane_XO[0])
+    _split_border_gradient(grey_YX, y, width - 1, plane_XO[width - 1])
     for x in range(1, width - 1):
         i = np.int64(grey_YX[y + 1, x]) - np.int64(grey_YX[y - 1, x]) + 255
         j = np.int64(grey_YX[y, x + 1]) - np.int64(grey_YX[y, x - 1]) + 255
         lower = np.int64(lower_GG[i, j])
-        plane_XO[x, lower] = share_GG2[i, j, 0]
-        plane_XO[x, (lower + 1) & 7] = share_GG2[i, j, 1]
+        plane_XO[x, lower] = part_GG2[i, j, 0]
+        plane_XO[x, (lower + 1) & 7] = part_GG2[i, j, 1]
 
 
 @kernel
-def _share_out(grey_YX, y, x, plane_O):
-    """Do the same for one pixel of the border, where the table does not hold."""
+def _split_border_gradient(grey_YX, y, x, plane_O):
+    """Split the gradient of one pixel of the border, where the table does not apply."""
     height, width = grey_YX.shape
     above, below = max(y - 1, 0), min(y + 1, height - 1)
     left, right = max(x - 1, 0), min(x + 1, width - 1)
@@ -74,9 +74,9 @@ def _share_out(grey_YX, y, x, plane_O):
     if turn < 0:
         turn += 8
     lower = math.floor(turn)
-    upper_share = length * (turn - lower)
-    plane_O[int(lower) & 7] = np.float32(length - upper_share)
-    plane_O[(int(lower) + 1) & 7] = np.float32(upper_share)
+    upper = length * (turn - lower)
+    plane_O[int(lower) & 7] = np.float32(length - upper)
+    plane_O[(int(lower) + 1) & 7] = np.float32(upper)
 
 
 @kernel
@@ -93,17 +93,17 @@ def _sum_row(plane_XO, first_P, count_P, weight_PJ, half_PO):
 
 @kernel
 def sum_along_columns(half_YPO, first_P, count_P, weight_PJ, before, clamp, units_SD, norm_S):
-    """Write the descriptors of the patches of one size: units, cut, and units again.
+    """Write the descriptors of the patches of one size, normalised, clipped and normalised again.
 
     Parameters
     ----------
-    first_P, count_P, weight_PJ : the windows of the bins along y.
-    before : the bins along x that belong to other sizes and come first.
+    first_P, count_P, weight_PJ : windows of the bins along y.
+    before : number of bins along x of the sizes before this one.
     """
     n_rows = first_P.size // 4
     n_columns = norm_S.size // n_rows
     width = n_columns * 32
-    sums_BC = np.empty((4, width), np.float32)  # Of the four rows of bins of a row of patches.
+    sums_BC = np.empty((4, width), np.float32)  # Sums of one row of patches.
     for row in range(n_rows):
         for i in range(4):
             p = 4 * row + i
@@ -120,7 +120,7 @@ def sum_along_columns(half_YPO, first_P, count_P, weight_PJ, before, clamp, unit
 
 @kernel
 def _finish_row(sums_BC, clamp, units_SD, norm_S):
-    # Short loops of one kind each: those the compiler turns into vector code.
+    # The compiler vectorises short loops that do one thing each.
     for s in range(norm_S.size):
         for i in range(4):
             for c in range(32):
@@ -148,16 +148,13 @@ def _lengths(values_SD, length_S):
         length_S[s] = math.sqrt(square)
 
 
-# Dense SIFT on one thread of a CPU: no product with a weight of zero is ever made.
-
-
 def describe(
     channel: NDArray[np.uint8], config: "DenseSIFTConfig", sizes: list[int]
-) -> list[UnitsAndNorms]:
-    """Describe the patches of every size, row by row."""
+) -> list[ChannelDescriptors]:
+    """Describe the patches of each size, row by row."""
     height, width = channel.shape
-    columns = _side_by_side(width, tuple(sizes), config.step, config.window)
-    # The gradient is taken once: the bins of all sizes stand side by side.
+    columns = _join_windows(width, tuple(sizes), config.step, config.window)
+    # The gradient is computed once for the bins of all sizes.
     half_YPO = np.empty((height, len(columns.first_P), N_ORIENTATIONS), np.float32)
     sum_along_rows(channel, *_gradient_table(), *columns, half_YPO)
     described, before = [], 0
@@ -168,14 +165,14 @@ def describe(
         units_SD = np.empty((n_rows * n_columns, SIZE), np.float32)
         norm_S = np.empty(n_rows * n_columns, np.float32)
         sum_along_columns(half_YPO, *rows, before, np.float32(CLAMP), units_SD, norm_S)
-        described.append(UnitsAndNorms(units_SD, norm_S))
+        described.append(ChannelDescriptors(units_SD, norm_S))
         before += n_columns * N_BINS
     return described
 
 
 @functools.lru_cache(maxsize=64)
-def _side_by_side(length: int, sizes: tuple[int, ...], step: int, window: str) -> SideWindows:
-    """Return the windows of all sizes one after the other."""
+def _join_windows(length: int, sizes: tuple[int, ...], step: int, window: str) -> SideWindows:
+    """Return the windows of all sizes, one size after the other."""
     parts = [side_windows(length, size, step, window) for size in sizes]
     most = max(each.weight_PJ.shape[1] for each in parts)
     padded = [np.pad(w, ((0, 0), (0, most - w.shape[1]))) for w in (p.weight_PJ for p in parts)]
@@ -188,13 +185,13 @@ def _side_by_side(length: int, sizes: tuple[int, ...], step: int, window: str) -
 
 @functools.cache
 def _gradient_table() -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
-    """Return what every possible gradient gives to which orientations, as `share_out` does.
+    """Return `split_gradients` of every possible gradient.
 
-    Grey levels are whole numbers, so the differences of neighbours are, too: between -255 and 255.
+    Differences of grey levels are integers between -255 and 255.
 
     Returns
     -------
     (511, 511, 2) and (511, 511); the axes are the differences along y and x.
     """
-    differences = np.arange(-255, 256) / 2  # Of neighbours two pixels apart.
-    return share_out(*np.meshgrid(differences, differences, indexing="ij"))
+    differences = np.arange(-255, 256) / 2  # Neighbours are two pixels apart.
+    return split_gradients(*np.meshgrid(differences, differences, indexing="ij"))

@@ -1,4 +1,4 @@
-"""Where in the image a patch lies: the cell of a grid, or one cell of each grid of a pyramid."""
+"""Regions of an image: the cells of a grid, or of each grid of a spatial pyramid."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ Grid = tuple[int, int]
 
 @dataclass(frozen=True)
 class Regions:
-    """One grid of cells over the image, or several, numbered one after the other.
+    """Cells of one or several grids over the image, numbered consecutively.
 
     Parameters
     ----------
-    grids : rows and columns of every grid, the paper's is ((2, 2),); a pyramid has several, as
-        ((1, 1), (2, 2), (4, 4)), and every patch then lies in one cell of each.
+    grids : rows and columns of each grid. The paper has ((2, 2),); a pyramid has several, such as
+        ((1, 1), (2, 2), (4, 4)), and each patch lies in one cell of each.
     """
 
     grids: tuple[Grid, ...]
@@ -51,7 +51,7 @@ class Regions:
 
     @property
     def n_regions(self) -> int:
-        """R, the number of cells of all grids together."""
+        """R, the number of cells of all grids."""
         return sum(rows * columns for rows, columns in self.grids)
 
     def cells(
@@ -59,26 +59,26 @@ class Regions:
         centres_S2: NDArray[np.floating],
         size: tuple[int, int],
         *,
-        both_sides: bool = False,
+        mirror: bool = False,
     ) -> NDArray[np.int64]:
-        """Return the cell of every patch in every grid, (patches, grids).
+        """Return the cell of each patch in each grid, (patches, grids).
 
-        A cell is floor(rows · y / height) and floor(columns · x / width) of a patch's centre, row
-        by row; the cells of a second grid are numbered after those of the first.
+        The cell of a patch with centre (y, x) is row floor(rows · y / height) and column
+        floor(columns · x / width); cells are numbered row by row, grid after grid.
 
         Parameters
         ----------
         centres_S2 : (patches, 2) y and x of the centres, in pixels, within the image.
         size : height and width of the image.
-        both_sides : whether the same patches of the mirror image follow, their cells numbered after
-            all others.
+        mirror : whether the patches of the mirror image follow, in cells numbered after all
+            others.
 
         >>> Regions.of((2, 2)).cells(np.array([[1.0, 1.0], [1.0, 9.0], [9.0, 9.0]]), (10, 10))
         array([[0],
                [1],
                [3]])
         """
-        if both_sides:
+        if mirror:
             mirrored_S2 = np.stack([centres_S2[:, 0], size[1] - 1 - centres_S2[:, 1]], axis=1)
             cells_SG, mirrored_SG = self.cells(centres_S2, size), self.cells(mirrored_S2, size)
             return np.concatenate([cells_SG, self.n_regions + mirrored_SG])
@@ -94,7 +94,7 @@ class Regions:
     def words(
         self, words_S: NDArray[np.integer], cells_SG: NDArray[np.int64], n_words: int
     ) -> NDArray[np.int64]:
-        """Return (word, region) pairs as words of their own, in 0 .. n_words · R - 1.
+        """Return the column of each pair of word and region, in 0 .. n_words · R - 1.
 
         >>> regions = Regions.of((2, 2))
         >>> regions.words(np.array([7, 7]), np.array([[0], [3]]), 240).tolist()

@@ -32,7 +32,7 @@ from supdocnade.images.decode import DecodeConfig, decode
 from supdocnade.paper.data_sets import DataSet, PhotoSet, data_set
 from supdocnade.run_options import RunOptions
 from supdocnade.storage import write_atomically
-from supdocnade.visual_words.parallel import over_images
+from supdocnade.visual_words.parallel import map_images
 
 N_SPLITS = 5
 HELD_OUT = 0.2
@@ -278,9 +278,7 @@ def group_near_duplicates(
     digests : of their contents; images of equal digests are one picture in any case.
     """
     stage = "looking for near-duplicates"
-    thumbnails = [
-        np.asarray(each) for each in over_images(_thumbnail, images, options, stage=stage)
-    ]
+    thumbnails = [np.asarray(each) for each in map_images(_thumbnail, images, options, stage=stage)]
     _, digest_B = np.unique(np.array(digests), return_inverse=True)
     firsts = np.full(digest_B.max() + 1, len(images))
     np.minimum.at(firsts, digest_B, np.arange(len(images)))

@@ -176,7 +176,7 @@ def draw_explanation(
     ----------
     image : the explained photograph: a path, bytes, an array or a PIL image.
     explanation : result of `SceneModel.explain`.
-    decoding : how the model reads photographs, `fitted_.encoder.description.decoding`.
+    decoding : how the model reads photographs, `fitted_.encoder.describer.decoding`.
     width : width of the result in pixels.
     """
     config = decoding or DecodeConfig()
@@ -206,7 +206,7 @@ def write_explanation(
     path : file to write; its suffix is the format.
     """
     found = model.explain(image, label=label, tag=tag)
-    decoding = model.fitted_.encoder.description.decoding
+    decoding = model.fitted_.encoder.describer.decoding
     write_image(Path(path), draw_explanation(image, found, decoding))
 
 

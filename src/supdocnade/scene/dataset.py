@@ -4,7 +4,7 @@ import hashlib
 import os
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,8 @@ from supdocnade.errors import InvalidArgument, UnreadableImage
 from supdocnade.folders.photo_folder import ImageRecord, find_photographs, read_folder
 from supdocnade.folders.splits import split_per_class
 from supdocnade.folders.tags import Tags
-from supdocnade.images.decode import read_image_file
 from supdocnade.progress import ProgressCallback, no_progress
-from supdocnade.visual_words.cache import content_key
+from supdocnade.visual_words.cache import read_with_key
 from supdocnade.visual_words.parallel import check_images, image_name
 
 SMALL_CLASS = 5
@@ -36,7 +35,7 @@ class Photographs:
     labels: list[str | None]
     tags: list[Tags]
     keys: list[str] | None = None
-    """Digests of their contents, where they were taken; see `content_keys`."""
+    """Digests of their contents; None before the photographs are encoded."""
 
     def __len__(self) -> int:
         """The number of photographs."""
@@ -54,13 +53,26 @@ class Photographs:
 
     def content_keys(self) -> list[str]:
         """Return digests that are equal for copies of a photograph."""
-        return _content_keys(self.sources) if self.keys is None else self.keys
-
-    def with_keys(self, progress: ProgressCallback = no_progress) -> "Photographs":
-        """Return the same photographs, their digests taken once and for all."""
         if self.keys is not None:
-            return self
-        return replace(self, keys=_content_keys(self.sources, progress))
+            return self.keys
+        return [_content_key(source, number) for number, source in enumerate(self.sources)]
+
+    def find_copies(self, progress: ProgressCallback = no_progress) -> NDArray[np.int64]:
+        """Return a number for each photograph, equal for copies of one photograph.
+
+        Files are read only if another one has the same size.
+        """
+        keys = self.keys
+        if keys is None:
+            sizes = [_file_size(source) for source in self.sources]
+            count = Counter(sizes)
+            keys = []
+            for number, (source, size) in enumerate(zip(self.sources, sizes, strict=True)):
+                alone = size is not None and count[size] == 1
+                keys.append(f"{size} bytes" if alone else _content_key(source, number))
+                progress("looking for copies", number + 1, len(sizes))
+        numbers: NDArray[np.int64] = np.unique(keys, return_inverse=True)[1]
+        return numbers
 
     def fingerprint(self) -> str:
         """Return a digest of the contents, labels and tags of all photographs, not of names."""
@@ -165,6 +177,7 @@ def hold_out(
     fraction: float,
     seed: int,
     never_B: NDArray[np.bool_] | None = None,
+    progress: ProgressCallback = no_progress,
 ) -> NDArray[np.bool_]:
     """Return a mask of the held-out photographs: a share of every class, copies together.
 
@@ -178,7 +191,7 @@ def hold_out(
     counts = Counter(label or _UNLABELLED for label in photographs.labels)
     small = {label for label, count in counts.items() if count < SMALL_CLASS}
     labels = [label or _UNLABELLED for label in photographs.labels]
-    groups = np.unique(photographs.content_keys(), return_inverse=True)[1]
+    groups = photographs.find_copies(progress)
     split = split_per_class(
         [
             None if label in small or never else label
@@ -197,14 +210,22 @@ def hold_out(
     return held
 
 
-def _content_keys(sources: Sequence[Any], progress: ProgressCallback = no_progress) -> list[str]:
-    keys = []
-    for number, source in enumerate(sources):
-        if isinstance(source, str | os.PathLike):
-            try:
-                source = read_image_file(source)
-            except UnreadableImage:
-                source = None
-        keys.append(content_key(source) or f"image {number}")
-        progress("looking for copies", number + 1, len(sources))
-    return keys
+def _content_key(source: Any, number: int) -> str:
+    """Return the digest of a photograph, or its number if it cannot be read."""
+    try:
+        key = read_with_key(source, "")[1]
+    except UnreadableImage:
+        key = None
+    return key or f"image {number}"
+
+
+def _file_size(source: Any) -> int | None:
+    """Return the size of a file in bytes, or None for other sources and missing files."""
+    if isinstance(source, bytes | bytearray):
+        return len(source)
+    if not isinstance(source, str | os.PathLike):
+        return None
+    try:
+        return os.path.getsize(source)
+    except (OSError, ValueError):
+        return None

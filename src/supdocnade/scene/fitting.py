@@ -29,6 +29,7 @@ from supdocnade.estimators.topic_fitting import fit_topic_model
 from supdocnade.folders.tags import AnnotationVocabulary
 from supdocnade.model.inference import NetworkArrays, topic_features
 from supdocnade.model.network import DocNADENetwork
+from supdocnade.progress import ProgressCallback, no_progress
 from supdocnade.run_options import RunOptions
 from supdocnade.scene.calibration import fit_tags
 from supdocnade.scene.dataset import Photographs, hold_out
@@ -70,8 +71,7 @@ def fit_scene(
     """Fit a scene model; return it with the photographs that could not be read."""
     _check_any(photographs)
     _check_svm_size(photographs, settings)
-    photographs = photographs.with_keys(options.progress)
-    held_B = _hold_out(photographs, settings, seed)
+    held_B = _hold_out(photographs, settings, seed, progress=options.progress)
     bag = _learn_words(photographs.take(np.flatnonzero(~held_B)), settings, seed, options)
     training_set, skipped = _encode(bag, photographs, ~held_B, settings, options)
     fitted = _fit(bag, training_set, ~training_set.in_words_B, settings, seed, options)
@@ -94,8 +94,8 @@ def extend_scene(
         on_error=options.on_error,
         cache=options.cache,
     )
-    added = photographs.with_keys(options.progress)
-    new, skipped = _encode(bag, added, np.zeros(len(added), np.bool_), settings, options)
+    in_words_B = np.zeros(len(photographs), np.bool_)
+    new, skipped = _encode(bag, photographs, in_words_B, settings, options)
     training_set = previous.training_set.join(new)
     # Photographs that the words were learned from cannot be held out.
     held_B = _hold_out(training_set.photographs, settings, seed, training_set.in_words_B)
@@ -126,10 +126,11 @@ def _hold_out(
     settings: SceneSettings,
     seed: int,
     never_B: NDArray[np.bool_] | None = None,
+    progress: ProgressCallback = no_progress,
 ) -> NDArray[np.bool_]:
     if settings.held_out == 0:
         return np.zeros(len(photographs), np.bool_)
-    return hold_out(photographs, settings.held_out, seed, never_B)
+    return hold_out(photographs, settings.held_out, seed, never_B, progress)
 
 
 def _learn_words(
@@ -164,13 +165,13 @@ def _encode(
     options: RunOptions,
 ) -> tuple[TrainingSet, tuple[SkippedImage, ...]]:
     """Return photographs as word counts, and those that could not be read."""
-    encoded = bag.encode(photographs.sources, both_sides=settings.mirror, progress=options.progress)
+    encoded = bag.encode(photographs.sources, mirror=settings.mirror, progress=options.progress)
     read = np.flatnonzero(encoded.read)
-    _check_any(photographs.take(read))
+    keys = [encoded.keys[i] or f"image {i}" for i in read]
+    photographs = replace(photographs.take(read), keys=keys)
+    _check_any(photographs)
     mirrored = None if encoded.mirrored is None else encoded.mirrored[read]
-    training_set = TrainingSet(
-        photographs.take(read), encoded.counts[read], in_words_B[read], mirrored
-    )
+    training_set = TrainingSet(photographs, encoded.counts[read], in_words_B[read], mirrored)
     return training_set, encoded.skipped
 
 

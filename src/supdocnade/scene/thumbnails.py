@@ -22,7 +22,7 @@ from supdocnade.run_options import RunOptions
 from supdocnade.scene.dataset import Photographs
 from supdocnade.scene.held_out import HeldOutImage
 from supdocnade.storage import Arrays
-from supdocnade.visual_words.parallel import SkippedImage, over_images
+from supdocnade.visual_words.parallel import SkippedImage, map_images
 
 SIDE, QUALITY = 160, 80
 """Longest side of a thumbnail in pixels, and its JPEG quality."""
@@ -100,7 +100,7 @@ def make_thumbnails(
     chosen = dict.fromkeys([*choose_held_out(held_out), *(names[row] for row in by_rank)])
     row_of = {name: row for row, name in reversed(list(enumerate(names)))}
     rows = [row_of[name] for name in chosen if name in row_of][:MAX_PHOTOGRAPHS]
-    made = over_images(
+    made = map_images(
         _make_thumbnail,
         [photographs.sources[row] for row in rows],
         replace(options, on_error="skip"),

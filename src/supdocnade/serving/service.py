@@ -120,7 +120,7 @@ def _explain(fitted: FittedScene, request: ImageRequest) -> ExplainResult:
     )
     values, limit = contribution_scale(explanation)
     if request.explain == "drawing":
-        decoding = fitted.encoder.description.decoding
+        decoding = fitted.encoder.describer.decoding
         picture = draw_explanation(request.content, explanation, decoding)
     else:
         t = np.clip(values / limit, -1, 1) if limit > 0 else np.zeros_like(values)

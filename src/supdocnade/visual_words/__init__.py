@@ -1,1 +1,1 @@
-"""From images to words: one image, many at once, and learning which words there are."""
+"""Visual words: learning a codebook, and encoding one or many images."""

@@ -1,11 +1,11 @@
-"""Words of images kept on disk, found again by the contents of the image."""
+"""Cache of the visual words of images on disk, keyed by the contents of the image."""
 
 import hashlib
 import os
 import threading
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +13,14 @@ from numpy.typing import NDArray
 from supdocnade.errors import UnwritableFile
 from supdocnade.images.decode import read_image_file
 
-_DIGEST = 16
+_DIGEST_BYTES = 16
+
+WordsAndKey = tuple[NDArray[np.int32], str | None]
+"""Words of an image, and the digest of its contents."""
 
 
 def content_key(source: Any) -> str | None:
-    """Return a digest of an image: of a file's bytes, or of the pixels; None for anything else."""
+    """Return a digest of the bytes of a file or of the pixels of an image; None for other types."""
     digest = hashlib.blake2b(digest_size=20)
     if isinstance(source, bytes | bytearray | memoryview):
         digest.update(source)
@@ -32,17 +35,29 @@ def content_key(source: Any) -> str | None:
     return digest.hexdigest()
 
 
-class WordCache:
-    """A folder with one small file an image and encoder.
-
-    A file starts with a digest of what follows: one that was cut off, by a kill or a full disk,
-    counts as missing.
+def read_with_key(source: Any, name: str) -> tuple[Any, str | None]:
+    """Return the contents of a file, or an image of another kind as it is, and its key.
 
     Parameters
     ----------
-    folder : made when it is not there.
-    fingerprint : of the encoder, so that another one has words of its own.
-    n_features : number of different words, which decides their type on disk.
+    name : name of the image in errors.
+    """
+    if isinstance(source, str | os.PathLike):
+        source = read_image_file(source, name)
+    return source, content_key(source)
+
+
+class WordCache:
+    """A folder with one small file per image and encoder.
+
+    A file starts with a digest of the rest, so that one truncated by a kill or a full disk counts
+    as missing.
+
+    Parameters
+    ----------
+    folder : created if it is missing.
+    fingerprint : fingerprint of the encoder.
+    n_features : number of columns of the encoder; it decides the type of the words on disk.
     """
 
     def __init__(self, folder: str | Path, fingerprint: str, n_features: int):
@@ -54,22 +69,29 @@ class WordCache:
         except OSError as error:
             raise UnwritableFile(f"{folder} cannot be a cache: {error.strerror}.") from error
 
-    def get(self, key: str) -> NDArray[np.int32] | None:
-        """Return the words of an image, or None if they are not known."""
+    def get(self, key: str | None) -> NDArray[np.int32] | None:
+        """Return the words of an image, or None if they are not in the cache."""
+        if key is None:
+            return None
         try:
             content = self._path(key).read_bytes()
         except OSError:
             return None
-        body = content[_DIGEST:]
-        if len(body) % self._type.itemsize or content[:_DIGEST] != _digest(body):
+        body = content[_DIGEST_BYTES:]
+        if len(body) % self._type.itemsize or content[:_DIGEST_BYTES] != _digest(body):
             return None
         words = np.frombuffer(body, self._type).astype(np.int32)
         if words.size and not (words.min() >= 0 and words.max() < self._n_features):
             return None
         return words
 
-    def put(self, key: str, words: NDArray[np.int32]) -> None:
-        """Keep the words of an image; another process may do the same at the same time."""
+    def put(self, key: str | None, words: NDArray[np.int32]) -> None:
+        """Store the words of an image; several processes may do so at the same time.
+
+        An image without a key is not stored.
+        """
+        if key is None:
+            return
         body = words.astype(self._type).tobytes()
         path = self._path(key)
         temporary = path.with_name(f".{key}.{os.getpid()}.{threading.get_ident()}")
@@ -86,29 +108,5 @@ class WordCache:
         return self.folder / key[:2] / key
 
 
-class Known(NamedTuple):
-    """What a cache knows of an image."""
-
-    source: Any
-    """The image, or the contents of its file."""
-    key: str | None = None
-    words: NDArray[np.int32] | None = None
-
-
-def look_up(cache: WordCache | None, source: Any, name: str) -> Known:
-    """Return what a cache, if there is one, knows of an image.
-
-    Parameters
-    ----------
-    name : what to call the image in an error.
-    """
-    if cache is None:
-        return Known(source)
-    if isinstance(source, str | os.PathLike):
-        source = read_image_file(source, name)
-    key = content_key(source)
-    return Known(source, key, None if key is None else cache.get(key))
-
-
 def _digest(body: bytes) -> bytes:
-    return hashlib.blake2b(body, digest_size=_DIGEST).digest()
+    return hashlib.blake2b(body, digest_size=_DIGEST_BYTES).digest()

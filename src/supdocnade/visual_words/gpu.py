@@ -1,7 +1,7 @@
-"""The words of many images at once, on a GPU: pixels are sent there, and words come back.
+"""Encoding of decoded images in batches on a GPU.
 
-Images of one size are described, and their patches compared with all words, together. All of it is
-only asked for: while the GPU works, the next images are decoded.
+Images of one size are described, and their patches compared with all words, together. Work on the
+GPU is only queued: while it runs, the next images are decoded.
 """
 
 import functools
@@ -20,11 +20,20 @@ from supdocnade.images.dense_sift import DenseSIFTConfig
 from supdocnade.images.dense_sift_torch import describe_many
 from supdocnade.images.regions import Regions
 from supdocnade.images.sift_bins import patch_centres, sizes_with_room
-from supdocnade.visual_words.cache import WordCache
+from supdocnade.visual_words.cache import WordCache, WordsAndKey
 from supdocnade.visual_words.codebook import Codebook
 from supdocnade.visual_words.encoder import ImageEncoder
 
 Words = NDArray[np.int32]
+
+Other = TypeVar("Other")
+
+MAX_BATCH_IMAGES, MAX_BATCH_BYTES = 256, 2**26
+"""Images of a batch, and bytes of their pixels, unless it is one image. The first batch has one
+image, so that the first result comes soon, and each further batch twice as many."""
+
+PREFETCH_BYTES, PREFETCH_IMAGES = 2**28, 64
+"""Pixels that are decoded ahead of the batches, in bytes, and images per worker."""
 
 
 BLOCK = 2**26
@@ -58,232 +67,216 @@ class DeviceCodebook:
 
 
 class BatchEncoder:
-    """An encoder of many images at once.
+    """Encodes many images at once on a device.
 
     Parameters
     ----------
-    encoder : which words images have.
-    device : where they are computed; the CPU serves for tests.
+    encoder : encoder whose words are found.
+    device : a GPU; the CPU serves for tests.
     """
 
     def __init__(self, encoder: ImageEncoder, device: torch.device):
         self.encoder, self.device = encoder, device
-        self._sides = [DeviceCodebook(encoder.codebook, device)]
-        if encoder.both_sides:
-            self._sides.append(DeviceCodebook(encoder.mirrored_codebook, device))
+        self._codebooks = [DeviceCodebook(encoder.codebook, device)]
+        if encoder.mirror:
+            self._codebooks.append(DeviceCodebook(encoder.mirrored_codebook, device))
         self._on_gpu = device.type == "cuda"
-        # Pixels are sent beside the work on those sent before.
-        self._sending = torch.cuda.Stream(device) if self._on_gpu else None  # type: ignore[no-untyped-call]
+        # Pixels are copied while the GPU works on those copied before.
+        self._copy_stream = torch.cuda.Stream(device) if self._on_gpu else None  # type: ignore[no-untyped-call]
 
-    def begin(self, images: Sequence[NDArray[np.uint8]]) -> "Begun":
-        """Ask for the words of decoded images.
+    def start(self, images: Sequence[NDArray[np.uint8]] | Tensor) -> "PendingWords":
+        """Queue the encoding of images.
 
         Parameters
         ----------
-        images : (height, width) or (height, width, 3) each, with room for a patch.
+        images : (height, width) or (height, width, 3) each, large enough for a patch; or a tensor
+            with images of one size, best in pinned memory.
         """
-        by_shape: dict[tuple[int, ...], list[int]] = {}
-        for place, image in enumerate(images):
-            by_shape.setdefault(image.shape, []).append(place)
-        parts = []
-        for shape, places in by_shape.items():
-            pixels = torch.empty((len(places), *shape), dtype=torch.uint8, pin_memory=self._on_gpu)
-            np.stack([images[place] for place in places], out=pixels.numpy())
-            parts.append((places, self._ask_for(pixels)))
-        return Begun(len(images), parts, self._mark())
+        parts: list[tuple[Sequence[int], Tensor]] = []
+        if isinstance(images, Tensor):
+            parts.append((range(len(images)), self._encode_stack(images)))
+        else:
+            places_of_shape: dict[tuple[int, ...], list[int]] = {}
+            for place, image in enumerate(images):
+                places_of_shape.setdefault(image.shape, []).append(place)
+            for shape, places in places_of_shape.items():
+                pixels = torch.empty(
+                    (len(places), *shape), dtype=torch.uint8, pin_memory=self._on_gpu
+                )
+                np.stack([images[place] for place in places], out=pixels.numpy())
+                parts.append((places, self._encode_stack(pixels)))
+        done = None
+        if self._on_gpu:
+            done = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            done.record(torch.cuda.current_stream(self.device))
+        return PendingWords(len(images), parts, done)
 
-    def begin_stack(self, pixels: Tensor) -> "Begun":
-        """Ask for the words of images of one size that are one tensor, best in pinned memory."""
-        places = list(range(len(pixels)))
-        return Begun(len(places), [(places, self._ask_for(pixels))], self._mark())
-
-    def _ask_for(self, pixels: Tensor) -> Tensor:
-        return self._fetch(self.ids(self._send(pixels)))
-
-    def _send(self, pixels: Tensor) -> Tensor:
-        """Return pixels on the device, not waiting for them if their memory is pinned."""
-        if self._sending is None:
-            return pixels
-        computing = torch.cuda.current_stream(self.device)
-        with torch.cuda.stream(self._sending):
-            sent = pixels.to(self.device, non_blocking=True)
-        computing.wait_stream(self._sending)
-        sent.record_stream(computing)  # Its memory is free for others only after the work on it.
-        return sent
-
-    def ids(self, pixels: Tensor) -> Tensor:
+    def encode(self, pixels: Tensor) -> Tensor:
         """Return the words of images of one size, (images, patches · grids), int32.
 
-        Words of patches that are left out, because they are of one colour, are negative.
+        Words of patches of one colour are negative unless the encoder keeps them.
 
         Parameters
         ----------
         pixels : (images, height, width) or (images, height, width, 3) uint8, on the device.
         """
-        description = self.encoder.description
+        describer = self.encoder.describer
         n_images, height, width = pixels.shape[:3]
-        first_SG = _first_words(
+        first_SG = _first_columns(
             (height, width),
-            description.sift,
+            describer.sift,
             self.encoder.regions,
             self.encoder.codebook.n_words,
-            self.encoder.both_sides,
+            self.encoder.mirror,
             self.device,
         )
         words_BS = torch.empty((n_images, len(first_SG)), dtype=torch.int64, device=self.device)
-        # Mirrored patches stand behind all others.
-        words_of_sides = words_BS.chunk(len(self._sides), dim=1)
-        for part in describe_many(pixels, description.sift):
-            for centres, side_BS in zip(self._sides, words_of_sides, strict=True):
-                words = centres.assign(part.values_BSD.flatten(0, 1))
-                words = words.view(part.contrast_BS.shape)
-                if not description.keep_constant:
-                    words.masked_fill_(part.contrast_BS == 0, -self.encoder.n_features)
-                side_BS[part.images, part.patches] = words
+        # The words of the mirrored patches follow those of all patches.
+        parts_BS = words_BS.chunk(len(self._codebooks), dim=1)
+        for described in describe_many(pixels, describer.sift):
+            for codebook, part_BS in zip(self._codebooks, parts_BS, strict=True):
+                words = codebook.assign(described.values_BSD.flatten(0, 1))
+                words = words.view(described.contrast_BS.shape)
+                if not describer.keep_constant:
+                    words.masked_fill_(described.contrast_BS == 0, -self.encoder.n_features)
+                part_BS[described.images, described.patches] = words
         return (words_BS[:, :, None] + first_SG).to(torch.int32).flatten(1)
 
-    def _fetch(self, ids: Tensor) -> Tensor:
-        """Return words in ordinary memory; they are there when `Begun.words` has waited."""
-        if not self._on_gpu:
-            return ids
-        fetched = torch.empty(ids.shape, dtype=ids.dtype, pin_memory=True)
-        return fetched.copy_(ids, non_blocking=True)
-
-    def _mark(self) -> torch.cuda.Event | None:
-        """Return what can be waited for: all that was asked for so far."""
-        if not self._on_gpu:
-            return None
-        event = torch.cuda.Event()  # type: ignore[no-untyped-call]
-        event.record(torch.cuda.current_stream(self.device))
-        return event
+    def _encode_stack(self, pixels: Tensor) -> Tensor:
+        """Return the words of images of one size in host memory, complete after the event."""
+        if self._copy_stream is None:
+            return self.encode(pixels)
+        computing = torch.cuda.current_stream(self.device)
+        with torch.cuda.stream(self._copy_stream):
+            copied = pixels.to(self.device, non_blocking=True)
+        computing.wait_stream(self._copy_stream)
+        copied.record_stream(computing)  # Its memory is reused only after the work on it.
+        words = self.encode(copied)
+        host = torch.empty(words.shape, dtype=words.dtype, pin_memory=True)
+        return host.copy_(words, non_blocking=True)
 
 
-@functools.lru_cache(maxsize=64)  # Eight bytes a patch and grid.
-def _first_words(
+@functools.lru_cache(maxsize=64)  # Eight bytes per patch and grid.
+def _first_columns(
     size: tuple[int, int],
     sift: DenseSIFTConfig,
     regions: Regions,
     n_words: int,
-    both_sides: bool,
+    mirror: bool,
     device: torch.device,
 ) -> Tensor:
-    """Return the first word of the region of every patch in every grid, (patches, grids)."""
+    """Return the first column of the region of each patch in each grid, (patches, grids)."""
     sizes = sizes_with_room(size, sift.patch_sizes)
     centres_S2 = np.concatenate([patch_centres(size, each, sift.step) for each in sizes])
-    first_SG = regions.cells(centres_S2, size, both_sides=both_sides) * n_words
+    first_SG = regions.cells(centres_S2, size, mirror=mirror) * n_words
     return torch.from_numpy(first_SG).to(device)
 
 
-class Begun(NamedTuple):
-    """Words that have been asked for."""
+class PendingWords:
+    """Words of a batch that is being encoded.
 
-    n_images: int
-    parts: list[tuple[list[int], Tensor]]
-    """Places of images of one size, and their words."""
-    done: torch.cuda.Event | None
+    Parameters
+    ----------
+    n_images : number of images of the batch.
+    parts : places of the images of each size, and their words.
+    done : event after which the words are complete; None: they are.
+    """
 
-    def words(self) -> list[Words]:
-        """Wait for the words of all images, and return them in their sequence."""
-        if self.done is not None:
-            self.done.synchronize()
-        words: list[Words] = [np.empty(0, np.int32)] * self.n_images
-        for places, ids in self.parts:
-            for place, row in zip(places, ids.numpy(), strict=True):
+    def __init__(
+        self,
+        n_images: int,
+        parts: list[tuple[Sequence[int], Tensor]],
+        done: torch.cuda.Event | None,
+    ):
+        self._n_images, self._parts, self._done = n_images, parts, done
+
+    def wait(self) -> list[Words]:
+        """Return the words of all images in their order once they are complete."""
+        if self._done is not None:
+            self._done.synchronize()
+        words: list[Words] = [np.empty(0, np.int32)] * self._n_images
+        for places, found in self._parts:
+            for place, row in zip(places, found.numpy(), strict=True):
                 words[place] = row[row >= 0]  # A copy: pinned memory is scarce.
         return words
 
 
-# Decoded images gathered into batches, and the words of batches handed on in their sequence.
-
-Other = TypeVar("Other")
-
-MOST_IMAGES, MOST_BYTES = 256, 2**26
-"""Images of a batch, and bytes of their pixels, unless it is one image. The first batch has one
-image, so that its words are seen soon, and each after it twice as many."""
-
-BYTES_AHEAD = 2**28
-"""Of pixels that are decoded ahead of the batches."""
-
-IMAGES_AHEAD = 64
-"""That a worker decodes ahead at most, however small they are."""
-
-
-class Decoded(NamedTuple):
-    """An image that has no words yet."""
+class DecodedImage(NamedTuple):
+    """An image to be encoded."""
 
     pixels: NDArray[np.uint8]
     key: str | None
-    """A digest of its contents, where its words are to be remembered."""
+    """Digest of its contents."""
 
 
-class Pace:
-    """How many images may be decoded ahead, by the largest one so far."""
+class PrefetchWindow:
+    """Number of images that may be decoded ahead, bounded by the largest image so far."""
 
     def __init__(self) -> None:
         self._largest = 0
 
-    def see(self, pixels: NDArray[np.uint8]) -> None:
-        """Take notice of an image."""
+    def observe(self, pixels: NDArray[np.uint8]) -> None:
+        """Record the size of an image."""
         self._largest = max(self._largest, pixels.nbytes)
 
-    def images_ahead(self, n_workers: int) -> int:
-        """Return how many images may be begun; one a worker as long as nothing is known."""
-        most = BYTES_AHEAD // self._largest if self._largest else 0
-        return min(max(most, n_workers), IMAGES_AHEAD * n_workers)
+    def size(self, n_workers: int) -> int:
+        """Return how many images may be started; one per worker before any was observed."""
+        n_images = PREFETCH_BYTES // self._largest if self._largest else 0
+        return min(max(n_images, n_workers), PREFETCH_IMAGES * n_workers)
 
 
-def in_batches(
-    found: Iterable[Decoded | Other],
+def encode_batches(
+    images: Iterable[DecodedImage | Other],
     encoder: BatchEncoder,
     cache: WordCache | None,
-    pace: Pace,
-) -> Iterator[Words | Other]:
-    """Yield the words of decoded images in their sequence, and hand everything else on.
+    window: PrefetchWindow,
+) -> Iterator[WordsAndKey | Other]:
+    """Yield the words and keys of decoded images in their order, and everything else unchanged.
 
-    If an image cannot be read, what was found before it comes first.
+    If an image cannot be read, the results before it are yielded before the error is raised.
 
     Parameters
     ----------
-    cache : remembers the words of images that have a digest.
-    pace : takes notice of every decoded image.
+    cache : stores the words.
+    window : observes each decoded image.
     """
-    begun: deque[tuple[list[Decoded | Other], Begun]] = deque()
-    waiting: list[Decoded | Other] = []
-    most, n_bytes = 1, 0
-    failed: UnreadableImage | None = None
+    pending: deque[tuple[list[DecodedImage | Other], PendingWords]] = deque()
+    batch: list[DecodedImage | Other] = []
+    max_images, n_bytes = 1, 0
+    failure: UnreadableImage | None = None
     try:
-        for each in found:
-            waiting.append(each)
-            if isinstance(each, Decoded):
-                pace.see(each.pixels)
+        for each in images:
+            batch.append(each)
+            if isinstance(each, DecodedImage):
+                window.observe(each.pixels)
                 n_bytes += each.pixels.nbytes
-            if len(waiting) >= most or n_bytes >= MOST_BYTES:
-                begun.append((waiting, _begin(waiting, encoder)))
-                waiting, most, n_bytes = [], min(2 * most, MOST_IMAGES), 0
-                if len(begun) > 1:  # The batch before it had the meantime to be done.
-                    yield from _finish(*begun.popleft(), cache)
+            if len(batch) >= max_images or n_bytes >= MAX_BATCH_BYTES:
+                pending.append((batch, _start_batch(batch, encoder)))
+                batch, max_images, n_bytes = [], min(2 * max_images, MAX_BATCH_IMAGES), 0
+                if len(pending) > 1:  # The previous batch was encoded in the meantime.
+                    yield from _finish_batch(*pending.popleft(), cache)
     except UnreadableImage as error:
-        failed = error
-    begun.append((waiting, _begin(waiting, encoder)))
-    while begun:
-        yield from _finish(*begun.popleft(), cache)
-    if failed is not None:
-        raise failed
+        failure = error
+    pending.append((batch, _start_batch(batch, encoder)))
+    while pending:
+        yield from _finish_batch(*pending.popleft(), cache)
+    if failure is not None:
+        raise failure
 
 
-def _begin(batch: Sequence[Decoded | Other], encoder: BatchEncoder) -> Begun:
-    return encoder.begin([each.pixels for each in batch if isinstance(each, Decoded)])
+def _start_batch(batch: Sequence[DecodedImage | Other], encoder: BatchEncoder) -> PendingWords:
+    return encoder.start([each.pixels for each in batch if isinstance(each, DecodedImage)])
 
 
-def _finish(
-    batch: Sequence[Decoded | Other], begun: Begun, cache: WordCache | None
-) -> Iterator[Words | Other]:
-    words = iter(begun.words())
+def _finish_batch(
+    batch: Sequence[DecodedImage | Other], pending: PendingWords, cache: WordCache | None
+) -> Iterator[WordsAndKey | Other]:
+    words = iter(pending.wait())
     for each in batch:
-        if not isinstance(each, Decoded):
+        if not isinstance(each, DecodedImage):
             yield each
             continue
         found = next(words)
-        if cache is not None and each.key is not None:
+        if cache is not None:
             cache.put(each.key, found)
-        yield found
+        yield found, each.key

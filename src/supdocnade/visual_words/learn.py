@@ -1,7 +1,8 @@
-"""Learning the visual words of images: a bounded sample of patches, k-means, and examples."""
+"""Learning of visual words: a sample of patches, k-means, and example patches of each word."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,55 +10,59 @@ from joblib import effective_n_jobs
 from numpy.typing import NDArray
 
 from supdocnade.errors import InvalidArgument
-from supdocnade.images.decode import DecodeConfig, decode
 from supdocnade.images.regions import Regions
 from supdocnade.likelihood.cpu.threads import limit_threads, one_torch_thread
 from supdocnade.run_options import RunOptions
 from supdocnade.seeding import named_generator
 from supdocnade.visual_words.codebook import Codebook, fit_codebook
-from supdocnade.visual_words.encoder import Description, ImageEncoder
-from supdocnade.visual_words.parallel import SkippedImage, over_images
+from supdocnade.visual_words.describer import PatchDescriber
+from supdocnade.visual_words.encoder import ImageEncoder
+from supdocnade.visual_words.parallel import SkippedImage, map_images
 
-SAMPLE_SIZE = 100_000
-"""Patches that words are learned from, unless there are more words than it has room for."""
+SAMPLE_SIZE, SAMPLES_PER_WORD = 100_000, 20
+"""Default number of patches in the sample, and the minimum per word."""
 
-SAMPLES_PER_WORD = 20
-"""At least so many patches for every word."""
+MIN_PER_IMAGE = 64
+"""Patches taken from an image. If there are more images than the sample needs at this rate, some
+images are not read: reading an image costs more than describing its patches."""
 
-SAMPLING, CUTTING = "sampling patches", "cutting out examples"
-"""Stages reported to `RunOptions.progress`."""
+MAX_PIXEL_BYTES = 2**27
+"""Memory for the pixels of sampled patches; if all do not fit, examples are chosen among fewer."""
 
-LEAST_PER_IMAGE = 64
-"""From fewer images more patches are taken than from more images fewer: reading costs most."""
+SAMPLING = "sampling patches"
+"""Stage reported to `RunOptions.progress`."""
 
 
 class PatchSample(NamedTuple):
-    """Patches of many images."""
+    """Patches of one or several images."""
 
     values_ND: NDArray[np.float32]
+    """(patches, descriptor size)."""
     contrast_N: NDArray[np.float32]
-    centres_N2: NDArray[np.float32]
-    patch_size_N: NDArray[np.int32]
     image_N: NDArray[np.int64]
-    """Numbers of the images they are from."""
+    """Number of the image of each patch."""
+    candidate_M: NDArray[np.int64]
+    """Numbers of the patches whose pixels are stored."""
+    pixels_M: NDArray[np.uint8]
+    """(candidates, side, side, 3) pixels in colour."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FittedWords:
-    """An encoder, with examples of every word."""
+    """An encoder with examples of each word."""
 
     encoder: ImageEncoder
     examples: NDArray[np.uint8]
-    """(words, examples, side, side, 3) patches of every word, the most typical first."""
+    """(words, examples, side, side, 3) patches of each word, the most typical first."""
     n_examples_K: NDArray[np.int32]
-    """(words,) how many of them there are."""
+    """(words,) number of examples of each word."""
     skipped: tuple[SkippedImage, ...]
     """Images of the sample that could not be read."""
 
 
 def fit_words(
     images: Sequence[Any],
-    description: Description,
+    describer: PatchDescriber,
     regions: Regions,
     options: RunOptions = RunOptions(),
     *,
@@ -71,161 +76,151 @@ def fit_words(
 
     Parameters
     ----------
-    contrast_percentile : patches of less contrast than this percentile of the sample are shortened.
-    sample_size : patches that are looked at; None: 100,000, or 20 for every word if that is more.
-    n_examples : patches kept of every word.
+    contrast_percentile : patches with less contrast than this percentile of the sample get shorter
+        descriptors.
+    sample_size : number of patches in the sample; None: 100,000, or 20 per word if that is more.
+    n_examples : maximum number of example patches per word.
     """
     size = sample_size or max(SAMPLE_SIZE, SAMPLES_PER_WORD * n_words)
-    sample, skipped = sample_patches(images, description, size, seed, options)
+    sample, skipped = sample_patches(
+        images, describer, size, seed, options, with_pixels=n_examples > 0
+    )
     if contrast_percentile > 0:
         floor = float(np.float32(np.percentile(sample.contrast_N, contrast_percentile)))
         weak = sample.contrast_N < floor
         sample.values_ND[weak] *= (sample.contrast_N[weak] / np.float32(floor))[:, None]
-        description = replace(description, sift=replace(description.sift, contrast_floor=floor))
-    n_threads = None if options.n_jobs is None else effective_n_jobs(options.n_jobs)
-    with limit_threads(n_threads):
+        describer = replace(describer, sift=replace(describer.sift, contrast_floor=floor))
+    with limit_threads(None if options.n_jobs is None else effective_n_jobs(options.n_jobs)):
         codebook = fit_codebook(sample.values_ND, n_words, seed, progress=options.progress)
-    encoder = ImageEncoder(description=description, codebook=codebook, regions=regions)
-    examples, count_K = _examples(images, encoder, sample, n_examples, options)
+    examples, n_examples_K = choose_examples(codebook, sample, n_examples)
     return FittedWords(
-        encoder=encoder, examples=examples, n_examples_K=count_K, skipped=tuple(skipped)
+        encoder=ImageEncoder(describer=describer, codebook=codebook, regions=regions),
+        examples=examples,
+        n_examples_K=n_examples_K,
+        skipped=tuple(skipped),
     )
 
 
 def sample_patches(
     images: Sequence[Any],
-    description: Description,
+    describer: PatchDescriber,
     sample_size: int,
     seed: int,
     options: RunOptions = RunOptions(),
+    *,
+    with_pixels: bool = True,
 ) -> tuple[PatchSample, list[SkippedImage]]:
-    """Return about `sample_size` patches at most, as many from every image, chosen at random."""
+    """Draw at most about `sample_size` patches at random, equally many from each image read."""
     if not len(images):
         raise InvalidArgument("X must have an image, got none.")
-    per_image = max(sample_size // len(images), min(LEAST_PER_IMAGE, sample_size))
+    per_image = max(sample_size // len(images), min(MIN_PER_IMAGE, sample_size))
     n_images = min(len(images), max(sample_size // per_image, 1))
+    side = max(describer.sift.patch_sizes)
+    n_candidates = max(MAX_PIXEL_BYTES // (n_images * side * side * 3), 1) if with_pixels else 0
     shuffled = named_generator(seed, "sample").permutation(len(images))
-    numbers = np.sort(shuffled[:n_images]).tolist()
-    parts, skipped = [], []
-    for part in over_images(
-        _SampleOne(description, per_image, seed),
+    samples, skipped, n_before = [], [], 0
+    for sample in map_images(
+        partial(_sample_image, describer, per_image, n_candidates, seed),
         images,
         options,
         stage=SAMPLING,
-        numbers=numbers,
+        numbers=np.sort(shuffled[:n_images]).tolist(),
     ):
-        if isinstance(part, SkippedImage):
-            skipped.append(part)
+        if isinstance(sample, SkippedImage):
+            skipped.append(sample)
         else:
-            parts.append(part)
-    if not parts:
+            samples.append(sample._replace(candidate_M=n_before + sample.candidate_M))
+            n_before += len(sample.values_ND)
+    if not samples:
         raise InvalidArgument(
             f"X must have an image that can be read, got {len(skipped)} that cannot: "
             f"{skipped[0].reason}"
         )
-    return PatchSample(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True))), skipped
+    return PatchSample(*(np.concatenate(arrays) for arrays in zip(*samples, strict=True))), skipped
 
 
-class _SampleOne:
-    """Draws patches of an image; a class, so that it travels to other processes."""
-
-    def __init__(self, description: Description, per_image: int, seed: int):
-        self.description, self.per_image, self.seed = description, per_image, seed
-
-    def __call__(self, source: Any, name: str, number: int) -> PatchSample:
-        found, _ = self.description.describe(source, name)
-        count = len(found.values_SD)
-        generator = named_generator(self.seed, "patches", number)
-        chosen = found.take(np.sort(generator.permutation(count)[: self.per_image]))
-        return PatchSample(
-            chosen.values_SD,
-            chosen.contrast_S,
-            chosen.centres_S2,
-            chosen.patch_size_S,
-            np.full(len(chosen.values_SD), number),
+def _sample_image(
+    describer: PatchDescriber,
+    per_image: int,
+    n_candidates: int,
+    seed: int,
+    source: Any,
+    name: str,
+    number: int,
+) -> PatchSample:
+    """Draw patches of one image, and cut out the pixels of the first `n_candidates` drawn."""
+    if n_candidates:
+        pixels, colors = describer.read_with_color(source, name)
+    else:
+        pixels = describer.read(source, name)
+    found = describer.describe(pixels)
+    drawn = named_generator(seed, "patches", number).permutation(len(found.values_SD))[:per_image]
+    candidates = np.sort(drawn[:n_candidates])
+    drawn = np.sort(drawn)
+    side = max(describer.sift.patch_sizes)
+    if n_candidates:
+        cut = cut_patches(
+            colors, found.centres_S2[candidates], found.patch_size_S[candidates], side
         )
-
-
-def _examples(
-    images: Sequence[Any],
-    encoder: ImageEncoder,
-    sample: PatchSample,
-    n_examples: int,
-    options: RunOptions,
-) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
-    """Cut out the patches of the sample that are nearest to every word."""
-    n_words = encoder.codebook.n_words
-    side = max(encoder.description.sift.patch_sizes)
-    patches = np.zeros((n_words, n_examples, side, side, 3), np.uint8)
-    if n_examples == 0:
-        return patches, np.zeros(n_words, np.int32)
-    word_N, rank_N = _typical(encoder.codebook, sample)
-    wanted = np.flatnonzero(rank_N < n_examples)
-    wanted = wanted[np.argsort(sample.image_N[wanted], kind="stable")]
-    numbers, first = np.unique(sample.image_N[wanted], return_index=True)
-    colors = replace(encoder.description.decoding, color=True)
-    by_image = dict(zip(numbers.tolist(), np.split(wanted, first[1:]), strict=True))
-
-    places = {
-        number: [(sample.centres_N2[n], int(sample.patch_size_N[n])) for n in chosen]
-        for number, chosen in by_image.items()
-    }
-    results = over_images(
-        _CutOne(colors, places, side),
-        images,
-        replace(options, on_error="raise"),
-        stage=CUTTING,
-        numbers=numbers.tolist(),
+    else:
+        cut = np.empty((0, side, side, 3), np.uint8)
+    return PatchSample(
+        found.values_SD[drawn],
+        found.contrast_S[drawn],
+        np.full(len(drawn), number),
+        np.searchsorted(drawn, candidates),
+        cut,
     )
-    for number, cut in zip(numbers.tolist(), results, strict=True):
-        chosen = by_image[number]
-        patches[word_N[chosen], rank_N[chosen]] = cut
-    return patches, np.bincount(word_N[wanted], minlength=n_words).astype(np.int32)
 
 
-class _CutOne:
-    """Cuts patches out of an image; a class, so that it travels to other processes."""
+def choose_examples(
+    codebook: Codebook, sample: PatchSample, n_examples: int
+) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
+    """Return the most typical candidates of each word, and their number.
 
-    def __init__(self, decoding: DecodeConfig, places: dict[int, list[Any]], side: int):
-        self.decoding, self.places, self.side = decoding, places, side
-
-    def __call__(self, source: Any, name: str, number: int) -> NDArray[np.uint8]:
-        image = decode(source, self.decoding, name=name)
-        return np.stack(
-            [cut_patch(image, centre, size, self.side) for centre, size in self.places[number]]
-        )
-
-
-def _typical(
-    codebook: Codebook, sample: PatchSample
-) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Return the word of every patch, and its place among the most typical ones of that word.
-
-    Nearest first, but the best patch of every image before the second best of any.
+    A candidate is the more typical the nearer it is to the word, but the best patch of each image
+    comes before the second best of any.
     """
+    values_MD, image_M = sample.values_ND[sample.candidate_M], sample.image_N[sample.candidate_M]
     with one_torch_thread():
-        word_N = codebook.assign(sample.values_ND)
-    away_N = np.square(sample.values_ND - codebook.centres_KD[word_N]).sum(axis=1)
-    order = np.lexsort((away_N, sample.image_N, word_N))
-    turn_N = _count_repeats(word_N[order].astype(np.int64) * 2**32 + sample.image_N[order], order)
-    order = np.lexsort((away_N, turn_N, word_N))
-    return word_N, _count_repeats(word_N[order], order)
+        word_M = codebook.assign(values_MD).astype(np.int64)
+    distance_M = np.square(values_MD - codebook.centres_KD[word_M]).sum(axis=1)
+    order = np.lexsort((distance_M, image_M, word_M))
+    rank_in_image_M = _count_repeats(word_M[order] * 2**32 + image_M[order], order)
+    order = np.lexsort((distance_M, rank_in_image_M, word_M))
+    rank_M = _count_repeats(word_M[order], order)
+    chosen = np.flatnonzero(rank_M < n_examples)
+    examples = np.zeros((codebook.n_words, n_examples, *sample.pixels_M.shape[1:]), np.uint8)
+    examples[word_M[chosen], rank_M[chosen]] = sample.pixels_M[chosen]
+    return examples, np.bincount(word_M[chosen], minlength=codebook.n_words).astype(np.int32)
 
 
-def _count_repeats(keys: NDArray[Any], order: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return how often the key of every item stood before it in the order; equal keys adjoin."""
-    starts = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
+def _count_repeats(keys: NDArray[np.int64], order: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return for each item the number of items before it in the order that have the same key.
+
+    Parameters
+    ----------
+    keys : keys of the items in the order, equal ones adjacent.
+    order : numbers of the items.
+    """
+    starts = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))[: len(keys)]
     lengths = np.diff(np.append(starts, len(keys)))
     repeats = np.empty(len(keys), np.int64)
     repeats[order] = np.arange(len(keys)) - np.repeat(starts, lengths)
     return repeats
 
 
-def cut_patch(
-    image: NDArray[np.uint8], centre: NDArray[np.floating], size: int, side: int
+def cut_patches(
+    image: NDArray[np.uint8],
+    centres_S2: NDArray[np.floating],
+    patch_size_S: NDArray[np.integer],
+    side: int,
 ) -> NDArray[np.uint8]:
-    """Return a patch of an image as side × side pixels; beyond the border its edge goes on."""
-    steps = (np.arange(side) + 0.5) * size / side - size / 2
-    rows = np.clip(np.floor(centre[0] + steps), 0, image.shape[0] - 1).astype(np.int64)
-    columns = np.clip(np.floor(centre[1] + steps), 0, image.shape[1] - 1).astype(np.int64)
-    return image[np.ix_(rows, columns)]
+    """Return patches of an image as side × side pixels each; its border is repeated."""
+    size_S1 = patch_size_S[:, None]
+    steps_SJ = (np.arange(side) + 0.5) * size_S1 / side - size_S1 / 2
+    rows, columns = (
+        np.clip(np.floor(centres_S2[:, axis, None] + steps_SJ), 0, image.shape[axis] - 1)
+        for axis in (0, 1)
+    )
+    return image[rows.astype(np.int64)[:, :, None], columns.astype(np.int64)[:, None, :]]

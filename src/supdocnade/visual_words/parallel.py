@@ -1,9 +1,9 @@
-"""Many images at once: over all cores, in their own sequence, with what could not be read.
+"""Work on many images at once, on all cores, with the results in the order of the images.
 
-Every image is read by one thread from beginning to end, so its words do not depend on how many
-workers there are. Workers are threads, since decoding, SIFT and the search for words all release
-the interpreter lock; under `joblib.parallel_config` they are whatever it says, processes or other
-machines. With a GPU the workers decode, and all else is done there (`on_device`).
+Each image is read by one thread from beginning to end, so its result does not depend on the number
+of workers. Workers are threads, because decoding, SIFT and the search for words release the
+interpreter lock; `joblib.parallel_config` can make them processes or other machines. With a GPU the
+workers only decode, and the GPU does the rest in batches (`visual_words.gpu`).
 """
 
 import os
@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -20,44 +21,45 @@ from numpy.typing import NDArray
 from supdocnade.errors import InvalidArgument, UnreadableImage
 from supdocnade.progress import no_progress
 from supdocnade.run_options import RunOptions
-from supdocnade.visual_words.cache import WordCache, look_up
+from supdocnade.visual_words.cache import WordCache, WordsAndKey, read_with_key
+from supdocnade.visual_words.describer import PatchDescriber
 from supdocnade.visual_words.encoder import ImageEncoder
 
 if TYPE_CHECKING:
     import torch
 
-    from supdocnade.visual_words.gpu import Decoded
+    from supdocnade.visual_words.gpu import DecodedImage
 
 Result = TypeVar("Result")
 
 READING = "reading photographs"
-"""Stage reported to `RunOptions.progress` unless a caller names another."""
+"""Stage reported to `RunOptions.progress` by default."""
 
-WORTH_A_GPU = 256
-"""Images that a core encodes in about a second: less than a GPU takes to get going."""
+MIN_GPU_IMAGES = 256
+"""Number of images from which "auto" chooses a GPU: a CPU core encodes fewer within a second, which
+a GPU needs to start."""
 
 CHUNK, CHUNKS_AHEAD = 4, 16
-"""Images that a worker is given at a time, and how often before their results are handed on: what
-was read and not yet used is bounded, however many images there are."""
+"""Images per task of a worker, and tasks per worker that may run ahead of the consumer."""
 
 
 class SkippedImage(NamedTuple):
     """An image that could not be read."""
 
     number: int
-    """Its place among the images given."""
+    """Position among the images given."""
     name: str
     reason: str
     """One sentence, which names the image."""
 
 
 def check_images(images: Any) -> list[Any]:
-    """Return images as a list, or raise `InvalidArgument`."""
+    """Return images as a list; raise `InvalidArgument` if they are not a sequence of images."""
     if isinstance(images, str | bytes | os.PathLike):
         raise InvalidArgument(
             f"X must be a list of images, got one, {str(images)[:80]!r}; put it into a list."
         )
-    # An array is many images, unless it has the shape of one: grey, or with colours in the end.
+    # An array holds many images, unless it has the shape of one: grey, or with colours last.
     is_one = isinstance(images, np.ndarray) and (
         images.ndim in (0, 2) or (images.ndim == 3 and images.shape[2] in (3, 4))
     )
@@ -75,32 +77,33 @@ def check_images(images: Any) -> list[Any]:
 
 
 def image_name(images: Sequence[Any], number: int) -> str:
-    """Return what an image is called in messages: its path, or its place."""
+    """Return the name of an image in messages: its path, or its number."""
     source = images[number]
     if isinstance(source, str | os.PathLike):
         return os.fspath(source)
     return f"image {number}"
 
 
-def over_images(
+def map_images(
     function: Callable[[Any, str, int], Result],
     images: Sequence[Any],
     options: RunOptions = RunOptions(),
     *,
     stage: str = READING,
     numbers: Sequence[int] | None = None,
-    images_ahead: Callable[[int], int] | None = None,
+    window_size: Callable[[int], int] | None = None,
 ) -> Generator[Result | SkippedImage, None, None]:
-    """Apply a function to every image and yield the results in their sequence.
+    """Apply a function to each image and yield the results in the order of the images.
 
     Parameters
     ----------
-    function : takes an image, its name and its number.
+    function : called with an image, its name and its number; it must be picklable if workers are
+        processes.
     options : `on_error="skip"` yields a `SkippedImage` for an image that cannot be read.
     stage : reported to `options.progress`.
-    numbers : which images; None: all.
-    images_ahead : called, with the number of workers, for how many images may be begun before the
-        results of all of them are used; None: so many that results of a few kilobytes are few.
+    numbers : numbers of the images to use; None: all.
+    window_size : called with the number of workers; it returns how many images may be started
+        before the results of all of them are consumed. None: 64 per worker.
     """
     chosen = range(len(images)) if numbers is None else numbers
     done = start = 0
@@ -108,12 +111,12 @@ def over_images(
         n_workers = effective_n_jobs(options.n_jobs)
         window = CHUNK * CHUNKS_AHEAD * n_workers
         while start < len(chosen):
-            window = window if images_ahead is None else images_ahead(n_workers)
+            window = window if window_size is None else window_size(n_workers)
             chunk = min(CHUNK, -(-window // n_workers))
             part = chosen[start : start + window]
             start += window
             tasks = (
-                delayed(_work)(
+                delayed(_map_chunk)(
                     function,
                     [(images[n], image_name(images, n), n) for n in part[i : i + chunk]],
                     options.on_error == "skip",
@@ -128,11 +131,11 @@ def over_images(
                         options.progress(stage, done, len(chosen))
                         yield result
             finally:
-                # Whoever stops reading waits for the few images that have been begun.
+                # A consumer that stops early waits for the few images that were started.
                 deque(finished, maxlen=0)
 
 
-def _work(
+def _map_chunk(
     function: Callable[[Any, str, int], Result], items: list[tuple[Any, str, int]], skip: bool
 ) -> list[Result | SkippedImage]:
     results: list[Result | SkippedImage] = []
@@ -154,35 +157,53 @@ def encode_images(
     stage: str = READING,
     numbers: Sequence[int] | None = None,
 ) -> Iterator[NDArray[np.int32] | SkippedImage]:
-    """Yield the words of every image, or what was wrong with it.
+    """Yield the words of each image, or a `SkippedImage`.
+
+    Parameters
+    ----------
+    options, stage, numbers : as for `encode_with_keys`.
+    """
+    for each in encode_with_keys(encoder, images, options, stage=stage, numbers=numbers):
+        yield each if isinstance(each, SkippedImage) else each[0]
+
+
+def encode_with_keys(
+    encoder: ImageEncoder,
+    images: Sequence[Any],
+    options: RunOptions = RunOptions(),
+    *,
+    stage: str = READING,
+    numbers: Sequence[int] | None = None,
+) -> Iterator[WordsAndKey | SkippedImage]:
+    """Yield the words and the content key of each image, or a `SkippedImage`.
 
     Parameters
     ----------
     options : `cache` stores the words of images by content, so that a killed run resumes and a
-        renamed image is not encoded again. `device="auto"` takes a GPU if there is one and enough
-        images; it finds the words of the CPU, except for patches at equal distance to two words.
-    stage, numbers : as for `over_images`.
+        renamed image is not encoded again. `device="auto"` uses a GPU if there is one and there are
+        enough images; it finds the words of the CPU, except for patches at equal distance to two
+        words.
+    stage, numbers : as for `map_images`.
     """
-    kept = None
+    cache = None
     if options.cache is not None:
-        kept = WordCache(options.cache, encoder.fingerprint(), encoder.n_features)
+        cache = WordCache(options.cache, encoder.fingerprint(), encoder.n_features)
     total = len(images) if numbers is None else len(numbers)
     device = None
-    if options.device != "cpu" and not (options.device == "auto" and total < WORTH_A_GPU):
+    if options.device != "cpu" and not (options.device == "auto" and total < MIN_GPU_IMAGES):
         from supdocnade.devices import choose_device  # Imports torch.
 
         device = choose_device(options.device)
     if device is None or device.type == "cpu":
-        yield from over_images(
-            _EncodeOne(encoder, kept), images, options, stage=stage, numbers=numbers
-        )
+        encode = partial(_encode_image, encoder, cache)
+        yield from map_images(encode, images, options, stage=stage, numbers=numbers)
     else:
-        yield from encode_in_batches(
-            encoder, images, device, options, stage=stage, numbers=numbers, cache=kept
+        yield from encode_on_device(
+            encoder, images, device, options, stage=stage, numbers=numbers, cache=cache
         )
 
 
-def encode_in_batches(
+def encode_on_device(
     encoder: ImageEncoder,
     images: Sequence[Any],
     device: "torch.device",
@@ -191,54 +212,47 @@ def encode_in_batches(
     stage: str = READING,
     numbers: Sequence[int] | None = None,
     cache: WordCache | None = None,
-) -> Iterator[NDArray[np.int32] | SkippedImage]:
-    """Do what `encode_images` does: decode by workers, and the rest in batches on a device."""
-    from supdocnade.visual_words.gpu import BatchEncoder, Pace, in_batches
+) -> Iterator[WordsAndKey | SkippedImage]:
+    """Do the work of `encode_with_keys`: workers decode, and a device encodes batches."""
+    from supdocnade.visual_words.gpu import BatchEncoder, PrefetchWindow, encode_batches
 
     total = len(images) if numbers is None else len(numbers)
-    pace = Pace()
-    decoded = over_images(
-        _DecodeOne(encoder, cache),
+    window = PrefetchWindow()
+    decoded = map_images(
+        partial(_decode_image, encoder.describer, cache),
         images,
         replace(options, progress=no_progress),
         numbers=numbers,
-        images_ahead=pace.images_ahead,
+        window_size=window.size,
     )
     with closing(decoded):
-        words: Iterator[NDArray[np.int32] | SkippedImage] = in_batches(
-            decoded, BatchEncoder(encoder, device), cache, pace
+        encoded: Iterator[WordsAndKey | SkippedImage] = encode_batches(
+            decoded, BatchEncoder(encoder, device), cache, window
         )
-        for done, each in enumerate(words, start=1):
+        for done, each in enumerate(encoded, start=1):
             options.progress(stage, done, total)
             yield each
 
 
-class _EncodeOne:
-    """Encodes an image, or finds its words; a class, so that it travels to other processes."""
-
-    def __init__(self, encoder: ImageEncoder, cache: WordCache | None):
-        self.encoder, self.cache = encoder, cache
-
-    def __call__(self, source: Any, name: str, number: int) -> NDArray[np.int32]:
-        known = look_up(self.cache, source, name)
-        if known.words is not None:
-            return known.words
-        words = self.encoder.encode(known.source, name).ids
-        if self.cache is not None and known.key is not None:
-            self.cache.put(known.key, words)
-        return words
+def _encode_image(
+    encoder: ImageEncoder, cache: WordCache | None, source: Any, name: str, number: int
+) -> WordsAndKey:
+    """Return the words of an image, from the cache if they are there, and its key."""
+    source, key = read_with_key(source, name)
+    words = None if cache is None else cache.get(key)
+    if words is None:
+        words = encoder.encode(source, name).ids
+        if cache is not None:
+            cache.put(key, words)
+    return words, key
 
 
-class _DecodeOne:
-    """Decodes an image, or finds its words; a class, so that it travels to other processes."""
+def _decode_image(
+    describer: PatchDescriber, cache: WordCache | None, source: Any, name: str, number: int
+) -> "DecodedImage | WordsAndKey":
+    """Return the words of an image if they are in the cache, otherwise its pixels, and its key."""
+    from supdocnade.visual_words.gpu import DecodedImage
 
-    def __init__(self, encoder: ImageEncoder, cache: WordCache | None):
-        self.description, self.cache = encoder.description, cache
-
-    def __call__(self, source: Any, name: str, number: int) -> "Decoded | NDArray[np.int32]":
-        from supdocnade.visual_words.gpu import Decoded
-
-        known = look_up(self.cache, source, name)
-        if known.words is not None:
-            return known.words
-        return Decoded(self.description.read(known.source, name), known.key)
+    source, key = read_with_key(source, name)
+    words = None if cache is None else cache.get(key)
+    return DecodedImage(describer.read(source, name), key) if words is None else (words, key)

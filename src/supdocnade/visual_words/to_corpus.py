@@ -1,9 +1,9 @@
-"""Images to a corpus on disk, some at a time, so that their number is bounded by the disk alone."""
+"""Encoding of images into a corpus on disk, shard by shard, in bounded memory."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,17 +16,8 @@ from supdocnade.run_options import RunOptions
 from supdocnade.visual_words.encoder import ImageEncoder
 from supdocnade.visual_words.parallel import SkippedImage, encode_images, image_name
 
-SHARD = 1000
-"""Images of a shard: some 4 MB of words at 961 a image."""
-
-Tags = Sequence[str] | None
-
-
-class EncodedCorpus(NamedTuple):
-    """A corpus on disk, and the images that could not be read."""
-
-    corpus: Corpus
-    skipped: tuple[SkippedImage, ...]
+SHARD_SIZE = 1000
+"""Images per shard: about 4 MB of words at 961 per image."""
 
 
 def encode_corpus(
@@ -36,19 +27,20 @@ def encode_corpus(
     options: RunOptions = RunOptions(),
     *,
     labels: Sequence[str | None] | None = None,
-    tags: Sequence[Tags] | None = None,
-    shard_size: int = SHARD,
-) -> EncodedCorpus:
-    """Write the words of images to a corpus; those that it holds already are not read again.
+    tags: Sequence[Sequence[str] | None] | None = None,
+    shard_size: int = SHARD_SIZE,
+) -> tuple[Corpus, tuple[SkippedImage, ...]]:
+    """Write the words of images to a corpus; return it with the images that could not be read.
 
-    So a run that was killed goes on, and photographs are added to a corpus. Images are known by
-    their names: their paths, or their places if they have none.
+    Images that the corpus already holds are not read again, so that a killed run resumes and images
+    can be added later. They are identified by name: the path, or the number of an image without
+    one.
 
     Parameters
     ----------
-    folder : of a new corpus, or of one that the same encoder made.
-    labels, tags : of every image; None where not known.
-    shard_size : images that are held in memory and written together.
+    folder : folder of a new corpus, or of one written with the same encoder.
+    labels, tags : label and tags of each image; None if unknown.
+    shard_size : number of images that are held in memory and written together.
     """
     check_count("shard_size", shard_size, least=1)
     for name, given in (("labels", labels), ("tags", tags)):
@@ -64,10 +56,10 @@ def encode_corpus(
         corpus = Corpus.create(folder, n_words=encoder.n_features, encoder=fingerprint)
     names = [image_name(images, number) for number in range(len(images))]
     if len(set(names)) != len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise InvalidArgument(f"X must name every image once, got {twice} twice.")
-    held = set(corpus.names)
-    missing = [number for number, name in enumerate(names) if name not in held]
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise InvalidArgument(f"X must name every image once, got {repeated} twice.")
+    known = set(corpus.names)
+    missing = [number for number, name in enumerate(names) if name not in known]
     skipped: list[SkippedImage] = []
     for start in range(0, len(missing), shard_size):
         part = missing[start : start + shard_size]
@@ -89,4 +81,4 @@ def encode_corpus(
                 labels=None if labels is None else [labels[number] for number in found],
                 tags=None if tags is None else [tags[number] for number in found],
             )
-    return EncodedCorpus(corpus, tuple(skipped))
+    return corpus, tuple(skipped)

@@ -64,7 +64,7 @@ def test_settings_lead_to_words(settings, width):
     assert (counts.sum(axis=1) > 0).all()
     assert len(bag.get_feature_names_out()) == width
     assert bag.example_patches(3).shape[1:] == (
-        max(bag.encoder_.description.sift.patch_sizes),
+        max(bag.encoder_.describer.sift.patch_sizes),
     ) * 2 + (3,)
 
 
@@ -118,7 +118,6 @@ def test_progress_is_printed_when_asked_for(capsys):
     assert [line.split(",")[0] for line in lines] == [
         "sampling patches: 10 of 10",
         "learning words: 30 of 30",
-        "cutting out examples: 10 of 10",
         "reading photographs: 10 of 10",
     ]
 

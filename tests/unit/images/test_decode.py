@@ -1,6 +1,7 @@
 """One path from any image to its grey levels, and one sentence for what is none."""
 
 import io
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,7 +9,14 @@ from PIL import Image
 from tests.disks import permissions_count
 
 from supdocnade.errors import InvalidArgument, UnreadableImage
-from supdocnade.images.decode import DecodeConfig, decode, encode, image_size, write_image
+from supdocnade.images.decode import (
+    DecodeConfig,
+    decode,
+    decode_with_color,
+    encode,
+    image_size,
+    write_image,
+)
 
 
 @pytest.fixture(scope="module")
@@ -22,6 +30,12 @@ def file_of(image, kind, **options):
     buffer = io.BytesIO()
     image.save(buffer, kind, **options)
     return buffer.getvalue()
+
+
+def turned(orientation):
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    return exif
 
 
 @pytest.mark.parametrize(
@@ -49,6 +63,38 @@ def test_every_format_gives_the_same_picture(tmp_path, colors, kind, options, to
         assert abs(grey.astype(int) - expected).max() <= tolerance
     color = decode(content, DecodeConfig(color=True))
     assert color.shape == (40, 60, 3)
+
+
+@pytest.mark.parametrize("max_side", [None, 30, 100])
+@pytest.mark.parametrize(
+    ("kind", "options", "tolerance"),
+    [
+        ("JPEG", {"quality": 90, "subsampling": 2, "exif": turned(6)}, 1),
+        ("JPEG", {"quality": 90, "keep_rgb": True}, 0),
+        ("PNG", {}, 0),
+    ],
+)
+def test_grey_and_colours_from_one_pass(colors, kind, options, tolerance, max_side):
+    """The grey levels are those of `decode` to the last bit, the colours nearly so."""
+    content = file_of(Image.fromarray(colors), kind, **options)
+    config = DecodeConfig(max_side=max_side)
+    in_color = replace(config, color=True)
+    grey, found = decode_with_color(content, config)
+    np.testing.assert_array_equal(grey, decode(content, config))
+    # Resizing overshoots at edges, which enlarges the differences.
+    tolerance *= 1 if max_side is None else 4
+    np.testing.assert_allclose(found, decode(content, in_color).astype(int), atol=tolerance)
+    one, other = decode_with_color(content, in_color)
+    np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(one, decode(content, in_color))
+
+
+def test_colours_of_arrays_and_of_nothing(colors):
+    grey, found = decode_with_color(colors, DecodeConfig())
+    np.testing.assert_array_equal(grey, decode(colors))
+    np.testing.assert_array_equal(found, colors)
+    with pytest.raises(UnreadableImage, match="holiday is empty"):
+        decode_with_color(b"", DecodeConfig(), name="holiday")
 
 
 def test_grey_by_hand():

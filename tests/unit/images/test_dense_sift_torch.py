@@ -155,5 +155,5 @@ def test_planes_are_those_of_the_kernel_to_the_last_bit():
     expected_XO = np.zeros((40, N_ORIENTATIONS), np.float32)
     planes_OYX = orientation_planes(torch.from_numpy(image)[None])[0].numpy()
     for y in range(30):
-        cpu_kernels._planes_of_row(image, y, *cpu._gradient_table(), expected_XO)
+        cpu_kernels._fill_planes_of_row(image, y, *cpu._gradient_table(), expected_XO)
         np.testing.assert_array_equal(planes_OYX[:, y], expected_XO.T)

@@ -1,10 +1,12 @@
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from tests.textures import as_png, stripes, write_images
 
 from supdocnade.errors import InvalidArgument
+from supdocnade.scene import dataset
 from supdocnade.scene.dataset import Photographs, expand_folders, hold_out, read_photographs
 
 
@@ -91,6 +93,25 @@ def test_copies_are_on_one_side():
         assert held.any()
 
 
+def test_only_files_of_one_size_are_read_to_find_copies(tmp_path, monkeypatch):
+    contents = [b"one", b"four", b"two", b"one", b"seven"]
+    paths = [tmp_path / f"{number}.jpg" for number in range(5)]
+    for path, content in zip(paths, contents, strict=True):
+        path.write_bytes(content)
+    sources = [*paths, b"seven", stripes(0), stripes(0), tmp_path / "missing.jpg"]
+    opened, read = [], dataset.read_with_key
+
+    def note(source, name):
+        opened.append(str(source))
+        return read(source, name)
+
+    monkeypatch.setattr(dataset, "read_with_key", note)
+    found = made([None] * 9, sources).find_copies().tolist()
+    assert set(map(str, paths)) - set(opened) == {str(paths[1])}
+    copies = {(i, j) for i in range(9) for j in range(i) if found[i] == found[j]}
+    assert copies == {(3, 0), (5, 4), (7, 6)}
+
+
 def test_the_training_part_is_never_empty():
     same = [as_png(stripes(0, (16, 16)))] * 8
     for seed in range(10):
@@ -105,12 +126,13 @@ def test_files_that_cannot_be_read_are_no_copies(tmp_path):
 
 def test_fingerprints_depend_on_contents_and_not_on_names(tmp_path):
     paths = write_images(tmp_path, 3)
-    one = read_photographs(paths, ["a", "b", None], [["x", "y"], None, []]).with_keys()
+    one = read_photographs(paths, ["a", "b", None], [["x", "y"], None, []])
+    one = replace(one, keys=one.content_keys())
     moved = [path.rename(path.with_stem(f"z{path.stem}")) for path in paths][::-1]
     other = read_photographs(moved, [None, "b", "a"], [[], None, ["y", "x"]])
     assert one.fingerprint() == other.fingerprint()
     assert one.fingerprint() != read_photographs(moved, [None, "b", "b"]).fingerprint()
-    assert one.with_keys().take([0]).fingerprint() != one.fingerprint()
+    assert one.take([0]).fingerprint() != one.fingerprint()
 
 
 def test_taking_some():

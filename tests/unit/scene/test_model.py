@@ -263,7 +263,7 @@ def test_progress_is_reported_to_the_end():
     last = {}
     fit_model = SceneModel(**{**SETTINGS, "max_epochs": 2})
     fit_model.fit(*columns(scenes()), progress=lambda stage, *now: last.update({stage: now}))
-    stages = ["looking for copies", "sampling patches", "learning words", "cutting out examples"]
+    stages = ["looking for copies", "sampling patches", "learning words"]
     stages += ["reading photographs", "learning", "choosing", "learning from all"]
     assert list(last) == [*stages, "keeping examples"]
     assert all(done == total for done, total in last.values())

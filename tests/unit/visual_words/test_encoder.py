@@ -10,14 +10,15 @@ from supdocnade.images.decode import DecodeConfig
 from supdocnade.images.dense_sift import DenseSIFTConfig, dense_sift
 from supdocnade.images.regions import Regions
 from supdocnade.visual_words.codebook import Codebook, fit_codebook
-from supdocnade.visual_words.encoder import Description, ImageEncoder
+from supdocnade.visual_words.describer import PatchDescriber
+from supdocnade.visual_words.encoder import ImageEncoder
 
 CODEBOOK = Codebook(np.random.default_rng(0).random((12, 128)).astype(np.float32))
-PLAIN = Description(decoding=DecodeConfig(), sift=DenseSIFTConfig())
+PLAIN = PatchDescriber(decoding=DecodeConfig(), sift=DenseSIFTConfig())
 
 
-def encoder(description=PLAIN, grid=(2, 2), codebook=CODEBOOK):
-    return ImageEncoder(description=description, codebook=codebook, regions=Regions.of(grid))
+def encoder(describer=PLAIN, grid=(2, 2), codebook=CODEBOOK):
+    return ImageEncoder(describer=describer, codebook=codebook, regions=Regions.of(grid))
 
 
 def test_an_image_step_by_step():
@@ -151,7 +152,7 @@ def test_mirrored_words_are_those_of_mirrored_pixels(patch_size, shape, color):
     codebook = fit_codebook(dense_sift(image, sift).values_SD, 12, seed=0)
     described = replace(PLAIN, decoding=DecodeConfig(color=color), sift=sift)
     one = encoder(described, [(1, 1), (2, 2), (2, 3)], codebook)
-    both = replace(one, both_sides=True)
+    both = replace(one, mirror=True)
     here, there = one.encode(image).ids, one.encode(np.fliplr(image)).ids
     assert both.n_features == 2 * one.n_features
     found = both.encode(image)
@@ -164,5 +165,5 @@ def test_mirrored_words_are_those_of_mirrored_pixels(patch_size, shape, color):
 
 def test_an_encoder_of_both_sides_is_another():
     one = encoder()
-    assert replace(one, both_sides=True).fingerprint() != one.fingerprint()
-    assert replace(one, both_sides=False).fingerprint() == one.fingerprint()
+    assert replace(one, mirror=True).fingerprint() != one.fingerprint()
+    assert replace(one, mirror=False).fingerprint() == one.fingerprint()

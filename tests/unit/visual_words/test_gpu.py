@@ -3,7 +3,7 @@
 import itertools
 import pickle
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -19,13 +19,20 @@ from supdocnade.run_options import RunOptions
 from supdocnade.visual_words import gpu as batches
 from supdocnade.visual_words.cache import WordCache
 from supdocnade.visual_words.codebook import Codebook, fit_codebook
-from supdocnade.visual_words.encoder import Description, ImageEncoder
-from supdocnade.visual_words.gpu import BYTES_AHEAD, BatchEncoder, Decoded, Pace, in_batches
+from supdocnade.visual_words.describer import PatchDescriber
+from supdocnade.visual_words.encoder import ImageEncoder
+from supdocnade.visual_words.gpu import (
+    PREFETCH_BYTES,
+    BatchEncoder,
+    DecodedImage,
+    PrefetchWindow,
+    encode_batches,
+)
 from supdocnade.visual_words.parallel import (
     SkippedImage,
-    _DecodeOne,
+    _decode_image,
     encode_images,
-    encode_in_batches,
+    encode_on_device,
 )
 
 CPU = torch.device("cpu")
@@ -40,7 +47,7 @@ def encoder(grid=((2, 2),), keep_constant=True, color=False, n_words=24, **sift)
     pictures = [in_color(image) if color else image for image in IMAGES[:8]]
     sample = np.concatenate([dense_sift(each, config).values_SD for each in pictures])
     return ImageEncoder(
-        description=Description(
+        describer=PatchDescriber(
             decoding=DecodeConfig(color=color), sift=config, keep_constant=keep_constant
         ),
         codebook=fit_codebook(sample, n_words, seed=0, max_rounds=3),
@@ -55,7 +62,8 @@ def in_color(image):
 def words(images, encoder=None, **options):
     batch = {name: options.pop(name) for name in ("numbers", "cache") if name in options}
     run = RunOptions(**options)
-    return list(encode_in_batches(encoder or PLAIN, images, CPU, run, **batch))
+    found = encode_on_device(encoder or PLAIN, images, CPU, run, **batch)
+    return [each if isinstance(each, SkippedImage) else each[0] for each in found]
 
 
 PLAIN = encoder()
@@ -106,7 +114,7 @@ def test_any_number_of_workers_gives_the_same_words(n_jobs):
 def test_workers_may_be_processes(tmp_path):
     """What goes to them and what comes back can travel."""
     cache = WordCache(tmp_path, PLAIN.fingerprint(), PLAIN.n_features)
-    sent = pickle.loads(pickle.dumps(_DecodeOne(PLAIN, cache)))
+    sent = pickle.loads(pickle.dumps(partial(_decode_image, PLAIN.describer, cache)))
     found = pickle.loads(pickle.dumps(sent(IMAGES[0], "image 0", 0)))
     np.testing.assert_array_equal(found.pixels, IMAGES[0])
     assert found.key is not None
@@ -121,8 +129,8 @@ def test_some_of_the_images_and_their_progress():
 
 def test_images_that_are_one_tensor_already():
     images = IMAGES[::5]
-    begun = BatchEncoder(PLAIN, CPU).begin_stack(torch.from_numpy(np.stack(images)))
-    assert_same_but_for_ties(PLAIN, images, begun.words())
+    pending = BatchEncoder(PLAIN, CPU).start(torch.from_numpy(np.stack(images)))
+    assert_same_but_for_ties(PLAIN, images, pending.wait())
 
 
 def test_words_do_not_hold_pinned_memory():
@@ -143,8 +151,9 @@ def test_bad_images_are_skipped_in_their_places(tmp_path):
 
 def test_a_bad_image_is_an_error_after_those_before_it():
     """Those that a worker was not given together with it: the first alone, then four at a time."""
-    found = encode_in_batches(PLAIN, [*IMAGES[:13], b"", *IMAGES[13:]], CPU)
-    assert_same_but_for_ties(PLAIN, IMAGES[:13], list(itertools.islice(found, 13)))
+    found = encode_on_device(PLAIN, [*IMAGES[:13], b"", *IMAGES[13:]], CPU)
+    before = [words for words, _ in itertools.islice(found, 13)]
+    assert_same_but_for_ties(PLAIN, IMAGES[:13], before)
     with pytest.raises(UnreadableImage, match="image 13 is empty"):
         next(found)
 
@@ -153,9 +162,9 @@ def test_a_cache_is_filled_and_used(tmp_path, monkeypatch):
     kept = WordCache(tmp_path / "cache", PLAIN.fingerprint(), PLAIN.n_features)
     first = words(IMAGES[:9], cache=kept)
     asked = []
-    begin = BatchEncoder.begin
+    start = BatchEncoder.start
     monkeypatch.setattr(
-        BatchEncoder, "begin", lambda self, some: asked.append(len(some)) or begin(self, some)
+        BatchEncoder, "start", lambda self, some: asked.append(len(some)) or start(self, some)
     )
     second = words(IMAGES[:12], cache=kept)
     assert sum(asked) == 3
@@ -180,20 +189,20 @@ class Recorder(BatchEncoder):
         super().__init__(encoder, CPU)
         self.batches = []
 
-    def begin(self, images):
+    def start(self, images):
         self.batches.append(len(images))
-        return super().begin(images)
+        return super().start(images)
 
 
 def test_batches_grow_from_one_image_and_are_bounded(monkeypatch):
-    monkeypatch.setattr(batches, "MOST_IMAGES", 8)
-    recorder, image, pace = Recorder(PLAIN), stripes(0, (20, 20)), Pace()
-    list(in_batches([Decoded(image, None)] * 30, recorder, None, pace))
+    monkeypatch.setattr(batches, "MAX_BATCH_IMAGES", 8)
+    recorder, image, window = Recorder(PLAIN), stripes(0, (20, 20)), PrefetchWindow()
+    list(encode_batches([DecodedImage(image, None)] * 30, recorder, None, window))
     assert recorder.batches == [1, 2, 4, 8, 8, 7]
-    assert pace.images_ahead(1) == 64
-    monkeypatch.setattr(batches, "MOST_BYTES", 3 * image.nbytes)
+    assert window.size(1) == 64
+    monkeypatch.setattr(batches, "MAX_BATCH_BYTES", 3 * image.nbytes)
     recorder = Recorder(PLAIN)
-    list(in_batches([Decoded(image, None)] * 8, recorder, None, Pace()))
+    list(encode_batches([DecodedImage(image, None)] * 8, recorder, None, PrefetchWindow()))
     assert recorder.batches == [1, 2, 3, 2]
 
 
@@ -204,40 +213,40 @@ def test_words_come_one_batch_after_they_were_asked_for():
     def source():
         for number in range(100):
             read.append(number)
-            yield Decoded(stripes(0, (20, 20)), None)
+            yield DecodedImage(stripes(0, (20, 20)), None)
 
-    found = in_batches(source(), recorder, None, Pace())
+    found = encode_batches(source(), recorder, None, PrefetchWindow())
     next(found)
     assert recorder.batches == [1, 2]
     assert len(read) == 3
 
 
 def test_how_many_images_are_decoded_ahead():
-    pace = Pace()
-    assert pace.images_ahead(4) == 4  # Nothing is known of their size.
-    pace.see(np.empty((100, 100), np.uint8))
-    assert pace.images_ahead(4) == 256
-    pace.see(np.empty(BYTES_AHEAD // 20, np.uint8))
-    assert pace.images_ahead(4) == 20
-    pace.see(np.empty((100, 100), np.uint8))
-    assert pace.images_ahead(4) == 20
-    assert pace.images_ahead(32) == 32
+    window = PrefetchWindow()
+    assert window.size(4) == 4  # Nothing is known of their size.
+    window.observe(np.empty((100, 100), np.uint8))
+    assert window.size(4) == 256
+    window.observe(np.empty(PREFETCH_BYTES // 20, np.uint8))
+    assert window.size(4) == 20
+    window.observe(np.empty((100, 100), np.uint8))
+    assert window.size(4) == 20
+    assert window.size(32) == 32
 
 
 def test_few_images_are_decoded_ahead_where_they_are_large(monkeypatch):
     """Of 60 images, those not yet encoded are never more than two batches and what is ahead."""
-    monkeypatch.setattr(batches, "BYTES_AHEAD", 4 * 64 * 72)
-    monkeypatch.setattr(batches, "MOST_BYTES", 2 * 64 * 72)
+    monkeypatch.setattr(batches, "PREFETCH_BYTES", 4 * 64 * 72)
+    monkeypatch.setattr(batches, "MAX_BATCH_BYTES", 2 * 64 * 72)
     read, most = [], 0
-    original = Description.read
+    original = PatchDescriber.read
 
     def noted(self, source, name=""):
         read.append(name)
         return original(self, source, name)
 
-    monkeypatch.setattr(Description, "read", noted)
+    monkeypatch.setattr(PatchDescriber, "read", noted)
     for done, _ in enumerate(
-        encode_in_batches(PLAIN, [stripes(0)] * 60, CPU, RunOptions(n_jobs=2)), start=1
+        encode_on_device(PLAIN, [stripes(0)] * 60, CPU, RunOptions(n_jobs=2)), start=1
     ):
         most = max(most, len(read) - done)
     assert len(read) == 60
@@ -274,7 +283,7 @@ def test_many_words_are_compared_in_bounded_memory(monkeypatch):
 
 @pytest.mark.parametrize("settings", [{}, {"keep_constant": False}, {"patch_size": (16, 24)}])
 def test_batches_have_the_words_of_both_sides(settings):
-    both = replace(encoder(**settings), both_sides=True)
+    both = replace(encoder(**settings), mirror=True)
     images = [*IMAGES, np.full((64, 72), 7, np.uint8)]
     for image, found in zip(images, words(images, both), strict=True):
         np.testing.assert_array_equal(found, both.encode(image).ids)

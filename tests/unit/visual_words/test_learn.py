@@ -7,10 +7,10 @@ from supdocnade.images.decode import DecodeConfig
 from supdocnade.images.dense_sift import DenseSIFTConfig, dense_sift
 from supdocnade.images.regions import Regions
 from supdocnade.run_options import RunOptions
-from supdocnade.visual_words.encoder import Description
-from supdocnade.visual_words.learn import cut_patch, fit_words, sample_patches
+from supdocnade.visual_words.describer import PatchDescriber
+from supdocnade.visual_words.learn import cut_patches, fit_words, sample_patches
 
-PLAIN = Description(decoding=DecodeConfig(), sift=DenseSIFTConfig())
+PLAIN = PatchDescriber(decoding=DecodeConfig(), sift=DenseSIFTConfig())
 IMAGES = [stripes(number) for number in range(12)]
 WHOLE = Regions.of((1, 1))
 SKIP = RunOptions(on_error="skip")
@@ -46,17 +46,16 @@ def test_a_sample_is_bounded_and_of_real_patches(size, n_images):
     assert len(set(sample.image_N)) == n_images
     for n in range(0, len(sample.values_ND), 17):
         found = dense_sift(IMAGES[sample.image_N[n]])
-        place = np.flatnonzero((found.centres_S2 == sample.centres_N2[n]).all(axis=1))
-        np.testing.assert_array_equal(found.values_SD[place[0]], sample.values_ND[n])
+        assert (found.values_SD == sample.values_ND[n]).all(axis=1).any()
 
 
 def test_the_floor_of_contrast_is_a_percentile():
     fitted = fit_words(IMAGES, PLAIN, WHOLE, n_words=8, seed=0, contrast_percentile=25)
-    floor = fitted.encoder.description.sift.contrast_floor
+    floor = fitted.encoder.describer.sift.contrast_floor
     contrast = np.concatenate([dense_sift(image).contrast_S for image in IMAGES])
     assert (contrast < floor).mean() == pytest.approx(0.25, abs=0.01)
     plain = fit_words(IMAGES, PLAIN, WHOLE, n_words=8, seed=0)
-    assert plain.encoder.description.sift.contrast_floor == 0
+    assert plain.encoder.describer.sift.contrast_floor == 0
 
 
 def test_examples_belong_to_their_words():
@@ -66,8 +65,9 @@ def test_examples_belong_to_their_words():
     for image in IMAGES:
         encoded = fitted.encoder.encode(image)
         color = np.stack([image] * 3, axis=-1)
-        for word, centre in zip(encoded.words_S, encoded.centres_S2, strict=True):
-            found.setdefault(cut_patch(color, centre, 16, 16).tobytes(), set()).add(int(word))
+        patches = cut_patches(color, encoded.centres_S2, encoded.patch_size_S, 16)
+        for word, patch in zip(encoded.words_S, patches, strict=True):
+            found.setdefault(patch.tobytes(), set()).add(int(word))
     assert fitted.n_examples_K.sum() > 8 * 8
     for word in range(8):
         for patch in fitted.examples[word, : fitted.n_examples_K[word]]:
@@ -89,12 +89,35 @@ def test_no_examples_are_kept_where_none_are_wanted():
 def test_a_patch_is_cut_around_its_centre():
     image = np.arange(40 * 40 * 3, dtype=np.uint32).reshape(40, 40, 3).astype(np.uint8)
     # Four bins of four pixels, with centres at 8, 12, 16 and 20.
-    np.testing.assert_array_equal(
-        cut_patch(image, np.array([14.0, 14.0]), 16, 16), image[6:22, 6:22]
-    )
-    corner = cut_patch(image, np.array([6.0, 6.0]), 16, 16)
+    centres = np.array([[14.0, 14.0], [6.0, 6.0]])
+    inner, corner = cut_patches(image, centres, np.array([16, 16]), 16)
+    np.testing.assert_array_equal(inner, image[6:22, 6:22])
     np.testing.assert_array_equal(corner[2:, 2:], image[:14, :14])
     np.testing.assert_array_equal(corner[0], corner[2])
+
+
+def test_patches_of_several_sizes_are_cut_at_one_size():
+    image = np.arange(40 * 40 * 3, dtype=np.uint32).reshape(40, 40, 3).astype(np.uint8)
+    small, large = cut_patches(image, np.full((2, 2), 18.0), np.array([8, 16]), 16)
+    np.testing.assert_array_equal(small, image[14:22, 14:22].repeat(2, axis=0).repeat(2, axis=1))
+    np.testing.assert_array_equal(large, image[10:26, 10:26])
+
+
+def test_the_pixels_of_a_sample_are_those_of_its_patches(monkeypatch):
+    for most, per_image in ((2**27, 56), (9 * 3 * 16 * 16 * 3, 3)):  # Nine images are read.
+        monkeypatch.setattr("supdocnade.visual_words.learn.MAX_PIXEL_BYTES", most)
+        sample, _ = sample_patches(IMAGES, PLAIN, 12 * 50, seed=0)
+        counts = np.bincount(sample.image_N[sample.candidate_M])
+        assert counts[counts > 0].tolist() == [per_image] * len(set(sample.image_N))
+        for candidate, pixels in zip(sample.candidate_M[::7], sample.pixels_M[::7], strict=True):
+            image = IMAGES[sample.image_N[candidate]]
+            found = dense_sift(image)
+            (place, *_) = np.flatnonzero(
+                (found.values_SD == sample.values_ND[candidate]).all(axis=1)
+            )
+            color = np.stack([image] * 3, axis=-1)
+            expected = cut_patches(color, found.centres_S2[[place]], np.array([16]), 16)
+            np.testing.assert_array_equal(pixels, expected[0])
 
 
 def test_images_that_cannot_be_read():

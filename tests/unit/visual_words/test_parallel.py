@@ -1,6 +1,9 @@
+from functools import partial
+
 import joblib
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 from tests.textures import as_png, stripes, write_images
 
@@ -9,12 +12,22 @@ from supdocnade.images.decode import DecodeConfig
 from supdocnade.images.dense_sift import DenseSIFTConfig
 from supdocnade.images.regions import Regions
 from supdocnade.run_options import RunOptions
+from supdocnade.visual_words.cache import content_key
 from supdocnade.visual_words.codebook import Codebook
-from supdocnade.visual_words.encoder import Description, ImageEncoder
-from supdocnade.visual_words.parallel import SkippedImage, check_images, encode_images, over_images
+from supdocnade.visual_words.describer import PatchDescriber
+from supdocnade.visual_words.encoder import ImageEncoder
+from supdocnade.visual_words.parallel import (
+    SkippedImage,
+    check_images,
+    encode_images,
+    encode_on_device,
+    encode_with_keys,
+    map_images,
+)
 
+CPU = torch.device("cpu")
 ENCODER = ImageEncoder(
-    description=Description(decoding=DecodeConfig(), sift=DenseSIFTConfig()),
+    describer=PatchDescriber(decoding=DecodeConfig(), sift=DenseSIFTConfig()),
     codebook=Codebook(np.random.default_rng(0).random((12, 128)).astype(np.float32)),
     regions=Regions.of((2, 2)),
 )
@@ -49,6 +62,18 @@ def test_paths_bytes_arrays_and_pillow_images(tmp_path):
     kinds = [path, str(path), as_png(image), image, Image.fromarray(image)]
     assert_same(words(kinds), 5 * [ENCODER.encode(image).ids])
     assert_same(words(kinds, cache=tmp_path / "cache"), 5 * [ENCODER.encode(image).ids])
+
+
+@pytest.mark.parametrize("cached", [False, True])
+@pytest.mark.parametrize("encode", [encode_with_keys, partial(encode_on_device, device=CPU)])
+def test_keys_are_those_of_the_contents(tmp_path, encode, cached):
+    images = [*write_images(tmp_path, 2), as_png(stripes(2)), stripes(3), b""]
+    options = RunOptions(on_error="skip", cache=tmp_path / "cache" if cached else None)
+    *found, bad = encode(ENCODER, images, options=options)
+    contents = [path.read_bytes() for path in images[:2]] + images[2:4]
+    assert [key for _, key in found] == [content_key(content) for content in contents]
+    assert_same([words for words, _ in found], words(images[:4]))
+    assert isinstance(bad, SkippedImage)
 
 
 def test_what_is_in_the_cache_is_not_read_again(tmp_path, monkeypatch):
@@ -149,7 +174,7 @@ def test_a_bad_file_is_an_error_unless_asked(tmp_path):
 def test_progress_counts_every_image(tmp_path):
     seen = []
     list(
-        over_images(
+        map_images(
             lambda *_: 0, list(range(19)), RunOptions(progress=lambda *now: seen.append(now[1:]))
         )
     )
@@ -159,7 +184,7 @@ def test_progress_counts_every_image(tmp_path):
 def test_only_a_few_images_are_ahead_of_the_reader():
     """However many images there are, what was read and not yet used is bounded."""
     started = []
-    results = over_images(
+    results = map_images(
         lambda source, *_: started.append(source), list(range(2000)), RunOptions(n_jobs=2)
     )
     next(results)
