@@ -31,11 +31,14 @@ def imported_by(*arguments):
     return set(modules)
 
 
-def test_predict_imports_neither_torch_nor_scikit_learn(tmp_path):
+@pytest.mark.parametrize("command", ["predict", "explain"])
+def test_neither_torch_nor_scikit_learn_is_imported(tmp_path, command):
     pixels = np.load(GOLDEN / "dense_sift.npz")["picture/waves"]
-    Image.fromarray(pixels).save(tmp_path / "waves.png")
-    found = imported_by("predict", str(GOLDEN / "scene_model_format_2"), str(tmp_path), "--json")
-    assert not found & set(HEAVY)
+    photograph = tmp_path / "waves.png"
+    Image.fromarray(pixels).save(photograph)
+    options = ["-o", str(tmp_path / "explained.png")] if command == "explain" else []
+    model = str(GOLDEN / "scene_model_format_2")
+    assert not imported_by(command, model, str(photograph), *options) & set(HEAVY)
 
 
 @pytest.mark.parametrize("command", ["predict", "train"])

@@ -92,12 +92,13 @@ def explain_file(
     """Explain a photograph and write the picture; return the explanation and the picture's path."""
     from supdocnade.images.decode import write_image
     from supdocnade.report.heatmap import draw_explanation
-    from supdocnade.scene.model import SceneModel
+    from supdocnade.scene.attribution import explain_image
+    from supdocnade.scene.persistence import load_scene
 
-    loaded = SceneModel.load(model)
-    explanation = loaded.explain(image, label=label, tag=tag)
+    fitted, _ = load_scene(model)
+    explanation = explain_image(fitted, image, label=label, tag=tag)
     picture = unused_path(default_picture(image, explanation.name)) if output is None else output
-    decoding = loaded.fitted_.encoder.describer.decoding
+    decoding = fitted.encoder.describer.decoding
     write_image(picture, draw_explanation(image, explanation, decoding))
     return explanation, picture
 

@@ -9,7 +9,7 @@ import os
 import unicodedata
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +19,10 @@ from supdocnade.checks import check_shape
 from supdocnade.errors import InvalidArgument
 from supdocnade.images.decode import DecodeConfig, decode, write_image
 from supdocnade.scene.attribution import Explanation
-from supdocnade.scene.model import SceneModel
 from supdocnade.text import shorten_name
+
+if TYPE_CHECKING:
+    from supdocnade.scene.model import SceneModel
 
 Floats = NDArray[np.float64]
 
@@ -191,7 +193,7 @@ def draw_explanation(
 
 
 def write_explanation(
-    model: SceneModel,
+    model: "SceneModel",
     image: Any,
     path: str | os.PathLike[str],
     *,

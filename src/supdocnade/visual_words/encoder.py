@@ -15,7 +15,6 @@ from supdocnade.errors import StorageError, SupDocNADEError
 from supdocnade.images.decode import DecodeConfig
 from supdocnade.images.dense_sift import DenseSIFTConfig
 from supdocnade.images.regions import Regions
-from supdocnade.likelihood.cpu.threads import one_torch_thread
 from supdocnade.visual_words.codebook import Codebook
 from supdocnade.visual_words.describer import PatchDescriber
 
@@ -72,11 +71,10 @@ class ImageEncoder:
         """
         pixels = self.describer.read(source, name)
         found, size = self.describer.describe(pixels), (pixels.shape[0], pixels.shape[1])
-        with one_torch_thread():
-            words_S = all_words = self.codebook.assign(found.values_SD)
-            if self.mirror:
-                mirrored_S = self.mirrored_codebook.assign(found.values_SD)
-                all_words = np.concatenate([words_S, mirrored_S])
+        words_S = all_words = self.codebook.assign(found.values_SD)
+        if self.mirror:
+            mirrored_S = self.mirrored_codebook.assign(found.values_SD)
+            all_words = np.concatenate([words_S, mirrored_S])
         cells = self.regions.cells(found.centres_S2, size, mirror=self.mirror)
         ids = self.regions.words(all_words, cells, self.codebook.n_words)
         return EncodedImage(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from supdocnade.errors import InvalidArgument
 from supdocnade.images.regions import Regions
-from supdocnade.likelihood.cpu.threads import limit_threads, one_torch_thread
+from supdocnade.likelihood.cpu.threads import limit_threads
 from supdocnade.run_options import RunOptions
 from supdocnade.seeding import named_generator
 from supdocnade.visual_words.codebook import Codebook, fit_codebook
@@ -182,8 +182,7 @@ def choose_examples(
     comes before the second best of any.
     """
     values_MD, image_M = sample.values_ND[sample.candidate_M], sample.image_N[sample.candidate_M]
-    with one_torch_thread():
-        word_M = codebook.assign(values_MD).astype(np.int64)
+    word_M = codebook.assign(values_MD).astype(np.int64)
     distance_M = np.square(values_MD - codebook.centres_KD[word_M]).sum(axis=1)
     order = np.lexsort((distance_M, image_M, word_M))
     rank_in_image_M = _count_repeats(word_M[order] * 2**32 + image_M[order], order)
