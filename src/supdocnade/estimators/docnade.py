@@ -8,11 +8,7 @@ from numpy.typing import ArrayLike
 
 from supdocnade.corpus import Documents
 from supdocnade.estimators.inputs import read_annotation_names
-from supdocnade.estimators.topic_fitting import (
-    fit_topic_model,
-    restore_on_failure,
-    run_partial_fit,
-)
+from supdocnade.estimators.topic_fitting import fit_topic_model, restore_on_failure, run_partial_fit
 from supdocnade.estimators.topic_model import TopicModel
 
 

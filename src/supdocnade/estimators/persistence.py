@@ -19,11 +19,7 @@ from numpy.typing import NDArray
 
 from supdocnade.checks import check_count, check_shape
 from supdocnade.errors import InvalidArgument, StorageError, SupDocNADEError
-from supdocnade.estimators.settings import (
-    DocNADESettings,
-    SupDocNADESettings,
-    VisualWordSettings,
-)
+from supdocnade.estimators.settings import DocNADESettings, SupDocNADESettings, VisualWordSettings
 from supdocnade.model.config import DocNADEConfig, SupDocNADEConfig
 from supdocnade.model.inference import NetworkArrays
 from supdocnade.seeding import check_seed

@@ -19,11 +19,7 @@ from supdocnade.estimators.inputs import (
     read_labels,
 )
 from supdocnade.estimators.settings import SupDocNADESettings
-from supdocnade.estimators.topic_fitting import (
-    fit_topic_model,
-    restore_on_failure,
-    run_partial_fit,
-)
+from supdocnade.estimators.topic_fitting import fit_topic_model, restore_on_failure, run_partial_fit
 from supdocnade.estimators.topic_model import ORDERING_SEED, TopicModel
 from supdocnade.likelihood.cpu.threads import limit_threads
 from supdocnade.metrics import top_ranked

@@ -1,14 +1,18 @@
-"""Small SVG charts: those of a page, and line charts of experiments as files of their own.
+"""Small SVG charts, and pictures inside a page as data URIs.
 
 Charts of a page are coloured by the classes of its style sheet, so that they follow its light or
 dark theme. A chart in a file of its own names colours that are readable on white and on black.
 """
 
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from math import ceil, floor, log10
 
+import numpy as np
 from markupsafe import Markup, escape
+from numpy.typing import NDArray
 
+from supdocnade.images.decode import encode
 from supdocnade.metrics import share_interval
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#7f7f7f", "#56b4e9")
@@ -247,3 +251,32 @@ def _round_ticks(low: float, high: float) -> list[float]:
         if last - first < MAX_TICKS:
             break
     return [round(number * step, 10) for number in range(first, last + 1)]
+
+
+COLUMNS = 4
+EMPTY = 128
+"""Grey level of a cell without a patch."""
+
+
+def jpeg_uri(content: bytes) -> str:
+    """Return a JPEG file as a data URI."""
+    return f"data:image/jpeg;base64,{b64encode(content).decode('ascii')}"
+
+
+def mosaic(patches: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return patches side by side, four in a row and as many rows, (4 · side, 4 · side, 3).
+
+    Parameters
+    ----------
+    patches : (up to 16, side, side, 3).
+    """
+    side = patches.shape[1]
+    full = np.full((COLUMNS * COLUMNS, side, side, 3), EMPTY, np.uint8)
+    full[: len(patches)] = patches[: len(full)]
+    grid = full.reshape(COLUMNS, COLUMNS, side, side, 3)
+    return grid.transpose(0, 2, 1, 3, 4).reshape(COLUMNS * side, COLUMNS * side, 3)
+
+
+def mosaic_uri(patches: NDArray[np.uint8]) -> str:
+    """Return the mosaic of some patches as a data URI."""
+    return jpeg_uri(encode(mosaic(patches), "JPEG", quality=85))

@@ -17,13 +17,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from supdocnade.folders.tags import normalize_tag
 from supdocnade.metrics import share_interval
-from supdocnade.report.charts import line_chart, region_chart, reliability_chart
-from supdocnade.report.class_words import (
-    Associations,
-    class_associations,
-    topic_associations,
+from supdocnade.report.charts import (
+    jpeg_uri,
+    line_chart,
+    mosaic_uri,
+    region_chart,
+    reliability_chart,
 )
-from supdocnade.report.drawing import jpeg_uri, mosaic_uri
+from supdocnade.report.class_words import Associations, class_associations, topic_associations
 from supdocnade.report.evaluation import (
     class_reliability,
     class_results,

@@ -9,8 +9,8 @@ import numpy as np
 from supdocnade.folders.tags import normalize_tag
 from supdocnade.images.decode import encode
 from supdocnade.metrics import top_ranked
+from supdocnade.report.charts import mosaic
 from supdocnade.report.class_words import class_associations, topic_associations
-from supdocnade.report.drawing import mosaic
 from supdocnade.scene.prediction import FittedScene
 from supdocnade.serving.schemas import (
     ClassOut,

@@ -6,12 +6,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from supdocnade.metrics import top_ranked
-from supdocnade.paper.baselines import (
-    _logistic,
-    _neighbours,
-    baseline_key,
-    pyramid_weights,
-)
+from supdocnade.paper.baselines import _logistic, _neighbours, baseline_key, pyramid_weights
 from supdocnade.paper.plans import (
     BASELINES,
     FREQUENT,

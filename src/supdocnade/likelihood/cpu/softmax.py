@@ -12,13 +12,7 @@ import torch
 from torch import Tensor
 
 from supdocnade.likelihood.contract import DocumentBatch, DocumentTerms, Parameters
-from supdocnade.likelihood.cpu.engine import (
-    BatchArrays,
-    Floats,
-    Gradients,
-    Integers,
-    compute_terms,
-)
+from supdocnade.likelihood.cpu.engine import BatchArrays, Floats, Gradients, Integers, compute_terms
 from supdocnade.likelihood.cpu.prefix_sums import RELU, TANH
 from supdocnade.likelihood.cpu.threads import SMALL_WORK, run_parts
 

@@ -16,13 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supdocnade.likelihood.contract import DocumentBatch, DocumentTerms, Parameters
-from supdocnade.likelihood.cpu.engine import (
-    BatchArrays,
-    Floats,
-    Gradients,
-    Integers,
-    compute_terms,
-)
+from supdocnade.likelihood.cpu.engine import BatchArrays, Floats, Gradients, Integers, compute_terms
 from supdocnade.likelihood.cpu.threads import SMALL_WORK, n_threads, run_parts
 from supdocnade.likelihood.cpu.tree_walk_kernels import (
     add_shared_gradients,

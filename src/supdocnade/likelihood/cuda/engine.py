@@ -37,12 +37,7 @@ from supdocnade.likelihood.cuda.prefix import (
     sum_gradients,
     write_suffixes,
 )
-from supdocnade.likelihood.cuda.rows import (
-    SortedTokens,
-    SparseRows,
-    TouchedRows,
-    sum_rows,
-)
+from supdocnade.likelihood.cuda.rows import SortedTokens, SparseRows, TouchedRows, sum_rows
 
 _SIDE_STREAMS: dict[torch.cuda.Stream, torch.cuda.Stream] = {}
 """The side stream of every stream that was ever current here."""
