@@ -25,7 +25,7 @@ class PartialFolder:
 
     @property
     def exists(self) -> bool:
-        """Whether an earlier run left its work."""
+        """True if an earlier run left its work."""
         return self.folder.exists()
 
     def create(self) -> None:

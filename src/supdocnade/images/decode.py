@@ -43,9 +43,9 @@ class DecodeConfig:
     max_side: int | None = None
     """Length in pixels to which the longest side is resized; None keeps the size."""
     upscale: bool = True
-    """Whether images smaller than `max_side` are enlarged."""
+    """True if images smaller than `max_side` are enlarged."""
     color: bool = False
-    """Whether the result has three colour channels."""
+    """True for three colour channels, False for grey levels."""
 
     def __post_init__(self) -> None:
         if self.max_side is not None and check_count("max_side", self.max_side, least=1) > MAX_SIDE:

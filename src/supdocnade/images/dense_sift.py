@@ -41,7 +41,7 @@ class DenseSIFTConfig:
     window: str = "gaussian"
     """"gaussian" weights each pixel by its distance to the centre, "flat" each bin as a whole."""
     root: bool = False
-    """Whether descriptors are the square roots of their shares (RootSIFT), of unit length."""
+    """True for RootSIFT: descriptors are square roots of their shares, of unit length."""
     contrast_floor: float = 0.0
     """Descriptors of patches with less contrast are scaled by contrast / floor."""
 

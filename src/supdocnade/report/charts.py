@@ -16,7 +16,7 @@ from supdocnade.images.decode import encode
 from supdocnade.metrics import share_interval
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#7f7f7f", "#56b4e9")
-"""Of the lines of `topic_chart`; colour-blind readers can tell them apart (Okabe and Ito)."""
+"""Colours of the lines of `topic_chart`, safe for colour-blind readers (Okabe and Ito)."""
 
 MAX_TICKS = 7
 LEGEND_WIDTH = 160

@@ -25,7 +25,7 @@ class PatchDescriber:
     decoding: DecodeConfig
     sift: DenseSIFTConfig
     keep_constant: bool = True
-    """Whether patches of one colour become words."""
+    """True if patches of one colour become words."""
 
     def read(self, source: Any, name: str = "") -> NDArray[np.uint8]:
         """Return the pixels of an image; raise `UnreadableImage` if no patch fits into it."""

@@ -46,7 +46,7 @@ class ImageEncoder:
     codebook: Codebook
     regions: Regions
     mirror: bool = False
-    """Whether the words of the mirror image follow those of the image, in columns of their own.
+    """True if the words of the mirror image follow those of the image, in columns of their own.
 
     They are the words of the same patches, mirrored. An image with mirrored pixels has the same
     words if the patches of each size lie as far from its left edge as from its right edge."""
