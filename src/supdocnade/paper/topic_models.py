@@ -35,7 +35,7 @@ from supdocnade.paper.plans import ACCURACY, Setting, Variant
 from supdocnade.paper.study import Study
 from supdocnade.report.class_words import associate
 from supdocnade.run_options import RunOptions
-from supdocnade.scene.tags import add_class_term, class_tag_shares
+from supdocnade.scene.tag_ranking import add_class_term, class_tag_shares
 from supdocnade.storage import load_arrays, save_arrays
 from supdocnade.training.parallel_fit import MAX_NETWORKS
 

@@ -19,7 +19,7 @@ from supdocnade.scene.dataset import from_records
 from supdocnade.scene.held_out import HeldOutImage
 from supdocnade.scene.model import SceneModel
 from supdocnade.scene.prediction import Prediction
-from supdocnade.scene.tags import TOP, present_tags
+from supdocnade.scene.tag_ranking import TOP, present_tags
 from supdocnade.visual_words.parallel import SkippedImage
 
 

@@ -45,7 +45,7 @@ from supdocnade.scene.selection import (
 )
 from supdocnade.scene.settings import SceneSettings
 from supdocnade.scene.svm import RBFSVM, fit_svm
-from supdocnade.scene.tags import photograph_tag_shares, tag_frequency
+from supdocnade.scene.tag_ranking import photograph_tag_shares, tag_frequency
 from supdocnade.scene.thumbnails import make_thumbnails
 from supdocnade.scene.training_set import TrainingSet
 from supdocnade.seeding import named_generator

@@ -31,7 +31,7 @@ from supdocnade.scene.dataset import expand_folders
 from supdocnade.scene.held_out import Choices, HeldOut
 from supdocnade.scene.settings import SceneSettings
 from supdocnade.scene.svm import RBFSVM
-from supdocnade.scene.tags import tag_scores
+from supdocnade.scene.tag_ranking import tag_scores
 from supdocnade.scene.thumbnails import Thumbnails
 from supdocnade.scene.training_set import TrainingSet
 from supdocnade.storage import Arrays
@@ -154,7 +154,7 @@ class FittedScene:
         return probability
 
     def tag_scores(self, hidden_BH: Float32s, proba_BC: Floats | None) -> Floats:
-        """Return the scores that rank tags, (B, A); see `scene.tags`.
+        """Return the scores that rank tags, (B, A); see `tag_ranking`.
 
         Parameters
         ----------

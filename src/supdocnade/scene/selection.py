@@ -28,7 +28,12 @@ from supdocnade.scene.calibration import (
 from supdocnade.scene.dataset import Photographs
 from supdocnade.scene.held_out import Choices, HeldOut, HeldOutImage
 from supdocnade.scene.svm import choose_svm, fit_svm
-from supdocnade.scene.tags import TOP, choose_class_weight, photograph_tag_shares, present_tags
+from supdocnade.scene.tag_ranking import (
+    TOP,
+    choose_class_weight,
+    photograph_tag_shares,
+    present_tags,
+)
 
 Floats = NDArray[np.float64]
 

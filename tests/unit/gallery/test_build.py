@@ -2,29 +2,11 @@ import os
 
 import numpy as np
 import pytest
-from tests.drawn import small_model
 from tests.serving import build_index, photograph
 
 from supdocnade.errors import StorageError
-from supdocnade.gallery import Gallery, build, build_gallery
+from supdocnade.gallery import build, build_gallery
 from supdocnade.run_options import RunOptions
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("gallery")
-    build_index(folder)
-    return folder
-
-
-@pytest.fixture
-def fitted():
-    return small_model().fitted_
-
-
-@pytest.fixture
-def gallery(folder, fitted):
-    return Gallery.load(folder / "index", fitted)
 
 
 def counted(monkeypatch):

@@ -6,7 +6,7 @@ from supdocnade.run_options import RunOptions
 from supdocnade.scene.dataset import Photographs
 from supdocnade.scene.selection import Candidate, measure_selected, select_candidate
 from supdocnade.scene.svm import GRID
-from supdocnade.scene.tags import present_tags
+from supdocnade.scene.tag_ranking import present_tags
 
 
 def photographs(labels, tags):

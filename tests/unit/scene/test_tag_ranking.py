@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from supdocnade.scene.tags import (
+from supdocnade.scene.tag_ranking import (
     CLASS_TAG_WEIGHTS,
     add_class_term,
     choose_class_weight,

@@ -1,0 +1,22 @@
+import pytest
+from tests.drawn import small_model
+from tests.serving import build_index
+
+from supdocnade.gallery import Gallery
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("gallery")
+    build_index(folder)
+    return folder
+
+
+@pytest.fixture
+def fitted():
+    return small_model().fitted_
+
+
+@pytest.fixture
+def gallery(folder, fitted):
+    return Gallery.load(folder / "index", fitted)
