@@ -168,7 +168,7 @@ def test_other_scenes_are_not_replaced(tmp_path):
     assert read_all(tmp_path) == before
 
 
-def test_errors_of_files(tmp_path):
+def test_invalid_arguments_and_folders_are_refused(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError, match="must be a folder, got a file"):
         write_scenes(tmp_path / "file", 1, 5, **OPTIONS)

@@ -220,16 +220,16 @@ OTHERS = {
 }
 
 
-def fitted_saved_words(**settings):
+def fit_words(**settings):
     return BagOfVisualWords(**{"n_words": 6, "random_state": 0, **settings}).fit(IMAGES)
 
 
-BAG = fitted_saved_words()
+BAG = fit_words()
 
 
 @pytest.mark.parametrize("settings", [{}, OTHERS])
 def test_loaded_words_are_the_same(tmp_path, settings):
-    bag = fitted_saved_words(**settings)
+    bag = fit_words(**settings)
     bag.save(tmp_path / "words.safetensors")
     loaded = BagOfVisualWords.load(tmp_path / "words.safetensors")
     np.testing.assert_array_equal(
@@ -243,7 +243,7 @@ def test_loaded_words_are_the_same(tmp_path, settings):
 
 def test_the_device_is_not_stored(tmp_path):
     """A file from a machine with a GPU is read on one without."""
-    bag = fitted_saved_words(device="cpu").set_params(device="cuda")
+    bag = fit_words(device="cpu").set_params(device="cuda")
     bag.save(tmp_path / "words.safetensors")
     assert BagOfVisualWords.load(tmp_path / "words.safetensors").device == "auto"
 
