@@ -35,7 +35,16 @@ def lowest(session: nox.Session) -> None:
     requirements = [*PROJECT["dependencies"], *extras["onnx"], *extras["serve"], *triton]
     session.install(
         *map(lowest_version, requirements),
-        *("httpx", "httpx2", "hypothesis", "onnxruntime", "pandas", "pytest", "pytest-xdist"),
+        *(
+            "httpx",
+            "httpx2",
+            "hypothesis",
+            "onnxruntime",
+            "pandas",
+            "pytest",
+            "pytest-timeout",
+            "pytest-xdist",
+        ),
     )
     session.install("--no-deps", "--editable", ".")
     files = session.posargs or [
@@ -64,7 +73,7 @@ def lowest_version(requirement: str) -> str:
 @nox.session(python="3.11")
 def minimal(session: nox.Session) -> None:
     """Run the commands without any extra, and check that those needing one say so."""
-    session.install(*CONSTRAINED, ".", "pandas", "pytest", "pytest-xdist")
+    session.install(*CONSTRAINED, ".", "pandas", "pytest", "pytest-timeout", "pytest-xdist")
     missing = "import fastapi, uvicorn, prometheus_client, multipart, onnx, pillow_heif"
     session.run("python", "-c", missing, success_codes=[1], silent=True)
     session.run("supdocnade", "--version")
