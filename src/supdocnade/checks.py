@@ -25,6 +25,8 @@ from numbers import Integral, Real
 
 from supdocnade.errors import InvalidArgument
 
+MAX_SEED = 2**63 - 1
+
 
 def check_shape(name: str, shape: Sequence[int], expected: Sequence[int]) -> None:
     """Raise `InvalidArgument` unless `shape` equals `expected`.
@@ -89,3 +91,17 @@ def check_range(
         expected = f"a finite number {bounds}".rstrip()
         raise InvalidArgument(f"{name} must be {expected}, got {value!r}.")
     return number
+
+
+def check_seed(name: str, seed: object) -> int:
+    """Return `seed` as a plain int in [0, 2**63), or raise `InvalidArgument`.
+
+    >>> check_seed("random_state", -1)
+    Traceback (most recent call last):
+    supdocnade.errors.InvalidArgument: random_state must be between 0 and 2**63 - 1, got -1.
+    """
+    if isinstance(seed, bool) or not isinstance(seed, Integral):
+        raise InvalidArgument(f"{name} must be an integer, got {seed!r}.")
+    if not 0 <= int(seed) <= MAX_SEED:
+        raise InvalidArgument(f"{name} must be between 0 and 2**63 - 1, got {seed}.")
+    return int(seed)

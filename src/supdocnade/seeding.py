@@ -12,23 +12,13 @@ import zlib
 import numpy as np
 from numpy.typing import NDArray
 
+from supdocnade.checks import check_seed
 from supdocnade.errors import InvalidArgument
-
-MAX_SEED = 2**63 - 1
 
 # SplitMix64 (Steele, Lea, Flood 2014): increment by the golden ratio, then two multiply-xorshifts.
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 MIX_2 = np.uint64(0x94D049BB133111EB)
-
-
-def check_seed(name: str, seed: int) -> int:
-    """Return `seed` as a plain int in [0, 2**63), or raise `InvalidArgument`."""
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer):
-        raise InvalidArgument(f"{name} must be an integer, got {seed!r}.")
-    if not 0 <= seed <= MAX_SEED:
-        raise InvalidArgument(f"{name} must be between 0 and 2**63 - 1, got {seed}.")
-    return int(seed)
 
 
 def named_generator(seed: int, name: str, *counters: int) -> np.random.Generator:

@@ -6,8 +6,8 @@ The description and a digest of all contents are in the header. Reading never ex
 import hashlib
 import json
 import os
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -55,26 +55,7 @@ def save_arrays(
 
 def load_arrays(path: Path) -> tuple[Arrays, dict[str, Any]]:
     """Read a file that `save_arrays` wrote; a damaged or foreign one raises `StorageError`."""
-    return parse_arrays(read_file(path), path)
-
-
-def read_file(path: Path) -> bytes:
-    """Return the contents of a regular file."""
-    if path.exists() and not path.is_file():
-        raise StorageError(f"{path} must be a file.")
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise StorageError(f"{path} cannot be read: {error.strerror}.") from error
-
-
-def parse_arrays(content: bytes, path: Path) -> tuple[Arrays, dict[str, Any]]:
-    """Return the arrays and the description that `save_arrays` wrote.
-
-    Parameters
-    ----------
-    path : of the file, for errors.
-    """
+    content = read_file(path)
     try:
         arrays: Arrays = load(content)
         header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
@@ -87,6 +68,28 @@ def parse_arrays(content: bytes, path: Path) -> tuple[Arrays, dict[str, Any]]:
     if digest != _digest(arrays, text):
         raise StorageError(f"{path} is damaged: its contents are not those that were written.")
     return arrays, description
+
+
+def read_file(path: Path) -> bytes:
+    """Return the contents of a regular file."""
+    if path.exists() and not path.is_file():
+        raise StorageError(f"{path} must be a file.")
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise StorageError(f"{path} cannot be read: {error.strerror}.") from error
+
+
+@contextmanager
+def damage_errors(name: str) -> Iterator[None]:
+    """Turn errors about the content of a file into a `StorageError` that names the file."""
+    try:
+        yield
+    except StorageError:
+        raise
+    except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
+        what = f"it lacks {error}" if isinstance(error, KeyError) else str(error).rstrip(".")
+        raise StorageError(f"{name} is damaged: {what}.") from error
 
 
 def _digest(arrays: Mapping[str, NDArray[Any]], description: str) -> str:

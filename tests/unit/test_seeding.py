@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from supdocnade.errors import InvalidArgument
-from supdocnade.seeding import check_seed, named_generator, token_order
+from supdocnade.seeding import named_generator, token_order
 
 
 def orders(seed, epoch, documents, lengths, **options):
@@ -59,11 +59,3 @@ def test_generators_of_other_names_and_counters_differ():
         for key in [("tree",), ("init",), ("tree", 1), ("tree", 2)]
     }
     assert len(draws) == 4
-
-
-@pytest.mark.parametrize(
-    ("seed", "message"), [(-1, "between 0"), (2**63, "between 0"), (1.5, "integer")]
-)
-def test_seeds_out_of_range_are_refused(seed, message):
-    with pytest.raises(InvalidArgument, match=f"random_state must be .*{message}"):
-        check_seed("random_state", seed)

@@ -1,7 +1,7 @@
 """`supdocnade predict`: print the class and tags of photographs, one line each."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -25,7 +25,6 @@ from supdocnade.run_options import RunOptions
 
 if TYPE_CHECKING:
     from supdocnade.scene.prediction import FittedScene, Prediction
-    from supdocnade.visual_words.parallel import SkippedImage
 
 
 def predict(
@@ -110,55 +109,41 @@ def predict_all(
     top: int | None = None,
     quiet: bool = False,
 ) -> int:
-    """Print a line for each photograph; return the number of failures."""
-    from supdocnade.visual_words.parallel import SkippedImage
-
-    n_failed = 0
-    for result in iter_batches(fitted, options, batches, quiet=quiet):
-        if isinstance(result, SkippedImage):
-            failure: str | None = result.reason
-        else:
-            print_line(form(result, top))
-            failure = None if sidecars is None else _write_sidecar(sidecars, result, top)
-        if failure is not None:
-            print_message(f"error: {failure}")
-            n_failed += 1
-    return n_failed
-
-
-def iter_batches(
-    fitted: "FittedScene",
-    options: RunOptions,
-    batches: Iterable[list[Path]],
-    *,
-    quiet: bool = False,
-) -> "Iterator[Prediction | SkippedImage]":
-    """Yield the predictions of photographs and of those in folders.
+    """Print a line for each photograph, also for those in folders; return the number of failures.
 
     Parameters
     ----------
     batches : a list, or an iterator of unknown length, from which a batch is taken only after the
         predictions of the previous one.
+    form : returns the line of a prediction, with the `top` best tags.
     """
     from supdocnade.scene.dataset import expand_folders
     from supdocnade.scene.prediction import iter_predictions
+    from supdocnade.visual_words.parallel import SkippedImage
 
     total = None
     if isinstance(batches, list):
         batches = [expand_folders(chain.from_iterable(batches))]
         total = len(batches[0])
-    done = 0
+    done = n_failed = 0
     # Results on a terminal are progress enough.
     with ProgressBars(quiet=quiet or sys.stdout.isatty()) as progress:
-        for batch in batches:
-            for result in iter_predictions(fitted, batch, options):
-                yield result
-                done += 1
-                progress("predicting", done, total)
+        for result in chain.from_iterable(iter_predictions(fitted, b, options) for b in batches):
+            if isinstance(result, SkippedImage):
+                failure: str | None = result.reason
+            else:
+                print_line(form(result, top))
+                failure = None if sidecars is None else _write_sidecar(sidecars, result, top)
+            if failure is not None:
+                print_message(f"error: {failure}")
+                n_failed += 1
+            done += 1
+            progress("predicting", done, total)
         if done:
             progress("predicting", done, done)
     if not done:
         raise InvalidArgument("no photographs were named, and the folders contain none.")
+    return n_failed
 
 
 def _write_sidecar(sidecars: Sidecars, prediction: "Prediction", top: int | None) -> str | None:

@@ -10,11 +10,11 @@ from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
+from supdocnade.checks import check_seed
 from supdocnade.corpus import Corpus
 from supdocnade.corpus.counts import MAX_TOKENS
 from supdocnade.corpus.documents import NO_LABEL
 from supdocnade.errors import InvalidArgument
-from supdocnade.seeding import check_seed
 
 
 def read_counts_or_corpus(estimator: Any, X: Any, *, reset: bool) -> sparse.csr_array | Corpus:

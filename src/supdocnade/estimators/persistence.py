@@ -17,13 +17,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from supdocnade.checks import check_count, check_shape
+from supdocnade.checks import check_count, check_seed, check_shape
 from supdocnade.errors import InvalidArgument, StorageError, SupDocNADEError
 from supdocnade.estimators.settings import DocNADESettings, SupDocNADESettings, VisualWordSettings
 from supdocnade.model.config import DocNADEConfig, SupDocNADEConfig
 from supdocnade.model.inference import NetworkArrays
-from supdocnade.seeding import check_seed
-from supdocnade.storage import Arrays, load_arrays, save_arrays
+from supdocnade.storage import Arrays, damage_errors, load_arrays, save_arrays
 from supdocnade.training.history import History
 from supdocnade.tree import WordTree
 from supdocnade.visual_words.codebook import Codebook
@@ -35,8 +34,6 @@ WORDS_KIND = "BagOfVisualWords"
 
 CLASS_TYPES = {"bool": np.bool_, "int": np.int64, "float": np.float64, "str": np.str_}
 WORDS_ARRAYS = {"centres": np.float32, "examples": np.uint8, "n_examples": np.int32}
-
-_DAMAGES = (InvalidArgument, KeyError, TypeError, AttributeError, OverflowError)
 
 
 class StoredTopicModel(NamedTuple):
@@ -186,15 +183,8 @@ def read_topic_model(
         raise StorageError(
             f"{name} holds a {description.get('kind')!r}, not a {kind}: use its load."
         )
-    try:
+    with damage_errors(name):
         return _read_topic_model(settings_type, arrays, description)
-    except _DAMAGES as error:
-        raise _damaged(name, error) from error
-
-
-def _damaged(name: str, error: Exception) -> StorageError:
-    what = f"it lacks {error}" if isinstance(error, KeyError) else str(error).rstrip(".")
-    return StorageError(f"{name} is damaged: {what}.")
 
 
 def _read_topic_model(
@@ -375,10 +365,8 @@ def read_words(
         raise StorageError(
             f"{name} has format {description.get('format')!r}, this version reads {WORDS_FORMAT}."
         )
-    try:
+    with damage_errors(name):
         return _read_words(arrays, description, name)
-    except _DAMAGES as error:
-        raise _damaged(name, error) from error
 
 
 def _read_words(

@@ -41,7 +41,14 @@ from supdocnade.scene.settings import SceneSettings
 from supdocnade.scene.svm import RBFSVM
 from supdocnade.scene.thumbnails import thumbnails_from_storage, thumbnails_to_storage
 from supdocnade.scene.training_set import training_set_from_storage, training_set_to_storage
-from supdocnade.storage import Arrays, load_arrays, read_file, save_arrays, write_atomically
+from supdocnade.storage import (
+    Arrays,
+    damage_errors,
+    load_arrays,
+    read_file,
+    save_arrays,
+    write_atomically,
+)
 
 FORMAT = 2
 SCENE, DESCRIPTION, REPORT = "scene.safetensors", "model.json", "report.html"
@@ -56,7 +63,7 @@ _TOPIC_SETTINGS = {"SupDocNADE": SupDocNADESettings, "DocNADE": DocNADESettings}
 def save_scene(fitted: FittedScene, params: dict[str, Any], folder: Path) -> None:
     """Write a model to a folder, which must be new or hold a model."""
     check_target(folder)
-    parts, described = scene_to_storage(fitted, params)
+    parts, described = _describe(fitted, params)
     description = {"format": FORMAT, "kind": _KIND, **described}
     arrays = {f"{part}/{name}": array for part in PARTS for name, array in parts[part][0].items()}
     inner = {"parts": {part: parts[part][1] for part in PARTS}}
@@ -110,7 +117,14 @@ def load_scene(folder: Path) -> tuple[FittedScene, dict[str, Any]]:
     """Read a model; return it with the parameters of its `SceneModel`."""
     _read_description(folder)
     # The description inside the model counts: the file beside it may be older.
-    return scene_from_storage(*_read_scene(folder), str(folder / SCENE))
+    parts, description = _read_scene(folder)
+    name = str(folder / SCENE)
+    with damage_errors(name):
+        fitted = _build(parts, description, name)
+        if set(description["params"]) != {"random_state"}:
+            raise InvalidArgument("its params must be random_state alone")
+    public = {each: getattr(fitted.settings, each) for each in SceneSettings.names()}
+    return fitted, {**public, **description["params"]}
 
 
 def _read_scene(folder: Path) -> tuple[Parts, dict[str, Any]]:
@@ -160,7 +174,7 @@ def _digest(content: bytes) -> str:
     return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
-def scene_to_storage(fitted: FittedScene, params: dict[str, Any]) -> tuple[Parts, dict[str, Any]]:
+def _describe(fitted: FittedScene, params: dict[str, Any]) -> tuple[Parts, dict[str, Any]]:
     """Return the parts of a model, and a description of everything else.
 
     Parameters
@@ -201,29 +215,8 @@ def scene_to_storage(fitted: FittedScene, params: dict[str, Any]) -> tuple[Parts
     return parts, description
 
 
-def scene_from_storage(
-    parts: Parts, description: dict[str, Any], name: str
-) -> tuple[FittedScene, dict[str, Any]]:
-    """Return the model that `scene_to_storage` described, and the parameters of its `SceneModel`.
-
-    Parameters
-    ----------
-    name : of the file it comes from, for errors.
-    """
-    try:
-        fitted = _build(parts, description, name)
-        if set(description["params"]) != {"random_state"}:
-            raise InvalidArgument("its params must be random_state alone")
-    except StorageError:
-        raise
-    except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
-        what = f"it lacks {error}" if isinstance(error, KeyError) else str(error).rstrip(".")
-        raise StorageError(f"{name} is damaged: {what}.") from error
-    public = {each: getattr(fitted.settings, each) for each in SceneSettings.names()}
-    return fitted, {**public, **description["params"]}
-
-
 def _build(parts: Parts, description: dict[str, Any], name: str) -> FittedScene:
+    """Return the model that `_describe` described; anything else raises an error."""
     # Models older than the setting `mirror` were fitted without mirror images.
     settings = SceneSettings(**{"mirror": False, **description["settings"]}).check()
     _, encoder = read_words(*parts["words"], name)
@@ -237,11 +230,16 @@ def _build(parts: Parts, description: dict[str, Any], name: str) -> FittedScene:
         raise InvalidArgument("its classes are not those of its topics")
     if list(tags) != (topics.annotation_names or []):
         raise InvalidArgument("its tags are not those of its topics")
-    choices = _read_choices(description["choices"])
+    chosen = description["choices"]  # Without `class_tag_weight` in models older than it.
+    calibration = None if chosen["tags"] is None else TagCalibration(**chosen["tags"])
+    choices = Choices(**{**chosen, "tags": calibration})
     svm = _read_svm(parts, settings, (len(classes), config.n_topics))
     frequency_A, share_CA = _read_tags(parts["classifier"][0], choices, (len(classes), len(tags)))
     held_out = description["held_out"]
     images = tuple(_read_image(each) for each in held_out["images"])
+    versions = description["versions"]
+    if not all(isinstance(text, str) for pair in versions.items() for text in pair):
+        raise InvalidArgument("its versions must be strings")
     return FittedScene(
         settings=settings,
         encoder=encoder,
@@ -267,7 +265,7 @@ def _build(parts: Parts, description: dict[str, Any], name: str) -> FittedScene:
         thumbnails=thumbnails_from_storage(
             *parts["examples"], config.n_topics, (image.name for image in images)
         ),
-        versions=_check_versions(description["versions"]),
+        versions=versions,
     )
 
 
@@ -299,13 +297,6 @@ def _read_tags(arrays: Arrays, choices: Choices, shape: tuple[int, int]) -> tupl
     return frequency_A, share_CA
 
 
-def _read_choices(given: dict[str, Any]) -> Choices:
-    """Return choices; models older than the class term of tags have no `class_tag_weight`."""
-    calibration = given["tags"]
-    tags = None if calibration is None else TagCalibration(**calibration)
-    return Choices(**{**given, "tags": tags})
-
-
 def _read_image(given: dict[str, Any]) -> HeldOutImage:
     tags = None if given["tags"] is None else tuple(given["tags"])
     ranked = tuple((name, probability) for name, probability in given["given"])
@@ -318,10 +309,4 @@ def _check_data(given: Any, classes: tuple[str, ...]) -> dict[str, Any]:
         check_count("data", number)
     if set(given["images_of_class"]) != set(classes) or not isinstance(given["fingerprint"], str):
         raise InvalidArgument("its data must be of its classes")
-    return dict(given)
-
-
-def _check_versions(given: Any) -> dict[str, str]:
-    if not all(isinstance(text, str) for pair in given.items() for text in pair):
-        raise InvalidArgument("its versions must be strings")
     return dict(given)

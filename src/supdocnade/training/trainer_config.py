@@ -3,8 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from supdocnade.checks import check_choice, check_count, check_range
-from supdocnade.seeding import check_seed
+from supdocnade.checks import check_choice, check_count, check_range, check_seed
 
 OPTIMIZERS = ("adam", "sgd")
 SCHEDULES = ("cosine", "constant")
