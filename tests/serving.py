@@ -17,7 +17,7 @@ from PIL import Image
 from starlette.testclient import TestClient
 from tests.drawn import scenes, small_model
 
-from supdocnade.gallery import build_gallery
+from supdocnade.gallery.build import build_gallery
 from supdocnade.images.decode import encode
 from supdocnade.serving.app import make_app
 from supdocnade.serving.limits import ServeSettings

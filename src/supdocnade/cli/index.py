@@ -33,7 +33,7 @@ def index(
       supdocnade index scenes holiday
       supdocnade index scenes holiday -o holiday.index
     """
-    from supdocnade.gallery import build_gallery
+    from supdocnade.gallery.build import build_gallery
     from supdocnade.run_options import RunOptions
     from supdocnade.scene.model import SceneModel
 

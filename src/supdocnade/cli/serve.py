@@ -121,7 +121,7 @@ def _run(
     quiet: bool,
 ) -> None:
     """Load the model and serve it until a signal ends the server."""
-    from supdocnade.gallery import Gallery
+    from supdocnade.gallery.photo_index import Gallery
     from supdocnade.scene.model import SceneModel
     from supdocnade.serving import server
     from supdocnade.serving.service import Service

@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,13 +20,15 @@ from numpy.typing import NDArray
 from supdocnade.checks import check_shape
 from supdocnade.errors import InvalidArgument, StorageError
 from supdocnade.metrics import top_ranked
-from supdocnade.scene.prediction import FittedScene
 from supdocnade.storage import Arrays, load_arrays
+
+if TYPE_CHECKING:
+    from supdocnade.scene.prediction import FittedScene
 
 Floats = NDArray[np.float32]
 
 
-def model_fingerprint(fitted: FittedScene) -> str:
+def model_fingerprint(fitted: "FittedScene") -> str:
     """Return a digest of everything that determines the predictions of a model."""
     digest = hashlib.blake2b(fitted.encoder.fingerprint().encode(), digest_size=16)
     network = fitted.network
@@ -85,7 +87,7 @@ class Rows:
         return {name: getattr(self, name) for name in _ARRAYS}
 
     @classmethod
-    def restored(cls, arrays: Arrays, names: Any, fitted: FittedScene) -> "Rows":
+    def restored(cls, arrays: Arrays, names: Any, fitted: "FittedScene") -> "Rows":
         """Return stored rows; invalid ones raise `InvalidArgument`."""
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise InvalidArgument("the names of its photographs must be strings")
@@ -172,7 +174,7 @@ class Gallery:
         return len(self.rows)
 
     @classmethod
-    def load(cls, folder: str | Path, fitted: FittedScene) -> "Gallery":
+    def load(cls, folder: str | Path, fitted: "FittedScene") -> "Gallery":
         """Read an index; a damaged one, or one of another model, raises `StorageError`.
 
         Parameters

@@ -7,6 +7,7 @@ region.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,9 @@ from numpy.typing import NDArray
 from supdocnade.checks import check_shape
 from supdocnade.errors import InvalidArgument
 from supdocnade.metrics import top_ranked
-from supdocnade.scene.prediction import FittedScene
+
+if TYPE_CHECKING:
+    from supdocnade.scene.prediction import FittedScene
 
 Floats = NDArray[np.floating]
 
@@ -91,7 +94,7 @@ def associate(
     )
 
 
-def topic_associations(fitted: FittedScene, topics: Sequence[int]) -> Associations:
+def topic_associations(fitted: "FittedScene", topics: Sequence[int]) -> Associations:
     """Return the associations of some topics of a model."""
     return associate(
         fitted.network.components,
@@ -101,7 +104,7 @@ def topic_associations(fitted: FittedScene, topics: Sequence[int]) -> Associatio
     )
 
 
-def class_associations(fitted: FittedScene, n_topics: int = N_TOPICS) -> tuple[Associations, ...]:
+def class_associations(fitted: "FittedScene", n_topics: int = N_TOPICS) -> tuple[Associations, ...]:
     """Return the associations of every class of a model; none for a model without classes."""
     if not fitted.classes:
         return ()

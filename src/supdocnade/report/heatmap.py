@@ -18,10 +18,10 @@ from PIL import Image, ImageDraw, ImageFont
 from supdocnade.checks import check_shape
 from supdocnade.errors import InvalidArgument
 from supdocnade.images.decode import DecodeConfig, decode, write_image
-from supdocnade.scene.attribution import Explanation
 from supdocnade.text import shorten_name
 
 if TYPE_CHECKING:
+    from supdocnade.scene.attribution import Explanation
     from supdocnade.scene.model import SceneModel
 
 Floats = NDArray[np.float64]
@@ -101,7 +101,7 @@ _FONTS = {
 """Font files that Pillow looks for on the system, regular and bold, in order of preference."""
 
 
-def contribution_map(explanation: Explanation) -> Floats:
+def contribution_map(explanation: "Explanation") -> Floats:
     """Return the contribution of every pixel, (height, width); it sums to that of all patches.
 
     Parameters
@@ -126,7 +126,7 @@ def contribution_map(explanation: Explanation) -> Floats:
     return total
 
 
-def contribution_scale(explanation: Explanation) -> tuple[Floats, float]:
+def contribution_scale(explanation: "Explanation") -> tuple[Floats, float]:
     """Return the contribution per hundredth of the area at every pixel, (height, width), and the
     absolute value that is drawn in full colour.
 
@@ -167,7 +167,7 @@ def overlay(picture: Picture, values: Floats, limit: float) -> Picture:
 
 def draw_explanation(
     image: Any,
-    explanation: Explanation,
+    explanation: "Explanation",
     decoding: DecodeConfig | None = None,
     *,
     width: int = 1200,
@@ -218,7 +218,7 @@ class _Drawing:
     margin, gap, head, foot = 3.0, 2.0, 11.5, 11.0
     panel = (100 - 2 * margin - gap) / 2
 
-    def __init__(self, picture: Picture, explanation: Explanation, width: int):
+    def __init__(self, picture: Picture, explanation: "Explanation", width: int):
         self.picture, self.explanation, self.unit = picture, explanation, width / 100
         self.tall = min(self.panel * picture.shape[0] / picture.shape[1], 90.0)
         height = round((self.head + self.tall + self.foot) * self.unit)
@@ -275,7 +275,7 @@ class _Drawing:
         self.pen.text(place, text, fill=color, font=font, anchor=f"{anchor}s")
 
 
-def _sentence(explanation: Explanation) -> str:
+def _sentence(explanation: "Explanation") -> str:
     share_S = explanation.share_S
     support, against = share_S[share_S > 0].sum(), share_S[share_S < 0].sum()
     score = explanation.score

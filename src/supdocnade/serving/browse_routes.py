@@ -1,13 +1,14 @@
 """Routes that show the model and the gallery."""
 
 import asyncio
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Response
 
 from supdocnade import __version__
 from supdocnade.folders.tags import normalize_tag
-from supdocnade.gallery import Gallery
+from supdocnade.gallery.photo_index import Gallery
+from supdocnade.serving.explore import describe_photograph
 from supdocnade.serving.problems import ApiError, openapi_responses
 from supdocnade.serving.schemas import (
     ExploreOut,
@@ -15,7 +16,6 @@ from supdocnade.serving.schemas import (
     LimitsOut,
     ModelOut,
     NeighbourOut,
-    TagOut,
 )
 from supdocnade.serving.service import Service
 
@@ -88,13 +88,13 @@ def browse_routes(service: Service) -> APIRouter:
 
 def _add_gallery_routes(service: Service, routes: APIRouter) -> None:
     def gallery_with(number: int) -> Gallery:
-        gallery = get_gallery(service)
+        gallery = service.get_gallery()
         if number >= len(gallery):
             raise _not_found("photograph", number, len(gallery))
         return gallery
 
     errors = openapi_responses("no_gallery", "invalid_argument", "not_found")
-    labels, tags = allowed_names(service, "classes"), allowed_names(service, "tag_names")
+    labels, tags = service.allowed_names("classes"), service.allowed_names("tag_names")
 
     @routes.get("/gallery", responses=errors)
     async def list_photographs(
@@ -104,7 +104,7 @@ def _add_gallery_routes(service: Service, routes: APIRouter) -> None:
         limit: Annotated[int, Query(ge=1, le=MAX_PAGE_SIZE)] = 60,
     ) -> GalleryOut:
         """List photographs of the gallery; those of a class or with a tag by probability."""
-        gallery = get_gallery(service)
+        gallery = service.get_gallery()
         tag = None if tag is None else normalize_tag(tag)
         for name, names, kind in (
             (label, gallery.classes, "class"),
@@ -137,39 +137,6 @@ def _add_gallery_routes(service: Service, routes: APIRouter) -> None:
     async def photograph_picture(number: Number) -> Response:
         """Show the thumbnail of a photograph of the gallery."""
         return _jpeg(await asyncio.to_thread(gallery_with(number).picture, number))
-
-
-def allowed_names(service: Service, kind: Literal["classes", "tag_names"]) -> dict[str, Any]:
-    """Return the OpenAPI description of a parameter that must be one of the model's names.
-
-    It is empty if there is a token: names may be those of people, and the description is public.
-    """
-    if service.settings.token is not None:
-        return {}
-    return {"json_schema_extra": {"enum": [*getattr(service.fitted, kind), None]}}
-
-
-def get_gallery(service: Service) -> Gallery:
-    """Return the gallery, or raise an `ApiError` if there is none."""
-    if service.gallery is None:
-        raise ApiError(
-            "no_gallery", "this server has no gallery; supdocnade index MODEL PHOTOS makes one."
-        )
-    return service.gallery
-
-
-def describe_photograph(gallery: Gallery, row: int, distance: float | None = None) -> NeighbourOut:
-    """Return the description of a photograph of the gallery."""
-    label = gallery.label(row)
-    return NeighbourOut(
-        photograph=row,
-        name=gallery.rows.names[row].encode("utf-8", "replace").decode(),
-        picture=f"/v1/gallery/{row}/picture?v={gallery.version}",
-        label=None if label is None else label[0],
-        probability=None if label is None else label[1],
-        tags=[TagOut(tag=tag, probability=probability) for tag, probability in gallery.tags(row)],
-        distance=distance,
-    )
 
 
 def _not_found(kind: str, number: int, count: int) -> ApiError:

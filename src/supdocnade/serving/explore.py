@@ -1,4 +1,4 @@
-"""Classes, topics, visual words and tags of a model, with the links between them."""
+"""Descriptions of what the page shows: classes, topics, words and tags, and photographs."""
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -7,6 +7,7 @@ from pathlib import PurePath
 import numpy as np
 
 from supdocnade.folders.tags import normalize_tag
+from supdocnade.gallery.photo_index import Gallery
 from supdocnade.images.decode import encode
 from supdocnade.metrics import top_ranked
 from supdocnade.report.charts import mosaic
@@ -16,6 +17,8 @@ from supdocnade.serving.schemas import (
     ClassOut,
     ExampleOut,
     ExploreOut,
+    NeighbourOut,
+    TagOut,
     TagUses,
     TopicOut,
     WordOut,
@@ -165,3 +168,17 @@ class ModelExplorer:
     def _word_picture(self, word: int) -> bytes:
         patches = self._fitted.example_patches(word)
         return encode(mosaic(patches), "JPEG", quality=88)
+
+
+def describe_photograph(gallery: Gallery, row: int, distance: float | None = None) -> NeighbourOut:
+    """Return the description of a photograph of the gallery."""
+    label = gallery.label(row)
+    return NeighbourOut(
+        photograph=row,
+        name=gallery.rows.names[row].encode("utf-8", "replace").decode(),
+        picture=f"/v1/gallery/{row}/picture?v={gallery.version}",
+        label=None if label is None else label[0],
+        probability=None if label is None else label[1],
+        tags=[TagOut(tag=tag, probability=probability) for tag, probability in gallery.tags(row)],
+        distance=distance,
+    )

@@ -9,7 +9,7 @@ import numpy as np
 from fastapi import APIRouter, Query, Request, Response
 
 from supdocnade.report.heatmap import diverging
-from supdocnade.serving.browse_routes import allowed_names, describe_photograph, get_gallery
+from supdocnade.serving.explore import describe_photograph
 from supdocnade.serving.problems import ApiError, Problem, openapi_responses
 from supdocnade.serving.schemas import (
     ExplainOut,
@@ -139,7 +139,7 @@ def _add_predict_routes(service: Service, routes: APIRouter) -> None:
         ] = 24,
     ) -> Response:
         """Find the photographs of the gallery that are most similar to the images."""
-        gallery = get_gallery(service)
+        gallery = service.get_gallery()
         results = await predict_images(request)
         errors = _problems(results)
         found = [
@@ -160,7 +160,7 @@ def _add_predict_routes(service: Service, routes: APIRouter) -> None:
 
 
 def _add_explain_route(service: Service, routes: APIRouter) -> None:
-    labels, tags = allowed_names(service, "classes"), allowed_names(service, "tag_names")
+    labels, tags = service.allowed_names("classes"), service.allowed_names("tag_names")
 
     @routes.post(
         "/explain",

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from starlette.requests import Request
 
 from supdocnade.errors import InvalidArgument, UnreadableImage
-from supdocnade.gallery import Gallery, model_fingerprint
+from supdocnade.gallery.photo_index import Gallery, model_fingerprint
 from supdocnade.images.decode import encode, image_size
 from supdocnade.likelihood.cpu.threads import limit_threads
 from supdocnade.report.heatmap import contribution_scale, draw_explanation
@@ -221,6 +221,24 @@ class Service:
     def ready(self) -> bool:
         """True while the service accepts new requests."""
         return not self.draining and self.workers.n_alive > 0
+
+    def get_gallery(self) -> Gallery:
+        """Return the gallery, or raise an `ApiError` if there is none."""
+        if self.gallery is None:
+            raise ApiError(
+                "no_gallery", "this server has no gallery; supdocnade index MODEL PHOTOS makes one."
+            )
+        return self.gallery
+
+    def allowed_names(self, kind: Literal["classes", "tag_names"]) -> dict[str, Any]:
+        """Return the OpenAPI description of a parameter that must be one of the model's names.
+
+        It is empty if there is a token: names may be those of people, and the description is
+        public.
+        """
+        if self.settings.token is not None:
+            return {}
+        return {"json_schema_extra": {"enum": [*getattr(self.fitted, kind), None]}}
 
     def close(self) -> None:
         """Finish the queued work and end the workers."""

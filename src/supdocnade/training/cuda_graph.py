@@ -26,10 +26,9 @@ from supdocnade.training.device_corpus import (
     load_device_corpus,
     max_tokens,
 )
-from supdocnade.training.objective import weighted_loss
+from supdocnade.training.objective import check_finite, weighted_loss
 from supdocnade.training.optimizers import clip_gradients, set_learning_rate
 from supdocnade.training.trainer_config import TrainerConfig
-from supdocnade.training.updates import check_finite
 
 CAPACITY_MARGIN = 1.02
 """Words that a recording has room for, relative to the largest batch so far. Batches differ in

@@ -3,15 +3,19 @@
 A document without a label has no class term, and a network without classes has none at all.
 """
 
+import math
+
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from supdocnade.corpus.documents import NO_LABEL
+from supdocnade.errors import TrainingDiverged
 from supdocnade.likelihood.contract import DocumentBatch
 from supdocnade.likelihood.cpu.threads import one_torch_thread
 from supdocnade.model.network import DocNADENetwork, SupDocNADENetwork
 from supdocnade.training.batches import LabelledBatch
+from supdocnade.training.trainer_config import TrainerConfig
 
 
 def batch_loss(
@@ -78,4 +82,14 @@ def _weight_tokens(documents: DocumentBatch, weight_B: Tensor) -> DocumentBatch:
     return documents._replace(
         input_weight_N=None if input_N is None else input_N.to(weight_B.dtype),
         loss_weight_N=weight_N,
+    )
+
+
+def check_finite(config: TrainerConfig, name: str, value: float, when: str) -> None:
+    """Raise `TrainingDiverged` unless a value is finite."""
+    if math.isfinite(value):
+        return
+    clip = "set clip_norm" if config.clip_norm is None else f"clip_norm ({config.clip_norm:g})"
+    raise TrainingDiverged(
+        f"{name} became {value} {when}; lower learning_rate ({config.learning_rate:g}) or {clip}."
     )

@@ -33,9 +33,10 @@ from supdocnade.training.checkpoint import (
 )
 from supdocnade.training.cuda_graph import GraphUpdates, make_graph_updates
 from supdocnade.training.history import EpochRecord, History, TrainingProgress
+from supdocnade.training.objective import check_finite
 from supdocnade.training.optimizers import make_optimizers
 from supdocnade.training.trainer_config import METRICS, TrainerConfig
-from supdocnade.training.updates import EagerUpdates, Updates, check_finite
+from supdocnade.training.updates import EagerUpdates, Updates
 from supdocnade.training.validation import available_metrics, compute_metrics
 
 REPORT_EVERY = 1_000

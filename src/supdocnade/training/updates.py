@@ -1,18 +1,16 @@
 """Updates of the parameters of a network, one per batch."""
 
-import math
 from typing import Protocol
 
 import torch
 
 from supdocnade.corpus import Documents
 from supdocnade.corpus.counts import Rows
-from supdocnade.errors import TrainingDiverged
 from supdocnade.model.network import DocNADENetwork
 from supdocnade.seeding import token_order
 from supdocnade.training.batches import LabelledBatch, make_batch
 from supdocnade.training.checkpoint import Tensors
-from supdocnade.training.objective import batch_loss
+from supdocnade.training.objective import batch_loss, check_finite
 from supdocnade.training.optimizers import clip_gradients, coalesce_gradients, set_learning_rate
 from supdocnade.training.trainer_config import TrainerConfig
 
@@ -131,13 +129,3 @@ class EagerUpdates:
             annotation_weight=config.annotation_weight,
             n_summary_words=self.network.n_summary_words,
         ).to(self.network.word_embedding.device)
-
-
-def check_finite(config: TrainerConfig, name: str, value: float, when: str) -> None:
-    """Raise `TrainingDiverged` unless a value is finite."""
-    if math.isfinite(value):
-        return
-    clip = "set clip_norm" if config.clip_norm is None else f"clip_norm ({config.clip_norm:g})"
-    raise TrainingDiverged(
-        f"{name} became {value} {when}; lower learning_rate ({config.learning_rate:g}) or {clip}."
-    )

@@ -2,7 +2,7 @@ import pytest
 from tests.drawn import small_model
 from tests.serving import build_index
 
-from supdocnade.gallery import Gallery
+from supdocnade.gallery.photo_index import Gallery
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,8 @@ import pytest
 from tests.serving import build_index, photograph
 
 from supdocnade.errors import StorageError
-from supdocnade.gallery import build, build_gallery
+from supdocnade.gallery import build
+from supdocnade.gallery.build import build_gallery
 from supdocnade.run_options import RunOptions
 
 

@@ -7,7 +7,7 @@ from tests.drawn import small_model
 from tests.serving import photograph
 
 from supdocnade.errors import StorageError
-from supdocnade.gallery import Gallery, model_fingerprint
+from supdocnade.gallery.photo_index import Gallery, model_fingerprint
 
 
 def test_an_index_holds_what_the_model_says(gallery):

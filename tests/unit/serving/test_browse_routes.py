@@ -1,7 +1,7 @@
 from tests.drawn import small_model
 from tests.serving import build_index, check_problem, make_client, photograph, upload_form
 
-from supdocnade.gallery import build_gallery
+from supdocnade.gallery.build import build_gallery
 
 
 def test_gallery_is_filtered_by_class_and_tag(server):

@@ -3,7 +3,7 @@ from tests.drawn import SETTINGS, columns, scenes
 from tests.serving import make_client, photograph, upload_form
 
 from supdocnade import SceneModel
-from supdocnade.gallery import build_gallery
+from supdocnade.gallery.build import build_gallery
 
 
 @pytest.mark.parametrize(("labelled", "tagged"), [(False, True), (True, False), (False, False)])

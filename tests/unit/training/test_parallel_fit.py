@@ -9,10 +9,10 @@ from tests.scenes import network_for, scene_corpus
 
 from supdocnade.errors import TrainingDiverged
 from supdocnade.training import parallel_fit
+from supdocnade.training.objective import check_finite
 from supdocnade.training.parallel_fit import fit_networks
 from supdocnade.training.trainer import Trainer
 from supdocnade.training.trainer_config import TrainerConfig
-from supdocnade.training.updates import check_finite
 
 _, CORPUS = scene_corpus(50, mean_length=20)
 SETTINGS = {"max_epochs": 3, "batch_size": 16, "learning_rate": 1e-2}
