@@ -50,7 +50,7 @@ def main() -> None:
         return f"{f_measure(top_ranked(scores, N_TAGS), tags[test] > 0).value:.3f}"
 
     def words_score(log_prob: np.ndarray) -> str:
-        return f"{perplexity(log_prob, X[test].sum(axis=1)).value:.1f}"
+        return f"{perplexity(log_prob, X[test].sum(axis=1)):.1f}"
 
     # Predictions from frequencies alone, by the model, and from the true distributions.
     posterior = scenes.class_posterior()[test]

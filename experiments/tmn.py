@@ -39,7 +39,7 @@ def perplexities(model: DocNADE, test: Bags, n_orderings: int) -> dict[str, dict
     log_prob_RB = model._log_prob_RB(corpus, n_orderings)
     return {
         str(count): {
-            combine: perplexity(over_orderings(log_prob_RB[:count], combine), corpus.size_B).value
+            combine: perplexity(over_orderings(log_prob_RB[:count], combine), corpus.size_B)
             for combine in ("mean_log", "log_mean")
         }
         for count in (1, 16, 256)

@@ -157,17 +157,10 @@ def evaluate_tags(
     return figures
 
 
-class Perplexity(NamedTuple):
-    """A perplexity and how many documents it left out because they have no words."""
-
-    value: float
-    n_empty: int
-
-
 def perplexity(
     log_prob_B: NDArray[np.floating], n_words_B: NDArray[np.floating], average: str = "document"
-) -> Perplexity:
-    """Return the perplexity per word.
+) -> float:
+    """Return the perplexity per word; documents without words are left out.
 
     Parameters
     ----------
@@ -177,7 +170,7 @@ def perplexity(
         exp(-Σ log p(v) / Σ |v|).
 
     >>> perplexity(np.log([0.25, 0.5, 1.0]), np.array([2.0, 1.0, 0.0]))
-    Perplexity(value=2.0, n_empty=1)
+    2.0
     """
     check_choice("average", average, ("document", "corpus"))
     check_shape("n_words", n_words_B.shape, log_prob_B.shape)
@@ -189,7 +182,7 @@ def perplexity(
         per_word = (log_prob / n_words).mean()
     else:
         per_word = log_prob.sum() / n_words.sum()
-    return Perplexity(float(np.exp(-per_word)), int((~full).sum()))
+    return float(np.exp(-per_word))
 
 
 def over_orderings(log_prob_RB: NDArray[np.floating], combine: str) -> Floats:

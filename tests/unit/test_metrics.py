@@ -40,8 +40,8 @@ def test_ranking_breaks_ties_by_number():
 
 def test_perplexities_of_the_two_averages():
     log_prob, n_words = np.log([0.5, 1 / 64]), np.array([1.0, 3.0])
-    assert perplexity(log_prob, n_words).value == pytest.approx(np.sqrt(2 * 4))
-    assert perplexity(log_prob, n_words, "corpus").value == pytest.approx(128 ** (1 / 4))
+    assert perplexity(log_prob, n_words) == pytest.approx(np.sqrt(2 * 4))
+    assert perplexity(log_prob, n_words, "corpus") == pytest.approx(128 ** (1 / 4))
 
 
 @pytest.mark.parametrize(

@@ -237,13 +237,14 @@ class TopicModel(
         documents = self._without_annotations(self._read_counts(X))
         log_prob_B = over_orderings(self._log_prob_RB(documents, n_orderings), combine)
         result = perplexity(log_prob_B, documents.size_B, average)
-        if result.n_empty:
+        n_empty = int((documents.size_B == 0).sum())
+        if n_empty:
             warnings.warn(
-                f"{result.n_empty} of {len(documents)} documents have no words and are left out of "
+                f"{n_empty} of {len(documents)} documents have no words and are left out of "
                 "the perplexity.",
                 stacklevel=2,
             )
-        return result.value
+        return result
 
     # Annotations.
 

@@ -185,8 +185,11 @@ def hold_out(
 
     Parameters
     ----------
+    fraction : the share; 0 holds out nothing.
     never_B : (photographs,) True for those that must not be held out; None: any may be.
     """
+    if fraction == 0:
+        return np.zeros(len(photographs), np.bool_)
     never_B = np.zeros(len(photographs), np.bool_) if never_B is None else never_B
     counts = Counter(label or _UNLABELLED for label in photographs.labels)
     small = {label for label, count in counts.items() if count < SMALL_CLASS}

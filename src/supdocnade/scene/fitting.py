@@ -29,7 +29,6 @@ from supdocnade.estimators.topic_fitting import fit_topic_model
 from supdocnade.folders.tags import AnnotationVocabulary
 from supdocnade.model.inference import NetworkArrays, topic_features
 from supdocnade.model.network import DocNADENetwork
-from supdocnade.progress import ProgressCallback, no_progress
 from supdocnade.run_options import RunOptions
 from supdocnade.scene.calibration import fit_tags
 from supdocnade.scene.dataset import Photographs, hold_out
@@ -71,7 +70,7 @@ def fit_scene(
     """Fit a scene model; return it with the photographs that could not be read."""
     _check_any(photographs)
     _check_svm_size(photographs, settings)
-    held_B = _hold_out(photographs, settings, seed, progress=options.progress)
+    held_B = hold_out(photographs, settings.held_out, seed, progress=options.progress)
     bag = _learn_words(photographs.take(np.flatnonzero(~held_B)), settings, seed, options)
     training_set, skipped = _encode(bag, photographs, ~held_B, settings, options)
     fitted = _fit(bag, training_set, ~training_set.in_words_B, settings, seed, options)
@@ -98,7 +97,7 @@ def extend_scene(
     new, skipped = _encode(bag, photographs, in_words_B, settings, options)
     training_set = previous.training_set.join(new)
     # Photographs that the words were learned from cannot be held out.
-    held_B = _hold_out(training_set.photographs, settings, seed, training_set.in_words_B)
+    held_B = hold_out(training_set.photographs, settings.held_out, seed, training_set.in_words_B)
     fitted = _fit(bag, training_set, held_B, settings, seed, options)
     held_out = [image.name for image in fitted.held_out.images]
     thumbnails = fitted.thumbnails.add_from(previous.thumbnails, held_out)
@@ -119,18 +118,6 @@ def _check_svm_size(photographs: Photographs, settings: SceneSettings) -> None:
             f"classifier 'svm' takes at most {limit} labelled photographs, since its memory "
             f"grows with their square, got {n_labelled}; use classifier 'softmax'{remedy}."
         )
-
-
-def _hold_out(
-    photographs: Photographs,
-    settings: SceneSettings,
-    seed: int,
-    never_B: NDArray[np.bool_] | None = None,
-    progress: ProgressCallback = no_progress,
-) -> NDArray[np.bool_]:
-    if settings.held_out == 0:
-        return np.zeros(len(photographs), np.bool_)
-    return hold_out(photographs, settings.held_out, seed, never_B, progress)
 
 
 def _learn_words(

@@ -245,7 +245,9 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
         ----------
         folder : a new one, or one that holds a model.
         """
-        save_scene(self._fitted(), self._plain_params(), Path(folder))
+        seed = self.random_state
+        plain_seed = int(seed) if isinstance(seed, int | np.integer) else None
+        save_scene(self._fitted(), {"random_state": plain_seed}, Path(folder))
 
     def export_onnx(self, path: str | Path) -> None:
         """Write the model as an ONNX file, from word counts to topics, classes and tags.
@@ -278,11 +280,6 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
             checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
             progress=progress or no_progress,
         )
-
-    def _plain_params(self) -> dict[str, Any]:
-        """Return the parameters that are stored beside the settings."""
-        seed = self.random_state
-        return {"random_state": int(seed) if isinstance(seed, int | np.integer) else None}
 
     def _fitted(self) -> FittedScene:
         check_is_fitted(self, "fitted_")

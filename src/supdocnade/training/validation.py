@@ -130,7 +130,7 @@ def compute_metrics(
     if "perplexity" in names:
         visual = corpus.without_annotations()
         log_prob_B = log_prob_over_orderings(network, visual, seed=seed)[0]
-        results["perplexity"] = perplexity(log_prob_B, visual.size_B).value
+        results["perplexity"] = perplexity(log_prob_B, visual.size_B)
     if "accuracy" in names and isinstance(network, SupDocNADENetwork):
         known_B = corpus.label_B != NO_LABEL
         predicted_B = class_log_prob(network, corpus).argmax(axis=1)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from supdocnade.cli.path_stream import read_paths, stream_lines
+from supdocnade.cli.predict import read_paths, stream_lines
 from supdocnade.errors import StorageError
 
 
