@@ -17,6 +17,9 @@ Mask = NDArray[np.bool_]
 N_BINS = 10
 """Bins of equal width in which probabilities are compared with frequencies."""
 
+N_TAGS = 5
+"""Predicted tags per document of the F-measure, as in the paper."""
+
 NORMAL_95 = 1.959964
 """Standard deviations of a 95 % interval."""
 
@@ -136,7 +139,7 @@ def evaluate_tags(
 
     Parameters
     ----------
-    top_BX : (documents, 5) columns of the best tags, as in the paper.
+    top_BX : (documents, N_TAGS) columns of the best tags.
     chosen_BA : (documents, tags) which tags reach the threshold.
     probability_BA : (documents, tags) probability that each tag is present.
     true_BX : (documents, tags and more) which tags are present; columns beyond those of

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from supdocnade.checks import check_count
-from supdocnade.corpus import Corpus
+from supdocnade.corpus.disk import Corpus
 from supdocnade.devices import choose_device
 from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.inputs import read_seed

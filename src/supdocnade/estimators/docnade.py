@@ -6,7 +6,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supdocnade.corpus import Documents
+from supdocnade.corpus.documents import Documents
 from supdocnade.estimators.inputs import read_annotation_names
 from supdocnade.estimators.topic_fitting import fit_topic_model, restore_on_failure, run_partial_fit
 from supdocnade.estimators.topic_model import TopicModel

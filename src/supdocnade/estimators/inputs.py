@@ -11,8 +11,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from supdocnade.checks import check_seed
-from supdocnade.corpus import Corpus
 from supdocnade.corpus.counts import MAX_TOKENS
+from supdocnade.corpus.disk import Corpus
 from supdocnade.corpus.documents import NO_LABEL
 from supdocnade.errors import InvalidArgument
 

@@ -7,7 +7,7 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
 from supdocnade.checks import check_count
-from supdocnade.corpus import Documents
+from supdocnade.corpus.documents import Documents
 from supdocnade.errors import InvalidArgument
 from supdocnade.metrics import FMeasure, f_measure, top_ranked
 

@@ -9,8 +9,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from supdocnade.checks import check_choice, check_count
-from supdocnade.corpus import Documents
-from supdocnade.corpus.documents import NO_LABEL
+from supdocnade.corpus.documents import NO_LABEL, Documents
 from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.inputs import (
     classes_of,

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
-from supdocnade.corpus import Documents
+from supdocnade.corpus.documents import Documents
 from supdocnade.devices import choose_device
 from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.inputs import read_annotation_names, read_seed

@@ -14,7 +14,8 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from supdocnade.checks import check_count
-from supdocnade.corpus import Corpus, Documents
+from supdocnade.corpus.disk import Corpus
+from supdocnade.corpus.documents import Documents
 from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.inputs import read_counts_or_corpus
 from supdocnade.estimators.persistence import load_estimator, save_estimator

@@ -17,7 +17,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import StandardScaler
 
-from supdocnade.metrics import f_measure, top_ranked
+from supdocnade.metrics import N_TAGS, f_measure, top_ranked
 from supdocnade.paper.kernel_svm import (
     Kernel,
     best_svm,
@@ -43,7 +43,6 @@ from supdocnade.paper.plans import (
 )
 from supdocnade.paper.protocol import Parts
 from supdocnade.paper.study import Study
-from supdocnade.paper.topic_models import TOP
 from supdocnade.paper.words import GRIDS
 from supdocnade.run_options import RunOptions
 
@@ -163,7 +162,7 @@ def _annotate(study: Study, name: str, recipe: str, split: int, tag_set: str) ->
         roots = np.sqrt(study.histograms(recipe, split, study.plan.recipes[recipe].grid))
         tagger, grid = (_logistic, LOGISTIC_C) if name == LOGISTIC else (_neighbours, N_NEIGHBOURS)
         scores, params = _choose_tagger(parts, roots, tag_BA, tagger, grid)
-    prediction = {"top_tags": top_ranked(scores, TOP).tolist(), "params": params}
+    prediction = {"top_tags": top_ranked(scores, N_TAGS).tolist(), "params": params}
     study.write_prediction(baseline_key(name, recipe, split, tag_set), prediction)
 
 
@@ -187,7 +186,7 @@ def _choose_tagger(
     f_measures = []
     for setting in grid:
         scores = tagger(values_BD[parts.fit], tag_BA[parts.fit], values_BD[parts.held], setting)
-        f_measures.append(f_measure(top_ranked(scores, TOP), tag_BA[parts.held] > 0).value)
+        f_measures.append(f_measure(top_ranked(scores, N_TAGS), tag_BA[parts.held] > 0).value)
     chosen = grid[int(np.argmax(f_measures))]
     scores = tagger(values_BD[parts.train], tag_BA[parts.train], values_BD[parts.test], chosen)
     return scores, {"setting": chosen, "held_out": round(max(f_measures), 4)}

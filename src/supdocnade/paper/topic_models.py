@@ -21,7 +21,7 @@ from supdocnade.errors import StorageError
 from supdocnade.estimators.docnade import DocNADE
 from supdocnade.estimators.supdocnade import SupDocNADE
 from supdocnade.estimators.topic_fitting import fit_many
-from supdocnade.metrics import f_measure, top_ranked
+from supdocnade.metrics import N_TAGS, f_measure, top_ranked
 from supdocnade.paper.kernel_svm import (
     Kernel,
     add_kernels,
@@ -41,9 +41,6 @@ from supdocnade.training.parallel_fit import MAX_NETWORKS
 
 FIT, TRAIN = "fit", "train"
 """Parts that a model learns from: without the held-out photographs, or the whole training part."""
-
-TOP = 5
-"""Number of predicted tags for the F-measure, as in the paper."""
 
 ALPHAS = (0.0, 0.5, 1.0, 2.0, 4.0)
 """Weights of the predicted classes in the ranking of tags, where a recipe uses them."""
@@ -392,7 +389,7 @@ def rank_tags(
     train: NDArray[np.int64],
     alpha: float,
 ) -> NDArray[np.int64]:
-    """Return the most probable tags of every photograph of the models' outputs, (B, TOP).
+    """Return the most probable tags of every photograph of the models' outputs, (B, N_TAGS).
 
     Parameters
     ----------
@@ -406,7 +403,7 @@ def rank_tags(
         counts, _ = study.photos.tag_counts(setting.tags)
         share_CA = class_tag_shares(counts[train], study.label_B[train], len(study.photos.classes))
         log_p_BA = add_class_term(log_p_BA, np.exp(mean_class_log_p(outputs)), share_CA, alpha)
-    return top_ranked(log_p_BA, TOP)
+    return top_ranked(log_p_BA, N_TAGS)
 
 
 def choose_setting(study: Study, variant: Variant, split: int) -> Evaluation:

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from supdocnade.errors import InvalidArgument
 from supdocnade.folders.photo_folder import ImageRecord
 from supdocnade.folders.tags import AnnotationVocabulary, normalize_tag
-from supdocnade.metrics import evaluate_classes, evaluate_tags, reliability_bins
+from supdocnade.metrics import N_TAGS, evaluate_classes, evaluate_tags, reliability_bins
 from supdocnade.progress import ProgressCallback, no_progress
 from supdocnade.scene.dataset import from_records
 from supdocnade.scene.held_out import HeldOutImage
 from supdocnade.scene.model import SceneModel
 from supdocnade.scene.prediction import Prediction
-from supdocnade.scene.tag_ranking import TOP, present_tags
+from supdocnade.scene.tag_ranking import present_tags
 from supdocnade.visual_words.parallel import SkippedImage
 
 
@@ -115,7 +115,7 @@ def _tag_figures(
         return {}
     present = present_tags(from_records([record for record, _ in pairs]), vocabulary)
     column = {name: number for number, name in enumerate(vocabulary.names)}
-    top = np.array([[column[tag] for tag, _ in each.ranked_tags[:TOP]] for _, each in pairs])
+    top = np.array([[column[tag] for tag, _ in each.ranked_tags[:N_TAGS]] for _, each in pairs])
     chosen = np.zeros((len(pairs), len(vocabulary)), np.bool_)
     probability_BA: NDArray[np.float64] = np.zeros(chosen.shape)
     for row, (_, prediction) in enumerate(pairs):

@@ -10,7 +10,7 @@ from scipy import sparse
 from scipy.special import softmax
 
 from supdocnade.folders.tags import AnnotationVocabulary
-from supdocnade.metrics import evaluate_classes, evaluate_tags, top_ranked
+from supdocnade.metrics import N_TAGS, evaluate_classes, evaluate_tags, top_ranked
 from supdocnade.model.inference import (
     NetworkArrays,
     annotation_log_proba,
@@ -29,7 +29,6 @@ from supdocnade.scene.dataset import Photographs
 from supdocnade.scene.held_out import Choices, HeldOut, HeldOutImage
 from supdocnade.scene.svm import choose_svm, fit_svm
 from supdocnade.scene.tag_ranking import (
-    TOP,
     choose_class_weight,
     photograph_tag_shares,
     present_tags,
@@ -187,7 +186,7 @@ def measure_selected(
     presence_BA = np.exp(selected.tag_scores_BA)
     if calibration is not None:
         presence_BA = calibration.probability(selected.tag_scores_BA, frequency_A)
-    top_BX = top_ranked(selected.tag_scores_BA, TOP)
+    top_BX = top_ranked(selected.tag_scores_BA, N_TAGS)
     images = []
     for row in range(len(held_out)):
         label = probability = None
@@ -226,5 +225,5 @@ def _measure_tags(
     calibration = fit_tags(scores_BA, frequency_A, present[:, : len(vocabulary)])
     probability_BA = calibration.probability(scores_BA, frequency_A)
     chosen = probability_BA >= calibration.threshold
-    figures |= evaluate_tags(top_ranked(scores_BA, TOP), chosen, probability_BA, present)
+    figures |= evaluate_tags(top_ranked(scores_BA, N_TAGS), chosen, probability_BA, present)
     return calibration

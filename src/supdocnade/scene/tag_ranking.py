@@ -16,16 +16,13 @@ from scipy import sparse
 from scipy.special import log_softmax
 
 from supdocnade.folders.tags import AnnotationVocabulary, normalize_tag
-from supdocnade.metrics import f_measure, top_ranked
+from supdocnade.metrics import N_TAGS, f_measure, top_ranked
 from supdocnade.scene.dataset import Photographs
 
 Floats = NDArray[np.float64]
 
 CLASS_TAG_WEIGHTS = (0.0, 0.5, 1.0, 2.0)
 """Candidates for α."""
-
-TOP = 5
-"""Tags per image for the F-measure, as in the paper."""
 
 
 def class_tag_shares(
@@ -112,7 +109,7 @@ def choose_class_weight(
         scores_BA = log_p_BA
         if proba_BC is not None and share_CA is not None:
             scores_BA = tag_scores(log_p_BA, proba_BC, share_CA, weight)
-        value = f_measure(top_ranked(scores_BA, TOP), present_BA).value
+        value = f_measure(top_ranked(scores_BA, N_TAGS), present_BA).value
         found.append((weight, scores_BA, value))
     return max(found, key=lambda each: each[2])
 

@@ -74,11 +74,6 @@ class Thumbnails:
             self, names=(*self.names, *added), pictures=(*self.pictures, *added.values())
         )
 
-    @property
-    def strongest_topics(self) -> tuple[int, ...]:
-        """The topics among these with the largest standard deviation."""
-        return tuple(each.topic for each in self.topics[:STRONGEST_TOPICS])
-
 
 def make_thumbnails(
     photographs: Photographs,

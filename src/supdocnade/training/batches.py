@@ -8,8 +8,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from supdocnade.corpus import Documents
 from supdocnade.corpus.counts import Rows
+from supdocnade.corpus.documents import Documents
 from supdocnade.corpus.tokens import Tokens
 from supdocnade.likelihood.contract import DocumentBatch
 from supdocnade.seeding import bag_keys, named_generator, token_order

@@ -13,9 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from supdocnade.corpus import Documents
 from supdocnade.corpus.counts import Rows
-from supdocnade.corpus.documents import NO_LABEL
+from supdocnade.corpus.documents import NO_LABEL, Documents
 from supdocnade.likelihood.contract import DocumentBatch, padded_sparse_gradients
 from supdocnade.model.network import DocNADENetwork
 from supdocnade.training.batches import LabelledBatch

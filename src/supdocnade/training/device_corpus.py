@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from supdocnade.corpus import Documents
+from supdocnade.corpus.documents import Documents
 from supdocnade.likelihood.contract import DocumentBatch
 from supdocnade.seeding import GOLDEN, MIX_1, MIX_2, document_keys
 from supdocnade.training.batches import LabelledBatch

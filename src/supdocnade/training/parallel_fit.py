@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import torch
 
-from supdocnade.corpus import Documents
+from supdocnade.corpus.documents import Documents
 from supdocnade.errors import TrainingDiverged
 from supdocnade.training.history import History
 from supdocnade.training.trainer import Trainer

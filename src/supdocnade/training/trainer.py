@@ -17,8 +17,8 @@ import torch
 from numpy.typing import ArrayLike
 
 from supdocnade.checks import check_shape
-from supdocnade.corpus import Documents
 from supdocnade.corpus.counts import Rows
+from supdocnade.corpus.documents import Documents
 from supdocnade.errors import InvalidArgument
 from supdocnade.likelihood.cpu.threads import one_torch_thread
 from supdocnade.model.network import DocNADENetwork, SupDocNADENetwork

@@ -4,8 +4,8 @@ from typing import Protocol
 
 import torch
 
-from supdocnade.corpus import Documents
 from supdocnade.corpus.counts import Rows
+from supdocnade.corpus.documents import Documents
 from supdocnade.model.network import DocNADENetwork
 from supdocnade.seeding import token_order
 from supdocnade.training.batches import LabelledBatch, make_batch

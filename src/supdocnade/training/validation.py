@@ -8,17 +8,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from supdocnade.checks import check_count
-from supdocnade.corpus import Documents
-from supdocnade.corpus.documents import NO_LABEL
+from supdocnade.corpus.documents import NO_LABEL, Documents
 from supdocnade.errors import InvalidArgument
 from supdocnade.likelihood.cpu.threads import one_torch_thread
-from supdocnade.metrics import f_measure, perplexity, top_ranked
+from supdocnade.metrics import N_TAGS, f_measure, perplexity, top_ranked
 from supdocnade.model.network import DocNADENetwork, SupDocNADENetwork
 from supdocnade.training.batches import LabelledBatch, make_batch, ordered_batches
 from supdocnade.training.objective import batch_loss
-
-N_TAGS = 5
-"""Tags per document for the F-measure, as in the paper."""
 
 BATCH_SIZE = 64
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supdocnade.checks import check_count
-from supdocnade.corpus import Corpus
+from supdocnade.corpus.disk import Corpus
 from supdocnade.corpus.disk_files import MANIFEST_NAME
 from supdocnade.errors import InvalidArgument
 from supdocnade.run_options import RunOptions
