@@ -62,7 +62,7 @@ def on_cpu(encoder: ImageEncoder, grey: Pixels) -> NDArray[np.int64]:
     found = dense_sift(grey, encoder.describer.sift)
     words_S = encoder.codebook.assign(found.values_SD)
     cells_SG = encoder.regions.cells(found.centres_S2, (HEIGHT, WIDTH))
-    return encoder.regions.words(words_S, cells_SG, encoder.codebook.n_words)
+    return encoder.regions.words(words_S[:, None], cells_SG, encoder.codebook.n_words)
 
 
 def measure(encoder: ImageEncoder, greys: Pixels, device: torch.device) -> dict[str, float]:

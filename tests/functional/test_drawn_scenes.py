@@ -87,7 +87,7 @@ def test_visual_words_separate_the_classes(scenes, grey):
     counts = []
     for image, each in zip(grey, descriptors, strict=True):
         cells = regions.cells(each.centres_S2, image.shape)
-        words = regions.words(codebook.assign(each.values_SD), cells, N_WORDS)
+        words = regions.words(codebook.assign(each.values_SD)[:, None], cells, N_WORDS)
         counts.append(np.bincount(words, minlength=N_WORDS * regions.n_regions))
     assert min(accuracies("visual words", scenes, np.sqrt(counts))) > 0.88
 

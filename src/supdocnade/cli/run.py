@@ -24,6 +24,7 @@ RUN = "run.json"
 OPTIONS = {
     "n_topics": "topics",
     "n_words": "words",
+    "n_color_words": "color_words",
     "classifier": "classifier",
     "max_epochs": "epochs",
     "learning_rate": "learning_rate",
@@ -268,8 +269,12 @@ def _choose_settings(request: TrainingRequest, partial: PartialRun) -> dict[str,
         )
     if request.add is None:
         return request.settings
-    if "n_words" in request.explicit:
-        raise InvalidArgument("--words must not be given with --add: the visual words stay.")
+    for name in ("n_words", "n_color_words"):
+        if name in request.explicit:
+            option = OPTIONS[name].replace("_", "-")
+            raise InvalidArgument(
+                f"--{option} must not be given with --add: the visual words stay."
+            )
     # Other settings are those of the model to which photographs are added.
     names = request.explicit | {"on_error", "random_state"}
     settings = {name: request.settings[name] for name in request.settings if name in names}

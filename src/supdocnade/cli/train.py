@@ -20,6 +20,7 @@ _DEFAULTS = SceneSettings()
 Output = Annotated[Path, typer.Option("--output", "-o", help="Folder of the new model.")]
 Topics = Annotated[int, typer.Option(min=1, help="Number of topics.")]
 Words = Annotated[int, typer.Option(min=2, help="Number of visual words.")]
+ColorWords = Annotated[int, typer.Option(min=0, help="Number of words for colours.")]
 Classifier = Annotated[
     Literal["svm", "softmax"],
     typer.Option(help="The paper's SVM on topics, or the softmax of the model."),
@@ -53,6 +54,7 @@ def train(
     output: Output,
     topics: Topics = _DEFAULTS.n_topics,
     words: Words = _DEFAULTS.n_words,
+    color_words: ColorWords = _DEFAULTS.n_color_words,
     classifier: Classifier = "svm",
     epochs: Epochs = _DEFAULTS.max_epochs,
     learning_rate: LearningRate = _DEFAULTS.learning_rate,

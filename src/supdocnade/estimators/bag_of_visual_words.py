@@ -54,8 +54,8 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
     """Bag of visual words.
 
     Patches on a regular grid are described by dense SIFT. Visual words are the centres of k-means
-    on a sample of the descriptors. Words are counted per region of the image: column
-    r · n_words + w counts visual word w in region r.
+    on a sample of the descriptors. Words are counted per region of the image: of K words in all,
+    column r · K + w counts visual word w in region r.
 
     Parameters
     ----------
@@ -81,6 +81,9 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
         Patches with less contrast than this percentile of all patches get shorter descriptors.
     color : bool, default=False
         Whether red, green and blue are described separately.
+    n_color_words : int, default=0
+        Maximum number of words for the colours of patches. They are learned and counted beside the
+        visual words and numbered after them. There are none if all images are grey.
     keep_constant : bool, default=True
         Whether patches of one colour are counted, as the word nearest to zero.
     upscale : bool, default=True
@@ -106,7 +109,7 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
     ----------
     encoder_ : ImageEncoder
     n_features_out_ : int
-        n_words times the number of regions.
+        Number of visual words, those for colours included, times the number of regions.
 
     Examples
     --------
@@ -135,6 +138,7 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
             regions,
             self._options(progress),
             n_words=self.n_words,
+            n_color_words=self.n_color_words,
             seed=read_seed(self.random_state),
             contrast_percentile=self.contrast_percentile,
             sample_size=self.sample_size,
@@ -244,13 +248,13 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
 
         Parameters
         ----------
-        word : number of a visual word, 0 to n_words - 1, regardless of the region.
+        word : number of a visual word, regardless of the region; words for colours come last.
 
         Returns
         -------
         (examples, side, side, 3); fewer than `n_examples` for a word that is rare in the sample.
         """
-        n_words = self._fitted_encoder().codebook.n_words
+        n_words = self._fitted_encoder().n_words
         if check_count("word", word) >= n_words:
             raise InvalidArgument(f"word must be below {n_words}, got {word}.")
         patches: NDArray[np.uint8] = self.examples_[word, : self.n_examples_per_word_[word]]
@@ -268,7 +272,7 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
             [
                 f"word{word}_region{region}"
                 for region in range(encoder.regions.n_regions)
-                for word in range(encoder.codebook.n_words)
+                for word in range(encoder.n_words)
             ],
             object,
         )

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from supdocnade.checks import check_count, check_seed, check_shape
 from supdocnade.errors import InvalidArgument, StorageError, SupDocNADEError
 from supdocnade.estimators.settings import DocNADESettings, SupDocNADESettings, VisualWordSettings
+from supdocnade.images.patch_colors import N_CHANNELS
 from supdocnade.model.config import DocNADEConfig, SupDocNADEConfig
 from supdocnade.model.inference import NetworkArrays
 from supdocnade.storage import Arrays, damage_errors, load_arrays, save_arrays
@@ -306,6 +307,8 @@ def words_to_storage(bag: Any) -> tuple[Arrays, dict[str, Any]]:
         "examples": bag.examples_,
         "n_examples": bag.n_examples_per_word_,
     }
+    if bag.encoder_.color_codebook is not None:
+        arrays["color_centres"] = bag.encoder_.color_codebook.centres_KD
     description = {
         "format": WORDS_FORMAT,
         "kind": WORDS_KIND,
@@ -377,9 +380,16 @@ def _read_words(
     grid = [tuple(each) for each in grid] if several else tuple(grid)
     settings = VisualWordSettings(**{**description["settings"], "grid": grid})
     expected, regions = settings.check()
-    if {key: array.dtype.type for key, array in arrays.items()} != WORDS_ARRAYS:
+    types = {key: array.dtype.type for key, array in arrays.items()}
+    color_codebook = None
+    if types.pop("color_centres", None) is not None:
+        color_codebook = Codebook(arrays["color_centres"])
+        check_shape("color_centres", color_codebook.centres_KD.shape[1:], (2 * N_CHANNELS,))
+    if types != WORDS_ARRAYS:
         raise InvalidArgument(f"its arrays must be {sorted(WORDS_ARRAYS)} of their types")
-    encoder = ImageEncoder.from_settings(description["encoder"], Codebook(arrays["centres"]), name)
+    encoder = ImageEncoder.from_settings(
+        description["encoder"], Codebook(arrays["centres"]), name, color_codebook
+    )
     found = encoder.describer
     if (
         any(
@@ -391,9 +401,11 @@ def _read_words(
         or encoder.regions != regions
     ):
         raise InvalidArgument("its encoder has other settings than its transformer")
-    n_words, n_examples = settings.n_words, settings.n_examples
+    n_words, n_examples = encoder.n_words, settings.n_examples
     width = 128 * (3 if found.decoding.color else 1)
-    check_shape("centres", arrays["centres"].shape, (n_words, width))
+    check_shape("centres", arrays["centres"].shape, (settings.n_words, width))
+    if n_words > settings.n_words + settings.n_color_words:
+        raise InvalidArgument("its words for colours are more than its settings allow")
     side = max(expected.sift.patch_sizes)
     check_shape("examples", arrays["examples"].shape, (n_words, n_examples, side, side, 3))
     counts = arrays["n_examples"]

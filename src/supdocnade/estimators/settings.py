@@ -120,6 +120,7 @@ class VisualWordSettings:
     root_sift: bool = False
     contrast_percentile: float = 0.0
     color: bool = False
+    n_color_words: int = 0
     keep_constant: bool = True
     upscale: bool = True
     sample_size: int | None = None
@@ -132,6 +133,7 @@ class VisualWordSettings:
     def check(self) -> tuple[PatchDescriber, Regions]:
         """Return how images are described and divided, or raise `InvalidArgument`."""
         check_count("n_words", self.n_words, least=2)
+        check_count("n_color_words", self.n_color_words)
         check_count("n_examples", self.n_examples)
         check_range("contrast_percentile", self.contrast_percentile, least=0, most=100)
         check_choice("on_error", self.on_error, ("raise", "skip"))

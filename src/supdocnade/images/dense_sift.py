@@ -134,6 +134,17 @@ def dense_sift(
     return Descriptors(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
 
+def patch_places(
+    shape: tuple[int, int], config: DenseSIFTConfig
+) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
+    """Return the centres of all patches, (patches, 2), and their sizes, (patches,)."""
+    sizes = sizes_with_room(shape, config.patch_sizes)
+    centres = [patch_centres(shape, size, config.step) for size in sizes]
+    return np.concatenate(centres), np.repeat(
+        np.array(sizes, np.int32), [len(each) for each in centres]
+    )
+
+
 def check_room(shape: tuple[int, int], config: DenseSIFTConfig) -> None:
     """Raise `UnreadableImage` if no patch fits into an image."""
     least = config.least_side

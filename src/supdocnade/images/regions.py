@@ -92,16 +92,21 @@ class Regions:
         return np.stack(places, axis=1)
 
     def words(
-        self, words_S: NDArray[np.integer], cells_SG: NDArray[np.int64], n_words: int
+        self, words_SM: NDArray[np.integer], cells_SG: NDArray[np.int64], n_words: int
     ) -> NDArray[np.int64]:
         """Return the column of each pair of word and region, in 0 .. n_words · R - 1.
 
+        Parameters
+        ----------
+        words_SM : (patches, words per patch).
+        cells_SG : (patches, grids).
+
         >>> regions = Regions.of((2, 2))
-        >>> regions.words(np.array([7, 7]), np.array([[0], [3]]), 240).tolist()
+        >>> regions.words(np.array([[7], [7]]), np.array([[0], [3]]), 240).tolist()
         [7, 727]
         """
-        if words_S.size and not (words_S.min() >= 0 and words_S.max() < n_words):
+        if words_SM.size and not (words_SM.min() >= 0 and words_SM.max() < n_words):
             raise InvalidArgument(
-                f"words must lie in 0 .. {n_words - 1}, got {words_S.min()} .. {words_S.max()}."
+                f"words must lie in 0 .. {n_words - 1}, got {words_SM.min()} .. {words_SM.max()}."
             )
-        return (cells_SG * n_words + words_S[:, None]).reshape(-1)
+        return (cells_SG[:, None, :] * n_words + words_SM[:, :, None]).reshape(-1)

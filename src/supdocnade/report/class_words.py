@@ -100,7 +100,7 @@ def topic_associations(fitted: "FittedScene", topics: Sequence[int]) -> Associat
         fitted.network.components,
         topics,
         fitted.tag_names,
-        n_visual_words=fitted.encoder.codebook.n_words,
+        n_visual_words=fitted.encoder.n_words,
     )
 
 

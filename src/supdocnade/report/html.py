@@ -100,7 +100,7 @@ def render_report(model: SceneModel, *, title: str | None = None) -> str:
         history=_history_chart(fitted),
         cover=_cover(fitted),
         n_regions=fitted.encoder.regions.n_regions,
-        n_words=fitted.encoder.codebook.n_words,
+        n_words=fitted.encoder.n_words,
         settings=_settings(model, fitted),
         choices=_choices(fitted),
         **_held_out(fitted),

@@ -110,12 +110,12 @@ def explain_image(
     count_K = np.ones_like(share_K)
     share_K[words_V] = share_V
     count_K[raw.indices] = raw.data
-    share_SG = (share_K / count_K)[encoded.ids].reshape(len(encoded.words_S), -1)
+    share_SW = (share_K / count_K)[encoded.ids].reshape(len(encoded.words_SM), -1)
     return Explanation(
         kind=kind,
         name=explained,
         score=description,
-        share_S=share_SG.sum(axis=1),
+        share_S=share_SW.sum(axis=1),
         centres_S2=encoded.centres_S2,
         patch_size_S=encoded.patch_size_S,
         size=encoded.size,

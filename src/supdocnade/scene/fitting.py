@@ -131,6 +131,7 @@ def _learn_words(
         settings.max_side,
         upscale=False,
         contrast_percentile=settings.contrast_percentile,
+        n_color_words=settings.n_color_words,
         n_jobs=options.n_jobs,
         device=options.device,
         random_state=seed,

@@ -39,6 +39,8 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
         The paper's RBF SVM on topic features, or the model's own softmax.
     n_words : int, default=500
         Number of visual words.
+    n_color_words : int, default=0
+        Number of words for the colours of patches; there are none if all photographs are grey.
     grid : (rows, columns), or a list of them, default=(2, 2)
         Regions of the photograph.
     step : int, default=8

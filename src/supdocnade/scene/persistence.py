@@ -217,8 +217,9 @@ def _describe(fitted: FittedScene, params: dict[str, Any]) -> tuple[Parts, dict[
 
 def _build(parts: Parts, description: dict[str, Any], name: str) -> FittedScene:
     """Return the model that `_describe` described; anything else raises an error."""
-    # Models older than the setting `mirror` were fitted without mirror images.
-    settings = SceneSettings(**{"mirror": False, **description["settings"]}).check()
+    # Older models lack these settings: they were fitted without mirror images and colours.
+    older = {"mirror": False, "n_color_words": 0}
+    settings = SceneSettings(**{**older, **description["settings"]}).check()
     _, encoder = read_words(*parts["words"], name)
     kind = description["topics"]
     topics = read_topic_model(_TOPIC_SETTINGS[kind], kind, *parts["topics"], name)

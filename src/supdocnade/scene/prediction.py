@@ -180,10 +180,8 @@ class FittedScene:
 
     def example_patches(self, word: int) -> NDArray[np.uint8]:
         """Return patches of a visual word, see `BagOfVisualWords.example_patches`."""
-        if check_count("word", word) >= self.encoder.codebook.n_words:
-            raise InvalidArgument(
-                f"word must be below {self.encoder.codebook.n_words}, got {word}."
-            )
+        if check_count("word", word) >= self.encoder.n_words:
+            raise InvalidArgument(f"word must be below {self.encoder.n_words}, got {word}.")
         arrays = self.stored_words[0]
         patches: NDArray[np.uint8] = arrays["examples"][word, : arrays["n_examples"][word]]
         return patches

@@ -12,7 +12,8 @@ MIN_UPDATES, MIN_BATCH, MAX_BATCH = 12, 4, 64
 """Smallest number of updates per epoch, within these batch sizes."""
 
 WORD_SETTINGS = (
-    "n_words", "grid", "step", "patch_size", "max_side", "contrast_percentile", "mirror"
+    "n_words", "n_color_words", "grid", "step", "patch_size", "max_side", "contrast_percentile",
+    "mirror",
 )  # fmt: skip
 """Settings that determine the words stored for every photograph."""
 
@@ -24,6 +25,7 @@ class SceneSettings:
     n_topics: int = field(default=200, kw_only=False)
     classifier: str = field(default="svm", kw_only=False)
     n_words: int = 500
+    n_color_words: int = 0
     grid: Any = (2, 2)
     step: int = 8
     patch_size: Any = (16, 32)
@@ -74,6 +76,7 @@ class SceneSettings:
         DecodeConfig(max_side=self.max_side)
         Regions.of(checked.grid)
         check_count("n_words", self.n_words, least=2)
+        check_count("n_color_words", self.n_color_words)
         check_range("contrast_percentile", self.contrast_percentile, least=0, most=100)
         check_choice("activation", self.activation, ACTIVATIONS)
         TrainerConfig(

@@ -41,7 +41,7 @@ class ModelExplorer:
     def __init__(self, fitted: FittedScene, fingerprint: str):
         self._fitted = fitted
         self._version = fingerprint[:8]
-        self.n_words = fitted.encoder.codebook.n_words
+        self.n_words = fitted.encoder.n_words
         self.examples = fitted.thumbnails.pictures
         self.word_picture: Callable[[int], bytes] = lru_cache(MOSAIC_CACHE_SIZE)(self._word_picture)
         self._example_number = {name: n for n, name in enumerate(fitted.thumbnails.names)}

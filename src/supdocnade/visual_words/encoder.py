@@ -13,7 +13,8 @@ from scipy import sparse
 
 from supdocnade.errors import StorageError, SupDocNADEError
 from supdocnade.images.decode import DecodeConfig
-from supdocnade.images.dense_sift import DenseSIFTConfig
+from supdocnade.images.dense_sift import DenseSIFTConfig, patch_places
+from supdocnade.images.patch_colors import patch_colors
 from supdocnade.images.regions import Regions
 from supdocnade.visual_words.codebook import Codebook
 from supdocnade.visual_words.describer import PatchDescriber
@@ -26,10 +27,10 @@ class EncodedImage(NamedTuple):
     """The words of one image, patch by patch."""
 
     ids: NDArray[np.int32]
-    """(patches · grids,) columns of the count matrix, one per visual word and region; with mirror
-    images, theirs follow."""
-    words_S: NDArray[np.int32]
-    """(patches,) visual words."""
+    """(patches · words per patch · grids,) columns of the count matrix, one per visual word and
+    region; with mirror images, theirs follow."""
+    words_SM: NDArray[np.int32]
+    """(patches, words per patch) visual words."""
     centres_S2: NDArray[np.float32]
     """(patches, 2): y and x in pixels of the resized image."""
     patch_size_S: NDArray[np.int32]
@@ -45,6 +46,8 @@ class ImageEncoder:
     describer: PatchDescriber
     codebook: Codebook
     regions: Regions
+    color_codebook: Codebook | None = None
+    """Words for the colours of patches, numbered after the others: each patch has one of both."""
     mirror: bool = False
     """True if the words of the mirror image follow those of the image, in columns of their own.
 
@@ -52,9 +55,15 @@ class ImageEncoder:
     words if the patches of each size lie as far from its left edge as from its right edge."""
 
     @property
+    def n_words(self) -> int:
+        """Number of visual words, those for colours included."""
+        n_color_words = 0 if self.color_codebook is None else self.color_codebook.n_words
+        return self.codebook.n_words + n_color_words
+
+    @property
     def n_features(self) -> int:
         """Number of columns: visual words times regions, twice that with mirror images."""
-        return self.codebook.n_words * self.regions.n_regions * (2 if self.mirror else 1)
+        return self.n_words * self.regions.n_regions * (2 if self.mirror else 1)
 
     @cached_property
     def mirrored_codebook(self) -> Codebook:
@@ -69,17 +78,54 @@ class ImageEncoder:
         source : an image in any form that `decode` accepts.
         name : name of the image in errors.
         """
-        pixels = self.describer.read(source, name)
+        pixels, colors = self.read(source, name)
         found, size = self.describer.describe(pixels), (pixels.shape[0], pixels.shape[1])
-        words_S = all_words = self.codebook.assign(found.values_SD)
+        words_SM = self.codebook.assign(found.values_SD)[:, None]
         if self.mirror:
-            mirrored_S = self.mirrored_codebook.assign(found.values_SD)
-            all_words = np.concatenate([words_S, mirrored_S])
+            mirrored_SM = self.mirrored_codebook.assign(found.values_SD)[:, None]
+            words_SM = np.concatenate([words_SM, mirrored_SM])
+        if colors is not None:
+            color_words_SM = self.assign_colors(colors, found.centres_S2, found.patch_size_S)
+            words_SM = np.hstack([words_SM, color_words_SM])
         cells = self.regions.cells(found.centres_S2, size, mirror=self.mirror)
-        ids = self.regions.words(all_words, cells, self.codebook.n_words)
         return EncodedImage(
-            ids.astype(np.int32), words_S, found.centres_S2, found.patch_size_S, size
+            self.regions.words(words_SM, cells, self.n_words).astype(np.int32),
+            words_SM[: len(found.values_SD)],
+            found.centres_S2,
+            found.patch_size_S,
+            size,
         )
+
+    def read(
+        self, source: Any, name: str = ""
+    ) -> tuple[NDArray[np.uint8], NDArray[np.uint8] | None]:
+        """Return the pixels of an image, and its colours if they have words."""
+        if self.color_codebook is None:
+            return self.describer.read(source, name), None
+        return self.describer.read_with_color(source, name)
+
+    def color_ids(self, colors: NDArray[np.uint8]) -> NDArray[np.int32]:
+        """Return the columns of the words for the colours of all patches, as in `EncodedImage`."""
+        size = (colors.shape[0], colors.shape[1])
+        centres_S2, patch_size_S = patch_places(size, self.describer.sift)
+        words_S1 = self.assign_colors(colors, centres_S2, patch_size_S)
+        cells = self.regions.cells(centres_S2, size, mirror=self.mirror)
+        return self.regions.words(words_S1, cells, self.n_words).astype(np.int32)
+
+    def assign_colors(
+        self,
+        colors: NDArray[np.uint8],
+        centres_S2: NDArray[np.float32],
+        patch_size_S: NDArray[np.int32],
+    ) -> NDArray[np.int32]:
+        """Return the words for the colours of patches, (patches, 1), mirrored ones after them.
+
+        A mirrored patch has the colours of the patch.
+        """
+        assert self.color_codebook is not None
+        colors_SC = patch_colors(colors, centres_S2, patch_size_S)
+        words_S1 = self.codebook.n_words + self.color_codebook.assign(colors_SC)[:, None]
+        return np.concatenate([words_S1, words_S1]) if self.mirror else words_S1
 
     def fingerprint(self) -> str:
         """Return a digest of everything on which the words of an image depend."""
@@ -87,12 +133,15 @@ class ImageEncoder:
             json.dumps(self.settings(), sort_keys=True).encode(), digest_size=16
         )
         digest.update(self.codebook.centres_KD.tobytes())
+        if self.color_codebook is not None:
+            digest.update(b"colors")
+            digest.update(self.color_codebook.centres_KD.tobytes())
         if self.mirror:
             digest.update(b"both sides")
         return digest.hexdigest()
 
     def settings(self) -> dict[str, Any]:
-        """Return the settings as plain values; together with the codebook they define the encoder.
+        """Return the settings as plain values; together with the codebooks they define the encoder.
 
         `mirror` is not among them: it is chosen whenever images are encoded.
         """
@@ -105,7 +154,9 @@ class ImageEncoder:
         }
 
     @classmethod
-    def from_settings(cls, settings: Any, codebook: Codebook, name: str) -> "ImageEncoder":
+    def from_settings(
+        cls, settings: Any, codebook: Codebook, name: str, color_codebook: Codebook | None = None
+    ) -> "ImageEncoder":
         """Return the encoder with these settings; raise `StorageError` if they are not valid.
 
         Parameters
@@ -128,6 +179,7 @@ class ImageEncoder:
                     keep_constant=settings["keep_constant"],
                 ),
                 codebook=codebook,
+                color_codebook=color_codebook,
                 regions=Regions.of([tuple(grid) for grid in settings["grids"]]),
             )
         except StorageError:

@@ -16,10 +16,9 @@ from torch import Tensor
 
 from supdocnade.devices import full_float32
 from supdocnade.errors import UnreadableImage
-from supdocnade.images.dense_sift import DenseSIFTConfig
+from supdocnade.images.dense_sift import DenseSIFTConfig, patch_places
 from supdocnade.images.dense_sift_torch import describe_many
 from supdocnade.images.regions import Regions
-from supdocnade.images.sift_bins import patch_centres, sizes_with_room
 from supdocnade.visual_words.cache import WordCache, WordsAndKey
 from supdocnade.visual_words.codebook import Codebook
 from supdocnade.visual_words.encoder import ImageEncoder
@@ -84,13 +83,18 @@ class BatchEncoder:
         # Pixels are copied while the GPU works on those copied before.
         self._copy_stream = torch.cuda.Stream(device) if self._on_gpu else None  # type: ignore[no-untyped-call]
 
-    def start(self, images: Sequence[NDArray[np.uint8]] | Tensor) -> "PendingWords":
+    def start(
+        self,
+        images: Sequence[NDArray[np.uint8]] | Tensor,
+        color_ids: Sequence[Words | None] | None = None,
+    ) -> "PendingWords":
         """Queue the encoding of images.
 
         Parameters
         ----------
         images : (height, width) or (height, width, 3) each, large enough for a patch; or a tensor
             with images of one size, best in pinned memory.
+        color_ids : of each image, `ImageEncoder.color_ids`; they follow the other words.
         """
         parts: list[tuple[Sequence[int], Tensor]] = []
         if isinstance(images, Tensor):
@@ -109,7 +113,7 @@ class BatchEncoder:
         if self._on_gpu:
             done = torch.cuda.Event()  # type: ignore[no-untyped-call]
             done.record(torch.cuda.current_stream(self.device))
-        return PendingWords(len(images), parts, done)
+        return PendingWords(color_ids or [None] * len(images), parts, done)
 
     def encode(self, pixels: Tensor) -> Tensor:
         """Return the words of images of one size, (images, patches · grids), int32.
@@ -126,7 +130,7 @@ class BatchEncoder:
             (height, width),
             describer.sift,
             self.encoder.regions,
-            self.encoder.codebook.n_words,
+            self.encoder.n_words,
             self.encoder.mirror,
             self.device,
         )
@@ -166,8 +170,7 @@ def _first_columns(
     device: torch.device,
 ) -> Tensor:
     """Return the first column of the region of each patch in each grid, (patches, grids)."""
-    sizes = sizes_with_room(size, sift.patch_sizes)
-    centres_S2 = np.concatenate([patch_centres(size, each, sift.step) for each in sizes])
+    centres_S2, _ = patch_places(size, sift)
     first_SG = regions.cells(centres_S2, size, mirror=mirror) * n_words
     return torch.from_numpy(first_SG).to(device)
 
@@ -177,27 +180,30 @@ class PendingWords:
 
     Parameters
     ----------
-    n_images : number of images of the batch.
+    color_ids : of each image, as for `BatchEncoder.start`.
     parts : places of the images of each size, and their words.
     done : event after which the words are complete; None: they are.
     """
 
     def __init__(
         self,
-        n_images: int,
+        color_ids: Sequence[Words | None],
         parts: list[tuple[Sequence[int], Tensor]],
         done: torch.cuda.Event | None,
     ):
-        self._n_images, self._parts, self._done = n_images, parts, done
+        self._color_ids, self._parts, self._done = color_ids, parts, done
 
     def wait(self) -> list[Words]:
         """Return the words of all images in their order once they are complete."""
         if self._done is not None:
             self._done.synchronize()
-        words: list[Words] = [np.empty(0, np.int32)] * self._n_images
+        words: list[Words] = [np.empty(0, np.int32)] * len(self._color_ids)
         for places, found in self._parts:
             for place, row in zip(places, found.numpy(), strict=True):
-                words[place] = row[row >= 0]  # A copy: pinned memory is scarce.
+                kept, color_ids = row >= 0, self._color_ids[place]
+                words[place] = row[kept]  # A copy: pinned memory is scarce.
+                if color_ids is not None:
+                    words[place] = np.concatenate([words[place], color_ids[kept]])
         return words
 
 
@@ -207,6 +213,8 @@ class DecodedImage(NamedTuple):
     pixels: NDArray[np.uint8]
     key: str | None
     """Digest of its contents."""
+    color_ids: Words | None = None
+    """Columns of the words for its colours."""
 
 
 class PrefetchWindow:
@@ -265,7 +273,8 @@ def encode_batches(
 
 
 def _start_batch(batch: Sequence[DecodedImage | Other], encoder: BatchEncoder) -> PendingWords:
-    return encoder.start([each.pixels for each in batch if isinstance(each, DecodedImage)])
+    images = [each for each in batch if isinstance(each, DecodedImage)]
+    return encoder.start([each.pixels for each in images], [each.color_ids for each in images])
 
 
 def _finish_batch(

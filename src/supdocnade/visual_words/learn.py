@@ -10,6 +10,7 @@ from joblib import effective_n_jobs
 from numpy.typing import NDArray
 
 from supdocnade.errors import InvalidArgument
+from supdocnade.images.patch_colors import N_CHANNELS, patch_colors
 from supdocnade.images.regions import Regions
 from supdocnade.likelihood.cpu.threads import limit_threads
 from supdocnade.run_options import RunOptions
@@ -39,6 +40,8 @@ class PatchSample(NamedTuple):
     values_ND: NDArray[np.float32]
     """(patches, descriptor size)."""
     contrast_N: NDArray[np.float32]
+    colors_NC: NDArray[np.float32]
+    """(patches, 6) colours; no columns if they are not needed."""
     image_N: NDArray[np.int64]
     """Number of the image of each patch."""
     candidate_M: NDArray[np.int64]
@@ -67,6 +70,7 @@ def fit_words(
     options: RunOptions = RunOptions(),
     *,
     n_words: int,
+    n_color_words: int = 0,
     seed: int,
     contrast_percentile: float = 0.0,
     sample_size: int | None = None,
@@ -76,6 +80,7 @@ def fit_words(
 
     Parameters
     ----------
+    n_color_words : maximum number of words for colours; there are none if all images are grey.
     contrast_percentile : patches with less contrast than this percentile of the sample get shorter
         descriptors.
     sample_size : number of patches in the sample; None: 100,000, or 20 per word if that is more.
@@ -83,7 +88,13 @@ def fit_words(
     """
     size = sample_size or max(SAMPLE_SIZE, SAMPLES_PER_WORD * n_words)
     sample, skipped = sample_patches(
-        images, describer, size, seed, options, with_pixels=n_examples > 0
+        images,
+        describer,
+        size,
+        seed,
+        options,
+        with_pixels=n_examples > 0,
+        with_colors=n_color_words > 0,
     )
     if contrast_percentile > 0:
         floor = float(np.float32(np.percentile(sample.contrast_N, contrast_percentile)))
@@ -92,13 +103,27 @@ def fit_words(
         describer = replace(describer, sift=replace(describer.sift, contrast_floor=floor))
     with limit_threads(None if options.n_jobs is None else effective_n_jobs(options.n_jobs)):
         codebook = fit_codebook(sample.values_ND, n_words, seed, progress=options.progress)
-    examples, n_examples_K = choose_examples(codebook, sample, n_examples)
+        color_codebook = _fit_color_codebook(sample.colors_NC, n_color_words, seed)
+    examples = [choose_examples(codebook, sample.values_ND, sample, n_examples)]
+    if color_codebook is not None:
+        examples.append(choose_examples(color_codebook, sample.colors_NC, sample, n_examples))
     return FittedWords(
-        encoder=ImageEncoder(describer=describer, codebook=codebook, regions=regions),
-        examples=examples,
-        n_examples_K=n_examples_K,
+        encoder=ImageEncoder(
+            describer=describer, codebook=codebook, color_codebook=color_codebook, regions=regions
+        ),
+        examples=np.concatenate([patches for patches, _ in examples]),
+        n_examples_K=np.concatenate([counts for _, counts in examples]),
         skipped=tuple(skipped),
     )
+
+
+def _fit_color_codebook(colors_NC: NDArray[np.float32], n_words: int, seed: int) -> Codebook | None:
+    """Return words for colours, at most as many as there are colours; None if all are grey."""
+    if not colors_NC[:, 1:N_CHANNELS].any():  # The mean differences between the channels.
+        return None
+    colors_NC = colors_NC[np.any(colors_NC != 0, axis=1)]
+    n_words = min(n_words, len(np.unique(colors_NC, axis=0)))
+    return fit_codebook(colors_NC, n_words, seed) if n_words > 1 else None
 
 
 def sample_patches(
@@ -109,6 +134,7 @@ def sample_patches(
     options: RunOptions = RunOptions(),
     *,
     with_pixels: bool = True,
+    with_colors: bool = False,
 ) -> tuple[PatchSample, list[SkippedImage]]:
     """Draw at most about `sample_size` patches at random, equally many from each image read."""
     if not len(images):
@@ -120,7 +146,7 @@ def sample_patches(
     shuffled = named_generator(seed, "sample").permutation(len(images))
     samples, skipped, n_before = [], [], 0
     for sample in map_images(
-        partial(_sample_image, describer, per_image, n_candidates, seed),
+        partial(_sample_image, describer, per_image, n_candidates, seed, with_colors),
         images,
         options,
         stage=SAMPLING,
@@ -144,12 +170,13 @@ def _sample_image(
     per_image: int,
     n_candidates: int,
     seed: int,
+    with_colors: bool,
     source: Any,
     name: str,
     number: int,
 ) -> PatchSample:
     """Draw patches of one image, and cut out the pixels of the first `n_candidates` drawn."""
-    if n_candidates:
+    if n_candidates or with_colors:
         pixels, colors = describer.read_with_color(source, name)
     else:
         pixels = describer.read(source, name)
@@ -164,9 +191,13 @@ def _sample_image(
         )
     else:
         cut = np.empty((0, side, side, 3), np.uint8)
+    colors_NC = np.empty((len(drawn), 0), np.float32)
+    if with_colors:
+        colors_NC = patch_colors(colors, found.centres_S2[drawn], found.patch_size_S[drawn])
     return PatchSample(
         found.values_SD[drawn],
         found.contrast_S[drawn],
+        colors_NC,
         np.full(len(drawn), number),
         np.searchsorted(drawn, candidates),
         cut,
@@ -174,14 +205,18 @@ def _sample_image(
 
 
 def choose_examples(
-    codebook: Codebook, sample: PatchSample, n_examples: int
+    codebook: Codebook, values_ND: NDArray[np.float32], sample: PatchSample, n_examples: int
 ) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
     """Return the most typical candidates of each word, and their number.
 
     A candidate is the more typical the nearer it is to the word, but the best patch of each image
     comes before the second best of any.
+
+    Parameters
+    ----------
+    values_ND : descriptors or colours of the sample, as the codebook has them.
     """
-    values_MD, image_M = sample.values_ND[sample.candidate_M], sample.image_N[sample.candidate_M]
+    values_MD, image_M = values_ND[sample.candidate_M], sample.image_N[sample.candidate_M]
     word_M = codebook.assign(values_MD).astype(np.int64)
     distance_M = np.square(values_MD - codebook.centres_KD[word_M]).sum(axis=1)
     order = np.lexsort((distance_M, image_M, word_M))

@@ -22,7 +22,6 @@ from supdocnade.errors import InvalidArgument, UnreadableImage
 from supdocnade.progress import no_progress
 from supdocnade.run_options import RunOptions
 from supdocnade.visual_words.cache import WordCache, WordsAndKey, read_with_key
-from supdocnade.visual_words.describer import PatchDescriber
 from supdocnade.visual_words.encoder import ImageEncoder
 
 if TYPE_CHECKING:
@@ -219,7 +218,7 @@ def encode_on_device(
     total = len(images) if numbers is None else len(numbers)
     window = PrefetchWindow()
     decoded = map_images(
-        partial(_decode_image, encoder.describer, cache),
+        partial(_decode_image, encoder, cache),
         images,
         replace(options, progress=no_progress),
         numbers=numbers,
@@ -248,11 +247,14 @@ def _encode_image(
 
 
 def _decode_image(
-    describer: PatchDescriber, cache: WordCache | None, source: Any, name: str, number: int
+    encoder: ImageEncoder, cache: WordCache | None, source: Any, name: str, number: int
 ) -> "DecodedImage | WordsAndKey":
     """Return the words of an image if they are in the cache, otherwise its pixels, and its key."""
     from supdocnade.visual_words.gpu import DecodedImage
 
     source, key = read_with_key(source, name)
     words = None if cache is None else cache.get(key)
-    return DecodedImage(describer.read(source, name), key) if words is None else (words, key)
+    if words is not None:
+        return words, key
+    pixels, colors = encoder.read(source, name)
+    return DecodedImage(pixels, key, None if colors is None else encoder.color_ids(colors))

@@ -68,6 +68,21 @@ def test_settings_lead_to_words(settings, width):
     ) * 2 + (3,)
 
 
+def test_words_for_colors_come_last_in_every_region():
+    colored = [np.stack([image, 255 - image, image // 2], axis=-1) for image in IMAGES]
+    bag = BagOfVisualWords(**SETTINGS, n_color_words=4).fit(colored)
+    plain = BagOfVisualWords(**SETTINGS).fit(colored)
+    assert bag.n_features_out_ == 4 * (9 + 4) == len(bag.get_feature_names_out())
+    counts = bag.transform(colored).toarray().reshape(10, 4, 13)
+    np.testing.assert_array_equal(
+        counts[..., :9].reshape(10, 36), plain.transform(colored).toarray()
+    )
+    np.testing.assert_array_equal(counts[..., 9:].sum(axis=2), counts[..., :9].sum(axis=2))
+    assert bag.example_patches(12).shape[1:] == (16, 16, 3)
+    with pytest.raises(InvalidArgument, match="word must be below 13, got 13"):
+        bag.example_patches(13)
+
+
 def test_names_of_columns():
     names = BAG.get_feature_names_out()
     assert names[0] == "word0_region0"
@@ -136,6 +151,7 @@ def test_progress_is_printed_when_asked_for(capsys):
         ({"sample_size": 3}, "sample_size must be a whole number of at least 9, got 3"),
         ({"random_state": -1}, "random_state must be"),
         ({"n_examples": -1}, "n_examples must be"),
+        ({"n_color_words": -1}, "n_color_words must be"),
         ({"device": "gpu"}, "device must be one of 'auto', 'cpu', 'cuda', got 'gpu'"),
     ],
 )

@@ -241,6 +241,23 @@ def test_loaded_words_are_the_same(tmp_path, settings):
     assert refitted.encoder_.fingerprint() == bag.encoder_.fingerprint()
 
 
+def test_words_for_colors_are_stored(tmp_path):
+    colored = [np.stack([image, 255 - image, image // 2], axis=-1) for image in IMAGES]
+    bag = BagOfVisualWords(6, n_color_words=3, random_state=0).fit(colored)
+    bag.save(tmp_path / "words")
+    loaded = BagOfVisualWords.load(tmp_path / "words")
+    np.testing.assert_array_equal(
+        loaded.transform(colored).toarray(), bag.transform(colored).toarray()
+    )
+    np.testing.assert_array_equal(loaded.example_patches(8), bag.example_patches(8))
+    arrays, description = words_to_storage(bag)
+    for change in (np.zeros((3, 5), np.float32), np.zeros((4, 6), np.float32), np.zeros((3, 6))):
+        with pytest.raises(StorageError, match="a file"):
+            words_from_storage(
+                BagOfVisualWords, {**arrays, "color_centres": change}, description, "a file"
+            )
+
+
 def test_the_device_is_not_stored(tmp_path):
     """A file from a machine with a GPU is read on one without."""
     bag = fit_words(device="cpu").set_params(device="cuda")

@@ -3,8 +3,9 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import torch
-from tests.drawn import scenes, small_model
+from tests.drawn import SETTINGS, columns, scenes, small_model
 
+from supdocnade import SceneModel
 from supdocnade.errors import InvalidArgument
 from supdocnade.model.config import SupDocNADEConfig
 from supdocnade.model.network import SupDocNADENetwork, random_tree
@@ -253,14 +254,23 @@ def test_patches_are_those_of_the_photograph():
     words = model.fitted_.bag.words_in(IMAGE)
     np.testing.assert_array_equal(found.centres_S2, words.centres_S2)
     assert found.size == words.size == (96, 128)
-    assert found.share_S.shape == (len(words.words_S),)
+    assert found.share_S.shape == (len(words.words_SM),)
 
 
-def test_patches_of_one_word_in_one_region_have_one_share():
+def test_patches_of_the_same_words_in_one_region_have_one_share():
     model = small_model()
     found, words = model.explain(IMAGE), model.fitted_.bag.words_in(IMAGE)
-    for word in np.unique(words.ids):
-        assert np.ptp(found.share_S[words.ids == word]) == 0
+    ids_SM = words.ids.reshape(words.words_SM.shape)
+    for ids_M in np.unique(ids_SM, axis=0):
+        assert np.ptp(found.share_S[(ids_SM == ids_M).all(axis=1)]) == 0
+
+
+def test_a_patch_has_the_shares_of_its_word_and_its_color():
+    model = SceneModel(**{**SETTINGS, "n_color_words": 10}).fit(*columns(scenes()))
+    found, words = model.explain(IMAGE), model.fitted_.bag.words_in(IMAGE)
+    assert words.words_SM.shape[1] == 2
+    assert found.share_S.shape == (len(words.words_SM),)
+    assert found.share_S.sum() == pytest.approx(found.whole - found.empty, abs=1e-3)
 
 
 def test_unknown_names_are_refused():

@@ -4,6 +4,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from PIL import Image
 from tests.drawn import SETTINGS, columns, scenes
 
 from supdocnade import SceneModel, SupDocNADE
@@ -149,6 +150,19 @@ def test_mirror_images_count_where_an_svm_has_too_many(monkeypatch):
     monkeypatch.setattr("supdocnade.scene.fitting.MAX_SVM", 40)
     with pytest.raises(InvalidArgument, match=r"at most 20 labelled.*or mirror=False"):
         fit()
+
+
+def test_grey_photographs_have_no_words_for_colors():
+    images, labels, tags = columns(scenes())
+    grey = [np.asarray(Image.fromarray(image).convert("L")) for image in images]
+    with_colors, without = (
+        SceneModel(**{**SETTINGS, "max_epochs": 2, "n_color_words": n}).fit(grey, labels, tags)
+        for n in (10, 0)
+    )
+    assert with_colors.fitted_.encoder.color_codebook is None
+    np.testing.assert_array_equal(with_colors.transform(grey[:3]), without.transform(grey[:3]))
+    # A colour photograph is then read as a grey one.
+    np.testing.assert_array_equal(with_colors.transform(images[:3]), without.transform(images[:3]))
 
 
 def test_mirror_must_be_a_bool():

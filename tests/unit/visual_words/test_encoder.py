@@ -7,7 +7,8 @@ from tests.textures import stripes
 
 from supdocnade.errors import StorageError, UnreadableImage
 from supdocnade.images.decode import DecodeConfig
-from supdocnade.images.dense_sift import DenseSIFTConfig, dense_sift
+from supdocnade.images.dense_sift import DenseSIFTConfig, dense_sift, patch_places
+from supdocnade.images.patch_colors import patch_colors
 from supdocnade.images.regions import Regions
 from supdocnade.visual_words.codebook import Codebook, fit_codebook
 from supdocnade.visual_words.describer import PatchDescriber
@@ -26,7 +27,7 @@ def test_an_image_step_by_step():
     encoded = encoder().encode(image)
     found = dense_sift(image)
     away = np.square(found.values_SD[:, None] - CODEBOOK.centres_KD).sum(axis=2)
-    np.testing.assert_array_equal(encoded.words_S, away.argmin(axis=1))
+    np.testing.assert_array_equal(encoded.words_SM[:, 0], away.argmin(axis=1))
     lower, right = (found.centres_S2 >= (32, 36)).T
     np.testing.assert_array_equal(encoded.ids, 12 * (2 * lower + right) + away.argmin(axis=1))
     assert encoded.size == (64, 72)
@@ -44,13 +45,13 @@ def test_constant_patches_can_be_dropped():
     dropped = encoder(replace(PLAIN, keep_constant=False)).encode(image)
     seen = dense_sift(image).values_SD.any(axis=1)
     assert 0 < seen.sum() < seen.size
-    np.testing.assert_array_equal(dropped.words_S, whole.words_S[seen])
+    np.testing.assert_array_equal(dropped.words_SM, whole.words_SM[seen])
     np.testing.assert_array_equal(dropped.centres_S2, whole.centres_S2[seen])
 
 
 def test_a_pyramid_counts_every_patch_in_every_grid():
     encoded = encoder(grid=[(1, 1), (2, 2)]).encode(stripes(2))
-    assert len(encoded.ids) == 2 * len(encoded.words_S)
+    assert len(encoded.ids) == 2 * len(encoded.words_SM)
 
 
 def test_too_small_an_image_is_named():
@@ -157,7 +158,7 @@ def test_mirrored_words_are_those_of_mirrored_pixels(patch_size, shape, color):
     assert both.n_features == 2 * one.n_features
     found = both.encode(image)
     np.testing.assert_array_equal(found.ids[: len(here)], here)
-    np.testing.assert_array_equal(found.words_S, one.encode(image).words_S)
+    np.testing.assert_array_equal(found.words_SM, one.encode(image).words_SM)
     mirrored = found.ids[len(here) :] - one.n_features
     np.testing.assert_array_equal(np.sort(mirrored), np.sort(there))
     assert (np.sort(here) != np.sort(there)).any()
@@ -167,3 +168,40 @@ def test_an_encoder_of_both_sides_is_another():
     one = encoder()
     assert replace(one, mirror=True).fingerprint() != one.fingerprint()
     assert replace(one, mirror=False).fingerprint() == one.fingerprint()
+
+
+def colored(number, shape=(64, 61)):
+    return np.stack([stripes(number + i, shape) for i in range(3)], axis=-1)
+
+
+PLACES = patch_places((64, 61), DenseSIFTConfig())
+COLOR_CODEBOOK = fit_codebook(patch_colors(colored(0), *PLACES), 5, seed=0)
+
+
+def test_each_patch_has_a_word_for_its_colors_too():
+    image = colored(0)
+    plain, with_colors = encoder(), replace(encoder(), color_codebook=COLOR_CODEBOOK)
+    assert (with_colors.n_words, with_colors.n_features) == (17, 68)
+    words, found = plain.encode(image), with_colors.encode(image)
+    np.testing.assert_array_equal(found.words_SM[:, :1], words.words_SM)
+    colors_SC = patch_colors(image, found.centres_S2, found.patch_size_S)
+    away = np.square(colors_SC[:, None] - COLOR_CODEBOOK.centres_KD).sum(axis=2)
+    np.testing.assert_array_equal(found.words_SM[:, 1], 12 + away.argmin(axis=1))
+    assert len(np.unique(found.words_SM[:, 1])) > 1
+    regions = words.ids // 12
+    np.testing.assert_array_equal(found.ids.reshape(-1, 2), 17 * regions[:, None] + found.words_SM)
+    np.testing.assert_array_equal(np.sort(with_colors.color_ids(image)), np.sort(found.ids[1::2]))
+    assert with_colors.fingerprint() != plain.fingerprint()
+
+
+def test_mirrored_words_for_colors_are_those_of_mirrored_pixels():
+    image = colored(4)
+    one = replace(encoder(grid=[(1, 1), (2, 2)]), color_codebook=COLOR_CODEBOOK)
+    both = replace(one, mirror=True)
+    ids = both.encode(image).ids
+    here = ids[ids < one.n_features]
+    np.testing.assert_array_equal(np.sort(here), np.sort(one.encode(image).ids))
+    mirrored = ids[ids >= one.n_features] - one.n_features
+    np.testing.assert_array_equal(np.sort(mirrored), np.sort(one.encode(np.fliplr(image)).ids))
+    is_color = ids % one.n_words >= 12
+    np.testing.assert_array_equal(np.sort(both.color_ids(image)), np.sort(ids[is_color]))

@@ -13,7 +13,8 @@ from tests.ties import assert_same_but_for_ties
 
 from supdocnade.errors import BackendUnavailable, UnreadableImage
 from supdocnade.images.decode import DecodeConfig
-from supdocnade.images.dense_sift import DenseSIFTConfig, dense_sift
+from supdocnade.images.dense_sift import DenseSIFTConfig, dense_sift, patch_places
+from supdocnade.images.patch_colors import patch_colors
 from supdocnade.images.regions import Regions
 from supdocnade.run_options import RunOptions
 from supdocnade.visual_words import gpu as batches
@@ -114,7 +115,7 @@ def test_any_number_of_workers_gives_the_same_words(n_jobs):
 def test_workers_may_be_processes(tmp_path):
     """What goes to them and what comes back can travel."""
     cache = WordCache(tmp_path, PLAIN.fingerprint(), PLAIN.n_features)
-    sent = pickle.loads(pickle.dumps(partial(_decode_image, PLAIN.describer, cache)))
+    sent = pickle.loads(pickle.dumps(partial(_decode_image, PLAIN, cache)))
     found = pickle.loads(pickle.dumps(sent(IMAGES[0], "image 0", 0)))
     np.testing.assert_array_equal(found.pixels, IMAGES[0])
     assert found.key is not None
@@ -164,7 +165,9 @@ def test_a_cache_is_filled_and_used(tmp_path, monkeypatch):
     asked = []
     start = BatchEncoder.start
     monkeypatch.setattr(
-        BatchEncoder, "start", lambda self, some: asked.append(len(some)) or start(self, some)
+        BatchEncoder,
+        "start",
+        lambda self, some, *colors: asked.append(len(some)) or start(self, some, *colors),
     )
     second = words(IMAGES[:12], cache=kept)
     assert sum(asked) == 3
@@ -189,9 +192,9 @@ class Recorder(BatchEncoder):
         super().__init__(encoder, CPU)
         self.batches = []
 
-    def start(self, images):
+    def start(self, images, color_ids=None):
         self.batches.append(len(images))
-        return super().start(images)
+        return super().start(images, color_ids)
 
 
 def test_batches_grow_from_one_image_and_are_bounded(monkeypatch):
@@ -287,3 +290,18 @@ def test_batches_have_the_words_of_both_sides(settings):
     images = [*IMAGES, np.full((64, 72), 7, np.uint8)]
     for image, found in zip(images, words(images, both), strict=True):
         np.testing.assert_array_equal(found, both.encode(image).ids)
+
+
+@pytest.mark.parametrize("keep_constant", [True, False])
+@pytest.mark.parametrize("mirror", [True, False])
+def test_words_for_colors_follow_the_others(keep_constant, mirror):
+    images = [in_color(image) for image in IMAGES[:6]]
+    places = patch_places(images[0].shape[:2], DenseSIFTConfig())
+    codebook = fit_codebook(patch_colors(images[0], *places), 5, seed=0)
+    plain = encoder(grid=((1, 1), (2, 2)), keep_constant=keep_constant)
+    colors = replace(plain, color_codebook=codebook, mirror=mirror)
+    images[1] = images[1].copy()
+    images[1][:40] = (9, 200, 30)  # Patches without a texture.
+    found = words(images, colors)
+    for image, ids in zip(images, found, strict=True):
+        np.testing.assert_array_equal(np.sort(ids), np.sort(colors.encode(image).ids))

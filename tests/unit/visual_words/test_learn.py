@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tests.textures import stripes
@@ -5,6 +7,7 @@ from tests.textures import stripes
 from supdocnade.errors import InvalidArgument, UnreadableImage
 from supdocnade.images.decode import DecodeConfig
 from supdocnade.images.dense_sift import DenseSIFTConfig, dense_sift
+from supdocnade.images.patch_colors import patch_colors
 from supdocnade.images.regions import Regions
 from supdocnade.run_options import RunOptions
 from supdocnade.visual_words.describer import PatchDescriber
@@ -66,7 +69,7 @@ def test_examples_belong_to_their_words():
         encoded = fitted.encoder.encode(image)
         color = np.stack([image] * 3, axis=-1)
         patches = cut_patches(color, encoded.centres_S2, encoded.patch_size_S, 16)
-        for word, patch in zip(encoded.words_S, patches, strict=True):
+        for word, patch in zip(encoded.words_SM[:, 0], patches, strict=True):
             found.setdefault(patch.tobytes(), set()).add(int(word))
     assert fitted.n_examples_K.sum() > 8 * 8
     for word in range(8):
@@ -134,3 +137,40 @@ def test_images_that_cannot_be_read():
 def test_more_words_than_patches_are_refused():
     with pytest.raises(InvalidArgument, match="n_words must be at most the number of different"):
         fit_words(IMAGES[:1], PLAIN, WHOLE, n_words=5000, seed=0)
+
+
+COLORED = [np.stack([IMAGES[i], IMAGES[i - 1], IMAGES[i - 2]], axis=-1) for i in range(12)]
+
+
+def test_words_for_colors_are_learned_beside_the_others():
+    plain = fit_words(COLORED, PLAIN, WHOLE, n_words=8, seed=0)
+    fitted = fit_words(COLORED, PLAIN, WHOLE, n_words=8, n_color_words=5, seed=0)
+    encoder = fitted.encoder
+    assert (encoder.n_words, encoder.color_codebook.n_words) == (13, 5)
+    assert replace(encoder, color_codebook=None).fingerprint() == plain.encoder.fingerprint()
+    np.testing.assert_array_equal(fitted.examples[:8], plain.examples)
+    assert fitted.examples.shape == (13, 16, 16, 16, 3)
+    # An example of a word for colours has its colours: the word of the whole example is the same.
+    for word in range(8, 13):
+        for patch in fitted.examples[word, : fitted.n_examples_K[word]]:
+            colors = patch_colors(patch, np.array([[7.5, 7.5]]), np.array([16]))
+            assert encoder.color_codebook.assign(colors) == word - 8
+    two = fit_words(COLORED, PLAIN, WHOLE, RunOptions(n_jobs=2), n_words=8, n_color_words=5, seed=0)
+    assert two.encoder.fingerprint() == encoder.fingerprint()
+
+
+def test_grey_images_have_no_words_for_colors():
+    fitted = fit_words(IMAGES, PLAIN, WHOLE, n_words=8, n_color_words=5, seed=0)
+    plain = fit_words(IMAGES, PLAIN, WHOLE, n_words=8, seed=0)
+    assert fitted.encoder.color_codebook is None
+    assert fitted.encoder.fingerprint() == plain.encoder.fingerprint()
+    np.testing.assert_array_equal(fitted.examples, plain.examples)
+
+
+def test_there_are_no_more_words_for_colors_than_colors():
+    painted = np.zeros((64, 72, 3), np.uint8)
+    painted[:, :, 0] = 255 * (np.arange(72) < 40)
+    fitted = fit_words([painted], PLAIN, WHOLE, n_words=2, n_color_words=500, seed=0)
+    sample, _ = sample_patches([painted], PLAIN, 10_000, seed=0, with_colors=True)
+    colors = np.unique(sample.colors_NC[sample.colors_NC.any(axis=1)], axis=0)
+    assert fitted.encoder.color_codebook.n_words == len(colors) < 500
