@@ -108,11 +108,19 @@ def read_photographs(
             raise InvalidArgument("labels and tags must be None with a folder, which has its own.")
         return from_records(read_folder(images))
     sources = check_images(images)
+    given_labels = _entries("labels", labels, len(sources))
+    for label in given_labels:
+        if label is not None and not (isinstance(label, str) and label):
+            raise InvalidArgument(f"labels must be strings, or None where missing, got {label!r}.")
+    given_tags = _entries("tags", tags, len(sources))
+    for some in given_tags:
+        if some is not None and (isinstance(some, str) or not isinstance(some, Sequence)):
+            raise InvalidArgument(f"tags must be lists of strings, or None, got {some!r}.")
     return Photographs(
         sources=sources,
         names=[image_name(sources, number) for number in range(len(sources))],
-        labels=_labels(labels, len(sources)),
-        tags=_tags(tags, len(sources)),
+        labels=[None if label is None else str(label) for label in given_labels],
+        tags=given_tags,
     )
 
 
@@ -138,38 +146,20 @@ def expand_folders(images: Any) -> list[Any]:
     return found
 
 
-def _labels(given: Sequence[Any] | None, n_images: int) -> list[str | None]:
+def _entries(name: str, given: Sequence[Any] | None, n_images: int) -> list[Any]:
+    """Return one entry per image, None where it is missing."""
     if given is None:
         return [None] * n_images
-    labels = [_missing_is_none(label) for label in given]
-    _check_length("labels", len(labels), n_images)
-    for label in labels:
-        if label is not None and not (isinstance(label, str) and label):
-            raise InvalidArgument(f"labels must be strings, or None where missing, got {label!r}.")
-    return [None if label is None else str(label) for label in labels]
-
-
-def _missing_is_none(label: Any) -> Any:
-    missing = isinstance(label, float) and np.isnan(label)
-    return None if missing or type(label).__name__ in ("NAType", "NaTType") else label
-
-
-def _tags(given: Sequence[Tags] | None, n_images: int) -> list[Tags]:
-    if given is None:
-        return [None] * n_images
-    tags = [_missing_is_none(some) for some in given]
-    _check_length("tags", len(tags), n_images)
-    for some in tags:
-        if some is not None and (isinstance(some, str) or not isinstance(some, Sequence)):
-            raise InvalidArgument(f"tags must be lists of strings, or None, got {some!r}.")
-    return tags
-
-
-def _check_length(name: str, length: int, n_images: int) -> None:
-    if length != n_images:
+    entries = []
+    for entry in given:
+        is_nan = isinstance(entry, float) and np.isnan(entry)
+        missing = is_nan or type(entry).__name__ in ("NAType", "NaTType")
+        entries.append(None if missing else entry)
+    if len(entries) != n_images:
         raise InvalidArgument(
-            f"{name} must have an entry for each of the {n_images} images, got {length}."
+            f"{name} must have an entry for each of the {n_images} images, got {len(entries)}."
         )
+    return entries
 
 
 def hold_out(
