@@ -41,6 +41,6 @@ def test_neither_torch_nor_scikit_learn_is_imported(tmp_path, command):
     assert not imported_by(command, model, str(photograph), *options) & set(HEAVY)
 
 
-@pytest.mark.parametrize("command", ["predict", "train"])
+@pytest.mark.parametrize("command", ["predict", "train", "features"])
 def test_help_imports_no_numerical_package(command):
     assert not imported_by(command, "--help") & {*HEAVY, "numba", "scipy", "numpy"}

@@ -12,7 +12,10 @@ from supdocnade import SceneModel
 from supdocnade.errors import InvalidArgument, UnreadableImage
 from supdocnade.images.decode import decode
 
-EXTRAS = ("fastapi", "multipart", "onnx", "pillow_heif", "prometheus_client", "uvicorn")
+EXTRAS = (
+    *("fastapi", "multipart", "onnx", "onnxruntime", "pillow_heif", "prometheus_client"),
+    "uvicorn",
+)
 HEIC = b"\x00\x00\x00\x18ftypheic\x00\x00\x00\x00heicmif1" + bytes(64)
 
 
@@ -64,6 +67,20 @@ def test_an_onnx_export_names_its_extra(model, tmp_path):
     with pytest.raises(InvalidArgument, match=r"pip install 'supdocnade\[onnx\]'"):
         SceneModel.load(model).export_onnx(tmp_path / "model.onnx")
     assert not (tmp_path / "model.onnx").exists()
+
+
+def test_networks_name_their_extra(tmp_path):
+    done = supdocnade("features", "--json")
+    assert done.code == 0
+    assert [row["name"] for row in done.objects] == ["sift"]
+    assert done.err == "note: networks need an extra: pip install 'supdocnade[deep]'.\n"
+    network = tmp_path / "network.onnx"
+    network.write_bytes(b"")
+    done = supdocnade(
+        "features", "--import", network, *["--side", "8", "--mean", "0", "--scale", "1"]
+    )
+    assert (done.code, done.out) == (1, "")
+    assert done.err.endswith("is not installed; pip install 'supdocnade[deep]'.\n")
 
 
 def test_a_heic_photograph_names_its_extra(model, tmp_path):

@@ -24,6 +24,7 @@ from supdocnade.cli.console import print_message
 from supdocnade.cli.demo import demo
 from supdocnade.cli.evaluate import evaluate
 from supdocnade.cli.explain import explain
+from supdocnade.cli.features import features
 from supdocnade.cli.index import index
 from supdocnade.cli.predict import predict
 from supdocnade.cli.report import report
@@ -39,7 +40,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-COMMANDS = (demo, train, predict, evaluate, explain, report, index, serve, reproduce, bench)
+COMMANDS = (
+    *(demo, train, predict, evaluate, explain, report, index, serve, features, reproduce),
+    bench,
+)
 for command in COMMANDS:
     app.command()(command)
 

@@ -11,7 +11,7 @@ from supdocnade.errors import StorageError
 BENCH = sys.modules["supdocnade.cli.bench"]
 COMMANDS = (
     *("demo", "train", "predict", "evaluate", "explain", "report", "index", "serve"),
-    *("reproduce", "bench"),
+    *("features", "reproduce", "bench"),
 )
 
 
@@ -47,6 +47,8 @@ def test_help_lists_all_commands():
         ["predict", "model", "a.jpg", "--json", "--csv"],
         ["predict", "model", "a.jpg", "--dry-run"],
         ["explain", "model", "a.jpg", "--label", "a", "--tag", "b"],
+        ["features", "--side", "224"],
+        ["features", "--import", "none.onnx"],
         ["bench", "--seed", "-1"],
         ["demo", "--jobs", "0"],
     ],

@@ -1,0 +1,110 @@
+import json
+
+import pytest
+from tests.commands import supdocnade
+
+from supdocnade.images import network_library
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+from tests import networks
+
+DESCRIBED = ("--side", "8", "--mean", "127", "--scale", "128")
+SIFT = {"side": None, "rows": None, "columns": None, "channels": 128, "bytes": None}
+
+
+@pytest.fixture(autouse=True)
+def library(tmp_path, monkeypatch):
+    """An empty library on a machine without packages of weights."""
+    monkeypatch.setenv("SUPDOCNADE_NETWORKS", str(tmp_path / "networks"))
+    monkeypatch.setattr(network_library, "find_weights", lambda name: None)
+    return tmp_path / "networks"
+
+
+@pytest.fixture
+def path(tmp_path):
+    return networks.write_network(tmp_path / "given.onnx")
+
+
+def bare(path):
+    """Remove the description of a network."""
+    path.with_suffix(".json").unlink()
+    return path
+
+
+def test_networks_are_imported_listed_and_removed(path):
+    done = supdocnade("features", "--import", path)
+    assert (done.code, done.err) == (0, "")
+    assert done.out.splitlines()[1].split()[:4] == ["tiny", "8", "×", "8"]
+    listed = supdocnade("features")
+    assert listed.out.splitlines()[0].split() == [
+        *("name", "input", "patches", "channels", "size", "licence")
+    ]
+    assert listed.out.splitlines()[1].split()[0] == "sift"
+    assert listed.out.splitlines()[2] == "tiny  8 × 8    2 × 2         3  0.0 MB       CC0-1.0"
+    sift, tiny = supdocnade("features", "--json").objects
+    assert sift == {"name": "sift", **SIFT, "licence": "BSD-3-Clause"}
+    assert tiny == {
+        **{"name": "tiny", "side": 8, "rows": 2, "columns": 2, "channels": 3},
+        **{"bytes": path.stat().st_size, "licence": "CC0-1.0"},
+    }
+    assert supdocnade("features", "--remove", "tiny").out == "tiny removed\n"
+    assert len(supdocnade("features", "--json").objects) == 1
+    assert supdocnade("features", "--remove", "tiny", "--json").code == 1
+
+
+def test_options_describe_a_network(path, library):
+    options = ("--mean", "1,2,3", "--color-order", "bgr", "--licence", "MIT", "--name", "mine")
+    done = supdocnade("features", "--import", bare(path), *DESCRIBED, *options, "--json")
+    assert done.code == 0, done.err
+    (row,) = done.objects
+    assert (row["name"], row["licence"]) == ("mine", "MIT")
+    description = json.loads((library / "mine/given.json").read_text())
+    assert (description["mean"], description["scale"]) == ([1, 2, 3], [128, 128, 128])
+    assert description["color_order"] == "bgr"
+    assert supdocnade("features", "--remove", "mine", "--json").objects == [{"removed": "mine"}]
+
+
+def test_tokens_and_outputs_are_described_by_options(tmp_path):
+    path = networks.write_network(
+        tmp_path / "vit.onnx", layout="tokens", leading=[[0, 0, 0]], extra_outputs=["other"]
+    )
+    options = (*DESCRIBED, "--class-tokens", "1", "--output-name", "tokens")
+    assert supdocnade("features", "--import", bare(path), *options, "--quiet").out == ""
+    assert supdocnade("features", "--json").objects[1]["name"] == "vit"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (DESCRIBED, r"given.json describes the network; options must not do so, too."),
+        (("--remove", "tiny"), "--import and --remove must not both be given."),
+        (("--mean", "1,2"), "--mean must be one number or three with commas, got '1,2'."),
+        (("--scale", "high"), "--scale must be one number or three with commas, got 'high'."),
+    ],
+)
+def test_conflicting_options_are_named(path, arguments, message):
+    done = supdocnade("features", "--import", path, *arguments)
+    assert (done.code, done.out) == (2, "")
+    assert message in done.err
+    assert done.err.count("\n") == 1
+
+
+def test_a_missing_description_is_named(path):
+    done = supdocnade("features", "--import", bare(path), "--side", "8")
+    assert done.code == 2
+    assert "given.json, so the network needs --mean, --scale." in done.err
+
+
+def test_bad_networks_are_named_in_one_line(path, library):
+    assert supdocnade("features", "--import", path).code == 0
+    (library / "tiny/given.onnx").write_bytes(b"")
+    done = supdocnade("features", "--json")
+    assert done.code == 1
+    assert [row["name"] for row in done.objects] == ["sift"]
+    assert done.err.startswith("error: ")
+    assert "given.onnx is damaged: its contents are not" in done.err
+    again = supdocnade("features", "--import", path)
+    assert (again.code, again.out) == (1, "")
+    assert "'tiny' is already installed; supdocnade features --remove tiny" in again.err
