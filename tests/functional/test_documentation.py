@@ -48,6 +48,8 @@ def test_the_commands_of_a_document_run(document, tmp_path, monkeypatch):
     blocks = re.findall(r"```sh\n(.*?)```", (ROOT / document).read_text(), re.DOTALL)
     commands = [shlex.split(line, comments=True) for line in "".join(blocks).splitlines()]
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("SUPDOCNADE_NETWORKS", str(tmp_path / "networks"))
     draw(Path("photos"))
     draw(Path("test-photos"), 2, seed=1)
     draw(Path("more-photos"), 2, seed=2)
