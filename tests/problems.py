@@ -56,10 +56,14 @@ def make_problem(
     output: str = "tree",
     weighted: bool = True,
     n_summary_words: int | None = None,
+    document_bias: bool = False,
     scale: float = 0.5,
     seed: int = 0,
 ) -> Problem:
-    """Draw a problem in float64; `scale` is the standard deviation of W and V."""
+    """Draw a problem in float64.
+
+    `scale` is the standard deviation of W and V. With `document_bias` every document has its own c.
+    """
     rng = np.random.default_rng(seed)
     n_tokens = sum(lengths)
     n_rows = n_words if output == "softmax" else n_words - 1
@@ -69,7 +73,7 @@ def make_problem(
 
     parameters = Parameters(
         normal(n_words, n_topics),
-        normal(n_topics, spread=0.3),
+        normal(*([len(lengths)] if document_bias else []), n_topics, spread=0.3),
         normal(n_rows, n_topics),
         normal(n_rows, spread=0.3),
     )
@@ -112,9 +116,12 @@ def relative_error(actual: Tensor, expected: Tensor) -> float:
 def cpu_digest() -> str:
     """Return a digest of the outputs and gradients of the `cpu` backend on some problems."""
     digest = hashlib.sha256()
-    for output, n_words in (("tree", 150), ("softmax", 150), ("tree", 17_000)):
+    cases = [("tree", 150, False), ("softmax", 150, False), ("tree", 17_000, False)]
+    for output, n_words, document_bias in [*cases, ("tree", 150, True)]:
         lengths = [300, 0, 961, 5, 77] * 3
-        problem = make_problem(lengths, n_words, 37, output=output, n_summary_words=140)
+        problem = make_problem(
+            lengths, n_words, 37, output=output, n_summary_words=140, document_bias=document_bias
+        )
         problem = problem.to(torch.float32)
         terms = problem.run("relu", "cpu")
         (terms.nll_B.sum() + terms.summary_BH.sin().sum()).backward()

@@ -219,6 +219,17 @@ def test_small_documents(output, activation, uneven):
     check_agreement(problem, run, "cuda", activation, uneven=uneven)
 
 
+@outputs
+@uneven_gradients
+@pytest.mark.parametrize("n_summary_words", [None, 30])
+def test_biases_of_documents(output, uneven, n_summary_words):
+    problem = make_problem(
+        [0, 1, 9, 0, 250], 37, n_topics=33, output=output, n_summary_words=n_summary_words,
+        document_bias=True, scale=0.05,
+    )  # fmt: skip
+    check_agreement(problem, run, "cuda", uneven=uneven)
+
+
 @pytest.mark.parametrize("n_words", [2, 17, 300])
 @pytest.mark.parametrize("dense", [True, False])
 def test_trees_by_prefixes_and_by_tiles(monkeypatch, n_words, dense):

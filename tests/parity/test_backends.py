@@ -55,10 +55,40 @@ def test_backends_agree(output, activation, n_words, uneven):
 
 
 @pytest.mark.parametrize("output", OUTPUTS)
-@pytest.mark.parametrize("activation", ACTIVATIONS)
-def test_gradients_against_finite_differences(output, activation):
+@pytest.mark.parametrize(("activation", "uneven"), [("relu", False), ("tanh", True)])
+def test_backends_agree_on_biases_of_documents(output, activation, uneven):
+    problem = make_problem(
+        [0, 1, 9, 0, 25], 37, n_topics=7, output=output, n_summary_words=36, document_bias=True
+    )
+    expected = evaluate(problem, activation, "reference", uneven=uneven)
+    assert_same(evaluate(problem, activation, "vectorized", uneven=uneven), expected, 1e-12)
+    single = problem.to(torch.float32)
+    for backend in ("vectorized", "cpu"):
+        assert_same(evaluate(single, activation, backend, uneven=uneven), expected, FLOAT32)
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_equal_biases_of_documents_are_one_bias(output):
+    shared = make_problem([5, 0, 30], 11, n_topics=6, output=output).to(torch.float32)
+    c_H = shared.parameters.hidden_bias_H
+    rows_BH = c_H.detach().repeat(3, 1).requires_grad_()
+    own = shared._replace(parameters=shared.parameters._replace(hidden_bias_H=rows_BH))
+    nll, summary, W, c, V, b = evaluate(shared, "tanh", "cpu")
+    own_nll, own_summary, own_W, own_c, own_V, own_b = evaluate(own, "tanh", "cpu")
+    for a, e in ((own_nll, nll), (own_summary, summary), (own_W, W), (own_V, V), (own_b, b)):
+        torch.testing.assert_close(a, e, rtol=0, atol=0)
+    torch.testing.assert_close(own_c.sum(dim=0), c)
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+@pytest.mark.parametrize(
+    ("activation", "document_bias"), [*((each, False) for each in ACTIVATIONS), ("tanh", True)]
+)
+def test_gradients_against_finite_differences(output, activation, document_bias):
     # Seed and scale keep every unit away from the kink of ReLU.
-    problem = make_problem([3, 5], n_words=6, n_topics=4, output=output, n_summary_words=5)
+    problem = make_problem(
+        [3, 5], n_words=6, n_topics=4, output=output, n_summary_words=5, document_bias=document_bias
+    )
 
     def function(*parameters):
         return Problem(problem.batch, type(problem.parameters)(*parameters), problem.tree).run(
@@ -106,10 +136,14 @@ def test_all_hidden_units_off(output, backend):
     assert b.any()
 
 
-@pytest.mark.parametrize("lengths", [[], [0], [0, 0, 0]])
+@pytest.mark.parametrize(
+    ("lengths", "document_bias"), [([], False), ([], True), ([0], False), ([0, 0, 0], False)]
+)
 @pytest.mark.parametrize("output", OUTPUTS)
-def test_batches_without_words(output, lengths):
-    problem = make_problem(lengths, n_words=6, n_topics=4, output=output)
+def test_batches_without_words(output, lengths, document_bias):
+    problem = make_problem(
+        lengths, n_words=6, n_topics=4, output=output, document_bias=document_bias
+    )
     for backend, dtype in [("reference", torch.float64), ("vectorized", torch.float64),
                            ("cpu", torch.float32)]:  # fmt: skip
         nll, summary, *gradients = evaluate(problem.to(dtype), "tanh", backend)
@@ -173,8 +207,9 @@ def test_large_vocabularies_have_gradients_of_touched_rows(output, n_words):
     assert_same(evaluate(single, "relu", "cpu"), expected, FLOAT32)
 
 
-def test_blocks_of_documents_add_up(monkeypatch):
-    problem = make_problem([5, 0, 30, 1, 2, 9], n_words=11, n_topics=6)
+@pytest.mark.parametrize("document_bias", [False, True])
+def test_blocks_of_documents_add_up(monkeypatch, document_bias):
+    problem = make_problem([5, 0, 30, 1, 2, 9], n_words=11, n_topics=6, document_bias=document_bias)
     expected = evaluate(problem, "relu", "reference")
     single = problem.to(torch.float32)
     for words_per_block in (1, 8, 33):

@@ -8,8 +8,8 @@ For a document v of D tokens with input weights x and loss weights w,
 
 where p is the tree of binary decisions (`tree_nll`) or one softmax (`softmax_nll`) over rows of V
 and b. `summary` is the activation behind the paper's h_y: g(summary) is the topic representation.
-Both outputs are differentiable with respect to W, c, V and b. Names of arrays end in their axes
-(`checks.py`).
+c is one vector, or one vector per document, then with one gradient per document. Both outputs are
+differentiable with respect to W, c, V and b. Names of arrays end in their axes (`checks.py`).
 """
 
 import functools
@@ -98,6 +98,9 @@ class DocumentBatch(NamedTuple):
     checked: bool = False
     """If True, the documents are not validated, which would wait for a GPU. The token arrays may
     then be longer than `offsets_B1` says, for the `cuda` backend."""
+    global_features_BF: Tensor | None = None
+    """Global features, from which the network computes the hidden bias of every document; the
+    operations do not read them."""
 
     @property
     def n_documents(self) -> int:
@@ -118,11 +121,13 @@ class DocumentBatch(NamedTuple):
         if self.word_ids_N.device == device:
             return self
         input_N, loss_N = self.input_weight_N, self.loss_weight_N
+        features_BF = self.global_features_BF
         return self._replace(
             word_ids_N=self.word_ids_N.to(device),
             offsets_B1=self.offsets_B1.to(device),
             input_weight_N=None if input_N is None else input_N.to(device),
             loss_weight_N=None if loss_N is None else loss_N.to(device),
+            global_features_BF=None if features_BF is None else features_BF.to(device),
         )
 
 
@@ -132,7 +137,7 @@ class Parameters(NamedTuple):
     word_embedding_KH: Tensor
     """W, one row per word (the paper writes H × K)."""
     hidden_bias_H: Tensor
-    """c."""
+    """c; or (B, H), one row per document."""
     node_weight_TH: Tensor
     """V, one row per inner node of the tree, or per word for the softmax."""
     node_bias_T: Tensor
@@ -173,6 +178,7 @@ def check_call(
     _check_parameters(parameters, n_output_rows)
     if not batch.checked:
         _check_documents(batch, n_words=len(parameters.word_embedding_KH))
+    _check_hidden_bias(batch, parameters)
     _check_weights(batch, parameters.hidden_bias_H.dtype)
     devices = {tensor.device for tensor in (*batch[:4], *parameters) if tensor is not None}
     if len(devices) > 1:
@@ -181,19 +187,26 @@ def check_call(
 
 
 def _check_parameters(parameters: Parameters, n_output_rows: int) -> None:
-    W_KH, c_H, V_TH, b_T = parameters
+    W_KH, _, V_TH, b_T = parameters
     if W_KH.ndim != 2 or 0 in W_KH.shape:
         raise InvalidArgument(
             f"word_embedding must have shape (words, topics), got {tuple(W_KH.shape)}."
         )
     n_topics = W_KH.shape[1]
-    check_shape("hidden_bias", c_H.shape, (n_topics,))
     check_shape("node_weight", V_TH.shape, (n_output_rows, n_topics))
     check_shape("node_bias", b_T.shape, (n_output_rows,))
     dtypes = {tensor.dtype for tensor in parameters}
     if len(dtypes) > 1 or not W_KH.is_floating_point():
         listed = ", ".join(sorted(map(str, dtypes)))
         raise InvalidArgument(f"parameters must share one floating-point type, got {listed}.")
+
+
+def _check_hidden_bias(batch: DocumentBatch, parameters: Parameters) -> None:
+    shape, n_topics = parameters.hidden_bias_H.shape, parameters.word_embedding_KH.shape[1]
+    per_document = len(shape) == 2
+    check_shape(
+        "hidden_bias", shape, (batch.n_documents, n_topics) if per_document else (n_topics,)
+    )
 
 
 def _check_documents(batch: DocumentBatch, n_words: int) -> None:

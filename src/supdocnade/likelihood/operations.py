@@ -141,7 +141,7 @@ def tree_nll(
     Parameters
     ----------
     batch : tokens, offsets and weights (`DocumentBatch`).
-    parameters : W (K × H), c (H), V (K - 1 × H) and b (K - 1).
+    parameters : W (K × H), c (H, or B × H), V (K - 1 × H) and b (K - 1).
     tree : positions of the words among the leaves.
     activation : g, one of "relu" (the paper's), "tanh", "sigmoid".
     backend : "reference" (Algorithm 1 as loops, float64), "vectorized" (plain torch), "cpu" (fused,
@@ -175,7 +175,7 @@ def softmax_nll(
     Parameters
     ----------
     batch : tokens, offsets and weights (`DocumentBatch`).
-    parameters : W (K × H), c (H), V (K × H) and b (K).
+    parameters : W (K × H), c (H, or B × H), V (K × H) and b (K).
     activation : g, one of "relu" (the paper's), "tanh", "sigmoid".
     backend : "reference" (Algorithm 1 as loops, float64), "vectorized" (plain torch), "cpu" (in
         bounded memory, float32), "cuda" (in bounded memory, float32 on a GPU), or "auto".

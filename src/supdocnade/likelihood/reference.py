@@ -22,10 +22,11 @@ def _run_algorithm_1(
     batch: DocumentBatch, parameters: Parameters, word_nll: WordNLL, activation: str
 ) -> DocumentTerms:
     """Sum -log p and the embeddings of every document, word by word."""
-    W_KH, c_H = parameters.word_embedding_KH, parameters.hidden_bias_H
+    W_KH, n_topics = parameters.word_embedding_KH, parameters.word_embedding_KH.shape[1]
+    c_BH = parameters.hidden_bias_H.expand(batch.n_documents, n_topics)
     limit = len(W_KH) if batch.n_summary_words is None else batch.n_summary_words
     nll, summary = [], []
-    for start, stop in pairwise(batch.offsets_B1.tolist()):
+    for c_H, (start, stop) in zip(c_BH, pairwise(batch.offsets_B1.tolist()), strict=True):
         a_H, summary_H, total = c_H, c_H, c_H.new_zeros(())
         for i in range(start, stop):
             word = int(batch.word_ids_N[i])
@@ -39,7 +40,7 @@ def _run_algorithm_1(
         nll.append(total)
         summary.append(summary_H)
     if not nll:
-        return DocumentTerms(c_H.sum().expand(0), c_H.expand(0, len(c_H)))
+        return DocumentTerms(c_BH.sum(dim=1), c_BH)
     return DocumentTerms(torch.stack(nll), torch.stack(summary))
 
 

@@ -52,13 +52,14 @@ def prefix_sums(
         embedded_NH = embedded_NH * batch.input_weight_N[:, None]
 
     # Documents are summed separately: one running sum over all tokens would lose precision.
-    B, H = batch.n_documents, len(c_H)
+    B, H = batch.n_documents, W_KH.shape[1]
     lengths_B = batch.offsets_B1.diff()
     D = int(lengths_B.max()) if B else 0
     used_BD = torch.arange(D, device=ids_N.device) < lengths_B[:, None]
     slots_BDH = _pad(embedded_NH, used_BD)
     before_BDH = torch.cat([slots_BDH.new_zeros(B, 1, H), slots_BDH.cumsum(dim=1)[:, :-1]], dim=1)
-    hidden_NH = activate(activation, c_H + _unpad(before_BDH[:, :D], used_BD))
+    bias = c_H if c_H.ndim == 1 else c_H[document_N]
+    hidden_NH = activate(activation, bias + _unpad(before_BDH[:, :D], used_BD))
 
     if batch.n_summary_words is not None:
         embedded_NH = embedded_NH * (ids_N < batch.n_summary_words)[:, None]

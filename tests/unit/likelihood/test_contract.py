@@ -61,6 +61,11 @@ def test_word_ids_are_checked_without_torchs_threads(problem, monkeypatch, dtype
         ),
         ("word_embedding_KH", lambda t: t[0], "word_embedding must have"),
         ("hidden_bias_H", lambda t: t[:3], r"hidden_bias must have shape \(4,\), got \(3,\)"),
+        (
+            "hidden_bias_H",
+            lambda t: t.expand(9, 4),
+            r"hidden_bias must have shape \(2, 4\), got \(9, 4\)",
+        ),
         ("node_weight_TH", lambda t: t[:4], r"node_weight must have shape \(5, 4\), got \(4, 4\)"),
         ("node_bias_T", lambda t: t[:, None], r"node_bias must have shape \(5,\), got \(5, 1\)"),
         ("hidden_bias_H", float32, "parameters must share one floating-point type"),

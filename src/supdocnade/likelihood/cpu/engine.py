@@ -146,7 +146,8 @@ class Gradients:
     ):
         W_KH, c_H, V_TH, b_T = parameters
         self.word_embedding = RowGradient(W_KH, word_rows)
-        self.hidden_bias_H = np.zeros(len(c_H), np.float32)
+        self.hidden_bias_RH = np.zeros(_as_rows(c_H).shape, np.float32)
+        self.hidden_bias_shape = c_H.shape
         self.node_weight = RowGradient(V_TH, node_rows)
         self.node_bias_T = np.zeros(len(b_T), np.float32)
 
@@ -154,7 +155,7 @@ class Gradients:
         """Multiply every gradient in place."""
         for values in (
             self.word_embedding.values,
-            self.hidden_bias_H,
+            self.hidden_bias_RH,
             self.node_weight.values,
             self.node_bias_T,
         ):
@@ -164,10 +165,20 @@ class Gradients:
         """Return the gradients in the order of `Parameters`."""
         return (
             self.word_embedding.to_tensor(),
-            torch.from_numpy(self.hidden_bias_H),
+            torch.from_numpy(self.hidden_bias_RH).view(self.hidden_bias_shape),
             self.node_weight.to_tensor(),
             torch.from_numpy(self.node_bias_T),
         )
+
+
+def _as_rows(bias: Any) -> Any:
+    """Return the hidden bias as a table: one row that all documents share, or one per document."""
+    return bias if bias.ndim == 2 else bias[None]
+
+
+def _rows_of(bias_RH: Floats, documents: slice) -> Floats:
+    """Return the rows of some documents, or the row that all documents share."""
+    return bias_RH if len(bias_RH) == 1 else bias_RH[documents]
 
 
 class OutputLayer(Protocol):
@@ -203,25 +214,28 @@ def evaluate(
     want_gradients: bool,
 ) -> tuple[DocumentTerms, Gradients | None]:
     """Return the terms of a batch and, if wanted, the gradients of the sum of `nll_B`."""
-    W_KH, c_H, V_TH, b_T = (tensor.detach().contiguous().numpy() for tensor in parameters)
+    W_KH, c, V_TH, b_T = (tensor.detach().contiguous().numpy() for tensor in parameters)
+    c_RH, n_topics = _as_rows(c), W_KH.shape[1]
     arrays = BatchArrays.from_batch(batch, len(W_KH))
     code = prefix_sums.ACTIVATION_CODES[activation]
     nll_B = np.zeros(batch.n_documents, np.float32)
-    summary_BH = np.empty((batch.n_documents, len(c_H)), np.float32)
+    summary_BH = np.empty((batch.n_documents, n_topics), np.float32)
     gradients = _new_gradients(layer, arrays, parameters) if want_gradients else None
     to_clear = [] if gradients is None else [gradients.node_weight, gradients.word_embedding]
     n_second = len(W_KH) if to_clear and not has_sparse_gradients(len(W_KH)) else 0
-    for documents, block in arrays.split(len(c_H)):
+    for documents, block in arrays.split(n_topics):
         with (
-            memory.scratch(block.n_tokens, len(c_H)) as hidden_NH,
-            memory.scratch(n_second, len(c_H)) as second_W,
+            memory.scratch(block.n_tokens, n_topics) as hidden_NH,
+            memory.scratch(n_second, n_topics) as second_W,
         ):
-            _write_prefixes(block, W_KH, c_H, code, hidden_NH, summary_BH[documents], to_clear)
+            bias_RH, block_summary_BH = _rows_of(c_RH, documents), summary_BH[documents]
+            _write_prefixes(block, W_KH, bias_RH, code, hidden_NH, block_summary_BH, to_clear)
             to_clear = []
             nll_N = layer.run(block, hidden_NH, V_TH, b_T, code, gradients)
             prefix_sums.sum_by_document(nll_N, block.offsets_B1, nll_B[documents])
             if gradients is not None:
-                _add_suffixes(block, hidden_NH, gradients, second_W)
+                grad_c_RH = _rows_of(gradients.hidden_bias_RH, documents)
+                _add_suffixes(block, hidden_NH, gradients.word_embedding, grad_c_RH, second_W)
     for gradient in to_clear:  # There was no document.
         gradient.values.fill(0)
     return DocumentTerms(torch.from_numpy(nll_B), torch.from_numpy(summary_BH)), gradients
@@ -240,7 +254,7 @@ def _new_gradients(layer: OutputLayer, arrays: BatchArrays, parameters: Paramete
 def _write_prefixes(
     block: BatchArrays,
     W_KH: Floats,
-    c_H: Floats,
+    c_RH: Floats,
     activation: int,
     hidden_NH: Floats,
     summary_BH: Floats,
@@ -254,7 +268,7 @@ def _write_prefixes(
 
     def sum_documents() -> None:
         prefix_sums.sum_prefixes(
-            next_document, block.ids_N, block.offsets_B1, block.input_weight_N, W_KH, c_H,
+            next_document, block.ids_N, block.offsets_B1, block.input_weight_N, W_KH, c_RH,
             activation, block.limit, hidden_NH, summary_BH,
         )  # fmt: skip
 
@@ -264,7 +278,7 @@ def _write_prefixes(
 
 
 def _add_suffixes(
-    block: BatchArrays, grad_NH: Floats, gradients: Gradients, second_W: Floats
+    block: BatchArrays, grad_NH: Floats, word: RowGradient, grad_c_RH: Floats, second_W: Floats
 ) -> None:
     """Add the gradients of W and c, given those of the activations.
 
@@ -274,30 +288,31 @@ def _add_suffixes(
 
     Parameters
     ----------
+    word, grad_c_RH : gradients of W and c, which are added to.
     second_W : memory for the second gradient of W; not used with a large vocabulary.
     """
-    word, grad_c = gradients.word_embedding, gradients.hidden_bias_H
     slots_N = word.find_slots(block.ids_N)
     halves = even_ranges(block.offsets_B1, 2 if word.rows is None else 1)
-    targets = [(word.values, grad_c)]
-    targets += [(second_W, np.zeros_like(grad_c)) for _ in halves[1:]]
-    columns = prefix_sums.split_columns(len(grad_c), -(-n_threads() // len(halves)))
+    targets = [(word.values, grad_c_RH)]
+    targets += [(second_W, np.zeros_like(grad_c_RH)) for _ in halves[1:]]
+    columns = prefix_sums.split_columns(grad_NH.shape[1], -(-n_threads() // len(halves)))
 
     def add_part(part: tuple[int, int]) -> None:
         half, column = part
         first, last = halves[half]
+        values, values_c = targets[half]
         if half > 0:
-            targets[half][0][:, slice(*columns[column])] = 0
+            values[:, slice(*columns[column])] = 0
         prefix_sums.add_suffix_columns(
             *columns[column], slots_N, block.offsets_B1[first : last + 1], block.tokens.start,
-            block.input_weight_N, grad_NH, *targets[half],
+            block.input_weight_N, grad_NH, values, _rows_of(values_c, slice(first, last)),
         )  # fmt: skip
 
     parts = [(half, column) for column in range(len(columns)) for half in range(len(halves))]
     run_parts(add_part, parts, small=grad_NH.size < SMALL_WORK)
     for values, values_c in targets[1:]:
         word.values[:] += values
-        grad_c += values_c
+        grad_c_RH += values_c
 
 
 def _add_summary_gradient(batch: DocumentBatch, gradients: Gradients, incoming_BH: Tensor) -> None:
@@ -305,16 +320,16 @@ def _add_summary_gradient(batch: DocumentBatch, gradients: Gradients, incoming_B
     arrays = BatchArrays.from_batch(batch, gradients.word_embedding.n_rows)
     slots_N = gradients.word_embedding.find_slots(arrays.ids_N)
     incoming = np.ascontiguousarray(incoming_BH.numpy())
-    grad_W, grad_c = gradients.word_embedding.values, gradients.hidden_bias_H
+    grad_W, grad_c_RH = gradients.word_embedding.values, gradients.hidden_bias_RH
 
     def add_part(part: tuple[int, int]) -> None:
         prefix_sums.add_summary_columns(
             *part, arrays.ids_N, slots_N, arrays.offsets_B1, arrays.input_weight_N, arrays.limit,
-            incoming, grad_W, grad_c,
+            incoming, grad_W, grad_c_RH,
         )  # fmt: skip
 
-    small = len(slots_N) * len(grad_c) < SMALL_WORK
-    run_parts(add_part, prefix_sums.split_columns(len(grad_c), n_threads()), small=small)
+    small = len(slots_N) * grad_c_RH.shape[1] < SMALL_WORK
+    run_parts(add_part, prefix_sums.split_columns(grad_c_RH.shape[1], n_threads()), small=small)
 
 
 class _FusedNLL(torch.autograd.Function):

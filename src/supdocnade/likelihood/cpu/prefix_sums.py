@@ -59,19 +59,20 @@ def _tanh(x):
 
 @kernel
 def sum_prefixes(
-    next_document, ids_N, offsets_B1, input_weight_N, W_KH, c_H, activation, limit, hidden_NH,
+    next_document, ids_N, offsets_B1, input_weight_N, W_KH, c_RH, activation, limit, hidden_NH,
     summary_BH,
 ):  # fmt: skip
     """Write hidden units and summaries of the next documents until none is left.
 
-    `hidden_NH` starts at the token `offsets_B1[0]`.
+    `hidden_NH` starts at the token `offsets_B1[0]`; `c_RH` has one row, or one per document.
     """
-    a_H = np.empty_like(c_H)
+    a_H = np.empty(c_RH.shape[1], np.float32)
     base = offsets_B1[0]
     while True:
         d = take_next(np.uintp(next_document.ctypes.data))
         if d >= summary_BH.shape[0]:
             break
+        c_H = c_RH[d if c_RH.shape[0] > 1 else 0]
         a_H[:] = c_H
         all_summed = True
         for i in range(offsets_B1[d], offsets_B1[d + 1]):
@@ -101,12 +102,13 @@ def sum_prefixes(
 
 @kernel
 def add_suffix_columns(
-    first, last, slots_N, offsets_B1, base, input_weight_N, grad_NH, grad_W, grad_c_H
+    first, last, slots_N, offsets_B1, base, input_weight_N, grad_NH, grad_W, grad_c_RH
 ):
     """Add the columns `first:last` of the gradients of W and c.
 
     h_i depends only on the words before i: the row of v_i receives the gradients of the
-    activations after i, and c those of all. `grad_NH` starts at the token `base`.
+    activations after i, and c those of all. `grad_NH` starts at the token `base`; `grad_c_RH` has
+    one row, or one per document.
     """
     after = np.empty(last - first, np.float32)
     # Unsigned indices spare the check for negative ones, which count from the end.
@@ -118,13 +120,14 @@ def add_suffix_columns(
             for j in range(after.size):
                 grad_W[slot, start + np.uintp(j)] += weight * after[j]
                 after[j] += grad_NH[i - base, start + np.uintp(j)]
+        row = d if grad_c_RH.shape[0] > 1 else 0
         for j in range(after.size):
-            grad_c_H[start + np.uintp(j)] += after[j]
+            grad_c_RH[row, start + np.uintp(j)] += after[j]
 
 
 @kernel
 def add_summary_columns(
-    first, last, ids_N, slots_N, offsets_B1, input_weight_N, limit, incoming_BH, grad_W, grad_c_H
+    first, last, ids_N, slots_N, offsets_B1, input_weight_N, limit, incoming_BH, grad_W, grad_c_RH
 ):  # fmt: skip
     """Add the columns `first:last` of the gradients that come from the summaries."""
     start, width = np.uintp(first), last - first
@@ -135,8 +138,9 @@ def add_summary_columns(
                 for j in range(width):
                     column = start + np.uintp(j)
                     grad_W[slot, column] += weight * incoming_BH[d, column]
+        row = d if grad_c_RH.shape[0] > 1 else 0
         for j in range(width):
-            grad_c_H[start + np.uintp(j)] += incoming_BH[d, start + np.uintp(j)]
+            grad_c_RH[row, start + np.uintp(j)] += incoming_BH[d, start + np.uintp(j)]
 
 
 @kernel

@@ -19,11 +19,13 @@ _ZERO = np.float32(0)
 
 
 @kernel
-def write_bag_activations(first, last, indptr, indices, data, table_KH, bias_H, activation, out_BH):
-    """Write the rows `first:last` of g(bias + Σ_k x_k table[k])."""
-    a_H = np.empty_like(bias_H)
+def write_bag_activations(
+    first, last, indptr, indices, data, table_KH, bias_RH, activation, out_BH
+):
+    """Write the rows `first:last` of g(bias + Σ_k x_k table[k]); one bias, or one per row."""
+    a_H = np.empty(bias_RH.shape[1], np.float32)
     for d in range(first, last):
-        a_H[:] = bias_H
+        a_H[:] = bias_RH[d if bias_RH.shape[0] > 1 else 0]
         for p in range(indptr[d], indptr[d + 1]):
             word, x = indices[p], data[p]
             for j in range(a_H.size):
@@ -51,17 +53,19 @@ def write_affine(first, last, rows_BH, table_TH, bias_T, out_BT):
 
 
 def bag_activations(
-    counts: sparse.csr_array, table_KH: Floats, bias_H: Floats, activation: str
+    counts: sparse.csr_array, table_KH: Floats, bias: Floats, activation: str
 ) -> Floats:
     """Return g(bias + Σ_k x_k table[k]) for every row x of counts, (rows, H).
 
     Parameters
     ----------
     counts : (rows, words) of at most K words, its indices sorted within each row.
+    bias : (H,), or (rows, H).
     activation : g, "relu", "tanh" or "sigmoid".
     """
     assert counts.shape[1] <= len(table_KH), "a word without a row would be read out of bounds"
-    out_BH = np.empty((counts.shape[0], len(bias_H)), np.float32)
+    bias_RH = bias.reshape(-1, table_KH.shape[1])
+    out_BH = np.empty((counts.shape[0], bias_RH.shape[1]), np.float32)
     # The kernels are compiled for one integer type, whatever the matrix has.
     indptr = counts.indptr.astype(np.int64, copy=False)
     indices = counts.indices.astype(np.int64, copy=False)
@@ -69,9 +73,9 @@ def bag_activations(
     code = ACTIVATION_CODES[activation]
 
     def write_part(part: tuple[int, int]) -> None:
-        write_bag_activations(*part, indptr, indices, data, table_KH, bias_H, code, out_BH)
+        write_bag_activations(*part, indptr, indices, data, table_KH, bias_RH, code, out_BH)
 
-    small = data.size * len(bias_H) < SMALL_WORK
+    small = data.size * bias_RH.shape[1] < SMALL_WORK
     work = indptr + np.arange(len(indptr))  # An empty row counts as one word.
     run_parts(write_part, even_ranges(work, n_threads()), small=small)
     return out_BH

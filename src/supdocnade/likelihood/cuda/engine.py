@@ -256,14 +256,19 @@ def backward(
     ----------
     scale : (1,) the gradient of every document's likelihood.
     """
-    W_KH, _, V_TH, _ = parameters
+    W_KH, c, V_TH, _ = parameters
     K, H = W_KH.shape
     gradient_NS = state.gradient_NS
     if grad_summary_BH is not None:
         grad_summary_BH = grad_summary_BH.contiguous()
     with side_stream(W_KH.device) as side:
         grad_V, grad_b = state.finish_nodes(scale)
-        grad_c = add_documents(state.total_BH, scale, grad_summary_BH)
+        if c.ndim == 1:
+            grad_c = add_documents(state.total_BH, scale, grad_summary_BH)
+        else:
+            grad_c = state.total_BH * scale
+            if grad_summary_BH is not None:
+                grad_c += grad_summary_BH
     write_suffixes(state.chunks, gradient_NS, state.after_CH, scale, grad_summary_BH)
     node_rows, word_rows = state.sparse_rows
     row_of_key = layer.word_of_key if word_rows is None else word_rows.row_of_slot

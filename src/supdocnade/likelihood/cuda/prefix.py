@@ -102,7 +102,7 @@ def hidden_units(
 ) -> tuple[Tensor, Tensor]:
     """Return h_i of every token, (N, stride) of the given type, and the summaries, (B, H)."""
     batch = chunks.batch
-    W_KH, c_H = parameters.word_embedding_KH, parameters.hidden_bias_H
+    W_KH, bias = parameters.word_embedding_KH, parameters.hidden_bias_H.contiguous()
     K, H = W_KH.shape
     limited = batch.n_summary_words is not None and batch.n_summary_words < K
     sums_CH = W_KH.new_empty(len(chunks.document_C), H)
@@ -116,13 +116,14 @@ def hidden_units(
         *tables, sums_CH, below_CH, batch.n_summary_words or 0, LIMITED=limited, **options
     )
     per_document, scan_options = _per_document(chunks, H)
+    scan_options["BIAS_STRIDE"] = 0 if bias.ndim == 1 else H
     if limited:
         kernels.add_chunks[per_document](
-            batch.offsets_B1, below_CH, c_H, summary_BH, **scan_options
+            batch.offsets_B1, below_CH, bias, summary_BH, **scan_options
         )
     totals_BH = torch.empty_like(summary_BH) if limited else summary_BH
     kernels.scan_chunks[per_document](
-        batch.offsets_B1, sums_CH, c_H, totals_BH, REVERSE=False, BIASED=True, **scan_options
+        batch.offsets_B1, sums_CH, bias, totals_BH, REVERSE=False, BIASED=True, **scan_options
     )
     kernels.write_hidden[per_chunk](
         *tables, sums_CH, hidden_NS, STRIDE=hidden_NS.shape[1], ACTIVATION=activation, **options
@@ -148,8 +149,9 @@ def sum_gradients(chunks: Chunks, gradient_NS: Tensor, H: int) -> tuple[Tensor, 
     )
     per_document, scan_options = _per_document(chunks, H)
     kernels.scan_chunks[per_document](
-        batch.offsets_B1, sums_CH, sums_CH, total_BH, REVERSE=True, BIASED=False, **scan_options
-    )
+        batch.offsets_B1, sums_CH, sums_CH, total_BH,
+        BIAS_STRIDE=0, REVERSE=True, BIASED=False, **scan_options,
+    )  # fmt: skip
     return sums_CH, total_BH
 
 

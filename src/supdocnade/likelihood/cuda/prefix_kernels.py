@@ -106,18 +106,20 @@ def sum_embeddings(
 def scan_chunks(
     offsets, sums, bias, totals,
     H: tl.constexpr, CHUNK: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
-    REVERSE: tl.constexpr, BIASED: tl.constexpr,
+    BIAS_STRIDE: tl.constexpr, REVERSE: tl.constexpr, BIASED: tl.constexpr,
 ):  # fmt: skip
     """Replace the sum of every chunk by that of the chunks before it (`REVERSE`: after it).
 
     The sum of every document is written to `totals`. Both include the bias if there is one.
+    `BIAS_STRIDE` is 0 if all documents share a bias, and H if each has its own.
     """
     document = tl.program_id(0)
     columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     begin, end = piece_range(offsets, document, CHUNK)
     carry = tl.zeros([BLOCK], tl.float32)
     if BIASED:
-        carry = tl.load(bias + columns, mask=columns < H, other=0.0)
+        here = document.to(tl.int64) * BIAS_STRIDE + columns
+        carry = tl.load(bias + here, mask=columns < H, other=0.0)
     n_blocks = (end - begin + ROWS - 1) // ROWS
     for number in range(n_blocks):
         if REVERSE:
@@ -139,12 +141,14 @@ def scan_chunks(
 def add_chunks(
     offsets, sums, bias, totals,
     H: tl.constexpr, CHUNK: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
+    BIAS_STRIDE: tl.constexpr,
 ):  # fmt: skip
-    """Write the sum of the bias and all chunks of a document to `totals`."""
+    """Write the sum of the bias and all chunks of a document to `totals` (see `scan_chunks`)."""
     document = tl.program_id(0)
     columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     begin, end = piece_range(offsets, document, CHUNK)
-    total = tl.load(bias + columns, mask=columns < H, other=0.0)
+    here = document.to(tl.int64) * BIAS_STRIDE + columns
+    total = tl.load(bias + here, mask=columns < H, other=0.0)
     for start in range(begin, end, ROWS):
         chunks = start + tl.arange(0, ROWS)
         used = (chunks < end)[:, None] & (columns < H)[None, :]

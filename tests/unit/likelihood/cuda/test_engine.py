@@ -74,6 +74,17 @@ def test_activations_and_uneven_gradients(output, activation, uneven):
     check_agreement(problem, run, "cpu", activation, uneven=uneven)
 
 
+@pytest.mark.parametrize(
+    ("output", "uneven", "n_summary_words"), [("tree", True, 30), ("softmax", False, None)]
+)
+def test_biases_of_documents(output, uneven, n_summary_words):
+    problem = make_problem(
+        [0, 1, 9, 0, 25], 37, n_topics=7, output=output, n_summary_words=n_summary_words,
+        document_bias=True, scale=0.2,
+    )  # fmt: skip
+    check_agreement(problem, run, "cpu", uneven=uneven)
+
+
 # Trees of one, two and three bands.
 @pytest.mark.parametrize(
     ("n_words", "n_topics", "dense"),
