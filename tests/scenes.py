@@ -1,6 +1,7 @@
 """A small planted corpus and networks for it."""
 
 import numpy as np
+from numpy.typing import NDArray
 
 from supdocnade.corpus import Documents
 from supdocnade.demo import PlantedScenes, planted_scenes
@@ -9,16 +10,27 @@ from supdocnade.model.network import DocNADENetwork, SupDocNADENetwork, random_t
 
 
 def scene_corpus(
-    n_documents: int, seed: int = 0, *, tags: bool = True, **options
+    n_documents: int, seed: int = 0, *, tags: bool = True, n_global_features: int = 0, **options
 ) -> tuple[PlantedScenes, Documents]:
+    """Return planted scenes, also as documents with `global_features` of their classes."""
     scenes = planted_scenes(n_documents, np.random.default_rng(seed), **options)
     corpus = Documents.from_counts(
         scenes.counts,
         annotations=scenes.tags if tags else None,
         labels=scenes.labels,
         n_classes=scenes.n_classes,
+        global_features=global_features(scenes.labels, n_global_features),
     )
     return scenes, corpus
+
+
+def global_features(labels: NDArray[np.int64], n_features: int) -> NDArray[np.float32] | None:
+    """Return features that tell the classes apart, noise around a centre per class."""
+    if n_features == 0:
+        return None
+    centres = np.random.default_rng(0).normal(0, 1, (labels.max() + 1, n_features))
+    noise = np.random.default_rng(1).normal(0, 0.5, (len(labels), n_features))
+    return (centres[labels] + noise).astype(np.float32)
 
 
 def network_for(corpus: Documents, *, supervised: bool = True, seed: int = 0, **options):
@@ -26,6 +38,7 @@ def network_for(corpus: Documents, *, supervised: bool = True, seed: int = 0, **
     shape = {
         "n_visual_words": corpus.n_visual_words,
         "n_annotation_words": corpus.n_annotation_words,
+        "n_global_features": corpus.n_global_features,
         "n_topics": 8,
         **options,
     }

@@ -14,6 +14,7 @@ T      rows of the output layer: inner nodes of the tree, or words
 L      depth of the tree
 C      classes
 A      annotation words
+F      global features
 ====== =============================================================
 
 `offsets_B1` has B + 1 entries: document `d` owns the tokens `offsets[d]:offsets[d + 1]`.
@@ -72,6 +73,7 @@ def check_range(
     least: float | None = None,
     above: float | None = None,
     most: float | None = None,
+    below: float | None = None,
 ) -> float:
     """Return `value` as a plain float within the given bounds, or raise `InvalidArgument`.
 
@@ -84,6 +86,7 @@ def check_range(
         (least, f"at least {least}", number >= (least or 0)),
         (above, f"above {above}", number > (above or 0)),
         (most, f"at most {most}", number <= (most or 0)),
+        (below, f"below {below}", number < (below or 0)),
     ]
     limits = [each for each in limits if each[0] is not None]
     if not math.isfinite(number) or not all(holds for *_, holds in limits):

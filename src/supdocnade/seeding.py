@@ -2,9 +2,10 @@
 
 - `named_generator` returns a numpy generator for one purpose ("tree", "init", ...), so that more
   draws for one purpose do not change another.
-- `token_order` returns the random order of the words of a document in one epoch. It is a
-  counter-based hash of (seed, epoch, document, position), not a running stream: an epoch can be
-  resumed in the middle, and batches, threads or devices do not change the order.
+- `token_order` returns the random order of the words of a document in one epoch, and
+  `kept_features` the features of a document that dropout keeps. They are counter-based hashes of
+  (seed, epoch, document, position), not running streams: an epoch can be resumed in the middle, and
+  batches, threads or devices change nothing.
 """
 
 import zlib
@@ -128,3 +129,31 @@ def token_order(
     key.sort()
     key &= np.uint64((1 << position_bits) - 1)
     return key.astype(np.int64) + np.repeat(starts, lengths)
+
+
+DROPOUT_BITS = 24
+"""Bits of the hash that decide whether dropout keeps a feature."""
+
+
+def dropout_threshold(rate: float) -> int:
+    """Return the number below which the bits of a hash drop a feature."""
+    return round(rate * 2.0**DROPOUT_BITS)
+
+
+def kept_features(
+    seed: int, epoch: int, documents: NDArray[np.int64], n_features: int, rate: float
+) -> NDArray[np.bool_]:
+    """Return which features of each document dropout keeps in an epoch, (B, F).
+
+    Parameters
+    ----------
+    documents : (B,) document numbers.
+    rate : probability that a feature is dropped.
+
+    >>> kept_features(0, 0, np.array([7, 9]), 6, 0.5).astype(int).tolist()
+    [[1, 1, 0, 0, 0, 1], [1, 1, 0, 0, 1, 0]]
+    """
+    key_B1 = document_keys(seed, "dropout", epoch, documents)[:, None]
+    hash_BF = _mix(key_B1 + np.arange(n_features, dtype=np.uint64) * GOLDEN)
+    kept_BF: NDArray[np.bool_] = hash_BF >> np.uint64(64 - DROPOUT_BITS) >= dropout_threshold(rate)
+    return kept_BF

@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import torch
+from tests.scenes import global_features
 
 from supdocnade import DocNADE, SupDocNADE
 from supdocnade.corpus import Documents
@@ -43,14 +44,24 @@ def counts(n_documents: int, seed: int):
     return bags, labels, tags.astype(np.int64)
 
 
-def documents(n_documents: int = 150, seed: int = 1) -> Documents:
+def documents(n_documents: int = 150, seed: int = 1, n_global_features: int = 0) -> Documents:
     bags, labels, tags = counts(n_documents, seed)
-    return Documents.from_counts(bags, annotations=tags, labels=labels, n_classes=N_CLASSES)
+    return Documents.from_counts(
+        bags,
+        annotations=tags,
+        labels=labels,
+        n_classes=N_CLASSES,
+        global_features=global_features(labels, n_global_features),
+    )
 
 
 def trainer(corpus: Documents, device: str, *, seed: int = 0, max_epochs: int = 6, **options):
     config = SupDocNADEConfig(
-        n_visual_words=N_VISUAL, n_annotation_words=N_TAGS, n_topics=20, n_classes=N_CLASSES
+        n_visual_words=N_VISUAL,
+        n_annotation_words=N_TAGS,
+        n_topics=20,
+        n_classes=N_CLASSES,
+        n_global_features=corpus.n_global_features,
     )
     network = SupDocNADENetwork(config, random_tree(config, seed))
     network.initialize(corpus.word_counts(), seed)
@@ -91,6 +102,25 @@ def test_the_losses_of_the_cpu(options, few_rows):
         assert a.learning_rate == pytest.approx(e.learning_rate)
         assert a.validation["loss"] == pytest.approx(e.validation["loss"], rel=1e-4)
     assert actual.epochs[-1].loss < 0.9 * actual.epochs[0].loss
+
+
+@touched_rows
+@pytest.mark.parametrize("options", [{}, {"optimizer": "sgd", "learning_rate": 1e-2}])
+def test_global_features(options, few_rows, tmp_path):
+    corpus, unseen = (documents(n, n, n_global_features=40) for n in (150, 60))
+    on_cpu, on_gpu = (trainer(corpus, device, **options) for device in ("cpu", "cuda"))
+    expected, actual = (each.fit(corpus, unseen) for each in (on_cpu, on_gpu))
+    for a, e in zip(actual.epochs, expected.epochs, strict=True):
+        assert a.loss == pytest.approx(e.loss, rel=1e-3)
+        assert a.validation["loss"] == pytest.approx(e.validation["loss"], rel=1e-3)
+    stopped = trainer(corpus, "cuda", **options, checkpoint=tmp_path / "run")
+    stopped.start(corpus, None)
+    for _ in range(3):
+        stopped.run_epoch(corpus)
+        stopped.end_epoch(None)
+    resumed = trainer(corpus, "cuda", **options, checkpoint=tmp_path / "run")
+    resumed.fit(corpus)
+    assert_same_bits(resumed, on_gpu)
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,8 @@ class Documents:
     n_classes: int
     document_weight_B: NDArray[np.float32] | None = None
     """Factor of each document in the objective; None if all are 1."""
+    global_features_BF: NDArray[np.float32] | None = None
+    """Dense features of each document beside its words; None if there are none."""
 
     @classmethod
     def from_counts(
@@ -49,6 +51,7 @@ class Documents:
         labels: ArrayLike | None = None,
         n_classes: int = 0,
         document_weight: ArrayLike | None = None,
+        global_features: ArrayLike | None = None,
     ) -> "Documents":
         """Build documents from counts.
 
@@ -62,6 +65,7 @@ class Documents:
         annotation_mask : (documents,) false where the annotations are unknown.
         labels : (documents,) class numbers below `n_classes`, `NO_LABEL` where unknown.
         document_weight : (documents,) finite and not negative.
+        global_features : (documents, features) finite.
 
         >>> documents = Documents.from_counts([[2, 0, 1], [0, 0, 1.5]], annotations=[[1], [0]])
         >>> documents.tokens.gather(np.array([0, 1])).ids_N.tolist(), documents.length_B.tolist()
@@ -86,6 +90,7 @@ class Documents:
             label_B=_check_labels(labels, n_documents, n_classes),
             n_classes=n_classes,
             document_weight_B=_check_weights(document_weight, n_documents),
+            global_features_BF=read_global_features(global_features, n_documents),
         )
 
     def __len__(self) -> int:
@@ -96,6 +101,11 @@ class Documents:
     def n_words(self) -> int:
         """K, the size of the joint vocabulary."""
         return self.n_visual_words + self.n_annotation_words
+
+    @property
+    def n_global_features(self) -> int:
+        """F, the number of global features, 0 if there are none."""
+        return 0 if self.global_features_BF is None else self.global_features_BF.shape[1]
 
     @property
     def length_B(self) -> NDArray[np.int64]:
@@ -142,12 +152,13 @@ class Documents:
     def take(self, documents: ArrayLike) -> "Documents":
         """Return the given documents, in the given order."""
         rows_B = np.asarray(documents, np.int64)
-        weight_B = self.document_weight_B
+        weight_B, features_BF = self.document_weight_B, self.global_features_BF
         return replace(
             self,
             tokens=self.tokens.take(rows_B),
             label_B=self.label_B[rows_B],
             document_weight_B=None if weight_B is None else weight_B[rows_B],
+            global_features_BF=None if features_BF is None else features_BF[rows_B],
         )
 
     def without_annotations(self) -> "Documents":
@@ -176,7 +187,31 @@ class Documents:
         self.tokens.update_digest(digest)
         for array in (self.label_B, self.document_weight_B):
             digest.update(b"-" if array is None else np.ascontiguousarray(array).data)
+        if self.global_features_BF is not None:
+            digest.update(repr(self.n_global_features).encode())
+            digest.update(self.global_features_BF.data)
         return digest.hexdigest()
+
+
+def read_global_features(given: Any, n_documents: int) -> NDArray[np.float32] | None:
+    """Return global features as (documents, features), or None if there are none."""
+    if given is None:
+        return None
+    if sparse.issparse(given):
+        raise InvalidArgument("global_features must be a dense array, got a sparse matrix.")
+    try:
+        features_BF = np.ascontiguousarray(given, np.float32)
+    except (TypeError, ValueError) as error:
+        raise InvalidArgument(f"global_features must be a table of numbers: {error}.") from error
+    shape = features_BF.shape
+    if len(shape) != 2 or shape[0] != n_documents or shape[1] == 0:
+        raise InvalidArgument(
+            f"global_features must have a row for each of the {n_documents} documents of X and at "
+            f"least one column, got shape {shape}."
+        )
+    if not np.isfinite(features_BF).all():
+        raise InvalidArgument("global_features must be finite, got NaN or infinity.")
+    return features_BF
 
 
 def _make_tokens(counts: Corpus | sparse.csr_array, tags: sparse.csr_array | None) -> TokenSource:

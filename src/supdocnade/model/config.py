@@ -24,7 +24,9 @@ class DocNADEConfig:
     activation: str = "relu"
     """g: "relu" (the paper's), "tanh" or "sigmoid"."""
     init_scale: float = 0.01
-    """Initial standard deviation of W and V; sums over long documents must stay small."""
+    """Initial standard deviation of W, V and G; sums over long documents must stay small."""
+    n_global_features: int = 0
+    """F, the number of dense features of a document beside its words."""
 
     def __post_init__(self) -> None:
         checked = {
@@ -32,6 +34,7 @@ class DocNADEConfig:
             "n_annotation_words": check_count("n_annotation_words", self.n_annotation_words),
             "n_topics": check_count("n_topics", self.n_topics, least=1),
             "init_scale": check_range("init_scale", self.init_scale, least=0),
+            "n_global_features": check_count("n_global_features", self.n_global_features),
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)

@@ -30,8 +30,9 @@ class NetworkArrays:
 
     config: DocNADEConfig
     parameters: dict[str, Float32s]
-    """`word_embedding` (K, H), `hidden_bias` (H,), `node_weight` (T, H), `node_bias` (T,), and with
-    classes `label_weight` (C, H), `label_bias` (C,)."""
+    """`word_embedding` (K, H), `hidden_bias` (H,), `node_weight` (T, H), `node_bias` (T,), with
+    global features `global_weight` (H, F), and with classes `label_weight` (C, H), `label_bias`
+    (C,)."""
     tree: WordTree | None
     """None with a softmax output."""
 
@@ -46,6 +47,8 @@ class NetworkArrays:
             "node_weight": (n_rows, config.n_topics),
             "node_bias": (n_rows,),
         }
+        if config.n_global_features:
+            shapes["global_weight"] = (config.n_topics, config.n_global_features)
         if isinstance(config, SupDocNADEConfig):
             shapes["label_weight"] = (config.n_classes, config.n_topics)
             shapes["label_bias"] = (config.n_classes,)
@@ -76,16 +79,26 @@ class NetworkArrays:
         return self["word_embedding"].T.copy()
 
 
-def topic_features(network: NetworkArrays, counts: sparse.csr_array) -> Float32s:
+def topic_features(
+    network: NetworkArrays, counts: sparse.csr_array, global_features_BF: Float32s | None = None
+) -> Float32s:
     """Return h_y(v) of every document, (B, H).
 
     Parameters
     ----------
     counts : (documents, words) with sorted indices.
+    global_features_BF : for a network that has them, and only for such a network.
     """
-    return bag_activations(
-        counts, network["word_embedding"], network["hidden_bias"], network.config.activation
-    )
+    bias = network["hidden_bias"]
+    shape = None if global_features_BF is None else global_features_BF.shape
+    if network.config.n_global_features:
+        expected = counts.shape[0], network.config.n_global_features
+        if global_features_BF is None or shape != expected:
+            raise InvalidArgument(f"global_features must have shape {expected}, got {shape}.")
+        bias = affine(global_features_BF, network["global_weight"], bias)
+    elif shape is not None:
+        raise InvalidArgument("global_features must be None for this network, got some.")
+    return bag_activations(counts, network["word_embedding"], bias, network.config.activation)
 
 
 def class_log_proba(network: NetworkArrays, hidden_BH: Float32s) -> Floats:

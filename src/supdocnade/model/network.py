@@ -4,6 +4,9 @@ DocNADE models a bag of words one word after the other: p(v) = Π_i p(v_i | v_<i
 h_i = g(c + Σ_{k<i} W[v_k]) and an output layer with weights V and biases b (`outputs.py`). The
 topic representation of a document is h_y = g(c + Σ_k W[v_k]).
 
+A document may have global features f beside its words, such as the pooled features of a photograph
+from a pretrained network. Then c + G f takes the place of c, everywhere.
+
 SupDocNADE adds a class: p(v, y) = p(y | v) p(v), with p(y | v) = softmax(d + U h_y(v))_y. So the
 topic representation must both explain the words and separate the classes.
 """
@@ -47,6 +50,8 @@ class DocNADENetwork(nn.Module):
     """V, (T, H): one row per inner node of the tree, or per word of the softmax."""
     node_bias: nn.Parameter
     """b, (T,)."""
+    global_weight: nn.Parameter
+    """G, (H, F); only with global features."""
 
     def __init__(
         self, config: DocNADEConfig, tree: WordTree | None = None, *, backend: str = "auto"
@@ -60,6 +65,8 @@ class DocNADENetwork(nn.Module):
         self.hidden_bias = nn.Parameter(torch.zeros(n_topics))
         self.node_weight = nn.Parameter(torch.zeros(n_rows, n_topics))
         self.node_bias = nn.Parameter(torch.zeros(n_rows))
+        if config.n_global_features:
+            self.global_weight = nn.Parameter(torch.zeros(n_topics, config.n_global_features))
         if tree is not None:
             # The tree is saved and loaded with the parameters, which mean nothing without it.
             self.register_buffer("leaf_of_word", torch.from_numpy(tree.leaf_of_word_K.copy()))
@@ -83,22 +90,38 @@ class DocNADENetwork(nn.Module):
 
     @torch.no_grad()
     def initialize(self, word_counts_K: NDArray[np.float64], seed: int) -> None:
-        """Draw small W and V, and set b so that the network starts as the unigram model.
+        """Draw small W, V and G, and set b so that the network starts as the unigram model.
 
         Parameters
         ----------
         word_counts_K : count of every word in the training corpus.
         """
-        generator = named_generator(seed, "init")
+        scale, generator = self.config.init_scale, named_generator(seed, "init")
         for table in (self.word_embedding, self.node_weight):
-            drawn = generator.normal(0.0, self.config.init_scale, tuple(table.shape))
+            drawn = generator.normal(0.0, scale, tuple(table.shape))
             table.copy_(torch.from_numpy(drawn))
+        if self.config.n_global_features:
+            generator = named_generator(seed, "global features")
+            drawn = generator.normal(0.0, scale, tuple(self.global_weight.shape))
+            self.global_weight.copy_(torch.from_numpy(drawn))
         self.hidden_bias.zero_()
         self.node_bias.copy_(torch.from_numpy(self.output.unigram_bias(word_counts_K)))
 
+    def document_bias(self, batch: DocumentBatch) -> Tensor:
+        """Return c, (H,), or with global features c + G f of every document, (B, H)."""
+        features_BF, n_features = batch.global_features_BF, self.config.n_global_features
+        found = 0 if features_BF is None else features_BF.shape[1]
+        if found != n_features:
+            raise InvalidArgument(f"batch must have {n_features} global features, got {found}.")
+        if features_BF is None:
+            return self.hidden_bias
+        features_BF = features_BF.to(self.hidden_bias.dtype)
+        return linear(features_BF, self.global_weight, self.hidden_bias)
+
     def terms(self, batch: DocumentBatch) -> DocumentTerms:
         """Return negative log-likelihoods, and the summaries c + Σ_k x_k W[v_k]."""
-        return self.output.nll(batch, self.weights, self.config.activation, self.backend)
+        parameters = self.weights._replace(hidden_bias_H=self.document_bias(batch))
+        return self.output.nll(batch, parameters, self.config.activation, self.backend)
 
     def log_prob(self, batch: DocumentBatch) -> Tensor:
         """Return log p(v) of every document, its tokens in the order of the batch, (B,)."""
@@ -118,7 +141,7 @@ class DocNADENetwork(nn.Module):
             per_sample_weights=weight_N,
             sparse=has_sparse_gradients(self.config.n_words),
         )
-        return self.hidden_bias + sums_BH
+        return self.document_bias(batch) + sums_BH
 
     def representation(self, batch: DocumentBatch) -> Tensor:
         """Return the topic representation h_y(v) of every document, (B, H)."""

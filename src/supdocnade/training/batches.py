@@ -12,7 +12,7 @@ from supdocnade.corpus.counts import Rows
 from supdocnade.corpus.documents import Documents
 from supdocnade.corpus.tokens import Tokens
 from supdocnade.likelihood.contract import DocumentBatch
-from supdocnade.seeding import bag_keys, named_generator, token_order
+from supdocnade.seeding import bag_keys, kept_features, named_generator, token_order
 
 
 class LabelledBatch(NamedTuple):
@@ -55,6 +55,25 @@ def make_batch(
     return _label_tokens(corpus, rows_B, tokens, annotation_weight, n_summary_words)
 
 
+def drop_features(
+    batch: LabelledBatch, rate: float, seed: int, epoch: int, rows_B: Rows
+) -> LabelledBatch:
+    """Set a random part of the global features of a batch to zero, and scale the others up.
+
+    Parameters
+    ----------
+    rate : probability that a feature is dropped.
+    rows_B : document numbers, which determine the dropped features.
+    """
+    features_BF = batch.documents.global_features_BF
+    if features_BF is None or rate == 0:
+        return batch
+    kept_BF = torch.from_numpy(kept_features(seed, epoch, rows_B, features_BF.shape[1], rate))
+    dropped_BF = features_BF * kept_BF * (1 / (1 - rate))
+    documents = batch.documents._replace(global_features_BF=dropped_BF)
+    return LabelledBatch(documents, batch.label_B, batch.weight_B)
+
+
 def _label_tokens(
     corpus: Documents,
     rows_B: Rows,
@@ -75,6 +94,9 @@ def _label_tokens(
         None if loss_N is None else torch.from_numpy(loss_N),
         n_summary_words,
     )
+    features_BF = corpus.global_features_BF
+    if features_BF is not None:
+        documents = documents._replace(global_features_BF=torch.from_numpy(features_BF[rows_B]))
     all_weights_B = corpus.document_weight_B
     weight_B = np.ones(len(rows_B), np.float32) if all_weights_B is None else all_weights_B[rows_B]
     return LabelledBatch(

@@ -17,6 +17,7 @@ from supdocnade.corpus.counts import Rows
 from supdocnade.corpus.documents import NO_LABEL, Documents
 from supdocnade.likelihood.contract import DocumentBatch, padded_sparse_gradients
 from supdocnade.model.network import DocNADENetwork
+from supdocnade.seeding import document_keys
 from supdocnade.training.batches import LabelledBatch
 from supdocnade.training.checkpoint import Tensors
 from supdocnade.training.device_corpus import (
@@ -62,6 +63,8 @@ def make_graph_updates(
     memory = torch.cuda.get_device_properties(weights.device).total_memory
     if corpus.length_B.sum() > max_tokens(memory) or recording_bytes(network) > memory // 4:
         return None
+    if 4 * len(corpus) * corpus.n_global_features > memory // 4:
+        return None
     documents = load_device_corpus(corpus, weights.device)
     if documents.hash_bits < MIN_HASH_BITS:
         return None
@@ -97,6 +100,9 @@ class GraphUpdates:
         self._rates = torch.zeros(n_updates, device=device)
         self._decays = torch.zeros(n_updates, device=device)
         self._loss_sum = torch.zeros((), dtype=torch.float64, device=device)
+        # Number of every document of the epoch, and its key for dropout.
+        self._numbers_B = torch.zeros(len(documents), dtype=torch.int64, device=device)
+        self._dropout_keys_B = torch.zeros_like(self._numbers_B)
         self._ordered: LabelledBatch | None = None
         self._epoch = 0
         self._capacity = 0
@@ -110,9 +116,9 @@ class GraphUpdates:
         self, epoch: int, batches: list[Rows], first_update: int, loss_sum: float
     ) -> None:
         """Order an epoch, and record an update if its batches do not fit the last recording."""
-        config, n_updates = self.config, len(batches)
+        config, n_updates, shuffled_B = self.config, len(batches), np.concatenate(batches)
         ordered = self.documents.order_epoch(
-            config.seed, epoch, np.concatenate(batches), config.batch_size,
+            config.seed, epoch, shuffled_B, config.batch_size,
             generative_weight=config.generative_weight,
             annotation_weight=config.annotation_weight,
         )  # fmt: skip
@@ -122,6 +128,10 @@ class GraphUpdates:
             # The graph reads from the memory of the first epoch.
             for target, source in zip(_tensors(self._ordered), _tensors(ordered), strict=True):
                 target.copy_(source)
+        if self.documents.global_features_BF is not None:
+            keys_B = document_keys(config.seed, "dropout", epoch, shuffled_B).view(np.int64)
+            self._numbers_B.copy_(torch.from_numpy(shuffled_B))
+            self._dropout_keys_B.copy_(torch.from_numpy(keys_B))
         updates = range(n_updates)
         rates = np.array([config.rate_at(epoch, update, n_updates) for update in updates])
         decays = np.array([config.decay_at(epoch, update, n_updates) for update in updates])
@@ -227,6 +237,11 @@ class GraphUpdates:
             self.network.n_summary_words,
             checked=True,
         )
+        if self.documents.global_features_BF is not None:
+            features_BF = self.documents.gather_features(
+                self._numbers_B[rows_B], self._dropout_keys_B[rows_B], self.config.global_dropout
+            )
+            documents = documents._replace(global_features_BF=features_BF)
         label_B = torch.where(exists_B, self._ordered.label_B[rows_B], NO_LABEL)
         weight_B = torch.where(exists_B, self._ordered.weight_B[rows_B], 0.0)
         return LabelledBatch(documents, label_B, weight_B), exists_B.sum()

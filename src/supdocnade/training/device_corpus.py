@@ -14,7 +14,14 @@ from torch import Tensor
 
 from supdocnade.corpus.documents import Documents
 from supdocnade.likelihood.contract import DocumentBatch
-from supdocnade.seeding import GOLDEN, MIX_1, MIX_2, document_keys
+from supdocnade.seeding import (
+    DROPOUT_BITS,
+    GOLDEN,
+    MIX_1,
+    MIX_2,
+    document_keys,
+    dropout_threshold,
+)
 from supdocnade.training.batches import LabelledBatch
 
 MIN_HASH_BITS = 16
@@ -51,6 +58,8 @@ class DeviceCorpus:
         self.length_B = copy(self.lengths)
         self.label_B = copy(corpus.label_B)
         self.weight_B = copy(np.ones(len(corpus), np.float32) if weight_B is None else weight_B)
+        features_BF = corpus.global_features_BF
+        self.global_features_BF = None if features_BF is None else copy(features_BF)
 
     def __len__(self) -> int:
         """B, the number of documents."""
@@ -65,6 +74,22 @@ class DeviceCorpus:
     def hash_bits(self) -> int:
         """Bits of the hash of a token that fit into its sort key."""
         return 63 - self.position_bits - (len(self) - 1).bit_length()
+
+    def gather_features(self, rows_B: Tensor, key_B: Tensor, rate: float) -> Tensor:
+        """Return the global features of documents, a part of them dropped as on the CPU, (B, F).
+
+        Parameters
+        ----------
+        key_B : keys of these documents for dropout in this epoch.
+        rate : probability that a feature is dropped.
+        """
+        assert self.global_features_BF is not None, "the corpus has global features"
+        features_BF = self.global_features_BF[rows_B]
+        if rate == 0:
+            return features_BF
+        step_F = torch.arange(features_BF.shape[1], device=rows_B.device) * _as_signed(GOLDEN)
+        bits_BF = _shift_right(mix_(key_B[:, None] + step_F), 64 - DROPOUT_BITS)
+        return features_BF * (bits_BF >= dropout_threshold(rate)) * (1 / (1 - rate))
 
     def order_epoch(
         self,

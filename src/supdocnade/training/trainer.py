@@ -271,9 +271,12 @@ class Trainer:
         """Return everything that determines the result, to compare with a checkpoint."""
         output = self.network.output
         tree = output.tree.leaf_of_word_K.tobytes() if isinstance(output, TreeOutput) else b""
+        settings = {**asdict(self.network.config), **asdict(self.config)}
+        if not self.network.config.n_global_features:
+            # As before there were global features: older checkpoints can be resumed.
+            del settings["n_global_features"], settings["global_dropout"]
         return {
-            **asdict(self.network.config),
-            **asdict(self.config),
+            **settings,
             "backend": self.network.resolved_backend,
             "type": str(self.network.word_embedding.dtype),
             "class_weight": None if self.class_weight is None else self.class_weight.tolist(),
@@ -305,6 +308,11 @@ def check_trainable(
             raise InvalidArgument(
                 f"{name} must have {expected[0]} visual and {expected[1]} annotation words, "
                 f"got {received[0]} and {received[1]}."
+            )
+        n_features = network.config.n_global_features
+        if documents.n_global_features != n_features:
+            raise InvalidArgument(
+                f"{name} must have {n_features} global features, got {documents.n_global_features}."
             )
         if (
             isinstance(network, SupDocNADENetwork)

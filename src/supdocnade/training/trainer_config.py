@@ -19,6 +19,8 @@ class TrainerConfig:
     """λ: multiplies the sum over all words of a document of -log p(v_i | v_<i)."""
     annotation_weight: float = 1.0
     """Weight of an annotation word relative to a visual word in that sum; 1 in the paper."""
+    global_dropout: float = 0.5
+    """Probability with which an update ignores a global feature of a document."""
     optimizer: str = "adam"
     """"adam", or "sgd" as in the paper."""
     learning_rate: float = 3e-4
@@ -48,6 +50,7 @@ class TrainerConfig:
         checked: dict[str, float | int | None] = {
             "generative_weight": check_range("generative_weight", self.generative_weight, least=0),
             "annotation_weight": check_range("annotation_weight", self.annotation_weight, least=0),
+            "global_dropout": check_range("global_dropout", self.global_dropout, least=0, below=1),
             "learning_rate": check_range("learning_rate", self.learning_rate, above=0),
             "batch_size": check_count("batch_size", self.batch_size, least=1),
             "max_epochs": check_count("max_epochs", self.max_epochs),

@@ -8,7 +8,7 @@ from supdocnade.corpus.counts import Rows
 from supdocnade.corpus.documents import Documents
 from supdocnade.model.network import DocNADENetwork
 from supdocnade.seeding import token_order
-from supdocnade.training.batches import LabelledBatch, make_batch
+from supdocnade.training.batches import LabelledBatch, drop_features, make_batch
 from supdocnade.training.checkpoint import Tensors
 from supdocnade.training.objective import batch_loss, check_finite
 from supdocnade.training.optimizers import clip_gradients, coalesce_gradients, set_learning_rate
@@ -122,10 +122,12 @@ class EagerUpdates:
     def _gather(self, rows_B: Rows) -> LabelledBatch:
         """Gather documents with their words in the order of this epoch."""
         config, length_B = self.config, self.corpus.length_B[rows_B]
-        return make_batch(
+        batch = make_batch(
             self.corpus,
             rows_B,
             token_order(config.seed, self._epoch, rows_B, length_B),
             annotation_weight=config.annotation_weight,
             n_summary_words=self.network.n_summary_words,
-        ).to(self.network.word_embedding.device)
+        )
+        batch = drop_features(batch, config.global_dropout, config.seed, self._epoch, rows_B)
+        return batch.to(self.network.word_embedding.device)

@@ -63,6 +63,15 @@ def test_taking_documents(corpus):
     assert corpus.take([0, 1, 2]).fingerprint() == corpus.fingerprint()
 
 
+def test_global_features_follow_their_documents():
+    features = np.arange(6).reshape(3, 2)
+    corpus = Documents.from_counts([[1], [2], [3]], global_features=features)
+    assert corpus.n_global_features == 2
+    taken = corpus.take([2, 0]).without_annotations()
+    assert taken.global_features_BF.tolist() == [[4, 5], [0, 1]]
+    assert Documents.from_counts([[1]]).n_global_features == 0
+
+
 def test_visual_words_alone(corpus):
     visual = corpus.without_annotations()
     assert visual.tokens.ids_N.tolist() == [0, 0, 2, 1, 1, 1, 2]
@@ -83,6 +92,8 @@ def test_the_fingerprint_sees_every_part(corpus):
         Documents.from_counts([[1, 0]], labels=[0], n_classes=1),
         Documents.from_counts([[1, 0]], document_weight=[2]),
         Documents.from_counts([[1]], annotations=[[0]]),
+        Documents.from_counts([[1, 0]], global_features=[[1, 2]]),
+        Documents.from_counts([[1, 0]], global_features=[[2, 1]]),
         corpus,
     ]
     assert len({other.fingerprint() for other in others}) == len(others)
@@ -108,6 +119,16 @@ def test_the_fingerprint_sees_every_part(corpus):
         ([[1]], {"labels": [0.5], "n_classes": 2}, "labels must be integers, got float64"),
         ([[1]], {"labels": [0, 1], "n_classes": 2}, r"labels must have shape \(1,\), got \(2,\)"),
         ([[1]], {"document_weight": [-1]}, "document_weight must be finite and not negative"),
+        (
+            [[1]],
+            {"global_features": [1]},
+            r"global_features must have a row for .* got shape \(1,\)",
+        ),
+        ([[1]], {"global_features": [[1], [2]]}, r"each of the 1 documents .* got shape \(2, 1\)"),
+        ([[1]], {"global_features": [[]]}, "global_features .* at least one column"),
+        ([[1]], {"global_features": [[np.nan]]}, "global_features must be finite"),
+        ([[1]], {"global_features": [["a"]]}, "global_features must be a table of numbers"),
+        ([[1]], {"global_features": sparse.eye_array(1)}, "global_features must be a dense array"),
     ],
 )
 def test_wrong_input_is_refused(counts, options, message):

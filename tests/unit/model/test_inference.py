@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import torch
 from scipy import sparse
 from tests.scenes import network_for, parameter_bits, scene_corpus
 
@@ -11,6 +12,7 @@ from supdocnade.model.inference import (
     topic_features,
 )
 from supdocnade.model.network import network_from_arrays
+from supdocnade.training.batches import ordered_batches
 
 SCENES, CORPUS = scene_corpus(30, n_visual_words=20, mean_length=12)
 COUNTS = sparse.csr_array(SCENES.counts)
@@ -61,3 +63,21 @@ def test_arrays_are_checked():
         wide = {**parameters, name: array.astype(np.float64)}
         with pytest.raises(InvalidArgument, match=f"{name} must be float32"):
             NetworkArrays(network.config, wide, network.tree)
+
+
+def test_global_features_as_in_the_network():
+    _, corpus = scene_corpus(30, n_visual_words=20, mean_length=12, n_global_features=5)
+    network = network_for(corpus)
+    with torch.no_grad():
+        network.global_weight.normal_(0, 0.5, generator=torch.Generator().manual_seed(0))
+    arrays, features = network.arrays(), corpus.global_features_BF
+    hidden = topic_features(arrays, COUNTS, features)
+    batch = next(iter(ordered_batches(corpus.without_annotations(), 30, 0, 0)))
+    expected = network.representation(batch.documents).detach()
+    np.testing.assert_allclose(hidden, expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(topic_features(arrays, COUNTS[[7]], features[[7]]), hidden[[7]])
+    assert parameter_bits(network_from_arrays(arrays)) == parameter_bits(network)
+    with pytest.raises(InvalidArgument, match=r"must have shape \(30, 5\), got None"):
+        topic_features(arrays, COUNTS)
+    with pytest.raises(InvalidArgument, match="must be None for this network"):
+        topic_features(network_for(CORPUS).arrays(), COUNTS, features)

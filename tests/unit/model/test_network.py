@@ -169,3 +169,55 @@ def test_the_tree_must_fit_the_output():
         DocNADENetwork(config, WordTree(np.arange(3)))
     with pytest.raises(InvalidArgument, match="tree must be None"):
         DocNADENetwork(DocNADEConfig(n_visual_words=4, output="softmax"), WordTree(np.arange(4)))
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_global_features_move_the_hidden_bias_of_a_document(output):
+    network = make_network(output, n_global_features=2)
+    features = torch.tensor([[1.0, -2.0], [0.5, 3.0]])
+    batch = make_batch([[0, 4, 1], [2, 2]], global_features_BF=features)
+    plain = make_network(output)
+    plain.load_state_dict(network.state_dict(), strict=False)
+    for d, words in enumerate([[0, 4, 1], [2, 2]]):
+        with torch.no_grad():
+            moved = network.hidden_bias + network.global_weight @ features[d].double()
+            plain.hidden_bias.copy_(moved)
+        alone = make_batch([words])
+        torch.testing.assert_close(network.log_prob(batch)[[d]], plain.log_prob(alone))
+        torch.testing.assert_close(network.class_log_prob(batch)[[d]], plain.class_log_prob(alone))
+        torch.testing.assert_close(network.word_log_prob(batch)[[d]], plain.word_log_prob(alone))
+
+
+def test_the_gradient_of_global_weights_against_finite_differences():
+    network = make_network(activation="tanh", n_global_features=3)
+    features = torch.from_numpy(np.random.default_rng(0).normal(size=(2, 3)))
+    batch = make_batch([[0, 4, 1], [2, 2]], global_features_BF=features)
+
+    def loss(global_weight, hidden_bias):
+        parameters = {"global_weight": global_weight, "hidden_bias": hidden_bias}
+        labels = torch.tensor([0, 2])
+        module = torch.nn.utils.stateless._reparametrize_module(network, parameters)
+        with module:
+            return network.joint_log_prob(batch, labels)
+
+    values = network.global_weight.detach(), network.hidden_bias.detach()
+    assert torch.autograd.gradcheck(loss, tuple(value.requires_grad_() for value in values))
+
+
+def test_global_features_must_be_those_of_the_network():
+    with pytest.raises(InvalidArgument, match="batch must have 2 global features, got 0"):
+        make_network(n_global_features=2).log_prob(make_batch([[0]]))
+    with pytest.raises(InvalidArgument, match="batch must have 0 global features, got 3"):
+        make_network().summary(make_batch([[0]], global_features_BF=torch.zeros(1, 3)))
+
+
+def test_the_draws_of_words_do_not_depend_on_global_features():
+    config = DocNADEConfig(n_visual_words=6, n_topics=3, n_global_features=2)
+    network = DocNADENetwork(config, random_tree(config, 0))
+    network.initialize(np.ones(6), seed=0)
+    assert 0 < network.global_weight.abs().max() < 0.1
+    plain = DocNADEConfig(n_visual_words=6, n_topics=3)
+    without = DocNADENetwork(plain, random_tree(plain, 0))
+    without.initialize(np.ones(6), seed=0)
+    assert torch.equal(network.word_embedding, without.word_embedding)
+    assert torch.equal(network.node_weight, without.node_weight)

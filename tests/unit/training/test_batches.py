@@ -3,7 +3,13 @@ import pytest
 import torch
 
 from supdocnade.corpus import Documents
-from supdocnade.training.batches import epoch_batches, make_batch, ordered_batches
+from supdocnade.seeding import kept_features
+from supdocnade.training.batches import (
+    drop_features,
+    epoch_batches,
+    make_batch,
+    ordered_batches,
+)
 
 CORPUS = Documents.from_counts(
     [[2, 0.5, 0], [0, 0, 1], [1, 1, 1]],
@@ -53,3 +59,19 @@ def test_weights_are_absent_where_all_are_one(weight):
                        annotation_weight=weight)  # fmt: skip
     assert batch.documents.input_weight_N is None
     assert (batch.documents.loss_weight_N is None) == (weight == 1.0)
+
+
+def test_dropout_of_global_features():
+    features = np.random.default_rng(0).normal(size=(40, 50)).astype(np.float32)
+    corpus = Documents.from_counts(np.ones((40, 1)), global_features=features)
+    rows = np.arange(39, -1, -1)
+    batch = make_batch(corpus, rows, np.arange(40))
+    np.testing.assert_array_equal(batch.documents.global_features_BF, features[rows])
+    dropped = drop_features(batch, 0.75, 5, 1, rows).documents.global_features_BF.numpy()
+    kept = kept_features(5, 1, rows, 50, 0.75)
+    np.testing.assert_array_equal(dropped, np.where(kept, 4 * features[rows], 0))
+    assert kept.mean() == pytest.approx(0.25, abs=0.03)
+    # A document has its own features in each epoch, whatever its batch.
+    np.testing.assert_array_equal(kept_features(5, 1, rows[:3], 50, 0.75), kept[:3])
+    assert not np.array_equal(kept_features(5, 2, rows, 50, 0.75), kept)
+    assert drop_features(batch, 0.0, 5, 1, rows) is batch

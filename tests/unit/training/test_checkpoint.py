@@ -54,6 +54,31 @@ def records(history: History):
     return [history.epochs, history.best_epoch, history.stopped_early]
 
 
+def test_a_run_with_global_features_resumes_too(tmp_path):
+    _, corpus = scene_corpus(50, mean_length=20, n_global_features=4)
+    _, unseen = scene_corpus(20, seed=1, mean_length=20, n_global_features=4)
+    config = TrainerConfig(**{**EVERYTHING, "max_epochs": 3})
+    expected, history = train(config, corpus, unseen)
+    options = {"checkpoint": tmp_path / "run", "checkpoint_every": 1}
+    with pytest.raises(Killed):
+        train(config, corpus, unseen, **options, on_progress=kill_after(6))
+    network, resumed = train(config, corpus, unseen, **options)
+    assert parameter_bits(network) == parameter_bits(expected)
+    assert records(resumed) == records(history)
+    other = TrainerConfig(**{**EVERYTHING, "max_epochs": 3, "global_dropout": 0.1})
+    with pytest.raises(StorageError, match=r"made with global_dropout = 0.5, this run has 0.1"):
+        train(other, corpus, unseen, **options)
+
+
+def test_a_run_without_global_features_does_not_depend_on_their_dropout(tmp_path):
+    options = {"checkpoint": tmp_path / "run", "validation": None}
+    train(TrainerConfig(max_epochs=2, stop_after=1), **options)
+    settings = load_arrays(tmp_path / "run")[1]["settings"]
+    assert not {"global_dropout", "n_global_features"} & settings.keys()
+    with pytest.raises(StorageError, match="stop_after"):
+        train(TrainerConfig(max_epochs=2, global_dropout=0.1), **options)
+
+
 @pytest.mark.parametrize("change", [{}, {"optimizer": "sgd", "learning_rate": 0.1}])
 @pytest.mark.parametrize("killed_after", [1, 3, 4, 5, 11])
 def test_a_killed_and_resumed_run_gives_the_same_bits(tmp_path, change, killed_after):

@@ -15,6 +15,7 @@ from supdocnade.training.cuda_graph import GraphUpdates, recording_bytes
 from supdocnade.training.device_corpus import DeviceCorpus
 from supdocnade.training.optimizers import make_optimizers
 from supdocnade.training.trainer_config import TrainerConfig
+from supdocnade.training.updates import EagerUpdates
 
 
 class NoStream:
@@ -34,10 +35,22 @@ def _no_gpu(monkeypatch):
     monkeypatch.setattr(torch.cuda, "graph", lambda graph, **options: nullcontext())
 
 
-def make_case():
+def make_case(n_global_features=0):
     rng = np.random.default_rng(0)
-    corpus = Documents.from_counts(rng.poisson(0.7, (6, 12)), labels=np.arange(6) % 2, n_classes=2)
-    config = SupDocNADEConfig(n_visual_words=12, n_annotation_words=0, n_topics=3, n_classes=2)
+    counts, features = rng.poisson(0.7, (6, 12)), rng.normal(size=(6, n_global_features))
+    corpus = Documents.from_counts(
+        counts,
+        labels=np.arange(6) % 2,
+        n_classes=2,
+        global_features=features if n_global_features else None,
+    )
+    config = SupDocNADEConfig(
+        n_visual_words=12,
+        n_annotation_words=0,
+        n_topics=3,
+        n_classes=2,
+        n_global_features=n_global_features,
+    )
     network = SupDocNADENetwork(config, random_tree(config, 0))
     network.initialize(corpus.word_counts(), 0)
     return corpus, network
@@ -82,6 +95,26 @@ def test_the_compiling_run_is_undone_whatever_moments_it_creates(monkeypatch, fe
         assert torch.equal(first.detach(), second.detach())
 
 
+def test_an_update_has_the_global_features_of_its_documents():
+    config = TrainerConfig(learning_rate=1e-2, batch_size=4, generative_weight=0.5, seed=3)
+    results = []
+    for recorded in (False, True):
+        corpus, network = make_case(n_global_features=5)
+        optimizers = make_optimizers(network, "adam", 1e-2)
+        batches = np.split(np.random.default_rng(1).permutation(6), [4])
+        if recorded:
+            documents = DeviceCorpus(corpus, torch.device("cpu"))
+            updates = GraphUpdates(network, config, documents, optimizers, None, None)
+            updates.begin_epoch(2, batches, 1, 0.0)  # The second batch is padded.
+        else:
+            updates = EagerUpdates(network, config, corpus, optimizers, None, None)
+            updates.begin_epoch(2, batches, 1, 0.0)
+            updates.run()
+        results.append(list(network.parameters()))
+    for actual, expected in zip(results[1], results[0], strict=True):
+        torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="kernels are compiled for the GPU")
 @pytest.mark.parametrize("optimizer", ["adam", "sgd"])
 def test_the_kernels_of_a_gpu_move_the_touched_rows_as_the_cpu_does(monkeypatch, optimizer):
@@ -95,7 +128,7 @@ def test_the_kernels_of_a_gpu_move_the_touched_rows_as_the_cpu_does(monkeypatch,
     monkeypatch.setattr(contract, "SPARSE_ROWS", 1)
     results = []
     for interpreted in (False, True):
-        corpus, network = make_case()
+        corpus, network = make_case(n_global_features=2)
         config = TrainerConfig(learning_rate=1e-2, schedule="constant", batch_size=2, clip_norm=0.1)
         optimizers = make_optimizers(network, optimizer, 1e-2)
         with monkeypatch.context() as patch:

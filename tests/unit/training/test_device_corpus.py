@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from supdocnade.corpus import Documents
-from supdocnade.seeding import token_order
-from supdocnade.training.batches import epoch_batches, make_batch
+from supdocnade.seeding import document_keys, token_order
+from supdocnade.training.batches import drop_features, epoch_batches, make_batch
 from supdocnade.training.device_corpus import DeviceCorpus
 
 
@@ -58,3 +58,15 @@ def test_an_epoch_has_the_batches_of_the_cpu(fractions):
         offsets = all_tokens.offsets_B1[rows.start : rows.stop + 1]
         torch.testing.assert_close(offsets - offsets[0], batch.documents.offsets_B1)
     assert first == len(all_tokens.word_ids_N)
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.3])
+def test_global_features_are_dropped_as_on_the_cpu(rate):
+    features = np.random.default_rng(0).normal(size=(9, 31)).astype(np.float32)
+    documents = Documents.from_counts(np.ones((9, 1)), global_features=features)
+    rows = np.array([4, 0, 8])
+    expected = drop_features(make_batch(documents, rows, np.arange(3)), rate, 7, 2, rows)
+    keys = torch.from_numpy(document_keys(7, "dropout", 2, rows).view(np.int64))
+    on_device = DeviceCorpus(documents, torch.device("cpu"))
+    actual = on_device.gather_features(torch.from_numpy(rows), keys, rate)
+    assert torch.equal(actual, expected.documents.global_features_BF)

@@ -79,6 +79,27 @@ def test_the_average_lies_between_the_start_and_the_end():
     assert 0 < (averaged.label_bias - start.label_bias).norm() < moved
 
 
+@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
+def test_global_features_are_trained(optimizer):
+    _, corpus = scene_corpus(50, mean_length=2, n_global_features=16)
+    _, unseen = scene_corpus(20, seed=1, mean_length=2, n_global_features=16)
+    config = TrainerConfig(
+        max_epochs=10, learning_rate=0.02 if optimizer == "adam" else 1.0, batch_size=10,
+        optimizer=optimizer, generative_weight=0.1,
+    )  # fmt: skip
+    _, history = train(config, corpus, unseen)
+    assert history.epochs[-1].validation["accuracy"] > 0.9
+
+
+def test_global_features_of_another_number_are_refused():
+    _, corpus = scene_corpus(20, mean_length=5, n_global_features=4)
+    config = TrainerConfig(max_epochs=1)
+    with pytest.raises(InvalidArgument, match="corpus must have 0 global features, got 4"):
+        train(config, corpus, None, network={"n_global_features": 0})
+    with pytest.raises(InvalidArgument, match="validation must have 4 global features, got 0"):
+        train(config, corpus, scene_corpus(20, mean_length=5)[1])
+
+
 def test_progress_counts_every_update():
     seen = []
     train(TrainerConfig(max_epochs=2, batch_size=20), on_progress=seen.append)
