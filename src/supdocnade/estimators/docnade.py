@@ -16,7 +16,8 @@ class DocNADE(TopicModel):
     """A neural autoregressive topic model of word counts.
 
     p(v) = Π_i p(v_i | v_<i), the words of every document in a fresh random order at every update.
-    Annotations share the vocabulary with the words and are predicted from them.
+    Annotations share the vocabulary with the words and are predicted from them. Global features, if
+    `fit` is given any, condition the model: p(v | f).
 
     Parameters
     ----------
@@ -29,6 +30,9 @@ class DocNADE(TopicModel):
         g, the activation of the topics.
     annotation_weight : float, default=1.0
         Weight of an annotation relative to a word in the objective; 1 in the paper.
+    global_dropout : float, default=0.5
+        Probability with which an update ignores a global feature of a document; used only if
+        `fit` is given global features.
     optimizer : {"adam", "sgd"}, default="adam"
     learning_rate : float, default=3e-4
     schedule : {"cosine", "constant"}, default="cosine"
@@ -75,6 +79,8 @@ class DocNADE(TopicModel):
     annotation_names_ : array of str, or None
     n_annotations_ : int
     n_features_in_ : int
+    n_global_features_ : int
+        0 without global features.
 
     Examples
     --------
@@ -94,6 +100,7 @@ class DocNADE(TopicModel):
         annotation_mask: ArrayLike | None = None,
         annotation_names: Sequence[str] | None = None,
         sample_weight: ArrayLike | None = None,
+        global_features: ArrayLike | None = None,
     ) -> Self:
         """Learn the topics of documents.
 
@@ -106,6 +113,9 @@ class DocNADE(TopicModel):
         annotation_mask : (documents,) false where the annotations are unknown.
         annotation_names : names of the columns of `annotations`.
         sample_weight : (documents,) multiplies a document's part of the objective.
+        global_features : (documents, features) dense features of every document beside its words,
+            of similar scale, for example standardised. A model that was fitted with them needs
+            them for every prediction.
         """
         fit_topic_model(
             self,
@@ -114,6 +124,7 @@ class DocNADE(TopicModel):
             annotation_mask=annotation_mask,
             annotation_names=annotation_names,
             sample_weight=sample_weight,
+            global_features=global_features,
         )
         return self
 
@@ -126,6 +137,7 @@ class DocNADE(TopicModel):
         annotation_mask: ArrayLike | None = None,
         annotation_names: Sequence[str] | None = None,
         sample_weight: ArrayLike | None = None,
+        global_features: ArrayLike | None = None,
     ) -> Self:
         """Pass over the documents once at a constant learning rate.
 
@@ -135,22 +147,32 @@ class DocNADE(TopicModel):
         names = read_annotation_names(annotations, annotation_names)
         with restore_on_failure(self):
             documents = self._combine_documents(
-                X, annotations, annotation_mask, sample_weight, reset=first
+                X, annotations, annotation_mask, sample_weight, global_features, reset=first
             )
             run_partial_fit(self, documents, names)
         return self
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, *, global_features: ArrayLike | None = None) -> float:
         """Return the mean log-likelihood per word, in nats.
 
         Parameters
         ----------
         X : (documents, words) counts, or a `Corpus`.
         y : ignored.
+        global_features : (documents, features) as for `fit`.
         """
-        return -float(np.log(self.perplexity(X, average="corpus")))
+        perplexity = self.perplexity(X, average="corpus", global_features=global_features)
+        return -float(np.log(perplexity))
 
     def _read_documents(
-        self, X: Any, y: Any, annotations: Any, annotation_mask: Any, sample_weight: Any
+        self,
+        X: Any,
+        y: Any,
+        annotations: Any,
+        annotation_mask: Any,
+        sample_weight: Any,
+        global_features: Any,
     ) -> Documents:
-        return self._combine_documents(X, annotations, annotation_mask, sample_weight, reset=True)
+        return self._combine_documents(
+            X, annotations, annotation_mask, sample_weight, global_features, reset=True
+        )

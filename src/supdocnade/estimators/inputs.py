@@ -1,4 +1,4 @@
-"""Validation of the arguments of `fit`: counts, labels, annotation names and seeds."""
+"""Validation of the arguments of `fit`: counts, features, labels, annotation names and seeds."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +13,7 @@ from sklearn.utils.validation import validate_data
 from supdocnade.checks import check_seed
 from supdocnade.corpus.counts import MAX_TOKENS
 from supdocnade.corpus.disk import Corpus
-from supdocnade.corpus.documents import NO_LABEL
+from supdocnade.corpus.documents import NO_LABEL, read_global_features
 from supdocnade.errors import InvalidArgument
 
 
@@ -76,6 +76,31 @@ def read_counts(estimator: Any, X: Any, *, reset: bool) -> sparse.csr_array:
             f"finite and not negative, got {matrix.data.min():g}."
         )
     return matrix
+
+
+def read_fitted_features(
+    estimator: Any, given: Any, n_documents: int
+) -> NDArray[np.float32] | None:
+    """Return the global features of documents, which must be like those of the fit."""
+    features_BF = read_global_features(given, n_documents)
+    name, expected = type(estimator).__name__, estimator.n_global_features_
+    if features_BF is None:
+        if expected:
+            raise InvalidArgument(
+                f"global_features must be given, because this {name} was fitted with {expected} of "
+                "them, got None."
+            )
+    elif not expected:
+        raise InvalidArgument(
+            f"global_features must be None, because this {name} was fitted without them, "
+            f"got {features_BF.shape[1]}."
+        )
+    elif features_BF.shape[1] != expected:
+        raise InvalidArgument(
+            f"global_features must have {expected} columns, as in the fit, "
+            f"got {features_BF.shape[1]}."
+        )
+    return features_BF
 
 
 def read_labels(y: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:

@@ -1,10 +1,11 @@
 """Estimators on disk: one safetensors file with a JSON description.
 
 A topic model (format 1) has the parameters of the network by their names as arrays, and
-`leaf_of_word` if it has a tree; visual words (format 1) have `centres`, `examples` and
-`n_examples`. A change of the arrays or of the description raises the format; readers of older
-formats stay. Nothing that is read is ever executed, and everything is checked before an estimator
-is built. Reading needs neither torch nor scikit-learn.
+`leaf_of_word` if it has a tree. Settings that are younger than the format are written only where
+they differ from the value that stands for their absence (`_LATER`). Visual words (format 1) have
+`centres`, `examples` and `n_examples`. Any other change of the arrays or of the description raises
+the format; readers of older formats stay. Nothing that is read is ever executed, and everything is
+checked before an estimator is built. Reading needs neither torch nor scikit-learn.
 """
 
 import json
@@ -35,6 +36,9 @@ WORDS_KIND = "BagOfVisualWords"
 
 CLASS_TYPES = {"bool": np.bool_, "int": np.int64, "float": np.float64, "str": np.str_}
 WORDS_ARRAYS = {"centres": np.float32, "examples": np.uint8, "n_examples": np.int32}
+
+_LATER: dict[str, Any] = {"global_dropout": 0.5, "n_global_features": 0}
+"""Settings and sizes that a description may lack, and the values they have then."""
 
 
 class StoredTopicModel(NamedTuple):
@@ -85,7 +89,7 @@ def _describe(estimator: Any) -> dict[str, Any]:
             "torch": torch.__version__,
         },
         "settings": _plain_settings(estimator.get_params(deep=False)),
-        "network": asdict(estimator.network_.config),
+        "network": _without_later(asdict(estimator.network_.config)),
         "seed": estimator.seed_,
         "n_words": estimator.n_features_in_,
         "word_names": None if words is None else list(words),
@@ -105,7 +109,14 @@ def _plain_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(plain.get("class_weight"), Mapping):
         pairs = plain["class_weight"].items()
         plain["class_weight"] = [[_plain(name), _plain(weight)] for name, weight in pairs]
-    return plain
+    return _without_later(plain)
+
+
+def _without_later(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the values that a file must hold; older versions can read one without later ones."""
+    return {
+        name: value for name, value in values.items() if name not in _LATER or value != _LATER[name]
+    }
 
 
 def _plain(value: Any) -> Any:
@@ -223,9 +234,9 @@ def _read_settings(settings_type: type[DocNADESettings], given: Any) -> DocNADES
     if not isinstance(given, dict):
         raise InvalidArgument("its settings are no JSON object")
     expected = {each.name for each in fields(settings_type)}
-    if given.keys() != expected:
-        raise InvalidArgument(f"its settings lack or add {sorted(given.keys() ^ expected)}")
-    plain = dict(given)
+    plain = {name: value for name, value in _LATER.items() if name in expected} | given
+    if plain.keys() != expected:
+        raise InvalidArgument(f"its settings lack or add {sorted(plain.keys() ^ expected)}")
     weight = plain.get("class_weight")
     if isinstance(weight, list):
         if not all(isinstance(pair, list) and len(pair) == 2 for pair in weight):

@@ -26,6 +26,7 @@ class AnnotationScorer(BaseEstimator):  # type: ignore[misc]
         *,
         annotations: Any = None,
         annotation_mask: Any = None,
+        global_features: Any = None,
     ) -> float:
         """Return the mean F-measure of the top annotations, over documents that have annotations.
 
@@ -36,11 +37,17 @@ class AnnotationScorer(BaseEstimator):  # type: ignore[misc]
         y : ignored.
         annotations : (documents, annotations) the true ones: above 0 where present.
         annotation_mask : (documents,) false where they are unknown.
+        global_features : (documents, features) for an estimator that was fitted with them.
         """
-        return self.measure(estimator, X, annotations, annotation_mask).value
+        return self.measure(estimator, X, annotations, annotation_mask, global_features).value
 
     def measure(
-        self, estimator: Any, X: Any, annotations: Any, annotation_mask: Any = None
+        self,
+        estimator: Any,
+        X: Any,
+        annotations: Any,
+        annotation_mask: Any = None,
+        global_features: Any = None,
     ) -> FMeasure:
         """Return the score with the number of documents that have annotations."""
         check_count("top", self.top, least=1)
@@ -49,7 +56,8 @@ class AnnotationScorer(BaseEstimator):  # type: ignore[misc]
                 "annotations must be passed to the scorer, by metadata routing: "
                 "make_annotation_scorer().set_score_request(annotations=True)."
             )
-        proba_BA = _annotation_proba(estimator, X)
+        options = {} if global_features is None else {"global_features": global_features}
+        proba_BA = _annotation_proba(estimator, X, options)
         right = Documents.from_counts(
             sparse.csr_array((len(proba_BA), 1)),
             annotations=annotations,
@@ -67,7 +75,7 @@ class AnnotationScorer(BaseEstimator):  # type: ignore[misc]
         return self.score(estimator, X, y, **metadata)
 
 
-def _annotation_proba(estimator: Any, X: Any) -> Any:
+def _annotation_proba(estimator: Any, X: Any, options: dict[str, Any]) -> Any:
     """Return the annotation probabilities of an estimator, or of a pipeline's last step."""
     while isinstance(estimator, Pipeline):
         if len(estimator) > 1:
@@ -78,7 +86,7 @@ def _annotation_proba(estimator: Any, X: Any) -> Any:
             f"estimator must have annotation_proba, or be a pipeline whose last step does, "
             f"got {type(estimator).__name__}."
         )
-    return estimator.annotation_proba(X)
+    return estimator.annotation_proba(X, **options)
 
 
 def make_annotation_scorer(top: int = 5) -> AnnotationScorer:

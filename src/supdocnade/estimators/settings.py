@@ -32,6 +32,7 @@ class DocNADESettings:
     output: str = DocNADEConfig.output
     activation: str = DocNADEConfig.activation
     annotation_weight: float = TrainerConfig.annotation_weight
+    global_dropout: float = TrainerConfig.global_dropout
     optimizer: str = TrainerConfig.optimizer
     learning_rate: float = TrainerConfig.learning_rate
     schedule: str = TrainerConfig.schedule
@@ -70,7 +71,11 @@ class DocNADESettings:
         return TrainerConfig(**values | changes, seed=seed)
 
     def network_config(
-        self, n_visual_words: int, n_annotation_words: int, n_classes: int
+        self,
+        n_visual_words: int,
+        n_annotation_words: int,
+        n_classes: int,
+        n_global_features: int = 0,
     ) -> DocNADEConfig:
         """Return the shape of the network."""
         return DocNADEConfig(
@@ -79,6 +84,7 @@ class DocNADESettings:
             n_topics=self.n_topics,
             output=self.output,
             activation=self.activation,
+            n_global_features=n_global_features,
         )
 
 
@@ -91,7 +97,11 @@ class SupDocNADESettings(DocNADESettings):
     class_weight: Mapping[Any, float] | str | None = None
 
     def network_config(
-        self, n_visual_words: int, n_annotation_words: int, n_classes: int
+        self,
+        n_visual_words: int,
+        n_annotation_words: int,
+        n_classes: int,
+        n_global_features: int = 0,
     ) -> SupDocNADEConfig:
         """Return the shape of the network."""
         return SupDocNADEConfig(
@@ -100,6 +110,7 @@ class SupDocNADESettings(DocNADESettings):
             n_topics=self.n_topics,
             output=self.output,
             activation=self.activation,
+            n_global_features=n_global_features,
             n_classes=n_classes,
             class_input=self.class_input,
         )

@@ -47,8 +47,8 @@ class SupDocNADE(ClassifierMixin, TopicModel, SupDocNADESettings):  # type: igno
     class_weight : dict, "balanced" or None, default=None
         Multiplies the class term of documents of each class; a class that a dict does not name has
         weight 1.
-    n_topics, output, activation, annotation_weight, optimizer, learning_rate, schedule, \
-batch_size, max_epochs, clip_norm, averaging, early_stopping, validation_fraction, \
+    n_topics, output, activation, annotation_weight, global_dropout, optimizer, learning_rate, \
+schedule, batch_size, max_epochs, clip_norm, averaging, early_stopping, validation_fraction, \
 n_epochs_no_change, metric, checkpoint, backend, device, n_jobs, random_state, verbose
         As in `DocNADE`.
 
@@ -56,7 +56,8 @@ n_epochs_no_change, metric, checkpoint, backend, device, n_jobs, random_state, v
     ----------
     classes_ : array
         The classes, sorted.
-    components_, history_, network_, annotation_names_, n_annotations_, n_features_in_
+    components_, history_, network_, annotation_names_, n_annotations_, n_features_in_, \
+n_global_features_
         As in `DocNADE`.
 
     Examples
@@ -80,6 +81,7 @@ n_epochs_no_change, metric, checkpoint, backend, device, n_jobs, random_state, v
         annotation_mask: ArrayLike | None = None,
         annotation_names: Sequence[str] | None = None,
         sample_weight: ArrayLike | None = None,
+        global_features: ArrayLike | None = None,
     ) -> Self:
         """Learn topics, annotations and classes of documents.
 
@@ -92,6 +94,9 @@ n_epochs_no_change, metric, checkpoint, backend, device, n_jobs, random_state, v
         annotation_mask : (documents,) false where the annotations are unknown.
         annotation_names : names of the columns of `annotations`.
         sample_weight : (documents,) multiplies a document's part of the objective.
+        global_features : (documents, features) dense features of every document beside its words,
+            of similar scale, for example standardised. A model that was fitted with them needs
+            them for every prediction.
         """
         fit_topic_model(
             self,
@@ -101,6 +106,7 @@ n_epochs_no_change, metric, checkpoint, backend, device, n_jobs, random_state, v
             annotation_mask=annotation_mask,
             annotation_names=annotation_names,
             sample_weight=sample_weight,
+            global_features=global_features,
         )
         return self
 
@@ -114,6 +120,7 @@ n_epochs_no_change, metric, checkpoint, backend, device, n_jobs, random_state, v
         annotation_mask: ArrayLike | None = None,
         annotation_names: Sequence[str] | None = None,
         sample_weight: ArrayLike | None = None,
+        global_features: ArrayLike | None = None,
     ) -> Self:
         """Pass over the documents once at a constant learning rate.
 
@@ -122,7 +129,7 @@ n_epochs_no_change, metric, checkpoint, backend, device, n_jobs, random_state, v
         Parameters
         ----------
         classes : all classes that will occur; required in the first call.
-        X, y, annotations, annotation_mask, annotation_names, sample_weight
+        X, y, annotations, annotation_mask, annotation_names, sample_weight, global_features
             As for `fit`; documents of later calls may all lack a label.
         """
         first = not hasattr(self, "network_")
@@ -149,6 +156,7 @@ n_epochs_no_change, metric, checkpoint, backend, device, n_jobs, random_state, v
                 annotations,
                 annotation_mask,
                 sample_weight,
+                global_features,
                 labels=numbers,
                 n_classes=len(given),
                 reset=first,
@@ -156,38 +164,52 @@ n_epochs_no_change, metric, checkpoint, backend, device, n_jobs, random_state, v
             run_partial_fit(self, documents, names)
         return self
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Any, *, global_features: ArrayLike | None = None) -> NDArray[Any]:
         """Return the most probable class of every document.
 
         Parameters
         ----------
         X : (documents, words) counts, or a `Corpus`.
+        global_features : (documents, features) as for `fit`.
         """
-        log_p_BC = self.predict_log_proba(X)
+        log_p_BC = self.predict_log_proba(X, global_features=global_features)
         predicted: NDArray[Any] = self.classes_[log_p_BC.argmax(axis=1)]
         return predicted
 
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+    def predict_proba(
+        self, X: Any, *, global_features: ArrayLike | None = None
+    ) -> NDArray[np.float64]:
         """Return p(y | v) of every class, (documents, classes).
 
         Parameters
         ----------
         X : (documents, words) counts, or a `Corpus`.
+        global_features : (documents, features) as for `fit`.
         """
-        return np.exp(self.predict_log_proba(X))
+        return np.exp(self.predict_log_proba(X, global_features=global_features))
 
-    def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
+    def predict_log_proba(
+        self, X: Any, *, global_features: ArrayLike | None = None
+    ) -> NDArray[np.float64]:
         """Return log p(y | v) of every class, (documents, classes).
 
         Parameters
         ----------
         X : (documents, words) counts, or a `Corpus`.
+        global_features : (documents, features) as for `fit`.
         """
-        hidden_BH = self.transform(X)
+        hidden_BH = self.transform(X, global_features=global_features)
         with limit_threads(self._n_threads()):
             return class_log_proba(self.network_.arrays(), hidden_BH)
 
-    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+    def score(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: ArrayLike | None = None,
+        *,
+        global_features: ArrayLike | None = None,
+    ) -> float:
         """Return the accuracy on the documents whose class is known.
 
         Parameters
@@ -195,11 +217,12 @@ n_epochs_no_change, metric, checkpoint, backend, device, n_jobs, random_state, v
         X : (documents, words) counts, or a `Corpus`.
         y : (documents,) the true classes; None, NaN or NA where unknown.
         sample_weight : (documents,) weights of the documents.
+        global_features : (documents, features) as for `fit`.
         """
         labels, known = read_labels(_require_labels(y))
         if not known.any():
             raise InvalidArgument("y must have a label for at least one document, got none.")
-        predicted = self.predict(X)
+        predicted = self.predict(X, global_features=global_features)
         if len(labels) != len(predicted):
             raise InvalidArgument(
                 f"y must have {len(predicted)} labels, one for each row of X, got {len(labels)}."
@@ -227,10 +250,10 @@ n_epochs_no_change, metric, checkpoint, backend, device, n_jobs, random_state, v
         check_count("n", n, least=1)
         return top_ranked(self.network_.arrays()["label_weight"], n)
 
-    def _labelled_documents(self, X: Any, y: Any) -> Documents:
+    def _labelled_documents(self, X: Any, y: Any, global_features: Any) -> Documents:
         counts = self._read_counts(X)
         if y is None:
-            return self._without_annotations(counts)
+            return self._without_annotations(counts, global_features)
         labels, known = read_labels(y)
         if not known.all():
             raise InvalidArgument("y must have a label for every document, got missing ones.")
@@ -239,7 +262,9 @@ n_epochs_no_change, metric, checkpoint, backend, device, n_jobs, random_state, v
             raise InvalidArgument(
                 f"y must have {counts.shape[0]} labels, one for each row of X, got {len(numbers)}."
             )
-        return self._without_annotations(counts, labels=numbers, n_classes=len(self.classes_))
+        return self._without_annotations(
+            counts, global_features, labels=numbers, n_classes=len(self.classes_)
+        )
 
     def _log_prob_RB(self, documents: Documents, n_orderings: int) -> NDArray[np.float64]:
         if (documents.label_B == NO_LABEL).any() or len(documents) == 0:
@@ -250,7 +275,13 @@ n_epochs_no_change, metric, checkpoint, backend, device, n_jobs, random_state, v
             )
 
     def _read_documents(
-        self, X: Any, y: Any, annotations: Any, annotation_mask: Any, sample_weight: Any
+        self,
+        X: Any,
+        y: Any,
+        annotations: Any,
+        annotation_mask: Any,
+        sample_weight: Any,
+        global_features: Any,
     ) -> Documents:
         labels, known = read_labels(_require_labels(y))
         classes = classes_of(labels, known)
@@ -259,6 +290,7 @@ n_epochs_no_change, metric, checkpoint, backend, device, n_jobs, random_state, v
             annotations,
             annotation_mask,
             sample_weight,
+            global_features,
             labels=number_labels(labels, known, classes),
             n_classes=len(classes),
             reset=True,

@@ -53,6 +53,7 @@ def fit_topic_model(
     annotation_mask: ArrayLike | None = None,
     annotation_names: Sequence[str] | None = None,
     sample_weight: ArrayLike | None = None,
+    global_features: ArrayLike | None = None,
     stop_after: int | None = None,
     on_epoch: Callable[[DocNADENetwork, int], None] | None = None,
     progress: ProgressCallback | None = None,
@@ -62,7 +63,7 @@ def fit_topic_model(
 
     Parameters
     ----------
-    X, y, annotations, annotation_mask, annotation_names, sample_weight
+    X, y, annotations, annotation_mask, annotation_names, sample_weight, global_features
         As for the model's `fit`.
     stop_after : epochs after which training ends, with the schedule of all `max_epochs`.
     on_epoch : called with the network and the number of every completed epoch.
@@ -75,7 +76,9 @@ def fit_topic_model(
         n_epochs = stop_after or model.max_epochs
         on_progress = partial(_report_updates, progress, stage, n_epochs)
     with restore_on_failure(model):
-        documents = model._read_documents(X, y, annotations, annotation_mask, sample_weight)
+        documents = model._read_documents(
+            X, y, annotations, annotation_mask, sample_weight, global_features
+        )
         prepared = _prepare_fit(model, documents, stop_after, on_epoch, on_progress)
         with limit_threads(model._n_threads()):
             prepared.trainer.fit(prepared.training, prepared.validation)
@@ -91,6 +94,7 @@ def fit_many(
     annotation_mask: ArrayLike | None = None,
     annotation_names: Sequence[str] | None = None,
     sample_weight: ArrayLike | None = None,
+    global_features: ArrayLike | None = None,
 ) -> list[TopicModel]:
     """Fit several models to the same documents, on a GPU several at a time.
 
@@ -101,7 +105,7 @@ def fit_many(
     Parameters
     ----------
     models : each a `DocNADE` or a `SupDocNADE`, with any settings and seeds.
-    X, y, annotations, annotation_mask, annotation_names, sample_weight
+    X, y, annotations, annotation_mask, annotation_names, sample_weight, global_features
         As for their `fit`.
 
     Returns
@@ -115,7 +119,9 @@ def fit_many(
             stack.enter_context(restore_on_failure(model))
         fits = []
         for model in models:
-            own = model._read_documents(X, y, annotations, annotation_mask, sample_weight)
+            own = model._read_documents(
+                X, y, annotations, annotation_mask, sample_weight, global_features
+            )
             # Models of one class read the same documents, which are copied to a GPU once.
             fits.append((model, _prepare_fit(model, shared.setdefault(type(model), own))))
         groups = [[each for each in fits if each[1].training is own] for own in shared.values()]
@@ -227,7 +233,10 @@ def choose_seed(model: TopicModel) -> int:
 def new_network(model: TopicModel, documents: Documents, seed: int) -> DocNADENetwork:
     """Return an initialized network for some documents."""
     config = model.network_config(
-        documents.n_visual_words, documents.n_annotation_words, documents.n_classes
+        documents.n_visual_words,
+        documents.n_annotation_words,
+        documents.n_classes,
+        documents.n_global_features,
     )
     tree = random_tree(config, seed)
     if isinstance(config, SupDocNADEConfig):

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 from joblib import effective_n_jobs
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
@@ -17,7 +17,7 @@ from supdocnade.checks import check_count
 from supdocnade.corpus.disk import Corpus
 from supdocnade.corpus.documents import Documents
 from supdocnade.errors import InvalidArgument
-from supdocnade.estimators.inputs import read_counts_or_corpus
+from supdocnade.estimators.inputs import read_counts_or_corpus, read_fitted_features
 from supdocnade.estimators.persistence import load_estimator, save_estimator
 from supdocnade.estimators.settings import DocNADESettings
 from supdocnade.likelihood.cpu.threads import limit_threads
@@ -45,6 +45,7 @@ class TopicModel(
 
     n_features_in_: int
     n_annotations_: int
+    n_global_features_: int
     annotation_names_: NDArray[Any] | None
     network_: DocNADENetwork
     history_: History
@@ -55,7 +56,13 @@ class TopicModel(
 
     @abstractmethod
     def _read_documents(
-        self, X: Any, y: Any, annotations: Any, annotation_mask: Any, sample_weight: Any
+        self,
+        X: Any,
+        y: Any,
+        annotations: Any,
+        annotation_mask: Any,
+        sample_weight: Any,
+        global_features: Any,
     ) -> Documents:
         """Check the arguments of `fit` and return them as documents."""
 
@@ -68,12 +75,13 @@ class TopicModel(
         annotations: Any,
         annotation_mask: Any,
         sample_weight: Any,
+        global_features: Any,
         *,
         labels: NDArray[np.int64] | None = None,
         n_classes: int = 0,
         reset: bool,
     ) -> Documents:
-        """Check counts, annotations, labels and weights, and return them as documents.
+        """Check counts, annotations, labels, weights and features; return them as documents.
 
         Parameters
         ----------
@@ -81,6 +89,8 @@ class TopicModel(
         reset : store the width of X; otherwise X must agree with it.
         """
         counts = read_counts_or_corpus(self, X, reset=reset)
+        if not reset:
+            global_features = read_fitted_features(self, global_features, counts.shape[0])
         if annotations is None and not reset and self.n_annotations_ > 0:
             # Annotations were modelled before; those of these documents are unknown.
             annotations = sparse.csr_array((counts.shape[0], self.n_annotations_))
@@ -102,6 +112,7 @@ class TopicModel(
             labels=labels,
             n_classes=n_classes,
             document_weight=sample_weight,
+            global_features=global_features,
         )
         if not reset and documents.n_annotation_words != self.n_annotations_:
             raise InvalidArgument(
@@ -115,23 +126,45 @@ class TopicModel(
         self.network_ = network
         self.seed_ = seed
         self.n_annotations_ = network.config.n_annotation_words
+        self.n_global_features_ = network.config.n_global_features
         self.annotation_names_ = None if names is None else np.array(names, object)
 
     # Topics.
 
-    def transform(self, X: Any) -> NDArray[np.float32]:
+    def transform(self, X: Any, *, global_features: ArrayLike | None = None) -> NDArray[np.float32]:
         """Return the topic features h_y(v) of every document, (documents, topics).
 
         Parameters
         ----------
         X : (documents, words) sparse or dense counts, finite and not negative; or a `Corpus`,
             of which a part is read at a time.
+        global_features : (documents, features) as for `fit`.
         """
         counts, network = self._read_counts(X), self.network_.arrays()
+        features_BF = read_fitted_features(self, global_features, counts.shape[0])
+        parts: list[NDArray[np.float32]] = []
+        first = 0
         with limit_threads(self._n_threads()):
             # A row has the same bits in any block.
-            parts = [topic_features(network, part) for part in _blocks(counts)]
+            for part in _blocks(counts):
+                rows = slice(first, first + part.shape[0])
+                part_BF = None if features_BF is None else features_BF[rows]
+                parts.append(topic_features(network, part, part_BF))
+                first = rows.stop
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> NDArray[np.float32]:
+        """Fit the model and return the topic features of the same documents.
+
+        Parameters
+        ----------
+        X, y, fit_params : as for `fit`.
+        """
+        features = fit_params.get("global_features")
+        topics: NDArray[np.float32] = self.fit(X, y, **fit_params).transform(
+            X, global_features=features
+        )
+        return topics
 
     @property
     def components_(self) -> NDArray[np.float32]:
@@ -187,7 +220,13 @@ class TopicModel(
     # Likelihoods.
 
     def log_prob(
-        self, X: Any, y: Any = None, n_orderings: int = 1, *, combine: str = "mean_log"
+        self,
+        X: Any,
+        y: Any = None,
+        n_orderings: int = 1,
+        *,
+        combine: str = "mean_log",
+        global_features: ArrayLike | None = None,
     ) -> NDArray[np.float64]:
         """Return log p(v) of every document in nats, its words in a random order (Algorithm 1).
 
@@ -200,22 +239,28 @@ class TopicModel(
         n_orderings : how many orders are averaged over.
         combine : over several orders "mean_log", the mean of log p, or "log_mean", the log of the
             mean p, which is never less.
+        global_features : (documents, features) as for `fit`; the values are then log p(v | f).
         """
-        log_prob_RB = self._log_prob_RB(self._labelled_documents(X, y), n_orderings)
-        return over_orderings(log_prob_RB, combine)
+        documents = self._labelled_documents(X, y, global_features)
+        return over_orderings(self._log_prob_RB(documents, n_orderings), combine)
 
     def _log_prob_RB(self, documents: Documents, n_orderings: int) -> NDArray[np.float64]:
         with limit_threads(self._n_threads()):
             return log_prob_over_orderings(self.network_, documents, n_orderings, ORDERING_SEED)
 
-    def _labelled_documents(self, X: Any, y: Any) -> Documents:
+    def _labelled_documents(self, X: Any, y: Any, global_features: Any) -> Documents:
         if y is not None:
             raise InvalidArgument("y must be None for a model without classes; see SupDocNADE.")
-        return self._without_annotations(self._read_counts(X))
+        return self._without_annotations(self._read_counts(X), global_features)
 
-    def _without_annotations(self, counts: sparse.csr_array | Corpus, **labels: Any) -> Documents:
+    def _without_annotations(
+        self, counts: sparse.csr_array | Corpus, global_features: Any = None, **labels: Any
+    ) -> Documents:
         tags = sparse.csr_array((counts.shape[0], self.n_annotations_))
-        return Documents.from_counts(counts, annotations=tags, **labels)
+        features_BF = read_fitted_features(self, global_features, counts.shape[0])
+        return Documents.from_counts(
+            counts, annotations=tags, global_features=features_BF, **labels
+        )
 
     def perplexity(
         self,
@@ -224,6 +269,7 @@ class TopicModel(
         average: str = "document",
         *,
         combine: str = "mean_log",
+        global_features: ArrayLike | None = None,
     ) -> float:
         """Return the perplexity per word; documents without words are skipped.
 
@@ -234,8 +280,9 @@ class TopicModel(
         average : "document", exp(-mean of log p(v) / |v|), as published figures are, or "corpus",
             exp(-Σ log p(v) / Σ |v|).
         combine : how orders are combined, see `log_prob`.
+        global_features : (documents, features) as for `fit`.
         """
-        documents = self._without_annotations(self._read_counts(X))
+        documents = self._without_annotations(self._read_counts(X), global_features)
         log_prob_B = over_orderings(self._log_prob_RB(documents, n_orderings), combine)
         result = perplexity(log_prob_B, documents.size_B, average)
         n_empty = int((documents.size_B == 0).sum())
@@ -249,46 +296,57 @@ class TopicModel(
 
     # Annotations.
 
-    def annotation_log_proba(self, X: Any, normalize: bool = False) -> NDArray[np.float64]:
+    def annotation_log_proba(
+        self, X: Any, normalize: bool = False, *, global_features: ArrayLike | None = None
+    ) -> NDArray[np.float64]:
         """Return log p(next word = a | v) of every annotation, (documents, annotations).
 
         Parameters
         ----------
         X : (documents, words) counts, or a `Corpus`.
         normalize : divide by the mass of all annotations, so that probabilities sum to 1.
+        global_features : (documents, features) as for `fit`.
         """
         check_is_fitted(self, "network_")
         if self.n_annotations_ == 0:
             raise InvalidArgument(
                 f"this {type(self).__name__} was fitted without annotations, it cannot annotate."
             )
-        hidden_BH = self.transform(X)
+        hidden_BH = self.transform(X, global_features=global_features)
         with limit_threads(self._n_threads()):
             return annotation_log_proba(self.network_.arrays(), hidden_BH, normalize=normalize)
 
-    def annotation_proba(self, X: Any) -> NDArray[np.float64]:
+    def annotation_proba(
+        self, X: Any, *, global_features: ArrayLike | None = None
+    ) -> NDArray[np.float64]:
         """Return the probability of every annotation among all of them; rows sum to 1.
 
         Parameters
         ----------
         X : (documents, words) counts, or a `Corpus`.
+        global_features : (documents, features) as for `fit`.
         """
-        return np.exp(self.annotation_log_proba(X, normalize=True))
+        log_p = self.annotation_log_proba(X, normalize=True, global_features=global_features)
+        return np.exp(log_p)
 
-    def annotate(self, X: Any, top: int = 5) -> NDArray[Any]:
+    def annotate(
+        self, X: Any, top: int = 5, *, global_features: ArrayLike | None = None
+    ) -> NDArray[Any]:
         """Return the most probable annotations of every document, (documents, top).
 
         Parameters
         ----------
         X : (documents, words) counts, or a `Corpus`.
         top : how many, at most as many as there are.
+        global_features : (documents, features) as for `fit`.
 
         Returns
         -------
         Names if `fit` was given names, otherwise column numbers; most probable first, equally
         probable ones by their number.
         """
-        best = top_ranked(self.annotation_log_proba(X), check_count("top", top, least=1))
+        log_p = self.annotation_log_proba(X, global_features=global_features)
+        best = top_ranked(log_p, check_count("top", top, least=1))
         names = self.annotation_names_
         chosen: NDArray[Any] = best if names is None else names[best]
         return chosen

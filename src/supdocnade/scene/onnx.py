@@ -1,6 +1,7 @@
 """Export of a fitted model to ONNX, from word counts on, for programs without Python.
 
-Input `counts`, (photographs, words in regions) float32: word counts as of `BagOfVisualWords`.
+Input `counts`, (photographs, words in regions) float32: word counts as of `BagOfVisualWords`. A
+model with global features has a second input `global_features`, (photographs, features) float32.
 Outputs: `topics` (photographs, topics) float32; with classes `probabilities` (photographs, classes)
 float64; with tags `tag_log_proba`, `tag_scores` and `tag_probabilities` (photographs, tags)
 float64: log p(tag | photograph) renormalised over all tags, the scores that rank tags, and the
@@ -61,7 +62,10 @@ def export_onnx(fitted: FittedScene, path: Path) -> None:
             "tag_probabilities": _presence(graph, fitted, scores),
         }
         outputs += [(n, name, np.float64, len(fitted.tag_names)) for name, n in named.items()]
-    model = graph.model(fitted.encoder.n_features, outputs)
+    inputs = {"counts": fitted.encoder.n_features}
+    if fitted.network.config.n_global_features:
+        inputs["global_features"] = fitted.network.config.n_global_features
+    model = graph.model(inputs, outputs)
     names = {"classes": list(fitted.classes), "tags": list(fitted.tag_names)}
     onnx.helper.set_model_props(model, {k: json.dumps(v) for k, v in names.items()})
     onnx.checker.check_model(model, full_check=True)
@@ -89,17 +93,20 @@ class _Graph:
     def product(self, left: str, matrix: NDArray[Any]) -> str:
         return self.add("MatMul", left, self.constant(matrix))
 
-    def model(self, n_features: int, outputs: list[tuple[str, str, Any, int]]) -> Any:
+    def model(self, inputs: dict[str, int], outputs: list[tuple[str, str, Any, int]]) -> Any:
         helper, proto = self.onnx.helper, self.onnx.TensorProto
         kinds = {np.float32: proto.FLOAT, np.float64: proto.DOUBLE}
-        counts = helper.make_tensor_value_info("counts", proto.FLOAT, ["photographs", n_features])
+        input_infos = [
+            helper.make_tensor_value_info(name, proto.FLOAT, ["photographs", width])
+            for name, width in inputs.items()
+        ]
         for inner, name, _, _ in outputs:
             self.nodes.append(helper.make_node("Identity", [inner], [name]))
         infos = [
             helper.make_tensor_value_info(name, kinds[kind], ["photographs", width])
             for _, name, kind, width in outputs
         ]
-        graph = helper.make_graph(self.nodes, "supdocnade", [counts], infos, self.constants)
+        graph = helper.make_graph(self.nodes, "supdocnade", input_infos, infos, self.constants)
         return helper.make_model(
             graph,
             ir_version=IR_VERSION,
@@ -109,7 +116,7 @@ class _Graph:
 
 
 def _topics(graph: _Graph, fitted: FittedScene) -> str:
-    """Add h = g(c + Σ_k x_k W[v_k]) of the damped counts."""
+    """Add h = g(c + G f + Σ_k x_k W[v_k]) of the damped counts and the global features f."""
     network = fitted.network
     counts = "counts"
     if fitted.settings.damping is not None:
@@ -119,6 +126,10 @@ def _topics(graph: _Graph, fitted: FittedScene) -> str:
     W_KH = network["word_embedding"][: network.config.n_visual_words]
     bias = graph.constant(network["hidden_bias"])
     total = graph.add("Add", graph.product(counts, W_KH), bias)
+    if network.config.n_global_features:
+        total = graph.add(
+            "Add", total, graph.product("global_features", network["global_weight"].T)
+        )
     return graph.add(_ACTIVATIONS[network.config.activation], total)
 
 

@@ -1,5 +1,6 @@
 import json
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -7,7 +8,8 @@ from tests.drawn import SETTINGS, columns, scenes, small_model
 
 from supdocnade import SceneModel
 from supdocnade.errors import InvalidArgument
-from supdocnade.model.inference import annotation_log_proba
+from supdocnade.model.inference import NetworkArrays, annotation_log_proba, topic_features
+from supdocnade.scene.onnx import export_onnx
 
 onnxruntime = pytest.importorskip("onnxruntime")
 IMAGES, LABELS, TAGS = columns(scenes(3, 5))
@@ -39,6 +41,27 @@ def test_it_predicts_as_the_model_does(tmp_path, classifier):
     )
     assert json.loads(names["classes"]) == model.classes_.tolist()
     assert json.loads(names["tags"]) == model.tag_names_.tolist()
+
+
+def test_global_features_are_a_second_input(tmp_path):
+    fitted = small_model("softmax").fitted_
+    network, features = fitted.network, np.random.default_rng(0).normal(size=(len(IMAGES), 3))
+    weight_HF = np.random.default_rng(1).normal(size=(network.config.n_topics, 3))
+    network = NetworkArrays(
+        replace(network.config, n_global_features=3),
+        {**network.parameters, "global_weight": weight_HF.astype(np.float32)},
+        network.tree,
+    )
+    export_onnx(replace(fitted, network=network), tmp_path / "model.onnx")
+    session = onnxruntime.InferenceSession(
+        (tmp_path / "model.onnx").read_bytes(), providers=["CPUExecutionProvider"]
+    )
+    counts = fitted.bag.transform(IMAGES)
+    inputs = {"counts": counts.toarray().astype(np.float32)}
+    inputs["global_features"] = features.astype(np.float32)
+    found = session.run(["topics"], inputs)[0]
+    expected = topic_features(network, fitted.damp(counts), inputs["global_features"])
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("activation", ["tanh", "sigmoid"])

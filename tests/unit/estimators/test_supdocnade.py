@@ -1,0 +1,169 @@
+"""Topic models of documents that have global features beside their words."""
+
+import numpy as np
+import pytest
+import sklearn
+from scipy import sparse
+from sklearn.model_selection import cross_val_score
+from tests.scenes import global_features, scene_corpus
+
+from supdocnade import Corpus, DocNADE, SupDocNADE, fit_many, make_annotation_scorer
+from supdocnade.errors import InvalidArgument
+from supdocnade.storage import load_arrays
+
+FAST = {"n_topics": 8, "learning_rate": 0.02, "max_epochs": 10, "batch_size": 20, "random_state": 0}
+SCENES = scene_corpus(80, n_visual_words=12, mean_length=3)[0]
+X, LABELS, TAGS = sparse.csr_array(SCENES.counts), SCENES.labels, SCENES.tags
+FEATURES = global_features(LABELS, 16)
+OTHERS = {"annotations": TAGS, "global_features": FEATURES}
+
+
+@pytest.fixture(scope="module")
+def model():
+    return SupDocNADE(**FAST).fit(X, LABELS, **OTHERS)
+
+
+def predictions(model, X, labels, **options):
+    return [
+        model.transform(X, **options),
+        model.predict_proba(X, **options),
+        model.predict(X, **options),
+        model.log_prob(X, **options),
+        model.log_prob(X, labels, n_orderings=2, **options),
+        model.annotation_proba(X, **options),
+        model.annotate(X, **options),
+        np.array(model.perplexity(X, **options)),
+        np.array(model.score(X, labels, **options)),
+    ]
+
+
+def assert_same_bits(first, second):
+    for a, b in zip(first, second, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_features_add_what_the_words_do_not_say(model):
+    assert model.n_global_features_ == 16
+    without = SupDocNADE(**FAST).fit(X, LABELS, annotations=TAGS)
+    assert without.n_global_features_ == 0
+    assert model.score(X, LABELS, global_features=FEATURES) > 0.95
+    assert without.score(X, LABELS) < 0.9
+    scorer = make_annotation_scorer(top=2)
+    f_measure = scorer(model, X, annotations=TAGS, global_features=FEATURES)
+    assert f_measure > scorer(without, X, annotations=TAGS) + 0.05
+
+
+def test_every_prediction_needs_the_features_of_the_fit(model):
+    without = SupDocNADE(**FAST).fit(X, LABELS, annotations=TAGS)
+    for name in ("transform", "predict", "predict_proba", "predict_log_proba", "log_prob",
+                 "perplexity", "annotation_log_proba", "annotation_proba", "annotate"):  # fmt: skip
+        with pytest.raises(InvalidArgument, match=r"must be given, because .* fitted with 16 of"):
+            getattr(model, name)(X)
+        with pytest.raises(InvalidArgument, match=r"must be None, because .* fitted without them"):
+            getattr(without, name)(X, global_features=FEATURES)
+    with pytest.raises(InvalidArgument, match="must be given"):
+        model.score(X, LABELS)
+    with pytest.raises(InvalidArgument, match=r"must have 16 columns, as in the fit, got 15"):
+        model.predict(X, global_features=FEATURES[:, 1:])
+    with pytest.raises(InvalidArgument, match="a row for each of the 80 documents of X"):
+        model.predict(X, global_features=FEATURES[1:])
+    with pytest.raises(InvalidArgument, match="must be given"):
+        model.partial_fit(X, LABELS)
+    with pytest.raises(InvalidArgument, match="must be None"):
+        without.partial_fit(X, LABELS, global_features=FEATURES)
+    with pytest.raises(InvalidArgument, match=r"global_dropout must be .* below 1, got 1"):
+        SupDocNADE(global_dropout=1).fit(X, LABELS, **OTHERS)
+
+
+def test_a_row_gives_the_same_bits_alone_and_in_any_batch(model):
+    whole = model.predict_proba(X, global_features=FEATURES)
+    alone = model.predict_proba(X[[7]], global_features=FEATURES[[7]])
+    np.testing.assert_array_equal(alone, whole[[7]])
+
+
+@pytest.mark.parametrize("output", ["tree", "softmax"])
+def test_the_bits_do_not_depend_on_threads(output):
+    options = {**FAST, "max_epochs": 2, "output": output, "averaging": 0.9, "clip_norm": 1.0}
+    bits = [
+        SupDocNADE(**options, n_jobs=n).fit(X, LABELS, **OTHERS).network_.arrays().parameters
+        for n in (1, 2, 3)
+    ]
+    for other in bits[1:]:
+        assert_same_bits(bits[0].values(), other.values())
+
+
+def test_docnade_is_conditioned_on_the_features():
+    model = DocNADE(**FAST, early_stopping=True)
+    topics = model.fit_transform(X, global_features=FEATURES)
+    np.testing.assert_array_equal(topics, model.transform(X, global_features=FEATURES))
+    plain = DocNADE(**FAST, early_stopping=True).fit(X)
+    assert model.score(X, global_features=FEATURES) > plain.score(X)
+
+
+def test_a_corpus_on_disk_takes_an_array_of_features(tmp_path, monkeypatch, model):
+    monkeypatch.setattr(Corpus.blocks, "__defaults__", (50,))
+    corpus = Corpus.create(tmp_path / "corpus", n_words=12)
+    for rows in np.array_split(np.arange(80), 3):
+        corpus.append(X[rows])
+    corpus = Corpus.open(corpus.folder)
+    stored = SupDocNADE(**FAST).fit(corpus, LABELS, **OTHERS)
+    assert_same_bits(
+        predictions(stored, corpus, LABELS, global_features=FEATURES),
+        predictions(model, X, LABELS, global_features=FEATURES),
+    )
+
+
+def test_several_models_on_the_same_documents(model):
+    several = fit_many([SupDocNADE(**FAST), DocNADE(**FAST)], X, LABELS, **OTHERS)
+    np.testing.assert_array_equal(several[0].components_, model.components_)
+    assert several[1].n_global_features_ == 16
+
+
+def test_passes_over_parts_of_the_documents():
+    model = SupDocNADE(**FAST)
+    for _ in range(10):
+        for rows in np.array_split(np.arange(80), 2):
+            model.partial_fit(
+                X[rows], LABELS[rows], classes=range(4), annotations=TAGS[rows],
+                global_features=FEATURES[rows],
+            )  # fmt: skip
+    assert model.score(X, LABELS, global_features=FEATURES) > 0.95
+
+
+def test_a_stopped_fit_resumes_and_refuses_other_features(tmp_path, model):
+    options = {**FAST, "checkpoint": tmp_path / "run"}
+    resumed = SupDocNADE(**options).fit(X, LABELS, **OTHERS)
+    np.testing.assert_array_equal(resumed.components_, model.components_)
+    again = SupDocNADE(**options).fit(X, LABELS, **OTHERS)
+    np.testing.assert_array_equal(again.components_, model.components_)
+    with pytest.raises(ValueError, match="was made from other data"):
+        SupDocNADE(**options).fit(X, LABELS, annotations=TAGS, global_features=-FEATURES)
+
+
+def test_a_saved_model_predicts_the_same_bits(tmp_path, model):
+    model.save(tmp_path / "model")
+    loaded = SupDocNADE.load(tmp_path / "model")
+    assert loaded.n_global_features_ == 16
+    assert_same_bits(
+        predictions(loaded, X, LABELS, global_features=FEATURES),
+        predictions(model, X, LABELS, global_features=FEATURES),
+    )
+    other = DocNADE(**{**FAST, "max_epochs": 1}, global_dropout=0.2).fit(X)
+    other.save(tmp_path / "other")
+    assert DocNADE.load(tmp_path / "other").global_dropout == 0.2
+
+
+def test_files_of_models_without_features_are_those_of_before(tmp_path):
+    DocNADE(**{**FAST, "max_epochs": 1}).fit(X).save(tmp_path / "model")
+    description = load_arrays(tmp_path / "model")[1]
+    assert "global_dropout" not in description["settings"]
+    assert "n_global_features" not in description["network"]
+
+
+def test_features_are_routed_through_a_cross_validation():
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = SupDocNADE(**FAST).set_fit_request(annotations=True, global_features=True)
+        scores = cross_val_score(
+            model.set_score_request(global_features=True), X, LABELS, params=OTHERS, cv=2
+        )
+    assert scores.min() > 0.6
