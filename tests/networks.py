@@ -5,6 +5,8 @@ import json
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
+from supdocnade.images import network_library
+
 DESCRIPTION = {"name": "tiny", "side": 8, "mean": 127, "scale": 128, "licence": "CC0-1.0"}
 """The description of `write_network` by default."""
 
@@ -79,6 +81,13 @@ def move_out(tensor, name):
     tensor.ClearField("raw_data")
     tensor.data_location = TensorProto.EXTERNAL
     tensor.external_data.add(key="location", value=str(name))
+
+
+def empty_library(folder, monkeypatch):
+    """Make a folder the library of networks, on a machine without packages of weights."""
+    monkeypatch.setenv("SUPDOCNADE_NETWORKS", str(folder))
+    monkeypatch.setattr(network_library, "find_weights", lambda name: None)
+    return folder
 
 
 def mean_colors(pixels, patch=(4, 4)):

@@ -9,18 +9,32 @@ import typer
 from supdocnade.cli.console import format_table, print_json, print_line, print_message
 from supdocnade.cli.options import Debug, Json, Quiet, UsageError
 from supdocnade.errors import SupDocNADEError
+from supdocnade.text import clean_name
 
 if TYPE_CHECKING:
-    from supdocnade.images.feature_network import FeatureNetwork, NetworkDescription
+    from supdocnade.images.feature_network import FeatureNetwork
+
+
+OnnxFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--import", metavar="FILE", exists=True, dir_okay=False, help="ONNX file to import."
+    ),
+]
+Mean = Annotated[
+    str | None,
+    typer.Option(metavar="LEVEL", help="Subtracted from levels of 0 to 255; A,B,C: per channel."),
+]
+Scale = Annotated[
+    str | None, typer.Option(metavar="LEVEL", help="Divisor after that; A,B,C: per channel.")
+]
+ColorOrder = Annotated[
+    Literal["rgb", "bgr"] | None, typer.Option(help="Order of its channels; default: rgb.")
+]
 
 
 def features(
-    import_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--import", metavar="FILE", exists=True, dir_okay=False, help="ONNX file to import."
-        ),
-    ] = None,
+    import_file: OnnxFile = None,
     remove: Annotated[
         str | None, typer.Option(metavar="NAME", help="Imported network to remove.")
     ] = None,
@@ -30,20 +44,9 @@ def features(
     side: Annotated[
         int | None, typer.Option(min=1, help="Side of its input images in pixels.")
     ] = None,
-    mean: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LEVEL",
-            help="Subtracted from levels of 0 to 255; or A,B,C, one for each channel.",
-        ),
-    ] = None,
-    scale: Annotated[
-        str | None,
-        typer.Option(metavar="LEVEL", help="Divisor after that; or one for each channel."),
-    ] = None,
-    color_order: Annotated[
-        Literal["rgb", "bgr"] | None, typer.Option(help="Order of its channels; default: rgb.")
-    ] = None,
+    mean: Mean = None,
+    scale: Scale = None,
+    color_order: ColorOrder = None,
     licence: Annotated[str | None, typer.Option(help="Licence of its weights.")] = None,
     output_name: Annotated[
         str | None, typer.Option(help="Output to take, if it has several.")
@@ -72,8 +75,8 @@ def features(
     options = {
         "name": name,
         "side": side,
-        "mean": None if mean is None else parse_levels("--mean", mean),
-        "scale": None if scale is None else parse_levels("--scale", scale),
+        "mean": parse_levels("--mean", mean),
+        "scale": parse_levels("--scale", scale),
         "color_order": color_order,
         "licence": licence,
         "output": output_name,
@@ -84,39 +87,30 @@ def features(
         raise UsageError("--import and --remove must not both be given.")
     if given and import_file is None:
         raise UsageError("options that describe a network need --import.")
-    from supdocnade.images.network_library import import_network, remove_network
-
     if remove is not None:
+        from supdocnade.images.network_library import remove_network
+
         remove_network(remove)
         if json:
             print_json({"removed": remove})
         elif not quiet:
             print_line(f"{remove} removed")
-        return
-    if import_file is None:
-        rows, errors = list_features()
-        if find_spec("onnxruntime") is None and not quiet:
-            print_message("note: networks need an extra: pip install 'supdocnade[deep]'.")
+    elif import_file is not None:
+        row = network_to_dict(import_described(import_file, given))
+        if json or not quiet:
+            print_features([row], json=json)
     else:
-        rows = [network_to_dict(import_network(import_file, describe_network(import_file, given)))]
-        errors = []
-    for error in errors:
-        print_message(f"error: {error}")
-    if json:
-        for row in rows:
-            print_json(row)
-    elif import_file is None or not quiet:
-        print_line(format_features(rows))
-    if errors:
-        raise typer.Exit(1)
+        list_features(json=json, quiet=quiet)
 
 
-def parse_levels(option: str, text: str) -> list[float]:
-    """Return the numbers of an option.
+def parse_levels(option: str, text: str | None) -> list[float] | None:
+    """Return the numbers of an option, one for each channel.
 
     >>> parse_levels("--mean", "103.5, 116.3, 123.7")
     [103.5, 116.3, 123.7]
     """
+    if text is None:
+        return None
     try:
         levels = [float(part) for part in text.split(",")]
     except ValueError:
@@ -126,34 +120,43 @@ def parse_levels(option: str, text: str) -> list[float]:
     return levels if len(levels) == 3 else levels * 3
 
 
-def describe_network(path: Path, given: dict[str, Any]) -> "NetworkDescription | None":
-    """Return the description that options give, or None if a file beside the network has it."""
+def import_described(path: Path, given: dict[str, Any]) -> "FeatureNetwork":
+    """Import a network that a file beside it or options describe."""
     from supdocnade.images.feature_network import NetworkDescription
+    from supdocnade.images.network_library import import_network
 
     beside = path.with_suffix(".json")
     if beside.exists():
         if given:
             raise UsageError(f"{beside} describes the network; options must not do so, too.")
-        return None
+        return import_network(path)
     missing = [f"--{name}" for name in ("side", "mean", "scale") if name not in given]
     if missing:
         raise UsageError(f"there is no {beside}, so the network needs {', '.join(missing)}.")
-    return NetworkDescription(**{"name": path.stem, **given})
+    return import_network(path, NetworkDescription(**{"name": path.stem, **given}))
 
 
-def list_features() -> tuple[list[dict[str, Any]], list[SupDocNADEError]]:
-    """Return the features that are installed, and the errors of those that cannot be read."""
+def list_features(*, json: bool, quiet: bool) -> None:
+    """Print the features that are installed; exit with code 1 if some cannot be read."""
     from supdocnade.images.network_library import find_network, list_networks
 
     empty = dict.fromkeys(("side", "rows", "columns"))
-    sift = {"name": "sift", **empty, "channels": 128, "bytes": None, "licence": "BSD-3-Clause"}
-    rows, errors = [sift], []
-    for name in list_networks() if find_spec("onnxruntime") else ():
+    rows = [{"name": "sift", **empty, "channels": 128, "bytes": None, "licence": "BSD-3-Clause"}]
+    names = list_networks()
+    if find_spec("onnxruntime") is None:
+        names = []
+        if not quiet:
+            print_message("note: networks need an extra: pip install 'supdocnade[deep]'.")
+    n_failed = 0
+    for name in names:
         try:
             rows.append(network_to_dict(find_network(name)))
         except SupDocNADEError as error:
-            errors.append(error)
-    return rows, errors
+            print_message(f"error: {error}")
+            n_failed += 1
+    print_features(rows, json=json)
+    if n_failed:
+        raise typer.Exit(1)
 
 
 def network_to_dict(network: "FeatureNetwork") -> dict[str, Any]:
@@ -170,14 +173,17 @@ def network_to_dict(network: "FeatureNetwork") -> dict[str, Any]:
     }
 
 
-def format_features(rows: list[dict[str, Any]]) -> str:
-    """Return a table of features."""
+def print_features(rows: list[dict[str, Any]], *, json: bool) -> None:
+    """Print features as objects of JSON or as a table."""
     table = [["name", "input", "patches", "channels", "size", "licence"]]
     for row in rows:
+        if json:
+            print_json(row)
         cells = ["any", "any", f"{row['channels']}", "-"]
         if row["side"] is not None:
             cells[0] = f"{row['side']} × {row['side']}"
             cells[1] = f"{row['rows']} × {row['columns']}"
             cells[3] = f"{row['bytes'] / 1e6:.1f} MB"
-        table.append([row["name"], *cells, row["licence"]])
-    return format_table(table)
+        table.append([row["name"], *cells, clean_name(row["licence"])])
+    if not json:
+        print_line(format_table(table))

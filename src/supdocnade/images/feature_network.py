@@ -36,7 +36,7 @@ MAX_INPUT_SIDE = 2048
 INSTALL = "is not installed; pip install 'supdocnade[deep]'."
 """End of the message about a missing package."""
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_NAME = re.compile(r"(?!.*\.onnx$)[A-Za-z0-9][A-Za-z0-9._-]*")
 _CPU, _CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
 # Full float32, and a choice of algorithms that does not depend on measured times.
 _CUDA_OPTIONS = {"use_tf32": "0", "cudnn_conv_algo_search": "HEURISTIC"}
@@ -81,8 +81,8 @@ class NetworkDescription:
                 raise InvalidArgument(f"{name} must be text, got {value!r}.")
         if not _NAME.fullmatch(self.name):
             raise InvalidArgument(
-                "name must consist of letters, digits, dots, hyphens and underscores, "
-                f"got {self.name!r}."
+                "name must consist of letters, digits, dots, hyphens and underscores, and must "
+                f"not end in .onnx, got {self.name!r}."
             )
         if check_count("side", self.side, least=1) > MAX_INPUT_SIDE:
             raise InvalidArgument(f"side must be at most {MAX_INPUT_SIDE}, got {self.side}.")

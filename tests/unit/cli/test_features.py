@@ -3,8 +3,6 @@ import json
 import pytest
 from tests.commands import supdocnade
 
-from supdocnade.images import network_library
-
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
@@ -16,10 +14,7 @@ SIFT = {"side": None, "rows": None, "columns": None, "channels": 128, "bytes": N
 
 @pytest.fixture(autouse=True)
 def library(tmp_path, monkeypatch):
-    """An empty library on a machine without packages of weights."""
-    monkeypatch.setenv("SUPDOCNADE_NETWORKS", str(tmp_path / "networks"))
-    monkeypatch.setattr(network_library, "find_weights", lambda name: None)
-    return tmp_path / "networks"
+    return networks.empty_library(tmp_path / "networks", monkeypatch)
 
 
 @pytest.fixture

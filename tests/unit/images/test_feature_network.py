@@ -232,6 +232,7 @@ def test_a_second_input_is_refused(path):
         ({"scale": 0}, r"scale must be a finite number above 0, got 0\."),
         ({"color_order": "grb"}, r"color_order must be one of 'rgb', 'bgr', got 'grb'\."),
         ({"name": "../x"}, r"name must consist of letters, digits, .* got '\.\./x'\."),
+        ({"name": "tiny.onnx"}, r"must not end in \.onnx, got 'tiny\.onnx'\."),
         ({"licence": 3}, r"licence must be text, got 3\."),
         ({"class_tokens": -1}, r"class_tokens must be a whole number of at least 0, got -1\."),
         ({"rows": 3}, r"rows and columns must both be given, or neither of them\."),

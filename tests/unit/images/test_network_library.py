@@ -28,10 +28,7 @@ IMAGE = np.random.default_rng(0).integers(0, 256, (8, 8, 3), np.uint8)
 
 @pytest.fixture(autouse=True)
 def library(tmp_path, monkeypatch):
-    """An empty library on a machine without packages of weights."""
-    monkeypatch.setenv("SUPDOCNADE_NETWORKS", str(tmp_path / "networks"))
-    monkeypatch.setattr(network_library, "find_weights", lambda name: None)
-    return tmp_path / "networks"
+    return networks.empty_library(tmp_path / "networks", monkeypatch)
 
 
 @pytest.fixture
