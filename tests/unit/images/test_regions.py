@@ -27,7 +27,7 @@ def test_a_pyramid_puts_every_patch_into_one_cell_of_each_grid():
     pyramid = Regions.of([(1, 1), (2, 2), (4, 4)])
     cells = pyramid.cells(np.array([[0.0, 0.0], [9.9, 9.9]]), (10, 10))
     assert cells.tolist() == [[0, 1, 5], [0, 4, 20]]
-    words = pyramid.words(np.array([3, 0]), cells, 10)
+    words = pyramid.words(np.array([[3], [0]]), cells, 10)
     assert words.tolist() == [3, 13, 53, 0, 40, 200]
     assert words.max() < 10 * pyramid.n_regions
 
