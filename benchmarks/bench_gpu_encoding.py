@@ -25,8 +25,8 @@ from supdocnade import BagOfVisualWords
 from supdocnade.demo import drawn_scenes
 from supdocnade.devices import choose_device
 from supdocnade.images.decode import decode
-from supdocnade.images.dense_sift import dense_sift
 from supdocnade.images.dense_sift_torch import describe_many
+from supdocnade.visual_words.describer import PatchDescriber
 from supdocnade.visual_words.encoder import ImageEncoder
 from supdocnade.visual_words.gpu import BatchEncoder, PendingWords
 
@@ -59,7 +59,7 @@ def pictures(count: int) -> Pixels:
 
 
 def on_cpu(encoder: ImageEncoder, grey: Pixels) -> NDArray[np.int64]:
-    found = dense_sift(grey, encoder.describer.sift)
+    found = encoder.describer.describe(grey)
     words_S = encoder.codebook.assign(found.values_SD)
     cells_SG = encoder.regions.cells(found.centres_S2, (HEIGHT, WIDTH))
     return encoder.regions.words(words_S[:, None], cells_SG, encoder.codebook.n_words)
@@ -67,6 +67,8 @@ def on_cpu(encoder: ImageEncoder, grey: Pixels) -> NDArray[np.int64]:
 
 def measure(encoder: ImageEncoder, greys: Pixels, device: torch.device) -> dict[str, float]:
     """Return images per second, and the share of words that agree."""
+    describer = encoder.describer
+    assert isinstance(describer, PatchDescriber)
     batch = BatchEncoder(encoder, device)
     gpu = device.type == "cuda"
     pinned = torch.empty(greys.shape, dtype=torch.uint8, pin_memory=gpu)
@@ -88,7 +90,7 @@ def measure(encoder: ImageEncoder, greys: Pixels, device: torch.device) -> dict[
         pending.popleft().wait()
 
     def describe() -> None:
-        for _ in describe_many(there, encoder.describer.sift):
+        for _ in describe_many(there, describer.sift):
             pass
 
     timings = alternate(

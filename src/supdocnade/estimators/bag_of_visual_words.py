@@ -21,13 +21,14 @@ from supdocnade.estimators.persistence import load_words, save_words
 from supdocnade.estimators.settings import VisualWordSettings
 from supdocnade.progress import PrintProgress, ProgressCallback, no_progress
 from supdocnade.run_options import RunOptions
+from supdocnade.visual_words.cache import ImageWords
+from supdocnade.visual_words.describer import NetworkDescriber, PatchDescriber
 from supdocnade.visual_words.encoder import EncodedImage, ImageEncoder, count_words
 from supdocnade.visual_words.learn import fit_words
 from supdocnade.visual_words.parallel import (
     SkippedImage,
     check_images,
     encode_images,
-    encode_with_keys,
 )
 from supdocnade.visual_words.to_corpus import encode_corpus
 
@@ -37,7 +38,7 @@ class SkippedImagesWarning(UserWarning):
 
 
 class EncodedImages(NamedTuple):
-    """Counts of the words of many images."""
+    """Counts of the words of many images, and the features of the images."""
 
     counts: sparse.csr_array
     """(images, words); rows of images that were skipped are empty."""
@@ -48,14 +49,19 @@ class EncodedImages(NamedTuple):
     """Counts of the mirror images, if requested."""
     keys: tuple[str | None, ...] = ()
     """Digests of the contents of the images; None for those that were skipped."""
+    global_features: NDArray[np.float32] | None = None
+    """(images, features) of whole images, standardised, if a network describes them; rows of images
+    that were skipped are zero."""
+    mirrored_features: NDArray[np.float32] | None = None
+    """Features of the mirror images, if requested."""
 
 
 class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # type: ignore[misc]
     """Bag of visual words.
 
-    Patches on a regular grid are described by dense SIFT. Visual words are the centres of k-means
-    on a sample of the descriptors. Words are counted per region of the image: of K words in all,
-    column r · K + w counts visual word w in region r.
+    Patches on a regular grid are described by dense SIFT, or by a pretrained network. Visual words
+    are the centres of k-means on a sample of the descriptors. Words are counted per region of the
+    image: of K words in all, column r · K + w counts visual word w in region r.
 
     Parameters
     ----------
@@ -73,6 +79,13 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
         Number of workers as in joblib. The result does not depend on it.
     random_state : int, RandomState or None, default=None
         An integer makes every result reproducible.
+    features : str, default="sift"
+        Description of patches: "sift", the name of a network (`supdocnade features` lists them), or
+        the path of its ONNX file. With a network `step`, `patch_size`, `max_side`, `window`,
+        `root_sift`, `contrast_percentile`, `color`, `keep_constant` and `upscale` have no effect,
+        and `encode` also returns features of the whole images (`global_features`).
+    n_nearest : int, default=1
+        Number of words of a patch, the nearest ones.
     window : {"gaussian", "flat"}, default="gaussian"
         Weights of the pixels of a patch.
     root_sift : bool, default=False
@@ -130,8 +143,12 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
         progress : called with the stage, the number of units done and their total.
         """
         images = check_images(X)
+        describer: PatchDescriber | NetworkDescriber
         describer, regions = self.check()
-        choose_device(self.device)  # Fail before words are learned.
+        if self.features == "sift":
+            choose_device(self.device)  # Fail before words are learned.
+        else:
+            describer = NetworkDescriber.find(self.features)
         fitted = fit_words(
             images,
             describer,
@@ -139,6 +156,7 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
             self._options(progress),
             n_words=self.n_words,
             n_color_words=self.n_color_words,
+            n_nearest=self.n_nearest,
             seed=read_seed(self.random_state),
             contrast_percentile=self.contrast_percentile,
             sample_size=self.sample_size,
@@ -174,23 +192,28 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
         progress : as for `fit`.
         """
         images = check_images(X)
-        skipped, documents, keys = [], [], []
+        skipped, words = [], []
         encoder = replace(self._fitted_encoder(), mirror=mirror)
-        for found in encode_with_keys(encoder, images, self._options(progress)):
+        shape = encoder.features_shape
+        nothing = None if shape is None else np.zeros(shape, np.float32)
+        for found in encode_images(encoder, images, self._options(progress)):
             if isinstance(found, SkippedImage):
                 skipped.append(found)
-                words, key = np.empty(0, np.int32), None
+                words.append(ImageWords(np.empty(0, np.int32), nothing))
             else:
-                words, key = found
-            documents.append(words)
-            keys.append(key)
+                words.append(found)
         read = np.ones(len(images), np.bool_)
         read[[each.number for each in skipped]] = False
-        counts, mirrored = count_words(documents, encoder.n_features), None
+        counts, mirrored = count_words([each.ids for each in words], encoder.n_features), None
         if mirror:
             n_words = self.n_features_out_
             counts, mirrored = counts[:, :n_words], counts[:, n_words:]
-        return EncodedImages(counts, read, tuple(skipped), mirrored, tuple(keys))
+        views: list[NDArray[np.float32]] = []
+        if shape is not None:
+            features_BVF = np.array([each.features_VF for each in words], np.float32)
+            views = list(features_BVF.reshape(-1, *shape).swapaxes(0, 1))
+        keys = tuple(each.key for each in words)
+        return EncodedImages(counts, read, tuple(skipped), mirrored, keys, *views)
 
     def iter_words(self, X: Any) -> Iterator[NDArray[np.int32] | SkippedImage]:
         """Yield the words (columns) of each image, one per patch and grid.
@@ -201,7 +224,8 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
         ----------
         X : a list of images.
         """
-        return encode_images(self._fitted_encoder(), check_images(X), self._options())
+        for found in encode_images(self._fitted_encoder(), check_images(X), self._options()):
+            yield found if isinstance(found, SkippedImage) else found.ids
 
     def encode_corpus(
         self,

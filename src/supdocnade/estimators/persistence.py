@@ -27,7 +27,7 @@ from supdocnade.model.inference import NetworkArrays
 from supdocnade.storage import Arrays, damage_errors, load_arrays, save_arrays
 from supdocnade.training.history import History
 from supdocnade.tree import WordTree
-from supdocnade.visual_words.codebook import Codebook
+from supdocnade.visual_words.describer import PatchDescriber
 from supdocnade.visual_words.encoder import ImageEncoder
 
 TOPICS_FORMAT = 1
@@ -35,7 +35,6 @@ WORDS_FORMAT = 1
 WORDS_KIND = "BagOfVisualWords"
 
 CLASS_TYPES = {"bool": np.bool_, "int": np.int64, "float": np.float64, "str": np.str_}
-WORDS_ARRAYS = {"centres": np.float32, "examples": np.uint8, "n_examples": np.int32}
 
 _LATER: dict[str, Any] = {"global_dropout": 0.5, "n_global_features": 0}
 """Settings and sizes that a description may lack, and the values they have then."""
@@ -314,12 +313,10 @@ def save_words(bag: Any, path: Path) -> None:
 def words_to_storage(bag: Any) -> tuple[Arrays, dict[str, Any]]:
     """Return the arrays of a fitted `BagOfVisualWords`, and a description of everything else."""
     arrays = {
-        "centres": bag.encoder_.codebook.centres_KD,
+        **bag.encoder_.arrays(),
         "examples": bag.examples_,
         "n_examples": bag.n_examples_per_word_,
     }
-    if bag.encoder_.color_codebook is not None:
-        arrays["color_centres"] = bag.encoder_.color_codebook.centres_KD
     description = {
         "format": WORDS_FORMAT,
         "kind": WORDS_KIND,
@@ -391,33 +388,32 @@ def _read_words(
     grid = [tuple(each) for each in grid] if several else tuple(grid)
     settings = VisualWordSettings(**{**description["settings"], "grid": grid})
     expected, regions = settings.check()
-    types = {key: array.dtype.type for key, array in arrays.items()}
-    color_codebook = None
-    if types.pop("color_centres", None) is not None:
-        color_codebook = Codebook(arrays["color_centres"])
-        check_shape("color_centres", color_codebook.centres_KD.shape[1:], (2 * N_CHANNELS,))
-    if types != WORDS_ARRAYS:
-        raise InvalidArgument(f"its arrays must be {sorted(WORDS_ARRAYS)} of their types")
-    encoder = ImageEncoder.from_settings(
-        description["encoder"], Codebook(arrays["centres"]), name, color_codebook
-    )
+    encoder = ImageEncoder.from_settings(description["encoder"], arrays, name)
+    if set(arrays) != {*encoder.arrays(), "examples", "n_examples"}:
+        raise InvalidArgument(f"its arrays must be those of its encoder, got {sorted(arrays)}")
+    for key, kind in (("examples", np.uint8), ("n_examples", np.int32)):
+        if arrays[key].dtype != kind:
+            raise InvalidArgument(f"{key} must be {kind.__name__}, got {arrays[key].dtype}")
     found = encoder.describer
-    if (
-        any(
-            getattr(found.sift, each) != getattr(expected.sift, each)
-            for each in ("step", "patch_sizes", "window", "root")
-        )
-        or found.decoding != expected.decoding
-        or found.keep_constant != expected.keep_constant
-        or encoder.regions != regions
-    ):
+    if isinstance(found, PatchDescriber):
+        same = found.decoding == expected.decoding and settings.features == "sift"
+        same &= found.keep_constant == expected.keep_constant
+        for each in ("step", "patch_sizes", "window", "root"):
+            same &= getattr(found.sift, each) == getattr(expected.sift, each)
+        width = 128 * (3 if found.decoding.color else 1)
+    else:
+        same = found.name == settings.features
+        width = encoder.codebook.centres_KD.shape[1]
+    if not same or (encoder.regions, encoder.n_nearest) != (regions, settings.n_nearest):
         raise InvalidArgument("its encoder has other settings than its transformer")
     n_words, n_examples = encoder.n_words, settings.n_examples
-    width = 128 * (3 if found.decoding.color else 1)
     check_shape("centres", arrays["centres"].shape, (settings.n_words, width))
+    if encoder.color_codebook is not None:
+        shape = encoder.color_codebook.centres_KD.shape
+        check_shape("color_centres", shape[1:], (2 * N_CHANNELS,))
     if n_words > settings.n_words + settings.n_color_words:
         raise InvalidArgument("its words for colours are more than its settings allow")
-    side = max(expected.sift.patch_sizes)
+    side = found.example_side
     check_shape("examples", arrays["examples"].shape, (n_words, n_examples, side, side, 3))
     counts = arrays["n_examples"]
     check_shape("n_examples", counts.shape, (n_words,))

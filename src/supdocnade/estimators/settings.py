@@ -127,6 +127,8 @@ class VisualWordSettings:
     max_side: int | None = field(default=None, kw_only=False)
     n_jobs: int | None = field(default=None, kw_only=False)
     random_state: Any = field(default=None, kw_only=False)
+    features: str = "sift"
+    n_nearest: int = 1
     window: str = "gaussian"
     root_sift: bool = False
     contrast_percentile: float = 0.0
@@ -142,9 +144,22 @@ class VisualWordSettings:
     verbose: int = 0
 
     def check(self) -> tuple[PatchDescriber, Regions]:
-        """Return how images are described and divided, or raise `InvalidArgument`."""
+        """Return how images are described by SIFT, and divided, or raise `InvalidArgument`."""
         check_count("n_words", self.n_words, least=2)
         check_count("n_color_words", self.n_color_words)
+        if not isinstance(self.features, str):
+            raise InvalidArgument(
+                f"features must be 'sift' or the name of a network, got {self.features!r}."
+            )
+        if self.features != "sift" and self.n_color_words:
+            raise InvalidArgument(
+                "n_color_words must be 0 with a network, which sees colours itself, "
+                f"got {self.n_color_words}."
+            )
+        if check_count("n_nearest", self.n_nearest, least=1) > self.n_words:
+            raise InvalidArgument(
+                f"n_nearest must be at most n_words, {self.n_words}, got {self.n_nearest}."
+            )
         check_count("n_examples", self.n_examples)
         check_range("contrast_percentile", self.contrast_percentile, least=0, most=100)
         check_choice("on_error", self.on_error, ("raise", "skip"))

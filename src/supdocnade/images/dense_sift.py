@@ -88,6 +88,8 @@ class Descriptors(NamedTuple):
     """(patches,) strength of the gradient: the length of the sums over the area of a bin."""
     patch_size_S: NDArray[np.int32]
     """(patches,) pixels along a side."""
+    image_F: NDArray[np.float32] | None = None
+    """Features of the whole image, which only networks have."""
 
     def take(self, chosen: NDArray[Any]) -> "Descriptors":
         """Return the patches with the given numbers, or of a mask."""
@@ -96,6 +98,7 @@ class Descriptors(NamedTuple):
             self.centres_S2[chosen],
             self.contrast_S[chosen],
             self.patch_size_S[chosen],
+            self.image_F,
         )
 
 
@@ -131,7 +134,9 @@ def dense_sift(
     ]
     if len(parts) == 1:
         return parts[0]
-    return Descriptors(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+    return Descriptors(
+        *(np.concatenate(arrays) for arrays in zip(*(p[:4] for p in parts), strict=True))
+    )
 
 
 def patch_places(

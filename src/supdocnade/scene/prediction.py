@@ -35,6 +35,7 @@ from supdocnade.scene.tag_ranking import tag_scores
 from supdocnade.scene.thumbnails import Thumbnails
 from supdocnade.scene.training_set import TrainingSet
 from supdocnade.storage import Arrays
+from supdocnade.visual_words.cache import ImageWords
 from supdocnade.visual_words.encoder import ImageEncoder, count_words, damp_counts
 from supdocnade.visual_words.parallel import SkippedImage, encode_images, image_name
 
@@ -198,7 +199,7 @@ def iter_predictions(
     options : with `on_error="skip"` a `SkippedImage` replaces a photograph that cannot be read.
     """
     sources = expand_folders(images)
-    waiting: list[tuple[str, NDArray[np.int32] | SkippedImage]] = []
+    waiting: list[tuple[str, ImageWords | SkippedImage]] = []
     block = 1
     for number, words in enumerate(encode_images(fitted.encoder, sources, options)):
         waiting.append((image_name(sources, number), words))
@@ -208,11 +209,11 @@ def iter_predictions(
 
 
 def predict_words(
-    fitted: FittedScene, images: Sequence[tuple[str, NDArray[np.int32] | SkippedImage]]
+    fitted: FittedScene, images: Sequence[tuple[str, ImageWords | SkippedImage]]
 ) -> Iterator[Prediction | SkippedImage]:
     """Yield the predictions for photographs, given their names and words; skipped ones stay."""
     read = [(name, words) for name, words in images if not isinstance(words, SkippedImage)]
-    counts = count_words([words for _, words in read], fitted.encoder.n_features)
+    counts = count_words([words.ids for _, words in read], fitted.encoder.n_features)
     names = [name for name, _ in read]
     predictions = iter(predict_topics(fitted, names, fitted.compute_topics(counts)))
     for _, words in images:

@@ -5,7 +5,7 @@ import os
 import threading
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +15,16 @@ from supdocnade.images.decode import read_image_file
 
 _DIGEST_BYTES = 16
 
-WordsAndKey = tuple[NDArray[np.int32], str | None]
-"""Words of an image, and the digest of its contents."""
+
+class ImageWords(NamedTuple):
+    """The words of an image, and what else a topic model needs to know of it."""
+
+    ids: NDArray[np.int32]
+    """Columns of the count matrix; with mirror images, theirs are among them."""
+    features_VF: NDArray[np.float32] | None = None
+    """(views, features) of the whole image, and of its mirror image if that is encoded, too."""
+    key: str | None = None
+    """Digest of its contents."""
 
 
 def content_key(source: Any) -> str | None:
@@ -58,18 +66,25 @@ class WordCache:
     folder : created if it is missing.
     fingerprint : fingerprint of the encoder.
     n_features : number of columns of the encoder; it decides the type of the words on disk.
+    features_shape : shape of the features of an image; None if the encoder gives none.
     """
 
-    def __init__(self, folder: str | Path, fingerprint: str, n_features: int):
+    def __init__(
+        self,
+        folder: str | Path,
+        fingerprint: str,
+        n_features: int,
+        features_shape: tuple[int, int] | None = None,
+    ):
         self.folder = Path(folder) / fingerprint
         self._type = np.dtype("<u2" if n_features <= 2**16 else "<i4")
-        self._n_features = n_features
+        self._n_features, self._features_shape = n_features, features_shape
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UnwritableFile(f"{folder} cannot be a cache: {error.strerror}.") from error
 
-    def get(self, key: str | None) -> NDArray[np.int32] | None:
+    def get(self, key: str | None) -> ImageWords | None:
         """Return the words of an image, or None if they are not in the cache."""
         if key is None:
             return None
@@ -78,21 +93,33 @@ class WordCache:
         except OSError:
             return None
         body = content[_DIGEST_BYTES:]
-        if len(body) % self._type.itemsize or content[:_DIGEST_BYTES] != _digest(body):
+        if content[:_DIGEST_BYTES] != _digest(body):
             return None
-        words = np.frombuffer(body, self._type).astype(np.int32)
-        if words.size and not (words.min() >= 0 and words.max() < self._n_features):
+        features_VF = None
+        if self._features_shape is not None:  # They follow the words.
+            end = len(body) - 4 * self._features_shape[0] * self._features_shape[1]
+            if end < 0:
+                return None
+            features_VF = np.frombuffer(body, "<f4", offset=end).reshape(self._features_shape)
+            body = body[:end]
+        if len(body) % self._type.itemsize:
             return None
-        return words
+        ids = np.frombuffer(body, self._type).astype(np.int32)
+        if ids.size and not (ids.min() >= 0 and ids.max() < self._n_features):
+            return None
+        return ImageWords(ids, features_VF, key)
 
-    def put(self, key: str | None, words: NDArray[np.int32]) -> None:
+    def put(self, words: ImageWords) -> None:
         """Store the words of an image; several processes may do so at the same time.
 
         An image without a key is not stored.
         """
+        key = words.key
         if key is None:
             return
-        body = words.astype(self._type).tobytes()
+        body = words.ids.astype(self._type).tobytes()
+        if words.features_VF is not None:
+            body += words.features_VF.astype("<f4").tobytes()
         path = self._path(key)
         temporary = path.with_name(f".{key}.{os.getpid()}.{threading.get_ident()}")
         try:

@@ -59,10 +59,14 @@ class Codebook:
         Distances are rounded, and differently on a GPU and for a descriptor alone: one half-way
         between two words may be assigned to either.
         """
+        return self.assign_nearest(values_SD, 1)[:, 0]
+
+    def assign_nearest(self, values_SD: Floats, n_nearest: int) -> NDArray[np.int32]:
+        """Return the nearest words of each descriptor, the nearest first, (S, n_nearest)."""
         check_shape("descriptors", values_SD.shape[1:], self.centres_KD.shape[1:])
         if not np.isfinite(values_SD).all():
             raise InvalidArgument("descriptors must be finite, got NaN or infinity.")
-        words_S = np.empty(len(values_SD), np.int32)
+        words_SM = np.empty((len(values_SD), n_nearest), np.int32)
         block = max(BLOCK // self.n_words, 1)
         with one_blas_thread():
             for start in range(0, len(values_SD), block):
@@ -70,8 +74,11 @@ class Codebook:
                 # |v - c|² = |v|² - 2 v · c + |c|², and |v|² is the same for all words.
                 products = values_SD[rows].astype(np.float32, copy=False) @ self.centres_KD.T
                 np.subtract(self.half_squares_K, products, out=products)
-                words_S[rows] = products.argmin(axis=1)
-        return words_S
+                if n_nearest == 1:
+                    words_SM[rows, 0] = products.argmin(axis=1)
+                else:
+                    words_SM[rows] = products.argsort(axis=1, kind="stable")[:, :n_nearest]
+        return words_SM
 
 
 def fit_codebook(

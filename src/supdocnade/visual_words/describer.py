@@ -1,21 +1,35 @@
 """Descriptors of the patches of an image: the features from which visual words are made.
 
-Today there is one kind of feature, dense SIFT. Another kind, such as the activations of a
-pretrained network, gets a class here with the same methods and a key of its own in
-`ImageEncoder.settings`; codebook, regions, cache and estimators do not depend on the kind.
+There are two kinds of features, dense SIFT and the activations of a pretrained network. Another
+kind gets a class here with the same methods and a key of its own in `ImageEncoder.settings`;
+codebook, regions, cache and estimators do not depend on the kind.
 """
 
 import os
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from supdocnade.errors import UnreadableImage
+from supdocnade.errors import InvalidArgument, UnreadableImage
 from supdocnade.images.decode import DecodeConfig, decode, decode_with_color
 from supdocnade.images.dense_sift import DenseSIFTConfig, Descriptors, dense_sift
 from supdocnade.images.sift_bins import SIZE, mirrored_order
+from supdocnade.likelihood.cpu.threads import one_blas_thread
+
+if TYPE_CHECKING:
+    from supdocnade.images.feature_network import FeatureNetwork
+
+Floats = NDArray[np.float32]
+
+N_COMPONENTS = 128
+"""Principal components of the features of patches."""
+
+MAX_NETWORK_SIDE, NETWORK_EXAMPLE_SIDE = 512, 48
+"""Longest side of an image that is given to a network, which resizes it to its own input size, and
+side of its example patches."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +40,11 @@ class PatchDescriber:
     sift: DenseSIFTConfig
     keep_constant: bool = True
     """True if patches of one colour become words."""
+
+    @property
+    def example_side(self) -> int:
+        """Side of example patches, in pixels."""
+        return max(self.sift.patch_sizes)
 
     def read(self, source: Any, name: str = "") -> NDArray[np.uint8]:
         """Return the pixels of an image; raise `UnreadableImage` if no patch fits into it."""
@@ -41,8 +60,8 @@ class PatchDescriber:
         self._check_size(pixels, source, name)
         return pixels, colors
 
-    def describe(self, pixels: NDArray[np.uint8]) -> Descriptors:
-        """Return the descriptors of the patches of an image that `read` returned."""
+    def describe(self, pixels: NDArray[np.uint8], device: str = "cpu") -> Descriptors:
+        """Return the descriptors of the patches of an image that `read` returned, on the CPU."""
         found = dense_sift(pixels, self.sift)
         if not self.keep_constant:
             has_texture = np.any(found.values_SD != 0, axis=1)
@@ -75,3 +94,121 @@ class PatchDescriber:
             f"{name} is too small: it has {width} × {height} pixels, and patches of {patch} need "
             f"at least {least} × {least}."
         )
+
+
+class Projection(NamedTuple):
+    """Principal components of the features of patches, and scales of the features of images."""
+
+    patch_mean_D: Floats
+    components_DP: Floats
+    """(channels, components)."""
+    image_mean_F: Floats
+    image_scale_F: Floats
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class NetworkDescriber:
+    """Describes the patches of images, and the images, by a pretrained network.
+
+    The features of a patch are divided by their length and projected to principal components. Those
+    of the image are standardised.
+    """
+
+    name: str
+    """Name of the network, or the path of its file."""
+    fingerprint: str
+    """Fingerprint of the network."""
+    decoding: DecodeConfig
+    projection: Projection | None = None
+    """None before `fit`: features are then not projected."""
+
+    @classmethod
+    def find(cls, name: str) -> "NetworkDescriber":
+        """Return the describer of a network that is installed."""
+        from supdocnade.images.network_library import find_network
+
+        decoding = DecodeConfig(max_side=MAX_NETWORK_SIDE, upscale=False, color=True)
+        return cls(name=name, fingerprint=find_network(name).fingerprint(), decoding=decoding)
+
+    @property
+    def example_side(self) -> int:
+        """Side of example patches, in pixels."""
+        return NETWORK_EXAMPLE_SIDE
+
+    @cached_property
+    def network(self) -> "FeatureNetwork":
+        """The network; `InvalidArgument` if it is not installed, or another one has its name."""
+        from supdocnade.images.network_library import find_network
+
+        network = find_network(self.name)
+        if network.fingerprint() != self.fingerprint:
+            raise InvalidArgument(
+                f"the network {self.name!r} must be the one that the words were learned with, "
+                "got another one of this name."
+            )
+        return network
+
+    def read(self, source: Any, name: str = "") -> NDArray[np.uint8]:
+        """Return the pixels of an image in colour."""
+        return decode(source, self.decoding, name=name)
+
+    def read_with_color(
+        self, source: Any, name: str = ""
+    ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+        """Return the pixels of an image, twice."""
+        pixels = self.read(source, name)
+        return pixels, pixels
+
+    def describe(self, pixels: NDArray[np.uint8], device: str = "cpu") -> Descriptors:
+        """Return the descriptors of the patches of an image, and its features as a whole."""
+        patches_SD, image_F = self.network.describe(pixels, device=device)
+        (rows, columns), (height, width) = self.network.grid, pixels.shape[:2]
+        y, x = np.mgrid[:rows, :columns].reshape(2, -1)
+        centres_S2 = np.stack([(y + 0.5) * height / rows, (x + 0.5) * width / columns], axis=1)
+        side = max(-(-height // rows), -(-width // columns))
+        if self.projection is not None:
+            image_F = (image_F - self.projection.image_mean_F) / self.projection.image_scale_F
+        norm_S = np.linalg.norm(patches_SD, axis=1)
+        patches_SD = patches_SD / np.maximum(norm_S, np.finfo(np.float32).tiny)[:, None]
+        return Descriptors(
+            self.project(patches_SD),
+            (centres_S2 - 0.5).astype(np.float32),
+            norm_S,
+            np.full(len(norm_S), side, np.int32),
+            image_F,
+        )
+
+    def project(self, patches_SD: Floats) -> Floats:
+        """Return the principal components of features, or the features before `fit`."""
+        if self.projection is None:
+            return patches_SD
+        with one_blas_thread():
+            projected: Floats = np.matmul(
+                patches_SD - self.projection.patch_mean_D, self.projection.components_DP
+            )
+        return projected
+
+    def fit(self, patches_ND: Floats, images_IF: Floats) -> "NetworkDescriber":
+        """Return a describer with the components of a sample.
+
+        Parameters
+        ----------
+        patches_ND : features of patches, of unit length.
+        images_IF : features of images.
+        """
+        n_components = min(N_COMPONENTS, patches_ND.shape[1], len(patches_ND))
+        mean_D = patches_ND.mean(axis=0, dtype=np.float64).astype(np.float32)
+        with one_blas_thread():
+            centred_ND = patches_ND - mean_D
+            _, vectors_DD = np.linalg.eigh((centred_ND.T @ centred_ND).astype(np.float64))
+        components_DP = vectors_DD[:, ::-1][:, :n_components]
+        # The sign of a component is arbitrary: its largest entry is made positive.
+        largest_P = components_DP[abs(components_DP).argmax(axis=0), np.arange(n_components)]
+        scale_F = images_IF.std(axis=0, dtype=np.float64)
+        projection = Projection(
+            mean_D,
+            (components_DP * np.sign(largest_P)).astype(np.float32),
+            images_IF.mean(axis=0, dtype=np.float64).astype(np.float32),
+            np.where(scale_F > 0, scale_F, 1).astype(np.float32),
+        )
+        return replace(self, projection=projection)

@@ -11,13 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from supdocnade.checks import check_count, check_shape
 from supdocnade.errors import StorageError, SupDocNADEError
 from supdocnade.images.decode import DecodeConfig
 from supdocnade.images.dense_sift import DenseSIFTConfig, patch_places
 from supdocnade.images.patch_colors import patch_colors
 from supdocnade.images.regions import Regions
+from supdocnade.storage import Arrays
 from supdocnade.visual_words.codebook import Codebook
-from supdocnade.visual_words.describer import PatchDescriber
+from supdocnade.visual_words.describer import NetworkDescriber, PatchDescriber, Projection
 
 FORMAT = 1
 """Format of `ImageEncoder.settings`; it changes when the same settings come to mean other words."""
@@ -37,22 +39,28 @@ class EncodedImage(NamedTuple):
     """(patches,) pixels along a side."""
     size: tuple[int, int]
     """Height and width of the resized image."""
+    features_VF: NDArray[np.float32] | None = None
+    """(views, features) of the image, and of its mirror image if that is encoded, too; None unless
+    a network describes images."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ImageEncoder:
     """Turns an image into visual words."""
 
-    describer: PatchDescriber
+    describer: PatchDescriber | NetworkDescriber
     codebook: Codebook
     regions: Regions
     color_codebook: Codebook | None = None
     """Words for the colours of patches, numbered after the others: each patch has one of both."""
+    n_nearest: int = 1
+    """Each patch has so many of the nearest visual words."""
     mirror: bool = False
     """True if the words of the mirror image follow those of the image, in columns of their own.
 
-    They are the words of the same patches, mirrored. An image with mirrored pixels has the same
-    words if the patches of each size lie as far from its left edge as from its right edge."""
+    With dense SIFT they are the words of the same patches, mirrored. An image with mirrored pixels
+    has the same words if the patches of each size lie as far from its left edge as from its right
+    edge. A network describes the mirrored pixels."""
 
     @property
     def n_words(self) -> int:
@@ -65,35 +73,55 @@ class ImageEncoder:
         """Number of columns: visual words times regions, twice that with mirror images."""
         return self.n_words * self.regions.n_regions * (2 if self.mirror else 1)
 
+    @property
+    def features_shape(self) -> tuple[int, int] | None:
+        """Shape of `EncodedImage.features_VF`."""
+        if isinstance(self.describer, PatchDescriber) or self.describer.projection is None:
+            return None
+        return (2 if self.mirror else 1), len(self.describer.projection.image_mean_F)
+
     @cached_property
     def mirrored_codebook(self) -> Codebook:
         """The mirrored words: a patch is as near to them as its mirror image is to the words."""
+        assert isinstance(self.describer, PatchDescriber)
         return Codebook(self.describer.mirror(self.codebook.centres_KD))
 
-    def encode(self, source: Any, name: str = "") -> EncodedImage:
+    def encode(self, source: Any, name: str = "", device: str = "cpu") -> EncodedImage:
         """Return the words of an image; they do not depend on the number of threads.
 
         Parameters
         ----------
         source : an image in any form that `decode` accepts.
         name : name of the image in errors.
+        device : on which a network runs.
         """
         pixels, colors = self.read(source, name)
-        found, size = self.describer.describe(pixels), (pixels.shape[0], pixels.shape[1])
-        words_SM = self.codebook.assign(found.values_SD)[:, None]
-        if self.mirror:
-            mirrored_SM = self.mirrored_codebook.assign(found.values_SD)[:, None]
-            words_SM = np.concatenate([words_SM, mirrored_SM])
+        found, size = self.describer.describe(pixels, device), (pixels.shape[0], pixels.shape[1])
+        features = [] if found.image_F is None else [found.image_F]
+        words_SM = self.codebook.assign_nearest(found.values_SD, self.n_nearest)
+        if isinstance(self.describer, PatchDescriber):
+            cells_SG = self.regions.cells(found.centres_S2, size, mirror=self.mirror)
+            if self.mirror:
+                mirrored = self.mirrored_codebook.assign_nearest(found.values_SD, self.n_nearest)
+                words_SM = np.concatenate([words_SM, mirrored])
+        else:
+            cells_SG = self.regions.cells(found.centres_S2, size)
+            if self.mirror:
+                flipped = self.describer.describe(np.ascontiguousarray(pixels[:, ::-1]), device)
+                mirrored = self.codebook.assign_nearest(flipped.values_SD, self.n_nearest)
+                words_SM = np.concatenate([words_SM, mirrored])
+                cells_SG = np.concatenate([cells_SG, self.regions.n_regions + cells_SG])
+                features += [] if flipped.image_F is None else [flipped.image_F]
         if colors is not None:
-            color_words_SM = self.assign_colors(colors, found.centres_S2, found.patch_size_S)
-            words_SM = np.hstack([words_SM, color_words_SM])
-        cells = self.regions.cells(found.centres_S2, size, mirror=self.mirror)
+            color_words_S1 = self.assign_colors(colors, found.centres_S2, found.patch_size_S)
+            words_SM = np.hstack([words_SM, color_words_S1])
         return EncodedImage(
-            self.regions.words(words_SM, cells, self.n_words).astype(np.int32),
+            self.regions.words(words_SM, cells_SG, self.n_words).astype(np.int32),
             words_SM[: len(found.values_SD)],
             found.centres_S2,
             found.patch_size_S,
             size,
+            np.stack(features) if features else None,
         )
 
     def read(
@@ -107,6 +135,7 @@ class ImageEncoder:
     def color_ids(self, colors: NDArray[np.uint8]) -> NDArray[np.int32]:
         """Return the columns of the words for the colours of all patches, as in `EncodedImage`."""
         size = (colors.shape[0], colors.shape[1])
+        assert isinstance(self.describer, PatchDescriber)
         centres_S2, patch_size_S = patch_places(size, self.describer.sift)
         words_S1 = self.assign_colors(colors, centres_S2, patch_size_S)
         cells = self.regions.cells(centres_S2, size, mirror=self.mirror)
@@ -132,36 +161,55 @@ class ImageEncoder:
         digest = hashlib.blake2b(
             json.dumps(self.settings(), sort_keys=True).encode(), digest_size=16
         )
-        digest.update(self.codebook.centres_KD.tobytes())
-        if self.color_codebook is not None:
-            digest.update(b"colors")
-            digest.update(self.color_codebook.centres_KD.tobytes())
+        for name, array in self.arrays().items():
+            digest.update(b"" if name == "centres" else name.encode())
+            digest.update(array.tobytes())
         if self.mirror:
             digest.update(b"both sides")
         return digest.hexdigest()
 
     def settings(self) -> dict[str, Any]:
-        """Return the settings as plain values; together with the codebooks they define the encoder.
+        """Return the settings as plain values; together with the arrays they define the encoder.
 
         `mirror` is not among them: it is chosen whenever images are encoded.
         """
+        kind: dict[str, Any]
+        if isinstance(self.describer, PatchDescriber):
+            kind = {
+                "sift": asdict(self.describer.sift),
+                "keep_constant": self.describer.keep_constant,
+            }
+        else:
+            kind = {
+                "network": self.describer.name,
+                "fingerprint": self.describer.fingerprint,
+            }
+        if self.n_nearest != 1:  # Older files have one word per patch.
+            kind["n_nearest"] = self.n_nearest
         return {
             "format": FORMAT,
             "decoding": asdict(self.describer.decoding),
-            "sift": asdict(self.describer.sift),
-            "keep_constant": self.describer.keep_constant,
+            **kind,
             "grids": [list(grid) for grid in self.regions.grids],
         }
 
+    def arrays(self) -> Arrays:
+        """Return the arrays of the encoder by their names in files."""
+        arrays: Arrays = {"centres": self.codebook.centres_KD}
+        if self.color_codebook is not None:
+            arrays["color_centres"] = self.color_codebook.centres_KD
+        if isinstance(self.describer, NetworkDescriber) and self.describer.projection is not None:
+            arrays |= self.describer.projection._asdict()
+        return arrays
+
     @classmethod
-    def from_settings(
-        cls, settings: Any, codebook: Codebook, name: str, color_codebook: Codebook | None = None
-    ) -> "ImageEncoder":
+    def from_settings(cls, settings: Any, arrays: Arrays, name: str) -> "ImageEncoder":
         """Return the encoder with these settings; raise `StorageError` if they are not valid.
 
         Parameters
         ----------
         settings : the value of `settings`, read from a file.
+        arrays : those of `arrays`, and any others.
         name : name of that file in errors.
         """
         try:
@@ -170,17 +218,13 @@ class ImageEncoder:
                     f"{name} has an encoder of format {settings['format']!r}, "
                     f"this version reads {FORMAT}."
                 )
-            if type(settings["keep_constant"]) is not bool:
-                raise TypeError("keep_constant must be true or false")
-            encoder = cls(
-                describer=PatchDescriber(
-                    decoding=DecodeConfig(**settings["decoding"]),
-                    sift=DenseSIFTConfig(**settings["sift"]),
-                    keep_constant=settings["keep_constant"],
-                ),
-                codebook=codebook,
-                color_codebook=color_codebook,
+            color_centres = arrays.get("color_centres")
+            return cls(
+                describer=_read_describer(settings, arrays),
+                codebook=Codebook(arrays["centres"]),
+                color_codebook=None if color_centres is None else Codebook(color_centres),
                 regions=Regions.of([tuple(grid) for grid in settings["grids"]]),
+                n_nearest=check_count("n_nearest", settings.get("n_nearest", 1), least=1),
             )
         except StorageError:
             raise
@@ -188,7 +232,32 @@ class ImageEncoder:
             raise StorageError(
                 f"{name} is damaged: its encoder has odd settings: {error}."
             ) from error
-        return encoder
+
+
+def _read_describer(settings: Any, arrays: Arrays) -> PatchDescriber | NetworkDescriber:
+    decoding = DecodeConfig(**settings["decoding"])
+    if "network" not in settings:
+        if type(settings["keep_constant"]) is not bool:
+            raise TypeError("keep_constant must be true or false")
+        return PatchDescriber(
+            decoding=decoding,
+            sift=DenseSIFTConfig(**settings["sift"]),
+            keep_constant=settings["keep_constant"],
+        )
+    projection = Projection(*(arrays[each] for each in Projection._fields))
+    shape = (len(projection.patch_mean_D), arrays["centres"].shape[1])
+    check_shape("components_DP", projection.components_DP.shape, shape)
+    check_shape("image_scale_F", projection.image_scale_F.shape, projection.image_mean_F.shape)
+    if not all(np.isfinite(each).all() and each.dtype == np.float32 for each in projection):
+        raise TypeError("its projection must be finite float32")
+    if not all(isinstance(settings[each], str) for each in ("network", "fingerprint")):
+        raise TypeError("network and fingerprint must be text")
+    return NetworkDescriber(
+        name=settings["network"],
+        fingerprint=settings["fingerprint"],
+        decoding=decoding,
+        projection=projection,
+    )
 
 
 def count_words(documents: Sequence[NDArray[np.int32]], n_features: int) -> sparse.csr_array:

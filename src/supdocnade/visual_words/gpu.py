@@ -19,8 +19,9 @@ from supdocnade.errors import UnreadableImage
 from supdocnade.images.dense_sift import DenseSIFTConfig, patch_places
 from supdocnade.images.dense_sift_torch import describe_many
 from supdocnade.images.regions import Regions
-from supdocnade.visual_words.cache import WordCache, WordsAndKey
+from supdocnade.visual_words.cache import ImageWords, WordCache
 from supdocnade.visual_words.codebook import Codebook
+from supdocnade.visual_words.describer import PatchDescriber
 from supdocnade.visual_words.encoder import ImageEncoder
 
 Words = NDArray[np.int32]
@@ -75,7 +76,8 @@ class BatchEncoder:
     """
 
     def __init__(self, encoder: ImageEncoder, device: torch.device):
-        self.encoder, self.device = encoder, device
+        assert isinstance(encoder.describer, PatchDescriber)
+        self.encoder, self.device, self._describer = encoder, device, encoder.describer
         self._codebooks = [DeviceCodebook(encoder.codebook, device)]
         if encoder.mirror:
             self._codebooks.append(DeviceCodebook(encoder.mirrored_codebook, device))
@@ -124,7 +126,7 @@ class BatchEncoder:
         ----------
         pixels : (images, height, width) or (images, height, width, 3) uint8, on the device.
         """
-        describer = self.encoder.describer
+        describer = self._describer
         n_images, height, width = pixels.shape[:3]
         first_SG = _first_columns(
             (height, width),
@@ -238,8 +240,8 @@ def encode_batches(
     encoder: BatchEncoder,
     cache: WordCache | None,
     window: PrefetchWindow,
-) -> Iterator[WordsAndKey | Other]:
-    """Yield the words and keys of decoded images in their order, and everything else unchanged.
+) -> Iterator[ImageWords | Other]:
+    """Yield the words of decoded images in their order, and everything else unchanged.
 
     If an image cannot be read, the results before it are yielded before the error is raised.
 
@@ -279,13 +281,13 @@ def _start_batch(batch: Sequence[DecodedImage | Other], encoder: BatchEncoder) -
 
 def _finish_batch(
     batch: Sequence[DecodedImage | Other], pending: PendingWords, cache: WordCache | None
-) -> Iterator[WordsAndKey | Other]:
+) -> Iterator[ImageWords | Other]:
     words = iter(pending.wait())
     for each in batch:
         if not isinstance(each, DecodedImage):
             yield each
             continue
-        found = next(words)
+        found = ImageWords(next(words), key=each.key)
         if cache is not None:
-            cache.put(each.key, found)
-        yield found, each.key
+            cache.put(found)
+        yield found

@@ -16,12 +16,13 @@ from supdocnade.likelihood.cpu.threads import limit_threads
 from supdocnade.run_options import RunOptions
 from supdocnade.seeding import named_generator
 from supdocnade.visual_words.codebook import Codebook, fit_codebook
-from supdocnade.visual_words.describer import PatchDescriber
+from supdocnade.visual_words.describer import NetworkDescriber, PatchDescriber
 from supdocnade.visual_words.encoder import ImageEncoder
 from supdocnade.visual_words.parallel import SkippedImage, map_images
 
-SAMPLE_SIZE, SAMPLES_PER_WORD = 100_000, 20
-"""Default number of patches in the sample, and the minimum per word."""
+SAMPLE_SIZE, NETWORK_SAMPLE_SIZE, SAMPLES_PER_WORD = 100_000, 40_000, 20
+"""Default number of patches in the sample, for SIFT and for networks, which have ten times as many
+features per patch, and the minimum per word."""
 
 MIN_PER_IMAGE = 64
 """Patches taken from an image. If there are more images than the sample needs at this rate, some
@@ -44,6 +45,8 @@ class PatchSample(NamedTuple):
     """(patches, 6) colours; no columns if they are not needed."""
     image_N: NDArray[np.int64]
     """Number of the image of each patch."""
+    features_IF: NDArray[np.float32]
+    """(images, features) of whole images; no columns unless a network describes them."""
     candidate_M: NDArray[np.int64]
     """Numbers of the patches whose pixels are stored."""
     pixels_M: NDArray[np.uint8]
@@ -65,11 +68,12 @@ class FittedWords:
 
 def fit_words(
     images: Sequence[Any],
-    describer: PatchDescriber,
+    describer: PatchDescriber | NetworkDescriber,
     regions: Regions,
     options: RunOptions = RunOptions(),
     *,
     n_words: int,
+    n_nearest: int = 1,
     n_color_words: int = 0,
     seed: int,
     contrast_percentile: float = 0.0,
@@ -80,13 +84,16 @@ def fit_words(
 
     Parameters
     ----------
+    n_nearest : number of words of a patch.
     n_color_words : maximum number of words for colours; there are none if all images are grey.
     contrast_percentile : patches with less contrast than this percentile of the sample get shorter
         descriptors.
     sample_size : number of patches in the sample; None: 100,000, or 20 per word if that is more.
     n_examples : maximum number of example patches per word.
     """
-    size = sample_size or max(SAMPLE_SIZE, SAMPLES_PER_WORD * n_words)
+    is_sift = isinstance(describer, PatchDescriber)
+    least = SAMPLE_SIZE if is_sift else NETWORK_SAMPLE_SIZE
+    size = sample_size or max(least, SAMPLES_PER_WORD * n_words)
     sample, skipped = sample_patches(
         images,
         describer,
@@ -96,7 +103,10 @@ def fit_words(
         with_pixels=n_examples > 0,
         with_colors=n_color_words > 0,
     )
-    if contrast_percentile > 0:
+    if isinstance(describer, NetworkDescriber):
+        describer = describer.fit(sample.values_ND, sample.features_IF)
+        sample = sample._replace(values_ND=describer.project(sample.values_ND))
+    elif contrast_percentile > 0:
         floor = float(np.float32(np.percentile(sample.contrast_N, contrast_percentile)))
         weak = sample.contrast_N < floor
         sample.values_ND[weak] *= (sample.contrast_N[weak] / np.float32(floor))[:, None]
@@ -109,7 +119,11 @@ def fit_words(
         examples.append(choose_examples(color_codebook, sample.colors_NC, sample, n_examples))
     return FittedWords(
         encoder=ImageEncoder(
-            describer=describer, codebook=codebook, color_codebook=color_codebook, regions=regions
+            describer=describer,
+            codebook=codebook,
+            color_codebook=color_codebook,
+            regions=regions,
+            n_nearest=n_nearest,
         ),
         examples=np.concatenate([patches for patches, _ in examples]),
         n_examples_K=np.concatenate([counts for _, counts in examples]),
@@ -128,7 +142,7 @@ def _fit_color_codebook(colors_NC: NDArray[np.float32], n_words: int, seed: int)
 
 def sample_patches(
     images: Sequence[Any],
-    describer: PatchDescriber,
+    describer: PatchDescriber | NetworkDescriber,
     sample_size: int,
     seed: int,
     options: RunOptions = RunOptions(),
@@ -141,12 +155,14 @@ def sample_patches(
         raise InvalidArgument("X must have an image, got none.")
     per_image = max(sample_size // len(images), min(MIN_PER_IMAGE, sample_size))
     n_images = min(len(images), max(sample_size // per_image, 1))
-    side = max(describer.sift.patch_sizes)
+    side = describer.example_side
     n_candidates = max(MAX_PIXEL_BYTES // (n_images * side * side * 3), 1) if with_pixels else 0
     shuffled = named_generator(seed, "sample").permutation(len(images))
     samples, skipped, n_before = [], [], 0
     for sample in map_images(
-        partial(_sample_image, describer, per_image, n_candidates, seed, with_colors),
+        partial(
+            _sample_image, describer, per_image, n_candidates, seed, with_colors, options.device
+        ),
         images,
         options,
         stage=SAMPLING,
@@ -166,11 +182,12 @@ def sample_patches(
 
 
 def _sample_image(
-    describer: PatchDescriber,
+    describer: PatchDescriber | NetworkDescriber,
     per_image: int,
     n_candidates: int,
     seed: int,
     with_colors: bool,
+    device: str,
     source: Any,
     name: str,
     number: int,
@@ -180,11 +197,11 @@ def _sample_image(
         pixels, colors = describer.read_with_color(source, name)
     else:
         pixels = describer.read(source, name)
-    found = describer.describe(pixels)
+    found = describer.describe(pixels, device)
     drawn = named_generator(seed, "patches", number).permutation(len(found.values_SD))[:per_image]
     candidates = np.sort(drawn[:n_candidates])
     drawn = np.sort(drawn)
-    side = max(describer.sift.patch_sizes)
+    side = describer.example_side
     if n_candidates:
         cut = cut_patches(
             colors, found.centres_S2[candidates], found.patch_size_S[candidates], side
@@ -199,6 +216,7 @@ def _sample_image(
         found.contrast_S[drawn],
         colors_NC,
         np.full(len(drawn), number),
+        np.empty((1, 0), np.float32) if found.image_F is None else found.image_F[None],
         np.searchsorted(drawn, candidates),
         cut,
     )

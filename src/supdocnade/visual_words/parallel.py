@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
-from numpy.typing import NDArray
 
 from supdocnade.errors import InvalidArgument, UnreadableImage
 from supdocnade.progress import no_progress
 from supdocnade.run_options import RunOptions
-from supdocnade.visual_words.cache import WordCache, WordsAndKey, read_with_key
+from supdocnade.visual_words.cache import ImageWords, WordCache, read_with_key
+from supdocnade.visual_words.describer import PatchDescriber
 from supdocnade.visual_words.encoder import ImageEncoder
 
 if TYPE_CHECKING:
@@ -155,26 +155,8 @@ def encode_images(
     *,
     stage: str = READING,
     numbers: Sequence[int] | None = None,
-) -> Iterator[NDArray[np.int32] | SkippedImage]:
+) -> Iterator[ImageWords | SkippedImage]:
     """Yield the words of each image, or a `SkippedImage`.
-
-    Parameters
-    ----------
-    options, stage, numbers : as for `encode_with_keys`.
-    """
-    for each in encode_with_keys(encoder, images, options, stage=stage, numbers=numbers):
-        yield each if isinstance(each, SkippedImage) else each[0]
-
-
-def encode_with_keys(
-    encoder: ImageEncoder,
-    images: Sequence[Any],
-    options: RunOptions = RunOptions(),
-    *,
-    stage: str = READING,
-    numbers: Sequence[int] | None = None,
-) -> Iterator[WordsAndKey | SkippedImage]:
-    """Yield the words and the content key of each image, or a `SkippedImage`.
 
     Parameters
     ----------
@@ -186,15 +168,19 @@ def encode_with_keys(
     """
     cache = None
     if options.cache is not None:
-        cache = WordCache(options.cache, encoder.fingerprint(), encoder.n_features)
+        cache = WordCache(
+            options.cache, encoder.fingerprint(), encoder.n_features, encoder.features_shape
+        )
     total = len(images) if numbers is None else len(numbers)
     device = None
-    if options.device != "cpu" and not (options.device == "auto" and total < MIN_GPU_IMAGES):
+    on_cpu = options.device == "cpu" or (options.device == "auto" and total < MIN_GPU_IMAGES)
+    for_gpu = isinstance(encoder.describer, PatchDescriber) and encoder.n_nearest == 1
+    if for_gpu and not on_cpu:
         from supdocnade.devices import choose_device  # Imports torch.
 
         device = choose_device(options.device)
     if device is None or device.type == "cpu":
-        encode = partial(_encode_image, encoder, cache)
+        encode = partial(_encode_image, encoder, cache, options.device)
         yield from map_images(encode, images, options, stage=stage, numbers=numbers)
     else:
         yield from encode_on_device(
@@ -211,8 +197,8 @@ def encode_on_device(
     stage: str = READING,
     numbers: Sequence[int] | None = None,
     cache: WordCache | None = None,
-) -> Iterator[WordsAndKey | SkippedImage]:
-    """Do the work of `encode_with_keys`: workers decode, and a device encodes batches."""
+) -> Iterator[ImageWords | SkippedImage]:
+    """Do the work of `encode_images`: workers decode, and a device encodes batches."""
     from supdocnade.visual_words.gpu import BatchEncoder, PrefetchWindow, encode_batches
 
     total = len(images) if numbers is None else len(numbers)
@@ -225,7 +211,7 @@ def encode_on_device(
         window_size=window.size,
     )
     with closing(decoded):
-        encoded: Iterator[WordsAndKey | SkippedImage] = encode_batches(
+        encoded: Iterator[ImageWords | SkippedImage] = encode_batches(
             decoded, BatchEncoder(encoder, device), cache, window
         )
         for done, each in enumerate(encoded, start=1):
@@ -234,27 +220,33 @@ def encode_on_device(
 
 
 def _encode_image(
-    encoder: ImageEncoder, cache: WordCache | None, source: Any, name: str, number: int
-) -> WordsAndKey:
-    """Return the words of an image, from the cache if they are there, and its key."""
+    encoder: ImageEncoder,
+    cache: WordCache | None,
+    device: str,
+    source: Any,
+    name: str,
+    number: int,
+) -> ImageWords:
+    """Return the words of an image, from the cache if they are there."""
     source, key = read_with_key(source, name)
     words = None if cache is None else cache.get(key)
     if words is None:
-        words = encoder.encode(source, name).ids
+        encoded = encoder.encode(source, name, device)
+        words = ImageWords(encoded.ids, encoded.features_VF, key)
         if cache is not None:
-            cache.put(key, words)
-    return words, key
+            cache.put(words)
+    return words
 
 
 def _decode_image(
     encoder: ImageEncoder, cache: WordCache | None, source: Any, name: str, number: int
-) -> "DecodedImage | WordsAndKey":
-    """Return the words of an image if they are in the cache, otherwise its pixels, and its key."""
+) -> "DecodedImage | ImageWords":
+    """Return the words of an image if they are in the cache, otherwise its pixels."""
     from supdocnade.visual_words.gpu import DecodedImage
 
     source, key = read_with_key(source, name)
     words = None if cache is None else cache.get(key)
     if words is not None:
-        return words, key
+        return words
     pixels, colors = encoder.read(source, name)
     return DecodedImage(pixels, key, None if colors is None else encoder.color_ids(colors))

@@ -73,7 +73,7 @@ def encode_corpus(
             if isinstance(each, SkippedImage):
                 skipped.append(each)
             else:
-                found[number] = each
+                found[number] = each.ids
         if found:
             corpus.append(
                 list(found.values()),

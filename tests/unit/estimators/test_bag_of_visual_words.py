@@ -1,4 +1,5 @@
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -7,10 +8,16 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
+from tests.networks import write_network
 from tests.textures import stripes, write_images
 
 from supdocnade import BagOfVisualWords, DocNADE, SkippedImagesWarning
-from supdocnade.errors import BackendUnavailable, InvalidArgument, UnreadableImage
+from supdocnade.errors import (
+    BackendUnavailable,
+    InvalidArgument,
+    StorageError,
+    UnreadableImage,
+)
 from supdocnade.visual_words.parallel import SkippedImage
 
 IMAGES = [stripes(number) for number in range(10)]
@@ -179,3 +186,76 @@ def test_odd_calls_are_refused():
         BAG.example_patches(9)
     with pytest.raises(InvalidArgument, match="put it into a list"):
         BAG.transform("photo.jpg")
+
+
+COLORED = [
+    np.stack([stripes(number + i, (40, 30)) for i in range(3)], axis=-1) for number in range(12)
+]
+
+
+@pytest.fixture
+def network(tmp_path):
+    return str(write_network(tmp_path / "networks/tiny.onnx", side=32, patch=(8, 8)))
+
+
+def test_words_of_a_network(network, tmp_path):
+    settings = {"features": network, "grid": (1, 1), "n_nearest": 2, "on_error": "skip", **SETTINGS}
+    bag = BagOfVisualWords(**settings).fit(COLORED)
+    found = bag.encode([*COLORED[:3], b"", COLORED[3]], mirror=True)
+    assert found.counts.shape == found.mirrored.shape == (5, 9)
+    assert found.counts.sum(axis=1).tolist() == [32, 32, 32, 0, 32]
+    assert found.global_features.shape == found.mirrored_features.shape == (5, 3)
+    assert not found.global_features[3].any()
+    flipped = bag.encode([np.fliplr(image) for image in COLORED[:3]])
+    assert (flipped.counts != found.mirrored[:3]).nnz == 0
+    np.testing.assert_array_equal(flipped.global_features, found.mirrored_features[:3])
+    # Standardised by the images that the words were learned from.
+    features = bag.encode(COLORED).global_features
+    np.testing.assert_allclose(features.mean(axis=0), 0, atol=1e-5)
+    np.testing.assert_allclose(features.std(axis=0), 1, rtol=1e-4)
+    assert bag.example_patches(0).shape[1:] == (48, 48, 3)
+
+
+def test_workers_and_the_cache_do_not_change_what_a_network_finds(network, tmp_path):
+    settings = {"features": network, "n_nearest": 2, **SETTINGS}
+    one = BagOfVisualWords(**settings, n_jobs=1).fit(COLORED)
+    two = BagOfVisualWords(**settings, n_jobs=2, cache=tmp_path / "cache").fit(COLORED)
+    assert one.encoder_.fingerprint() == two.encoder_.fingerprint()
+    first = one.encode(COLORED)
+    for _ in range(2):
+        found = two.encode(COLORED)
+        assert (found.counts != first.counts).nnz == 0
+        np.testing.assert_array_equal(found.global_features, first.global_features)
+
+
+def test_words_of_a_network_are_stored_without_it(network, tmp_path):
+    bag = BagOfVisualWords(features=network, n_nearest=3, **SETTINGS).fit(COLORED)
+    bag.save(tmp_path / "words")
+    loaded = BagOfVisualWords.load(tmp_path / "words")
+    assert (loaded.transform(COLORED) != bag.transform(COLORED)).nnz == 0
+    Path(network).unlink()
+    loaded = BagOfVisualWords.load(tmp_path / "words")
+    np.testing.assert_array_equal(loaded.example_patches(1), bag.example_patches(1))
+    with pytest.raises(StorageError, match=r"tiny\.onnx cannot be read"):
+        loaded.transform(COLORED)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"features": 3}, "features must be 'sift' or the name of a network, got 3"),
+        ({"features": "marvel"}, "the network 'marvel' is not installed; supdocnade features"),
+        ({"features": "marvel", "n_color_words": 5}, "n_color_words must be 0 with a network"),
+        ({"n_nearest": 10}, "n_nearest must be at most n_words, 9, got 10"),
+        ({"n_nearest": 0}, "n_nearest must be"),
+    ],
+)
+def test_odd_features_are_refused(settings, message):
+    with pytest.raises(InvalidArgument, match=message):
+        fitted(**settings)
+
+
+def test_patches_described_by_sift_may_have_several_words():
+    bag = fitted(n_nearest=2)
+    counts = bag.transform(IMAGES)
+    assert (counts.sum(axis=1) == 2 * BAG.transform(IMAGES).sum(axis=1)).all()

@@ -3,6 +3,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.networks import write_network
 from tests.textures import stripes
 
 from supdocnade.errors import StorageError, UnreadableImage
@@ -11,10 +12,11 @@ from supdocnade.images.dense_sift import DenseSIFTConfig, dense_sift, patch_plac
 from supdocnade.images.patch_colors import patch_colors
 from supdocnade.images.regions import Regions
 from supdocnade.visual_words.codebook import Codebook, fit_codebook
-from supdocnade.visual_words.describer import PatchDescriber
+from supdocnade.visual_words.describer import NetworkDescriber, PatchDescriber
 from supdocnade.visual_words.encoder import ImageEncoder
 
 CODEBOOK = Codebook(np.random.default_rng(0).random((12, 128)).astype(np.float32))
+ARRAYS = {"centres": CODEBOOK.centres_KD}
 PLAIN = PatchDescriber(decoding=DecodeConfig(), sift=DenseSIFTConfig())
 
 
@@ -108,7 +110,7 @@ def test_settings_make_the_same_encoder():
     sift = DenseSIFTConfig(patch_size=(16, 24), contrast_floor=1 / 3, root=True)
     before = encoder(replace(PLAIN, sift=sift), grid=[(1, 1), (2, 3)])
     settings = json.loads(json.dumps(before.settings()))
-    after = ImageEncoder.from_settings(settings, CODEBOOK, "a file")
+    after = ImageEncoder.from_settings(settings, ARRAYS, "a file")
     assert after.fingerprint() == before.fingerprint()
     np.testing.assert_array_equal(after.encode(stripes(3)).ids, before.encode(stripes(3)).ids)
 
@@ -128,14 +130,14 @@ def test_settings_make_the_same_encoder():
 def test_odd_settings_are_refused(change):
     settings = {**encoder().settings(), **change}
     with pytest.raises(StorageError, match="a file"):
-        ImageEncoder.from_settings(settings, CODEBOOK, "a file")
+        ImageEncoder.from_settings(settings, ARRAYS, "a file")
 
 
 def test_settings_that_lack_something_are_refused():
     with pytest.raises(StorageError, match="a file"):
-        ImageEncoder.from_settings({"format": 1}, CODEBOOK, "a file")
+        ImageEncoder.from_settings({"format": 1}, ARRAYS, "a file")
     with pytest.raises(StorageError, match="a file"):
-        ImageEncoder.from_settings(None, CODEBOOK, "a file")
+        ImageEncoder.from_settings(None, ARRAYS, "a file")
 
 
 SYMMETRIC = [(16, (64, 61)), (16, (40, 93)), (32, (64, 65))]
@@ -205,3 +207,66 @@ def test_mirrored_words_for_colors_are_those_of_mirrored_pixels():
     np.testing.assert_array_equal(np.sort(mirrored), np.sort(one.encode(np.fliplr(image)).ids))
     is_color = ids % one.n_words >= 12
     np.testing.assert_array_equal(np.sort(both.color_ids(image)), np.sort(ids[is_color]))
+
+
+def network_encoder(tmp_path, **settings):
+    """An encoder of 2 × 2 patches with a network that gives mean colours."""
+    describer = NetworkDescriber.find(str(write_network(tmp_path / "tiny.onnx")))
+    images = [colored(number, (8, 8)) for number in range(6)]
+    found = [describer.describe(image) for image in images]
+    patches, features = (
+        np.concatenate([each.values_SD for each in found]),
+        np.stack([each.image_F for each in found]),
+    )
+    describer = describer.fit(patches, features)
+    codebook = fit_codebook(describer.project(patches), 5, seed=0)
+    return ImageEncoder(
+        describer=describer, codebook=codebook, regions=Regions.of((1, 2)), **settings
+    )
+
+
+def test_a_patch_has_its_nearest_words(tmp_path):
+    image = colored(1, (8, 8))
+    one, three = (network_encoder(tmp_path, n_nearest=n) for n in (1, 3))
+    found = three.encode(image)
+    values_SD = three.describer.describe(image).values_SD
+    away = np.square(values_SD[:, None] - three.codebook.centres_KD).sum(axis=2)
+    np.testing.assert_array_equal(found.words_SM, away.argsort(axis=1)[:, :3])
+    np.testing.assert_array_equal(found.words_SM[:, :1], one.encode(image).words_SM)
+    regions = np.array([0, 1, 0, 1])
+    np.testing.assert_array_equal(found.ids.reshape(4, 3), 5 * regions[:, None] + found.words_SM)
+    assert found.features_VF.shape == three.features_shape == (1, 3)
+    assert one.fingerprint() != three.fingerprint()
+
+
+def test_a_network_describes_mirrored_pixels(tmp_path):
+    image = colored(2, (8, 8))
+    one = network_encoder(tmp_path, n_nearest=2)
+    both = replace(one, mirror=True)
+    found, here = both.encode(image), one.encode(image)
+    there = one.encode(np.fliplr(image))
+    np.testing.assert_array_equal(found.ids[:8], here.ids)
+    np.testing.assert_array_equal(found.ids[8:] - one.n_features, there.ids)
+    np.testing.assert_array_equal(
+        found.features_VF, np.concatenate([here.features_VF, there.features_VF])
+    )
+
+
+def test_settings_and_arrays_make_the_same_network_encoder(tmp_path):
+    before = network_encoder(tmp_path, n_nearest=2)
+    settings = json.loads(json.dumps(before.settings()))
+    after = ImageEncoder.from_settings(settings, before.arrays(), "a file")
+    assert after.fingerprint() == before.fingerprint()
+    image = colored(3, (20, 30))
+    np.testing.assert_array_equal(after.encode(image).ids, before.encode(image).ids)
+    np.testing.assert_array_equal(after.encode(image).features_VF, before.encode(image).features_VF)
+    for name, array in before.arrays().items():
+        for change in (None, array[..., :1], array.astype(np.float64), np.full_like(array, np.nan)):
+            arrays = {**before.arrays(), name: change}
+            if change is None:
+                del arrays[name]
+            with pytest.raises(StorageError, match="a file"):
+                ImageEncoder.from_settings(settings, arrays, "a file")
+    for change in ({"network": 3}, {"fingerprint": None}, {"n_nearest": 0}):
+        with pytest.raises(StorageError, match="a file"):
+            ImageEncoder.from_settings({**settings, **change}, before.arrays(), "a file")

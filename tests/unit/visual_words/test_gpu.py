@@ -64,7 +64,7 @@ def words(images, encoder=None, **options):
     batch = {name: options.pop(name) for name in ("numbers", "cache") if name in options}
     run = RunOptions(**options)
     found = encode_on_device(encoder or PLAIN, images, CPU, run, **batch)
-    return [each if isinstance(each, SkippedImage) else each[0] for each in found]
+    return [each if isinstance(each, SkippedImage) else each.ids for each in found]
 
 
 PLAIN = encoder()
@@ -153,7 +153,7 @@ def test_bad_images_are_skipped_in_their_places(tmp_path):
 def test_a_bad_image_is_an_error_after_those_before_it():
     """Those that a worker was not given together with it: the first alone, then four at a time."""
     found = encode_on_device(PLAIN, [*IMAGES[:13], b"", *IMAGES[13:]], CPU)
-    before = [words for words, _ in itertools.islice(found, 13)]
+    before = [each.ids for each in itertools.islice(found, 13)]
     assert_same_but_for_ties(PLAIN, IMAGES[:13], before)
     with pytest.raises(UnreadableImage, match="image 13 is empty"):
         next(found)
@@ -175,7 +175,8 @@ def test_a_cache_is_filled_and_used(tmp_path, monkeypatch):
         np.testing.assert_array_equal(one, other)
     # The CPU's own way to words finds them there, too.
     options = RunOptions(cache=tmp_path / "cache", device="cpu")
-    for one, other in zip(second, encode_images(PLAIN, IMAGES[:12], options), strict=True):
+    found = [each.ids for each in encode_images(PLAIN, IMAGES[:12], options)]
+    for one, other in zip(second, found, strict=True):
         np.testing.assert_array_equal(one, other)
 
 
@@ -274,7 +275,7 @@ def test_without_a_gpu_images_are_encoded_as_ever(monkeypatch):
     for device in ("auto", "cpu"):
         found = encode_images(PLAIN, IMAGES, RunOptions(device=device))
         for image, each in zip(IMAGES, found, strict=True):
-            np.testing.assert_array_equal(each, PLAIN.encode(image).ids)
+            np.testing.assert_array_equal(each.ids, PLAIN.encode(image).ids)
 
 
 def test_many_words_are_compared_in_bounded_memory(monkeypatch):

@@ -21,7 +21,6 @@ from supdocnade.visual_words.parallel import (
     check_images,
     encode_images,
     encode_on_device,
-    encode_with_keys,
     map_images,
 )
 
@@ -35,7 +34,8 @@ ENCODER = ImageEncoder(
 
 def words(images, **options):
     numbers = options.pop("numbers", None)
-    return list(encode_images(ENCODER, images, RunOptions(**options), numbers=numbers))
+    found = encode_images(ENCODER, images, RunOptions(**options), numbers=numbers)
+    return [each if isinstance(each, SkippedImage) else each.ids for each in found]
 
 
 def assert_same(found, expected):
@@ -65,14 +65,14 @@ def test_paths_bytes_arrays_and_pillow_images(tmp_path):
 
 
 @pytest.mark.parametrize("cached", [False, True])
-@pytest.mark.parametrize("encode", [encode_with_keys, partial(encode_on_device, device=CPU)])
+@pytest.mark.parametrize("encode", [encode_images, partial(encode_on_device, device=CPU)])
 def test_keys_are_those_of_the_contents(tmp_path, encode, cached):
     images = [*write_images(tmp_path, 2), as_png(stripes(2)), stripes(3), b""]
     options = RunOptions(on_error="skip", cache=tmp_path / "cache" if cached else None)
     *found, bad = encode(ENCODER, images, options=options)
     contents = [path.read_bytes() for path in images[:2]] + images[2:4]
-    assert [key for _, key in found] == [content_key(content) for content in contents]
-    assert_same([words for words, _ in found], words(images[:4]))
+    assert [each.key for each in found] == [content_key(content) for content in contents]
+    assert_same([each.ids for each in found], words(images[:4]))
     assert isinstance(bad, SkippedImage)
 
 
@@ -93,7 +93,7 @@ def test_a_run_that_was_killed_goes_on(tmp_path, monkeypatch):
     expected = words(paths)
     encode, seen = ImageEncoder.encode, []
 
-    def killed(self, source, name=""):
+    def killed(self, source, name="", device="cpu"):
         if len(seen) == 11:
             raise KeyboardInterrupt
         seen.append(name)

@@ -43,7 +43,7 @@ def test_a_run_that_was_killed_goes_on(tmp_path, monkeypatch):
     expected = BAG.transform(paths).toarray()
     encode, seen = ImageEncoder.encode, []
 
-    def killed(self, source, name=""):
+    def killed(self, source, name="", device="cpu"):
         if len(seen) == 7:
             raise KeyboardInterrupt
         seen.append(name)

@@ -1,0 +1,84 @@
+"""Descriptions by networks; those by SIFT are tested with the encoder."""
+
+import pickle
+
+import numpy as np
+import pytest
+from tests.networks import mean_colors, write_network
+
+from supdocnade.errors import InvalidArgument
+from supdocnade.images.decode import DecodeConfig
+from supdocnade.visual_words.describer import NetworkDescriber
+
+RNG = np.random.default_rng(0)
+PIXELS = RNG.integers(0, 256, (8, 8, 3)).astype(np.uint8)
+
+
+@pytest.fixture
+def describer(tmp_path):
+    """Four patches of 4 × 4 pixels, described by their mean colours."""
+    return NetworkDescriber.find(str(write_network(tmp_path / "tiny.onnx")))
+
+
+def test_patches_have_features_of_unit_length(describer):
+    found = describer.describe(PIXELS)
+    colors_S3 = mean_colors(PIXELS)
+    lengths_S = np.linalg.norm(colors_S3, axis=1)
+    np.testing.assert_allclose(found.values_SD, colors_S3 / lengths_S[:, None], atol=1e-6)
+    np.testing.assert_allclose(found.contrast_S, lengths_S, rtol=1e-6)
+    np.testing.assert_array_equal(
+        found.centres_S2, [[1.5, 1.5], [1.5, 5.5], [5.5, 1.5], [5.5, 5.5]]
+    )
+    np.testing.assert_array_equal(found.patch_size_S, 4)
+    np.testing.assert_allclose(found.image_F, colors_S3.mean(axis=0), atol=1e-6)
+
+
+def test_patches_of_a_photograph_cover_it(describer):
+    """The network sees a small square; places are those of the photograph."""
+    pixels = describer.read(RNG.integers(0, 256, (700, 1000, 3)).astype(np.uint8))
+    assert pixels.shape == (358, 512, 3)
+    found = describer.describe(pixels)
+    np.testing.assert_allclose(found.centres_S2[[0, 3]], [[89, 127.5], [268, 383.5]])
+    np.testing.assert_array_equal(found.patch_size_S, 256)
+
+
+def test_a_patch_without_features_stays_finite(tmp_path):
+    describer = NetworkDescriber.find(str(write_network(tmp_path / "zero.onnx", factor=0.0)))
+    assert not describer.describe(PIXELS).values_SD.any()
+
+
+def test_components_are_principal_ones_of_the_sample(describer):
+    patches_ND = RNG.normal(0, 1, (500, 3)).astype(np.float32) * [3, 1, 2] + [1, 2, 3]
+    images_IF = RNG.normal(5, [1, 2, 3], (40, 3)).astype(np.float32)
+    images_IF[:, 2] = 7
+    fitted = describer.fit(patches_ND.astype(np.float32), images_IF)
+    projected = fitted.project(patches_ND.astype(np.float32))
+    np.testing.assert_allclose(projected.mean(axis=0), 0, atol=1e-5)
+    covariance = np.cov(projected.T)
+    np.testing.assert_allclose(covariance, np.diag(np.diag(covariance)), atol=1e-3)
+    values = np.linalg.eigvalsh(np.cov(patches_ND.T))
+    np.testing.assert_allclose(np.diag(covariance), values[::-1], rtol=1e-4)
+    found = fitted.describe(PIXELS)
+    raw = describer.describe(PIXELS)
+    np.testing.assert_allclose(found.values_SD, fitted.project(raw.values_SD))
+    scale_F = np.append(images_IF[:, :2].std(axis=0), 1)  # One that is constant is not scaled.
+    expected = (raw.image_F - images_IF.mean(axis=0)) / scale_F
+    np.testing.assert_allclose(found.image_F, expected, rtol=1e-4)
+
+
+def test_it_is_pickled(describer):
+    describer.describe(PIXELS)
+    sent = pickle.loads(pickle.dumps(describer))
+    np.testing.assert_array_equal(
+        sent.describe(PIXELS).values_SD, describer.describe(PIXELS).values_SD
+    )
+
+
+def test_a_network_that_is_missing_or_another_is_refused(describer, tmp_path):
+    decoding = DecodeConfig(color=True)
+    missing = NetworkDescriber(name="marvel", fingerprint="x", decoding=decoding)
+    with pytest.raises(InvalidArgument, match="'marvel' is not installed; supdocnade features"):
+        missing.describe(PIXELS)
+    other = NetworkDescriber(name=describer.name, fingerprint="x", decoding=decoding)
+    with pytest.raises(InvalidArgument, match="must be the one that the words were learned with"):
+        other.describe(PIXELS)
