@@ -10,7 +10,13 @@ from supdocnade.model.network import DocNADENetwork, SupDocNADENetwork, random_t
 
 
 def scene_corpus(
-    n_documents: int, seed: int = 0, *, tags: bool = True, n_global_features: int = 0, **options
+    n_documents: int,
+    seed: int = 0,
+    *,
+    tags: bool = True,
+    n_global_features: int = 0,
+    annotations_are_words: bool = True,
+    **options,
 ) -> tuple[PlantedScenes, Documents]:
     """Return planted scenes, also as documents with `global_features` of their classes."""
     scenes = planted_scenes(n_documents, np.random.default_rng(seed), **options)
@@ -20,6 +26,7 @@ def scene_corpus(
         labels=scenes.labels,
         n_classes=scenes.n_classes,
         global_features=global_features(scenes.labels, n_global_features),
+        annotations_are_words=annotations_are_words,
     )
     return scenes, corpus
 
@@ -39,18 +46,20 @@ def network_for(corpus: Documents, *, supervised: bool = True, seed: int = 0, **
         "n_visual_words": corpus.n_visual_words,
         "n_annotation_words": corpus.n_annotation_words,
         "n_global_features": corpus.n_global_features,
+        "annotation_output": "words" if corpus.tag_BA is None else "sigmoid",
         "n_topics": 8,
         **options,
     }
-    if not supervised:
+    if supervised:
+        config = SupDocNADEConfig(**shape, n_classes=corpus.n_classes)
+        network = SupDocNADENetwork(config, random_tree(config, seed))
+        network.initialize_classes(corpus.class_counts())
+    else:
         config = DocNADEConfig(**shape)
         network = DocNADENetwork(config, random_tree(config, seed))
-        network.initialize(corpus.word_counts(), seed)
-        return network
-    config = SupDocNADEConfig(**shape, n_classes=corpus.n_classes)
-    network = SupDocNADENetwork(config, random_tree(config, seed))
     network.initialize(corpus.word_counts(), seed)
-    network.initialize_classes(corpus.class_counts())
+    if config.n_tag_outputs:
+        network.initialize_tags(*corpus.tag_counts())
     return network
 
 

@@ -44,7 +44,13 @@ def counts(n_documents: int, seed: int):
     return bags, labels, tags.astype(np.int64)
 
 
-def documents(n_documents: int = 150, seed: int = 1, n_global_features: int = 0) -> Documents:
+def documents(
+    n_documents: int = 150,
+    seed: int = 1,
+    *,
+    n_global_features: int = 0,
+    annotations_are_words: bool = True,
+) -> Documents:
     bags, labels, tags = counts(n_documents, seed)
     return Documents.from_counts(
         bags,
@@ -52,6 +58,7 @@ def documents(n_documents: int = 150, seed: int = 1, n_global_features: int = 0)
         labels=labels,
         n_classes=N_CLASSES,
         global_features=global_features(labels, n_global_features),
+        annotations_are_words=annotations_are_words,
     )
 
 
@@ -62,6 +69,7 @@ def trainer(corpus: Documents, device: str, *, seed: int = 0, max_epochs: int = 
         n_topics=20,
         n_classes=N_CLASSES,
         n_global_features=corpus.n_global_features,
+        annotation_output="words" if corpus.tag_BA is None else "sigmoid",
     )
     network = SupDocNADENetwork(config, random_tree(config, seed))
     network.initialize(corpus.word_counts(), seed)
@@ -106,8 +114,10 @@ def test_the_losses_of_the_cpu(options, few_rows):
 
 @touched_rows
 @pytest.mark.parametrize("options", [{}, {"optimizer": "sgd", "learning_rate": 1e-2}])
-def test_global_features(options, few_rows, tmp_path):
-    corpus, unseen = (documents(n, n, n_global_features=40) for n in (150, 60))
+def test_global_features_and_logistic_outputs(options, few_rows, tmp_path):
+    corpus, unseen = (
+        documents(n, n, n_global_features=40, annotations_are_words=False) for n in (150, 60)
+    )
     on_cpu, on_gpu = (trainer(corpus, device, **options) for device in ("cpu", "cuda"))
     expected, actual = (each.fit(corpus, unseen) for each in (on_cpu, on_gpu))
     for a, e in zip(actual.epochs, expected.epochs, strict=True):

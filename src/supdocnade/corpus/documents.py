@@ -40,6 +40,9 @@ class Documents:
     """Factor of each document in the objective; None if all are 1."""
     global_features_BF: NDArray[np.float32] | None = None
     """Dense features of each document beside its words; None if there are none."""
+    tag_BA: NDArray[np.int8] | None = None
+    """1 for annotations of a document, 0 for others, `NO_LABEL` where they are unknown; None if
+    annotations are words or there are none."""
 
     @classmethod
     def from_counts(
@@ -52,6 +55,7 @@ class Documents:
         n_classes: int = 0,
         document_weight: ArrayLike | None = None,
         global_features: ArrayLike | None = None,
+        annotations_are_words: bool = True,
     ) -> "Documents":
         """Build documents from counts.
 
@@ -66,6 +70,8 @@ class Documents:
         labels : (documents,) class numbers below `n_classes`, `NO_LABEL` where unknown.
         document_weight : (documents,) finite and not negative.
         global_features : (documents, features) finite.
+        annotations_are_words : make annotations tokens of the joint vocabulary; otherwise only note
+            which documents have them.
 
         >>> documents = Documents.from_counts([[2, 0, 1], [0, 0, 1.5]], annotations=[[1], [0]])
         >>> documents.tokens.gather(np.array([0, 1])).ids_N.tolist(), documents.length_B.tolist()
@@ -77,20 +83,23 @@ class Documents:
             raise InvalidArgument("annotation_mask needs annotations, got none.")
         matrix = counts if isinstance(counts, Corpus) else canonical_counts("counts", counts)
         n_documents, n_visual_words = matrix.shape
-        tags = None
+        tags, tag_BA = None, None
         if annotations is not None:
             if annotation_mask is not None:
                 annotations = _clear_unknown(annotations, annotation_mask, n_documents)
             tags = canonical_counts("annotations", annotations)
             check_shape("annotations", tags.shape[:1], (n_documents,))
+            if not annotations_are_words and tags.shape[1]:
+                tag_BA = _tag_table(tags, annotation_mask)
         return cls(
-            tokens=_make_tokens(matrix, tags),
+            tokens=_make_tokens(matrix, tags if tag_BA is None else None),
             n_visual_words=n_visual_words,
             n_annotation_words=0 if tags is None else tags.shape[1],
             label_B=_check_labels(labels, n_documents, n_classes),
             n_classes=n_classes,
             document_weight_B=_check_weights(document_weight, n_documents),
             global_features_BF=read_global_features(global_features, n_documents),
+            tag_BA=tag_BA,
         )
 
     def __len__(self) -> int:
@@ -100,7 +109,7 @@ class Documents:
     @property
     def n_words(self) -> int:
         """K, the size of the joint vocabulary."""
-        return self.n_visual_words + self.n_annotation_words
+        return self.n_visual_words + (self.n_annotation_words if self.tag_BA is None else 0)
 
     @property
     def n_global_features(self) -> int:
@@ -149,6 +158,13 @@ class Documents:
         counts = np.bincount(self.label_B[known], weights[known], self.n_classes)
         return np.asarray(counts, np.float64)
 
+    def tag_counts(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the weighted numbers of documents with and without each tag, (A,) each."""
+        assert self.tag_BA is not None, "annotations are no words"
+        weights = np.ones(len(self)) if self.document_weight_B is None else self.document_weight_B
+        present_A, absent_A = (weights @ (self.tag_BA == each) for each in (1, 0))
+        return np.asarray(present_A, np.float64), np.asarray(absent_A, np.float64)
+
     def take(self, documents: ArrayLike) -> "Documents":
         """Return the given documents, in the given order."""
         rows_B = np.asarray(documents, np.int64)
@@ -159,6 +175,7 @@ class Documents:
             label_B=self.label_B[rows_B],
             document_weight_B=None if weight_B is None else weight_B[rows_B],
             global_features_BF=None if features_BF is None else features_BF[rows_B],
+            tag_BA=None if self.tag_BA is None else self.tag_BA[rows_B],
         )
 
     def without_annotations(self) -> "Documents":
@@ -172,6 +189,8 @@ class Documents:
 
     def annotation_presence(self) -> NDArray[np.bool_]:
         """Return which documents carry which annotations, (B, A)."""
+        if self.tag_BA is not None:
+            return np.equal(self.tag_BA, 1)
         present = np.zeros((len(self), self.n_annotation_words), np.bool_)
         for rows_B, (ids_N, _) in self.tokens.blocks():
             tags = ids_N >= self.n_visual_words
@@ -190,6 +209,8 @@ class Documents:
         if self.global_features_BF is not None:
             digest.update(repr(self.n_global_features).encode())
             digest.update(self.global_features_BF.data)
+        if self.tag_BA is not None:
+            digest.update(self.tag_BA.data)
         return digest.hexdigest()
 
 
@@ -223,6 +244,15 @@ def _make_tokens(counts: Corpus | sparse.csr_array, tags: sparse.csr_array | Non
     if tags is not None:
         counts = sparse.csr_array(sparse.hstack([counts, tags], format="csr"))
     return MemoryTokens.from_counts("counts", counts)
+
+
+def _tag_table(tags: sparse.csr_array, mask: ArrayLike | None) -> NDArray[np.int8]:
+    """Return which documents have which tags, `NO_LABEL` where that is unknown."""
+    tag_BA = np.zeros(tags.shape, np.int8)
+    tag_BA[tags.nonzero()] = 1
+    if mask is not None:
+        tag_BA[~np.asarray(mask, np.bool_)] = NO_LABEL
+    return tag_BA
 
 
 def _clear_unknown(annotations: Any, mask: ArrayLike, n_documents: int) -> Any:

@@ -28,8 +28,14 @@ class DocNADE(TopicModel):
         of log K per word, or a softmax over all K words.
     activation : {"relu", "tanh", "sigmoid"}, default="relu"
         g, the activation of the topics.
+    annotation_output : {"words", "sigmoid"}, default="words"
+        Annotations are words of the joint vocabulary, as in the paper, or no words: then each has a
+        logistic output on the topic features, p(a | v) = σ(e_a + T_a · h_y(v)). A document with
+        unknown annotations has no loss for them.
     annotation_weight : float, default=1.0
-        Weight of an annotation relative to a word in the objective; 1 in the paper.
+        Weight of an annotation relative to a word in the objective; 1 in the paper. With
+        `annotation_output="sigmoid"` the factor of Σ_a -log p(t_a | v), the sum over all
+        annotations a document has or lacks: at 1 they count as the class does.
     global_dropout : float, default=0.5
         Probability with which an update ignores a global feature of a document; used only if
         `fit` is given global features.

@@ -36,7 +36,11 @@ WORDS_KIND = "BagOfVisualWords"
 
 CLASS_TYPES = {"bool": np.bool_, "int": np.int64, "float": np.float64, "str": np.str_}
 
-_LATER: dict[str, Any] = {"global_dropout": 0.5, "n_global_features": 0}
+_LATER: dict[str, Any] = {
+    "global_dropout": 0.5,
+    "n_global_features": 0,
+    "annotation_output": "words",
+}
 """Settings and sizes that a description may lack, and the values they have then."""
 
 

@@ -31,6 +31,7 @@ class DocNADESettings:
     n_topics: int = field(default=DocNADEConfig.n_topics, kw_only=False)
     output: str = DocNADEConfig.output
     activation: str = DocNADEConfig.activation
+    annotation_output: str = DocNADEConfig.annotation_output
     annotation_weight: float = TrainerConfig.annotation_weight
     global_dropout: float = TrainerConfig.global_dropout
     optimizer: str = TrainerConfig.optimizer
@@ -85,6 +86,7 @@ class DocNADESettings:
             output=self.output,
             activation=self.activation,
             n_global_features=n_global_features,
+            annotation_output=self.annotation_output,
         )
 
 
@@ -111,6 +113,7 @@ class SupDocNADESettings(DocNADESettings):
             output=self.output,
             activation=self.activation,
             n_global_features=n_global_features,
+            annotation_output=self.annotation_output,
             n_classes=n_classes,
             class_input=self.class_input,
         )

@@ -113,7 +113,7 @@ def fit_many(
     The models.
     """
     names = read_annotation_names(annotations, annotation_names)
-    shared: dict[type, Documents] = {}
+    shared: dict[tuple[type, str], Documents] = {}
     with ExitStack() as stack:
         for model in models:
             stack.enter_context(restore_on_failure(model))
@@ -122,8 +122,9 @@ def fit_many(
             own = model._read_documents(
                 X, y, annotations, annotation_mask, sample_weight, global_features
             )
-            # Models of one class read the same documents, which are copied to a GPU once.
-            fits.append((model, _prepare_fit(model, shared.setdefault(type(model), own))))
+            # Models of one kind read the same documents, which are copied to a GPU once.
+            kind = type(model), model.annotation_output
+            fits.append((model, _prepare_fit(model, shared.setdefault(kind, own))))
         groups = [[each for each in fits if each[1].training is own] for own in shared.values()]
         groups += [[each] for each in fits if each[1].validation is not None]
         for group in filter(None, groups):
@@ -239,14 +240,16 @@ def new_network(model: TopicModel, documents: Documents, seed: int) -> DocNADENe
         documents.n_global_features,
     )
     tree = random_tree(config, seed)
+    network: DocNADENetwork
     if isinstance(config, SupDocNADEConfig):
         network = SupDocNADENetwork(config, tree, backend=model.backend)
-        network.initialize(documents.word_counts(), seed)
         network.initialize_classes(documents.class_counts())
-        return network
-    plain = DocNADENetwork(config, tree, backend=model.backend)
-    plain.initialize(documents.word_counts(), seed)
-    return plain
+    else:
+        network = DocNADENetwork(config, tree, backend=model.backend)
+    network.initialize(documents.word_counts(), seed)
+    if config.n_tag_outputs:
+        network.initialize_tags(*documents.tag_counts())
+    return network
 
 
 def split_for_validation(

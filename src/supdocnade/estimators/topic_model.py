@@ -94,6 +94,7 @@ class TopicModel(
         if annotations is None and not reset and self.n_annotations_ > 0:
             # Annotations were modelled before; those of these documents are unknown.
             annotations = sparse.csr_array((counts.shape[0], self.n_annotations_))
+            annotation_mask = np.zeros(counts.shape[0], np.bool_)
         if sample_weight is not None:
             sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
             if (sample_weight < 0).any():
@@ -105,6 +106,7 @@ class TopicModel(
                 f"y must have a label or None for each of the {counts.shape[0]} documents of X, "
                 f"got {len(labels)} of inconsistent length."
             )
+        output = self.annotation_output if reset else self.network_.config.annotation_output
         documents = Documents.from_counts(
             counts,
             annotations=annotations,
@@ -113,6 +115,7 @@ class TopicModel(
             n_classes=n_classes,
             document_weight=sample_weight,
             global_features=global_features,
+            annotations_are_words=output != "sigmoid",
         )
         if not reset and documents.n_annotation_words != self.n_annotations_:
             raise InvalidArgument(
@@ -168,7 +171,7 @@ class TopicModel(
 
     @property
     def components_(self) -> NDArray[np.float32]:
-        """W as topics × joint vocabulary: words first, then annotations."""
+        """W as topics × joint vocabulary: words first, then annotations if they are words."""
         check_is_fitted(self, "network_")
         return self.network_.arrays().components
 
@@ -184,7 +187,7 @@ class TopicModel(
         check_is_fitted(self, "network_")
         check_count("n", n, least=1)
         names = self._word_names() if feature_names is None else list(feature_names)
-        widths = (self.n_features_in_, self.n_features_in_ + self.n_annotations_)
+        widths = (self.n_features_in_, self.network_.config.n_words)
         if len(names) not in widths:
             raise InvalidArgument(
                 f"feature_names must have {' or '.join(map(str, sorted(set(widths))))} names, "
@@ -208,6 +211,8 @@ class TopicModel(
     def _word_names(self) -> list[str]:
         given = getattr(self, "feature_names_in_", None)
         words = [f"x{k}" for k in range(self.n_features_in_)] if given is None else list(given)
+        if self.network_.config.n_tag_outputs:
+            return words
         if self.annotation_names_ is not None:
             return [*words, *self.annotation_names_]
         return [*words, *(f"annotation{k}" for k in range(self.n_annotations_))]
@@ -256,7 +261,8 @@ class TopicModel(
     def _without_annotations(
         self, counts: sparse.csr_array | Corpus, global_features: Any = None, **labels: Any
     ) -> Documents:
-        tags = sparse.csr_array((counts.shape[0], self.n_annotations_))
+        n_tag_words = self.network_.config.n_words - self.n_features_in_
+        tags = sparse.csr_array((counts.shape[0], n_tag_words))
         features_BF = read_fitted_features(self, global_features, counts.shape[0])
         return Documents.from_counts(
             counts, annotations=tags, global_features=features_BF, **labels
@@ -301,6 +307,9 @@ class TopicModel(
     ) -> NDArray[np.float64]:
         """Return log p(next word = a | v) of every annotation, (documents, annotations).
 
+        With `annotation_output="sigmoid"`, log p(a | v), the probability that a document has the
+        annotation.
+
         Parameters
         ----------
         X : (documents, words) counts, or a `Corpus`.
@@ -321,12 +330,17 @@ class TopicModel(
     ) -> NDArray[np.float64]:
         """Return the probability of every annotation among all of them; rows sum to 1.
 
+        With `annotation_output="sigmoid"`, the probability that a document has the annotation, each
+        in 0 .. 1 for itself.
+
         Parameters
         ----------
         X : (documents, words) counts, or a `Corpus`.
         global_features : (documents, features) as for `fit`.
         """
-        log_p = self.annotation_log_proba(X, normalize=True, global_features=global_features)
+        check_is_fitted(self, "network_")
+        among_all = self.network_.config.annotation_output == "words"
+        log_p = self.annotation_log_proba(X, among_all, global_features=global_features)
         return np.exp(log_p)
 
     def annotate(

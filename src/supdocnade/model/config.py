@@ -3,10 +3,12 @@
 from dataclasses import dataclass
 
 from supdocnade.checks import check_choice, check_count, check_range
+from supdocnade.errors import InvalidArgument
 from supdocnade.likelihood import ACTIVATIONS
 
 OUTPUTS = ("tree", "softmax")
 CLASS_INPUTS = ("visual", "all")
+ANNOTATION_OUTPUTS = ("words", "sigmoid")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,7 +18,8 @@ class DocNADEConfig:
     n_visual_words: int
     """Words that are given at test time; ids 0 .. n_visual_words - 1."""
     n_annotation_words: int = 0
-    """Words that are predicted at test time; the ids after the visual words."""
+    """A, the number of annotations, which are predicted at test time. If they are words, their ids
+    come after those of the visual words."""
     n_topics: int = 200
     """H, the number of hidden units."""
     output: str = "tree"
@@ -27,6 +30,9 @@ class DocNADEConfig:
     """Initial standard deviation of W, V and G; sums over long documents must stay small."""
     n_global_features: int = 0
     """F, the number of dense features of a document beside its words."""
+    annotation_output: str = "words"
+    """Form of p(annotation | v): annotations are "words" of the joint vocabulary (the paper's), or
+    no words, with one logistic output each ("sigmoid")."""
 
     def __post_init__(self) -> None:
         checked = {
@@ -40,11 +46,17 @@ class DocNADEConfig:
             object.__setattr__(self, name, value)
         check_choice("output", self.output, OUTPUTS)
         check_choice("activation", self.activation, ACTIVATIONS)
+        check_choice("annotation_output", self.annotation_output, ANNOTATION_OUTPUTS)
 
     @property
     def n_words(self) -> int:
         """K, the size of the joint vocabulary."""
-        return self.n_visual_words + self.n_annotation_words
+        return self.n_visual_words + self.n_annotation_words - self.n_tag_outputs
+
+    @property
+    def n_tag_outputs(self) -> int:
+        """The number of logistic outputs: A, or 0 if annotations are words."""
+        return self.n_annotation_words if self.annotation_output == "sigmoid" else 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,3 +73,8 @@ class SupDocNADEConfig(DocNADEConfig):
         super().__post_init__()
         object.__setattr__(self, "n_classes", check_count("n_classes", self.n_classes, least=1))
         check_choice("class_input", self.class_input, CLASS_INPUTS)
+        if self.class_input == "all" and self.annotation_output == "sigmoid":
+            raise InvalidArgument(
+                "class_input must be 'visual' with annotation_output='sigmoid', where annotations "
+                "are no words, got 'all'."
+            )

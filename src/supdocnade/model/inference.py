@@ -30,9 +30,9 @@ class NetworkArrays:
 
     config: DocNADEConfig
     parameters: dict[str, Float32s]
-    """`word_embedding` (K, H), `hidden_bias` (H,), `node_weight` (T, H), `node_bias` (T,), with
-    global features `global_weight` (H, F), and with classes `label_weight` (C, H), `label_bias`
-    (C,)."""
+    """`word_embedding` (K, H), `hidden_bias` (H,), `node_weight` (T, H), `node_bias` (T,); with
+    global features `global_weight` (H, F); with logistic outputs `tag_weight` (A, H), `tag_bias`
+    (A,); and with classes `label_weight` (C, H), `label_bias` (C,)."""
     tree: WordTree | None
     """None with a softmax output."""
 
@@ -49,6 +49,9 @@ class NetworkArrays:
         }
         if config.n_global_features:
             shapes["global_weight"] = (config.n_topics, config.n_global_features)
+        if config.n_tag_outputs:
+            shapes["tag_weight"] = (config.n_tag_outputs, config.n_topics)
+            shapes["tag_bias"] = (config.n_tag_outputs,)
         if isinstance(config, SupDocNADEConfig):
             shapes["label_weight"] = (config.n_classes, config.n_topics)
             shapes["label_bias"] = (config.n_classes,)
@@ -111,18 +114,22 @@ def class_log_proba(network: NetworkArrays, hidden_BH: Float32s) -> Floats:
 def annotation_log_proba(
     network: NetworkArrays, hidden_BH: Float32s, *, normalize: bool = False
 ) -> Floats:
-    """Return log p(next word = a | v) of every annotation, (B, A).
+    """Return log p(next word = a | v), or log p(a | v), of every annotation, (B, A).
 
     Parameters
     ----------
     normalize : divide by the mass of all annotations, so that probabilities sum to 1.
     """
     first, last = network.config.n_visual_words, network.config.n_words
-    log_p_BA = np.empty((len(hidden_BH), last - first))
+    log_p_BA = np.empty((len(hidden_BH), network.config.n_annotation_words))
     for start in range(0, len(hidden_BH), BLOCK_ROWS):
         rows = slice(start, start + BLOCK_ROWS)
-        log_p_BA[rows] = _word_log_proba(network, hidden_BH[rows], np.arange(first, last))
-    if normalize and last > first:
+        if network.config.n_tag_outputs:
+            logits_BA = affine(hidden_BH[rows], network["tag_weight"], network["tag_bias"])
+            log_p_BA[rows] = log_expit(logits_BA.astype(np.float64))
+        else:
+            log_p_BA[rows] = _word_log_proba(network, hidden_BH[rows], np.arange(first, last))
+    if normalize and log_p_BA.shape[1]:
         log_p_BA -= np.logaddexp.reduce(log_p_BA, axis=1, keepdims=True)
     return log_p_BA
 

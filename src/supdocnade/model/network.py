@@ -7,6 +7,9 @@ topic representation of a document is h_y = g(c + Σ_k W[v_k]).
 A document may have global features f beside its words, such as the pooled features of a photograph
 from a pretrained network. Then c + G f takes the place of c, everywhere.
 
+Annotations are words of the joint vocabulary. With `annotation_output="sigmoid"` they are none, and
+each has a logistic output: p(a | v) = σ(e_a + T_a · h_y(v)).
+
 SupDocNADE adds a class: p(v, y) = p(y | v) p(v), with p(y | v) = softmax(d + U h_y(v))_y. So the
 topic representation must both explain the words and separate the classes.
 """
@@ -15,7 +18,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn.functional import embedding_bag, linear, log_softmax
+from torch.nn.functional import embedding_bag, linear, log_softmax, logsigmoid
 
 from supdocnade.checks import check_shape
 from supdocnade.errors import InvalidArgument
@@ -52,6 +55,10 @@ class DocNADENetwork(nn.Module):
     """b, (T,)."""
     global_weight: nn.Parameter
     """G, (H, F); only with global features."""
+    tag_weight: nn.Parameter
+    """T, (A, H); like e only with logistic outputs of annotations."""
+    tag_bias: nn.Parameter
+    """e, (A,)."""
 
     def __init__(
         self, config: DocNADEConfig, tree: WordTree | None = None, *, backend: str = "auto"
@@ -67,6 +74,9 @@ class DocNADENetwork(nn.Module):
         self.node_bias = nn.Parameter(torch.zeros(n_rows))
         if config.n_global_features:
             self.global_weight = nn.Parameter(torch.zeros(n_topics, config.n_global_features))
+        if config.n_tag_outputs:
+            self.tag_weight = nn.Parameter(torch.zeros(config.n_tag_outputs, n_topics))
+            self.tag_bias = nn.Parameter(torch.zeros(config.n_tag_outputs))
         if tree is not None:
             # The tree is saved and loaded with the parameters, which mean nothing without it.
             self.register_buffer("leaf_of_word", torch.from_numpy(tree.leaf_of_word_K.copy()))
@@ -106,6 +116,20 @@ class DocNADENetwork(nn.Module):
             self.global_weight.copy_(torch.from_numpy(drawn))
         self.hidden_bias.zero_()
         self.node_bias.copy_(torch.from_numpy(self.output.unigram_bias(word_counts_K)))
+
+    @torch.no_grad()
+    def initialize_tags(
+        self, present_A: NDArray[np.float64], absent_A: NDArray[np.float64]
+    ) -> None:
+        """Set T to zero and e to log odds, so that p(a | v) starts as the frequency of a.
+
+        Parameters
+        ----------
+        present_A, absent_A : weighted numbers of training documents with and without each tag.
+        """
+        check_shape("present", present_A.shape, (self.config.n_tag_outputs,))
+        self.tag_weight.zero_()
+        self.tag_bias.copy_(torch.from_numpy(np.log((present_A + 0.5) / (absent_A + 0.5))))
 
     def document_bias(self, batch: DocumentBatch) -> Tensor:
         """Return c, (H,), or with global features c + G f of every document, (B, H)."""
@@ -152,18 +176,26 @@ class DocNADENetwork(nn.Module):
         words_K = torch.arange(self.config.n_words, device=self.word_embedding.device)
         return self.output.log_prob(self.representation(batch), self.weights, words_K)
 
+    def tag_logits(self, summary_BH: Tensor) -> Tensor:
+        """Return e + T g(summary), (B, A)."""
+        hidden_BH = activate(self.config.activation, summary_BH)
+        return linear(hidden_BH, self.tag_weight, self.tag_bias)
+
     def annotation_log_prob(self, batch: DocumentBatch, *, normalize: bool = True) -> Tensor:
-        """Return log p(next word = a | v) for every annotation word, (B, A).
+        """Return log p(next word = a | v), or log p(a | v), for every annotation, (B, A).
 
         Parameters
         ----------
         batch : visual words of the documents.
-        normalize : divide by the total probability of the annotation words.
+        normalize : divide by the total probability of the annotations.
         """
-        first, last = self.config.n_visual_words, self.config.n_words
-        words_A = torch.arange(first, last, device=self.word_embedding.device)
-        log_p_BA = self.output.log_prob(self.representation(batch), self.weights, words_A)
-        if normalize and last > first:
+        if self.config.n_tag_outputs:
+            log_p_BA = logsigmoid(self.tag_logits(self.summary(batch)))
+        else:
+            first, last = self.config.n_visual_words, self.config.n_words
+            words_A = torch.arange(first, last, device=self.word_embedding.device)
+            log_p_BA = self.output.log_prob(self.representation(batch), self.weights, words_A)
+        if normalize and self.config.n_annotation_words:
             log_p_BA = log_p_BA - torch.logsumexp(log_p_BA, dim=1, keepdim=True)
         return log_p_BA
 

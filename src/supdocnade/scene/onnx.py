@@ -155,6 +155,11 @@ def _class_scores(graph: _Graph, fitted: FittedScene, hidden: str) -> str:
 def _tag_log_proba(graph: _Graph, fitted: FittedScene, hidden: str) -> str:
     """Add log p(tag | photograph), renormalised over all tags."""
     network = fitted.network
+    if network.config.n_tag_outputs:
+        T_AH, e_A = (network[name].astype(np.float64) for name in ("tag_weight", "tag_bias"))
+        z = graph.add("Add", graph.product(hidden, T_AH.T), graph.constant(e_A))
+        log_p = graph.add("Neg", graph.add("Softplus", graph.add("Neg", z)))
+        return graph.add("LogSoftmax", log_p, axis=1)
     first, last = network.config.n_visual_words, network.config.n_words
     V_TH, b_T = (network[name].astype(np.float64) for name in ("node_weight", "node_bias"))
     if network.tree is not None:

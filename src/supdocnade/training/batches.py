@@ -22,6 +22,8 @@ class LabelledBatch(NamedTuple):
     label_B: Tensor
     """Class numbers, `NO_LABEL` where unknown."""
     weight_B: Tensor
+    tag_BA: Tensor | None = None
+    """Annotations that are no words: 1, 0, or `NO_LABEL` where unknown."""
 
     def __len__(self) -> int:
         """B, the number of documents."""
@@ -30,7 +32,10 @@ class LabelledBatch(NamedTuple):
     def to(self, device: torch.device) -> "LabelledBatch":
         """Return the batch on another device."""
         return LabelledBatch(
-            self.documents.to(device), self.label_B.to(device), self.weight_B.to(device)
+            self.documents.to(device),
+            self.label_B.to(device),
+            self.weight_B.to(device),
+            None if self.tag_BA is None else self.tag_BA.to(device),
         )
 
 
@@ -71,7 +76,7 @@ def drop_features(
     kept_BF = torch.from_numpy(kept_features(seed, epoch, rows_B, features_BF.shape[1], rate))
     dropped_BF = features_BF * kept_BF * (1 / (1 - rate))
     documents = batch.documents._replace(global_features_BF=dropped_BF)
-    return LabelledBatch(documents, batch.label_B, batch.weight_B)
+    return LabelledBatch(documents, batch.label_B, batch.weight_B, batch.tag_BA)
 
 
 def _label_tokens(
@@ -100,7 +105,10 @@ def _label_tokens(
     all_weights_B = corpus.document_weight_B
     weight_B = np.ones(len(rows_B), np.float32) if all_weights_B is None else all_weights_B[rows_B]
     return LabelledBatch(
-        documents, torch.from_numpy(corpus.label_B[rows_B]), torch.from_numpy(weight_B)
+        documents,
+        torch.from_numpy(corpus.label_B[rows_B]),
+        torch.from_numpy(weight_B),
+        None if corpus.tag_BA is None else torch.from_numpy(corpus.tag_BA[rows_B]),
     )
 
 

@@ -201,7 +201,7 @@ class GraphUpdates:
         for parameter in parameters:
             parameter.grad = None
         batch, n_documents = self._batch()
-        loss = weighted_loss(self.network, batch, self.class_weight_C)
+        loss = weighted_loss(self.network, batch, self.class_weight_C, config.annotation_weight)
         loss.backward()  # type: ignore[no-untyped-call]
         if config.clip_norm is not None:
             clip_gradients(parameters, config.clip_norm)
@@ -244,10 +244,11 @@ class GraphUpdates:
             documents = documents._replace(global_features_BF=features_BF)
         label_B = torch.where(exists_B, self._ordered.label_B[rows_B], NO_LABEL)
         weight_B = torch.where(exists_B, self._ordered.weight_B[rows_B], 0.0)
-        return LabelledBatch(documents, label_B, weight_B), exists_B.sum()
+        tag_BA = None if self._ordered.tag_BA is None else self._ordered.tag_BA[rows_B]
+        return LabelledBatch(documents, label_B, weight_B, tag_BA), exists_B.sum()
 
 
 def _tensors(batch: LabelledBatch) -> list[Tensor]:
     documents = batch.documents
-    tensors = (*documents[:4], batch.label_B, batch.weight_B)
+    tensors = (*documents[:4], batch.label_B, batch.weight_B, batch.tag_BA)
     return [tensor for tensor in tensors if isinstance(tensor, Tensor)]

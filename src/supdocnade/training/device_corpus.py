@@ -60,6 +60,7 @@ class DeviceCorpus:
         self.weight_B = copy(np.ones(len(corpus), np.float32) if weight_B is None else weight_B)
         features_BF = corpus.global_features_BF
         self.global_features_BF = None if features_BF is None else copy(features_BF)
+        self.tag_BA = None if corpus.tag_BA is None else copy(corpus.tag_BA)
 
     def __len__(self) -> int:
         """B, the number of documents."""
@@ -139,7 +140,8 @@ class DeviceCorpus:
             input_N = self.input_weight_N[source_N]
             loss_N = loss_N * input_N
         documents = DocumentBatch(ids_N, offsets_B1, input_N, loss_N)
-        return LabelledBatch(documents, self.label_B[rows_B], weight_B)
+        tag_BA = None if self.tag_BA is None else self.tag_BA[rows_B]
+        return LabelledBatch(documents, self.label_B[rows_B], weight_B, tag_BA)
 
 
 _CACHE: "WeakKeyDictionary[Documents, dict[torch.device, DeviceCorpus]]" = WeakKeyDictionary()

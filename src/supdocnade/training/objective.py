@@ -1,13 +1,17 @@
 """The training objective: -log p(y | v) + λ Σ_i -log p(v_i | v_<i), averaged over a batch.
 
-A document without a label has no class term, and a network without classes has none at all.
+A document without a label has no class term, and a network without classes has none at all. If
+annotations are no words, α Σ_a -log p(t_a | v) is added: t_a is 1 for the annotations of the
+document and 0 for all others, and α is the annotation weight. λ does not multiply this term, since
+class and annotations are both predicted from the topics. A document with unknown annotations lacks
+it.
 """
 
 import math
 
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from supdocnade.corpus.documents import NO_LABEL
 from supdocnade.errors import TrainingDiverged
@@ -23,33 +27,43 @@ def batch_loss(
     batch: LabelledBatch,
     generative_weight: float,
     class_weight_C: Tensor | None = None,
+    annotation_weight: float = 1.0,
 ) -> Tensor:
     """Return the sum over a batch of the weighted objectives of its documents, divided by B.
 
     Parameters
     ----------
-    generative_weight : λ; with 0 only the class is modelled, and the word term is skipped.
+    generative_weight : λ; with 0 the word term is skipped.
     class_weight_C : multiplies the class term of documents of each class.
+    annotation_weight : α, of annotations that are no words; words have it in their loss weights.
     """
     weight_B = batch.weight_B.to(network.word_embedding.dtype) / max(len(batch), 1)
     if generative_weight == 0 and isinstance(network, SupDocNADENetwork):
         summary_BH = network.summary(batch.documents)
-        return _class_loss(network, summary_BH, batch.label_B, weight_B, class_weight_C)
+        loss = _class_loss(network, summary_BH, batch.label_B, weight_B, class_weight_C)
+        if batch.tag_BA is not None:
+            loss = loss + annotation_weight * _tag_loss(network, summary_BH, batch.tag_BA, weight_B)
+        return loss
     documents = _weight_tokens(batch.documents, generative_weight * weight_B)
-    return weighted_loss(network, LabelledBatch(documents, batch.label_B, weight_B), class_weight_C)
+    weighted = LabelledBatch(documents, batch.label_B, weight_B, batch.tag_BA)
+    return weighted_loss(network, weighted, class_weight_C, annotation_weight)
 
 
 def weighted_loss(
-    network: DocNADENetwork, batch: LabelledBatch, class_weight_C: Tensor | None
+    network: DocNADENetwork,
+    batch: LabelledBatch,
+    class_weight_C: Tensor | None,
+    annotation_weight: float,
 ) -> Tensor:
     """Return the objective of a batch whose weights already include λ and 1 / B."""
     terms = network.terms(batch.documents)
     loss = terms.nll_B.sum()
-    if not isinstance(network, SupDocNADENetwork):
-        return loss
-    return loss + _class_loss(
-        network, terms.summary_BH, batch.label_B, batch.weight_B, class_weight_C
-    )
+    summary_BH, weight_B = terms.summary_BH, batch.weight_B
+    if isinstance(network, SupDocNADENetwork):
+        loss = loss + _class_loss(network, summary_BH, batch.label_B, weight_B, class_weight_C)
+    if batch.tag_BA is not None:
+        loss = loss + annotation_weight * _tag_loss(network, summary_BH, batch.tag_BA, weight_B)
+    return loss
 
 
 def _class_loss(
@@ -68,6 +82,17 @@ def _class_loss(
             reduction="none",
         )
         return torch.dot(weight_B, loss_B)
+
+
+def _tag_loss(
+    network: DocNADENetwork, summary_BH: Tensor, tag_BA: Tensor, weight_B: Tensor
+) -> Tensor:
+    """Return Σ_a -log p(t_a | v) over the known annotations, summed over the documents."""
+    with one_torch_thread():
+        loss_BA = binary_cross_entropy_with_logits(
+            network.tag_logits(summary_BH), (tag_BA == 1).to(weight_B), reduction="none"
+        )
+        return torch.dot(weight_B, (loss_BA * (tag_BA != NO_LABEL)).sum(dim=1))
 
 
 def _weight_tokens(documents: DocumentBatch, weight_B: Tensor) -> DocumentBatch:

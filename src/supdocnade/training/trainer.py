@@ -272,9 +272,11 @@ class Trainer:
         output = self.network.output
         tree = output.tree.leaf_of_word_K.tobytes() if isinstance(output, TreeOutput) else b""
         settings = {**asdict(self.network.config), **asdict(self.config)}
+        # Left out where they have no effect, so that older checkpoints can be resumed.
         if not self.network.config.n_global_features:
-            # As before there were global features: older checkpoints can be resumed.
             del settings["n_global_features"], settings["global_dropout"]
+        if not self.network.config.n_tag_outputs:
+            del settings["annotation_output"]
         return {
             **settings,
             "backend": self.network.resolved_backend,
@@ -309,6 +311,9 @@ def check_trainable(
                 f"{name} must have {expected[0]} visual and {expected[1]} annotation words, "
                 f"got {received[0]} and {received[1]}."
             )
+        if (documents.tag_BA is not None) != (network.config.n_tag_outputs > 0):
+            kind = "no words" if network.config.n_tag_outputs else "words"
+            raise InvalidArgument(f"{name} must have annotations that are {kind}, got others.")
         n_features = network.config.n_global_features
         if documents.n_global_features != n_features:
             raise InvalidArgument(

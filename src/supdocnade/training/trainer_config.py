@@ -18,7 +18,8 @@ class TrainerConfig:
     generative_weight: float = 1.0
     """λ: multiplies the sum over all words of a document of -log p(v_i | v_<i)."""
     annotation_weight: float = 1.0
-    """Weight of an annotation word relative to a visual word in that sum; 1 in the paper."""
+    """Weight of an annotation word relative to a visual word in that sum; 1 in the paper. If
+    annotations are no words, the factor of their term in the objective."""
     global_dropout: float = 0.5
     """Probability with which an update ignores a global feature of a document."""
     optimizer: str = "adam"

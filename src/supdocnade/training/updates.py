@@ -87,7 +87,7 @@ class EagerUpdates:
         batch = self._gather(self._batches[self._update])
         for parameter in parameters:
             parameter.grad = None
-        loss = batch_loss(self.network, batch, config.generative_weight, self.class_weight_C)
+        loss = self._loss(batch)
         value = float(loss.detach())
         check_finite(config, "the objective", value, when)
         loss.backward()  # type: ignore[no-untyped-call]
@@ -114,10 +114,12 @@ class EagerUpdates:
         if not self._batches:
             return
         with torch.no_grad():
-            batch = self._gather(self._batches[-1])
-            weight = self.config.generative_weight
-            loss = batch_loss(self.network, batch, weight, self.class_weight_C)
+            loss = self._loss(self._gather(self._batches[-1]))
         check_finite(self.config, "the objective", float(loss), f"after epoch {self._epoch + 1}")
+
+    def _loss(self, batch: LabelledBatch) -> torch.Tensor:
+        weights = self.config.generative_weight, self.class_weight_C, self.config.annotation_weight
+        return batch_loss(self.network, batch, *weights)
 
     def _gather(self, rows_B: Rows) -> LabelledBatch:
         """Gather documents with their words in the order of this epoch."""

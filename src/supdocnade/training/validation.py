@@ -75,7 +75,7 @@ def class_log_prob(network: SupDocNADENetwork, corpus: Documents) -> NDArray[np.
 
 
 def annotation_log_prob(network: DocNADENetwork, corpus: Documents) -> NDArray[np.float64]:
-    """Return log p(a | v) of the annotation words given the visual words, (B, A)."""
+    """Return log p(a | v) of the annotations given the visual words, (B, A)."""
     visual = corpus.without_annotations()
     return _map_batches(network, visual, lambda batch: network.annotation_log_prob(batch.documents))
 
@@ -119,7 +119,11 @@ def compute_metrics(
     with torch.no_grad(), one_torch_thread():
         losses = [
             len(batch)
-            * float(batch_loss(network, batch.to(device), generative_weight, class_weight_C))
+            * float(
+                batch_loss(
+                    network, batch.to(device), generative_weight, class_weight_C, annotation_weight
+                )
+            )
             for batch in batches
         ]
     results = {"loss": sum(losses) / max(len(corpus), 1)}

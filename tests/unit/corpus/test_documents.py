@@ -72,6 +72,26 @@ def test_global_features_follow_their_documents():
     assert Documents.from_counts([[1]]).n_global_features == 0
 
 
+def test_annotations_that_are_no_words():
+    corpus = Documents.from_counts(
+        [[1, 1], [2, 0], [0, 1]],
+        annotations=[[0, 2], [5, 5], [0, 0]],
+        annotation_mask=[True, False, True],
+        document_weight=[1, 2, 3],
+        annotations_are_words=False,
+    )
+    assert (corpus.n_words, corpus.n_annotation_words) == (2, 2)
+    assert corpus.tokens.ids_N.tolist() == [0, 1, 0, 0, 1]
+    assert corpus.tag_BA.tolist() == [[0, 1], [-1, -1], [0, 0]]
+    assert corpus.annotation_presence().tolist() == [[False, True], [False, False], [False, False]]
+    assert [counts.tolist() for counts in corpus.tag_counts()] == [[0, 1], [4, 3]]
+    taken = corpus.take([2, 1])
+    assert taken.tag_BA.tolist() == [[0, 0], [-1, -1]]
+    assert corpus.fingerprint() != corpus.take([0, 1, 1]).fingerprint()
+    none = Documents.from_counts([[1]], annotations=[[]], annotations_are_words=False)
+    assert none.tag_BA is None
+
+
 def test_visual_words_alone(corpus):
     visual = corpus.without_annotations()
     assert visual.tokens.ids_N.tolist() == [0, 0, 2, 1, 1, 1, 2]

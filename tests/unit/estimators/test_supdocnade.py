@@ -167,3 +167,78 @@ def test_features_are_routed_through_a_cross_validation():
             model.set_score_request(global_features=True), X, LABELS, params=OTHERS, cv=2
         )
     assert scores.min() > 0.6
+
+
+LOGISTIC = {**FAST, "annotation_output": "sigmoid"}
+
+
+@pytest.fixture(scope="module", params=[SupDocNADE, DocNADE])
+def logistic(request):
+    return request.param(**LOGISTIC).fit(X, LABELS, **OTHERS)
+
+
+def test_annotations_with_probabilities_of_their_own(logistic):
+    proba = logistic.annotation_proba(X, global_features=FEATURES)
+    log_proba = logistic.annotation_log_proba(X, global_features=FEATURES)
+    np.testing.assert_allclose(proba, np.exp(log_proba))
+    # Documents have several tags: the probabilities add up to their number.
+    np.testing.assert_allclose(proba.sum(), (TAGS > 0).sum(), rtol=0.15)
+    scorer = make_annotation_scorer(top=2)
+    assert scorer(logistic, X, annotations=TAGS, global_features=FEATURES) > 0.6
+    best = logistic.annotate(X, top=1, global_features=FEATURES)[:, 0]
+    np.testing.assert_array_equal(best, proba.argmax(axis=1))
+    shares = logistic.annotation_log_proba(X, normalize=True, global_features=FEATURES)
+    np.testing.assert_allclose(np.exp(shares).sum(axis=1), 1)
+
+
+def test_annotations_that_are_no_words_are_not_in_the_vocabulary(logistic):
+    assert logistic.components_.shape == (8, 12)
+    assert logistic.n_annotations_ == TAGS.shape[1]
+    assert {word[0] for words in logistic.top_words(12) for word in words} == {"x"}
+    assert np.isfinite(logistic.log_prob(X, global_features=FEATURES)).all()
+
+
+def test_logistic_outputs_are_saved(tmp_path, logistic):
+    logistic.save(tmp_path / "model")
+    loaded = type(logistic).load(tmp_path / "model")
+    assert loaded.annotation_output == "sigmoid"
+    for name in ("transform", "annotation_proba", "log_prob"):
+        np.testing.assert_array_equal(
+            getattr(loaded, name)(X, global_features=FEATURES),
+            getattr(logistic, name)(X, global_features=FEATURES),
+        )
+
+
+def test_unknown_annotations_have_no_loss():
+    known = np.arange(80) % 4 != 1
+    wrong = np.where(known[:, None], TAGS, 1 - TAGS)
+    models = [
+        DocNADE(**LOGISTIC).fit(X, annotations=tags, annotation_mask=known)
+        for tags in (TAGS, wrong)
+    ]
+    np.testing.assert_array_equal(*(model.annotation_proba(X) for model in models))
+    absent = DocNADE(**LOGISTIC).fit(X, annotations=np.where(known[:, None], TAGS, 0))
+    assert absent.annotation_proba(X).mean() < models[0].annotation_proba(X).mean()
+
+
+def test_passes_without_annotations_leave_the_logistic_outputs():
+    model = DocNADE(**LOGISTIC).partial_fit(X, annotations=TAGS)
+    before = model.network_.tag_weight.detach().clone()
+    model.set_params(annotation_output="words", optimizer="sgd").partial_fit(X)
+    assert (model.network_.tag_weight == before).all()
+    model.partial_fit(X, annotations=TAGS)
+    assert (model.network_.tag_weight != before).any()
+
+
+def test_both_outputs_of_annotations_together():
+    models = [SupDocNADE(**FAST), SupDocNADE(**LOGISTIC)]
+    both = fit_many(models, X, LABELS, annotations=TAGS)
+    for model in both:
+        alone = SupDocNADE(**model.get_params()).fit(X, LABELS, annotations=TAGS)
+        np.testing.assert_array_equal(model.annotation_proba(X), alone.annotation_proba(X))
+
+
+def test_early_stopping_by_the_annotations():
+    model = SupDocNADE(**LOGISTIC, early_stopping=True, metric="f_measure", generative_weight=0.0)
+    model.fit(X, LABELS, annotations=TAGS)
+    assert max(epoch.validation["f_measure"] for epoch in model.history_.epochs) > 0.3

@@ -81,3 +81,20 @@ def test_global_features_as_in_the_network():
         topic_features(arrays, COUNTS)
     with pytest.raises(InvalidArgument, match="must be None for this network"):
         topic_features(network_for(CORPUS).arrays(), COUNTS, features)
+
+
+def test_logistic_outputs_as_in_the_network():
+    _, corpus = scene_corpus(30, n_visual_words=20, mean_length=12, annotations_are_words=False)
+    network = network_for(corpus)
+    with torch.no_grad():
+        network.tag_weight.normal_(0, 2, generator=torch.Generator().manual_seed(0))
+    arrays, batch = network.arrays(), next(iter(ordered_batches(corpus, 30, 0, 0)))
+    hidden = topic_features(arrays, COUNTS)
+    for normalize in (False, True):
+        actual = annotation_log_proba(arrays, hidden, normalize=normalize)
+        expected = network.annotation_log_prob(batch.documents, normalize=normalize).detach()
+        np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(
+        annotation_log_proba(arrays, hidden[[7]], normalize=True), actual[[7]]
+    )
+    assert parameter_bits(network_from_arrays(arrays)) == parameter_bits(network)

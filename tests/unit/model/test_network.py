@@ -221,3 +221,27 @@ def test_the_draws_of_words_do_not_depend_on_global_features():
     without.initialize(np.ones(6), seed=0)
     assert torch.equal(network.word_embedding, without.word_embedding)
     assert torch.equal(network.node_weight, without.node_weight)
+
+
+def test_annotations_with_logistic_outputs():
+    network = make_network(annotation_output="sigmoid")
+    assert network.config.n_words == 5
+    batch = make_batch([[0, 4, 4], []])
+    hidden = network.representation(batch)
+    expected = torch.sigmoid(network.tag_bias + hidden @ network.tag_weight.T)
+    raw = network.annotation_log_prob(batch, normalize=False)
+    torch.testing.assert_close(raw.exp(), expected)
+    shares = network.annotation_log_prob(batch).exp()
+    torch.testing.assert_close(shares, expected / expected.sum(dim=1, keepdim=True))
+    network.initialize_tags(np.array([0.0, 1, 3]), np.array([4.0, 3, 1]))
+    frequency = network.annotation_log_prob(batch, normalize=False).exp()
+    torch.testing.assert_close(frequency[1], torch.tensor([0.1, 0.3, 0.7]).double())
+
+
+def test_annotations_that_are_no_words_cannot_be_inputs():
+    with pytest.raises(InvalidArgument, match="class_input must be 'visual' with"):
+        make_network(annotation_output="sigmoid", class_input="all")
+    with pytest.raises(
+        InvalidArgument, match="annotation_output must be one of 'words', 'sigmoid'"
+    ):
+        make_network(annotation_output="leaves")

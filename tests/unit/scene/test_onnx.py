@@ -8,6 +8,7 @@ from tests.drawn import SETTINGS, columns, scenes, small_model
 
 from supdocnade import SceneModel
 from supdocnade.errors import InvalidArgument
+from supdocnade.model.config import DocNADEConfig
 from supdocnade.model.inference import NetworkArrays, annotation_log_proba, topic_features
 from supdocnade.scene.onnx import export_onnx
 
@@ -43,15 +44,30 @@ def test_it_predicts_as_the_model_does(tmp_path, classifier):
     assert json.loads(names["tags"]) == model.tag_names_.tolist()
 
 
-def test_global_features_are_a_second_input(tmp_path):
+def test_global_features_and_logistic_outputs(tmp_path):
     fitted = small_model("softmax").fitted_
-    network, features = fitted.network, np.random.default_rng(0).normal(size=(len(IMAGES), 3))
-    weight_HF = np.random.default_rng(1).normal(size=(network.config.n_topics, 3))
-    network = NetworkArrays(
-        replace(network.config, n_global_features=3),
-        {**network.parameters, "global_weight": weight_HF.astype(np.float32)},
-        network.tree,
+    rng, before = np.random.default_rng(0), fitted.network
+    config = DocNADEConfig(
+        n_visual_words=before.config.n_visual_words,
+        n_annotation_words=before.config.n_annotation_words,
+        n_topics=before.config.n_topics,
+        output="softmax",
+        n_global_features=3,
+        annotation_output="sigmoid",
     )
+    shapes = {
+        "word_embedding": (config.n_words, config.n_topics),
+        "hidden_bias": (config.n_topics,),
+        "node_weight": (config.n_words, config.n_topics),
+        "node_bias": (config.n_words,),
+        "global_weight": (config.n_topics, 3),
+        "tag_weight": (config.n_annotation_words, config.n_topics),
+        "tag_bias": (config.n_annotation_words,),
+    }
+    drawn = {name: rng.normal(0, 0.1, shape) for name, shape in shapes.items()}
+    features = rng.normal(size=(len(IMAGES), 3))
+    network = NetworkArrays(config, {n: a.astype(np.float32) for n, a in drawn.items()}, None)
+    fitted = replace(fitted, classes=(), class_tag_share_CA=None)
     export_onnx(replace(fitted, network=network), tmp_path / "model.onnx")
     session = onnxruntime.InferenceSession(
         (tmp_path / "model.onnx").read_bytes(), providers=["CPUExecutionProvider"]
@@ -59,9 +75,11 @@ def test_global_features_are_a_second_input(tmp_path):
     counts = fitted.bag.transform(IMAGES)
     inputs = {"counts": counts.toarray().astype(np.float32)}
     inputs["global_features"] = features.astype(np.float32)
-    found = session.run(["topics"], inputs)[0]
+    topics, log_p = session.run(["topics", "tag_log_proba"], inputs)
     expected = topic_features(network, fitted.damp(counts), inputs["global_features"])
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(topics, expected, rtol=1e-4, atol=1e-5)
+    expected = annotation_log_proba(network, expected, normalize=True)
+    np.testing.assert_allclose(log_p, expected, atol=1e-4)
 
 
 @pytest.mark.parametrize("activation", ["tanh", "sigmoid"])

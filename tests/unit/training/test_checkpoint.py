@@ -54,9 +54,9 @@ def records(history: History):
     return [history.epochs, history.best_epoch, history.stopped_early]
 
 
-def test_a_run_with_global_features_resumes_too(tmp_path):
-    _, corpus = scene_corpus(50, mean_length=20, n_global_features=4)
-    _, unseen = scene_corpus(20, seed=1, mean_length=20, n_global_features=4)
+def test_a_run_with_global_features_and_logistic_outputs_resumes_too(tmp_path):
+    options = {"mean_length": 20, "n_global_features": 4, "annotations_are_words": False}
+    (_, corpus), (_, unseen) = scene_corpus(50, **options), scene_corpus(20, seed=1, **options)
     config = TrainerConfig(**{**EVERYTHING, "max_epochs": 3})
     expected, history = train(config, corpus, unseen)
     options = {"checkpoint": tmp_path / "run", "checkpoint_every": 1}
@@ -74,7 +74,7 @@ def test_a_run_without_global_features_does_not_depend_on_their_dropout(tmp_path
     options = {"checkpoint": tmp_path / "run", "validation": None}
     train(TrainerConfig(max_epochs=2, stop_after=1), **options)
     settings = load_arrays(tmp_path / "run")[1]["settings"]
-    assert not {"global_dropout", "n_global_features"} & settings.keys()
+    assert not {"global_dropout", "n_global_features", "annotation_output"} & settings.keys()
     with pytest.raises(StorageError, match="stop_after"):
         train(TrainerConfig(max_epochs=2, global_dropout=0.1), **options)
 

@@ -111,3 +111,41 @@ def test_without_labels_no_gradient_reaches_the_class_head():
     batch_loss(network, whole_batch(corpus, network), 0.1).backward()
     assert not network.label_weight.grad.any()
     assert network.node_weight.grad.any()
+
+
+def logistic_case(**options):
+    corpus = make_corpus(
+        [0, -1, 1],
+        document_weight=[1, 1, 2],
+        annotation_mask=[True, True, False],
+        annotations_are_words=False,
+    )
+    network = randomize(network_for(corpus, n_topics=3, **options)).double()
+    return network, whole_batch(corpus, network)
+
+
+@pytest.mark.parametrize(
+    ("supervised", "generative_weight"), [(True, 0.0), (True, 0.3), (False, 1.0)]
+)
+def test_the_term_of_annotations_that_are_no_words(supervised, generative_weight):
+    network, batch = logistic_case(supervised=supervised)
+    without = batch_loss(network, batch, generative_weight, annotation_weight=0.0)
+    loss = batch_loss(network, batch, generative_weight, annotation_weight=5.0)
+    p_BA = network.annotation_log_prob(batch.documents, normalize=False).exp()
+    # The tags of the third document are unknown.
+    right = [p_BA[0, 0], 1 - p_BA[0, 1], 1 - p_BA[1, 0], p_BA[1, 1]]
+    expected = -5.0 * torch.stack(right).log().sum() / 3
+    torch.testing.assert_close(loss - without, expected)
+
+
+def test_gradients_of_logistic_outputs_against_finite_differences():
+    network, batch = logistic_case(activation="tanh")
+    names = [name for name, _ in network.named_parameters()]
+
+    def loss(*values):
+        given = {f"network.{name}": value for name, value in zip(names, values, strict=True)}
+        return torch.func.functional_call(Loss(network, batch, 0.3), given, ())
+
+    values = tuple(network.get_parameter(name).detach().requires_grad_() for name in names)
+    assert {"tag_weight", "tag_bias"} <= set(names)
+    assert torch.autograd.gradcheck(loss, values)

@@ -100,6 +100,16 @@ def test_global_features_of_another_number_are_refused():
         train(config, corpus, scene_corpus(20, mean_length=5)[1])
 
 
+def test_annotations_must_be_words_or_not_as_in_the_network():
+    _, words = scene_corpus(20, mean_length=5)
+    _, no_words = scene_corpus(20, mean_length=5, annotations_are_words=False)
+    config = TrainerConfig(max_epochs=1)
+    with pytest.raises(InvalidArgument, match="validation must have annotations that are no words"):
+        train(config, no_words, words)
+    with pytest.raises(InvalidArgument, match="corpus must have annotations that are words"):
+        Trainer(network_for(words), config).fit(no_words)
+
+
 def test_progress_counts_every_update():
     seen = []
     train(TrainerConfig(max_epochs=2, batch_size=20), on_progress=seen.append)
