@@ -80,9 +80,9 @@ def test_equal_biases_of_documents_are_one_bias(output):
     torch.testing.assert_close(own_c.sum(dim=0), c)
 
 
-@pytest.mark.parametrize("output", OUTPUTS)
 @pytest.mark.parametrize(
-    ("activation", "document_bias"), [*((each, False) for each in ACTIVATIONS), ("tanh", True)]
+    ("output", "activation", "document_bias"),
+    [*((o, a, False) for o in OUTPUTS for a in ACTIVATIONS), ("tree", "tanh", True)],
 )
 def test_gradients_against_finite_differences(output, activation, document_bias):
     # Seed and scale keep every unit away from the kink of ReLU.

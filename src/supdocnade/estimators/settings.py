@@ -66,28 +66,19 @@ class DocNADESettings:
 
     def trainer_config(self, seed: int, **changes: Any) -> TrainerConfig:
         """Return the settings of a training run, some of them changed."""
-        names = [each.name for each in fields(TrainerConfig) if hasattr(self, each.name)]
-        values = {name: getattr(self, name) for name in names}
+        values = _shared_values(self, TrainerConfig)
         values["early_stopping"] = bool(self.early_stopping)
         return TrainerConfig(**values | changes, seed=seed)
 
-    def network_config(
-        self,
-        n_visual_words: int,
-        n_annotation_words: int,
-        n_classes: int,
-        n_global_features: int = 0,
-    ) -> DocNADEConfig:
-        """Return the shape of the network."""
-        return DocNADEConfig(
-            n_visual_words=n_visual_words,
-            n_annotation_words=n_annotation_words,
-            n_topics=self.n_topics,
-            output=self.output,
-            activation=self.activation,
-            n_global_features=n_global_features,
-            annotation_output=self.annotation_output,
-        )
+    def network_config(self, *, n_classes: int, **sizes: int) -> DocNADEConfig:
+        """Return the architecture of a network; `sizes` are the other numbers of the documents."""
+        return DocNADEConfig(**_shared_values(self, DocNADEConfig) | sizes)
+
+
+def _shared_values(settings: DocNADESettings, config: type[Any]) -> dict[str, Any]:
+    """Return the values of the settings that a configuration has, too."""
+    names = [each.name for each in fields(config) if hasattr(settings, each.name)]
+    return {name: getattr(settings, name) for name in names}
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -98,25 +89,10 @@ class SupDocNADESettings(DocNADESettings):
     class_input: str = SupDocNADEConfig.class_input
     class_weight: Mapping[Any, float] | str | None = None
 
-    def network_config(
-        self,
-        n_visual_words: int,
-        n_annotation_words: int,
-        n_classes: int,
-        n_global_features: int = 0,
-    ) -> SupDocNADEConfig:
-        """Return the shape of the network."""
-        return SupDocNADEConfig(
-            n_visual_words=n_visual_words,
-            n_annotation_words=n_annotation_words,
-            n_topics=self.n_topics,
-            output=self.output,
-            activation=self.activation,
-            n_global_features=n_global_features,
-            annotation_output=self.annotation_output,
-            n_classes=n_classes,
-            class_input=self.class_input,
-        )
+    def network_config(self, *, n_classes: int, **sizes: int) -> SupDocNADEConfig:
+        """Return the architecture of a network; `sizes` are the other numbers of the documents."""
+        values = _shared_values(self, SupDocNADEConfig) | sizes
+        return SupDocNADEConfig(**values, n_classes=n_classes)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

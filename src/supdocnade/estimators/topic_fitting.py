@@ -234,10 +234,10 @@ def choose_seed(model: TopicModel) -> int:
 def new_network(model: TopicModel, documents: Documents, seed: int) -> DocNADENetwork:
     """Return an initialized network for some documents."""
     config = model.network_config(
-        documents.n_visual_words,
-        documents.n_annotation_words,
-        documents.n_classes,
-        documents.n_global_features,
+        n_classes=documents.n_classes,
+        n_visual_words=documents.n_visual_words,
+        n_annotation_words=documents.n_annotation_words,
+        n_global_features=documents.n_global_features,
     )
     tree = random_tree(config, seed)
     network: DocNADENetwork

@@ -1,4 +1,4 @@
-"""Topic models of documents that have global features beside their words."""
+"""Topic models with global features beside the words, and with logistic outputs of annotations."""
 
 import numpy as np
 import pytest
