@@ -32,7 +32,6 @@ from benchmarks.serving import MEDIA_TYPE, ServerProcess, multipart, product_mod
 from supdocnade import SceneModel
 from supdocnade.likelihood.cpu.threads import limit_threads
 from supdocnade.scene.prediction import predict_words
-from supdocnade.visual_words.cache import ImageWords
 
 MAX_CLIENTS = 100
 CLIENTS, IMAGES = (1, 20, MAX_CLIENTS), (1, 8)
@@ -89,7 +88,7 @@ def loop_seconds(model: SceneModel, contents: list[bytes], threads: int) -> floa
     def loop(_: int) -> None:
         with limit_threads(1):
             for _ in range(REPEATS):
-                words = [ImageWords(fitted.encoder.encode(each).ids) for each in contents]
+                words = [fitted.encoder.encode(each).words for each in contents]
                 list(predict_words(fitted, [("", each) for each in words]))
 
     start = time.process_time()

@@ -119,6 +119,7 @@ def explanation_to_dict(image: Path, picture: Path, explanation: "Explanation") 
         "score": explanation.score,
         "empty": explanation.empty,
         "whole": explanation.whole,
+        "global_share": explanation.global_share,
         "size": list(explanation.size),
         "patches": [
             {"y": y, "x": x, "size": size, "share": share} for (y, x), size, share in patches
@@ -130,12 +131,16 @@ def explanation_to_dict(image: Path, picture: Path, explanation: "Explanation") 
 def format_explanation(image: Path, picture: Path, explanation: "Explanation") -> str:
     """Return a summary of an explanation."""
     shares, topics = explanation.share_S, explanation.topic_share_H
+    as_whole = ""
+    if explanation.global_share:
+        as_whole = f"the photograph as a whole: {explanation.global_share:+.2f}\n"
     strongest = ", ".join(f"{topic} ({topics[topic]:+.2f})" for topic in (-topics).argsort()[:3])
     return (
         f"{image}: {explanation.kind} {explanation.name}, {explanation.score} "
         f"{explanation.whole:.2f} ({explanation.empty:.2f} without any patch)\n"
         f"{int((shares > 0).sum())} patches support it ({shares[shares > 0].sum():+.2f}), "
         f"{int((shares < 0).sum())} oppose it ({shares[shares < 0].sum():+.2f})\n"
+        f"{as_whole}"
         f"strongest topics: {strongest}\n"
         f"picture written to {picture}"
     )

@@ -23,6 +23,7 @@ RUN = "run.json"
 
 OPTIONS = {
     "n_topics": "topics",
+    "features": "features",
     "n_words": "words",
     "n_color_words": "color_words",
     "classifier": "classifier",
@@ -269,7 +270,7 @@ def _choose_settings(request: TrainingRequest, partial: PartialRun) -> dict[str,
         )
     if request.add is None:
         return request.settings
-    for name in ("n_words", "n_color_words"):
+    for name in ("features", "n_words", "n_color_words"):
         if name in request.explicit:
             option = OPTIONS[name].replace("_", "-")
             raise InvalidArgument(

@@ -19,7 +19,13 @@ _DEFAULTS = SceneSettings()
 
 Output = Annotated[Path, typer.Option("--output", "-o", help="Folder of the new model.")]
 Topics = Annotated[int, typer.Option(min=1, help="Number of topics.")]
-Words = Annotated[int, typer.Option(min=2, help="Number of visual words.")]
+Features = Annotated[
+    str, typer.Option(help="Description of patches: sift, or a network (see supdocnade features).")
+]
+Words = Annotated[
+    int | None,
+    typer.Option(min=2, help="Number of visual words; by default 500, or 1000 with a network."),
+]
 ColorWords = Annotated[int, typer.Option(min=0, help="Number of words for colours.")]
 Classifier = Annotated[
     Literal["svm", "softmax"],
@@ -53,6 +59,7 @@ def train(
     photos: Photos,
     output: Output,
     topics: Topics = _DEFAULTS.n_topics,
+    features: Features = _DEFAULTS.features,
     words: Words = _DEFAULTS.n_words,
     color_words: ColorWords = _DEFAULTS.n_color_words,
     classifier: Classifier = "svm",

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from supdocnade.errors import StorageError, SupDocNADEError
 from supdocnade.folders.photo_folder import find_photographs
@@ -38,7 +37,7 @@ from supdocnade.progress import no_progress
 from supdocnade.run_options import RunOptions
 from supdocnade.scene.prediction import FittedScene
 from supdocnade.storage import load_arrays, save_arrays, write_atomically
-from supdocnade.visual_words.encoder import count_words
+from supdocnade.visual_words.cache import ImageWords
 from supdocnade.visual_words.parallel import READING, SkippedImage, map_images
 
 
@@ -92,7 +91,7 @@ SIDE, QUALITY = 360, 82
 Stamp = tuple[int, int]
 
 
-Photograph = tuple[NDArray[np.int32], bytes]
+Photograph = tuple[ImageWords, bytes]
 """Visual words and thumbnail."""
 
 
@@ -195,15 +194,14 @@ class _ReadPhotograph:
     def __init__(self, fitted: FittedScene):
         self.encoder = fitted.encoder
 
-    def __call__(self, source: Any, name: str, number: int) -> tuple[NDArray[np.int32], bytes]:
+    def __call__(self, source: Any, name: str, number: int) -> tuple[ImageWords, bytes]:
         content = read_image_file(source, name)
-        words = self.encoder.encode(content, name).ids
+        words = self.encoder.encode(content, name).words
         return words, make_thumbnail(content, SIDE, QUALITY, name)
 
 
 def _rows(fitted: FittedScene, read: dict[str, Photograph], stamps: dict[str, Stamp]) -> Rows:
-    words = [words for words, _ in read.values()]
-    topics_NH = fitted.compute_topics(count_words(words, fitted.encoder.n_features))
+    topics_NH = fitted.topics_of([words for words, _ in read.values()])
     proba_NC = fitted.class_proba(topics_NH) if fitted.classes else np.empty((len(read), 0))
     return Rows(
         names=tuple(read),

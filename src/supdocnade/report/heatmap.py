@@ -283,6 +283,8 @@ def _sentence(explanation: "Explanation") -> str:
         score = score.replace(explanation.name, "tag")
     score = f"{score} {explanation.whole:+.2f}"
     signed = f"patches for it {support:+.2f}, patches against it {against:+.2f}"
+    if explanation.global_share:
+        signed += f", the photograph as a whole {explanation.global_share:+.2f}"
     text = f"{score[0].upper()}{score[1:]} = without any patch {explanation.empty:+.2f}, {signed}."
     return text.replace("-", "−")
 

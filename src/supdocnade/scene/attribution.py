@@ -1,7 +1,8 @@
 """Attribution: the share of every patch of a photograph in the score of a class or a tag.
 
-The share of a word is its integrated gradient along a(t) = c + t Σ_k x_k W[v_k], from the empty
-document (t = 0) to the whole one (t = 1). Shares add up to score(document) - score(empty document).
+The share of a word is its integrated gradient along a(t) = c + t (G f + Σ_k x_k W[v_k]), from the
+empty document (t = 0) to the whole one (t = 1). The features f of the whole photograph, which only
+networks give, have one share together. Shares add up to score(document) - score(empty document).
 The path is integrated numerically between the kinks of ReLU units, where the score is smooth.
 """
 
@@ -11,12 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from scipy.special import expit, log_expit, log_softmax, logsumexp, softmax
 
 from supdocnade.errors import InvalidArgument
 from supdocnade.folders.tags import normalize_tag
-from supdocnade.model.inference import NetworkArrays, topic_features
+from supdocnade.model.inference import NetworkArrays
 from supdocnade.scene.prediction import FittedScene
 from supdocnade.scene.svm import RBFSVM
 from supdocnade.visual_words.encoder import count_words
@@ -53,7 +53,8 @@ class Score(NamedTuple):
 class Explanation:
     """Attribution of one class or tag to the patches of a photograph.
 
-    The shares of all patches add up to `whole - empty`, and so do those of all topics.
+    The shares of all patches and `global_share` add up to `whole - empty`, and so do the shares of
+    all topics.
     """
 
     kind: str
@@ -76,6 +77,8 @@ class Explanation:
     """The score of a photograph without patches."""
     whole: float
     """The score of the photograph."""
+    global_share: float = 0.0
+    """Share of the features of the whole photograph, which cannot be divided among patches."""
 
 
 def explain_image(
@@ -100,11 +103,18 @@ def explain_image(
     raw = count_words([encoded.ids], fitted.encoder.n_features)
     counts = fitted.damp(raw)
     if tag is None:
-        kind, (explained, description, score) = "label", _choose_class_score(fitted, counts, label)
+        hidden_BH = fitted.topics_of([encoded.words])
+        kind, (explained, description, score) = (
+            "label",
+            _choose_class_score(fitted, hidden_BH, label),
+        )
     else:
         kind, (explained, description, score) = "tag", _choose_tag_score(fitted, tag)
     words_V, amount_V = counts.indices.astype(np.int64), counts.data.astype(np.float64)
-    share_V, topic_share_H, empty, whole = attribute_score(fitted.network, words_V, amount_V, score)
+    features_F = None if encoded.features_VF is None else encoded.features_VF[0]
+    share_V, global_share, topic_share_H, empty, whole = attribute_score(
+        fitted.network, words_V, amount_V, score, features_F
+    )
     # The share of a word is divided among the patches with that word.
     share_K = np.zeros(fitted.encoder.n_features)
     count_K = np.ones_like(share_K)
@@ -122,31 +132,41 @@ def explain_image(
         topic_share_H=topic_share_H,
         empty=empty,
         whole=whole,
+        global_share=global_share,
     )
 
 
 def attribute_score(
-    network: NetworkArrays, words_V: NDArray[np.int64], amount_V: Floats, score: Score
-) -> tuple[Floats, Floats, float, float]:
-    """Divide the score of a document among its words and among its topics.
+    network: NetworkArrays,
+    words_V: NDArray[np.int64],
+    amount_V: Floats,
+    score: Score,
+    features_F: NDArray[np.float32] | None = None,
+) -> tuple[Floats, float, Floats, float, float]:
+    """Divide the score of a document among its words and features, and among its topics.
 
     Parameters
     ----------
     words_V : the different words of the document.
     amount_V : how often each of them counts.
+    features_F : global features of the document.
 
     Returns
     -------
-    The shares of the words, (V,), and of the topics, (H,), the score of an empty document and that
-    of the document.
+    The shares of the words, (V,), that of the features, those of the topics, (H,), the score of an
+    empty document and that of the document.
     """
     W_VH = network["word_embedding"][words_V].astype(np.float64)
     bias_H = network["hidden_bias"].astype(np.float64)
     activation = network.config.activation
-    total_H = amount_V @ W_VH
+    global_H = np.zeros_like(bias_H)
+    if features_F is not None:
+        global_H = network["global_weight"].astype(np.float64) @ features_F
+    total_H = amount_V @ W_VH + global_H
     slope_H = _mean_slope(score, bias_H, total_H, activation)
     empty, whole = score.value(_activate(np.stack([bias_H, bias_H + total_H]), activation)).tolist()
-    return amount_V * (W_VH @ slope_H), total_H * slope_H, empty, whole
+    share_V, global_share = amount_V * (W_VH @ slope_H), float(global_H @ slope_H)
+    return share_V, global_share, total_H * slope_H, empty, whole
 
 
 def _mean_slope(score: Score, bias_H: Floats, total_H: Floats, activation: str) -> Floats:
@@ -166,13 +186,13 @@ def _mean_slope(score: Score, bias_H: Floats, total_H: Floats, activation: str) 
 
 
 def _choose_class_score(
-    fitted: FittedScene, counts: sparse.csr_array, label: str | None
+    fitted: FittedScene, hidden_BH: NDArray[np.float32], label: str | None
 ) -> tuple[str, str, Score]:
     """Return the class to explain, a description of its score, and the score."""
     if not fitted.classes:
         raise InvalidArgument("this model knows no classes; give a tag to explain.")
     if label is None:
-        scores = fitted.class_scores(topic_features(fitted.network, counts))
+        scores = fitted.class_scores(hidden_BH)
         label = fitted.classes[int(scores[0].argmax())]
     if label not in fitted.classes:
         raise InvalidArgument(f"label must be one of {list(fitted.classes)}, got {label!r}.")

@@ -42,7 +42,7 @@ from supdocnade.scene.selection import (
     measure_selected,
     select_candidate,
 )
-from supdocnade.scene.settings import SceneSettings
+from supdocnade.scene.settings import WORD_SETTINGS, SceneSettings
 from supdocnade.scene.svm import RBFSVM, fit_svm
 from supdocnade.scene.tag_ranking import photograph_tag_shares, tag_frequency
 from supdocnade.scene.thumbnails import make_thumbnails
@@ -123,15 +123,10 @@ def _check_svm_size(photographs: Photographs, settings: SceneSettings) -> None:
 def _learn_words(
     photographs: Photographs, settings: SceneSettings, seed: int, options: RunOptions
 ) -> BagOfVisualWords:
+    words = {name: getattr(settings, name) for name in WORD_SETTINGS if name != "mirror"}
     bag = BagOfVisualWords(
-        settings.n_words,
-        settings.grid,
-        settings.step,
-        settings.patch_size,
-        settings.max_side,
+        **words,
         upscale=False,
-        contrast_percentile=settings.contrast_percentile,
-        n_color_words=settings.n_color_words,
         n_jobs=options.n_jobs,
         device=options.device,
         random_state=seed,
@@ -156,10 +151,17 @@ def _encode(
     encoded = bag.encode(photographs.sources, mirror=settings.mirror, progress=options.progress)
     read = np.flatnonzero(encoded.read)
     keys = [encoded.keys[i] or f"image {i}" for i in read]
-    photographs = replace(photographs.take(read), keys=keys)
-    _check_any(photographs)
-    mirrored = None if encoded.mirrored is None else encoded.mirrored[read]
-    training_set = TrainingSet(photographs, encoded.counts[read], in_words_B[read], mirrored)
+    readable = replace(photographs.take(read), keys=keys)
+    _check_any(readable)
+    whole = TrainingSet(
+        photographs,
+        encoded.counts,
+        in_words_B,
+        encoded.mirrored,
+        encoded.global_features,
+        encoded.mirrored_features,
+    )
+    training_set = replace(whole.take(read), photographs=readable)
     return training_set, encoded.skipped
 
 
@@ -182,7 +184,7 @@ def _fit(
     )
     network = topics.network_.arrays()
     classes = tuple(photographs.classes)
-    hidden_BH = topic_features(network, data.counts)
+    hidden_BH = topic_features(network, data.counts, data.features_BF)
     thumbnails = make_thumbnails(photographs, hidden_BH, network, held_out.images, options)
     share_CA = photograph_tag_shares(photographs, classes, vocabulary)
     # The options of the run are no part of the model.
@@ -306,13 +308,13 @@ def _fit_candidates(
     topics = _fit_topics(
         part, vocabulary, settings, seed, options, stage, on_epoch=store_parameters
     )
-    network, counts = topics.network_.arrays(), part.document_counts
+    network = topics.network_.arrays()
     candidates = []
     for epoch in epochs:
         if epoch not in parameters and folder is not None:  # Stored before the run was resumed.
             parameters[epoch], _ = load_arrays(folder / f"epoch-{epoch}.safetensors")
         at_epoch = NetworkArrays(network.config, parameters[epoch], network.tree)
-        candidates.append(make_candidate(at_epoch, epoch, counts, held_out.counts))
+        candidates.append(make_candidate(at_epoch, epoch, part, held_out))
     return candidates
 
 
@@ -352,6 +354,7 @@ def _fit_topics(
         data.document_counts,
         data.document_labels,
         **data.document_tags(vocabulary),
+        global_features=data.document_features,
         stop_after=stop_after,
         on_epoch=on_epoch,
         progress=options.progress,
@@ -373,7 +376,7 @@ def _fit_final_svm(
     label_B = np.tile(data.photographs.label_numbers(classes), data.n_sides)
     known = np.flatnonzero(label_B >= 0)
     return fit_svm(
-        topic_features(network, data.document_counts[known]),
+        topic_features(network, data.document_counts, data.document_features)[known],
         label_B[known],
         len(classes),
         C=choices.C or DEFAULT_C,

@@ -37,12 +37,18 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
         Number of topics.
     classifier : {"svm", "softmax"}, default="svm"
         The paper's RBF SVM on topic features, or the model's own softmax.
-    n_words : int, default=500
-        Number of visual words.
+    features : str, default="sift"
+        Description of patches: "sift", the name of a network (`supdocnade features` lists them), or
+        the path of its ONNX file. The features of whole photographs by a network enter the topic
+        model, too.
+    n_words : int, optional
+        Number of visual words; None: 500, or 1000 with a network.
+    n_nearest : int, optional
+        Number of words of a patch, the nearest ones; None: 1, or 4 with a network.
     n_color_words : int, default=0
         Number of words for the colours of patches; there are none if all photographs are grey.
-    grid : (rows, columns), or a list of them, default=(2, 2)
-        Regions of the photograph.
+    grid : (rows, columns), or a list of them, optional
+        Regions of the photograph; None: (2, 2), or one region with a network.
     step : int, default=8
     patch_size : int, or several, default=(16, 32)
         Distance between patches, and their sizes, in pixels.
@@ -192,8 +198,8 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
         ----------
         images : as for `predict`.
         """
-        fitted = self._fitted()
-        return fitted.compute_topics(self._bag().transform(expand_folders(images)))
+        fitted, encoded = self._fitted(), self._bag().encode(expand_folders(images))
+        return fitted.compute_topics(encoded.counts, encoded.global_features)
 
     def annotate(self, images: Any, top: int | None = 5) -> list[tuple[str, ...]]:
         """Return the tags of photographs, the best first.

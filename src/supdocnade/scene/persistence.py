@@ -218,7 +218,7 @@ def _describe(fitted: FittedScene, params: dict[str, Any]) -> tuple[Parts, dict[
 def _build(parts: Parts, description: dict[str, Any], name: str) -> FittedScene:
     """Return the model that `_describe` described; anything else raises an error."""
     # Older models lack these settings: they were fitted without mirror images and colours.
-    older = {"mirror": False, "n_color_words": 0}
+    older = {"mirror": False, "n_color_words": 0, "features": "sift", "n_nearest": 1}
     settings = SceneSettings(**{**older, **description["settings"]}).check()
     _, encoder = read_words(*parts["words"], name)
     kind = description["topics"]
@@ -227,6 +227,9 @@ def _build(parts: Parts, description: dict[str, Any], name: str) -> FittedScene:
     config = topics.network.config
     if (config.n_visual_words, config.n_annotation_words) != (encoder.n_features, len(tags)):
         raise InvalidArgument("its words or tags are not those of its topics")
+    n_image_features = 0 if encoder.features_shape is None else encoder.features_shape[1]
+    if config.n_global_features != n_image_features:
+        raise InvalidArgument("its features of photographs are not those of its topics")
     if list(classes) != ([] if topics.classes is None else topics.classes.tolist()):
         raise InvalidArgument("its classes are not those of its topics")
     if list(tags) != (topics.annotation_names or []):
@@ -261,7 +264,10 @@ def _build(parts: Parts, description: dict[str, Any], name: str) -> FittedScene:
         ),
         data=_check_data(description["data"], classes),
         training_set=training_set_from_storage(
-            *parts["learned"], encoder.n_features, mirror=settings.mirror
+            *parts["learned"],
+            encoder.n_features,
+            config.n_global_features,
+            mirror=settings.mirror,
         ),
         thumbnails=thumbnails_from_storage(
             *parts["examples"], config.n_topics, (image.name for image in images)

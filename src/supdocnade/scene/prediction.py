@@ -138,9 +138,26 @@ class FittedScene:
         """Return word counts as the topic model takes them."""
         return damp_counts(raw, self.settings.damping)
 
-    def compute_topics(self, raw: sparse.csr_array) -> Float32s:
-        """Return the topic features of photographs, (B, H), from their word counts."""
-        return topic_features(self.network, self.damp(raw))
+    def compute_topics(
+        self, raw: sparse.csr_array, features_BF: Float32s | None = None
+    ) -> Float32s:
+        """Return the topic features of photographs, (B, H).
+
+        Parameters
+        ----------
+        raw : word counts.
+        features_BF : features of whole photographs, if a network describes them.
+        """
+        return topic_features(self.network, self.damp(raw), features_BF)
+
+    def topics_of(self, images: Sequence[ImageWords]) -> Float32s:
+        """Return the topic features of photographs, (B, H), given their words."""
+        counts = count_words([words.ids for words in images], self.encoder.n_features)
+        if self.encoder.features_shape is None:
+            return self.compute_topics(counts)
+        features = [words.features_VF for words in images]
+        shape = (len(images), self.encoder.features_shape[1])
+        return self.compute_topics(counts, np.array(features, np.float32).reshape(shape))
 
     def class_scores(self, hidden_BH: Float32s) -> Floats:
         """Return decision values of the SVM, or log probabilities of the softmax, (B, C)."""
@@ -213,9 +230,8 @@ def predict_words(
 ) -> Iterator[Prediction | SkippedImage]:
     """Yield the predictions for photographs, given their names and words; skipped ones stay."""
     read = [(name, words) for name, words in images if not isinstance(words, SkippedImage)]
-    counts = count_words([words.ids for _, words in read], fitted.encoder.n_features)
-    names = [name for name, _ in read]
-    predictions = iter(predict_topics(fitted, names, fitted.compute_topics(counts)))
+    topics_BH = fitted.topics_of([words for _, words in read])
+    predictions = iter(predict_topics(fitted, [name for name, _ in read], topics_BH))
     for _, words in images:
         yield words if isinstance(words, SkippedImage) else next(predictions)
 

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from scipy.special import softmax
 
 from supdocnade.folders.tags import AnnotationVocabulary
@@ -33,6 +32,7 @@ from supdocnade.scene.tag_ranking import (
     photograph_tag_shares,
     present_tags,
 )
+from supdocnade.scene.training_set import TrainingSet
 
 Floats = NDArray[np.float64]
 
@@ -66,19 +66,19 @@ class Selected(NamedTuple):
 
 
 def make_candidate(
-    network: NetworkArrays, n_epochs: int, counts: sparse.csr_array, held_out: sparse.csr_array
+    network: NetworkArrays, n_epochs: int, part: TrainingSet, held_out: TrainingSet
 ) -> Candidate:
     """Return the outputs of a network.
 
     Parameters
     ----------
-    counts : of the documents it was fitted on.
-    held_out : counts of the held-out photographs.
+    part : photographs it was fitted on.
+    held_out : held-out photographs.
     """
-    held_out_BH = topic_features(network, held_out)
+    held_out_BH = topic_features(network, held_out.counts, held_out.features_BF)
     return Candidate(
         n_epochs=n_epochs,
-        hidden_BH=topic_features(network, counts),
+        hidden_BH=topic_features(network, part.document_counts, part.document_features),
         held_out_BH=held_out_BH,
         softmax_BC=class_log_proba(network, held_out_BH) if network.n_classes else None,
         tag_log_p_BA=annotation_log_proba(network, held_out_BH, normalize=True),

@@ -11,9 +11,15 @@ CLASSIFIERS = ("svm", "softmax")
 MIN_UPDATES, MIN_BATCH, MAX_BATCH = 12, 4, 64
 """Smallest number of updates per epoch, within these batch sizes."""
 
+RECIPES: dict[str, dict[str, Any]] = {
+    "sift": {"n_words": 500, "n_nearest": 1, "grid": (2, 2)},
+    "network": {"n_words": 1000, "n_nearest": 4, "grid": (1, 1)},
+}
+"""Settings that are None, by the kind of features."""
+
 WORD_SETTINGS = (
-    "n_words", "n_color_words", "grid", "step", "patch_size", "max_side", "contrast_percentile",
-    "mirror",
+    "features", "n_words", "n_nearest", "n_color_words", "grid", "step", "patch_size", "max_side",
+    "contrast_percentile", "mirror",
 )  # fmt: skip
 """Settings that determine the words stored for every photograph."""
 
@@ -24,9 +30,11 @@ class SceneSettings:
 
     n_topics: int = field(default=200, kw_only=False)
     classifier: str = field(default="svm", kw_only=False)
-    n_words: int = 500
+    features: str = "sift"
+    n_words: int | None = None
+    n_nearest: int | None = None
     n_color_words: int = 0
-    grid: Any = (2, 2)
+    grid: Any = None
     step: int = 8
     patch_size: Any = (16, 32)
     max_side: int | None = 300
@@ -45,15 +53,15 @@ class SceneSettings:
     tune_trials: int = 8
 
     def check(self) -> "SceneSettings":
-        """Return the settings, with tuples for lists, or raise `InvalidArgument`."""
+        """Return the settings, complete and with tuples for lists, or raise `InvalidArgument`."""
         # Imported here: the command line needs only the defaults.
-        from supdocnade.images.decode import DecodeConfig
-        from supdocnade.images.dense_sift import DenseSIFTConfig
-        from supdocnade.images.regions import Regions
+        from supdocnade.estimators.settings import VisualWordSettings
         from supdocnade.likelihood import ACTIVATIONS
         from supdocnade.training.trainer_config import TrainerConfig
 
         values = {name: getattr(self, name) for name in self.names()}
+        recipe = RECIPES["sift" if self.features == "sift" else "network"]
+        values |= {name: value for name, value in recipe.items() if values[name] is None}
         for name in ("grid", "patch_size"):
             if isinstance(values[name], list | tuple):
                 values[name] = tuple(
@@ -72,12 +80,8 @@ class SceneSettings:
             check_count("batch_size", self.batch_size, least=1)
         check_range("held_out", self.held_out, least=0, most=0.9)
         check_count("tune_trials", self.tune_trials, least=1)
-        DenseSIFTConfig(step=self.step, patch_size=checked.patch_size)
-        DecodeConfig(max_side=self.max_side)
-        Regions.of(checked.grid)
-        check_count("n_words", self.n_words, least=2)
-        check_count("n_color_words", self.n_color_words)
-        check_range("contrast_percentile", self.contrast_percentile, least=0, most=100)
+        names = [name for name in WORD_SETTINGS if name != "mirror"]
+        VisualWordSettings(**{name: getattr(checked, name) for name in names}).check()
         check_choice("activation", self.activation, ACTIVATIONS)
         TrainerConfig(
             generative_weight=self.generative_weight,

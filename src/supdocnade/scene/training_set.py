@@ -19,6 +19,11 @@ from supdocnade.scene.dataset import Photographs
 from supdocnade.storage import Arrays
 from supdocnade.visual_words.encoder import damp_counts
 
+Float32s = NDArray[np.float32]
+
+_FEATURES = ("features", "mirrored_features")
+"""Names of the features in files."""
+
 
 @dataclass(frozen=True, eq=False)
 class TrainingSet:
@@ -32,14 +37,19 @@ class TrainingSet:
     """(photographs,) True for those that the visual words were learned from."""
     mirrored: sparse.csr_array | None = None
     """Counts of the mirror images; None: the model is not fitted on them."""
+    features_BF: Float32s | None = None
+    """(photographs, features) of whole photographs; None unless a network describes them."""
+    mirrored_features_BF: Float32s | None = None
+    """Features of the mirror images."""
 
     def take(self, rows: NDArray[np.integer]) -> "TrainingSet":
         """Return some of the photographs, each with its mirror image."""
+        arrays = (self.mirrored, self.features_BF, self.mirrored_features_BF)
         return TrainingSet(
             self.photographs.take(rows),
             self.counts[rows],
             self.in_words_B[rows],
-            None if self.mirrored is None else self.mirrored[rows],
+            *(None if each is None else each[rows] for each in arrays),
         )
 
     def damp(self, scale: float | None) -> "TrainingSet":
@@ -71,6 +81,8 @@ class TrainingSet:
             _stack(own.counts, other.counts),
             np.concatenate([own.in_words_B, other.in_words_B]),
             mirrored,
+            _join(own.features_BF, other.features_BF),
+            _join(own.mirrored_features_BF, other.mirrored_features_BF),
         )
 
     @property
@@ -82,6 +94,13 @@ class TrainingSet:
     def document_counts(self) -> sparse.csr_array:
         """Counts of all photographs, followed by those of all mirror images."""
         return self.counts if self.mirrored is None else _stack(self.counts, self.mirrored)
+
+    @property
+    def document_features(self) -> Float32s | None:
+        """Features of the rows of `document_counts`."""
+        if self.mirrored is None:
+            return self.features_BF
+        return _join(self.features_BF, self.mirrored_features_BF)
 
     @property
     def document_labels(self) -> list[str | None]:
@@ -113,6 +132,10 @@ class TrainingSet:
         }
 
 
+def _join(first: Float32s | None, second: Float32s | None) -> Float32s | None:
+    return None if first is None or second is None else np.concatenate([first, second])
+
+
 def _stack(*parts: sparse.csr_array) -> sparse.csr_array:
     return sparse.csr_array(sparse.vstack(parts, format="csr"))
 
@@ -123,6 +146,9 @@ def training_set_to_storage(training_set: TrainingSet) -> tuple[Arrays, dict[str
     arrays = {**_counts_to_storage("", training_set.counts), "in_words": training_set.in_words_B}
     if training_set.mirrored is not None:
         arrays |= _counts_to_storage("mirrored_", training_set.mirrored)
+    for name in _FEATURES:
+        if (features_BF := getattr(training_set, f"{name}_BF")) is not None:
+            arrays[name] = features_BF
     description = {
         "names": photographs.names,
         "labels": photographs.labels,
@@ -141,13 +167,19 @@ def _counts_to_storage(prefix: str, counts: sparse.csr_array) -> Arrays:
 
 
 def training_set_from_storage(
-    arrays: Arrays, description: dict[str, Any], n_features: int, *, mirror: bool
+    arrays: Arrays,
+    description: dict[str, Any],
+    n_features: int,
+    n_global_features: int,
+    *,
+    mirror: bool,
 ) -> TrainingSet:
     """Return the training set that `training_set_to_storage` described, checked.
 
     Parameters
     ----------
     n_features : number of different words.
+    n_global_features : number of features of a whole photograph.
     mirror : whether there are mirror images.
     """
     names, labels, tags, keys = (description[key] for key in ("names", "labels", "tags", "keys"))
@@ -162,11 +194,19 @@ def training_set_from_storage(
         sources=[b""] * len(names), names=names, labels=labels, tags=tags, keys=keys
     )
     shape = (len(names), n_features)
+    features: list[Float32s | None] = [None, None]
+    if n_global_features:
+        for number, name in enumerate(_FEATURES[: 2 if mirror else 1]):
+            features[number] = arrays[name]
+            check_shape(name, arrays[name].shape, (len(names), n_global_features))
+            if arrays[name].dtype != np.float32 or not np.isfinite(arrays[name]).all():
+                raise InvalidArgument(f"{name} must be finite float32")
     return TrainingSet(
         photographs,
         _counts_from_storage("", arrays, shape),
         arrays["in_words"].astype(np.bool_),
         _counts_from_storage("mirrored_", arrays, shape) if mirror else None,
+        *features,
     )
 
 

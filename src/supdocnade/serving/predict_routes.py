@@ -243,6 +243,7 @@ def _describe_explanation(result: ExplainResult) -> ExplainOut:
         empty=explanation.empty,
         spoke_for=float(share_S[share_S > 0].sum()),
         spoke_against=float(share_S[share_S < 0].sum()),
+        global_share=explanation.global_share,
         width=explanation.size[1],
         height=explanation.size[0],
         map=b64encode(result.picture).decode("ascii"),

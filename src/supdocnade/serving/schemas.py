@@ -78,6 +78,9 @@ class ExplainOut(Schema):
     empty: float = Field(description="Score of an image without patches.")
     spoke_for: float = Field(description="Sum of the positive contributions.")
     spoke_against: float = Field(description="Sum of the negative contributions.")
+    global_share: float = Field(
+        description="Contribution of the features of the whole image, which only networks give."
+    )
     width: int = Field(description="Width of the decoded image, and of the map.")
     height: int
     map: str = Field(

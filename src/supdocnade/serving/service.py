@@ -29,7 +29,6 @@ from supdocnade.serving.limits import ServeSettings
 from supdocnade.serving.problems import ApiError
 from supdocnade.serving.uploads import MemoryBudget
 from supdocnade.serving.workers import QueueFull, Workers, WorkInterrupted
-from supdocnade.visual_words.encoder import count_words
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +88,7 @@ def process_images(
                 if request.explain is not None:
                     results.append(_explain(fitted, request))
                 else:
-                    words.append(fitted.encoder.encode(request.content, request.name).ids)
+                    words.append(fitted.encoder.encode(request.content, request.name).words)
                     names.append(request.name)
                     results.append(None)
             except UnreadableImage as error:
@@ -98,7 +97,7 @@ def process_images(
                 results.append(ApiError("invalid_argument", str(error), file=request.name))
             except ApiError as error:
                 results.append(error)
-        topics_BH = fitted.compute_topics(count_words(words, fitted.encoder.n_features))
+        topics_BH = fitted.topics_of(words)
         predictions = zip(predict_topics(fitted, names, topics_BH), topics_BH, strict=True)
         predicted = (PredictResult(prediction=p, topics_H=topics_H) for p, topics_H in predictions)
         return [next(predicted) if result is None else result for result in results]

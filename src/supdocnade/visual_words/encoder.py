@@ -18,6 +18,7 @@ from supdocnade.images.dense_sift import DenseSIFTConfig, patch_places
 from supdocnade.images.patch_colors import patch_colors
 from supdocnade.images.regions import Regions
 from supdocnade.storage import Arrays
+from supdocnade.visual_words.cache import ImageWords
 from supdocnade.visual_words.codebook import Codebook
 from supdocnade.visual_words.describer import NetworkDescriber, PatchDescriber, Projection
 
@@ -42,6 +43,11 @@ class EncodedImage(NamedTuple):
     features_VF: NDArray[np.float32] | None = None
     """(views, features) of the image, and of its mirror image if that is encoded, too; None unless
     a network describes images."""
+
+    @property
+    def words(self) -> ImageWords:
+        """The words and features alone."""
+        return ImageWords(self.ids, self.features_VF)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -231,8 +231,7 @@ def _encode_image(
     source, key = read_with_key(source, name)
     words = None if cache is None else cache.get(key)
     if words is None:
-        encoded = encoder.encode(source, name, device)
-        words = ImageWords(encoded.ids, encoded.features_VF, key)
+        words = encoder.encode(source, name, device).words._replace(key=key)
         if cache is not None:
             cache.put(words)
     return words

@@ -53,6 +53,7 @@ def topics(made, words, amounts):
 
 class Attribution(NamedTuple):
     word_share_V: np.ndarray
+    global_share: float
     topic_share_H: np.ndarray
     empty: float
     whole: float

@@ -178,7 +178,7 @@ def test_the_first_prediction_does_not_wait_for_the_last_photograph():
     model = small_model()
     encode = type(model.fitted_.encoder).encode
 
-    def counted(self, source, name=""):
+    def counted(self, source, name="", device="cpu"):
         read.append(name)
         return encode(self, source, name)
 

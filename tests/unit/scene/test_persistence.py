@@ -25,7 +25,8 @@ def test_a_loaded_model_predicts_the_same(tmp_path, classifier):
     np.testing.assert_array_equal(
         loaded.explain(IMAGES[0]).share_S, model.explain(IMAGES[0]).share_S
     )
-    assert loaded.get_params() == {**model.get_params(), "cache": None, "checkpoint": None}
+    chosen = {"grid": (2, 2), "n_nearest": 1}  # They were None, which leaves the choice.
+    assert loaded.get_params() == {**model.get_params(), **chosen, "cache": None}
     one, other = loaded.fitted_, model.fitted_
     assert (one.choices, one.data) == (other.choices, other.data)
     assert asdict(one.settings) == asdict(other.settings)

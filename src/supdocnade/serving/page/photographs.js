@@ -226,7 +226,7 @@ class Card {
     const signed = (value) => `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(2)}`;
     this.legend.replaceChildren(scale,
       h("div", { class: "ends" }, h("span", {}, "opposes ", bdi(name)), h("span", {}, "supports ", bdi(name))),
-      h("div", {}, `${score[0].toUpperCase()}${score.slice(1)} ${signed(whole)} = without any patch ${signed(empty)}, supporting patches ${signed(explanation.spoke_for)}, opposing patches ${signed(explanation.spoke_against)}.`));
+      h("div", {}, `${score[0].toUpperCase()}${score.slice(1)} ${signed(whole)} = without any patch ${signed(empty)}, supporting patches ${signed(explanation.spoke_for)}, opposing patches ${signed(explanation.spoke_against)}${explanation.global_share ? `, the photograph as a whole ${signed(explanation.global_share)}` : ""}.`));
     this.legend.hidden = false;
     announce(text);
   }

@@ -1,0 +1,109 @@
+"""`SceneModel` with different features, compared on the development pool of LabelMe.
+
+python -m experiments.scene_features               # every variant that is not in the results yet
+python -m experiments.scene_features NAME ...      # the variants of these names
+
+Five folds of the pool, near-duplicates in one fold: a model is fitted on four of them, with its
+default settings but for those of the variant, and tested on the fifth. Tags are LabelMe's free
+ones. Variants whose names begin with "drawn" are fitted and tested on drawn scenes, three seeds.
+Compare variants; the pool is what choices are made on, so quote no figure of it as an accuracy.
+"""
+
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from experiments.common import read_results, write_results
+from experiments.data import data_folder
+from experiments.pool import N_FOLDS, folds
+from supdocnade import SceneModel
+from supdocnade.demo import drawn_scenes
+from supdocnade.metrics import N_TAGS
+from supdocnade.paper.data_sets import read_photo_set
+from supdocnade.paper.protocol import protocol_for
+from supdocnade.scene.prediction import Prediction
+
+DRAWN = {"n_topics": 50, "n_words": 200}
+VARIANTS: dict[str, dict[str, Any]] = {
+    "sift": {},
+    "sift, 50 colour words": {"n_color_words": 50},
+    "sift, 100 colour words": {"n_color_words": 100},
+    "drawn, sift": DRAWN,
+    "drawn, sift, 20 colour words": {**DRAWN, "n_color_words": 20},
+    "drawn, sift, 100 colour words": {**DRAWN, "n_color_words": 100},
+    "efficientnet-lite0": {"features": "efficientnet-lite0"},
+    "efficientnet-lite0, softmax": {"features": "efficientnet-lite0", "classifier": "softmax"},
+    "efficientnet-lite0, λ = 0.1": {"features": "efficientnet-lite0", "generative_weight": 0.1},
+    "efficientnet-lite0, counts": {"features": "efficientnet-lite0", "damping": None},
+    "efficientnet-lite0, 400 topics": {"features": "efficientnet-lite0", "n_topics": 400},
+}
+
+Part = tuple[list[Any], list[str], list[Sequence[str] | None]]
+
+
+def pool_parts() -> Iterator[tuple[Part, Part]]:
+    """Yield the training and the test part of each fold of the pool."""
+    photos = read_photo_set("labelme", data_folder("labelme"))
+    protocol = protocol_for(photos)
+    inside = np.flatnonzero(protocol.pool_B)
+    pool = photos.take(inside)
+    roles = folds(pool, protocol.picture_B[inside])
+
+    def part(rows: Any) -> Part:
+        some = pool.take(rows)
+        return list(some.paths), list(some.labels), list(some.tags["tags_free"])
+
+    for number in range(N_FOLDS):
+        found = roles.parts(number)
+        yield part(found.train), part(found.test)
+
+
+def drawn_parts() -> Iterator[tuple[Part, Part]]:
+    """Yield drawn scenes for training and for testing, of three seeds."""
+
+    def part(some: Sequence[Any]) -> Part:
+        return [s.image for s in some], [s.label for s in some], [s.tags for s in some]
+
+    for seed in range(3):
+        drawn = drawn_scenes(30, seed=seed)
+        test = drawn[::3]
+        yield part([scene for number, scene in enumerate(drawn) if number % 3]), part(test)
+
+
+def measure(settings: dict[str, Any], parts: Iterator[tuple[Part, Part]]) -> dict[str, Any]:
+    """Return the share of right classes and the F-measure of five tags over all test parts."""
+    right: list[bool] = []
+    f: list[float] = []
+    for train, (images, labels, tags) in parts:
+        model = SceneModel(**settings, random_state=0, n_jobs=-1).fit(*train)
+        predictions = [p for p in model.iter_predictions(images) if isinstance(p, Prediction)]
+        right += [p.label == label for p, label in zip(predictions, labels, strict=True)]
+        for p, truth in zip(predictions, tags, strict=True):
+            if truth:
+                ranked = [tag for tag, _ in p.ranked_tags[:N_TAGS]]
+                f.append(2 * len(set(ranked) & set(truth)) / (N_TAGS + len(set(truth))))
+    return {
+        "accuracy": float(np.mean(right)),
+        "f_measure": float(np.mean(f)),
+        "n_images": len(right),
+        "right": "".join("01"[each] for each in right),
+    }
+
+
+def main() -> None:
+    results = read_results("scene_features").get("variants", {})
+    for name in sys.argv[1:] or [name for name in VARIANTS if name not in results]:
+        parts = drawn_parts() if name.startswith("drawn") else pool_parts()
+        results[name] = {"settings": VARIANTS[name], **measure(VARIANTS[name], parts)}
+        print(
+            name, {k: results[name][k] for k in ("accuracy", "f_measure", "n_images")}, flush=True
+        )
+        write_results(
+            "scene_features", "python -m experiments.scene_features", {"variants": results}
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,137 @@
+"""A scene model whose visual words come from a network, from photographs to a server."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.commands import supdocnade
+from tests.drawn import SETTINGS, columns, scenes
+from tests.networks import write_network
+from tests.serving import make_client, photograph, upload_form
+
+from supdocnade import SceneModel
+from supdocnade.errors import InvalidArgument
+from supdocnade.gallery.build import build_gallery
+
+NEW = columns(scenes(4, 7))[0]
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory):
+    """Mean colours of 8 × 8 patches."""
+    path = tmp_path_factory.mktemp("networks") / "tiny.onnx"
+    return str(write_network(path, side=64, patch=(8, 8)))
+
+
+@pytest.fixture(scope="module")
+def model(network):
+    settings = {**SETTINGS, "features": network, "mirror": True}
+    return SceneModel(**settings).fit(*columns(scenes()))
+
+
+def test_it_learns_from_words_and_from_whole_photographs(model):
+    fitted = model.fitted_
+    assert (fitted.settings.n_words, fitted.settings.n_nearest) == (30, 4)
+    assert fitted.settings.grid == (1, 1)
+    assert fitted.network.config.n_global_features == 3
+    images, labels, _ = columns(scenes(4, 7))
+    assert (model.predict(images) == labels).mean() > 0.5  # Mean colours alone; chance is 0.33.
+    one_by_one = [each.label for each in model.iter_predictions(images)]
+    assert one_by_one == model.predict(images).tolist()
+    # Topics depend on the features of whole photographs.
+    encoded = fitted.bag.encode(images)
+    other = fitted.compute_topics(encoded.counts, encoded.global_features + 1)
+    assert not np.array_equal(other, model.transform(images))
+
+
+def test_mirror_images_have_features_of_their_own(model):
+    learned = model.fitted_.training_set
+    flipped = [np.fliplr(image) for image in columns(scenes())[0]]
+    encoded = model.fitted_.bag.encode(flipped)
+    assert (encoded.counts != learned.mirrored).nnz == 0
+    np.testing.assert_array_equal(encoded.global_features, learned.mirrored_features_BF)
+    assert learned.document_features.shape == (48, 3)
+
+
+def test_workers_cache_and_resumption_do_not_change_a_bit(model, network, tmp_path):
+    settings = {**SETTINGS, "features": network, "mirror": True, "cache": tmp_path / "cache"}
+    stages = []
+
+    def stop(stage, done, total):
+        stages.append(stage)
+        if stage == "learning from all" and done == 3:
+            raise KeyboardInterrupt
+
+    again = SceneModel(**settings, checkpoint=tmp_path / "checkpoint", n_jobs=2)
+    with pytest.raises(KeyboardInterrupt):
+        again.fit(*columns(scenes()), progress=stop)
+    again.fit(*columns(scenes()))
+    np.testing.assert_array_equal(again.transform(NEW), model.transform(NEW))
+    assert again.predict_proba(NEW).tolist() == model.predict_proba(NEW).tolist()
+
+
+def test_a_saved_model_predicts_the_same_and_learns_more(model, tmp_path):
+    model.save(tmp_path / "model")
+    loaded = SceneModel.load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.transform(NEW), model.transform(NEW))
+    assert loaded.get_params()["features"] == model.features
+    loaded.fit_more(*columns(scenes(4, 7)))
+    learned = loaded.fitted_.training_set
+    assert learned.features_BF.shape == learned.mirrored_features_BF.shape == (36, 3)
+    with pytest.raises(InvalidArgument, match="features must be as before"):
+        loaded.set_params(features="sift").fit_more(*columns(scenes(4, 7)))
+
+
+@pytest.mark.parametrize("classifier", ["svm", "softmax"])
+def test_explanations_add_up(network, classifier):
+    settings = {**SETTINGS, "features": network, "classifier": classifier, "max_epochs": 4}
+    model = SceneModel(**settings).fit(*columns(scenes()))
+    for found in (model.explain(NEW[0]), model.explain(NEW[0], tag=model.tag_names_[0])):
+        assert found.share_S.shape == (64,)
+        assert found.global_share != 0
+        total = found.share_S.sum() + found.global_share
+        assert total == pytest.approx(found.whole - found.empty, abs=1e-3)
+        assert found.topic_share_H.sum() == pytest.approx(found.whole - found.empty, abs=1e-3)
+
+
+def test_a_gallery_and_a_server_use_the_network(model, tmp_path):
+    photos = tmp_path / "photos"
+    photos.mkdir()
+    for number in range(6):
+        (photos / f"{number}.jpg").write_bytes(photograph(number))
+    gallery, skipped = build_gallery(model.fitted_, photos, tmp_path / "index")
+    assert not skipped
+    with make_client(gallery=gallery, fitted=model.fitted_) as client:
+        contents = [photograph(number) for number in range(3)]
+        answered = client.post("/v1/predict", files=upload_form(*contents)).json()
+        labels = [each["label"] for each in answered["predictions"]]
+        assert labels == model.predict(contents).tolist()
+        explained = client.post("/v1/explain", files=upload_form(contents[0])).json()
+        parts = ("empty", "spoke_for", "spoke_against", "global_share")
+        total = sum(explained[part] for part in parts)
+        assert total == pytest.approx(explained["whole"], abs=1e-3)
+        assert explained["global_share"] != 0
+
+
+def test_the_command_line(network, tmp_path):
+    photos = tmp_path / "photos"
+    for number, scene in enumerate(scenes()):
+        path = photos / scene.label / f"{number}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(photograph(number))
+    own = write_network(tmp_path / "own/tiny.onnx", side=64, patch=(8, 8))
+    options = ("--features", own, "--topics", "8", "--words", "20", "--epochs", "4")
+    trained = supdocnade("train", photos, "-o", tmp_path / "model", *options, "--quiet")
+    assert trained.code == 0, trained.err
+    image = next((photos / "coast").iterdir())
+    predicted = supdocnade("predict", tmp_path / "model", image)
+    assert predicted.code == 0, predicted.err
+    explained = supdocnade("explain", tmp_path / "model", image, "-o", tmp_path / "why.png")
+    assert "the photograph as a whole: " in explained.out
+    Path(own).unlink()
+    refused = supdocnade("predict", tmp_path / "model", image)
+    assert refused.code != 0
+    assert refused.err.count("\n") == 1
+    assert "tiny.onnx" in refused.err
+    missing = supdocnade("train", photos, "-o", tmp_path / "other", "--features", "marvel")
+    assert "the network 'marvel' is not installed; supdocnade features --import" in missing.err
