@@ -406,7 +406,7 @@ def _read_words(
             same &= getattr(found.sift, each) == getattr(expected.sift, each)
         width = 128 * (3 if found.decoding.color else 1)
     else:
-        same = found.name == settings.features
+        same = settings.features != "sift"
         width = encoder.codebook.centres_KD.shape[1]
     if not same or (encoder.regions, encoder.n_nearest) != (regions, settings.n_nearest):
         raise InvalidArgument("its encoder has other settings than its transformer")

@@ -38,6 +38,11 @@ def list_networks() -> list[str]:
     return installed + sorted({path.parent.name for path in networks_folder().glob("[!.]*/*.json")})
 
 
+def is_path(name: str | os.PathLike[str]) -> bool:
+    """Return whether a network is given by the path of its ONNX file, and not by its name."""
+    return not isinstance(name, str) or name.endswith(".onnx") or os.sep in name
+
+
 def find_network(name: str | os.PathLike[str]) -> FeatureNetwork:
     """Return a network by its name or by the path of its ONNX file.
 
@@ -46,8 +51,9 @@ def find_network(name: str | os.PathLike[str]) -> FeatureNetwork:
     InvalidArgument : there is no network of this name, or an extra is not installed.
     StorageError : a file is damaged.
     """
-    if not isinstance(name, str) or name.endswith(".onnx") or os.sep in name:
+    if is_path(name):
         return FeatureNetwork.load(name)
+    name = str(name)
     if name in SIDES:
         weights = find_weights(name)
         if weights is None:

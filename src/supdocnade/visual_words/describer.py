@@ -125,8 +125,9 @@ class NetworkDescriber:
     @classmethod
     def find(cls, name: str) -> "NetworkDescriber":
         """Return the describer of a network that is installed."""
-        from supdocnade.images.network_library import find_network
+        from supdocnade.images.network_library import find_network, is_path
 
+        name = os.path.abspath(name) if is_path(name) else name  # Found from other folders, too.
         decoding = DecodeConfig(max_side=MAX_NETWORK_SIDE, upscale=False, color=True)
         return cls(name=name, fingerprint=find_network(name).fingerprint(), decoding=decoding)
 

@@ -66,6 +66,15 @@ def test_components_are_principal_ones_of_the_sample(describer):
     np.testing.assert_allclose(found.image_F, expected, rtol=1e-4)
 
 
+def test_a_relative_path_is_found_from_other_folders(describer, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    relative = NetworkDescriber.find("tiny.onnx")
+    monkeypatch.chdir("/")
+    np.testing.assert_array_equal(
+        relative.describe(PIXELS).values_SD, describer.describe(PIXELS).values_SD
+    )
+
+
 def test_it_is_pickled(describer):
     describer.describe(PIXELS)
     sent = pickle.loads(pickle.dumps(describer))
