@@ -32,6 +32,7 @@ def columns(some):
 
 
 @cache
-def small_model(classifier="svm"):
+def small_model(classifier="svm", annotation_output="words"):
     """Return a shared model of three classes, which tests must not modify."""
-    return SceneModel(classifier=classifier, **SETTINGS).fit(*columns(scenes()))
+    model = SceneModel(classifier=classifier, annotation_output=annotation_output, **SETTINGS)
+    return model.fit(*columns(scenes()))

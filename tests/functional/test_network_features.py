@@ -70,6 +70,18 @@ def test_workers_cache_and_resumption_do_not_change_a_bit(model, network, tmp_pa
     assert again.predict_proba(NEW).tolist() == model.predict_proba(NEW).tolist()
 
 
+def test_logistic_tags_are_explained_with_the_features_of_the_photograph(network):
+    settings = {**SETTINGS, "max_epochs": 2, "classifier": "softmax", "features": network}
+    model = SceneModel(**settings, annotation_output="sigmoid").fit(*columns(scenes()))
+    found = model.explain(NEW[0], tag=model.tag_names_[0])
+    assert found.global_share != 0
+    shares = found.share_S.sum() + found.global_share
+    assert shares == pytest.approx(found.whole - found.empty, abs=1e-4)
+    hidden = model.transform(NEW[:1])
+    scores = model.fitted_.tag_scores(hidden, model.predict_proba(NEW[:1]))
+    assert found.whole == pytest.approx(scores[0, 0], abs=1e-4)
+
+
 def test_a_saved_model_predicts_the_same_and_learns_more(model, tmp_path):
     model.save(tmp_path / "model")
     loaded = SceneModel.load(tmp_path / "model")

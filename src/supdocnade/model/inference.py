@@ -78,8 +78,18 @@ class NetworkArrays:
 
     @property
     def components(self) -> Float32s:
-        """W as topics × joint vocabulary: words first, then annotations."""
+        """W as topics × joint vocabulary: words first, then annotations if they are words."""
         return self["word_embedding"].T.copy()
+
+    @property
+    def joint_weights(self) -> Float32s:
+        """Weights between topics and words, then annotations, (H, words + A).
+
+        They are W, followed by T if annotations have logistic outputs.
+        """
+        if not self.config.n_tag_outputs:
+            return self.components
+        return np.hstack([self["word_embedding"].T, self["tag_weight"].T])
 
 
 def topic_features(
@@ -125,13 +135,18 @@ def annotation_log_proba(
     for start in range(0, len(hidden_BH), BLOCK_ROWS):
         rows = slice(start, start + BLOCK_ROWS)
         if network.config.n_tag_outputs:
-            logits_BA = affine(hidden_BH[rows], network["tag_weight"], network["tag_bias"])
-            log_p_BA[rows] = log_expit(logits_BA.astype(np.float64))
+            log_p_BA[rows] = log_expit(annotation_log_odds(network, hidden_BH[rows]))
         else:
             log_p_BA[rows] = _word_log_proba(network, hidden_BH[rows], np.arange(first, last))
     if normalize and log_p_BA.shape[1]:
         log_p_BA -= np.logaddexp.reduce(log_p_BA, axis=1, keepdims=True)
     return log_p_BA
+
+
+def annotation_log_odds(network: NetworkArrays, hidden_BH: Float32s) -> Floats:
+    """Return log p(a | v) / (1 - p(a | v)) of every logistic output, (B, A)."""
+    logits_BA = affine(hidden_BH, network["tag_weight"], network["tag_bias"])
+    return logits_BA.astype(np.float64)
 
 
 def _word_log_proba(

@@ -2,7 +2,7 @@
 
 As in the paper, the three topics with the largest weights of a class in U are averaged in W, and
 the visual words and tags with the largest averages are shown. A visual word is ranked by its best
-region.
+region. Tags that have logistic outputs are no words of W: their weights are those of the outputs.
 """
 
 from collections.abc import Sequence
@@ -64,7 +64,7 @@ def associate(
 
     Parameters
     ----------
-    components_HK : W, topics × (regions · visual words, then tags).
+    components_HK : weights, topics × (regions · visual words, then tags).
     topics : topics whose weights are averaged.
     tag_names : names of the last columns.
     n_visual_words : number of visual words per region.
@@ -97,7 +97,7 @@ def associate(
 def topic_associations(fitted: "FittedScene", topics: Sequence[int]) -> Associations:
     """Return the associations of some topics of a model."""
     return associate(
-        fitted.network.components,
+        fitted.network.joint_weights,
         topics,
         fitted.tag_names,
         n_visual_words=fitted.encoder.n_words,

@@ -62,8 +62,8 @@ class Explanation:
     name: str
     score: str
     """The score explained: the SVM's decision value, the softmax's logit, or the score of a tag:
-    log p(tag), optionally with the class term log p(tag | classes), the log of Σ p(class) · share
-    of the tag among the tags of that class."""
+    log p(tag), or its log odds with logistic outputs, optionally with the class term
+    log p(tag | classes), the log of Σ p(class) · share of the tag among the tags of that class."""
     share_S: Floats
     """(patches,) positive if the patch supports the class or tag."""
     centres_S2: NDArray[np.float32]
@@ -208,8 +208,11 @@ def _choose_tag_score(fitted: FittedScene, tag: str) -> tuple[str, str, Score]:
     if name not in fitted.tag_names:
         raise InvalidArgument(f"tag must be one that the model knows, got {tag!r}.")
     number = fitted.tag_names.index(name)
-    score = word_score(fitted.network, fitted.network.config.n_visual_words + number)
-    description = f"log p({name})"
+    if fitted.has_logistic_tags:
+        description, score = f"logit p({name})", logit_score(fitted.network, number, "tag")
+    else:
+        word = fitted.network.config.n_visual_words + number
+        description, score = f"log p({name})", word_score(fitted.network, word)
     if fitted.class_tag_share_CA is not None:
         weight = fitted.choices.class_tag_weight
         share_C = fitted.class_tag_share_CA[:, number]
@@ -230,10 +233,15 @@ def svm_score(svm: RBFSVM, label: int) -> Score:
     )
 
 
-def logit_score(network: NetworkArrays, label: int) -> Score:
-    """Return the logit of a class, (U h + d)[label]."""
-    U_H = network["label_weight"][label].astype(np.float64)
-    d = float(network["label_bias"][label])
+def logit_score(network: NetworkArrays, number: int, head: str = "label") -> Score:
+    """Return the logit of a class, (U h + d)[number], or of a tag, (T h + e)[number].
+
+    Parameters
+    ----------
+    head : "label" for a class, "tag" for a tag with a logistic output.
+    """
+    U_H = network[f"{head}_weight"][number].astype(np.float64)
+    d = float(network[f"{head}_bias"][number])
     return Score(
         lambda hidden_QH: hidden_QH @ U_H + d, lambda hidden_QH: np.tile(U_H, (len(hidden_QH), 1))
     )

@@ -57,8 +57,8 @@ EPOCH_SHARES = (0.5, 0.75, 1.0)
 TUNING_GRID = {
     "generative_weight": (1e-3, 1e-2, 1e-1),
     "learning_rate": (1e-4, 3e-4),
-    "annotation_weight": (1.0, 30.0),
 }
+TUNED_ANNOTATION_WEIGHTS = {"words": (1.0, 30.0), "sigmoid": (0.1, 1.0)}
 
 MAX_SVM = 30_000
 """Labelled documents of an SVM, mirror images included: 24 bytes per pair, 22 GB."""
@@ -263,7 +263,8 @@ def _default_choices(data: TrainingSet, settings: SceneSettings) -> Choices:
     if len(vocabulary):
         nothing = np.empty((0, len(vocabulary)))
         frequency_A = tag_frequency(data.photographs, vocabulary)
-        calibration = fit_tags(nothing, frequency_A, nothing > 0)
+        logistic = settings.annotation_output == "sigmoid"
+        calibration = fit_tags(nothing, frequency_A, nothing > 0, log_odds=logistic)
     return Choices(n_epochs=settings.n_passes, C=DEFAULT_C, gamma=DEFAULT_GAMMA, tags=calibration)
 
 
@@ -275,7 +276,7 @@ def _list_trials(settings: SceneSettings, seed: int) -> list[dict[str, Any]]:
         {"generative_weight": weight, "learning_rate": rate, "annotation_weight": tags}
         for weight in TUNING_GRID["generative_weight"]
         for rate in TUNING_GRID["learning_rate"]
-        for tags in TUNING_GRID["annotation_weight"]
+        for tags in TUNED_ANNOTATION_WEIGHTS[settings.annotation_output]
     ]
     given = {name: getattr(settings, name) for name in TUNED}
     order = named_generator(seed, "tuning").permutation(len(grid))
@@ -337,6 +338,7 @@ def _fit_topics(
     shared: dict[str, Any] = {
         "n_topics": settings.n_topics,
         "activation": settings.activation,
+        "annotation_output": settings.annotation_output,
         "annotation_weight": settings.annotation_weight,
         "learning_rate": settings.learning_rate,
         "batch_size": settings.batch_of(len(data.photographs)),

@@ -62,7 +62,12 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
         Whether to learn from mirror images, too. Predictions use the photograph alone.
     min_tag_count : int, default=3
         Tags of fewer photographs are ignored.
-    generative_weight, annotation_weight, learning_rate, activation
+    annotation_output : {"words", "sigmoid"}, default="words"
+        Tags as words of the topic model, as in the paper, or one logistic output for each.
+    annotation_weight : float, optional
+        Weight of the tags in training, see `SupDocNADE`; None: 30 for words, 1 for logistic
+        outputs.
+    generative_weight, learning_rate, activation
         Settings of the topic model, see `SupDocNADE`.
     max_epochs : int, default=40
         Largest number of passes over every photograph, half of them over its mirror image.

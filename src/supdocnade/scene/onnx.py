@@ -4,8 +4,9 @@ Input `counts`, (photographs, words in regions) float32: word counts as of `BagO
 model with global features has a second input `global_features`, (photographs, features) float32.
 Outputs: `topics` (photographs, topics) float32; with classes `probabilities` (photographs, classes)
 float64; with tags `tag_log_proba`, `tag_scores` and `tag_probabilities` (photographs, tags)
-float64: log p(tag | photograph) renormalised over all tags, the scores that rank tags, and the
-probabilities that they are present. The metadata holds the names of classes and tags as JSON.
+float64: log p(tag | photograph), the scores that rank tags, and the probabilities that they are
+present. Without logistic outputs the first two are renormalised over all tags. The metadata holds
+the names of classes and tags as JSON.
 """
 
 import json
@@ -49,13 +50,17 @@ def export_onnx(fitted: FittedScene, path: Path) -> None:
         probability = graph.add("Softmax", scaled, axis=1)
         outputs.append((probability, "probabilities", np.float64, len(fitted.classes)))
     if fitted.tag_names:
-        log_p = _tag_log_proba(graph, fitted, wide)
-        scores = log_p
+        if fitted.has_logistic_tags:
+            scores = _tag_log_odds(graph, fitted, wide)
+            log_p = graph.add("Neg", graph.add("Softplus", graph.add("Neg", scores)))
+        else:
+            scores = log_p = _tag_log_proba(graph, fitted, wide)
         if fitted.class_tag_share_CA is not None:
             mixed = graph.add("Log", graph.product(probability, fitted.class_tag_share_CA))
             weight = graph.constant(np.array(fitted.choices.class_tag_weight))
-            total = graph.add("Add", log_p, graph.add("Mul", mixed, weight))
-            scores = graph.add("LogSoftmax", total, axis=1)
+            scores = graph.add("Add", scores, graph.add("Mul", mixed, weight))
+            if not fitted.has_logistic_tags:
+                scores = graph.add("LogSoftmax", scores, axis=1)
         named = {
             "tag_log_proba": log_p,
             "tag_scores": scores,
@@ -152,14 +157,15 @@ def _class_scores(graph: _Graph, fitted: FittedScene, hidden: str) -> str:
     return graph.add("Add", values, graph.constant(svm.intercept_C))
 
 
+def _tag_log_odds(graph: _Graph, fitted: FittedScene, hidden: str) -> str:
+    """Add the logistic outputs before their sigmoid, T h + e."""
+    T_AH, e_A = (fitted.network[name].astype(np.float64) for name in ("tag_weight", "tag_bias"))
+    return graph.add("Add", graph.product(hidden, T_AH.T), graph.constant(e_A))
+
+
 def _tag_log_proba(graph: _Graph, fitted: FittedScene, hidden: str) -> str:
     """Add log p(tag | photograph), renormalised over all tags."""
     network = fitted.network
-    if network.config.n_tag_outputs:
-        T_AH, e_A = (network[name].astype(np.float64) for name in ("tag_weight", "tag_bias"))
-        z = graph.add("Add", graph.product(hidden, T_AH.T), graph.constant(e_A))
-        log_p = graph.add("Neg", graph.add("Softplus", graph.add("Neg", z)))
-        return graph.add("LogSoftmax", log_p, axis=1)
     first, last = network.config.n_visual_words, network.config.n_words
     V_TH, b_T = (network[name].astype(np.float64) for name in ("node_weight", "node_bias"))
     if network.tree is not None:
@@ -185,7 +191,7 @@ def _tag_log_proba(graph: _Graph, fitted: FittedScene, hidden: str) -> str:
 def _presence(graph: _Graph, fitted: FittedScene, scores: str) -> str:
     tags = fitted.choices.tags
     if tags is None:
-        return graph.add("Exp", scores)
+        return graph.add("Sigmoid" if fitted.has_logistic_tags else "Exp", scores)
     offset_A = tags.prior * logit(fitted.tag_frequency_A) + tags.offset
     sloped = graph.add("Mul", scores, graph.constant(np.array(tags.slope)))
     return graph.add("Sigmoid", graph.add("Add", sloped, graph.constant(offset_A)))

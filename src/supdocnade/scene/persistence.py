@@ -218,7 +218,13 @@ def _describe(fitted: FittedScene, params: dict[str, Any]) -> tuple[Parts, dict[
 def _build(parts: Parts, description: dict[str, Any], name: str) -> FittedScene:
     """Return the model that `_describe` described; anything else raises an error."""
     # Older models lack these settings: they were fitted without mirror images and colours.
-    older = {"mirror": False, "n_color_words": 0, "features": "sift", "n_nearest": 1}
+    older = {
+        "mirror": False,
+        "n_color_words": 0,
+        "features": "sift",
+        "n_nearest": 1,
+        "annotation_output": "words",
+    }
     settings = SceneSettings(**{**older, **description["settings"]}).check()
     _, encoder = read_words(*parts["words"], name)
     kind = description["topics"]
@@ -227,6 +233,8 @@ def _build(parts: Parts, description: dict[str, Any], name: str) -> FittedScene:
     config = topics.network.config
     if (config.n_visual_words, config.n_annotation_words) != (encoder.n_features, len(tags)):
         raise InvalidArgument("its words or tags are not those of its topics")
+    if config.annotation_output != settings.annotation_output:
+        raise InvalidArgument("its outputs of tags are not those of its topics")
     n_image_features = 0 if encoder.features_shape is None else encoder.features_shape[1]
     if config.n_global_features != n_image_features:
         raise InvalidArgument("its features of photographs are not those of its topics")

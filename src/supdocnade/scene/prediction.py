@@ -20,18 +20,14 @@ from supdocnade.checks import check_count
 from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.persistence import estimator_from_storage, words_from_storage
 from supdocnade.metrics import top_ranked
-from supdocnade.model.inference import (
-    NetworkArrays,
-    annotation_log_proba,
-    class_log_proba,
-    topic_features,
-)
+from supdocnade.model.inference import NetworkArrays, class_log_proba, topic_features
 from supdocnade.run_options import RunOptions
+from supdocnade.scene.calibration import tag_presence
 from supdocnade.scene.dataset import expand_folders
 from supdocnade.scene.held_out import Choices, HeldOut
 from supdocnade.scene.settings import SceneSettings
 from supdocnade.scene.svm import RBFSVM
-from supdocnade.scene.tag_ranking import tag_scores
+from supdocnade.scene.tag_ranking import tag_scores, topic_tag_scores
 from supdocnade.scene.thumbnails import Thumbnails
 from supdocnade.scene.training_set import TrainingSet
 from supdocnade.storage import Arrays
@@ -171,6 +167,11 @@ class FittedScene:
         probability: Floats = softmax(scores_BC / self.choices.temperature, axis=1)
         return probability
 
+    @property
+    def has_logistic_tags(self) -> bool:
+        """True if tags have logistic outputs, so that their scores are log odds."""
+        return self.network.config.n_tag_outputs > 0
+
     def tag_scores(self, hidden_BH: Float32s, proba_BC: Floats | None) -> Floats:
         """Return the scores that rank tags, (B, A); see `tag_ranking`.
 
@@ -178,12 +179,17 @@ class FittedScene:
         ----------
         proba_BC : the probabilities of all classes; None without classes.
         """
-        log_p_BA = annotation_log_proba(self.network, hidden_BH, normalize=True)
+        log_p_BA = topic_tag_scores(self.network, hidden_BH)
         if self.class_tag_share_CA is None:
             return log_p_BA
         assert proba_BC is not None, "a model with a class term has classes"
-        weight = self.choices.class_tag_weight
-        return tag_scores(log_p_BA, proba_BC, self.class_tag_share_CA, weight)
+        return tag_scores(
+            log_p_BA,
+            proba_BC,
+            self.class_tag_share_CA,
+            self.choices.class_tag_weight,
+            log_odds=self.has_logistic_tags,
+        )
 
     def tag_proba(self, hidden_BH: Float32s) -> Floats:
         """Return the probability that every tag is present, (B, A)."""
@@ -192,9 +198,9 @@ class FittedScene:
 
     def tag_presence(self, scores_BA: Floats) -> Floats:
         """Return the probability that every tag is present, given the scores of tags."""
-        if self.choices.tags is None:
-            return np.exp(scores_BA)
-        return self.choices.tags.probability(scores_BA, self.tag_frequency_A)
+        return tag_presence(
+            scores_BA, self.tag_frequency_A, self.choices.tags, log_odds=self.has_logistic_tags
+        )
 
     def example_patches(self, word: int) -> NDArray[np.uint8]:
         """Return patches of a visual word, see `BagOfVisualWords.example_patches`."""

@@ -10,18 +10,14 @@ from scipy.special import softmax
 
 from supdocnade.folders.tags import AnnotationVocabulary
 from supdocnade.metrics import N_TAGS, evaluate_classes, evaluate_tags, top_ranked
-from supdocnade.model.inference import (
-    NetworkArrays,
-    annotation_log_proba,
-    class_log_proba,
-    topic_features,
-)
+from supdocnade.model.inference import NetworkArrays, class_log_proba, topic_features
 from supdocnade.run_options import RunOptions
 from supdocnade.scene.calibration import (
     TagCalibration,
     fit_tags,
     fit_temperature,
     mean_probability,
+    tag_presence,
     unsure_below,
 )
 from supdocnade.scene.dataset import Photographs
@@ -31,6 +27,7 @@ from supdocnade.scene.tag_ranking import (
     choose_class_weight,
     photograph_tag_shares,
     present_tags,
+    topic_tag_scores,
 )
 from supdocnade.scene.training_set import TrainingSet
 
@@ -52,7 +49,9 @@ class Candidate(NamedTuple):
     softmax_BC: Floats | None
     """log p(class) of the held-out photographs by the network's own softmax."""
     tag_log_p_BA: Floats
-    """log p(tag) of the held-out photographs, renormalised over all tags."""
+    """log p(tag) of the held-out photographs, renormalised over all tags, or their log odds."""
+    log_odds: bool = False
+    """True with log odds."""
 
 
 class Selected(NamedTuple):
@@ -63,6 +62,8 @@ class Selected(NamedTuple):
     class_scores_BC: Floats | None
     """Scores of the classes for the held-out photographs."""
     tag_scores_BA: Floats
+    log_odds: bool = False
+    """True if the scores of tags are log odds."""
 
 
 def make_candidate(
@@ -81,7 +82,8 @@ def make_candidate(
         hidden_BH=topic_features(network, part.document_counts, part.document_features),
         held_out_BH=held_out_BH,
         softmax_BC=class_log_proba(network, held_out_BH) if network.n_classes else None,
-        tag_log_p_BA=annotation_log_proba(network, held_out_BH, normalize=True),
+        tag_log_p_BA=topic_tag_scores(network, held_out_BH),
+        log_odds=bool(network.config.n_tag_outputs),
     )
 
 
@@ -141,7 +143,7 @@ def select_candidate(
             proba_BC = softmax(scores_BC / temperature, axis=1)
             score += mean_probability(scores_BC[known], true_B[known])
         weight, tag_scores_BA, f_value = choose_class_weight(
-            each.tag_log_p_BA, proba_BC, share_CA, present
+            each.tag_log_p_BA, proba_BC, share_CA, present, log_odds=each.log_odds
         )
         choices = Choices(
             n_epochs=each.n_epochs,
@@ -151,7 +153,7 @@ def select_candidate(
             class_tag_weight=weight,
             tuned=tuned,
         )
-        found.append(Selected(score + f_value, choices, scores_BC, tag_scores_BA))
+        found.append(Selected(score + f_value, choices, scores_BC, tag_scores_BA, each.log_odds))
     return max(found, key=lambda each: (each.score, each.choices.n_epochs))
 
 
@@ -183,9 +185,9 @@ def measure_selected(
         figures |= evaluate_classes(confidence, correct)
     calibration = _measure_tags(selected, held_out, vocabulary, frequency_A, figures)
     choices = replace(selected.choices, unsure_below=threshold, tags=calibration)
-    presence_BA = np.exp(selected.tag_scores_BA)
-    if calibration is not None:
-        presence_BA = calibration.probability(selected.tag_scores_BA, frequency_A)
+    presence_BA = tag_presence(
+        selected.tag_scores_BA, frequency_A, calibration, log_odds=selected.log_odds
+    )
     top_BX = top_ranked(selected.tag_scores_BA, N_TAGS)
     images = []
     for row in range(len(held_out)):
@@ -222,7 +224,9 @@ def _measure_tags(
         return None
     present = present_tags(held_out, vocabulary)[known]
     scores_BA = selected.tag_scores_BA[known]
-    calibration = fit_tags(scores_BA, frequency_A, present[:, : len(vocabulary)])
+    calibration = fit_tags(
+        scores_BA, frequency_A, present[:, : len(vocabulary)], log_odds=selected.log_odds
+    )
     probability_BA = calibration.probability(scores_BA, frequency_A)
     chosen = probability_BA >= calibration.threshold
     figures |= evaluate_tags(top_ranked(scores_BA, N_TAGS), chosen, probability_BA, present)

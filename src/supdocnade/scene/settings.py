@@ -17,6 +17,9 @@ RECIPES: dict[str, dict[str, Any]] = {
 }
 """Settings that are None, by the kind of features."""
 
+ANNOTATION_WEIGHTS = {"words": 30.0, "sigmoid": 1.0}
+"""`annotation_weight` if it is None, by `annotation_output`."""
+
 WORD_SETTINGS = (
     "features", "n_words", "n_nearest", "n_color_words", "grid", "step", "patch_size", "max_side",
     "contrast_percentile", "mirror",
@@ -43,7 +46,8 @@ class SceneSettings:
     mirror: bool = True
     min_tag_count: int = 3
     generative_weight: float = 1e-2
-    annotation_weight: float = 30.0
+    annotation_output: str = "words"
+    annotation_weight: float | None = None
     learning_rate: float = 3e-4
     max_epochs: int = 40
     batch_size: int | None = None
@@ -57,10 +61,13 @@ class SceneSettings:
         # Imported here: the command line needs only the defaults.
         from supdocnade.estimators.settings import VisualWordSettings
         from supdocnade.likelihood import ACTIVATIONS
+        from supdocnade.model.config import ANNOTATION_OUTPUTS
         from supdocnade.training.trainer_config import TrainerConfig
 
         values = {name: getattr(self, name) for name in self.names()}
+        check_choice("annotation_output", self.annotation_output, ANNOTATION_OUTPUTS)
         recipe = RECIPES["sift" if self.features == "sift" else "network"]
+        recipe = recipe | {"annotation_weight": ANNOTATION_WEIGHTS[self.annotation_output]}
         values |= {name: value for name, value in recipe.items() if values[name] is None}
         for name in ("grid", "patch_size"):
             if isinstance(values[name], list | tuple):
@@ -85,7 +92,7 @@ class SceneSettings:
         check_choice("activation", self.activation, ACTIVATIONS)
         TrainerConfig(
             generative_weight=self.generative_weight,
-            annotation_weight=self.annotation_weight,
+            annotation_weight=values["annotation_weight"],
             learning_rate=self.learning_rate,
         )
         return checked

@@ -5,7 +5,10 @@ The paper ranks tags by p(a | v). The class of a photograph is informative, too:
     log p(a | v) + α log Σ_c p(c | v) share(a | c)
 
 adds the share of a tag among all tags of a class, averaged over the classes by their probability.
-α = 0 is the paper's ranking.
+α = 0 is the paper's ranking. These scores are renormalised over all tags of a photograph.
+
+With logistic outputs the log odds of p(a | v) take the place of log p(a | v), and nothing is
+renormalised: such a score can be compared between photographs.
 """
 
 from collections.abc import Sequence
@@ -17,12 +20,20 @@ from scipy.special import log_softmax
 
 from supdocnade.folders.tags import AnnotationVocabulary, normalize_tag
 from supdocnade.metrics import N_TAGS, f_measure, top_ranked
+from supdocnade.model.inference import NetworkArrays, annotation_log_odds, annotation_log_proba
 from supdocnade.scene.dataset import Photographs
 
 Floats = NDArray[np.float64]
 
 CLASS_TAG_WEIGHTS = (0.0, 0.5, 1.0, 2.0)
 """Candidates for α."""
+
+
+def topic_tag_scores(network: NetworkArrays, hidden_BH: NDArray[np.float32]) -> Floats:
+    """Return the scores of tags without a class term, (B, A)."""
+    if network.config.n_tag_outputs:
+        return annotation_log_odds(network, hidden_BH)
+    return annotation_log_proba(network, hidden_BH, normalize=True)
 
 
 def class_tag_shares(
@@ -64,7 +75,7 @@ def add_class_term(log_p_BA: Floats, proba_BC: Floats, share_CA: Floats, weight:
 
     Parameters
     ----------
-    log_p_BA : (documents, tags) log p(a | v).
+    log_p_BA : (documents, tags) log p(a | v), or its log odds.
     proba_BC : (documents, classes) p(c | v).
     share_CA : of `class_tag_shares`.
     """
@@ -76,12 +87,26 @@ def add_class_term(log_p_BA: Floats, proba_BC: Floats, share_CA: Floats, weight:
     return scores_BA
 
 
-def tag_scores(log_p_BA: Floats, proba_BC: Floats, share_CA: Floats, weight: float) -> Floats:
-    """Return log p(tag | photograph) with the class term, renormalised over all tags, (B, A)."""
+def tag_scores(
+    log_p_BA: Floats,
+    proba_BC: Floats,
+    share_CA: Floats,
+    weight: float,
+    *,
+    log_odds: bool = False,
+) -> Floats:
+    """Return log p(tag | photograph) with the class term, renormalised over all tags, (B, A).
+
+    Parameters
+    ----------
+    log_p_BA, proba_BC, share_CA, weight : as for `add_class_term`.
+    log_odds : True for log odds, which are not renormalised.
+    """
     if weight == 0:
         return log_p_BA
-    scores_BA: Floats = log_softmax(add_class_term(log_p_BA, proba_BC, share_CA, weight), axis=1)
-    return scores_BA
+    scores_BA = add_class_term(log_p_BA, proba_BC, share_CA, weight)
+    normalized_BA: Floats = scores_BA if log_odds else log_softmax(scores_BA, axis=1)
+    return normalized_BA
 
 
 def choose_class_weight(
@@ -89,6 +114,8 @@ def choose_class_weight(
     proba_BC: Floats | None,
     share_CA: Floats | None,
     present_BA: NDArray[np.bool_],
+    *,
+    log_odds: bool = False,
 ) -> tuple[float, Floats, float]:
     """Choose α for the best F-measure of the five best tags; among equals the smallest.
 
@@ -96,6 +123,7 @@ def choose_class_weight(
     ----------
     proba_BC, share_CA : None without classes.
     present_BA : of `present_tags`.
+    log_odds : as for `tag_scores`.
 
     Returns
     -------
@@ -108,7 +136,7 @@ def choose_class_weight(
     for weight in CLASS_TAG_WEIGHTS if has_classes else (0.0,):
         scores_BA = log_p_BA
         if proba_BC is not None and share_CA is not None:
-            scores_BA = tag_scores(log_p_BA, proba_BC, share_CA, weight)
+            scores_BA = tag_scores(log_p_BA, proba_BC, share_CA, weight, log_odds=log_odds)
         value = f_measure(top_ranked(scores_BA, N_TAGS), present_BA).value
         found.append((weight, scores_BA, value))
     return max(found, key=lambda each: each[2])

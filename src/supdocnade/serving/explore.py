@@ -135,7 +135,7 @@ class ModelExplorer:
     def _topics_of_tag(self, tag: int) -> list[int]:
         """Return the topics that support a tag most."""
         n_tags = len(self._fitted.tag_names)
-        column_H = self._fitted.network.components[:, tag - n_tags]
+        column_H = self._fitted.network.joint_weights[:, tag - n_tags]
         best: list[int] = top_ranked(np.asarray(column_H)[None], N_TOPICS_OF_TAG)[0].tolist()
         return best
 

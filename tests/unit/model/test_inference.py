@@ -7,6 +7,7 @@ from tests.scenes import network_for, parameter_bits, scene_corpus
 from supdocnade.errors import InvalidArgument
 from supdocnade.model.inference import (
     NetworkArrays,
+    annotation_log_odds,
     annotation_log_proba,
     class_log_proba,
     topic_features,
@@ -97,4 +98,10 @@ def test_logistic_outputs_as_in_the_network():
     np.testing.assert_array_equal(
         annotation_log_proba(arrays, hidden[[7]], normalize=True), actual[[7]]
     )
+    proba = np.exp(annotation_log_proba(arrays, hidden))
+    odds = np.log(proba / (1 - proba))
+    np.testing.assert_allclose(annotation_log_odds(arrays, hidden), odds, atol=1e-10)
+    weights = arrays.joint_weights
+    np.testing.assert_array_equal(weights[:, :20], arrays.components)
+    np.testing.assert_array_equal(weights[:, 20:].T, arrays["tag_weight"])
     assert parameter_bits(network_from_arrays(arrays)) == parameter_bits(network)

@@ -54,3 +54,12 @@ def test_the_topics_of_a_class_are_those_of_U():
         assert len(each.words) == 4
         assert len(each.tags) == 5
         assert len(each.words[0].region_weights) == 4
+
+
+def test_tags_with_logistic_outputs_have_the_weights_of_these():
+    fitted = small_model("softmax", "sigmoid").fitted_
+    found = topic_associations(fitted, [2])
+    weight_A = fitted.network["tag_weight"][:, 2]
+    assert found.tags[0] == (fitted.tag_names[weight_A.argmax()], weight_A.max())
+    words = fitted.network["word_embedding"][:, 2].reshape(4, -1)
+    assert found.words[0].word == words.max(axis=0).argmax()

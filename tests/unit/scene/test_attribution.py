@@ -3,11 +3,13 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import torch
+from scipy import sparse
 from tests.drawn import SETTINGS, columns, scenes, small_model
 
 from supdocnade import SceneModel
 from supdocnade.errors import InvalidArgument
 from supdocnade.model.config import SupDocNADEConfig
+from supdocnade.model.inference import annotation_log_odds, topic_features
 from supdocnade.model.network import SupDocNADENetwork, random_tree
 from supdocnade.scene.attribution import (
     attribute_score,
@@ -22,7 +24,7 @@ N_WORDS, N_TAGS, N_TOPICS, N_CLASSES = 30, 7, 12, 4
 ACTIVATIONS = ("relu", "tanh", "sigmoid")
 
 
-def network(activation, output="tree", seed=0):
+def network(activation, output="tree", seed=0, **settings):
     config = SupDocNADEConfig(
         n_visual_words=N_WORDS,
         n_annotation_words=N_TAGS,
@@ -30,6 +32,7 @@ def network(activation, output="tree", seed=0):
         n_classes=N_CLASSES,
         activation=activation,
         output=output,
+        **settings,
     )
     made = SupDocNADENetwork(config, random_tree(config, 0))
     generator = torch.Generator().manual_seed(seed)
@@ -80,6 +83,21 @@ def test_shares_of_a_logit_add_up(activation, label):
     assert found.whole == pytest.approx(
         logit_score(made.arrays(), label).value(topics(made, words, amounts)[None])[0], abs=1e-5
     )
+
+
+def test_shares_of_a_logistic_tag_and_of_global_features_add_up():
+    made = network("relu", annotation_output="sigmoid", n_global_features=3)
+    words, amounts = document()
+    features = np.array([0.5, -2.0, 1.0], np.float32)
+    score = logit_score(made.arrays(), 3, "tag")
+    found = Attribution(*attribute_score(made.arrays(), words, amounts, score, features))
+    shares = found.word_share_V.sum() + found.global_share
+    assert found.global_share != 0
+    assert shares == pytest.approx(found.whole - found.empty, abs=1e-5)
+    counts = sparse.csr_array((amounts, (np.zeros_like(words), words)), shape=(1, N_WORDS))
+    hidden = topic_features(made.arrays(), counts, features[None])
+    log_odds = annotation_log_odds(made.arrays(), hidden)
+    assert found.whole == pytest.approx(log_odds[0, 3], abs=1e-5)
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
@@ -247,6 +265,18 @@ def test_the_explained_score_of_a_tag_ranks_it(classifier):
     for each in found:
         assert each.share_S.sum() == pytest.approx(each.whole - each.empty, abs=1e-3)
         assert each.score == f"log p({each.name}) + {factor}log p({each.name} | classes)"
+
+
+def test_the_explained_score_of_a_logistic_tag_is_that_which_ranks_it():
+    model = small_model("softmax", "sigmoid")
+    weight = model.fitted_.choices.class_tag_weight
+    hidden = model.transform([IMAGE])
+    scores = model.fitted_.tag_scores(hidden, model.fitted_.class_proba(hidden))[0]
+    for tag, score in zip(model.tag_names_[:3], scores, strict=False):
+        found = model.explain(IMAGE, tag=tag)
+        assert found.whole == pytest.approx(score, abs=1e-4)
+        assert found.share_S.sum() == pytest.approx(found.whole - found.empty, abs=1e-3)
+        assert found.score == f"logit p({tag}) + {weight:g} log p({tag} | classes)"
 
 
 def test_patches_are_those_of_the_photograph():

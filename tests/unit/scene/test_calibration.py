@@ -9,6 +9,7 @@ from supdocnade.scene.calibration import (
     best_threshold,
     fit_tags,
     fit_temperature,
+    tag_presence,
     unsure_below,
 )
 
@@ -78,6 +79,23 @@ def test_few_images_leave_the_model_as_it_is():
     found = fit_tags(np.empty((0, 3)), np.full(3, 0.1), np.empty((0, 3), np.bool_))
     assert (found.slope, found.prior) == (1.0, 0.0)
     assert np.exp(found.offset) == pytest.approx(0.3)
+
+
+def test_log_odds_need_no_calibration():
+    """The tags of images differ in number, which log odds express."""
+    rng = np.random.default_rng(0)
+    log_odds_BA = rng.normal([-4, -2, 0, 1], 2, size=(2000, 4)) + rng.normal(0, 2, size=(2000, 1))
+    present_BA = rng.random(log_odds_BA.shape) < expit(log_odds_BA)
+    frequency_A = present_BA.mean(axis=0)
+    found = fit_tags(log_odds_BA, frequency_A, present_BA, log_odds=True)
+    assert (found.slope, found.prior) == pytest.approx((1, 0), abs=0.1)
+    expected = expit(log_odds_BA)
+    assert abs(tag_presence(log_odds_BA, frequency_A, found, log_odds=True) - expected).max() < 0.03
+    nothing = fit_tags(np.empty((0, 4)), frequency_A, np.empty((0, 4), np.bool_), log_odds=True)
+    for calibration in (nothing, None):
+        np.testing.assert_array_equal(
+            tag_presence(log_odds_BA, frequency_A, calibration, log_odds=True), expected
+        )
 
 
 def test_invalid_numbers_are_refused():

@@ -5,13 +5,14 @@ from functools import cache
 import numpy as np
 import pytest
 from PIL import Image
-from tests.drawn import SETTINGS, columns, scenes
+from tests.drawn import SETTINGS, columns, scenes, small_model
 
 from supdocnade import SceneModel, SupDocNADE
 from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.topic_fitting import fit_topic_model
 from supdocnade.folders.tags import AnnotationVocabulary
 from supdocnade.scene import fitting
+from supdocnade.scene.settings import SceneSettings
 
 NEW = columns(scenes(4, 7))[0]
 
@@ -85,6 +86,23 @@ def test_without_mirror_images_a_topic_model_learns_from_photographs_alone():
         stop_after=fitted.choices.n_epochs,
     )
     np.testing.assert_array_equal(topics.components_, fitted.topics.components_)
+
+
+def test_logistic_outputs_of_tags_have_a_weight_of_their_own():
+    fitted = small_model("softmax", "sigmoid").fitted_
+    params = fitted.topics.get_params()
+    assert (params["annotation_output"], params["annotation_weight"]) == ("sigmoid", 1.0)
+    assert fitted.network["word_embedding"].shape == (120, 12)
+    assert fitted.network["tag_weight"].shape == (len(fitted.tag_names), 12)
+
+
+@pytest.mark.parametrize(("output", "weights"), [("words", {1, 30}), ("sigmoid", {0.1, 1})])
+def test_tuning_tries_weights_for_the_outputs_of_tags(output, weights):
+    settings = SceneSettings(annotation_output=output, tune=True, tune_trials=12).check()
+    first, *others = fitting._list_trials(settings, 0)
+    assert first == {}
+    assert len(others) == 11  # The twelfth is what was given.
+    assert {each["annotation_weight"] for each in others} == weights
 
 
 def test_as_many_updates_as_without_mirror_images():

@@ -25,14 +25,15 @@ def run(model, path):
     return found, session.get_modelmeta().custom_metadata_map
 
 
-@pytest.mark.parametrize("classifier", ["svm", "softmax"])
-def test_it_predicts_as_the_model_does(tmp_path, classifier):
-    model = small_model(classifier)
+@pytest.mark.parametrize("settings", [("svm",), ("softmax",), ("softmax", "sigmoid")], ids="-".join)
+def test_it_predicts_as_the_model_does(tmp_path, settings):
+    model = small_model(*settings)
     found, names = run(model, tmp_path / "model.onnx")
     np.testing.assert_allclose(found["topics"], model.transform(IMAGES), rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(found["probabilities"], model.predict_proba(IMAGES), atol=1e-5)
     hidden = model.transform(IMAGES)
-    log_p = annotation_log_proba(model.fitted_.network, hidden, normalize=True)
+    among_all = "sigmoid" not in settings
+    log_p = annotation_log_proba(model.fitted_.network, hidden, normalize=among_all)
     np.testing.assert_allclose(found["tag_log_proba"], log_p, atol=1e-4)
     scores = model.fitted_.tag_scores(hidden, model.predict_proba(IMAGES))
     assert model.fitted_.choices.class_tag_weight > 0
@@ -67,7 +68,8 @@ def test_global_features_and_logistic_outputs(tmp_path):
     drawn = {name: rng.normal(0, 0.1, shape) for name, shape in shapes.items()}
     features = rng.normal(size=(len(IMAGES), 3))
     network = NetworkArrays(config, {n: a.astype(np.float32) for n, a in drawn.items()}, None)
-    fitted = replace(fitted, classes=(), class_tag_share_CA=None)
+    choices = replace(fitted.choices, tags=None)
+    fitted = replace(fitted, classes=(), class_tag_share_CA=None, choices=choices)
     export_onnx(replace(fitted, network=network), tmp_path / "model.onnx")
     session = onnxruntime.InferenceSession(
         (tmp_path / "model.onnx").read_bytes(), providers=["CPUExecutionProvider"]
@@ -75,11 +77,12 @@ def test_global_features_and_logistic_outputs(tmp_path):
     counts = fitted.bag.transform(IMAGES)
     inputs = {"counts": counts.toarray().astype(np.float32)}
     inputs["global_features"] = features.astype(np.float32)
-    topics, log_p = session.run(["topics", "tag_log_proba"], inputs)
+    topics, log_p, proba = session.run(["topics", "tag_log_proba", "tag_probabilities"], inputs)
     expected = topic_features(network, fitted.damp(counts), inputs["global_features"])
     np.testing.assert_allclose(topics, expected, rtol=1e-4, atol=1e-5)
-    expected = annotation_log_proba(network, expected, normalize=True)
+    expected = annotation_log_proba(network, expected)
     np.testing.assert_allclose(log_p, expected, atol=1e-4)
+    np.testing.assert_allclose(proba, np.exp(expected), atol=1e-4)
 
 
 @pytest.mark.parametrize("activation", ["tanh", "sigmoid"])

@@ -14,9 +14,9 @@ from supdocnade.storage import load_arrays, save_arrays
 IMAGES, LABELS, TAGS = columns(scenes(2, 5))
 
 
-@pytest.mark.parametrize("classifier", ["svm", "softmax"])
-def test_a_loaded_model_predicts_the_same(tmp_path, classifier):
-    model = small_model(classifier)
+@pytest.mark.parametrize("settings", [("svm",), ("softmax",), ("softmax", "sigmoid")], ids="-".join)
+def test_a_loaded_model_predicts_the_same(tmp_path, settings):
+    model = small_model(*settings)
     model.save(tmp_path / "model")
     (tmp_path / "model").rename(tmp_path / "elsewhere")
     loaded = SceneModel.load(tmp_path / "elsewhere")
@@ -25,7 +25,9 @@ def test_a_loaded_model_predicts_the_same(tmp_path, classifier):
     np.testing.assert_array_equal(
         loaded.explain(IMAGES[0]).share_S, model.explain(IMAGES[0]).share_S
     )
-    chosen = {"grid": (2, 2), "n_nearest": 1}  # They were None, which leaves the choice.
+    # They were None, which leaves the choice.
+    weight = 1.0 if "sigmoid" in settings else 30.0
+    chosen = {"grid": (2, 2), "n_nearest": 1, "annotation_weight": weight}
     assert loaded.get_params() == {**model.get_params(), **chosen, "cache": None}
     one, other = loaded.fitted_, model.fitted_
     assert (one.choices, one.data) == (other.choices, other.data)
@@ -35,9 +37,19 @@ def test_a_loaded_model_predicts_the_same(tmp_path, classifier):
     assert one.topics.history_.epochs == other.topics.history_.epochs
 
 
-@pytest.mark.parametrize("known", [(None, None), (LABELS, None), (None, TAGS)])
-def test_models_without_classes_or_tags_are_saved(tmp_path, known):
+@pytest.mark.parametrize(
+    ("known", "output"),
+    [
+        ((None, None), "words"),
+        ((LABELS, None), "words"),
+        ((None, TAGS), "words"),
+        ((None, None), "sigmoid"),
+        ((None, TAGS), "sigmoid"),
+    ],
+)
+def test_models_without_classes_or_tags_are_saved(tmp_path, known, output):
     settings = {**SETTINGS, "n_words": 10, "max_epochs": 1, "min_tag_count": 1, "damping": None}
+    settings["annotation_output"] = output
     model = SceneModel(**settings, grid=[(1, 1), (2, 1)], patch_size=(16, 24))
     model.fit(IMAGES, *known).save(tmp_path / "model")
     loaded = SceneModel.load(tmp_path / "model")
@@ -194,6 +206,8 @@ def rewrite(folder, change):
         lambda d: d.update(data=[]),
         lambda d: d.update(versions=3),
         lambda d: d["settings"].update(classifier="softmax"),
+        lambda d: d["settings"].update(annotation_output="sigmoid"),
+        lambda d: d["settings"].update(annotation_output=[]),
     ],
 )
 def test_hostile_descriptions_are_refused(tmp_path, change):
@@ -214,6 +228,12 @@ def test_invalid_shares_of_tags_are_refused(tmp_path, change):
     save_arrays(tmp_path / "model" / SCENE, arrays, description)
     with pytest.raises(StorageError, match="share"):
         SceneModel.load(tmp_path / "model")
+
+
+def test_tags_of_older_models_are_words(tmp_path):
+    small_model().save(tmp_path / "model")
+    rewrite(tmp_path / "model", lambda d: d["settings"].pop("annotation_output"))
+    assert SceneModel.load(tmp_path / "model").annotation_output == "words"
 
 
 def test_unknown_arrays_are_refused(tmp_path):

@@ -125,6 +125,16 @@ def test_without_labels_and_tags_there_is_nothing_to_measure():
     assert held_out.images[0].predicted is None
 
 
+def test_log_odds_of_tags_are_probabilities_without_known_tags():
+    unknown = photographs(UNSEEN_LABELS, [None] * 17)
+    logistic = candidate(5, 0.3)._replace(tag_log_p_BA=np.full((17, 2), [0.0, 2.0]), log_odds=True)
+    best = select_candidate([logistic], SEEN, unknown, VOCABULARY, "softmax", tuned={})
+    choices, held_out = measure_selected(best, SEEN.classes, unknown, VOCABULARY, np.ones(2))
+    assert choices.tags is None
+    expected = [("wood", pytest.approx(1 / (1 + np.exp(-2)))), ("sea", 0.5)]
+    assert list(held_out.images[0].given) == expected
+
+
 def test_unknown_tags_are_further_columns():
     present = present_tags(UNSEEN, VOCABULARY)
     assert present.shape == (17, 3)

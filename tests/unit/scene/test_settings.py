@@ -33,6 +33,13 @@ def test_lists_become_tuples():
     assert (settings.grid, settings.patch_size) == (((1, 1), (2, 2)), (16, 24))
 
 
+def test_the_weight_of_tags_depends_on_their_outputs():
+    for output, expected in (("words", 30.0), ("sigmoid", 1.0)):
+        assert SceneSettings(annotation_output=output).check().annotation_weight == expected
+        given = SceneSettings(annotation_output=output, annotation_weight=3.0)
+        assert given.check().annotation_weight == 3.0
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -47,6 +54,8 @@ def test_lists_become_tuples():
         ("damping", 0),
         ("mirror", 1),
         ("min_tag_count", 0),
+        ("annotation_output", "softmax"),
+        ("annotation_weight", -1),
         ("learning_rate", 0),
         ("max_epochs", 0),
         ("batch_size", 0),

@@ -31,6 +31,17 @@ def test_the_weight_with_the_best_tags_is_found(weight):
     np.testing.assert_allclose(np.exp(scores).sum(axis=1), 1)
 
 
+def test_log_odds_keep_their_level():
+    log_odds = 3 * RNG.normal(size=LOG_P.shape)
+    scores = tag_scores(log_odds, PROBA, SHARE, 2.0, log_odds=True)
+    np.testing.assert_array_equal(scores, add_class_term(log_odds, PROBA, SHARE, 2.0))
+    assert tag_scores(log_odds, PROBA, SHARE, 0.0, log_odds=True) is log_odds
+    present = best_five(scores)
+    weight, found, _ = choose_class_weight(log_odds, PROBA, SHARE, present, log_odds=True)
+    assert weight == 2
+    np.testing.assert_array_equal(found, scores)
+
+
 def test_among_equals_tags_are_ranked_as_in_the_paper():
     alike = np.ones((3, 12)) / 12
     weight, scores, _ = choose_class_weight(LOG_P, PROBA, alike, best_five(-LOG_P))

@@ -1,5 +1,6 @@
+import numpy as np
 import pytest
-from tests.drawn import SETTINGS, columns, scenes
+from tests.drawn import SETTINGS, columns, scenes, small_model
 from tests.serving import make_client, photograph, upload_form
 
 from supdocnade import SceneModel
@@ -33,3 +34,15 @@ def test_models_without_classes_or_tags_are_served(labelled, tagged, tmp_path):
         if not labelled:
             assert explained.json()["code"] == "invalid_argument"
         assert client.get("/openapi.json").status_code == 200
+
+
+def test_topics_of_tags_with_logistic_outputs():
+    fitted = small_model("softmax", "sigmoid").fitted_
+    with make_client(None, fitted) as client:
+        tags = client.get("/v1/explore").json()["tags"]
+    assert len(tags) == len(fitted.tag_names)
+    for each in tags:
+        weight_H = fitted.network["tag_weight"][fitted.tag_names.index(each["tag"])]
+        assert (
+            each["topics"] == np.argsort(-weight_H, kind="stable")[: len(each["topics"])].tolist()
+        )
