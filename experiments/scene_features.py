@@ -34,6 +34,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "drawn, sift, 20 colour words": {**DRAWN, "n_color_words": 20},
     "drawn, sift, 100 colour words": {**DRAWN, "n_color_words": 100},
     "efficientnet-lite0": {"features": "efficientnet-lite0"},
+    "efficientnet-lite2": {"features": "efficientnet-lite2"},
     "efficientnet-lite0, softmax": {"features": "efficientnet-lite0", "classifier": "softmax"},
     "efficientnet-lite0, λ = 0.1": {"features": "efficientnet-lite0", "generative_weight": 0.1},
     "efficientnet-lite0, counts": {"features": "efficientnet-lite0", "damping": None},
