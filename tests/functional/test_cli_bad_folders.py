@@ -115,7 +115,7 @@ def read(monkeypatch):
     names = []
     encode = ImageEncoder.encode
 
-    def remember(self, source, name=""):
+    def remember(self, source, name="", device="cpu"):
         found = encode(self, source, name)
         names.append(name)
         return found
