@@ -39,6 +39,14 @@ def assert_same(actual, expected, tolerance):
         assert relative_error(a, e) <= tolerance, name
 
 
+def check_backends(problem, activation, uneven):
+    expected = evaluate(problem, activation, "reference", uneven=uneven)
+    assert_same(evaluate(problem, activation, "vectorized", uneven=uneven), expected, 1e-12)
+    single = problem.to(torch.float32)
+    for backend in ("vectorized", "cpu"):
+        assert_same(evaluate(single, activation, backend, uneven=uneven), expected, FLOAT32)
+
+
 @pytest.mark.parametrize("output", OUTPUTS)
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("n_words", [2, 3, 5, 37, 64])
@@ -47,11 +55,7 @@ def test_backends_agree(output, activation, n_words, uneven):
     problem = make_problem(
         [0, 1, 9, 0, 25], n_words, n_topics=7, output=output, n_summary_words=n_words - 1
     )
-    expected = evaluate(problem, activation, "reference", uneven=uneven)
-    assert_same(evaluate(problem, activation, "vectorized", uneven=uneven), expected, 1e-12)
-    single = problem.to(torch.float32)
-    for backend in ("vectorized", "cpu"):
-        assert_same(evaluate(single, activation, backend, uneven=uneven), expected, FLOAT32)
+    check_backends(problem, activation, uneven)
 
 
 @pytest.mark.parametrize("output", OUTPUTS)
@@ -60,11 +64,7 @@ def test_backends_agree_on_biases_of_documents(output, activation, uneven):
     problem = make_problem(
         [0, 1, 9, 0, 25], 37, n_topics=7, output=output, n_summary_words=36, document_bias=True
     )
-    expected = evaluate(problem, activation, "reference", uneven=uneven)
-    assert_same(evaluate(problem, activation, "vectorized", uneven=uneven), expected, 1e-12)
-    single = problem.to(torch.float32)
-    for backend in ("vectorized", "cpu"):
-        assert_same(evaluate(single, activation, backend, uneven=uneven), expected, FLOAT32)
+    check_backends(problem, activation, uneven)
 
 
 @pytest.mark.parametrize("output", OUTPUTS)

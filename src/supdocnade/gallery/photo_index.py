@@ -37,6 +37,8 @@ def model_fingerprint(fitted: "FittedScene") -> str:
     arrays: list[NDArray[Any]] = [*network.parameters.values()]
     if network.tree is not None:
         arrays.append(network.tree.leaf_of_word_K)
+    if fitted.class_tag_share_CA is not None:
+        arrays.append(fitted.class_tag_share_CA)
     if fitted.svm is not None:
         svm = fitted.svm
         arrays += [svm.mean_H, svm.scale_H, svm.support_SH, svm.coefficient_CS, svm.intercept_C]

@@ -280,7 +280,7 @@ def _sentence(explanation: "Explanation") -> str:
     support, against = share_S[share_S > 0].sum(), share_S[share_S < 0].sum()
     score = explanation.score
     if explanation.kind == "tag":  # Its name is above, and may be long.
-        score = score.replace(explanation.name, "tag")
+        score = score.replace(f"p({explanation.name}", "p(tag")
     score = f"{score} {explanation.whole:+.2f}"
     signed = f"patches for it {support:+.2f}, patches against it {against:+.2f}"
     if explanation.global_share:

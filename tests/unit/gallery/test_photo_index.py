@@ -1,5 +1,6 @@
 import json
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -61,6 +62,9 @@ def test_an_index_that_is_replaced_does_not_disturb_those_who_use_it(gallery, fo
 def test_an_index_of_another_model_is_refused_and_made_anew(folder, tmp_path):
     other = small_model("softmax").fitted_
     assert model_fingerprint(other) != model_fingerprint(small_model().fitted_)
+    shares_CA = small_model().fitted_.class_tag_share_CA
+    changed = replace(small_model().fitted_, class_tag_share_CA=shares_CA[::-1])
+    assert model_fingerprint(changed) != model_fingerprint(small_model().fitted_)
     with pytest.raises(StorageError, match="another model"):
         Gallery.load(folder / "index", other)
 
