@@ -17,7 +17,7 @@ SERVING = PAGE.with_name("serving.md")
 
 def figures() -> str:
     operation, training, inference = load("tree_nll"), load("training"), load("inference")
-    encoding = load("encoding")
+    encoding, network = load("encoding"), load("network")
     ms = operation["ms_per_document"]
     comparisons = operation["cpu_over_torch_gather_of_all_comparisons"]
     rows = [
@@ -86,6 +86,11 @@ def figures() -> str:
         (
             "labels, tags and probabilities of files (`predict`) relative to their words alone",
             f"{encoding['predictions_over_encoding']:.2f}",
+        ),
+        (
+            f"words from {network['network']} (decode, network, 1,000 words) relative to decoding "
+            "and the network's bare forward pass",
+            f"{network['words_over_forward_pass']:.2f}",
         ),
         (
             "growth of memory while 1,600 images are encoded, after the first few",

@@ -446,11 +446,15 @@ def _prepare(pixels: NDArray[np.uint8], description: NetworkDescription) -> NDAr
     if image.size != size:
         # Averages over boxes first, which is much faster for large photographs.
         image = image.resize(size, Image.Resampling.BICUBIC, reducing_gap=3.0)
-    levels_HW3 = np.asarray(image, np.float32)
+    levels_HW3 = np.asarray(image)
     if description.color_order == "bgr":
         levels_HW3 = levels_HW3[..., ::-1]
-    mean, scale = (np.array(each, np.float32) for each in (description.mean, description.scale))
-    return np.ascontiguousarray(((levels_HW3 - mean) / scale).transpose(2, 0, 1)[None])
+    inputs = np.empty((1, 3, *size), np.float32)
+    mean_3, scale_3 = (np.array(each, np.float32) for each in (description.mean, description.scale))
+    for channel in range(3):
+        np.subtract(levels_HW3[..., channel], mean_3[channel], out=inputs[0, channel])
+        inputs[0, channel] /= scale_3[channel]
+    return inputs
 
 
 def _arrange(

@@ -74,10 +74,10 @@ class Codebook:
                 # |v - c|² = |v|² - 2 v · c + |c|², and |v|² is the same for all words.
                 products = values_SD[rows].astype(np.float32, copy=False) @ self.centres_KD.T
                 np.subtract(self.half_squares_K, products, out=products)
-                if n_nearest == 1:
-                    words_SM[rows, 0] = products.argmin(axis=1)
-                else:
-                    words_SM[rows] = products.argsort(axis=1, kind="stable")[:, :n_nearest]
+                for place in range(n_nearest):  # A few passes are faster than sorting all words.
+                    nearest_S = products.argmin(axis=1)
+                    words_SM[rows, place] = nearest_S
+                    products[np.arange(len(products)), nearest_S] = np.inf
         return words_SM
 
 

@@ -1,0 +1,69 @@
+"""Benchmark of words from a network, compared with the network's bare forward pass.
+
+python -m benchmarks.bench_network
+
+The photographs of `bench_encoding`, one after the other on one core. The baseline decodes a file in
+colour and runs the network in onnxruntime on an input that was prepared before; ours also resizes
+and scales the photograph, projects the features of its patches, and finds their words.
+"""
+
+import os
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import torch
+
+from benchmarks.bench_encoding import photographs
+from benchmarks.common import alternate, print_table, write_results
+from supdocnade import BagOfVisualWords, SceneModel
+from supdocnade.images.decode import DecodeConfig, decode
+from supdocnade.images.network_library import DEFAULT_NETWORK, find_network
+
+N_WORDS, N_NEAREST = 1000, 4
+SAMPLE = 20_000
+
+
+def main() -> None:
+    os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+    import onnxruntime
+
+    torch.set_num_threads(1)
+    network = find_network(DEFAULT_NETWORK)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    session = onnxruntime.InferenceSession(network.path, options, ["CPUExecutionProvider"])
+    feed = {session.get_inputs()[0].name: np.zeros((1, 3, network.side, network.side), np.float32)}
+    in_color = DecodeConfig(max_side=512, upscale=False, color=True)
+    with TemporaryDirectory() as folder:
+        kind, paths = photographs(Path(folder))
+        bag = BagOfVisualWords(
+            N_WORDS, (1, 1), features=DEFAULT_NETWORK, n_nearest=N_NEAREST, sample_size=SAMPLE,
+            random_state=0,
+        ).fit(paths)  # fmt: skip
+        labels = [path.parent.name for path in paths]
+        model = SceneModel(features=DEFAULT_NETWORK, max_epochs=2, n_jobs=1, random_state=0)
+        model.fit(paths, labels)
+        timings = alternate(
+            {
+                "decode + forward pass": lambda: [
+                    (decode(path, in_color), session.run(None, feed)) for path in paths
+                ],
+                "decode + network + words": lambda: [bag.encoder_.encode(path) for path in paths],
+                "prediction": lambda: [list(model.iter_predictions([path])) for path in paths],
+            }
+        )
+    ms = {name: 1e3 * timing.median / len(paths) for name, timing in timings.items()}
+    ratio = ms["decode + network + words"] / ms["decode + forward pass"]
+    print_table(
+        f"{len(paths)} × {kind}, {DEFAULT_NETWORK}, {N_WORDS} words, one core",
+        ["what", "ms/image"],
+        [[name, f"{value:.2f}"] for name, value in ms.items()],
+    )
+    print(f"words over the bare forward pass: {ratio:.2f}")
+    results = {"images": kind, "network": DEFAULT_NETWORK, "ms_per_image": ms}
+    write_results("network", {**results, "words_over_forward_pass": ratio})
+
+
+if __name__ == "__main__":
+    main()
