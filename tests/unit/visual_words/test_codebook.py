@@ -124,3 +124,21 @@ def test_words_do_not_depend_on_the_number_of_blas_threads():
         pass
     after = {each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"}
     assert after == limits
+
+
+def test_every_thread_can_limit_blas():
+    """Not only the first one that did so."""
+
+    def limits():
+        return {each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"}
+
+    def limits_inside():
+        with one_blas_thread():
+            return limits()
+
+    before = limits()
+    assert limits_inside() == {1}
+    with ThreadPoolExecutor(1) as worker:
+        assert worker.submit(limits_inside).result() == {1}
+    assert limits_inside() == {1}
+    assert limits() == before

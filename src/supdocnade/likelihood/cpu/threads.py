@@ -135,7 +135,8 @@ def one_blas_thread() -> Iterator[None]:
     global _blas_limit, _n_blas_callers
     with _blas_lock:
         if _n_blas_callers == 0:
-            _blas_limit = _blas_libraries().limit(limits=1, user_api="blas")
+            with _control_of_blas():
+                _blas_limit = _blas_libraries().limit(limits=1, user_api="blas")
         _n_blas_callers += 1
     try:
         yield
@@ -143,7 +144,25 @@ def one_blas_thread() -> Iterator[None]:
         with _blas_lock:
             _n_blas_callers -= 1
             if _n_blas_callers == 0:
-                _blas_limit.restore_original_limits()
+                with _control_of_blas():
+                    _blas_limit.restore_original_limits()
+
+
+@contextmanager
+def _control_of_blas() -> Iterator[None]:
+    """Let the calling thread change the number of BLAS threads.
+
+    Since 2026, threadpoolctl silently ignores all threads but the first one that changed it, until
+    that one gives up control.
+    """
+    from threadpoolctl import OpenBLASController
+
+    give_up = getattr(OpenBLASController, "clear_controlling_thread", lambda force: None)
+    give_up(force=True)
+    try:
+        yield
+    finally:
+        give_up(force=True)
 
 
 @functools.cache
