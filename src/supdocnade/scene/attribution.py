@@ -2,7 +2,9 @@
 
 The share of a word is its integrated gradient along a(t) = c + t (G f + Σ_k x_k W[v_k]), from the
 empty document (t = 0) to the whole one (t = 1). The features f of the whole photograph, which only
-networks give, have one share together. Shares add up to score(document) - score(empty document).
+networks give, are the mean of the features of its patches, so their share is divided among the
+patches, too; if they come from a class token instead, they have one share together. Shares add up
+to score(document) - score(empty document).
 The path is integrated numerically between the kinks of ReLU units, where the score is smooth.
 """
 
@@ -19,6 +21,7 @@ from supdocnade.folders.tags import normalize_tag
 from supdocnade.model.inference import NetworkArrays
 from supdocnade.scene.prediction import FittedScene
 from supdocnade.scene.svm import RBFSVM
+from supdocnade.visual_words.describer import NetworkDescriber
 from supdocnade.visual_words.encoder import count_words
 
 Floats = NDArray[np.float64]
@@ -78,7 +81,7 @@ class Explanation:
     whole: float
     """The score of the photograph."""
     global_share: float = 0.0
-    """Share of the features of the whole photograph, which cannot be divided among patches."""
+    """Share of the features of the whole photograph, unless it is divided among the patches."""
 
 
 def explain_image(
@@ -112,7 +115,7 @@ def explain_image(
         kind, (explained, description, score) = "tag", _choose_tag_score(fitted, tag)
     words_V, amount_V = counts.indices.astype(np.int64), counts.data.astype(np.float64)
     features_F = None if encoded.features_VF is None else encoded.features_VF[0]
-    share_V, global_share, topic_share_H, empty, whole = attribute_score(
+    share_V, slope_F, topic_share_H, empty, whole = attribute_score(
         fitted.network, words_V, amount_V, score, features_F
     )
     # The share of a word is divided among the patches with that word.
@@ -120,12 +123,19 @@ def explain_image(
     count_K = np.ones_like(share_K)
     share_K[words_V] = share_V
     count_K[raw.indices] = raw.data
-    share_SW = (share_K / count_K)[encoded.ids].reshape(len(encoded.words_SM), -1)
+    share_S = (share_K / count_K)[encoded.ids].reshape(len(encoded.words_SM), -1).sum(axis=1)
+    global_share = 0.0
+    if features_F is not None:
+        parts_SF = _divide_features(fitted, image, name)
+        if parts_SF is None:
+            global_share = float(features_F @ slope_F)
+        else:
+            share_S += parts_SF @ slope_F / len(parts_SF)
     return Explanation(
         kind=kind,
         name=explained,
         score=description,
-        share_S=share_SW.sum(axis=1),
+        share_S=share_S,
         centres_S2=encoded.centres_S2,
         patch_size_S=encoded.patch_size_S,
         size=encoded.size,
@@ -136,13 +146,20 @@ def explain_image(
     )
 
 
+def _divide_features(fitted: FittedScene, image: Any, name: str) -> NDArray[np.float32] | None:
+    """Return the features of the patches of an image by a network, see `divide_features`."""
+    describer = fitted.encoder.describer
+    assert isinstance(describer, NetworkDescriber)
+    return describer.divide_features(describer.read(image, name))
+
+
 def attribute_score(
     network: NetworkArrays,
     words_V: NDArray[np.int64],
     amount_V: Floats,
     score: Score,
     features_F: NDArray[np.float32] | None = None,
-) -> tuple[Floats, float, Floats, float, float]:
+) -> tuple[Floats, Floats, Floats, float, float]:
     """Divide the score of a document among its words and features, and among its topics.
 
     Parameters
@@ -153,20 +170,19 @@ def attribute_score(
 
     Returns
     -------
-    The shares of the words, (V,), that of the features, those of the topics, (H,), the score of an
-    empty document and that of the document.
+    The shares of the words, (V,), the factors of the features in their share, (F,), the shares of
+    the topics, (H,), the score of an empty document and that of the document.
     """
     W_VH = network["word_embedding"][words_V].astype(np.float64)
     bias_H = network["hidden_bias"].astype(np.float64)
     activation = network.config.activation
-    global_H = np.zeros_like(bias_H)
+    total_H, G_HF = amount_V @ W_VH, np.empty((len(bias_H), 0))
     if features_F is not None:
-        global_H = network["global_weight"].astype(np.float64) @ features_F
-    total_H = amount_V @ W_VH + global_H
+        G_HF = network["global_weight"].astype(np.float64)
+        total_H = total_H + G_HF @ features_F
     slope_H = _mean_slope(score, bias_H, total_H, activation)
     empty, whole = score.value(_activate(np.stack([bias_H, bias_H + total_H]), activation)).tolist()
-    share_V, global_share = amount_V * (W_VH @ slope_H), float(global_H @ slope_H)
-    return share_V, global_share, total_H * slope_H, empty, whole
+    return amount_V * (W_VH @ slope_H), slope_H @ G_HF, total_H * slope_H, empty, whole
 
 
 def _mean_slope(score: Score, bias_H: Floats, total_H: Floats, activation: str) -> Floats:

@@ -179,6 +179,16 @@ class NetworkDescriber:
             image_F,
         )
 
+    def divide_features(self, pixels: NDArray[np.uint8]) -> Floats | None:
+        """Return features of the patches whose mean is the features of the image, (patches, F).
+
+        They are None if the network describes the image by a token of its own.
+        """
+        if self.projection is None or self.network.description.class_tokens:
+            return None
+        patches_SF, _ = self.network.describe(pixels, device="cpu")
+        return (patches_SF - self.projection.image_mean_F) / self.projection.image_scale_F
+
     def project(self, patches_SD: Floats) -> Floats:
         """Return the principal components of features, or the features before `fit`."""
         if self.projection is None:

@@ -56,7 +56,7 @@ def topics(made, words, amounts):
 
 class Attribution(NamedTuple):
     word_share_V: np.ndarray
-    global_share: float
+    global_slope_F: np.ndarray
     topic_share_H: np.ndarray
     empty: float
     whole: float
@@ -91,8 +91,9 @@ def test_shares_of_a_logistic_tag_and_of_global_features_add_up():
     features = np.array([0.5, -2.0, 1.0], np.float32)
     score = logit_score(made.arrays(), 3, "tag")
     found = Attribution(*attribute_score(made.arrays(), words, amounts, score, features))
-    shares = found.word_share_V.sum() + found.global_share
-    assert found.global_share != 0
+    global_share = features @ found.global_slope_F
+    shares = found.word_share_V.sum() + global_share
+    assert global_share != 0
     assert shares == pytest.approx(found.whole - found.empty, abs=1e-5)
     counts = sparse.csr_array((amounts, (np.zeros_like(words), words)), shape=(1, N_WORDS))
     hidden = topic_features(made.arrays(), counts, features[None])

@@ -66,6 +66,19 @@ def test_components_are_principal_ones_of_the_sample(describer):
     np.testing.assert_allclose(found.image_F, expected, rtol=1e-4)
 
 
+def test_features_of_an_image_are_divided_among_its_patches(describer, tmp_path):
+    images_IF = RNG.normal(5, [1, 2, 3], (40, 3)).astype(np.float32)
+    patches_ND = RNG.normal(0, 1, (50, 3)).astype(np.float32)
+    fitted = describer.fit(patches_ND, images_IF)
+    parts_SF = fitted.divide_features(PIXELS)
+    np.testing.assert_allclose(
+        parts_SF.mean(axis=0), fitted.describe(PIXELS).image_F, rtol=1e-4, atol=1e-5
+    )
+    tokens = {"layout": "tokens", "leading": [[1, 2, 3]], "class_tokens": 1}
+    other = NetworkDescriber.find(str(write_network(tmp_path / "other.onnx", **tokens)))
+    assert other.fit(patches_ND, images_IF).divide_features(PIXELS) is None
+
+
 def test_a_relative_path_is_found_from_other_folders(describer, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     relative = NetworkDescriber.find("tiny.onnx")
