@@ -3,7 +3,7 @@
 import json
 
 import numpy as np
-from onnx import TensorProto, helper, numpy_helper
+import pytest
 
 from supdocnade.images import network_library
 
@@ -21,11 +21,11 @@ def write_network(
     factor=1.0,
     external=None,
     shape=("batch", 3, "height", "width"),
-    input_type=TensorProto.FLOAT,
+    input_type=None,
     extra_outputs=(),
     **description,
 ):
-    """Write a network and its description; return the path.
+    """Write a network and its description; return the path. Skip the test without onnx.
 
     Parameters
     ----------
@@ -35,10 +35,14 @@ def write_network(
     n_patches : number of patches in the layout of tokens; -1: as many as there are.
     factor : of all features.
     external : name of the file that the factor is in; None: the ONNX file.
-    shape, input_type : of the input.
+    shape, input_type : of the input; None: float32.
     extra_outputs : names of further outputs.
     description : entries that differ from `DESCRIPTION`; None leaves one out.
     """
+    pytest.importorskip("onnxruntime")
+    onnx = pytest.importorskip("onnx")
+    helper, numpy_helper, TensorProto = onnx.helper, onnx.numpy_helper, onnx.TensorProto
+    input_type = TensorProto.FLOAT if input_type is None else input_type
     tensors = [numpy_helper.from_array(np.array([factor], np.float32), "factor")]
     if external is not None:
         move_out(tensors[0], external)
@@ -79,7 +83,7 @@ def write_network(
 def move_out(tensor, name):
     """Let a tensor refer to a file instead of holding its values."""
     tensor.ClearField("raw_data")
-    tensor.data_location = TensorProto.EXTERNAL
+    tensor.data_location = 1  # EXTERNAL
     tensor.external_data.add(key="location", value=str(name))
 
 
