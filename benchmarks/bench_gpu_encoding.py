@@ -26,7 +26,7 @@ from supdocnade.demo import drawn_scenes
 from supdocnade.devices import choose_device
 from supdocnade.images.decode import decode
 from supdocnade.images.dense_sift_torch import describe_many
-from supdocnade.visual_words.describer import PatchDescriber
+from supdocnade.visual_words.describer import SIFTDescriber
 from supdocnade.visual_words.encoder import ImageEncoder
 from supdocnade.visual_words.gpu import BatchEncoder, PendingWords
 
@@ -68,7 +68,7 @@ def on_cpu(encoder: ImageEncoder, grey: Pixels) -> NDArray[np.int64]:
 def measure(encoder: ImageEncoder, greys: Pixels, device: torch.device) -> dict[str, float]:
     """Return images per second, and the share of words that agree."""
     describer = encoder.describer
-    assert isinstance(describer, PatchDescriber)
+    assert isinstance(describer, SIFTDescriber)
     batch = BatchEncoder(encoder, device)
     gpu = device.type == "cuda"
     pinned = torch.empty(greys.shape, dtype=torch.uint8, pin_memory=gpu)

@@ -8,7 +8,7 @@ SCRIPT = """
 import io, json, resource, signal, sys, time
 import numpy as np
 from PIL import Image
-from supdocnade.visual_words.describer import PatchDescriber
+from supdocnade.visual_words.describer import SIFTDescriber
 from supdocnade.visual_words.encoder import ImageEncoder
 from supdocnade.errors import UnreadableImage
 from supdocnade.images.decode import DecodeConfig
@@ -18,7 +18,7 @@ from supdocnade.visual_words.codebook import Codebook
 
 rng = np.random.default_rng(0)
 encoder = ImageEncoder(
-    describer=PatchDescriber(decoding=DecodeConfig(max_side=64), sift=DenseSIFTConfig()),
+    describer=SIFTDescriber(decoding=DecodeConfig(max_side=64), sift=DenseSIFTConfig()),
     codebook=Codebook(rng.random((5, 128)).astype(np.float32)),
     regions=Regions.of((2, 2)),
 )

@@ -22,7 +22,7 @@ from supdocnade.estimators.settings import VisualWordSettings
 from supdocnade.progress import PrintProgress, ProgressCallback, no_progress
 from supdocnade.run_options import RunOptions
 from supdocnade.visual_words.cache import ImageWords
-from supdocnade.visual_words.describer import NetworkDescriber, PatchDescriber
+from supdocnade.visual_words.describer import NetworkDescriber, SIFTDescriber
 from supdocnade.visual_words.encoder import EncodedImage, ImageEncoder, count_words
 from supdocnade.visual_words.learn import fit_words
 from supdocnade.visual_words.parallel import (
@@ -143,7 +143,7 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
         progress : called with the stage, the number of units done and their total.
         """
         images = check_images(X)
-        describer: PatchDescriber | NetworkDescriber
+        describer: SIFTDescriber | NetworkDescriber
         describer, regions = self.check()
         if self.features == "sift":
             choose_device(self.device)  # Fail before words are learned.

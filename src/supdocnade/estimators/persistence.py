@@ -27,7 +27,7 @@ from supdocnade.model.inference import NetworkArrays
 from supdocnade.storage import Arrays, damage_errors, load_arrays, save_arrays
 from supdocnade.training.history import History
 from supdocnade.tree import WordTree
-from supdocnade.visual_words.describer import PatchDescriber
+from supdocnade.visual_words.describer import SIFTDescriber
 from supdocnade.visual_words.encoder import ImageEncoder
 
 TOPICS_FORMAT = 1
@@ -399,7 +399,7 @@ def _read_words(
         if arrays[key].dtype != kind:
             raise InvalidArgument(f"{key} must be {kind.__name__}, got {arrays[key].dtype}")
     found = encoder.describer
-    if isinstance(found, PatchDescriber):
+    if isinstance(found, SIFTDescriber):
         same = found.decoding == expected.decoding and settings.features == "sift"
         same &= found.keep_constant == expected.keep_constant
         for each in ("step", "patch_sizes", "window", "root"):

@@ -19,7 +19,7 @@ from supdocnade.images.regions import Grid, Regions
 from supdocnade.model.config import DocNADEConfig, SupDocNADEConfig
 from supdocnade.run_options import DEVICES
 from supdocnade.training.trainer_config import TrainerConfig
-from supdocnade.visual_words.describer import PatchDescriber
+from supdocnade.visual_words.describer import SIFTDescriber
 
 MAX_THREADS = 1024
 
@@ -122,7 +122,7 @@ class VisualWordSettings:
     device: str = "auto"
     verbose: int = 0
 
-    def check(self) -> tuple[PatchDescriber, Regions]:
+    def check(self) -> tuple[SIFTDescriber, Regions]:
         """Return how images are described by SIFT, and divided, or raise `InvalidArgument`."""
         check_count("n_words", self.n_words, least=2)
         check_count("n_color_words", self.n_color_words)
@@ -153,7 +153,7 @@ class VisualWordSettings:
         decoding = DecodeConfig(
             max_side=self.max_side, upscale=bool(self.upscale), color=bool(self.color)
         )
-        describer = PatchDescriber(
+        describer = SIFTDescriber(
             decoding=decoding, sift=sift, keep_constant=bool(self.keep_constant)
         )
         return describer, Regions.of(self.grid)

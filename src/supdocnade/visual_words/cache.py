@@ -17,7 +17,7 @@ _DIGEST_BYTES = 16
 
 
 class ImageWords(NamedTuple):
-    """The words of an image, and what else a topic model needs to know of it."""
+    """The words of an image, its features as a whole, and its key."""
 
     ids: NDArray[np.int32]
     """Columns of the count matrix; with mirror images, theirs are among them."""

@@ -33,7 +33,7 @@ side of its example patches."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class PatchDescriber:
+class SIFTDescriber:
     """Decodes images and describes their patches by dense SIFT."""
 
     decoding: DecodeConfig

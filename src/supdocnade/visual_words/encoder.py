@@ -20,7 +20,7 @@ from supdocnade.images.regions import Regions
 from supdocnade.storage import Arrays
 from supdocnade.visual_words.cache import ImageWords
 from supdocnade.visual_words.codebook import Codebook
-from supdocnade.visual_words.describer import NetworkDescriber, PatchDescriber, Projection
+from supdocnade.visual_words.describer import NetworkDescriber, Projection, SIFTDescriber
 
 FORMAT = 1
 """Format of `ImageEncoder.settings`; it changes when the same settings come to mean other words."""
@@ -54,7 +54,7 @@ class EncodedImage(NamedTuple):
 class ImageEncoder:
     """Turns an image into visual words."""
 
-    describer: PatchDescriber | NetworkDescriber
+    describer: SIFTDescriber | NetworkDescriber
     codebook: Codebook
     regions: Regions
     color_codebook: Codebook | None = None
@@ -82,14 +82,14 @@ class ImageEncoder:
     @property
     def features_shape(self) -> tuple[int, int] | None:
         """Shape of `EncodedImage.features_VF`."""
-        if isinstance(self.describer, PatchDescriber) or self.describer.projection is None:
+        if isinstance(self.describer, SIFTDescriber) or self.describer.projection is None:
             return None
         return (2 if self.mirror else 1), len(self.describer.projection.image_mean_F)
 
     @cached_property
     def mirrored_codebook(self) -> Codebook:
         """The mirrored words: a patch is as near to them as its mirror image is to the words."""
-        assert isinstance(self.describer, PatchDescriber)
+        assert isinstance(self.describer, SIFTDescriber)
         return Codebook(self.describer.mirror(self.codebook.centres_KD))
 
     def encode(self, source: Any, name: str = "", device: str = "cpu") -> EncodedImage:
@@ -105,7 +105,7 @@ class ImageEncoder:
         found, size = self.describer.describe(pixels, device), (pixels.shape[0], pixels.shape[1])
         features = [] if found.image_F is None else [found.image_F]
         words_SM = self.codebook.assign_nearest(found.values_SD, self.n_nearest)
-        if isinstance(self.describer, PatchDescriber):
+        if isinstance(self.describer, SIFTDescriber):
             cells_SG = self.regions.cells(found.centres_S2, size, mirror=self.mirror)
             if self.mirror:
                 mirrored = self.mirrored_codebook.assign_nearest(found.values_SD, self.n_nearest)
@@ -141,7 +141,7 @@ class ImageEncoder:
     def color_ids(self, colors: NDArray[np.uint8]) -> NDArray[np.int32]:
         """Return the columns of the words for the colours of all patches, as in `EncodedImage`."""
         size = (colors.shape[0], colors.shape[1])
-        assert isinstance(self.describer, PatchDescriber)
+        assert isinstance(self.describer, SIFTDescriber)
         centres_S2, patch_size_S = patch_places(size, self.describer.sift)
         words_S1 = self.assign_colors(colors, centres_S2, patch_size_S)
         cells = self.regions.cells(centres_S2, size, mirror=self.mirror)
@@ -180,7 +180,7 @@ class ImageEncoder:
         `mirror` is not among them: it is chosen whenever images are encoded.
         """
         kind: dict[str, Any]
-        if isinstance(self.describer, PatchDescriber):
+        if isinstance(self.describer, SIFTDescriber):
             kind = {
                 "sift": asdict(self.describer.sift),
                 "keep_constant": self.describer.keep_constant,
@@ -240,12 +240,12 @@ class ImageEncoder:
             ) from error
 
 
-def _read_describer(settings: Any, arrays: Arrays) -> PatchDescriber | NetworkDescriber:
+def _read_describer(settings: Any, arrays: Arrays) -> SIFTDescriber | NetworkDescriber:
     decoding = DecodeConfig(**settings["decoding"])
     if "network" not in settings:
         if type(settings["keep_constant"]) is not bool:
             raise TypeError("keep_constant must be true or false")
-        return PatchDescriber(
+        return SIFTDescriber(
             decoding=decoding,
             sift=DenseSIFTConfig(**settings["sift"]),
             keep_constant=settings["keep_constant"],

@@ -21,7 +21,7 @@ from supdocnade.images.dense_sift_torch import describe_many
 from supdocnade.images.regions import Regions
 from supdocnade.visual_words.cache import ImageWords, WordCache
 from supdocnade.visual_words.codebook import Codebook
-from supdocnade.visual_words.describer import PatchDescriber
+from supdocnade.visual_words.describer import SIFTDescriber
 from supdocnade.visual_words.encoder import ImageEncoder
 
 Words = NDArray[np.int32]
@@ -76,7 +76,7 @@ class BatchEncoder:
     """
 
     def __init__(self, encoder: ImageEncoder, device: torch.device):
-        assert isinstance(encoder.describer, PatchDescriber)
+        assert isinstance(encoder.describer, SIFTDescriber)
         self.encoder, self.device, self._describer = encoder, device, encoder.describer
         self._codebooks = [DeviceCodebook(encoder.codebook, device)]
         if encoder.mirror:

@@ -16,7 +16,7 @@ from supdocnade.likelihood.cpu.threads import limit_threads
 from supdocnade.run_options import RunOptions
 from supdocnade.seeding import named_generator
 from supdocnade.visual_words.codebook import Codebook, fit_codebook
-from supdocnade.visual_words.describer import NetworkDescriber, PatchDescriber
+from supdocnade.visual_words.describer import NetworkDescriber, SIFTDescriber
 from supdocnade.visual_words.encoder import ImageEncoder
 from supdocnade.visual_words.parallel import SkippedImage, map_images
 
@@ -68,7 +68,7 @@ class FittedWords:
 
 def fit_words(
     images: Sequence[Any],
-    describer: PatchDescriber | NetworkDescriber,
+    describer: SIFTDescriber | NetworkDescriber,
     regions: Regions,
     options: RunOptions = RunOptions(),
     *,
@@ -91,7 +91,7 @@ def fit_words(
     sample_size : number of patches in the sample; None: 100,000, or 20 per word if that is more.
     n_examples : maximum number of example patches per word.
     """
-    is_sift = isinstance(describer, PatchDescriber)
+    is_sift = isinstance(describer, SIFTDescriber)
     least = SAMPLE_SIZE if is_sift else NETWORK_SAMPLE_SIZE
     size = sample_size or max(least, SAMPLES_PER_WORD * n_words)
     sample, skipped = sample_patches(
@@ -142,7 +142,7 @@ def _fit_color_codebook(colors_NC: NDArray[np.float32], n_words: int, seed: int)
 
 def sample_patches(
     images: Sequence[Any],
-    describer: PatchDescriber | NetworkDescriber,
+    describer: SIFTDescriber | NetworkDescriber,
     sample_size: int,
     seed: int,
     options: RunOptions = RunOptions(),
@@ -182,7 +182,7 @@ def sample_patches(
 
 
 def _sample_image(
-    describer: PatchDescriber | NetworkDescriber,
+    describer: SIFTDescriber | NetworkDescriber,
     per_image: int,
     n_candidates: int,
     seed: int,

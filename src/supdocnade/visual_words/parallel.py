@@ -21,7 +21,7 @@ from supdocnade.errors import InvalidArgument, UnreadableImage
 from supdocnade.progress import no_progress
 from supdocnade.run_options import RunOptions
 from supdocnade.visual_words.cache import ImageWords, WordCache, read_with_key
-from supdocnade.visual_words.describer import PatchDescriber
+from supdocnade.visual_words.describer import SIFTDescriber
 from supdocnade.visual_words.encoder import ImageEncoder
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ def encode_images(
     total = len(images) if numbers is None else len(numbers)
     device = None
     on_cpu = options.device == "cpu" or (options.device == "auto" and total < MIN_GPU_IMAGES)
-    for_gpu = isinstance(encoder.describer, PatchDescriber) and encoder.n_nearest == 1
+    for_gpu = isinstance(encoder.describer, SIFTDescriber) and encoder.n_nearest == 1
     if for_gpu and not on_cpu:
         from supdocnade.devices import choose_device  # Imports torch.
 

@@ -29,7 +29,7 @@ def load(path, **settings):
     return FeatureNetwork.load(networks.write_network(path, **settings))
 
 
-def close(found, expected):
+def assert_close(found, expected):
     np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
@@ -38,8 +38,8 @@ def test_patches_of_a_map_are_rows(path):
     assert (network.name, network.side, network.grid) == ("tiny", 8, (4, 2))
     assert (network.n_channels, network.licence, network.files) == (3, "CC0-1.0", (path,))
     patches_PD, pooled_D = network.describe(IMAGE)
-    close(patches_PD, networks.mean_colors(IMAGE, (2, 4)))
-    close(pooled_D, patches_PD.mean(axis=0))
+    assert_close(patches_PD, networks.mean_colors(IMAGE, (2, 4)))
+    assert_close(pooled_D, patches_PD.mean(axis=0))
     assert patches_PD.dtype == pooled_D.dtype == np.float32
     assert patches_PD.flags.c_contiguous
 
@@ -48,21 +48,21 @@ def test_tokens_are_patches(path):
     network = load(path, layout="tokens")
     assert network.grid == (2, 2)
     patches_PD, pooled_D = network.describe(IMAGE)
-    close(patches_PD, networks.mean_colors(IMAGE))
-    close(pooled_D, patches_PD.mean(axis=0))
+    assert_close(patches_PD, networks.mean_colors(IMAGE))
+    assert_close(pooled_D, patches_PD.mean(axis=0))
 
 
 def test_the_first_class_token_describes_the_image(path):
     network = load(path, layout="tokens", leading=[[1, 2, 3], [4, 5, 6]], class_tokens=2)
     patches_PD, pooled_D = network.describe(IMAGE)
-    close(patches_PD, networks.mean_colors(IMAGE))
-    close(pooled_D, [1, 2, 3])
+    assert_close(patches_PD, networks.mean_colors(IMAGE))
+    assert_close(pooled_D, [1, 2, 3])
 
 
 def test_tokens_form_a_rectangle_if_it_is_described(path):
     network = load(path, layout="tokens", patch=(2, 4), rows=4, columns=2)
     assert network.grid == (4, 2)
-    close(network.describe(IMAGE)[0], networks.mean_colors(IMAGE, (2, 4)))
+    assert_close(network.describe(IMAGE)[0], networks.mean_colors(IMAGE, (2, 4)))
 
 
 def test_mean_and_scale_are_those_of_the_channels_of_the_network(path):
@@ -76,7 +76,7 @@ def test_mean_and_scale_are_those_of_the_channels_of_the_network(path):
 
 def test_an_output_is_taken_by_name(path):
     network = load(path, extra_outputs=["other"], output="other")
-    close(network.describe(IMAGE)[0], networks.mean_colors(IMAGE))
+    assert_close(network.describe(IMAGE)[0], networks.mean_colors(IMAGE))
 
 
 def test_a_photograph_of_any_size_is_seen_whole(path):
@@ -104,7 +104,7 @@ def test_grey_levels_become_three_equal_channels(path):
 
 
 def test_a_network_of_fixed_size_is_run(path):
-    close(load(path, shape=(1, 3, 8, 8)).describe(IMAGE)[0], networks.mean_colors(IMAGE))
+    assert_close(load(path, shape=(1, 3, 8, 8)).describe(IMAGE)[0], networks.mean_colors(IMAGE))
 
 
 def test_a_network_is_pickled_and_copied_without_its_session(path, monkeypatch):
@@ -149,11 +149,11 @@ def test_external_data_belongs_to_the_network(tmp_path, path):
     network = load(path, factor=3.0, external="data/tiny.bin")
     data = tmp_path / "data/tiny.bin"
     assert network.files == (path, data)
-    close(network.describe(IMAGE)[0], 3 * networks.mean_colors(IMAGE))
+    assert_close(network.describe(IMAGE)[0], 3 * networks.mean_colors(IMAGE))
     data.write_bytes(np.array([5.0], "<f4").tobytes())
     other = FeatureNetwork.load(path)
     assert other.fingerprint() != network.fingerprint()
-    close(other.describe(IMAGE)[0], 5 * networks.mean_colors(IMAGE))
+    assert_close(other.describe(IMAGE)[0], 5 * networks.mean_colors(IMAGE))
     data.unlink()
     with pytest.raises(StorageError, match=r"external data in 'data/tiny\.bin', which is missing"):
         FeatureNetwork.load(path)
@@ -322,7 +322,7 @@ def test_the_gpu_is_used_where_onnxruntime_supports_it(path, monkeypatch):
     with pytest.raises(BackendUnavailable, match="onnxruntime finds no GPU on this machine"):
         network.describe(IMAGE, device="cuda")
     assert started[0][0][0] == "CUDAExecutionProvider"
-    close(network.describe(IMAGE, device="auto")[0], networks.mean_colors(IMAGE))
+    assert_close(network.describe(IMAGE, device="auto")[0], networks.mean_colors(IMAGE))
 
 
 def test_nothing_is_reported_to_the_makers_of_onnxruntime(tmp_path):

@@ -12,12 +12,12 @@ from supdocnade.images.dense_sift import DenseSIFTConfig, dense_sift, patch_plac
 from supdocnade.images.patch_colors import patch_colors
 from supdocnade.images.regions import Regions
 from supdocnade.visual_words.codebook import Codebook, fit_codebook
-from supdocnade.visual_words.describer import NetworkDescriber, PatchDescriber
+from supdocnade.visual_words.describer import NetworkDescriber, SIFTDescriber
 from supdocnade.visual_words.encoder import ImageEncoder
 
 CODEBOOK = Codebook(np.random.default_rng(0).random((12, 128)).astype(np.float32))
 ARRAYS = {"centres": CODEBOOK.centres_KD}
-PLAIN = PatchDescriber(decoding=DecodeConfig(), sift=DenseSIFTConfig())
+PLAIN = SIFTDescriber(decoding=DecodeConfig(), sift=DenseSIFTConfig())
 
 
 def encoder(describer=PLAIN, grid=(2, 2), codebook=CODEBOOK):

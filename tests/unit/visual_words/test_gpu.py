@@ -20,7 +20,7 @@ from supdocnade.run_options import RunOptions
 from supdocnade.visual_words import gpu as batches
 from supdocnade.visual_words.cache import WordCache
 from supdocnade.visual_words.codebook import Codebook, fit_codebook
-from supdocnade.visual_words.describer import PatchDescriber
+from supdocnade.visual_words.describer import SIFTDescriber
 from supdocnade.visual_words.encoder import ImageEncoder
 from supdocnade.visual_words.gpu import (
     PREFETCH_BYTES,
@@ -48,7 +48,7 @@ def encoder(grid=((2, 2),), keep_constant=True, color=False, n_words=24, **sift)
     pictures = [in_color(image) if color else image for image in IMAGES[:8]]
     sample = np.concatenate([dense_sift(each, config).values_SD for each in pictures])
     return ImageEncoder(
-        describer=PatchDescriber(
+        describer=SIFTDescriber(
             decoding=DecodeConfig(color=color), sift=config, keep_constant=keep_constant
         ),
         codebook=fit_codebook(sample, n_words, seed=0, max_rounds=3),
@@ -242,13 +242,13 @@ def test_few_images_are_decoded_ahead_where_they_are_large(monkeypatch):
     monkeypatch.setattr(batches, "PREFETCH_BYTES", 4 * 64 * 72)
     monkeypatch.setattr(batches, "MAX_BATCH_BYTES", 2 * 64 * 72)
     read, most = [], 0
-    original = PatchDescriber.read
+    original = SIFTDescriber.read
 
     def noted(self, source, name=""):
         read.append(name)
         return original(self, source, name)
 
-    monkeypatch.setattr(PatchDescriber, "read", noted)
+    monkeypatch.setattr(SIFTDescriber, "read", noted)
     for done, _ in enumerate(
         encode_on_device(PLAIN, [stripes(0)] * 60, CPU, RunOptions(n_jobs=2)), start=1
     ):

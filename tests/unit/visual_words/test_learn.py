@@ -9,10 +9,10 @@ from supdocnade.images.decode import DecodeConfig
 from supdocnade.images.dense_sift import DenseSIFTConfig, dense_sift
 from supdocnade.images.regions import Regions
 from supdocnade.run_options import RunOptions
-from supdocnade.visual_words.describer import PatchDescriber
+from supdocnade.visual_words.describer import SIFTDescriber
 from supdocnade.visual_words.learn import cut_patches, fit_words, sample_patches
 
-PLAIN = PatchDescriber(decoding=DecodeConfig(), sift=DenseSIFTConfig())
+PLAIN = SIFTDescriber(decoding=DecodeConfig(), sift=DenseSIFTConfig())
 IMAGES = [stripes(number) for number in range(12)]
 WHOLE = Regions.of((1, 1))
 SKIP = RunOptions(on_error="skip")

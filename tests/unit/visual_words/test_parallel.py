@@ -14,7 +14,7 @@ from supdocnade.images.regions import Regions
 from supdocnade.run_options import RunOptions
 from supdocnade.visual_words.cache import content_key
 from supdocnade.visual_words.codebook import Codebook
-from supdocnade.visual_words.describer import PatchDescriber
+from supdocnade.visual_words.describer import SIFTDescriber
 from supdocnade.visual_words.encoder import ImageEncoder
 from supdocnade.visual_words.parallel import (
     SkippedImage,
@@ -26,7 +26,7 @@ from supdocnade.visual_words.parallel import (
 
 CPU = torch.device("cpu")
 ENCODER = ImageEncoder(
-    describer=PatchDescriber(decoding=DecodeConfig(), sift=DenseSIFTConfig()),
+    describer=SIFTDescriber(decoding=DecodeConfig(), sift=DenseSIFTConfig()),
     codebook=Codebook(np.random.default_rng(0).random((12, 128)).astype(np.float32)),
     regions=Regions.of((2, 2)),
 )

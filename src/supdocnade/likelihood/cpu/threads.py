@@ -152,8 +152,8 @@ def one_blas_thread() -> Iterator[None]:
 def _control_of_blas() -> Iterator[None]:
     """Let the calling thread change the number of BLAS threads.
 
-    Since 2026, threadpoolctl silently ignores all threads but the first one that changed it, until
-    that one gives up control.
+    threadpoolctl 3.8 silently ignores all threads but the first one that changed it, until that one
+    gives up control.
     """
     from threadpoolctl import OpenBLASController
 
