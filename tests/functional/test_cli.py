@@ -12,7 +12,7 @@ from tests.commands import CLASSES, SMALL, draw, learned, supdocnade
 from supdocnade import SceneModel
 from supdocnade.cli.console import ProgressBars
 from supdocnade.cli.run import PartialRun
-from supdocnade.cli.xmp import read_keywords
+from supdocnade.folders.xmp_packet import read_keywords
 
 
 @pytest.fixture(scope="module")

@@ -1,22 +1,8 @@
 import pytest
 
-from supdocnade.cli.xmp import Sidecars, UnusableXMP, add_keywords, new_packet, read_keywords
+from supdocnade.cli.xmp import Sidecars
 from supdocnade.errors import StorageError
 from supdocnade.scene.prediction import Prediction
-
-RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
-DC = "http://purl.org/dc/elements/1.1/"
-LR = "http://ns.adobe.com/lightroom/1.0/"
-
-
-def sidecar(inside, *, attributes=""):
-    """Return a sidecar with its own prefixes and foreign contents."""
-    return (
-        '<?xml version="1.0" encoding="UTF-8"?>\n<!-- other -->\n'
-        f'<x:xmpmeta xmlns:x="adobe:ns:meta/"><r:RDF xmlns:r="{RDF}">\n'
-        f'<r:Description r:about=\'\' xmlns:d="{DC}" xmlns:lr="{LR}"\t{attributes}>{inside}'
-        "</r:Description></r:RDF></x:xmpmeta>"
-    ).encode()
 
 
 def prediction(name, label="coast", tags=("sea", "sky"), unsure=False):
@@ -30,71 +16,6 @@ def prediction(name, label="coast", tags=("sea", "sky"), unsure=False):
         ranked_tags=given,
         tags=given,
     )
-
-
-def test_round_trip_of_a_new_packet():
-    keywords = ["sea", "rock & <roll>", 'a "quoted" one', "海"]
-    assert read_keywords(new_packet(keywords)) == keywords
-
-
-def test_characters_outside_xml_are_dropped():
-    assert read_keywords(new_packet(["a\x00b\x1b\ud800c"])) == ["abc"]
-    packet = new_packet(["abc"])
-    assert add_keywords(packet, ["a\x00bc"]) == packet
-
-
-@pytest.mark.parametrize(
-    ("inside", "before"),
-    [
-        ("<d:subject><r:Bag><r:li>old</r:li></r:Bag></d:subject>", ["old"]),
-        ("<d:subject><r:Seq>\n<r:li>a&amp;b</r:li>\n</r:Seq></d:subject>", ["a&b"]),
-        ("<d:subject><r:Bag></r:Bag></d:subject>", []),
-        ("<d:subject><r:Bag/></d:subject>", []),
-        ("<d:subject><r:Bag /></d:subject><d:creator>me</d:creator>", []),
-        ("<d:creator>me</d:creator>", []),
-        ("", []),
-    ],
-)
-def test_every_other_byte_of_a_sidecar_stays(inside, before):
-    content = sidecar(inside, attributes="note='a/>b &gt;'")
-    assert read_keywords(content) == before
-    added = add_keywords(content, ["sea", "sky"])
-    assert read_keywords(added) == [*before, "sea", "sky"]
-    assert add_keywords(added, ["sky", "sea"]) == added
-    # All bytes are still there, in their order.
-    rest = iter(added)
-    assert all(byte in rest for byte in content.replace(b" />", b">").replace(b"/></d", b"></d"))
-
-
-def test_keywords_in_an_empty_description():
-    content = f'<r:RDF xmlns:r="{RDF}"><r:Description r:about="a/>b"/></r:RDF>'.encode()
-    added = add_keywords(content, ["sea"])
-    assert read_keywords(added) == ["sea"]
-    assert b'r:about="a/>b"' in added
-
-
-def test_keywords_also_go_into_the_hierarchical_subject():
-    inside = "<lr:hierarchicalSubject><r:Bag><r:li>a|b</r:li></r:Bag></lr:hierarchicalSubject>"
-    added = add_keywords(sidecar(inside), ["sea"]).decode()
-    assert added.count(">sea<") == 2
-    assert "<r:li>a|b</r:li>" in added
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"",
-        b"no xml",
-        b"<a/>",
-        new_packet(["sea"])[:-40],
-        new_packet(["sea"]).decode().encode("utf-16"),
-        b'<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>',
-        sidecar("<d:subject>sea</d:subject>"),
-    ],
-)
-def test_unusable_files_are_errors(content):
-    with pytest.raises(UnusableXMP):
-        add_keywords(content, ["sky"])
 
 
 def test_names_of_sidecars():
