@@ -1,5 +1,6 @@
 """Validation of the arguments of `fit`: counts, features, labels, annotation names and seeds."""
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -111,6 +112,7 @@ def read_labels(y: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         y = np.array(y, object)
     elif type(y).__module__.startswith("pandas"):
         y = y.to_numpy(dtype=object)
+    _check_one_label_each(y)
     labels = column_or_1d(y, warn=True)
     if labels.dtype.kind == "f":
         known = ~np.isnan(labels)
@@ -131,6 +133,20 @@ def read_labels(y: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
             whole[known], whole[~known] = kept, kept[0]
             labels = whole
     return labels, known
+
+
+def _check_one_label_each(y: Any) -> None:
+    """Raise `InvalidArgument` if a document has several labels: columns of y, or a collection."""
+    shape = np.shape(y)
+    got = f"shape {shape}" if len(shape) == 2 and shape[1] > 1 else None
+    if isinstance(y, np.ndarray) and y.dtype.kind == "O" and y.ndim == 1:
+        several = (each for each in y if isinstance(each, list | tuple | set | frozenset))
+        got = next(map(repr, several), None)
+    if got is not None:
+        raise InvalidArgument(
+            f"y must have one class per document, got {got}; give several labels per document as "
+            "annotations=, a matrix of 0 and 1 with one column per label."
+        )
 
 
 def is_missing(value: object) -> bool:
@@ -159,6 +175,11 @@ def classes_of(
     if not listed:
         check_classification_targets(labels[known])
     classes: NDArray[Any] = np.unique(labels[known])
+    if not listed and classes.dtype.kind == "i" and classes[:2].tolist() == [-1, 0]:
+        warnings.warn(
+            "y has documents of a class -1; if their class is unknown, give None or NaN instead.",
+            stacklevel=2,
+        )
     return classes
 
 

@@ -58,6 +58,7 @@ class StoredTopicModel(NamedTuple):
 
 def estimator_to_storage(estimator: Any) -> tuple[Arrays, dict[str, Any]]:
     """Return the arrays of a fitted topic model, and a description of everything else."""
+    _check_network(estimator.network_)
     network: NetworkArrays = estimator.network_.arrays()
     arrays: Arrays = {**network.parameters}
     if network.tree is not None:
@@ -71,6 +72,22 @@ def estimator_to_storage(estimator: Any) -> tuple[Arrays, dict[str, Any]]:
     except (SupDocNADEError, ValueError, TypeError, KeyError, OverflowError) as error:
         raise InvalidArgument(f"this model cannot be saved: {error}") from error
     return arrays, description
+
+
+def _check_network(network: Any) -> None:
+    """Raise `InvalidArgument` if `load` would replace the network by another one."""
+    from supdocnade.model.network import DocNADENetwork, SupDocNADENetwork
+    from supdocnade.model.outputs import SoftmaxOutput, TreeOutput
+
+    for part, kinds in (
+        (network, (DocNADENetwork, SupDocNADENetwork)),
+        (network.output, (TreeOutput, SoftmaxOutput)),
+    ):
+        if type(part) not in kinds:
+            names = " or ".join(kind.__name__ for kind in kinds)
+            raise InvalidArgument(
+                f"this model cannot be saved: a file holds a {names}, got a {type(part).__name__}."
+            )
 
 
 def save_estimator(estimator: Any, path: str | Path) -> None:

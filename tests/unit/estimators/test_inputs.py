@@ -14,6 +14,7 @@ from tests.scenes import scene_corpus
 from supdocnade import Corpus, DampCounts, DocNADE, SupDocNADE, make_annotation_scorer
 from supdocnade.corpus import tokens
 from supdocnade.errors import InvalidArgument, StorageError
+from supdocnade.estimators.inputs import classes_of, read_labels
 from supdocnade.training.trainer import Trainer
 
 FAST = {"n_topics": 6, "learning_rate": 0.01, "max_epochs": 3, "batch_size": 16, "random_state": 0}
@@ -220,3 +221,32 @@ def test_documents_do_not_change_when_a_corpus_grows(tmp_path, X):
     gathered = documents.tokens.gather(np.arange(20)).ids_N
     expected = tokens.MemoryTokens.from_counts("X", X[:20]).ids_N
     np.testing.assert_array_equal(gathered, expected)
+
+
+@pytest.mark.parametrize(
+    ("y", "got"),
+    [
+        (np.eye(3, dtype=int), r"shape \(3, 3\)"),
+        ([["sea", "sky"], ["sky", "wood"]], r"shape \(2, 2\)"),
+        ([["sea", "sky"], ["sky"]], r"\['sea', 'sky'\]"),
+        (pd.Series([{"sea"}, {"sky"}]), r"\{'sea'\}"),
+    ],
+)
+def test_several_labels_per_document_are_annotations(y, got):
+    with pytest.raises(InvalidArgument, match=f"one class per document, got {got}.*annotations="):
+        read_labels(y)
+
+
+def test_a_column_is_one_label_each():
+    with pytest.warns(UserWarning, match="column-vector"):
+        assert read_labels(np.array([[1], [2]]))[0].tolist() == [1, 2]
+
+
+def test_a_class_of_minus_one_may_be_a_missing_label():
+    known = np.ones(4, bool)
+    with pytest.warns(UserWarning, match="give None or NaN"):
+        assert classes_of(np.array([-1, 0, 1, 2]), known).tolist() == [-1, 0, 1, 2]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        classes_of(np.array([-1, 1, -1, 1]), known)
+        classes_of(np.array([-1, 0, 1, 2]), known, listed=True)
