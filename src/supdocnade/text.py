@@ -54,6 +54,15 @@ def clean_name(name: str) -> str:
     return "".join(printable).strip() or "?"
 
 
+def format_percent(share: float) -> str:
+    """Return a share in percent, without decimals.
+
+    >>> format_percent(0.943), format_percent(0.002), format_percent(0.0)
+    ('94 %', '< 1 %', '0 %')
+    """
+    return "< 1 %" if 0 < share < 0.005 else f"{100 * share:.0f} %"
+
+
 def shorten_name(name: str, max_length: int) -> str:
     """Return a clean name, shortened with an ellipsis if it is too long.
 

@@ -116,6 +116,8 @@ def explanation_to_dict(image: Path, picture: Path, explanation: "Explanation") 
         "picture": os.fspath(picture),
         "kind": explanation.kind,
         "name": explanation.name,
+        "probability": explanation.probability,
+        "given": explanation.given,
         "score": explanation.score,
         "empty": explanation.empty,
         "whole": explanation.whole,
@@ -130,16 +132,16 @@ def explanation_to_dict(image: Path, picture: Path, explanation: "Explanation") 
 
 def format_explanation(image: Path, picture: Path, explanation: "Explanation") -> str:
     """Return a summary of an explanation."""
-    shares, topics = explanation.share_S, explanation.topic_share_H
+    from supdocnade.report.heatmap import describe_score, describe_support
+
+    topics = explanation.topic_share_H
     as_whole = ""
     if explanation.global_share:
         as_whole = f"the photograph as a whole: {explanation.global_share:+.2f}\n"
     strongest = ", ".join(f"{topic} ({topics[topic]:+.2f})" for topic in (-topics).argsort()[:3])
     return (
-        f"{image}: {explanation.kind} {explanation.name}, {explanation.score} "
-        f"{explanation.whole:.2f} ({explanation.empty:.2f} without any patch)\n"
-        f"{int((shares > 0).sum())} patches support it ({shares[shares > 0].sum():+.2f}), "
-        f"{int((shares < 0).sum())} oppose it ({shares[shares < 0].sum():+.2f})\n"
+        f"{image}: {explanation.name}, {explanation.decision} ({describe_score(explanation)})\n"
+        f"{describe_support(explanation)}\n"
         f"{as_whole}"
         f"strongest topics: {strongest}\n"
         f"picture written to {picture}"

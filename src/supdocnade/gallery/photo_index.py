@@ -203,7 +203,7 @@ class Gallery:
             rows=rows,
             classes=fitted.classes,
             tag_names=fitted.tag_names,
-            threshold=0.5 if fitted.choices.tags is None else fitted.choices.tags.threshold,
+            threshold=fitted.tag_threshold,
             pictures=pictures,
             version=description["pictures"][:8],
         )

@@ -91,7 +91,8 @@ TEXTURE = 0.45
 """Share of the photograph's contrast that is kept where the contribution is 0; half of it is kept
 where the contribution is largest, so that a larger contribution is lighter at every pixel."""
 
-MAX_NAME = 40
+MAX_NAME, MAX_LINE = 40, 95
+"""Letters of a name in the title, and of a line of text."""
 
 _INK, _FAINT, _PAPER = "#1d2129", "#5b6270", "#ffffff"
 _FONTS = {
@@ -99,6 +100,10 @@ _FONTS = {
     True: ("DejaVuSans-Bold.ttf", "Arialbd.ttf", "NotoSansCJK-Bold.ttc", "NotoSansArabic-Bold.ttf"),
 }
 """Font files that Pillow looks for on the system, regular and bold, in order of preference."""
+
+
+_INVISIBLE = "\u200d\ufe0e\ufe0f"
+"""Characters that join emoji, and that choose between their colour and their plain form."""
 
 
 def contribution_map(explanation: "Explanation") -> Floats:
@@ -237,11 +242,13 @@ class _Drawing:
         self.paste(heat, middle + inset, self.head, wide, self.tall)
         name = shorten_name(self.explanation.name, MAX_NAME)
         brief = shorten_name(self.explanation.name, 18)
-        question = "Why the tag" if self.explanation.kind == "tag" else "Why"
-        self.write(left, 4.6, f"{question} {name}?", 2.6, bold=True)
-        self.write(left, 8.6, _sentence(self.explanation), 1.6, color=_FAINT)
-        note = "Numbers: contribution per hundredth of the area."
-        self.write(left, bottom + 3.7, note, 1.45, color=_FAINT)
+        question = "Why" if self.explanation.given else "Why not"
+        kind = " the tag" if self.explanation.kind == "tag" else ""
+        self.write(left, 4.6, f"{question}{kind} {name}?", 2.6, bold=True)
+        decision = shorten_name(f"{name}, {self.explanation.decision}", MAX_LINE)
+        self.write(left, 8.9, decision, 2.0)
+        for number, line in enumerate(_score_lines(self.explanation)):
+            self.write(left, bottom + 3.6 + 2.7 * number, line, 1.35, color=_FAINT)
         # The legend shows the colours as they appear over middle grey.
         grey = np.full((1, 401, 3), 128, np.uint8)
         legend = overlay(grey, np.linspace(-1, 1, 401)[None], 1.0)
@@ -275,29 +282,49 @@ class _Drawing:
         self.pen.text(place, text, fill=color, font=font, anchor=f"{anchor}s")
 
 
-def _sentence(explanation: "Explanation") -> str:
+def describe_support(explanation: "Explanation") -> str:
+    """Return the number of patches that support a class or tag, and of those against it."""
     share_S = explanation.share_S
-    support, against = share_S[share_S > 0].sum(), share_S[share_S < 0].sum()
-    score = explanation.score
-    if explanation.kind == "tag":  # Its name is above, and may be long.
-        score = score.replace(f"p({explanation.name}", "p(tag")
-    score = f"{score} {explanation.whole:+.2f}"
-    signed = f"patches for it {support:+.2f}, patches against it {against:+.2f}"
-    if explanation.global_share:
-        signed += f", the photograph as a whole {explanation.global_share:+.2f}"
-    text = f"{score[0].upper()}{score[1:]} = without any patch {explanation.empty:+.2f}, {signed}."
+    support_S, against_S = share_S[share_S > 0], share_S[share_S < 0]
+    text = (
+        f"{len(support_S):,} patches support it ({support_S.sum():+.2f}), "
+        f"{len(against_S):,} count against it ({against_S.sum():+.2f})"
+    )
     return text.replace("-", "−")
 
 
+def describe_score(explanation: "Explanation") -> str:
+    """Return the score of a photograph and of an empty one."""
+    text = f"score {explanation.whole:.2f}; {explanation.empty:.2f} for an empty picture"
+    return text.replace("-", "−")
+
+
+def _score_lines(explanation: "Explanation") -> list[str]:
+    score = describe_score(explanation)
+    if explanation.global_share:
+        score += f"; {explanation.global_share:+.2f} for the picture as a whole".replace("-", "−")
+    return [
+        f"{describe_support(explanation)}.",
+        f"{score[0].upper()}{score[1:]}.",
+        "Scale: contribution to the score per 1 % of the picture.",
+    ]
+
+
 def _font_for(text: str, size: float, bold: bool) -> tuple[Any, str]:
-    """Return a font that has all letters of a text; without one, spell the text in ASCII."""
-    for file in _FONTS[bold]:
-        font = _load_font(file, size)
-        if font is not None and all(_has_glyph(font, letter) for letter in set(text)):
-            return font, text
-    plain = unicodedata.normalize("NFKD", text.replace("−", "-").replace("…", "..."))
-    ascii_text = plain.encode("ascii", "ignore").decode() or "?"
-    return ImageFont.load_default(size), ascii_text
+    """Return the font with most letters of a text, and the text without letters that it lacks.
+
+    On a system without fonts, the text is spelled in ASCII.
+    """
+    fonts = [font for file in _FONTS[bold] if (font := _load_font(file, size)) is not None]
+    text = "".join(letter for letter in text if letter not in _INVISIBLE)
+    if fonts:
+        font = max(fonts, key=lambda each: sum(_has_glyph(each, letter) for letter in text))
+        drawn = "".join(letter for letter in text if _has_glyph(font, letter))
+    else:
+        font = ImageFont.load_default(size)
+        plain = unicodedata.normalize("NFKD", text.replace("−", "-").replace("…", "..."))
+        drawn = plain.encode("ascii", "ignore").decode()
+    return font, " ".join(drawn.split()) or "?"
 
 
 @cache

@@ -19,8 +19,9 @@ from scipy.special import expit, log_expit, log_softmax, logsumexp, softmax
 from supdocnade.errors import InvalidArgument
 from supdocnade.folders.tags import normalize_tag
 from supdocnade.model.inference import NetworkArrays
-from supdocnade.scene.prediction import FittedScene
+from supdocnade.scene.prediction import FittedScene, Prediction, predict_topics
 from supdocnade.scene.svm import RBFSVM
+from supdocnade.text import format_percent
 from supdocnade.visual_words.describer import NetworkDescriber
 from supdocnade.visual_words.encoder import count_words
 
@@ -63,6 +64,12 @@ class Explanation:
     kind: str
     """"label" or "tag"."""
     name: str
+    probability: float
+    """Probability of the class, or that the tag is present."""
+    given: bool
+    """True for the predicted class, and for a tag whose probability reaches the threshold."""
+    decision: str
+    """The probability and the decision in words, such as "4 %: not given, a tag needs 29 %"."""
     score: str
     """The score explained: the SVM's decision value, the softmax's logit, or the score of a tag:
     log p(tag), or its log odds with logistic outputs, optionally with the class term
@@ -105,8 +112,8 @@ def explain_image(
     encoded = fitted.encoder.encode(image, name)
     raw = count_words([encoded.ids], fitted.encoder.n_features)
     counts = fitted.damp(raw)
+    hidden_BH = fitted.topics_of([encoded.words])
     if tag is None:
-        hidden_BH = fitted.topics_of([encoded.words])
         kind, (explained, description, score) = (
             "label",
             _choose_class_score(fitted, hidden_BH, label),
@@ -131,9 +138,16 @@ def explain_image(
             global_share = float(features_F @ slope_F)
         else:
             share_S += parts_SF @ slope_F / len(parts_SF)
+    (prediction,) = predict_topics(fitted, [name], hidden_BH)
+    probability, given, decision = _describe_decision(
+        prediction, kind, explained, fitted.tag_threshold
+    )
     return Explanation(
         kind=kind,
         name=explained,
+        probability=probability,
+        given=given,
+        decision=decision,
         score=description,
         share_S=share_S,
         centres_S2=encoded.centres_S2,
@@ -144,6 +158,22 @@ def explain_image(
         whole=whole,
         global_share=global_share,
     )
+
+
+def _describe_decision(
+    prediction: Prediction, kind: str, name: str, threshold: float
+) -> tuple[float, bool, str]:
+    """Return the probability of a class or tag, if it was given, and both in words."""
+    if kind == "tag":
+        probability, given = dict(prediction.ranked_tags)[name], name in dict(prediction.tags)
+        reason = "" if given else f": not given, a tag needs {format_percent(threshold)}"
+        return probability, given, f"{format_percent(probability)}{reason}"
+    probability, given = prediction.probabilities[name], name == prediction.label
+    reason = ", unsure" if prediction.unsure else ""
+    if not given:
+        largest = format_percent(max(prediction.probabilities.values()))
+        reason = f": not predicted, {prediction.label} has {largest}"
+    return probability, given, f"{format_percent(probability)}{reason}"
 
 
 def _divide_features(fitted: FittedScene, image: Any, name: str) -> NDArray[np.float32] | None:

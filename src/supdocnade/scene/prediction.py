@@ -202,6 +202,11 @@ class FittedScene:
             scores_BA, self.tag_frequency_A, self.choices.tags, log_odds=self.has_logistic_tags
         )
 
+    @property
+    def tag_threshold(self) -> float:
+        """Probability from which on a tag is given."""
+        return 0.5 if self.choices.tags is None else self.choices.tags.threshold
+
     def example_patches(self, word: int) -> NDArray[np.uint8]:
         """Return patches of a visual word, see `BagOfVisualWords.example_patches`."""
         if check_count("word", word) >= self.encoder.n_words:
@@ -250,7 +255,7 @@ def predict_topics(
     scores_BA = fitted.tag_scores(hidden_BH, proba_BC)
     presence_BA = fitted.tag_presence(scores_BA)
     order_BA = top_ranked(scores_BA, len(fitted.tag_names))
-    threshold = 0.5 if fitted.choices.tags is None else fitted.choices.tags.threshold
+    threshold = fitted.tag_threshold
     predictions = []
     for row, name in enumerate(names):
         label = probability = None

@@ -73,6 +73,11 @@ class ExplainOut(Schema):
     file: str
     kind: str = Field(description="'label' or 'tag'.")
     name: str
+    probability: Probability
+    given: bool = Field(
+        description="True for the predicted class, and for a tag that is probable enough."
+    )
+    decision: str = Field(description="The probability and the decision in words.")
     score: str = Field(description="Description of the score.")
     whole: float = Field(description="Score of the image.")
     empty: float = Field(description="Score of an image without patches.")

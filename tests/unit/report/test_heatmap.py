@@ -20,10 +20,13 @@ from supdocnade.scene.attribution import Explanation
 SIZE = (96, 128)
 
 
-def explanation(shares, centres, sizes=None, name="street", kind="label"):
+def explanation(shares, centres, sizes=None, name="street", kind="label", given=True):
     return Explanation(
         kind=kind,
         name=name,
+        probability=0.94,
+        given=given,
+        decision="94 %",
         score="decision value of the SVM",
         share_S=np.array(shares, np.float64),
         centres_S2=np.array(centres, np.float32).reshape(-1, 2),
@@ -119,6 +122,37 @@ def test_a_model_draws_photographs_as_it_reads_them(tmp_path):
     write_explanation(model, large, tmp_path / "why.jpg", tag=tag)
     with Image.open(tmp_path / "why.jpg") as written:
         assert written.format == "JPEG"
+
+
+def test_letters_without_a_glyph_are_left_out():
+    font, text = heatmap._font_for("Küste \U0001f30a\ufe0f am Meer", 20, bold=False)
+    if not hasattr(font, "path") or "DejaVuSans" not in str(font.path):
+        pytest.skip("DejaVu Sans is not installed")
+    assert text == "Küste am Meer"
+    assert heatmap._font_for("\U0001f30a", 20, bold=True)[1] == "?"
+
+
+def test_a_decision_is_drawn_and_a_question_asked(monkeypatch):
+    written = []
+    write = heatmap._Drawing.write
+    monkeypatch.setattr(
+        heatmap._Drawing,
+        "write",
+        lambda self, x, y, text, *rest, **more: (
+            written.append(text) or write(self, x, y, text, *rest, **more)
+        ),
+    )
+    found = explanation(
+        [1.0, -0.3, 1.0, -0.2], [(20, 40)] * 4, name="boat", kind="tag", given=False
+    )
+    draw_explanation(scenes()[0].image, replace(found, decision="4 %: not given"), width=300)
+    assert written[:5] == [
+        "Why not the tag boat?",
+        "boat, 4 %: not given",
+        "2 patches support it (+2.00), 2 count against it (−0.50).",
+        "Score 0.50; −1.00 for an empty picture.",
+        "Scale: contribution to the score per 1 % of the picture.",
+    ]
 
 
 def test_a_system_without_fonts_draws_names_in_ascii(monkeypatch):

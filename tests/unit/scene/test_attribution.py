@@ -251,6 +251,22 @@ def test_any_class_and_any_tag_can_be_explained():
         assert found.share_S.sum() == pytest.approx(found.whole - found.empty, abs=1e-3)
 
 
+def test_an_explanation_tells_the_probability_and_the_decision():
+    model = small_model()
+    (said,) = model.iter_predictions([IMAGE])
+    for label, probability in said.probabilities.items():
+        found = model.explain(IMAGE, label=label)
+        assert (found.probability, found.given) == (probability, label == said.label)
+        assert ("not predicted" in found.decision) == (label != said.label)
+    given, ranked = dict(said.tags), dict(said.ranked_tags)
+    other = next(tag for tag in ranked if tag not in given)
+    assert model.explain(IMAGE, tag=next(iter(given))).given
+    found = model.explain(IMAGE, tag=other)
+    assert (found.probability, found.given) == (ranked[other], False)
+    threshold = model.fitted_.choices.tags.threshold
+    assert found.decision.endswith(f": not given, a tag needs {100 * threshold:.0f} %")
+
+
 @pytest.mark.parametrize("classifier", ["svm", "softmax"])
 def test_the_explained_score_of_a_tag_ranks_it(classifier):
     model = small_model(classifier)
