@@ -4,7 +4,8 @@ Training and prediction decode in the same way, because libraries differ by seve
 visual words differ with them. Pillow decodes; the rotation in the EXIF data is applied; transparent
 parts are put on white; 16 bits per level become the upper 8; colours become grey by the weights of
 ITU-R 601. These are the weights of the luminance in a JPEG file, so that if grey levels are needed,
-only the luminance is decoded. Finally the longest side is resized to `max_side`.
+only the luminance is decoded. A JPEG file of more than 100 megapixels is decoded at a reduced size.
+Finally the longest side is resized to `max_side`.
 """
 
 import io
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL.JpegImagePlugin import JpegImageFile
 
 from supdocnade.checks import check_choice, check_count
 from supdocnade.errors import InvalidArgument, UnreadableImage
@@ -26,12 +28,18 @@ FORMATS: tuple[str, ...] = ("JPEG", "PNG", "WEBP", "BMP", "TIFF", "GIF", "AVIF")
 """Formats that are decoded. Pillow has many more; each is code that a hostile file could reach."""
 
 MAX_PIXELS = 100_000_000
-"""Largest size in a file's header that is decoded: 300 MB in colour."""
+"""Largest number of pixels that is decoded: 300 MB in colour."""
+
+MAX_JPEG_PIXELS = 500_000_000
+"""Largest JPEG file. Above `MAX_PIXELS` it is decoded at 1/2, 1/4 or 1/8 of its size; if it is
+progressive, the decoder holds 3 to 6 bytes per pixel."""
 
 MAX_SIDE = 10_000
 """Largest value of `max_side`."""
 
 _HEIC_BRANDS = {b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b"msf1"}
+
+_JPEG_START = b"\xff\xd8\xff"
 
 _SIXTEEN_BITS = ("I;16", "I;16L", "I;16B", "I;16N")
 
@@ -55,7 +63,9 @@ class DecodeConfig:
                 raise InvalidArgument(f"{name} must be true or false, got {getattr(self, name)!r}.")
 
 
-def decode(source: Any, config: DecodeConfig | None = None, *, name: str = "") -> NDArray[np.uint8]:
+def decode(
+    source: Any, config: DecodeConfig | None = None, *, name: str = "", reduced: bool = False
+) -> NDArray[np.uint8]:
     """Return an image as (height, width) grey levels, or (height, width, 3) colours, uint8.
 
     Parameters
@@ -64,13 +74,16 @@ def decode(source: Any, config: DecodeConfig | None = None, *, name: str = "") -
         (height, width, 1 | 3 | 4) of uint8, of uint16, or of floats in [0, 1].
     config : size and colours.
     name : name of the image in errors; by default the path.
+    reduced : decode a JPEG file at a reduced size of at least `8 * max_side`. That takes less time,
+        and gives slightly other pixels.
 
     Raises
     ------
     UnreadableImage : the file is missing, empty, truncated, not an image, or too large.
     """
     config = config or DecodeConfig()
-    return _resize(_load(source, name, None if config.color else "L"), config)
+    least_side = 8 * config.max_side if reduced and config.max_side is not None else None
+    return _resize(_load(source, name, None if config.color else "L", least_side), config)
 
 
 def decode_with_color(
@@ -118,8 +131,16 @@ def image_size(content: bytes, name: str = "the image") -> tuple[int, int]:
         return image.size
 
 
-def _load(source: Any, name: str, jpeg_mode: str | None) -> Image.Image:
-    """Return an upright image in mode L or RGB, or a colour JPEG file in the mode given."""
+def _load(
+    source: Any, name: str, jpeg_mode: str | None, least_side: int | None = None
+) -> Image.Image:
+    """Return an upright image in mode L or RGB, or a colour JPEG file in the mode given.
+
+    Parameters
+    ----------
+    least_side : longest side in pixels to which a JPEG file may be reduced; None: it is reduced
+        only if it has too many pixels.
+    """
     if isinstance(source, np.ndarray):
         return _from_array(np.asarray(source), name or "the array")
     if isinstance(source, Image.Image):
@@ -134,10 +155,27 @@ def _load(source: Any, name: str, jpeg_mode: str | None) -> Image.Image:
             f"an image must be a path, bytes, an array or a PIL image, got {type(source).__name__}."
         )
     with _open(content, name) as image:
-        if jpeg_mode is not None and image.format == "JPEG" and image.mode == "RGB":
-            image.draft(jpeg_mode, image.size)
-            return _load_pixels(image, name, keep_mode=True)
-        return _load_pixels(image, name)
+        if not isinstance(image, JpegImageFile):
+            return _load_pixels(image, name)
+        has_mode = jpeg_mode is not None and image.format == "JPEG" and image.mode == "RGB"
+        width, height = image.size
+        if width * height > MAX_JPEG_PIXELS:
+            raise _too_large(name, width * height, MAX_JPEG_PIXELS)
+        scale = _jpeg_scale(width, height, least_side)
+        if has_mode or scale > 1:
+            image.draft(jpeg_mode if has_mode else image.mode, (width // scale, height // scale))
+        return _load_pixels(image, name, keep_mode=has_mode)
+
+
+def _jpeg_scale(width: int, height: int, least_side: int | None) -> int:
+    """Return the divisor of the size at which a JPEG file is decoded: 1, 2, 4 or 8."""
+    scale = 1
+    while scale < 8 and (
+        width * height > MAX_PIXELS * scale**2
+        or (least_side is not None and max(width, height) >= least_side * scale * 2)
+    ):
+        scale *= 2
+    return scale
 
 
 def _open(content: bytes, name: str) -> Image.Image:
@@ -149,21 +187,28 @@ def _open(content: bytes, name: str) -> Image.Image:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # About many pixels, which `_load_pixels` checks.
             return Image.open(io.BytesIO(content), formats=formats)
+    except Image.DecompressionBombError as error:
+        if not content.startswith(_JPEG_START):
+            raise _too_large(name) from error
+        return JpegImageFile(io.BytesIO(content))  # Its header was read before.
     except UnidentifiedImageError as error:
         raise UnreadableImage(f"{name} is no image of a known format.") from error
-    except Image.DecompressionBombError as error:
-        raise UnreadableImage(f"{name} has too many pixels to be read.") from error
     except Exception as error:
         raise _damaged(name, error) from error
+
+
+def _too_large(name: str, n_pixels: int | None = None, limit: int = MAX_PIXELS) -> UnreadableImage:
+    size = "" if n_pixels is None else f"{n_pixels / 1e6:.0f} megapixels; "
+    return UnreadableImage(f"{name} is too large: {size}the limit is {limit / 1e6:.0f} megapixels.")
 
 
 def _load_pixels(image: Image.Image, name: str, *, keep_mode: bool = False) -> Image.Image:
     """Decode an opened image, turn it upright and convert it to mode L or RGB."""
     width, height = image.size
-    if not 0 < width * height <= MAX_PIXELS:
-        raise UnreadableImage(
-            f"{name} has {width} × {height} pixels, 1 to {MAX_PIXELS} of them are read."
-        )
+    if width * height > MAX_PIXELS:
+        raise _too_large(name, width * height)
+    if width * height == 0:
+        raise UnreadableImage(f"{name} has {width} × {height} pixels.")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # About odd metadata, which is not used.
@@ -229,7 +274,9 @@ def _flatten(image: Image.Image, name: str, file_format: str | None = None) -> I
         return image.convert("L")
     if image.mode in ("P", "CMYK", "YCbCr", "LAB", "HSV", "RGBX"):
         return image.convert("RGB")
-    raise UnreadableImage(f"{name} has pixels of Pillow's mode {image.mode!r}, which are not read.")
+    kind = {"F": "a 32-bit float image", "I": "a 32-bit integer image"}.get(image.mode)
+    kind = kind or f"an image of Pillow's mode {image.mode!r}"
+    raise UnreadableImage(f"{name} is {kind}, which is not supported.")
 
 
 def _upper_bits(levels: NDArray[np.uint16], transparent: object) -> Image.Image:
