@@ -195,7 +195,7 @@ def test_explore_links_classes_topics_words_tags_and_photographs(page, server):
     expect(page.locator("#explore h1")).to_contain_text("Visual word")
     page.locator("#explore .field a").first.click()
     expect(page.locator("#explore h1")).to_contain_text("Topic")
-    page.locator("#explore .tags a").first.click()
+    page.locator("#explore [aria-label=Tags] a").first.click()
     expect(page.locator("#explore .eyebrow")).to_have_text("Tags")
     page.get_by_role("link", name="In the gallery").click()
     expect(page.locator("#gallery")).to_be_visible()

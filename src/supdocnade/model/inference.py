@@ -81,16 +81,6 @@ class NetworkArrays:
         """W as topics × joint vocabulary: words first, then annotations if they are words."""
         return self["word_embedding"].T.copy()
 
-    @property
-    def joint_weights(self) -> Float32s:
-        """Weights between topics and words, then annotations, (H, words + A).
-
-        They are W, followed by T if annotations have logistic outputs.
-        """
-        if not self.config.n_tag_outputs:
-            return self.components
-        return np.hstack([self["word_embedding"].T, self["tag_weight"].T])
-
 
 def topic_features(
     network: NetworkArrays, counts: sparse.csr_array, global_features_BF: Float32s | None = None

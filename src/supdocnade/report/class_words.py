@@ -1,8 +1,12 @@
-"""Visual words and tags associated with classes and topics.
+"""Visual words and tags of classes and topics.
 
-As in the paper, the three topics with the largest weights of a class in U are averaged in W, and
-the visual words and tags with the largest averages are shown. A visual word is ranked by its best
-region. Tags that have logistic outputs are no words of W: their weights are those of the outputs.
+Visual words are found as in the paper: the three topics with the largest weights of a class in U
+are averaged in W, and the words with the largest averages are shown. A visual word is ranked by its
+best region.
+
+Tags are counted: a tag is shown with its share of the photographs of a class, beside its share of
+the others, since tags with large averages in W may be on no photograph of the class. The tags and
+classes of a topic are those of the tenth of the training photographs that activate it most.
 """
 
 from collections.abc import Sequence
@@ -11,9 +15,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from supdocnade.checks import check_shape
 from supdocnade.errors import InvalidArgument
+from supdocnade.folders.tags import AnnotationVocabulary
 from supdocnade.metrics import top_ranked
 
 if TYPE_CHECKING:
@@ -23,6 +29,9 @@ Floats = NDArray[np.floating]
 
 N_TOPICS, N_WORDS, N_TAGS = 3, 4, 5
 """Numbers shown in the paper's figure."""
+
+ACTIVE_SHARE = 0.1
+"""Share of the photographs that count as those of a topic."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +53,7 @@ class Associations:
     words: tuple[WordAssociation, ...]
     """Strongest first."""
     tags: tuple[tuple[str, float], ...]
-    """Strongest first, with their weights."""
+    """Strongest first, with their weights; only the paper's experiments show them."""
     label: str = ""
     """Name of the class."""
     topic_weights: tuple[float, ...] = ()
@@ -95,17 +104,13 @@ def associate(
 
 
 def topic_associations(fitted: "FittedScene", topics: Sequence[int]) -> Associations:
-    """Return the associations of some topics of a model."""
-    return associate(
-        fitted.network.joint_weights,
-        topics,
-        fitted.tag_names,
-        n_visual_words=fitted.encoder.n_words,
-    )
+    """Return the visual words of some topics of a model."""
+    components_HK = fitted.network.components[:, : fitted.network.config.n_visual_words]
+    return associate(components_HK, topics, (), n_visual_words=fitted.encoder.n_words)
 
 
 def class_associations(fitted: "FittedScene", n_topics: int = N_TOPICS) -> tuple[Associations, ...]:
-    """Return the associations of every class of a model; none for a model without classes."""
+    """Return the visual words of every class of a model; none for a model without classes."""
     if not fitted.classes:
         return ()
     weight_CH = fitted.network["label_weight"]
@@ -120,3 +125,111 @@ def class_associations(fitted: "FittedScene", n_topics: int = N_TOPICS) -> tuple
             )
         )
     return tuple(found)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Frequency:
+    """How often a tag or class occurs in a group of photographs, and elsewhere."""
+
+    name: str
+    share: float
+    """Share of the photographs of the group."""
+    elsewhere: float | None
+    """Share of all other photographs; None if there are none."""
+
+
+@dataclass(frozen=True, eq=False)
+class Frequencies:
+    """How often tags or classes occur in groups of photographs, and elsewhere."""
+
+    names: tuple[str, ...]
+    share_GX: NDArray[np.float64]
+    """(groups, names); 0 for a group without photographs."""
+    elsewhere_GX: NDArray[np.float64]
+    """(groups, names); NaN if no photograph is elsewhere."""
+
+    @classmethod
+    def count(
+        cls,
+        members_NG: NDArray[np.bool_],
+        present_NX: sparse.csr_array,
+        names: Sequence[str],
+    ) -> "Frequencies":
+        """Count names in groups of photographs.
+
+        Parameters
+        ----------
+        members_NG : (photographs, groups) True where a photograph belongs to a group.
+        present_NX : (photographs, names), 1 where a photograph has a tag or class.
+        """
+        inside_GX = np.asarray(present_NX.T @ members_NG.astype(np.float64)).T
+        total_X = np.asarray(present_NX.sum(axis=0), np.float64).reshape(-1)
+        size_G = members_NG.sum(axis=0)[:, None].astype(np.float64)
+        with np.errstate(invalid="ignore"):
+            elsewhere_GX = (total_X - inside_GX) / (len(members_NG) - size_G)
+        return cls(tuple(names), inside_GX / np.maximum(size_G, 1), elsewhere_GX)
+
+    @property
+    def excess_GX(self) -> NDArray[np.float64]:
+        """Difference between the share in a group and elsewhere, by which names are ranked."""
+        return self.share_GX - np.nan_to_num(self.elsewhere_GX)
+
+    def of_group(self, group: int, limit: int = N_TAGS) -> tuple[Frequency, ...]:
+        """Return the names that set a group apart most, the most frequent one first.
+
+        Each is more frequent in the group than elsewhere.
+        """
+        share_X, elsewhere_X = self.share_GX[group], self.elsewhere_GX[group]
+        excess_X = self.excess_GX[group]
+        best = [x for x in top_ranked(excess_X[None], limit)[0].tolist() if excess_X[x] > 0]
+        return tuple(
+            Frequency(
+                name=self.names[x],
+                share=float(share_X[x]),
+                elsewhere=None if np.isnan(elsewhere_X[x]) else float(elsewhere_X[x]),
+            )
+            for x in sorted(best, key=lambda x: -share_X[x])
+        )
+
+    def of_name(self, name: int, limit: int) -> list[int]:
+        """Return the groups that a name sets apart most."""
+        excess_G = self.excess_GX[:, name]
+        best = top_ranked(excess_G[None], limit)[0].tolist()
+        return [group for group in best if excess_G[group] > 0]
+
+
+def class_frequencies(fitted: "FittedScene") -> Frequencies:
+    """Return how often every tag occurs in the training photographs of every class."""
+    photographs = fitted.training_set.photographs
+    tags = AnnotationVocabulary(fitted.tag_names).encode(photographs.tags)
+    label_N = photographs.label_numbers(fitted.classes)
+    rows = np.flatnonzero(tags.known & (label_N >= 0))
+    members_NC = label_N[rows, None] == np.arange(len(fitted.classes))
+    return Frequencies.count(members_NC, tags.annotations[rows], fitted.tag_names)
+
+
+def topic_frequencies(fitted: "FittedScene") -> tuple[Frequencies, Frequencies]:
+    """Return how often every tag and every class occurs in the photographs of every topic."""
+    training_set = fitted.training_set
+    hidden_NH = fitted.compute_topics(training_set.counts, training_set.features_BF)
+    photographs = training_set.photographs
+    tags = AnnotationVocabulary(fitted.tag_names).encode(photographs.tags)
+    tagged = np.flatnonzero(tags.known)
+    of_tags = Frequencies.count(
+        _most_active(hidden_NH[tagged]), tags.annotations[tagged], fitted.tag_names
+    )
+    label_N = photographs.label_numbers(fitted.classes)
+    labelled = np.flatnonzero(label_N >= 0)
+    present_NC = sparse.csr_array(label_N[labelled, None] == np.arange(len(fitted.classes)))
+    return of_tags, Frequencies.count(
+        _most_active(hidden_NH[labelled]), present_NC.astype(np.int64), fitted.classes
+    )
+
+
+def _most_active(hidden_NH: Floats) -> NDArray[np.bool_]:
+    """Return the tenth of the photographs that activate each topic most, (photographs, topics)."""
+    n_rows, n_topics = hidden_NH.shape
+    chosen_NH = np.zeros((n_rows, n_topics), np.bool_)
+    best_HX = top_ranked(hidden_NH.T, int(np.ceil(ACTIVE_SHARE * n_rows)))
+    np.put_along_axis(chosen_NH, best_HX.T, True, axis=0)
+    return chosen_NH & (hidden_NH > 0)

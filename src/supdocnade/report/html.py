@@ -24,7 +24,14 @@ from supdocnade.report.charts import (
     region_chart,
     reliability_chart,
 )
-from supdocnade.report.class_words import Associations, class_associations, topic_associations
+from supdocnade.report.class_words import (
+    Associations,
+    Frequency,
+    class_associations,
+    class_frequencies,
+    topic_associations,
+    topic_frequencies,
+)
 from supdocnade.report.evaluation import (
     class_reliability,
     class_results,
@@ -92,6 +99,7 @@ def render_report(model: SceneModel, *, title: str | None = None) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {"percent": _percent, "number": _number, "plain": clean_name}
+    environment.filters["ratio"] = _ratio
     return environment.get_template("report.html").render(
         title=title or TITLE,
         fitted=fitted,
@@ -191,53 +199,56 @@ def _interleave_classes(cards: Sequence[dict[str, Any]]) -> list[dict[str, Any]]
 
 
 def _cover(fitted: FittedScene) -> list[tuple[str, str]]:
-    """Return names and pictures of a few photographs, one of each class, for the head."""
+    """Return captions and pictures of a few photographs for the head.
+
+    There is one of each class, with its name; with fewer than two classes the captions are the
+    names of the files.
+    """
     examples = fitted.thumbnails
     shown: dict[str, str] = {}
     for image in fitted.held_out.images:
         if image.label is not None and image.name in examples.names:
             shown.setdefault(image.label, image.name)
+    captions = [(name, label) for label, name in shown.items()]
     if len(shown) < 2:
-        shown = {f"{name} {number}": name for number, name in enumerate(examples.names)}
-    step = max(len(shown) / COVER, 1.0)
-    labels = list(shown)
-    chosen = [labels[int(step * k)] for k in range(min(COVER, len(labels)))]
-    pictures = [examples.picture(shown[label]) for label in chosen]
-    return [
-        (label if fitted.classes else "", jpeg_uri(picture))
-        for label, picture in zip(chosen, pictures, strict=True)
-        if picture is not None
-    ]
+        captions = [(name, PurePath(name).name) for name in examples.names]
+    step = max(len(captions) / COVER, 1.0)
+    chosen = [captions[int(step * k)] for k in range(min(COVER, len(captions)))]
+    pictures = [(caption, examples.picture(name)) for name, caption in chosen]
+    return [(caption, jpeg_uri(picture)) for caption, picture in pictures if picture is not None]
 
 
 def _class_cards(fitted: FittedScene) -> list[dict[str, Any]]:
     counts = fitted.data.get("images_of_class", {})
+    frequencies = class_frequencies(fitted)
     return [
-        {"found": each, "n_images": counts.get(each.label, 0), "words": _words(fitted, each)}
-        for each in class_associations(fitted)
+        {
+            "found": each,
+            "n_images": counts.get(each.label, 0),
+            "words": _words(fitted, each),
+            "tags": frequencies.of_group(number),
+        }
+        for number, each in enumerate(class_associations(fitted))
     ]
 
 
 def _topic_cards(fitted: FittedScene) -> list[dict[str, Any]]:
     cards = []
+    tags, classes = topic_frequencies(fitted)
     for example in fitted.thumbnails.topics:
         found = topic_associations(fitted, [example.topic])
-        supported: list[tuple[str, float]] = []
-        if fitted.classes:
-            column = fitted.network["label_weight"][:, example.topic].tolist()
-            supported = sorted(zip(fitted.classes, column, strict=True), key=lambda pair: -pair[1])
         pictures = [(name, fitted.thumbnails.picture(name)) for name in example.names]
         cards.append(
             {
                 "example": example,
-                "found": found,
                 "words": _words(fitted, found),
+                "tags": tags.of_group(example.topic),
                 "photographs": [
                     (PurePath(name).name, jpeg_uri(picture))
                     for name, picture in pictures
                     if picture is not None
                 ],
-                "classes": [pair for pair in supported[:TOPIC_CLASSES] if pair[1] > 0],
+                "classes": classes.of_group(example.topic, TOPIC_CLASSES),
             }
         )
     return cards
@@ -287,6 +298,16 @@ def _value(value: Any) -> str:
 
 def _percent(value: float, digits: int = 1) -> str:
     return f"{100 * value:.{digits}f}\u202f%"
+
+
+def _ratio(frequency: Frequency) -> str:
+    """Return how many times as often as elsewhere something occurs."""
+    if frequency.elsewhere is None:
+        return ""
+    if frequency.elsewhere == 0:
+        return "only here"
+    ratio = frequency.share / frequency.elsewhere
+    return f"{ratio:.0f}\u202f×" if ratio >= 10 else f"{ratio:.1f}\u202f×"
 
 
 def _number(value: float) -> str:

@@ -1,22 +1,28 @@
 """Descriptions of what the page shows: classes, topics, words and tags, and photographs."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from functools import lru_cache
 from pathlib import PurePath
-
-import numpy as np
 
 from supdocnade.folders.tags import normalize_tag
 from supdocnade.gallery.photo_index import Gallery
 from supdocnade.images.decode import encode
 from supdocnade.metrics import top_ranked
 from supdocnade.report.charts import mosaic
-from supdocnade.report.class_words import class_associations, topic_associations
+from supdocnade.report.class_words import (
+    Frequency,
+    class_associations,
+    class_frequencies,
+    topic_associations,
+    topic_frequencies,
+)
 from supdocnade.scene.prediction import FittedScene
 from supdocnade.serving.schemas import (
     ClassOut,
     ExampleOut,
     ExploreOut,
+    FrequencyOut,
     NeighbourOut,
     TagOut,
     TagUses,
@@ -45,21 +51,23 @@ class ModelExplorer:
         self.examples = fitted.thumbnails.pictures
         self.word_picture: Callable[[int], bytes] = lru_cache(MOSAIC_CACHE_SIZE)(self._word_picture)
         self._example_number = {name: n for n, name in enumerate(fitted.thumbnails.names)}
+        self._topic_tags, self._topic_classes = topic_frequencies(fitted)
         self.overview = self._overview()
 
     def _overview(self) -> ExploreOut:
         fitted = self._fitted
         counts = fitted.data.get("images_of_class", {})
+        tag_frequencies = class_frequencies(fitted)
         classes = [
             ClassOut(
                 label=each.label,
                 n_images=counts.get(each.label, 0),
                 topics=list(each.topics),
                 words=[self._word(word.word) for word in each.words],
-                tags=[tag for tag, _ in each.tags],
+                tags=_describe_frequencies(tag_frequencies.of_group(number)),
                 examples=self._examples_of_class(each.label),
             )
-            for each in class_associations(fitted)
+            for number, each in enumerate(class_associations(fitted))
         ]
         topics = self._topics(classes)
         return ExploreOut(
@@ -75,23 +83,20 @@ class ModelExplorer:
         with_examples = {each.topic: each for each in fitted.thumbnails.topics}
         linked = [topic for each in classes for topic in each.topics]
         for tag in range(len(fitted.tag_names)):
-            linked += self._topics_of_tag(tag)
-        weight_CH = fitted.network["label_weight"] if fitted.classes else None
+            linked += self._topic_tags.of_name(tag, N_TOPICS_OF_TAG)
         topics = []
         for topic in dict.fromkeys([*with_examples, *linked]):
             associations = topic_associations(fitted, [topic])
-            supported: list[str] = []
-            if weight_CH is not None:
-                best = top_ranked(weight_CH[:, topic][None], N_CLASSES_OF_TOPIC)[0].tolist()
-                supported = [fitted.classes[c] for c in best if weight_CH[c, topic] > 0]
             example = with_examples.get(topic)
             topics.append(
                 TopicOut(
                     topic=topic,
                     strength=None if example is None else example.strength,
                     words=[self._word(word.word) for word in associations.words],
-                    tags=[tag for tag, _ in associations.tags],
-                    classes=supported,
+                    tags=_describe_frequencies(self._topic_tags.of_group(topic)),
+                    classes=_describe_frequencies(
+                        self._topic_classes.of_group(topic, N_CLASSES_OF_TOPIC)
+                    ),
                     examples=self._examples(() if example is None else example.names),
                 )
             )
@@ -125,19 +130,14 @@ class ModelExplorer:
             TagUses(
                 tag=tag,
                 frequency=float(frequency_A[number]),
-                topics=self._topics_of_tag(number),
-                classes=[each.label for each in classes if tag in each.tags],
+                topics=self._topic_tags.of_name(number, N_TOPICS_OF_TAG),
+                classes=[
+                    each.label for each in classes if tag in [some.name for some in each.tags]
+                ],
                 examples=self._examples_of_tag(tag),
             )
             for number, tag in ((number, fitted.tag_names[number]) for number in ranked)
         ]
-
-    def _topics_of_tag(self, tag: int) -> list[int]:
-        """Return the topics that support a tag most."""
-        n_tags = len(self._fitted.tag_names)
-        column_H = self._fitted.network.joint_weights[:, tag - n_tags]
-        best: list[int] = top_ranked(np.asarray(column_H)[None], N_TOPICS_OF_TAG)[0].tolist()
-        return best
 
     def _examples_of_tag(self, tag: str) -> list[ExampleOut]:
         learned = self._fitted.training_set.photographs
@@ -168,6 +168,10 @@ class ModelExplorer:
     def _word_picture(self, word: int) -> bytes:
         patches = self._fitted.example_patches(word)
         return encode(mosaic(patches), "JPEG", quality=88)
+
+
+def _describe_frequencies(frequencies: Sequence[Frequency]) -> list[FrequencyOut]:
+    return [FrequencyOut(**asdict(each)) for each in frequencies]
 
 
 def describe_photograph(gallery: Gallery, row: int, distance: float | None = None) -> NeighbourOut:

@@ -174,6 +174,16 @@ class ExampleOut(Schema):
     picture: str
 
 
+class FrequencyOut(Schema):
+    """Frequency of a tag or class among some training photographs."""
+
+    name: str
+    share: Probability = Field(description="Share of these photographs.")
+    elsewhere: Probability | None = Field(
+        description="Share of all other photographs; null if there are none."
+    )
+
+
 class ClassOut(Schema):
     """A class with the topics, words and tags associated with it."""
 
@@ -181,7 +191,7 @@ class ClassOut(Schema):
     n_images: int
     topics: list[int]
     words: list[WordOut]
-    tags: list[str]
+    tags: list[FrequencyOut] = Field(description="Tags that set its photographs apart.")
     examples: list[ExampleOut]
 
 
@@ -191,8 +201,10 @@ class TopicOut(Schema):
     topic: int
     strength: float | None
     words: list[WordOut]
-    tags: list[str]
-    classes: list[str] = Field(description="Classes that the topic supports.")
+    tags: list[FrequencyOut] = Field(
+        description="Tags that set apart the tenth of the photographs that activate it most."
+    )
+    classes: list[FrequencyOut] = Field(description="Their classes.")
     examples: list[ExampleOut]
 
 

@@ -101,7 +101,4 @@ def test_logistic_outputs_as_in_the_network():
     proba = np.exp(annotation_log_proba(arrays, hidden))
     odds = np.log(proba / (1 - proba))
     np.testing.assert_allclose(annotation_log_odds(arrays, hidden), odds, atol=1e-10)
-    weights = arrays.joint_weights
-    np.testing.assert_array_equal(weights[:, :20], arrays.components)
-    np.testing.assert_array_equal(weights[:, 20:].T, arrays["tag_weight"])
     assert parameter_bits(network_from_arrays(arrays)) == parameter_bits(network)

@@ -1,10 +1,19 @@
 import numpy as np
 import pytest
 import torch
-from tests.drawn import small_model
+from scipy import sparse
+from tests.drawn import columns, scenes, small_model
 
 from supdocnade.errors import InvalidArgument
-from supdocnade.report.class_words import associate, class_associations, topic_associations
+from supdocnade.report.class_words import (
+    Frequencies,
+    Frequency,
+    associate,
+    class_associations,
+    class_frequencies,
+    topic_associations,
+    topic_frequencies,
+)
 
 # Three topics; two regions of three visual words, then two tags.
 W = np.array(
@@ -52,14 +61,57 @@ def test_the_topics_of_a_class_are_those_of_U():
         assert each.topic_weights == tuple(best.values.tolist())
         assert each.words == topic_associations(fitted, each.topics).words
         assert len(each.words) == 4
-        assert len(each.tags) == 5
+        assert each.tags == ()
         assert len(each.words[0].region_weights) == 4
 
 
-def test_tags_with_logistic_outputs_have_the_weights_of_these():
+def test_words_of_a_topic_with_logistic_tags():
     fitted = small_model("softmax", "sigmoid").fitted_
-    found = topic_associations(fitted, [2])
-    weight_A = fitted.network["tag_weight"][:, 2]
-    assert found.tags[0] == (fitted.tag_names[weight_A.argmax()], weight_A.max())
     words = fitted.network["word_embedding"][:, 2].reshape(4, -1)
-    assert found.words[0].word == words.max(axis=0).argmax()
+    assert topic_associations(fitted, [2]).words[0].word == words.max(axis=0).argmax()
+
+
+PRESENT = sparse.csr_array([[1, 0, 1], [1, 1, 0], [1, 0, 0], [0, 0, 1]])
+MEMBERS = np.array([[1, 0, 1], [1, 0, 1], [0, 0, 1], [0, 0, 1]], bool)
+
+
+def test_names_that_set_a_group_apart_come_with_both_shares():
+    found = Frequencies.count(MEMBERS, PRESENT, ["sky", "sea", "car"])
+    assert found.of_group(0) == (
+        Frequency(name="sky", share=1.0, elsewhere=0.5),
+        Frequency(name="sea", share=0.5, elsewhere=0.0),
+    )
+    assert found.of_group(0, limit=1) == (Frequency(name="sky", share=1.0, elsewhere=0.5),)
+    assert found.of_group(1) == ()  # It has no photographs.
+    # No photograph is elsewhere.
+    assert [(each.name, each.elsewhere) for each in found.of_group(2, limit=2)] == [
+        ("sky", None),
+        ("car", None),
+    ]
+    assert found.of_name(0, 2) == [2, 0]
+    assert found.of_name(2, 3) == [2]
+
+
+def test_tags_of_a_class_are_on_its_photographs():
+    fitted = small_model().fitted_
+    found = class_frequencies(fitted)
+    for number, label in enumerate(fitted.classes):
+        inside = [scene.tags for scene in scenes() if scene.label == label]
+        assert found.of_group(number)
+        for each in found.of_group(number):
+            assert each.share == np.mean([each.name in tags for tags in inside])
+            assert each.share > each.elsewhere
+
+
+@pytest.mark.parametrize("model", [("svm", "words"), ("softmax", "sigmoid")])
+def test_tags_and_classes_of_a_topic_are_those_of_its_photographs(model):
+    fitted = small_model(*model).fitted_
+    images, labels, tags = columns(scenes())
+    hidden_H = small_model(*model).transform(images).T
+    of_tags, of_classes = topic_frequencies(fitted)
+    for topic, activation in enumerate(hidden_H):
+        rows = [row for row in np.argsort(-activation, kind="stable")[:3] if activation[row] > 0]
+        for each in of_tags.of_group(topic):
+            assert each.share == np.mean([each.name in tags[row] for row in rows])
+        for each in of_classes.of_group(topic):
+            assert each.share == np.mean([labels[row] == each.name for row in rows])

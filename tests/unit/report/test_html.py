@@ -143,6 +143,17 @@ def test_forty_classes_with_odd_names():
     assert page.tags.count("article") == 40 + 4
 
 
+def test_cover_names_the_class_or_the_file():
+    def captions(model):
+        cover = render_report(model).split('<ul class="cover">')[1].split("</ul>")[0]
+        return re.findall(r"<span><bdi>(.*?)</bdi>", cover)
+
+    assert set(captions(small_model())) == set(small_model().classes_)
+    one_class = quick(n_classes=1)
+    names = one_class.fitted_.thumbnails.names
+    assert set(captions(one_class)) <= {name.rpartition("/")[2] for name in names}
+
+
 def test_without_examples_there_are_no_photographs():
     model = quick()
     bare = SceneModel()

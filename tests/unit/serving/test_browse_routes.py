@@ -75,11 +75,14 @@ def test_every_link_of_the_overview_leads_somewhere(server):
     assert tags == set(small_model().tag_names_)
     for each in (*overview["classes"], *overview["topics"]):
         assert {word["word"] for word in each["words"]} <= words
-        assert set(each["tags"]) <= tags
+        assert {some["name"] for some in each["tags"]} <= tags
+        assert all(some["share"] > some["elsewhere"] for some in each["tags"])
     for each in (*overview["classes"], *overview["tags"], *overview["words"]):
         assert set(each["topics"]) <= topics
-    for each in (*overview["topics"], *overview["words"], *overview["tags"]):
+    for each in (*overview["words"], *overview["tags"]):
         assert set(each["classes"]) <= labels
+    for each in overview["topics"]:
+        assert {some["name"] for some in each["classes"]} <= labels
     assert all(each["examples"] for each in overview["classes"])
     example = overview["classes"][0]["examples"][0]
     for path in (overview["words"][0]["picture"], example["picture"]):

@@ -23,9 +23,9 @@ function kindTabs(chosen) {
 }
 
 const LEADS = {
-  class: "The three topics with the largest weight for each class, the visual words that activate them most, and the tags associated with them.",
-  topic: "Each topic with the visual words that activate it most, and the tags and classes that it supports.",
-  word: "Each visual word is a cluster of similar patches. These words are associated with a class or a topic.",
+  class: "The visual words and topics with the largest weight for each class, and the tags that set it apart: the share of its photographs that have the tag, and how many times as often they have it as those of other classes.",
+  topic: "A topic is a pattern that sets photographs apart. Each is shown with the visual words that activate it, and with the classes and tags of the tenth of all photographs that activate it most: their share there, and how many times as often they occur there as elsewhere.",
+  word: "A visual word is a group of patches that look alike. These words belong to a class or a topic.",
   tag: "How often photographs have each tag. Choose a tag to see its topics.",
 };
 
@@ -42,8 +42,17 @@ const mosaic = (word) => h("div", { class: "mosaic" },
 const wordList = (words) => h("ul", { class: "words" }, words.map((word) =>
   h("li", {}, h("a", { href: link("word", word.word) }, mosaic(word)))));
 
-const tagList = (tags) => h("ul", { class: "tags", "aria-label": "Tags" }, tags.map((tag) =>
-  h("li", {}, h("a", { href: link("tag", tag) }, bdi(tag)))));
+// How many times as often as elsewhere something occurs.
+function ratio({ share, elsewhere }) {
+  if (elsewhere === null) return "";
+  if (elsewhere === 0) return "only here";
+  return `${(share / elsewhere).toFixed(share >= 10 * elsewhere ? 0 : 1)} ×`;
+}
+
+const frequencyList = (kind, items) => items.length
+  ? h("ul", { class: "frequencies", "aria-label": KINDS[kind] }, items.map((each) =>
+    h("li", {}, h("a", { href: link(kind, each.name) }, bdi(each.name)), h("i", { "--v": each.share.toFixed(3) }), h("span", {}, percent(each.share)), h("span", {}, ratio(each)))))
+  : null;
 
 const photos = (examples) => h("div", { class: "photos" }, examples.map((each) =>
   loadPicture(h("img", { alt: `Photograph ${each.name}`, width: 120, height: 90, loading: "lazy" }), each.picture)));
@@ -54,11 +63,11 @@ const links = (kind, names, title) => names.length
 
 const classCards = () => h("div", { class: "cards" }, overview.classes.map((each) => h("article", { class: "card" },
   h("header", {}, h("h2", {}, h("a", { href: link("class", each.label) }, bdi(each.label))), h("span", {}, plural(each.n_images, "photograph"))),
-  photos(each.examples.slice(0, 4)), wordList(each.words), tagList(each.tags), links("topic", each.topics, "Topics"))));
+  photos(each.examples.slice(0, 4)), wordList(each.words), frequencyList("tag", each.tags), links("topic", each.topics, "Topics"))));
 
 const topicCards = () => h("div", { class: "cards" }, overview.topics.map((each) => h("article", { class: "card" },
   h("header", {}, h("h2", {}, h("a", { href: link("topic", each.topic) }, `Topic ${each.topic}`))),
-  photos(each.examples.slice(0, 4)), wordList(each.words), tagList(each.tags), links("class", each.classes, "Supports"))));
+  photos(each.examples.slice(0, 4)), wordList(each.words), frequencyList("class", each.classes), frequencyList("tag", each.tags))));
 
 const wordGrid = () => h("ul", { class: "word-grid" }, overview.words.map((each) =>
   h("li", {}, h("a", { href: link("word", each.word) }, mosaic(each), String(each.word)))));
@@ -92,8 +101,9 @@ function detailView(model, kind, name) {
     kind === "class" ? h("p", {}, `Trained on ${plural(item.n_images, "photograph")}.`) : null,
     part({ topic: "Photographs with the highest activation", word: "Photographs of its topics" }[kind] ?? "Photographs", examples.length ? photos(examples) : null),
     part(kind === "tag" ? "Visual words of its topics" : "Visual words", words?.length ? wordList(words) : null),
-    part("Tags", item.tags?.length ? tagList(item.tags) : null),
+    kind === "topic" ? part("Classes of its photographs", frequencyList("class", item.classes)) : null,
+    part(kind === "topic" ? "Tags of its photographs" : "Tags", frequencyList("tag", item.tags ?? [])),
     links("topic", item.topics ?? [], "Topics"),
-    links("class", item.classes ?? [], kind === "topic" ? "Supports" : "Classes"),
+    kind === "topic" ? null : links("class", item.classes ?? [], "Classes"),
     model.gallery !== null && galleryKind ? h("p", {}, h("a", { href: galleryLink(galleryKind, name) }, "In the gallery")) : null)];
 }
