@@ -4,10 +4,12 @@ import csv
 import io
 import shlex
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
 from tests.commands import CLASSES, SMALL, draw, learned, supdocnade
+from tests.disks import permissions_count
 
 from supdocnade import SceneModel
 from supdocnade.cli.console import ProgressBars
@@ -128,6 +130,18 @@ def test_predict_continues_after_an_unreadable_file(model, fresh, tmp_path):
     assert "missing.jpg" in done.err
 
 
+def test_predict_continues_after_a_file_without_permission(model, fresh, tmp_path):
+    bad = shutil.copy(fresh / "coast" / "coast_0001.jpg", tmp_path / "bad.jpg")
+    Path(bad).chmod(0)
+    with permissions_count():
+        done = supdocnade(
+            "predict", model, bad, fresh / "coast" / "coast_0001.jpg", "--json", "-j", 1
+        )
+    assert (done.code, len(done.objects)) == (1, 1)
+    (line,) = done.err.splitlines()
+    assert "bad.jpg cannot be read: Permission denied" in line
+
+
 def test_predict_takes_names_from_a_file(model, fresh, tmp_path):
     listed = tmp_path / "list.txt"
     names = sorted(map(str, fresh.glob("coast/*.jpg")))
@@ -147,13 +161,18 @@ def test_predict_writes_sidecars(model, fresh, tmp_path):
     own = tmp_path / "own"
     shutil.copytree(fresh, own)
     before = {path: path.read_bytes() for path in own.rglob("*.jpg")}
+    record = tmp_path / "record.jsonl"
     arguments = ("predict", model, own, "--write-xmp", "--top", 2, "--xmp-label")
+    arguments += ("--min-probability", 0, "--record", record)
     dry = supdocnade(*arguments, "--dry-run")
     assert dry.code == 0
-    assert dry.err.count("would write ") == 6
+    assert dry.err.count("would write ") == 7
+    assert dry.err.endswith("would write 6 sidecars\n")
+    assert not record.exists()
     assert not list(own.rglob("*.xmp"))
     done = supdocnade(*arguments, "--json")
     assert done.code == 0
+    assert done.err == f"wrote 6 sidecars; undo with: supdocnade predict --undo {record}\n"
     for each in done.objects:
         keywords = read_keywords((own / f"{each['file']}.xmp").read_bytes())
         wanted = [tag["tag"] for tag in each["tags"]]
@@ -161,8 +180,29 @@ def test_predict_writes_sidecars(model, fresh, tmp_path):
     assert {path: path.read_bytes() for path in own.rglob("*.jpg")} == before
     # A second time there is nothing to add.
     sidecars = {path: path.stat().st_mtime_ns for path in own.rglob("*.xmp")}
-    assert supdocnade(*arguments).code == 0
+    again = supdocnade(*arguments)
+    assert (again.code, again.err) == (0, "wrote 0 sidecars\n")
     assert {path: path.stat().st_mtime_ns for path in own.rglob("*.xmp")} == sidecars
+    assert supdocnade("predict", "--undo", record, "--dry-run").out.count("would delete ") == 6
+    assert len(list(own.rglob("*.xmp"))) == 6
+    undone = supdocnade("predict", "--undo", record)
+    assert (undone.code, undone.out) == (0, "undid the changes of 6 sidecars\n")
+    assert not list(own.rglob("*.xmp"))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ([], "Missing argument 'MODEL'"),
+        (["m", "a.jpg", "--min-probability", 0.5], "--min-probability needs --write-xmp"),
+        (["m", "a.jpg", "--record", "r"], "--record needs --write-xmp"),
+        (["m", "--undo", "r"], "--undo takes no model"),
+    ],
+)
+def test_predict_rejects_options_that_do_not_fit(options, message):
+    done = supdocnade("predict", *options)
+    assert (done.code, done.out) == (2, "")
+    assert message in done.err
 
 
 def test_predict_recognises_a_photograph_under_several_names(model, fresh, tmp_path, monkeypatch):
@@ -171,7 +211,8 @@ def test_predict_recognises_a_photograph_under_several_names(model, fresh, tmp_p
     (tmp_path / "link").symlink_to("own")
     shutil.copy(fresh / "coast" / "coast_0001.jpg", tmp_path / "own" / "a.jpg")
     shutil.copy(fresh / "coast" / "coast_0002.jpg", tmp_path / "own" / "a.jpeg")
-    arguments = ("--write-xmp", "--top", 2, "--xmp-name", "stem", "--json")
+    arguments = ("--write-xmp", "--top", 2, "--xmp-name", "stem", "--json", "--quiet")
+    arguments += ("--min-probability", 0)
     names = ("own/a.jpg", "own", tmp_path / "own" / "a.jpg", "link/../own/a.jpg", "link/a.jpg")
     # The two photographs in the folder would share a sidecar.
     done = supdocnade("predict", model, *names, *arguments)
@@ -191,7 +232,8 @@ def test_predict_does_not_change_a_damaged_sidecar(model, fresh, tmp_path):
     photo = shutil.copy(fresh / "coast" / "coast_0001.jpg", tmp_path / "a.jpg")
     sidecar = tmp_path / "a.xmp"
     sidecar.write_text("not xml")
-    done = supdocnade("predict", model, photo, "--write-xmp", "--xmp-name", "stem", "--top", 2)
+    arguments = ("--write-xmp", "--xmp-name", "stem", "--top", 2, "--min-probability", 0)
+    done = supdocnade("predict", model, photo, *arguments, "--record", tmp_path / "record")
     assert done.code == 1
     assert "a.xmp is left unchanged" in done.err
     assert sidecar.read_text() == "not xml"

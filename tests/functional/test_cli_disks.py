@@ -51,7 +51,10 @@ def done(made, tmp_path_factory):
         "train": train(made / "new"),
         "replace": train(model, "--force"),
         "predict": ("predict", model, photos, "--json"),
-        "tag": ("predict", model, photo, "--write-xmp", "--top", 2),
+        "tag": (
+            *("predict", model, photo, "--write-xmp", "--min-probability", 0),
+            *("--record", full / "record.jsonl", "--quiet"),
+        ),
         "evaluate": ("evaluate", model, photos, "--json", "--quiet"),
         "explain": ("explain", model, photo, "-o", made / "why.png"),
         "report": ("report", model),

@@ -6,6 +6,7 @@ import stat
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
 from io import RawIOBase
 from itertools import chain
 from pathlib import Path
@@ -16,16 +17,18 @@ import typer
 from supdocnade.cli.console import (
     CSV_HEADER,
     ProgressBars,
+    format_count,
     format_csv,
     format_json,
     format_text,
     print_line,
     print_message,
 )
-from supdocnade.cli.options import Debug, Device, Jobs, Json, Model, Quiet, UsageError, check_device
-from supdocnade.cli.xmp import Sidecars
+from supdocnade.cli.options import Debug, Device, Jobs, Json, Quiet, UsageError, check_device
+from supdocnade.cli.xmp import Sidecars, append_text, undo_sidecars
 from supdocnade.errors import InvalidArgument, StorageError
 from supdocnade.run_options import RunOptions
+from supdocnade.scene.settings import TAG_PRECISION
 
 if TYPE_CHECKING:
     from supdocnade.scene.prediction import FittedScene, Prediction
@@ -39,10 +42,13 @@ LineQueue = queue.Queue[bytes | OSError | None]
 
 
 def predict(
-    model: Model,
+    model: Annotated[
+        Path | None, typer.Argument(metavar="MODEL", help="Folder of a model.")
+    ] = None,
     images: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="IMAGE", help="Photographs or folders."),
+        # Unreadable files are reported one by one, not as a wrong command line.
+        typer.Argument(metavar="IMAGE", readable=False, help="Photographs or folders."),
     ] = None,
     files_from: Annotated[
         str | None,
@@ -57,6 +63,15 @@ def predict(
     write_xmp: Annotated[
         bool, typer.Option("--write-xmp", help="Write tags to .xmp files beside photographs.")
     ] = False,
+    min_probability: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            max=1,
+            help="Write tags of at least this probability; by default, for each tag, the "
+            "probability at which 80 % were right on held-out photographs.",
+        ),
+    ] = None,
     xmp_label: Annotated[
         bool, typer.Option("--xmp-label", help="Also write the class as a keyword, unless unsure.")
     ] = False,
@@ -64,8 +79,18 @@ def predict(
         Literal["full", "stem"],
         typer.Option(help="full: a.jpg.xmp (darktable, digiKam); stem: a.xmp (Adobe)."),
     ] = "full",
+    record: Annotated[
+        Path | None,
+        typer.Option(
+            help="File that records what was written; default: ./supdocnade-xmp-DATE-TIME.jsonl."
+        ),
+    ] = None,
+    undo: Annotated[
+        Path | None,
+        typer.Option(metavar="RECORD", help="Remove from .xmp files what RECORD says was written."),
+    ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only list the .xmp files that would be written.")
+        bool, typer.Option("--dry-run", help="Only list the .xmp files that would be changed.")
     ] = False,
     device: Device = "auto",
     jobs: Jobs = -1,
@@ -77,7 +102,8 @@ def predict(
     Results are printed as soon as they are known, also while names still arrive through a pipe
     (--files-from -). Files that cannot be read are listed on stderr; the exit code is then 1.
     Photographs are never changed: --write-xmp writes tags to .xmp files beside them, for photo
-    managers; the contents of an existing .xmp file are preserved.
+    managers; the contents of an existing .xmp file are preserved. --undo needs neither a model
+    nor photographs.
 
     \b
     Examples:
@@ -85,28 +111,55 @@ def predict(
       supdocnade predict scenes holiday/ --json > holiday.jsonl
       find . -name '*.jpg' | supdocnade predict scenes --files-from - --csv
       supdocnade predict scenes holiday/ --write-xmp --dry-run
+      supdocnade predict scenes holiday/ --write-xmp --record holiday.jsonl
+      supdocnade predict --undo holiday.jsonl
     """
     check_device(device)
     if json and csv:
         raise UsageError("--json and --csv must not both be given.")
-    if dry_run and not write_xmp:
-        raise UsageError("--dry-run needs --write-xmp.")
+    if undo is not None:
+        if model is not None or write_xmp:
+            raise UsageError("--undo takes no model, no photographs and no --write-xmp.")
+        if undo_all(undo, dry_run=dry_run, quiet=quiet):
+            raise typer.Exit(1)
+        return
+    for option, given in (
+        ("--dry-run", dry_run),
+        ("--min-probability", min_probability is not None),
+        ("--record", record is not None),
+    ):
+        if given and not write_xmp:
+            raise UsageError(f"{option} needs --write-xmp.")
+    if model is None:
+        raise UsageError("Missing argument 'MODEL'.")
     if not images and files_from is None:
         raise UsageError("no photographs were given; name some or use --files-from.")
     named = [] if files_from is None else read_paths(files_from)
-    sidecars = None
-    if write_xmp:
-        sidecars = Sidecars(by_stem=xmp_name == "stem", with_label=xmp_label, dry_run=dry_run)
     # Not SceneModel, an estimator: importing scikit-learn and torch takes seconds.
     from supdocnade.scene.persistence import load_scene
 
     fitted, _ = load_scene(model)
+    sidecars = None
+    if write_xmp:
+        if record is not None and not dry_run:
+            append_text(record, "")  # A record that cannot be written is an error at once.
+        sidecars = Sidecars(
+            by_stem=xmp_name == "stem",
+            with_label=xmp_label,
+            min_probability=TAG_PRECISION if min_probability is None else min_probability,
+            thresholds=fitted.precise_thresholds if min_probability is None else None,
+            record=record or Path(f"supdocnade-xmp-{datetime.now():%Y%m%d-%H%M%S}.jsonl"),
+            dry_run=dry_run,
+        )
     options = RunOptions(n_jobs=jobs, device=device, on_error="skip")
     if csv:
         print_line(CSV_HEADER)
     form = format_json if json else format_csv if csv else format_text
     batches = [images or [], *named] if isinstance(named, list) else chain([images or []], named)
-    if predict_all(fitted, options, batches, form, sidecars, top=top, quiet=quiet):
+    n_failed = predict_all(fitted, options, batches, form, sidecars, top=top, quiet=quiet)
+    if sidecars is not None and not quiet:
+        print_message(sidecars.summary())
+    if n_failed:
         raise typer.Exit(1)
 
 
@@ -166,6 +219,23 @@ def _write_sidecar(sidecars: Sidecars, prediction: "Prediction", top: int | None
     if message and sidecars.dry_run:
         print_message(message)
     return None
+
+
+def undo_all(record: Path, *, dry_run: bool, quiet: bool) -> int:
+    """Remove from sidecars what a record lists; return the number of failures."""
+    n_changed = n_failed = 0
+    for result in undo_sidecars(record, dry_run=dry_run):
+        if isinstance(result, str):
+            n_changed += 1
+            if dry_run:
+                print_line(result)
+        else:
+            n_failed += 1
+            print_message(f"error: {result}")
+    if not quiet:
+        verb = "would undo" if dry_run else "undid"
+        print_line(f"{verb} the changes of {format_count(n_changed, 'sidecar')}")
+    return n_failed
 
 
 def read_paths(files_from: str) -> list[list[Path]] | Iterator[list[Path]]:

@@ -1,12 +1,27 @@
-"""Keywords in XMP sidecar files; photographs themselves are never written."""
+"""Keywords in XMP sidecar files; photographs themselves are never written.
 
+A record lists what was written, so that it can be removed again.
+"""
+
+import json
 import os
+import shlex
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from supdocnade.cli.console import select_tags
+from supdocnade.cli.console import format_count
 from supdocnade.errors import StorageError
-from supdocnade.folders.xmp_packet import UnusableXMP, add_keywords, new_packet, read_keywords
+from supdocnade.folders.xmp_packet import (
+    UnusableXMP,
+    add_keywords,
+    missing_keywords,
+    new_packet,
+    remove_keywords,
+)
+from supdocnade.scene.settings import TAG_PRECISION
+from supdocnade.text import line_error, read_lines
 
 if TYPE_CHECKING:
     from supdocnade.scene.prediction import Prediction
@@ -20,11 +35,26 @@ class Sidecars:
     by_stem : name the sidecar of `a.jpg` `a.xmp`, as Adobe's programs do; otherwise `a.jpg.xmp`, as
         darktable and digiKam do.
     with_label : also write the class as a keyword, unless the prediction is unsure.
+    min_probability : smallest probability of a keyword.
+    thresholds : smallest probabilities of tags that have their own.
+    record : file to which a line is appended for each sidecar that changes; None: no record.
     dry_run : write nothing.
     """
 
-    def __init__(self, *, by_stem: bool = False, with_label: bool = False, dry_run: bool = False):
+    def __init__(
+        self,
+        *,
+        by_stem: bool = False,
+        with_label: bool = False,
+        min_probability: float = TAG_PRECISION,
+        thresholds: Mapping[str, float] | None = None,
+        record: Path | None = None,
+        dry_run: bool = False,
+    ):
         self.by_stem, self.with_label, self.dry_run = by_stem, with_label, dry_run
+        self.min_probability, self.thresholds = min_probability, thresholds or {}
+        self.record = record
+        self.n_written = 0
         self._owners: dict[str, str] = {}
         """Photograph of each sidecar, both as resolved paths."""
 
@@ -34,9 +64,14 @@ class Sidecars:
         return path.with_suffix(".xmp") if self.by_stem else path.with_name(f"{path.name}.xmp")
 
     def keywords_of(self, prediction: "Prediction", top: int | None = None) -> list[str]:
-        """Return the keywords for a prediction."""
-        keywords = [tag for tag, _ in select_tags(prediction, top)]
-        if self.with_label and prediction.label is not None and not prediction.unsure:
+        """Return the keywords for a prediction: its tags that are probable enough, best first."""
+        keywords = [
+            tag
+            for tag, probability in prediction.ranked_tags[:top]
+            if probability >= self.thresholds.get(tag, self.min_probability)
+        ]
+        sure = not prediction.unsure and (prediction.probability or 0.0) >= self.min_probability
+        if self.with_label and prediction.label is not None and sure:
             keywords.insert(0, prediction.label)
         return list(dict.fromkeys(keywords))
 
@@ -52,20 +87,113 @@ class Sidecars:
 
         path, keywords = self.path_of(prediction.name), self.keywords_of(prediction, top)
         real = os.path.realpath(prediction.name)
-        owner = self._owners.setdefault(os.path.realpath(path), real)
+        target = Path(os.path.realpath(path))
+        owner = self._owners.setdefault(os.fspath(target), real)
         if owner != real:
             raise StorageError(f"{path} would hold the keywords of {owner} and {prediction.name}.")
-        try:
+        with _xmp_errors(path):
             before = path.read_bytes() if os.path.lexists(path) else None
+            if before is not None:
+                keywords = missing_keywords(before, keywords)
             after = new_packet(keywords) if before is None else add_keywords(before, keywords)
-            existing = [] if before is None else read_keywords(before)
-        except OSError as error:
-            raise StorageError(f"{path} cannot be read: {error.strerror}.") from error
-        except UnusableXMP as error:
-            raise StorageError(f"{path} is left unchanged: {error}.") from error
-        if not keywords or after == before:
+        if not keywords:
             return ""
         if not self.dry_run:
-            write_atomically(Path(os.path.realpath(path)), after)
-        added = ", ".join(word for word in keywords if word not in existing)
-        return f"{'would write' if self.dry_run else 'wrote'} {path}: {added}"
+            # The record first: a line about a sidecar that a kill kept unchanged does no harm.
+            self._append_to_record(target, keywords, created=before is None)
+            write_atomically(target, after)
+        self.n_written += 1
+        return f"{'would write' if self.dry_run else 'wrote'} {path}: {', '.join(keywords)}"
+
+    def summary(self) -> str:
+        """Return a line with the number of sidecars and the name of the record."""
+        number = format_count(self.n_written, "sidecar")
+        if self.dry_run:
+            return f"would write {number}"
+        undo = f"; undo with: supdocnade predict --undo {shlex.quote(str(self.record))}"
+        return f"wrote {number}{undo if self.n_written and self.record else ''}"
+
+    def _append_to_record(self, sidecar: Path, keywords: list[str], *, created: bool) -> None:
+        line = {"sidecar": os.fspath(sidecar), "created": created, "keywords": keywords}
+        if self.record is not None:
+            append_text(self.record, json.dumps(line) + "\n")
+
+
+def append_text(path: Path, text: str) -> None:
+    """Append ASCII text to a file, which is created if it does not exist."""
+    try:
+        with open(path, "a", encoding="ascii") as file:
+            file.write(text)
+    except OSError as error:
+        raise StorageError(f"{path} cannot be written: {error.strerror}.") from error
+
+
+@contextmanager
+def _xmp_errors(path: Path) -> Iterator[None]:
+    """Turn the errors of a sidecar into a `StorageError` that names it."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(f"{path} cannot be read: {error.strerror}.") from error
+    except UnusableXMP as error:
+        raise StorageError(f"{path} is left unchanged: {error}.") from error
+
+
+def undo_sidecars(record: Path, *, dry_run: bool = False) -> Iterator[str | StorageError]:
+    """Remove the keywords that a record lists from their sidecars.
+
+    A sidecar that was created and has not changed since is deleted. The later of two lines about a
+    sidecar is undone first.
+
+    Yields
+    ------
+    A message for each sidecar that changes, or the error of one that cannot be changed.
+    """
+    for line in reversed(_read_record(record)):
+        try:
+            message = _undo_sidecar(**line, dry_run=dry_run)
+        except StorageError as error:
+            yield error
+        else:
+            if message:
+                yield message
+
+
+def _undo_sidecar(sidecar: str, created: bool, keywords: list[str], *, dry_run: bool) -> str:
+    """Undo a line of a record; return a message, "" if the sidecar has none of the keywords."""
+    from supdocnade.storage import write_atomically
+
+    path = Path(sidecar)
+    with _xmp_errors(path):
+        if not path.exists():
+            return ""
+        before = path.read_bytes()
+        if created and before == new_packet(keywords):
+            if not dry_run:
+                path.unlink()
+            return f"{'would delete' if dry_run else 'deleted'} {path}"
+        after = remove_keywords(before, keywords)
+    if after == before:
+        return ""
+    if not dry_run:
+        write_atomically(path, after)
+    return f"{'would remove' if dry_run else 'removed'} {', '.join(keywords)} from {path}"
+
+
+def _read_record(record: Path) -> list[dict[str, Any]]:
+    lines = []
+    for number, text in enumerate(read_lines(record), start=1):
+        try:
+            line = json.loads(text)
+            sound = (
+                set(line) == {"sidecar", "created", "keywords"}
+                and isinstance(line["sidecar"], str)
+                and type(line["created"]) is bool
+                and all(isinstance(word, str) for word in line["keywords"])
+            )
+        except (ValueError, TypeError, RecursionError):
+            sound = False
+        if not sound:
+            raise line_error(record, number, "a line of a record of --write-xmp", text)
+        lines.append(line)
+    return lines

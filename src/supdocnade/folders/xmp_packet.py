@@ -1,8 +1,9 @@
-"""Keywords in XMP packets: reading and adding them, every other byte unchanged.
+"""Keywords in XMP packets: reading, adding and removing them, every other byte unchanged.
 
 A new packet has the keywords in `dc:subject`, the bag that every photo manager reads. In an
 existing one they are inserted into that bag, and into `lr:hierarchicalSubject` if there is one,
-since darktable then reads nothing else.
+since darktable then reads nothing else. A property of our own, `supdocnade:predicted`, names the
+keywords that come from a model: photo managers ignore properties that they do not know.
 """
 
 import re
@@ -13,8 +14,12 @@ from xml.sax.saxutils import escape
 RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 DC = "http://purl.org/dc/elements/1.1/"
 LR = "http://ns.adobe.com/lightroom/1.0/"
+OWN = "urn:supdocnade:xmp:1.0/"
 
 SUBJECT, HIERARCHICAL = f"{DC} subject", f"{LR} hierarchicalSubject"
+PREDICTED = f"{OWN} predicted"
+"""Keywords that come from a model."""
+PROPERTIES = (SUBJECT, HIERARCHICAL, PREDICTED)
 _CONTAINERS = {f"{RDF} {kind}" for kind in ("Bag", "Seq", "Alt")}
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _START_TAG = re.compile(rb"""<(?:[^"'>]|"[^"]*"|'[^']*')*>""")
@@ -23,12 +28,17 @@ _PACKET = """\
 <?xpacket begin="\ufeff" id="W5M0MpCehiHzreSzNTczkc9d"?>
 <x:xmpmeta xmlns:x="adobe:ns:meta/" x:xmptk="supdocnade">
  <rdf:RDF xmlns:rdf="{rdf}">
-  <rdf:Description rdf:about="" xmlns:dc="{dc}">
+  <rdf:Description rdf:about="" xmlns:dc="{dc}" xmlns:supdocnade="{own}">
    <dc:subject>
     <rdf:Bag>
 {items}
     </rdf:Bag>
    </dc:subject>
+   <supdocnade:predicted>
+    <rdf:Bag>
+{items}
+    </rdf:Bag>
+   </supdocnade:predicted>
   </rdf:Description>
  </rdf:RDF>
 </x:xmpmeta>
@@ -41,37 +51,72 @@ class UnusableXMP(ValueError):
 
 
 def new_packet(keywords: list[str]) -> bytes:
-    """Return a sidecar that holds only keywords."""
+    """Return a sidecar that holds only keywords, all of them predicted."""
     items = "\n".join(f"     <rdf:li>{_escape(word)}</rdf:li>" for word in keywords)
-    return _PACKET.format(rdf=RDF, dc=DC, items=items).encode()
+    return _PACKET.format(rdf=RDF, dc=DC, own=OWN, items=items).encode()
 
 
-def read_keywords(content: bytes) -> list[str]:
-    """Return the keywords in `dc:subject`."""
-    return _scan(content).keywords.get(SUBJECT, [])
+def read_keywords(content: bytes, *, predicted: bool = True) -> list[str]:
+    """Return the keywords in `dc:subject`.
+
+    Parameters
+    ----------
+    predicted : True includes the keywords that come from a model.
+    """
+    items = _scan(content).items
+    left_out = set() if predicted else {word for word, *_ in items.get(PREDICTED, [])}
+    return [word for word, *_ in items.get(SUBJECT, []) if word not in left_out]
+
+
+def missing_keywords(content: bytes, keywords: list[str]) -> list[str]:
+    """Return the keywords that a sidecar does not have, whatever the case of their letters.
+
+    A predicted keyword that is no longer in the other lists was removed by someone: it is not
+    missing.
+    """
+    found = [word for items in _scan(content).items.values() for word, *_ in items]
+    # The last part of a hierarchical keyword, such as nature|sky, is a keyword, too.
+    existing = {part.casefold() for word in found for part in (word, word.rpartition("|")[2])}
+    cleaned = (_NOT_XML.sub("", word) for word in keywords)
+    return [word for word in cleaned if word.casefold() not in existing]
 
 
 def add_keywords(content: bytes, keywords: list[str]) -> bytes:
     """Return a sidecar with additional keywords; existing ones are not repeated."""
+    missing = missing_keywords(content, keywords)
+    if not missing:
+        return content
     scanner = _scan(content)
-    keywords = [_NOT_XML.sub("", word) for word in keywords]
-    edits: list[tuple[int, int, str]] = []
-    for name in (SUBJECT, HIERARCHICAL):
-        exists = name in scanner.keywords
-        missing = [word for word in keywords if word not in scanner.keywords.get(name, [])]
-        if not missing or (not exists and name == HIERARCHICAL):
-            continue
-        items = "".join(f'<rdf:li xmlns:rdf="{RDF}">{_escape(word)}</rdf:li>' for word in missing)
-        if not exists:
-            bag = f'<rdf:Bag xmlns:rdf="{RDF}">{items}</rdf:Bag>'
-            items = f'<dc:subject xmlns:dc="{DC}">{bag}</dc:subject>'
-        parent = scanner.containers.get(name) if exists else scanner.description
+    insertions: dict[int, tuple[_Element, str]] = {}
+    for name in PROPERTIES:
+        text = "".join(f'<rdf:li xmlns:rdf="{RDF}">{_escape(word)}</rdf:li>' for word in missing)
+        parent = scanner.containers.get(name)
+        if name not in scanner.items:
+            if name == HIERARCHICAL:
+                continue
+            uri, local = name.split(" ")
+            prefix = "dc" if uri == DC else "supdocnade"
+            bag = f'<rdf:Bag xmlns:rdf="{RDF}">{text}</rdf:Bag>'
+            text = f'<{prefix}:{local} xmlns:{prefix}="{uri}">{bag}</{prefix}:{local}>'
+            parent = scanner.description
         if parent is None:
             raise UnusableXMP("it has no place for keywords")
-        edits.append(_insertion(content, parent, items))
-    for start, end, text in sorted(edits, reverse=True):
-        content = content[:start] + text.encode() + content[end:]
-    return content
+        before = insertions.get(parent.start, (parent, ""))[1]
+        insertions[parent.start] = (parent, before + text)
+    edits = [_insertion(content, parent, text) for parent, text in insertions.values()]
+    return _edit(content, edits)
+
+
+def remove_keywords(content: bytes, keywords: list[str]) -> bytes:
+    """Return a sidecar without some keywords; a list without any other keyword is removed."""
+    scanner = _scan(content)
+    edits = []
+    for name, items in scanner.items.items():
+        removed = [(start, end, "") for word, start, end in items if word in keywords]
+        if removed and len(removed) == len(items) and len(scanner.lists[name]) == 1:
+            removed = [(*scanner.lists[name][0], "")]
+        edits += removed
+    return _edit(content, edits)
 
 
 @dataclass
@@ -95,13 +140,20 @@ def _insertion(content: bytes, parent: _Element, text: str) -> tuple[int, int, s
     return parent.end, parent.end, text
 
 
+def _edit(content: bytes, edits: list[tuple[int, int, str]]) -> bytes:
+    """Replace bytes, given their starts and ends, by new texts."""
+    for start, end, text in sorted(edits, reverse=True):
+        content = content[:start] + text.encode() + content[end:]
+    return content
+
+
 def _scan(content: bytes) -> "_Scanner":
     """Parse a sidecar; raise `UnusableXMP` if it is not XMP."""
     try:
         content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise UnusableXMP("it is not in UTF-8") from error
-    scanner = _Scanner()
+    scanner = _Scanner(content)
     try:
         scanner.parser.Parse(content, True)
     except expat.ExpatError as error:
@@ -114,13 +166,17 @@ def _scan(content: bytes) -> "_Scanner":
 class _Scanner:
     """Parser that finds the keywords of a sidecar, and the elements to which others can be added.
 
-    The lists of keywords are the properties `SUBJECT` and `HIERARCHICAL` of a description.
+    The lists of keywords are the `PROPERTIES` of a description.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, content: bytes) -> None:
+        self.content = content
         self.description: _Element | None = None
         """First description of the photograph."""
-        self.keywords: dict[str, list[str]] = {}
+        self.items: dict[str, list[tuple[str, int, int]]] = {}
+        """Keywords of each list, with the start and the end of their elements."""
+        self.lists: dict[str, list[tuple[int, int]]] = {}
+        """Start and end of the elements of each list."""
         self.containers: dict[str, _Element] = {}
         """Bag or sequence of each list of keywords."""
         self.path: list[str] = []
@@ -146,18 +202,22 @@ class _Scanner:
         if self.path[-2:] == [f"{RDF} RDF", f"{RDF} Description"]:
             self.description = self.description or element
         if (owner := self._property_at(-1)) is not None:
-            self.keywords.setdefault(owner, [])
+            self.items.setdefault(owner, [])
         if (owner := self._property_at(-2)) is not None and self.path[-1] in _CONTAINERS:
             self.containers[owner] = element
         if self._property_at(-3) is not None and self.path[-1] == f"{RDF} li":
             self.text = []
 
     def end(self, name: str) -> None:
-        owner = self._property_at(-3)
-        if owner is not None and self.text is not None:
-            self.keywords[owner].append("".join(self.text))
+        element = self.open.pop()
+        element.end = after = self.parser.CurrentByteIndex
+        if self.content.startswith(b"</", after):
+            after = self.content.index(b">", after) + 1
+        if (owner := self._property_at(-1)) is not None:
+            self.lists.setdefault(owner, []).append((element.start, after))
+        if (owner := self._property_at(-3)) is not None and self.text is not None:
+            self.items[owner].append(("".join(self.text), element.start, after))
             self.text = None
-        self.open.pop().end = self.parser.CurrentByteIndex
         self.path.pop()
 
     def characters(self, data: str) -> None:
@@ -168,7 +228,7 @@ class _Scanner:
         """Return the list of keywords at a depth of the path, None if there is another element."""
         in_description = self.path[depth - 1 : depth] == [f"{RDF} Description"]
         name = self.path[depth] if len(self.path) >= -depth else ""
-        return name if in_description and name in (SUBJECT, HIERARCHICAL) else None
+        return name if in_description and name in PROPERTIES else None
 
 
 def _escape(word: str) -> str:

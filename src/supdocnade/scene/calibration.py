@@ -1,6 +1,6 @@
 """Calibration of scores to probabilities, and thresholds, on images the model was not fitted on."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +9,7 @@ from scipy.special import expit, log_expit, log_softmax
 from supdocnade.checks import check_range
 from supdocnade.errors import InvalidArgument
 from supdocnade.metrics import set_f_measure
+from supdocnade.scene.settings import TAG_PRECISION
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -16,6 +17,9 @@ Mask = NDArray[np.bool_]
 TEMPERATURES = (1e-2, 1e2)
 SHRINKAGE = 1.0
 """Strength of the pull of slope towards 1 and prior towards 0, the uncalibrated model."""
+
+PSEUDO_IMAGES = 10.0
+"""Weight, in images, of the expected precision beside that of the images of a tag."""
 
 
 def fit_temperature(score_BC: Floats, label_B: NDArray[np.int64]) -> float:
@@ -74,11 +78,18 @@ class TagCalibration:
     offset: float
     threshold: float
     """Tags with at least this probability are predicted."""
+    precise_threshold: float = TAG_PRECISION
+    """Probability, at least `threshold`, at which all tags together had a precision of 80 %."""
+    precise_thresholds: dict[str, float] = field(default_factory=dict)
+    """The same for each tag."""
 
     def __post_init__(self) -> None:
         for name in ("slope", "prior", "offset"):
             check_range(name, getattr(self, name))
-        check_range("threshold", self.threshold, least=0, most=1)
+        for name in ("threshold", "precise_threshold"):
+            check_range(name, getattr(self, name), least=0, most=1)
+        for tag, threshold in self.precise_thresholds.items():
+            check_range(f"threshold of {tag}", threshold, least=0, most=1)
 
     def probability(self, score_BA: Floats, frequency_A: Floats) -> Floats:
         """Return the probability that every tag is present, (images, tags)."""
@@ -162,6 +173,36 @@ def best_threshold(probability_BA: Floats, present_BA: Mask) -> float:
     ]
     best = np.flatnonzero(np.array(scores) >= max(scores) - 1e-12)
     return float(thresholds[best].mean())
+
+
+def precise_thresholds(
+    probability_BA: Floats, present_BA: Mask, least: float = 0.0
+) -> tuple[float, Floats]:
+    """Return the smallest probability with a precision of `TAG_PRECISION`: of all tags, of each.
+
+    Few images tell little about a tag: to its own images `PSEUDO_IMAGES` with the precision of all
+    tags are added, and to those of all tags as many with the probability itself as precision. So
+    the threshold of a tag that was never probable is that of all tags.
+
+    Parameters
+    ----------
+    probability_BA, present_BA : (images, tags) of held-out images.
+    least : smallest threshold.
+    """
+    thresholds_T = np.linspace(0.01, 1.0, 100)
+    chosen_TA, hits_TA = np.zeros((2, len(thresholds_T), probability_BA.shape[1]))
+    for number, threshold in enumerate(thresholds_T):
+        chosen_BA = probability_BA >= threshold
+        chosen_TA[number] = chosen_BA.sum(axis=0)
+        hits_TA[number] = (chosen_BA & present_BA).sum(axis=0)
+    hits_T, chosen_T = hits_TA.sum(axis=1), chosen_TA.sum(axis=1)
+    precision_T = (hits_T + PSEUDO_IMAGES * thresholds_T) / (chosen_T + PSEUDO_IMAGES)
+    precision_TA = (hits_TA + PSEUDO_IMAGES * precision_T[:, None]) / (chosen_TA + PSEUDO_IMAGES)
+    # The first threshold that is high enough; the last one, 1, if there is no other.
+    precise_TA = np.column_stack([precision_T, precision_TA]) >= TAG_PRECISION
+    precise_TA[-1] = True
+    found = thresholds_T[precise_TA.argmax(axis=0)].round(2).clip(least)
+    return float(found[0]), found[1:]
 
 
 def logit(frequency_A: Floats) -> Floats:

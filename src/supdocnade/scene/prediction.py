@@ -25,7 +25,7 @@ from supdocnade.run_options import RunOptions
 from supdocnade.scene.calibration import tag_presence
 from supdocnade.scene.dataset import expand_folders
 from supdocnade.scene.held_out import Choices, HeldOut
-from supdocnade.scene.settings import SceneSettings
+from supdocnade.scene.settings import TAG_PRECISION, SceneSettings
 from supdocnade.scene.svm import RBFSVM
 from supdocnade.scene.tag_ranking import tag_scores, topic_tag_scores
 from supdocnade.scene.thumbnails import Thumbnails
@@ -206,6 +206,18 @@ class FittedScene:
     def tag_threshold(self) -> float:
         """Probability from which on a tag is given."""
         return 0.5 if self.choices.tags is None else self.choices.tags.threshold
+
+    @property
+    def precise_thresholds(self) -> dict[str, float]:
+        """Probability of each tag at which it had a precision of 80 % on held-out photographs.
+
+        It is 0.8 in models that were fitted without a held-out set, or before it was measured.
+        """
+        calibration = self.choices.tags
+        if calibration is None:
+            return dict.fromkeys(self.tag_names, TAG_PRECISION)
+        known = calibration.precise_thresholds
+        return {tag: known.get(tag, calibration.precise_threshold) for tag in self.tag_names}
 
     def example_patches(self, word: int) -> NDArray[np.uint8]:
         """Return patches of a visual word, see `BagOfVisualWords.example_patches`."""

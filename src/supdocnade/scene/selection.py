@@ -17,6 +17,7 @@ from supdocnade.scene.calibration import (
     fit_tags,
     fit_temperature,
     mean_probability,
+    precise_thresholds,
     tag_presence,
     unsure_below,
 )
@@ -230,4 +231,11 @@ def _measure_tags(
     probability_BA = calibration.probability(scores_BA, frequency_A)
     chosen = probability_BA >= calibration.threshold
     figures |= evaluate_tags(top_ranked(scores_BA, N_TAGS), chosen, probability_BA, present)
-    return calibration
+    of_all, of_each_A = precise_thresholds(
+        probability_BA, present[:, : len(vocabulary)], calibration.threshold
+    )
+    return replace(
+        calibration,
+        precise_threshold=of_all,
+        precise_thresholds=dict(zip(vocabulary.names, of_each_A.tolist(), strict=True)),
+    )

@@ -1,7 +1,8 @@
 import pytest
 
-from supdocnade.cli.xmp import Sidecars
+from supdocnade.cli.xmp import Sidecars, undo_sidecars
 from supdocnade.errors import StorageError
+from supdocnade.folders.xmp_packet import add_keywords, read_keywords
 from supdocnade.scene.prediction import Prediction
 
 
@@ -51,3 +52,53 @@ def test_a_sidecar_that_cannot_be_written_is_an_error(tmp_path):
     (tmp_path / "b.jpg.xmp").mkdir()
     with pytest.raises(StorageError, match="cannot be read"):
         Sidecars().write(prediction(tmp_path / "b.jpg"))
+
+
+def test_only_probable_keywords_are_written():
+    sure = prediction("a.jpg")
+    assert Sidecars(min_probability=0.95).keywords_of(sure) == []
+    assert Sidecars(min_probability=0.95, with_label=True).keywords_of(sure) == []
+    assert Sidecars(thresholds={"sea": 0.95, "sky": 0.9}).keywords_of(sure) == ["sky"]
+
+
+def test_undoing_a_record_restores_all_sidecars(tmp_path):
+    record, other = tmp_path / "record", tmp_path / "b.jpg.xmp"
+    Sidecars().write(prediction(tmp_path / "b.jpg", tags=["mine"]))
+    before = other.read_bytes()
+    for tags in (["sea"], ["sea", "sky"]):
+        sidecars = Sidecars(record=record)
+        for name in ("a.jpg", "b.jpg", "c.jpg"):
+            sidecars.write(prediction(tmp_path / name, tags=tags))
+    assert sidecars.n_written == 3
+    changed = tmp_path / "c.jpg.xmp"
+    changed.write_bytes(add_keywords(changed.read_bytes(), ["later"]))
+    assert len(list(undo_sidecars(record, dry_run=True))) == 6
+    messages = list(undo_sidecars(record))
+    assert sum("deleted" in message for message in messages) == 1
+    assert not (tmp_path / "a.jpg.xmp").exists()
+    assert other.read_bytes() == before
+    assert read_keywords(changed.read_bytes()) == ["later"]
+    assert list(undo_sidecars(record)) == []
+
+
+def test_undo_goes_on_after_a_damaged_sidecar(tmp_path):
+    record, sidecars = tmp_path / "record", Sidecars(record=tmp_path / "record")
+    for name in ("a.jpg", "b.jpg"):
+        sidecars.write(prediction(tmp_path / name))
+    (tmp_path / "b.jpg.xmp").write_text("not xml")
+    error, message = undo_sidecars(record)
+    assert "b.jpg.xmp is left unchanged" in str(error)
+    assert "deleted" in message
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["no json", "[]", '{"sidecar": "a.xmp"}', '{"sidecar": 1, "created": true, "keywords": []}'],
+)
+def test_a_record_is_checked_before_anything_is_undone(tmp_path, line):
+    record = tmp_path / "record"
+    Sidecars(record=record).write(prediction(tmp_path / "a.jpg"))
+    record.write_text(f"{line}\n{record.read_text()}")
+    with pytest.raises(StorageError, match="record, line 1: expected a line of a record"):
+        list(undo_sidecars(record))
+    assert (tmp_path / "a.jpg.xmp").exists()

@@ -1,6 +1,13 @@
 import pytest
 
-from supdocnade.folders.xmp_packet import UnusableXMP, add_keywords, new_packet, read_keywords
+from supdocnade.folders.xmp_packet import (
+    UnusableXMP,
+    add_keywords,
+    missing_keywords,
+    new_packet,
+    read_keywords,
+    remove_keywords,
+)
 
 RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 DC = "http://purl.org/dc/elements/1.1/"
@@ -61,7 +68,8 @@ def test_keywords_in_an_empty_description():
 def test_keywords_also_go_into_the_hierarchical_subject():
     inside = "<lr:hierarchicalSubject><r:Bag><r:li>a|b</r:li></r:Bag></lr:hierarchicalSubject>"
     added = add_keywords(sidecar(inside), ["sea"]).decode()
-    assert added.count(">sea<") == 2
+    # The third is the list of predicted keywords.
+    assert added.count(">sea<") == 3
     assert "<r:li>a|b</r:li>" in added
 
 
@@ -80,3 +88,44 @@ def test_keywords_also_go_into_the_hierarchical_subject():
 def test_unusable_files_are_errors(content):
     with pytest.raises(UnusableXMP):
         add_keywords(content, ["sky"])
+
+
+@pytest.mark.parametrize("existing", ["Sky", "SKY", "Nature|Sky"])
+def test_existing_keywords_are_compared_without_case(existing):
+    inside = (
+        f"<lr:hierarchicalSubject><r:Bag><r:li>{existing}</r:li></r:Bag></lr:hierarchicalSubject>"
+    )
+    content = sidecar(inside)
+    assert missing_keywords(content, ["sky", "sea"]) == ["sea"]
+    assert add_keywords(content, ["sky"]) == content
+
+
+def test_predicted_keywords_are_marked_and_not_added_again_after_someone_removed_them():
+    content = sidecar("<d:subject><r:Bag><r:li>old</r:li></r:Bag></d:subject>")
+    added = add_keywords(content, ["sea", "sky"])
+    assert read_keywords(added) == ["old", "sea", "sky"]
+    assert read_keywords(added, predicted=False) == ["old"]
+    assert read_keywords(new_packet(["sea"]), predicted=False) == []
+    start = added.index(b"<rdf:li")
+    corrected = added[:start] + added[added.index(b"<rdf:li", start + 1) :]
+    assert read_keywords(corrected) == ["old", "sky"]
+    assert add_keywords(corrected, ["sea"]) == corrected
+
+
+@pytest.mark.parametrize(
+    "inside",
+    [
+        "<d:subject><r:Bag><r:li>old</r:li></r:Bag></d:subject>",
+        "<d:creator>me</d:creator>",
+        "<lr:hierarchicalSubject>\n<r:Bag><r:li>a|b</r:li></r:Bag></lr:hierarchicalSubject>",
+        "",
+    ],
+)
+def test_removing_keywords_restores_every_byte(inside):
+    content = sidecar(inside)
+    once = add_keywords(content, ["sea", "rock & roll"])
+    twice = add_keywords(once, ["sky"])
+    assert remove_keywords(twice, ["sky"]) == once
+    assert remove_keywords(once, ["sea", "rock & roll", "other"]) == content
+    # The keywords of two runs can be removed in any order.
+    assert remove_keywords(remove_keywords(twice, ["sea", "rock & roll"]), ["sky"]) == content

@@ -9,6 +9,7 @@ from supdocnade.scene.calibration import (
     best_threshold,
     fit_tags,
     fit_temperature,
+    precise_thresholds,
     tag_presence,
     unsure_below,
 )
@@ -96,6 +97,33 @@ def test_log_odds_need_no_calibration():
         np.testing.assert_array_equal(
             tag_presence(log_odds_BA, frequency_A, calibration, log_odds=True), expected
         )
+
+
+def test_thresholds_have_the_precision():
+    """One tag is right above 0.6, one never, and one is never probable."""
+    probability_BA = np.zeros((400, 3))
+    probability_BA[:, :2] = np.linspace(0.005, 0.995, 400)[:, None]
+    present_BA = np.zeros((400, 3), np.bool_)
+    present_BA[:, 0] = probability_BA[:, 0] > 0.6
+    of_all, of_each_A = precise_thresholds(probability_BA, present_BA)
+    # Half of all tags are wrong above 0.6, so hardly any threshold is high enough for all.
+    assert min(of_all, *of_each_A[1:]) >= 0.99
+    chosen_B = probability_BA[:, 0] >= of_each_A[0]
+    assert present_BA[chosen_B, 0].mean() == pytest.approx(0.82, abs=0.02)
+    assert precise_thresholds(probability_BA, present_BA, 0.7)[1][0] == 0.7
+
+
+def test_a_tag_without_images_has_the_threshold_of_all_tags():
+    rng = np.random.default_rng(0)
+    probability_BA = np.column_stack([rng.random((20_000, 2)), np.zeros(20_000)])
+    present_BA = rng.random((20_000, 3)) < probability_BA
+    of_all, of_each_A = precise_thresholds(probability_BA, present_BA)
+    # p is uniform above the threshold t, with a mean of (1 + t) / 2.
+    assert of_all == pytest.approx(0.6, abs=0.03)
+    assert of_each_A == pytest.approx(of_all, abs=0.03)
+    assert of_each_A[2] == of_all
+    nothing = np.empty((0, 3))
+    assert precise_thresholds(nothing, nothing > 0)[0] == 0.8
 
 
 def test_invalid_numbers_are_refused():
