@@ -1,5 +1,6 @@
 """Modules that commands must not import, since importing them takes longer than the work."""
 
+import ast
 import json
 import subprocess
 import sys
@@ -9,6 +10,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import supdocnade
+
+PACKAGE = Path(supdocnade.__file__).parent
 GOLDEN = Path(__file__).parents[1] / "golden"
 
 HEAVY = ("torch", "sklearn", "matplotlib", "pandas", "scipy.optimize", "scipy.stats", "fastapi")
@@ -44,3 +48,29 @@ def test_neither_torch_nor_scikit_learn_is_imported(tmp_path, command):
 @pytest.mark.parametrize("command", ["predict", "train", "features"])
 def test_help_imports_no_numerical_package(command):
     assert not imported_by(command, "--help") & {*HEAVY, "numba", "scipy", "numpy"}
+
+
+def imports_at_start(module):
+    """Return the modules that a module of the package imports when it is imported."""
+    parts = module.split(".")[1:]
+    path = PACKAGE.joinpath(*parts)
+    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    if not path.exists():  # A name in a module.
+        return set()
+    found = {".".join(["supdocnade", *parts[:n]]) for n in range(1, len(parts))}
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return found
+
+
+def test_topic_models_import_torch_only_to_compute():
+    seen, new = set(), {"supdocnade.estimators.docnade", "supdocnade.estimators.supdocnade"}
+    while new:
+        seen |= new
+        ours = {name for name in new if name.split(".")[0] == "supdocnade"}
+        new = set().union(*map(imports_at_start, ours)) - seen
+    assert len(seen) > 50
+    assert not {name for name in seen if name.split(".")[0] == "torch"}

@@ -8,7 +8,6 @@ from numpy.typing import ArrayLike
 
 from supdocnade.corpus.documents import Documents
 from supdocnade.estimators.inputs import read_annotation_names
-from supdocnade.estimators.topic_fitting import fit_topic_model, restore_on_failure, run_partial_fit
 from supdocnade.estimators.topic_model import TopicModel
 
 
@@ -123,6 +122,8 @@ class DocNADE(TopicModel):
             of similar scale, for example standardised. A model that was fitted with them needs
             them for every prediction.
         """
+        from supdocnade.estimators.topic_fitting import fit_topic_model
+
         fit_topic_model(
             self,
             X,
@@ -149,6 +150,8 @@ class DocNADE(TopicModel):
 
         The first call fixes the words, the annotations and the tree. Parameters as for `fit`.
         """
+        from supdocnade.estimators.topic_fitting import restore_on_failure, run_partial_fit
+
         first = not hasattr(self, "network_")
         names = read_annotation_names(annotations, annotation_names)
         with restore_on_failure(self):

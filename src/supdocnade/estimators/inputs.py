@@ -137,7 +137,7 @@ def read_labels(y: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
 
 def _check_one_label_each(y: Any) -> None:
     """Raise `InvalidArgument` if a document has several labels: columns of y, or a collection."""
-    shape = np.shape(y)
+    shape: tuple[int, ...] = getattr(y, "shape", ())
     got = f"shape {shape}" if len(shape) == 2 and shape[1] > 1 else None
     if isinstance(y, np.ndarray) and y.dtype.kind == "O" and y.ndim == 1:
         several = (each for each in y if isinstance(each, list | tuple | set | frozenset))

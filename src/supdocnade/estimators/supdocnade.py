@@ -1,7 +1,7 @@
 """SupDocNADE as a scikit-learn classifier and transformer."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,13 +18,13 @@ from supdocnade.estimators.inputs import (
     read_labels,
 )
 from supdocnade.estimators.settings import SupDocNADESettings
-from supdocnade.estimators.topic_fitting import fit_topic_model, restore_on_failure, run_partial_fit
 from supdocnade.estimators.topic_model import ORDERING_SEED, TopicModel
 from supdocnade.likelihood.cpu.threads import limit_threads
 from supdocnade.metrics import top_ranked
 from supdocnade.model.inference import class_log_proba
-from supdocnade.model.network import SupDocNADENetwork
-from supdocnade.training.validation import joint_log_prob_over_orderings
+
+if TYPE_CHECKING:
+    from supdocnade.model.network import SupDocNADENetwork
 
 TEXT_KINDS = "OTU"
 """Kinds of numpy arrays that hold strings."""
@@ -70,7 +70,7 @@ n_global_features_
     ['sea', 'city']
     """
 
-    network_: SupDocNADENetwork
+    network_: "SupDocNADENetwork"
     classes_: NDArray[Any]
 
     def fit(
@@ -99,6 +99,8 @@ n_global_features_
             of similar scale, for example standardised. A model that was fitted with them needs
             them for every prediction.
         """
+        from supdocnade.estimators.topic_fitting import fit_topic_model
+
         fit_topic_model(
             self,
             X,
@@ -133,6 +135,8 @@ n_global_features_
         X, y, annotations, annotation_mask, annotation_names, sample_weight, global_features
             As for `fit`; documents of later calls may all lack a label.
         """
+        from supdocnade.estimators.topic_fitting import restore_on_failure, run_partial_fit
+
         first = not hasattr(self, "network_")
         if first and classes is None:
             raise InvalidArgument("classes must be given to the first call of partial_fit.")
@@ -270,6 +274,8 @@ n_global_features_
     def _log_prob_RB(self, documents: Documents, n_orderings: int) -> NDArray[np.float64]:
         if (documents.label_B == NO_LABEL).any() or len(documents) == 0:
             return super()._log_prob_RB(documents, n_orderings)
+        from supdocnade.training.validation import joint_log_prob_over_orderings
+
         with limit_threads(self._n_threads()):
             return joint_log_prob_over_orderings(
                 self.network_, documents, n_orderings, ORDERING_SEED

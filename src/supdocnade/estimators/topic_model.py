@@ -1,10 +1,14 @@
-"""Methods that `DocNADE` and `SupDocNADE` share: topics, likelihoods, annotations, storage."""
+"""Methods that `DocNADE` and `SupDocNADE` share: topics, likelihoods, annotations, storage.
+
+The modules of the estimators import torch where they train or measure a network: it takes as long
+to import as everything else together, and a program may import an estimator and not use it.
+"""
 
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -23,10 +27,11 @@ from supdocnade.estimators.settings import DocNADESettings
 from supdocnade.likelihood.cpu.threads import limit_threads
 from supdocnade.metrics import npmi_coherence, over_orderings, perplexity, top_ranked
 from supdocnade.model.inference import annotation_log_proba, topic_features
-from supdocnade.model.network import DocNADENetwork
 from supdocnade.training.history import History
-from supdocnade.training.trainer import Trainer
-from supdocnade.training.validation import log_prob_over_orderings
+
+if TYPE_CHECKING:
+    from supdocnade.model.network import DocNADENetwork
+    from supdocnade.training.trainer import Trainer
 
 ORDERING_SEED = 0
 """Seed of the word orders in which likelihoods are measured, whatever the seed of training."""
@@ -47,10 +52,10 @@ class TopicModel(
     n_annotations_: int
     n_global_features_: int
     annotation_names_: NDArray[Any] | None
-    network_: DocNADENetwork
+    network_: "DocNADENetwork"
     history_: History
     seed_: int
-    _trainer: Trainer | None
+    _trainer: "Trainer | None"
 
     # Documents for a fit.
 
@@ -124,7 +129,7 @@ class TopicModel(
             )
         return documents
 
-    def _set_network(self, network: DocNADENetwork, names: list[str] | None, seed: int) -> None:
+    def _set_network(self, network: "DocNADENetwork", names: list[str] | None, seed: int) -> None:
         network.backend = "auto" if self.backend == "cuda" else self.backend
         self.network_ = network
         self.seed_ = seed
@@ -250,6 +255,8 @@ class TopicModel(
         return over_orderings(self._log_prob_RB(documents, n_orderings), combine)
 
     def _log_prob_RB(self, documents: Documents, n_orderings: int) -> NDArray[np.float64]:
+        from supdocnade.training.validation import log_prob_over_orderings
+
         with limit_threads(self._n_threads()):
             return log_prob_over_orderings(self.network_, documents, n_orderings, ORDERING_SEED)
 
