@@ -4,6 +4,8 @@ Every error about user input is a `SupDocNADEError` and a `ValueError`; its mess
 that names the argument or file, what was expected and what was received.
 """
 
+from collections.abc import Sequence
+
 
 class SupDocNADEError(Exception):
     """Base class of all errors of this package."""
@@ -31,3 +33,21 @@ class UnwritableFile(StorageError):
 
 class UnreadableImage(SupDocNADEError, ValueError):
     """An image file is missing, damaged, too large, or not an image."""
+
+
+class UnreadableImages(UnreadableImage):
+    """One or several image files cannot be read.
+
+    Parameters
+    ----------
+    reasons : one sentence per file, which names it.
+    """
+
+    def __init__(self, reasons: Sequence[str]):
+        several = f"{len(reasons)} photographs cannot be read: " if len(reasons) > 1 else ""
+        super().__init__(several + " ".join(reasons))
+        self.reasons = tuple(reasons)
+
+    def __reduce__(self) -> tuple[type, tuple[object, ...]]:
+        """Pickle the reasons, not the message."""
+        return type(self), (self.reasons,)

@@ -13,6 +13,7 @@ from tests.commands import SMALL, draw, learned, supdocnade
 from supdocnade import SceneModel
 from supdocnade.cli.console import ProgressBars
 from supdocnade.images.decode import write_image
+from supdocnade.scene import fitting
 from supdocnade.visual_words.encoder import ImageEncoder
 
 
@@ -77,6 +78,7 @@ def test_a_class_with_one_image(photos):
     done = train(photos)
     assert done.code == 0
     assert "class alone has one photograph" in done.err
+    assert "note: a photograph is in two classes: " in done.err
     assert "alone" in SceneModel.load(photos.parent / "m").classes_
 
 
@@ -87,7 +89,7 @@ def test_unreadable_files(photos):
     assert f"{bad} is no image of a known format" in line
     assert "--skip-unreadable" in line
     assert line.endswith(
-        f"resume with: supdocnade train {photos} -o {photos.parent / 'm'} --resume"
+        f"continue with: supdocnade train {photos} -o {photos.parent / 'm'} --resume"
     )
     done = train(photos, "--resume", "--skip-unreadable", "--json")
     assert done.code == 0
@@ -99,6 +101,18 @@ def test_unreadable_files(photos):
     )
     assert again.code == 0
     assert learned(photos.parent / "m") == learned(photos.parent / "again")
+
+
+def test_all_unreadable_files_are_listed_at_once(photos):
+    bad = [photos / "coast" / "bad.jpg", photos / "forest" / "worse.jpg"]
+    for path in bad:
+        path.write_bytes(b"no image")
+    done = train(photos)
+    *reasons, last = done.err.splitlines()
+    assert done.code == 1
+    assert reasons == [f"error: {path} is no image of a known format." for path in bad]
+    assert last.startswith("error: 2 photographs cannot be read; repair them, or add --skip-unread")
+    assert last.endswith("--resume")
 
 
 @pytest.fixture
@@ -125,11 +139,19 @@ def read(monkeypatch):
 
 
 @pytest.mark.parametrize("way", ["repair", "skip"])
-def test_words_survive_an_unreadable_file(photos, last, read, way):
+def test_words_survive_a_file_that_becomes_unreadable(photos, last, read, way, monkeypatch):
     names = {str(path) for path in photos.glob("*/*.jpg")}
     whole = last.read_bytes()
-    last.write_bytes(whole[:500])
-    assert str(last) in refused(train(photos, "--jobs", 1))
+    inspect = fitting.inspect_photographs
+
+    def damage_afterwards(*arguments):
+        found = inspect(*arguments)
+        last.write_bytes(whole[:500])
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(fitting, "inspect_photographs", damage_afterwards)
+        assert str(last) in refused(train(photos, "--jobs", 1))
     before = set(read)
     assert before
     read.clear()

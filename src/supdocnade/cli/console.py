@@ -5,7 +5,9 @@ import io
 import json
 import sys
 import time
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 from supdocnade.text import clean_name
@@ -29,6 +31,23 @@ def print_json(value: Any) -> None:
 def print_message(text: str) -> None:
     """Print a line to stderr, without control characters from names of files."""
     print(clean_name(text), file=sys.stderr, flush=True)
+
+
+@contextmanager
+def print_warnings(*, quiet: bool = False) -> Iterator[None]:
+    """Print the warnings of the package as notes, or none if `quiet`."""
+    with warnings.catch_warnings():
+        if quiet:
+            warnings.simplefilter("ignore")
+        else:
+            warnings.simplefilter("default", UserWarning)
+        warnings.showwarning = print_warning
+        yield
+
+
+def print_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    """Print a warning as a note, in one line; a replacement of `warnings.showwarning`."""
+    print_message(f"note: {' '.join(str(message).split())}")
 
 
 def format_count(number: int, noun: str) -> str:

@@ -14,13 +14,13 @@ import sys
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from supdocnade import __version__
 from supdocnade.cli.bench import bench
-from supdocnade.cli.console import print_message
+from supdocnade.cli.console import print_message, print_warning
 from supdocnade.cli.demo import demo
 from supdocnade.cli.evaluate import evaluate
 from supdocnade.cli.explain import explain
@@ -117,9 +117,5 @@ def main() -> None:
         # File names need not be valid text in the encoding of the terminal.
         with suppress(AttributeError):
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
-    warnings.showwarning = _print_warning
+    warnings.showwarning = print_warning
     sys.exit(run(sys.argv[1:]))
-
-
-def _print_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    print_message(f"note: {one_line(str(message))}")

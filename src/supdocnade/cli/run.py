@@ -11,8 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from supdocnade.cli.console import ProgressBars, format_count, print_message
-from supdocnade.errors import InvalidArgument, StorageError, UnreadableImage, UnwritableFile
+from supdocnade.cli.console import ProgressBars, format_count, print_message, print_warnings
+from supdocnade.errors import (
+    InvalidArgument,
+    StorageError,
+    UnreadableImage,
+    UnreadableImages,
+    UnwritableFile,
+)
 from supdocnade.partial_folder import PartialFolder
 
 if TYPE_CHECKING:
@@ -160,16 +166,25 @@ def _train_resumably(
 ) -> "tuple[SceneModel, dict[str, float]]":
     """Train a model and write it; if this fails, tell how to resume the run."""
     try:
-        with ProgressBars(quiet=request.quiet) as progress:
+        with (
+            ProgressBars(quiet=request.quiet) as progress,
+            print_warnings(quiet=request.quiet),
+        ):
             model = _train(request, partial, settings, records, progress)
         return model, progress.seconds
     except KeyboardInterrupt:
         print_message(f"stopped; resume with: {_resume_command(request)}")
         raise typer.Exit(130) from None
     except UnreadableImage as error:
+        reasons = error.reasons if isinstance(error, UnreadableImages) else (str(error),)
+        what, them = reasons[0].rstrip("."), "it"
+        if len(reasons) > 1:
+            what, them = f"{len(reasons)} photographs cannot be read", "them"
+            for reason in reasons:
+                print_message(f"error: {reason}")
         raise UnreadableImage(
-            f"{str(error).rstrip('.')}; repair it, or skip unreadable files with "
-            f"--skip-unreadable, and resume with: {_resume_command(request)}"
+            f"{what}; repair {them}, or add --skip-unreadable to leave {them} out, "
+            f"then continue with: {_resume_command(request)}"
         ) from error
     except UnwritableFile as error:
         if not partial.discard_if_empty():

@@ -313,13 +313,19 @@ def _from_array(given: NDArray[Any], name: str) -> Image.Image:
 def _resize(image: Image.Image, config: DecodeConfig) -> NDArray[np.uint8]:
     """Convert an image to the channels and the size that are configured."""
     image = image.convert("RGB" if config.color else "L")
-    longest = max(image.size)
-    side = config.max_side
-    if side is not None and longest != side and (config.upscale or longest > side):
-        # The longest side becomes exactly `max_side`; the other is rounded, at least one pixel.
-        width, height = (max(round(each * side / longest), 1) for each in image.size)
-        image = image.resize((width, height), Image.Resampling.LANCZOS)
+    size = resized_size(*image.size, config)
+    if size != image.size:
+        image = image.resize(size, Image.Resampling.LANCZOS)
     return np.asarray(image)
+
+
+def resized_size(width: int, height: int, config: DecodeConfig) -> tuple[int, int]:
+    """Return the width and height of a decoded image from those in its header."""
+    longest, side = max(width, height), config.max_side
+    if side is None or longest == side or (longest < side and not config.upscale):
+        return width, height
+    # The longest side becomes exactly `max_side`; the other is rounded, at least one pixel.
+    return max(round(width * side / longest), 1), max(round(height * side / longest), 1)
 
 
 SUFFIXES: dict[str, str] = {".jpg": "JPEG", ".jpeg": "JPEG", ".png": "PNG"}

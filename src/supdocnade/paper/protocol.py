@@ -8,9 +8,7 @@ same rules.
 
 Near-duplicates stay together in the pool and in every split, also across data sets: Scene15's
 outdoor classes are grey copies of LabelMe's photographs, and some of Scene15's own were saved
-twice. Two photographs show one picture if the thumbnails of their luminances correlate almost
-perfectly. On these data sets the best other thumbnail of a picture correlates above 0.995 or below
-0.99, and nearly always below 0.95.
+twice (`scene.inspection`).
 """
 
 import hashlib
@@ -23,14 +21,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
-from scipy.sparse.csgraph import connected_components
 
 from supdocnade.errors import StorageError
 from supdocnade.folders.splits import Group, split_per_class, take_groups
-from supdocnade.images.decode import DecodeConfig, decode
 from supdocnade.paper.data_sets import DataSet, PhotoSet, data_set
 from supdocnade.run_options import RunOptions
+from supdocnade.scene.inspection import comparison_thumbnail, group_near_duplicates
 from supdocnade.storage import write_atomically
 from supdocnade.visual_words.parallel import map_images
 
@@ -44,10 +40,6 @@ LEARN, HOLD, TEST, UNUSED = "lht-"
 """Roles of a photograph in a split: training, held out, test, none."""
 
 STORED = Path(__file__).parent / "protocols"
-
-THUMBNAIL_SIDE = 32
-MIN_CORRELATION = 0.992
-_BLOCK = 512
 
 
 class Parts(NamedTuple):
@@ -103,7 +95,8 @@ def make_protocols(
     sets = list(photo_sets.values())
     paths = [path for photos in sets for path in photos.paths]
     digests = [digest for photos in sets for digest in photos.digests]
-    picture_N = group_near_duplicates(paths, digests, options)
+    thumbnails = map_images(_make_thumbnail, paths, options, stage="looking for near-duplicates")
+    picture_N = group_near_duplicates([np.asarray(each) for each in thumbnails], digests)
     labels = [(photos.dataset, label) for photos in sets for label in photos.labels]
     pool_N = _choose_pool(labels, digests, picture_N)
     protocols, start = {}, 0
@@ -265,56 +258,5 @@ def _digest_of(photos: PhotoSet) -> str:
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
-def group_near_duplicates(
-    images: Sequence[Any], digests: Sequence[str], options: RunOptions = RunOptions()
-) -> NDArray[np.int64]:
-    """Return a picture number for every image, the same for near-duplicates, (images,).
-
-    Numbers count from 0 in order of first appearance.
-
-    Parameters
-    ----------
-    images : paths, bytes of files or arrays, grey or in colours.
-    digests : of their contents; images of equal digests are one picture in any case.
-    """
-    stage = "looking for near-duplicates"
-    thumbnails = [np.asarray(each) for each in map_images(_thumbnail, images, options, stage=stage)]
-    _, digest_B = np.unique(np.array(digests), return_inverse=True)
-    firsts = np.full(digest_B.max() + 1, len(images))
-    np.minimum.at(firsts, digest_B, np.arange(len(images)))
-    pairs = [(np.arange(len(images)), firsts[digest_B])]
-    for shape in sorted({thumbnail.shape for thumbnail in thumbnails}):
-        members = np.flatnonzero([thumbnail.shape == shape for thumbnail in thumbnails])
-        values = np.stack([thumbnails[i].reshape(-1) for i in members])
-        first, second = _correlated_pairs(_standardize(values))
-        pairs.append((members[first], members[second]))
-    rows, columns = (np.concatenate(each) for each in zip(*pairs, strict=True))
-    links = sparse.coo_array((np.ones(len(rows)), (rows, columns)), shape=(len(images),) * 2)
-    component_B = connected_components(links, directed=False)[1]
-    _, first_B, number_B = np.unique(component_B, return_index=True, return_inverse=True)
-    order: NDArray[np.int64] = np.argsort(np.argsort(first_B))[number_B]
-    return order
-
-
-def _thumbnail(source: Any, name: str, number: int) -> NDArray[np.uint8]:
-    return decode(source, DecodeConfig(max_side=THUMBNAIL_SIDE), name=name)
-
-
-def _standardize(values_BP: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """Return thumbnails of mean 0 and norm 1; constant ones become 0, which matches no other."""
-    centred = values_BP - values_BP.mean(axis=1, keepdims=True, dtype=np.float64)
-    norm = np.linalg.norm(centred, axis=1, keepdims=True)
-    unit = np.divide(centred, norm, out=np.zeros_like(centred), where=norm > 0)
-    return np.asarray(unit, np.float32)
-
-
-def _correlated_pairs(
-    values_BP: NDArray[np.float32],
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    rows, columns = [], []
-    for start in range(0, len(values_BP), _BLOCK):
-        correlation = values_BP[start : start + _BLOCK] @ values_BP.T
-        first, second = np.nonzero(correlation >= MIN_CORRELATION)
-        rows.append(first + start)
-        columns.append(second)
-    return np.concatenate(rows), np.concatenate(columns)
+def _make_thumbnail(source: Any, name: str, number: int) -> NDArray[np.uint8]:
+    return comparison_thumbnail(source, name)

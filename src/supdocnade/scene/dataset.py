@@ -15,7 +15,6 @@ from supdocnade.errors import InvalidArgument, UnreadableImage
 from supdocnade.folders.photo_folder import ImageRecord, find_photographs, read_folder
 from supdocnade.folders.splits import split_per_class
 from supdocnade.folders.tags import Tags
-from supdocnade.progress import ProgressCallback, no_progress
 from supdocnade.visual_words.cache import read_with_key
 from supdocnade.visual_words.parallel import check_images, image_name
 
@@ -56,23 +55,6 @@ class Photographs:
         if self.keys is not None:
             return self.keys
         return [_content_key(source, number) for number, source in enumerate(self.sources)]
-
-    def find_copies(self, progress: ProgressCallback = no_progress) -> NDArray[np.int64]:
-        """Return a number for each photograph, equal for copies of one photograph.
-
-        Files are read only if another one has the same size.
-        """
-        keys = self.keys
-        if keys is None:
-            sizes = [_file_size(source) for source in self.sources]
-            count = Counter(sizes)
-            keys = []
-            for number, (source, size) in enumerate(zip(self.sources, sizes, strict=True)):
-                alone = size is not None and count[size] == 1
-                keys.append(f"{size} bytes" if alone else _content_key(source, number))
-                progress("looking for copies", number + 1, len(sizes))
-        numbers: NDArray[np.int64] = np.unique(keys, return_inverse=True)[1]
-        return numbers
 
     def fingerprint(self) -> str:
         """Return a digest of the contents, labels and tags of all photographs, not of names."""
@@ -167,9 +149,9 @@ def hold_out(
     fraction: float,
     seed: int,
     never_B: NDArray[np.bool_] | None = None,
-    progress: ProgressCallback = no_progress,
+    picture_B: NDArray[np.int64] | None = None,
 ) -> NDArray[np.bool_]:
-    """Return a mask of the held-out photographs: a share of every class, copies together.
+    """Return a mask of the held-out photographs: a share of every class, near-duplicates together.
 
     No photographs of classes with fewer than five are held out.
 
@@ -177,6 +159,7 @@ def hold_out(
     ----------
     fraction : the share; 0 holds out nothing.
     never_B : (photographs,) True for those that must not be held out; None: any may be.
+    picture_B : (photographs,) equal for near-duplicates; None: equal for equal contents.
     """
     if fraction == 0:
         return np.zeros(len(photographs), np.bool_)
@@ -184,7 +167,9 @@ def hold_out(
     counts = Counter(label or _UNLABELLED for label in photographs.labels)
     small = {label for label, count in counts.items() if count < SMALL_CLASS}
     labels = [label or _UNLABELLED for label in photographs.labels]
-    groups = photographs.find_copies(progress)
+    groups = picture_B
+    if groups is None:
+        groups = np.unique(photographs.content_keys(), return_inverse=True)[1]
     split = split_per_class(
         [
             None if label in small or never else label
@@ -196,9 +181,9 @@ def hold_out(
     )
     held = np.zeros(len(photographs), np.bool_)
     held[split.test] = True
-    # Copies of a photograph in the training part, whose class may be too small to be split.
+    # Near-duplicates of photographs in the training part, whose class may be too small to split.
     held[np.isin(groups, groups[~held])] = False
-    if held.all():  # All are copies of one photograph, which is needed for training.
+    if held.all():  # All show one picture, which is needed for training.
         held[:] = False
     return held
 
@@ -210,15 +195,3 @@ def _content_key(source: Any, number: int) -> str:
     except UnreadableImage:
         key = None
     return key or f"image {number}"
-
-
-def _file_size(source: Any) -> int | None:
-    """Return the size of a file in bytes, or None for other sources and missing files."""
-    if isinstance(source, bytes | bytearray):
-        return len(source)
-    if not isinstance(source, str | os.PathLike):
-        return None
-    try:
-        return os.path.getsize(source)
-    except (OSError, ValueError):
-        return None

@@ -1,6 +1,7 @@
 """Fitting of a scene model.
 
-1. A share of the photographs is held out (`dataset.hold_out`).
+1. All photographs are read, to find near-duplicates and those that cannot be read (`inspection`),
+   and a share of them is held out (`dataset.hold_out`).
 2. Visual words are learned from the others, and all photographs are encoded; with `mirror` their
    mirror images, too.
 3. A topic model and an SVM are fitted on the other photographs and their mirror images. The number
@@ -33,6 +34,7 @@ from supdocnade.run_options import RunOptions
 from supdocnade.scene.calibration import fit_tags
 from supdocnade.scene.dataset import Photographs, hold_out
 from supdocnade.scene.held_out import TUNED, Choices, HeldOut
+from supdocnade.scene.inspection import describe_class_conflicts, inspect_photographs
 from supdocnade.scene.prediction import FittedScene
 from supdocnade.scene.selection import (
     DEFAULT_C,
@@ -70,8 +72,10 @@ def fit_scene(
     """Fit a scene model; return it with the photographs that could not be read."""
     _check_any(photographs)
     _check_svm_size(photographs, settings)
-    held_B = hold_out(photographs, settings.held_out, seed, progress=options.progress)
-    bag = _learn_words(photographs.take(np.flatnonzero(~held_B)), settings, seed, options)
+    bag = _make_bag(settings, seed, options)
+    picture_B = _inspect(bag, photographs, options)
+    held_B = hold_out(photographs, settings.held_out, seed, picture_B=picture_B)
+    _learn_words(bag, photographs.take(np.flatnonzero(~held_B)), options)
     training_set, skipped = _encode(bag, photographs, ~held_B, settings, options)
     fitted = _fit(bag, training_set, ~training_set.in_words_B, settings, seed, options)
     return fitted, skipped
@@ -93,6 +97,7 @@ def extend_scene(
         on_error=options.on_error,
         cache=options.cache,
     )
+    _inspect(bag, photographs, options)
     in_words_B = np.zeros(len(photographs), np.bool_)
     new, skipped = _encode(bag, photographs, in_words_B, settings, options)
     training_set = previous.training_set.join(new)
@@ -120,11 +125,20 @@ def _check_svm_size(photographs: Photographs, settings: SceneSettings) -> None:
         )
 
 
-def _learn_words(
-    photographs: Photographs, settings: SceneSettings, seed: int, options: RunOptions
-) -> BagOfVisualWords:
+def _inspect(
+    bag: BagOfVisualWords, photographs: Photographs, options: RunOptions
+) -> NDArray[np.int64]:
+    """Read all photographs; return numbers equal for near-duplicates, (photographs,)."""
+    describer = bag.check()[0] if bag.features == "sift" else None
+    picture_B, _ = inspect_photographs(photographs, describer, options)
+    if note := describe_class_conflicts(photographs, picture_B):
+        warnings.warn(note, stacklevel=2)
+    return picture_B
+
+
+def _make_bag(settings: SceneSettings, seed: int, options: RunOptions) -> BagOfVisualWords:
     words = {name: getattr(settings, name) for name in WORD_SETTINGS if name != "mirror"}
-    bag = BagOfVisualWords(
+    return BagOfVisualWords(
         **words,
         upscale=False,
         n_jobs=options.n_jobs,
@@ -133,11 +147,13 @@ def _learn_words(
         on_error=options.on_error,
         cache=options.cache,
     )
+
+
+def _learn_words(bag: BagOfVisualWords, photographs: Photographs, options: RunOptions) -> None:
     with warnings.catch_warnings():
         # Skipped photographs are reported once, after all have been read.
         warnings.simplefilter("ignore", SkippedImagesWarning)
         bag.fit(photographs.sources, progress=options.progress)
-    return bag
 
 
 def _encode(
@@ -244,7 +260,7 @@ def _choose(
                 settings.classifier,
                 tuned=tuned,
                 options=options,
-                stage="choosing" if single else f"{stage}, choosing",
+                stage="tuning the classifier" if single else f"{stage}, tuning the classifier",
             )
         )
     return measure_selected(

@@ -97,7 +97,7 @@ def select_candidate(
     *,
     tuned: dict[str, float],
     options: RunOptions = RunOptions(),
-    stage: str = "choosing",
+    stage: str = "tuning the classifier",
 ) -> Selected:
     """Return the candidate with the best probabilities of the true classes and the best tags.
 

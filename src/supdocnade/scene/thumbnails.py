@@ -99,7 +99,7 @@ def make_thumbnails(
         _make_thumbnail,
         [photographs.sources[row] for row in rows],
         replace(options, on_error="skip"),
-        stage="keeping examples",
+        stage="saving sample photographs",
     )
     stored: dict[str, bytes] = {}
     n_bytes = 0

@@ -14,7 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supdocnade.errors import InvalidArgument, UnreadableImage
-from supdocnade.images.decode import DecodeConfig, decode, decode_with_color
+from supdocnade.images.decode import (
+    DecodeConfig,
+    decode,
+    decode_with_color,
+    image_size,
+    resized_size,
+)
 from supdocnade.images.dense_sift import DenseSIFTConfig, Descriptors, dense_sift
 from supdocnade.images.sift_bins import SIZE, mirrored_order
 from supdocnade.likelihood.cpu.threads import one_blas_thread
@@ -49,7 +55,7 @@ class SIFTDescriber:
     def read(self, source: Any, name: str = "") -> NDArray[np.uint8]:
         """Return the pixels of an image; raise `UnreadableImage` if no patch fits into it."""
         pixels = decode(source, self.decoding, name=name)
-        self._check_size(pixels, source, name)
+        self._check_pixels(pixels, source, name)
         return pixels
 
     def read_with_color(
@@ -57,7 +63,7 @@ class SIFTDescriber:
     ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
         """Return the pixels of an image, and the same image in colour, (height, width, 3)."""
         pixels, colors = decode_with_color(source, self.decoding, name=name)
-        self._check_size(pixels, source, name)
+        self._check_pixels(pixels, source, name)
         return pixels, colors
 
     def describe(self, pixels: NDArray[np.uint8], device: str = "cpu") -> Descriptors:
@@ -73,20 +79,43 @@ class SIFTDescriber:
         """Return the descriptors of the mirror images of patches."""
         return values_ND[:, mirrored_order(values_ND.shape[1] // SIZE)]
 
-    def _check_size(self, pixels: NDArray[np.uint8], source: Any, name: str) -> None:
+    def check_size(self, source: Any, name: str = "") -> None:
+        """Raise `UnreadableImage` if no patch fits into an image that can be decoded.
+
+        Only the header of a file is read.
+
+        Parameters
+        ----------
+        source : bytes of a file, an array or a PIL image.
+        name : name of the image in errors.
+        """
+        if isinstance(source, bytes | bytearray | memoryview):
+            width, height = image_size(bytes(source), name)
+        elif isinstance(source, np.ndarray):
+            height, width = source.shape[:2]
+        else:
+            width, height = source.size
+        self._check_size(width, height, name)
+
+    def _check_pixels(self, pixels: NDArray[np.uint8], source: Any, name: str) -> None:
+        if min(pixels.shape[:2]) < self.sift.least_side:
+            # The size before resizing is needed only for a message: the image is decoded again.
+            whole = decode(source, replace(self.decoding, max_side=None), name=name)
+            if not name:
+                name = os.fspath(source) if isinstance(source, str | os.PathLike) else "the image"
+            self._check_size(whole.shape[1], whole.shape[0], name)
+
+    def _check_size(self, width: int, height: int, name: str) -> None:
         least, patch = self.sift.least_side, min(self.sift.patch_sizes)
-        if min(pixels.shape[:2]) >= least:
+        resized = resized_size(width, height, self.decoding)
+        if min(resized) >= least:
             return
-        # The size before resizing is needed only for this message: the image is decoded again.
-        height, width = decode(source, replace(self.decoding, max_side=None), name=name).shape[:2]
-        if not name:
-            name = os.fspath(source) if isinstance(source, str | os.PathLike) else "the image"
         longest = self.decoding.max_side
         can_be_cropped = self.decoding.upscale or min(height, width) >= least
         if longest is not None and can_be_cropped:
             raise UnreadableImage(
                 f"{name} is too long and narrow: its {width} × {height} pixels become "
-                f"{pixels.shape[1]} × {pixels.shape[0]}, since the longest side becomes {longest}, "
+                f"{resized[0]} × {resized[1]}, since the longest side becomes {longest}, "
                 f"and patches of {patch} need at least {least} × {least}; crop its longest side to "
                 f"{min(height, width) * longest // least}."
             )

@@ -10,13 +10,11 @@ import pytest
 from tests.photosets import OTHER_NUMBERS, draw_labelme
 from tests.published import published
 
-from supdocnade.demo import drawn_scenes
 from supdocnade.errors import StorageError
-from supdocnade.images.decode import decode, encode, write_image
+from supdocnade.images.decode import decode, write_image
 from supdocnade.paper.data_sets import read_photo_set
 from supdocnade.paper.protocol import (
     STORED,
-    group_near_duplicates,
     make_protocols,
     protocol_for,
     read_protocol,
@@ -195,24 +193,3 @@ def test_the_pool_holds_no_picture_that_the_other_data_set_tests_on():
     joint = make_protocols({name: photos for name, (photos, _) in pools.items()}, n_splits=1)
     for name, (_, protocol) in pools.items():
         assert joint[name].pool_B.tolist() == protocol.pool_B.tolist()
-
-
-def test_grey_and_recompressed_copies_are_one_picture():
-    scenes = [scene.image for scene in drawn_scenes(2, 0, size=(96, 128))]
-    grey = [image.mean(axis=2).astype(np.uint8) for image in scenes[:3]]
-    poor = [encode(image, "JPEG", quality=40) for image in scenes[4:6]]
-    images = [*scenes, *grey, *poor]
-    found = group_near_duplicates(images, [str(n) for n in range(len(images))])
-    assert found.tolist() == [*range(16), 0, 1, 2, 4, 5]
-
-
-def test_equal_contents_are_one_picture_whatever_they_show():
-    flat = np.full((40, 60), 128, np.uint8)
-    found = group_near_duplicates([flat, flat, flat + 1], ["a", "b", "a"])
-    # Pictures of one level are like no other: only the digest joins them.
-    assert found.tolist() == [0, 1, 0]
-
-
-def test_other_shapes_are_other_pictures():
-    ramp = np.tile(np.arange(60, dtype=np.uint8), (60, 1))
-    assert group_near_duplicates([ramp, ramp[:40]], ["a", "b"]).tolist() == [0, 1]

@@ -6,7 +6,6 @@ import pytest
 from tests.textures import as_png, stripes, write_images
 
 from supdocnade.errors import InvalidArgument
-from supdocnade.scene import dataset
 from supdocnade.scene.dataset import Photographs, expand_folders, hold_out, read_photographs
 
 
@@ -91,25 +90,6 @@ def test_copies_are_on_one_side():
         held = hold_out(made(labels, sources), 0.3, seed)
         assert not held[[0, 1, 12]].any()
         assert held.any()
-
-
-def test_only_files_of_one_size_are_read_to_find_copies(tmp_path, monkeypatch):
-    contents = [b"one", b"four", b"two", b"one", b"seven"]
-    paths = [tmp_path / f"{number}.jpg" for number in range(5)]
-    for path, content in zip(paths, contents, strict=True):
-        path.write_bytes(content)
-    sources = [*paths, b"seven", stripes(0), stripes(0), tmp_path / "missing.jpg"]
-    opened, read = [], dataset.read_with_key
-
-    def note(source, name):
-        opened.append(str(source))
-        return read(source, name)
-
-    monkeypatch.setattr(dataset, "read_with_key", note)
-    found = made([None] * 9, sources).find_copies().tolist()
-    assert set(map(str, paths)) - set(opened) == {str(paths[1])}
-    copies = {(i, j) for i in range(9) for j in range(i) if found[i] == found[j]}
-    assert copies == {(3, 0), (5, 4), (7, 6)}
 
 
 def test_the_training_part_is_never_empty():

@@ -275,7 +275,7 @@ def test_tuning_tries_settings_within_its_budget():
         *columns(scenes()), progress=lambda stage, *_: seen.append(stage)
     )
     trials = {stage for stage in seen if stage.startswith("trial")}
-    parts = ("", ", choosing")
+    parts = ("", ", tuning the classifier")
     assert trials == {f"trial {number} of 3{part}" for number in (1, 2, 3) for part in parts}
     assert set(model.fitted_.choices.tuned) <= {
         "generative_weight",
@@ -288,9 +288,9 @@ def test_progress_is_reported_to_the_end():
     last = {}
     fit_model = SceneModel(**{**SETTINGS, "max_epochs": 2})
     fit_model.fit(*columns(scenes()), progress=lambda stage, *now: last.update({stage: now}))
-    stages = ["looking for copies", "sampling patches", "learning words"]
-    stages += ["reading photographs", "learning", "choosing", "learning from all"]
-    assert list(last) == [*stages, "keeping examples"]
+    stages = ["checking photographs", "sampling patches", "learning words"]
+    stages += ["reading photographs", "learning", "tuning the classifier", "learning from all"]
+    assert list(last) == [*stages, "saving sample photographs"]
     assert all(done == total for done, total in last.values())
 
 

@@ -1,0 +1,181 @@
+"""Inspection of photographs before anything is learned.
+
+Every photograph is read once. All files that cannot be read are found at once, and so are
+near-duplicates: photographs whose thumbnails correlate almost perfectly. They must be on one side
+of the held-out set: results on a photograph are too good if the model was trained on a copy of it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
+
+from supdocnade.errors import UnreadableImages
+from supdocnade.images.decode import DecodeConfig, decode
+from supdocnade.run_options import RunOptions
+from supdocnade.scene.dataset import Photographs
+from supdocnade.visual_words.cache import read_with_key
+from supdocnade.visual_words.describer import SIFTDescriber
+from supdocnade.visual_words.parallel import SkippedImage, map_images
+
+INSPECTING = "checking photographs"
+"""Stage reported to `RunOptions.progress`."""
+
+THUMBNAIL_SIDE = 32
+MIN_CORRELATION = 0.992
+"""Near-duplicates correlate at least so much. On LabelMe and Scene15 the best other thumbnail of a
+picture correlates above 0.995 or below 0.99, and nearly always below 0.95."""
+
+_BLOCK = 512
+
+
+def inspect_photographs(
+    photographs: Photographs,
+    describer: SIFTDescriber | None = None,
+    options: RunOptions = RunOptions(),
+) -> tuple[NDArray[np.int64], tuple[SkippedImage, ...]]:
+    """Read all photographs; return numbers equal for near-duplicates, and the unreadable ones.
+
+    Parameters
+    ----------
+    describer : describes photographs after this; one into which no patch fits is unreadable. None:
+        any size is right.
+
+    Raises
+    ------
+    UnreadableImage : some cannot be read, and `options.on_error` is "raise".
+    """
+    thumbnails: list[NDArray[np.uint8]] = []
+    keys, skipped = [], []
+    inspect = partial(_inspect_photograph, describer)
+    skipping = replace(options, on_error="skip")
+    for number, found in enumerate(
+        map_images(inspect, photographs.sources, skipping, stage=INSPECTING)
+    ):
+        if isinstance(found, SkippedImage):
+            skipped.append(found)
+            found = np.zeros((1, 1), np.uint8), None
+        thumbnails.append(found[0])
+        keys.append(found[1] or f"image {number}")
+    if skipped and options.on_error == "raise":
+        raise UnreadableImages([each.reason for each in skipped])
+    return group_near_duplicates(thumbnails, keys), tuple(skipped)
+
+
+def _inspect_photograph(
+    describer: SIFTDescriber | None, source: Any, name: str, number: int
+) -> tuple[NDArray[np.uint8], str | None]:
+    """Return the thumbnail and the key of a photograph."""
+    source, key = read_with_key(source, name)
+    thumbnail = comparison_thumbnail(source, name)
+    if describer is not None:
+        describer.check_size(source, name)
+    return thumbnail, key
+
+
+def comparison_thumbnail(source: Any, name: str = "") -> NDArray[np.uint8]:
+    """Return the thumbnail by which a photograph is compared with others."""
+    return decode(source, DecodeConfig(max_side=THUMBNAIL_SIDE), name=name, reduced=True)
+
+
+def find_class_conflicts(
+    photographs: Photographs, picture_B: NDArray[np.integer]
+) -> list[tuple[int, int]]:
+    """Return two photographs of each picture that occurs in several classes.
+
+    Parameters
+    ----------
+    picture_B : (photographs,) equal for near-duplicates.
+    """
+    first: dict[int, int] = {}
+    conflicts: dict[int, tuple[int, int]] = {}
+    for number, picture in enumerate(picture_B.tolist()):
+        label = photographs.labels[number]
+        if label is None:
+            continue
+        other = first.setdefault(picture, number)
+        if photographs.labels[other] != label:
+            conflicts.setdefault(picture, (other, number))
+    return list(conflicts.values())
+
+
+def describe_class_conflicts(photographs: Photographs, picture_B: NDArray[np.integer]) -> str:
+    """Return a sentence about photographs that are in several classes, "" if there are none.
+
+    Parameters
+    ----------
+    picture_B : (photographs,) equal for near-duplicates.
+    """
+    conflicts = find_class_conflicts(photographs, picture_B)
+    if not conflicts:
+        return ""
+    one, other = (photographs.names[i] for i in conflicts[0])
+    if len(conflicts) == 1:
+        return f"a photograph is in two classes: {one} and {other}."
+    return f"{len(conflicts)} photographs are in two classes, such as {one} and {other}."
+
+
+def group_near_duplicates(
+    thumbnails: Sequence[NDArray[np.uint8]], keys: Sequence[str]
+) -> NDArray[np.int64]:
+    """Return a number for every image, the same for near-duplicates, (images,).
+
+    Numbers count from 0 in order of first appearance.
+
+    Parameters
+    ----------
+    thumbnails : made by `comparison_thumbnail`.
+    keys : digests of the contents; images of equal keys are one picture in any case.
+    """
+    _, key_B = np.unique(np.array(keys), return_inverse=True)
+    firsts = np.full(key_B.max() + 1, len(keys))
+    np.minimum.at(firsts, key_B, np.arange(len(keys)))
+    pairs = [(np.arange(len(keys)), firsts[key_B])]
+    for shape in sorted({thumbnail.shape for thumbnail in thumbnails}):
+        members = np.flatnonzero([thumbnail.shape == shape for thumbnail in thumbnails])
+        values = np.stack([thumbnails[i].reshape(-1) for i in members.tolist()])
+        first, second = _correlated_pairs(_standardize(values))
+        pairs.append((members[first], members[second]))
+    rows, columns = (np.concatenate(each) for each in zip(*pairs, strict=True))
+    links = sparse.coo_array((np.ones(len(rows)), (rows, columns)), shape=(len(keys),) * 2)
+    component_B = connected_components(links, directed=False)[1]
+    _, first_B, number_B = np.unique(component_B, return_index=True, return_inverse=True)
+    order: NDArray[np.int64] = np.argsort(np.argsort(first_B))[number_B]
+    return order
+
+
+def _standardize(values_BP: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """Return thumbnails of mean 0 and norm 1; constant ones become 0, which matches no other."""
+    centred = values_BP - values_BP.mean(axis=1, keepdims=True, dtype=np.float64)
+    norm = np.linalg.norm(centred, axis=1, keepdims=True)
+    unit = np.divide(centred, norm, out=np.zeros_like(centred), where=norm > 0)
+    return np.asarray(unit, np.float32)
+
+
+def _correlated_pairs(
+    values_BP: NDArray[np.float32],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the pairs of standardised thumbnails that correlate at least `MIN_CORRELATION`.
+
+    Their distance is at most √(2 − 2 · correlation), and so is that of their projections on any
+    direction. Thumbnails are sorted by the projection on a ramp from top to bottom, in which
+    photographs differ much, and compared with those within that distance.
+    """
+    ramp = np.linspace(-1, 1, values_BP.shape[1], dtype=np.float32)
+    position_B = values_BP @ (ramp / max(float(np.linalg.norm(ramp)), 1e-9))
+    order = np.argsort(position_B, kind="stable")
+    values_BP, position_B = values_BP[order], position_B[order]
+    reach = np.sqrt(2 - 2 * MIN_CORRELATION) + 1e-4
+    rows, columns = [], []
+    for start in range(0, len(values_BP), _BLOCK):
+        block = values_BP[start : start + _BLOCK]
+        end = np.searchsorted(position_B, position_B[start + len(block) - 1] + reach, "right")
+        first, second = np.nonzero(block @ values_BP[start:end].T >= MIN_CORRELATION)
+        rows.append(order[first + start])
+        columns.append(order[second + start])
+    return np.concatenate(rows), np.concatenate(columns)

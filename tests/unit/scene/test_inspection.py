@@ -1,0 +1,92 @@
+"""Inspection of photographs: near-duplicates, unreadable files, photographs in two classes."""
+
+import pickle
+
+import numpy as np
+import pytest
+from tests.textures import as_png, stripes, write_images
+
+from supdocnade.demo import drawn_scenes
+from supdocnade.errors import UnreadableImages
+from supdocnade.estimators.bag_of_visual_words import BagOfVisualWords
+from supdocnade.images.decode import encode
+from supdocnade.run_options import RunOptions
+from supdocnade.scene.dataset import read_photographs
+from supdocnade.scene.inspection import (
+    MIN_CORRELATION,
+    _correlated_pairs,
+    _standardize,
+    comparison_thumbnail,
+    describe_class_conflicts,
+    group_near_duplicates,
+    inspect_photographs,
+)
+
+
+def grouped(images, keys=None):
+    thumbnails = [comparison_thumbnail(image) for image in images]
+    return group_near_duplicates(thumbnails, keys or [str(n) for n in range(len(images))]).tolist()
+
+
+def test_grey_and_recompressed_copies_are_one_picture():
+    scenes = [scene.image for scene in drawn_scenes(2, 0, size=(96, 128))]
+    grey = [image.mean(axis=2).astype(np.uint8) for image in scenes[:3]]
+    poor = [encode(image, "JPEG", quality=40) for image in scenes[4:6]]
+    assert grouped([*scenes, *grey, *poor]) == [*range(16), 0, 1, 2, 4, 5]
+
+
+def test_equal_contents_are_one_picture_whatever_they_show():
+    flat = np.full((40, 60), 128, np.uint8)
+    # Pictures of one level are like no other: only the key joins them.
+    assert grouped([flat, flat, flat + 1], ["a", "b", "a"]) == [0, 1, 0]
+
+
+def test_other_shapes_are_other_pictures():
+    ramp = np.tile(np.arange(60, dtype=np.uint8), (60, 1))
+    assert grouped([ramp, ramp[:40]]) == [0, 1]
+
+
+def test_pairs_are_those_of_all_comparisons(monkeypatch):
+    monkeypatch.setattr("supdocnade.scene.inspection._BLOCK", 7)
+    rng = np.random.default_rng(0)
+    pictures = rng.integers(0, 256, (20, 48))
+    noisy = [np.clip(each + rng.normal(0, s, 48), 0, 255) for each in pictures for s in (0, 6, 9)]
+    values = _standardize(rng.permutation(noisy).astype(np.uint8))
+    first, second = _correlated_pairs(values)
+    found = {(max(i, j), min(i, j)) for i, j in zip(first.tolist(), second.tolist(), strict=True)}
+    expected = np.argwhere(np.tril(values @ values.T) >= MIN_CORRELATION)
+    assert found == {(i, j) for i, j in expected.tolist()}
+    assert 60 < len(found) < 120
+
+
+def test_all_unreadable_photographs_are_named_at_once(tmp_path):
+    paths = write_images(tmp_path, 4)
+    paths[1].write_bytes(b"")
+    paths[3].write_bytes(b"no image")
+    narrow = np.zeros((5, 60), np.uint8)
+    photographs = read_photographs([*paths, narrow, narrow])
+    describer, _ = BagOfVisualWords(max_side=60).check()
+    picture_B, skipped = inspect_photographs(photographs, describer, RunOptions(on_error="skip"))
+    assert [each.number for each in skipped] == [1, 3, 4, 5]
+    assert picture_B.tolist() == [0, 1, 2, 3, 4, 5]
+    with pytest.raises(UnreadableImages) as refused:
+        inspect_photographs(photographs, describer)
+    assert refused.value.reasons == tuple(each.reason for each in skipped)
+    assert str(refused.value).startswith(f"4 photographs cannot be read: {paths[1]} is empty. ")
+    assert pickle.loads(pickle.dumps(refused.value)).reasons == refused.value.reasons
+    # Without a describer any size is right.
+    picture_B, skipped = inspect_photographs(photographs, None, RunOptions(on_error="skip"))
+    assert [each.number for each in skipped] == [1, 3]
+    assert picture_B.tolist() == [0, 1, 2, 3, 4, 4]
+
+
+def test_photographs_in_two_classes_are_named():
+    sources = [as_png(stripes(number)) for number in (0, 1, 0, 1, 2, 2, 0)]
+    photographs = read_photographs(sources, ["a", "a", "b", "b", "c", None, "c"])
+    picture_B = np.array([0, 1, 0, 1, 2, 2, 0])
+    found = describe_class_conflicts(photographs, picture_B)
+    assert found == "2 photographs are in two classes, such as image 0 and image 2."
+    some = photographs.take([0, 2, 4])
+    found = describe_class_conflicts(some, picture_B[[0, 2, 4]])
+    assert found == "a photograph is in two classes: image 0 and image 2."
+    assert describe_class_conflicts(photographs.take([0, 4, 5]), picture_B[[0, 4, 5]]) == ""
