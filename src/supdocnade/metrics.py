@@ -205,6 +205,38 @@ def over_orderings(log_prob_RB: NDArray[np.floating], combine: str) -> Floats:
     return mixture
 
 
+def presence_correlation(
+    values_BH: NDArray[np.floating], counts: Iterable[sparse.sparray]
+) -> Floats:
+    """Return the correlation of values of documents with the presence of words, (H, words).
+
+    It is 0 for a word that all documents or none have, and for a value that never varies.
+
+    Parameters
+    ----------
+    values_BH : (documents, values).
+    counts : (documents, words) of the same documents, in several matrices, one after the other.
+
+    >>> words = sparse.csr_array([[2, 0, 1], [0, 1, 1], [1, 0, 1], [0, 4, 1]])
+    >>> presence_correlation(np.array([[3.0], [1.0], [3.0], [1.0]]), [words]).tolist()
+    [[1.0, -1.0, 0.0]]
+    """
+    centred_BH = values_BH - values_BH.mean(axis=0, dtype=np.float64)
+    spread_H1 = np.sqrt((centred_BH**2).mean(axis=0))[:, None]
+    first, products_HK, n_present_K = 0, np.zeros(()), np.zeros(())
+    for block in counts:
+        present = (sparse.csr_array(block) > 0).astype(np.float64)
+        rows_BH = centred_BH[first : first + block.shape[0]]
+        products_HK = products_HK + (present.T @ rows_BH).T
+        n_present_K = n_present_K + np.asarray(present.sum(axis=0))
+        first += block.shape[0]
+    share_K = n_present_K / max(len(values_BH), 1)
+    scale_HK = len(values_BH) * spread_H1 * np.sqrt(share_K * (1 - share_K))
+    correlation: Floats = np.zeros_like(products_HK)
+    np.divide(products_HK, scale_HK, out=correlation, where=scale_HK > 0)
+    return correlation
+
+
 def npmi_coherence(
     words_HX: NDArray[np.integer], counts: sparse.sparray | Iterable[sparse.sparray]
 ) -> Floats:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
@@ -21,7 +22,7 @@ from supdocnade.estimators.settings import SupDocNADESettings
 from supdocnade.estimators.topic_model import ORDERING_SEED, TopicModel
 from supdocnade.likelihood.cpu.threads import limit_threads
 from supdocnade.metrics import top_ranked
-from supdocnade.model.inference import class_log_proba
+from supdocnade.model.inference import class_log_proba, topic_features
 
 if TYPE_CHECKING:
     from supdocnade.model.network import SupDocNADENetwork
@@ -254,6 +255,29 @@ n_global_features_
         check_is_fitted(self, "network_")
         check_count("n", n, least=1)
         return top_ranked(self.network_.arrays()["label_weight"], n)
+
+    def class_words(
+        self, n: int = 10, feature_names: Sequence[str] | None = None
+    ) -> list[list[str]]:
+        """Return the words that suggest every class most, strongest first.
+
+        A word is ranked by p(y | v) of a document v that consists of this word alone; global
+        features are zero.
+
+        Parameters
+        ----------
+        n : how many words per class.
+        feature_names : names of the columns of X; by default those that `fit` saw, or x0, x1, ...
+        """
+        check_is_fitted(self, "network_")
+        check_count("n", n, least=1)
+        names, n_features = self._read_word_names(feature_names), self.n_global_features_
+        features = np.zeros((len(names), n_features), np.float32) if n_features else None
+        network = self.network_.arrays()
+        with limit_threads(self._n_threads()):
+            alone = sparse.eye_array(len(names), format="csr")
+            log_p_KC = class_log_proba(network, topic_features(network, alone, features))
+        return [[str(names[word]) for word in row] for row in top_ranked(log_p_KC.T, n)]
 
     def _labelled_documents(self, X: Any, y: Any, global_features: Any) -> Documents:
         counts = self._read_counts(X)

@@ -21,12 +21,19 @@ from supdocnade.checks import check_count
 from supdocnade.corpus.disk import Corpus
 from supdocnade.corpus.documents import Documents
 from supdocnade.errors import InvalidArgument
-from supdocnade.estimators.inputs import read_counts_or_corpus, read_fitted_features
+from supdocnade.estimators.inputs import read_counts_or_corpus, read_fitted_features, read_seed
 from supdocnade.estimators.persistence import load_estimator, save_estimator
 from supdocnade.estimators.settings import DocNADESettings
-from supdocnade.likelihood.cpu.threads import limit_threads
-from supdocnade.metrics import npmi_coherence, over_orderings, perplexity, top_ranked
+from supdocnade.likelihood.cpu.threads import limit_threads, one_torch_thread
+from supdocnade.metrics import (
+    npmi_coherence,
+    over_orderings,
+    perplexity,
+    presence_correlation,
+    top_ranked,
+)
 from supdocnade.model.inference import annotation_log_proba, topic_features
+from supdocnade.seeding import named_generator
 from supdocnade.training.history import History
 
 if TYPE_CHECKING:
@@ -161,6 +168,32 @@ class TopicModel(
                 first = rows.stop
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
+    def topic_proportions(
+        self, X: Any, *, global_features: ArrayLike | None = None
+    ) -> NDArray[np.float32]:
+        """Return the share of every topic in the topic features of a document; rows sum to 1.
+
+        They are h_y(v) / Σ_k h_y(v)_k, not a posterior distribution as in LDA. The shares of a
+        document that activates no topic are equal.
+
+        Parameters
+        ----------
+        X : (documents, words) counts, or a `Corpus`.
+        global_features : (documents, features) as for `fit`.
+        """
+        hidden_BH = self.transform(X, global_features=global_features)
+        if (hidden_BH < 0).any():
+            raise InvalidArgument(
+                "topic_proportions needs topic features that are not negative, as those of "
+                f"activation='relu' or 'sigmoid', got {hidden_BH.min():g}."
+            )
+        total_B1 = hidden_BH.sum(axis=1, keepdims=True)
+        equal = np.float32(1 / hidden_BH.shape[1])
+        shares: NDArray[np.float32] = np.where(
+            total_B1 > 0, hidden_BH / np.where(total_B1 > 0, total_B1, 1), equal
+        )
+        return shares
+
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> NDArray[np.float32]:
         """Fit the model and return the topic features of the same documents.
 
@@ -180,38 +213,75 @@ class TopicModel(
         check_is_fitted(self, "network_")
         return self.network_.arrays().components
 
-    def top_words(self, n: int = 10, feature_names: Sequence[str] | None = None) -> list[list[str]]:
-        """Return the words that excite every topic most, strongest first.
+    def top_words(
+        self,
+        n: int = 10,
+        feature_names: Sequence[str] | None = None,
+        *,
+        documents: Any = None,
+        global_features: ArrayLike | None = None,
+    ) -> list[list[str]]:
+        """Return the words of every topic, strongest first.
+
+        They are the words with the largest weights into the topic. With `documents` they are the
+        words whose presence in a document has the highest correlation with the topic feature; these
+        are easier to read.
 
         Parameters
         ----------
         n : how many words per topic.
         feature_names : names of the columns of X, optionally followed by those of the annotations;
-            by default both, by the names that `fit` saw, or x0, x1, ..., annotation0.
+            by default both, by the names that `fit` saw, or x0, x1, ..., annotation0. With
+            `documents` there are no annotations.
+        documents : (documents, words) counts, for example those of the fit, or a `Corpus`.
+        global_features : (documents, features) of `documents`, as for `fit`.
         """
         check_is_fitted(self, "network_")
         check_count("n", n, least=1)
-        names = self._word_names() if feature_names is None else list(feature_names)
-        widths = (self.n_features_in_, self.network_.config.n_words)
-        if len(names) not in widths:
-            raise InvalidArgument(
-                f"feature_names must have {' or '.join(map(str, sorted(set(widths))))} names, "
-                f"got {len(names)}."
-            )
-        best = top_ranked(self.components_[:, : len(names)], n)
+        names = self._read_word_names(feature_names, with_annotations=documents is None)
+        best = top_ranked(self._word_scores(documents, global_features)[:, : len(names)], n)
         return [[str(names[word]) for word in row] for row in best]
 
-    def coherence(self, X: Any, n: int = 10) -> NDArray[np.float64]:
+    def coherence(
+        self,
+        X: Any,
+        n: int = 10,
+        *,
+        documents: Any = None,
+        global_features: ArrayLike | None = None,
+    ) -> NDArray[np.float64]:
         """Return the coherence of every topic, (topics,): the mean NPMI of its top words.
 
         Parameters
         ----------
         X : (documents, words) counts in which co-occurrences are counted, or a `Corpus`.
         n : how many words per topic, at least 2.
+        documents, global_features : as for `top_words`.
         """
         counts = self._read_counts(X)
-        best = top_ranked(self.components_[:, : self.n_features_in_], check_count("n", n, least=2))
-        return npmi_coherence(best, _blocks(counts))
+        check_count("n", n, least=2)
+        scores = self._word_scores(documents, global_features)[:, : self.n_features_in_]
+        return npmi_coherence(top_ranked(scores, n), _blocks(counts))
+
+    def _word_scores(self, documents: Any, global_features: Any) -> NDArray[np.floating]:
+        """Return how strongly every word belongs to every topic, (topics, words)."""
+        if documents is None:
+            return self.components_
+        counts = self._read_counts(documents)
+        topics = self.transform(documents, global_features=global_features)
+        return presence_correlation(topics, _blocks(counts))
+
+    def _read_word_names(
+        self, given: Sequence[str] | None, *, with_annotations: bool = False
+    ) -> list[str]:
+        """Return the names of the words: those given, or those that `fit` saw."""
+        n_words, n_joint = self.n_features_in_, self.network_.config.n_words
+        widths = sorted({n_words, n_joint}) if with_annotations else [n_words]
+        names = self._word_names()[: widths[-1]] if given is None else list(given)
+        if len(names) not in widths:
+            expected = " or ".join(map(str, widths))
+            raise InvalidArgument(f"feature_names must have {expected} names, got {len(names)}.")
+        return names
 
     def _word_names(self) -> list[str]:
         given = getattr(self, "feature_names_in_", None)
@@ -228,6 +298,44 @@ class TopicModel(
         return n_topics
 
     # Likelihoods.
+
+    def sample(
+        self,
+        n_samples: int = 1,
+        length: int | ArrayLike = 100,
+        *,
+        random_state: Any = None,
+        global_features: ArrayLike | None = None,
+    ) -> sparse.csr_array:
+        """Draw documents from p(v), word after word.
+
+        Parameters
+        ----------
+        n_samples : number of documents.
+        length : number of words per document, or (n_samples,) numbers; the model has no
+            distribution of lengths.
+        random_state : int, RandomState or None; an integer makes the result reproducible.
+        global_features : (n_samples, features) as for `fit`; the documents are drawn from p(v | f).
+
+        Returns
+        -------
+        (n_samples, words) counts, with the columns of `components_`: words first, then annotations
+        if they are words.
+        """
+        check_is_fitted(self, "network_")
+        check_count("n_samples", n_samples, least=1)
+        lengths = np.asarray(length)
+        if lengths.dtype.kind not in "iu" or lengths.shape not in ((), (n_samples,)):
+            raise InvalidArgument(
+                f"length must be a whole number or {n_samples} of them, got {length!r}."
+            )
+        if lengths.min() < 0:
+            raise InvalidArgument(f"length must not be negative, got {lengths.min()}.")
+        length_B = np.broadcast_to(lengths, n_samples).astype(np.int64)
+        features_BF = read_fitted_features(self, global_features, n_samples)
+        generator = named_generator(read_seed(random_state), "sample")
+        with limit_threads(self._n_threads()), one_torch_thread():
+            return self.network_.sample(length_B, generator, features_BF)
 
     def log_prob(
         self,

@@ -17,6 +17,7 @@ topic representation must both explain the words and separate the classes.
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy import sparse
 from torch import Tensor, nn
 from torch.nn.functional import embedding_bag, linear, log_softmax, logsigmoid
 
@@ -175,6 +176,40 @@ class DocNADENetwork(nn.Module):
         """Return log p(next word = w | v) for every word of the joint vocabulary, (B, K)."""
         words_K = torch.arange(self.config.n_words, device=self.word_embedding.device)
         return self.output.log_prob(self.representation(batch), self.weights, words_K)
+
+    @torch.no_grad()
+    def sample(
+        self,
+        length_B: NDArray[np.int64],
+        generator: np.random.Generator,
+        global_features_BF: NDArray[np.float32] | None = None,
+    ) -> sparse.csr_array:
+        """Draw documents from p(v), word after word; return their counts, (B, K).
+
+        Parameters
+        ----------
+        length_B : number of words of every document.
+        global_features_BF : for a network that has them.
+        """
+        weights = self.word_embedding
+        features = None if global_features_BF is None else torch.from_numpy(global_features_BF)
+        none = torch.zeros(len(length_B) + 1, dtype=torch.int64)
+        batch = DocumentBatch(none[:0], none, global_features_BF=features).to(weights.device)
+        a_BH, words_K = self.summary(batch), torch.arange(len(weights), device=weights.device)
+        rows, words = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        for position in range(max(length_B, default=0)):
+            rows_R = np.flatnonzero(length_B > position)
+            hidden_RH = activate(self.config.activation, a_BH[rows_R])
+            p_RK = self.output.log_prob(hidden_RH, self.weights, words_K).double().exp()
+            up_to_RK = p_RK.cumsum(dim=1).cpu().numpy()
+            drawn_R1 = generator.random((len(rows_R), 1)) * up_to_RK[:, -1:]
+            words_R = (up_to_RK <= drawn_R1).sum(axis=1)
+            a_BH[rows_R] += weights[words_R]
+            rows.append(rows_R)
+            words.append(words_R)
+        places = np.concatenate(rows), np.concatenate(words)
+        ones = np.ones(len(places[0]), np.int64)
+        return sparse.csr_array((ones, places), shape=(len(length_B), len(weights)))
 
     def tag_logits(self, summary_BH: Tensor) -> Tensor:
         """Return e + T g(summary), (B, A)."""

@@ -1,5 +1,7 @@
 """Topics, classes, annotations and likelihoods of the estimators, and arguments they refuse."""
 
+import copy
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,6 +14,7 @@ from supdocnade import DampCounts, DocNADE, SupDocNADE, make_annotation_scorer
 from supdocnade.corpus import Documents
 from supdocnade.errors import BackendUnavailable, InvalidArgument, StorageError
 from supdocnade.estimators.topic_fitting import split_for_validation
+from supdocnade.metrics import npmi_coherence
 from supdocnade.training.trainer import Trainer
 from supdocnade.training.validation import annotation_log_prob, class_log_prob
 
@@ -223,6 +226,63 @@ def test_topics_can_be_read(model, X):
     assert model.class_topics(2).shape == (len(model.classes_), 2)
     with pytest.raises(InvalidArgument, match="feature_names must have 40 or"):
         model.top_words(3, ["only one"])
+
+
+def test_topics_are_read_from_documents(model, X):
+    words = model.top_words(2, documents=X)
+    present, topics = (X.toarray() > 0).astype(float), model.transform(X)
+    varies = present.std(axis=0) > 0
+    expected = np.full(40, -2.0)
+    expected[varies] = [np.corrcoef(topics[:, 3], each)[0, 1] for each in present.T[varies]]
+    assert words[3][0] == f"x{expected.argmax()}"
+    best = [[int(word[1:]) for word in row] for row in model.top_words(5, documents=X)]
+    np.testing.assert_allclose(
+        model.coherence(X, 5, documents=X), npmi_coherence(np.array(best), X)
+    )
+    with pytest.raises(InvalidArgument, match="feature_names must have 40 names"):
+        model.top_words(2, ["w"] * (40 + model.n_annotations_), documents=X)
+
+
+def test_words_of_a_class_suggest_it_alone(model):
+    words = model.class_words(2, [f"w{k}" for k in range(40)])
+    p = model.predict_proba(np.eye(40))
+    assert [row[0] for row in words] == [f"w{best}" for best in p.argmax(axis=0)]
+    assert model.class_words(1)[0] == [f"x{p[:, 0].argmax()}"]
+    with pytest.raises(InvalidArgument, match="feature_names must have 40 names, got 1"):
+        model.class_words(2, ["only one"])
+
+
+def test_proportions_of_topics(model, X):
+    shares, topics = model.topic_proportions(X), model.transform(X)
+    np.testing.assert_allclose(shares.sum(axis=1), 1, rtol=1e-6)
+    np.testing.assert_allclose(shares * topics.sum(axis=1, keepdims=True), topics, rtol=1e-5)
+    dead = copy.deepcopy(model)
+    with torch.no_grad():
+        dead.network_.hidden_bias.fill_(-1e6)
+    np.testing.assert_array_equal(dead.topic_proportions(X[:2]), np.full((2, 8), 0.125))
+    signed = DocNADE(n_topics=2, activation="tanh", max_epochs=1, random_state=0).fit(X)
+    with pytest.raises(InvalidArgument, match="features that are not negative"):
+        signed.topic_proportions(X)
+
+
+def test_documents_are_drawn_from_the_model(model):
+    lengths = [0, 7, 30]
+    drawn = model.sample(3, lengths, random_state=1)
+    assert drawn.shape == (3, model.components_.shape[1])
+    assert drawn.sum(axis=1).tolist() == lengths
+    again = model.set_params(n_jobs=2).sample(3, lengths, random_state=1)
+    model.set_params(n_jobs=None)
+    np.testing.assert_array_equal(drawn.toarray(), again.toarray())
+    other = model.sample(3, lengths, random_state=2)
+    assert (drawn != other).nnz
+    for arguments, message in (
+        ((2, [3]), "length must be a whole number or 2 of them"),
+        ((1, 2.5), "length must be a whole number"),
+        ((1, -1), "length must not be negative"),
+        ((0, 5), "n_samples must be"),
+    ):
+        with pytest.raises(InvalidArgument, match=message):
+            model.sample(*arguments)
 
 
 def test_a_corpus_without_words_has_no_likelihood(X):

@@ -52,6 +52,31 @@ def test_annotation_probabilities(output):
 
 
 @pytest.mark.parametrize("output", OUTPUTS)
+def test_drawn_documents_have_the_probabilities_of_the_network(output):
+    network = make_network(output, n_visual_words=3, n_annotation_words=0)
+    generator = np.random.default_rng(0)
+    drawn = network.sample(np.full(4000, 2), generator).toarray()
+    pairs = list(itertools.product(range(3), repeat=2))
+    p = network.log_prob(make_batch(pairs)).detach().exp().numpy()
+    # Six bags of two words, whatever their order; five standard deviations at most.
+    for bag in {tuple(sorted(pair)) for pair in pairs}:
+        expected = sum(q for q, pair in zip(p, pairs, strict=True) if tuple(sorted(pair)) == bag)
+        share = (drawn == np.bincount(bag, minlength=3)).all(axis=1).mean()
+        assert share == pytest.approx(expected, abs=5 * np.sqrt(expected / 4000))
+
+
+def test_documents_are_drawn_given_global_features():
+    network = make_network(n_global_features=2)
+    with torch.no_grad():
+        network.global_weight.copy_(torch.tensor([[50.0, 0.0], [0, 0], [0, 0], [0, 0]]))
+        network.node_weight[:, 0] = 5.0
+    features = np.array([[1.0, 0.0]] * 3, np.float64)
+    drawn = network.sample(np.array([5, 0, 2]), np.random.default_rng(0), features).toarray()
+    rightmost = int(network.output.tree.leaf_of_word_K.argmax())
+    assert drawn[:, rightmost].tolist() == [5, 0, 2]
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
 @pytest.mark.parametrize("length", [1, 2, 3])
 def test_words_and_class_together_have_probability_one(output, length):
     network = make_network(output, n_annotation_words=0)
