@@ -234,8 +234,27 @@ def test_gallery_filters_and_finds_similar_photographs(page):
     expect(page.locator("#gallery h2")).to_have_text("More like this")
     expect(page.locator("#gallery .photo-grid li")).to_have_count(23)
     assert count_pictures(page) == 24
-    page.locator("#gallery .tags a").first.click()
-    expect(page.locator("#filter-tag")).not_to_have_value("")
+    expect(page.locator(".original code")).to_contain_text("/photos/")
+    tag = page.locator("#gallery .tags a").first
+    name = tag.locator("bdi").inner_text()
+    tag.click()
+    expect(page.locator("#gallery h1")).to_have_text(name)
+    page.get_by_label("Add a tag").select_option(index=1)
+    chosen = page.get_by_label("Chosen tags").get_by_role("button")
+    expect(chosen).to_have_count(2)
+    chosen.last.click()
+    expect(chosen).to_have_count(1)
+    page.get_by_label("Search").fill("xyzzy")
+    page.keyboard.press("Enter")
+    expect(page.locator("#gallery > p.soft")).to_contain_text("No matching photographs.")
+    expect(page.get_by_label("Add a tag").locator("option")).to_have_count(1)
+    page.get_by_label("Search").fill("05")
+    page.keyboard.press("Enter")
+    page.get_by_role("button", name="Show less likely ones, too").click()
+    expect(page.locator("#gallery .photo-grid li")).to_have_count(1)
+    page.locator("#gallery .photo-grid a").click()
+    page.get_by_role("link", name="Back to the search").click()
+    expect(page.locator("#filter-words")).to_have_value("05")
 
 
 def test_late_response_does_not_replace_a_newer_view(page):
@@ -281,6 +300,8 @@ def test_photographs_similar_to_a_dropped_one_are_found(page):
     near = page.locator(".similar .photo-grid li")
     expect(near).to_have_count(12)
     expect(near.first).to_contain_text("05.jpg")
+    expect(near.first).to_contain_text("the same photograph")
+    expect(near.last).not_to_contain_text("the same photograph")
 
 
 def test_phone_needs_no_horizontal_scrolling(phone):

@@ -8,6 +8,7 @@ thumbnails, concatenated JPEG files. The photographs themselves are never opened
 import hashlib
 import json
 import os
+import re
 import weakref
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 
 from supdocnade.checks import check_shape
 from supdocnade.errors import InvalidArgument, StorageError
+from supdocnade.folders.tags import normalize_tag
 from supdocnade.metrics import top_ranked
 from supdocnade.storage import Arrays, load_arrays
 
@@ -225,25 +227,73 @@ class Gallery:
         most = min(top, len(self) - (but is not None))
         return [(row, float(away_N[row])) for row in top_ranked(-away_N[None], most)[0].tolist()]
 
-    def found(self, *, label: str | None = None, tag: str | None = None) -> NDArray[np.int64]:
-        """Return the photographs of a class, with a tag, or both, the most probable first.
+    def search(
+        self,
+        *,
+        label: str | None = None,
+        tags: Sequence[str] = (),
+        words: str = "",
+        min_probability: float | None = None,
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return the photographs that have all that is asked for, and the probability of each.
+
+        The most probable photograph comes first. The probability is the product of those of the
+        class, the tags and the words.
 
         Parameters
         ----------
         label : predicted class, one of `classes`.
-        tag : tag whose probability reaches the threshold, one of `tag_names`.
+        tags : each one of `tag_names`.
+        words : each is looked for in tags, in the predicted class and in the path.
+        min_probability : of a tag; None: that from which on tags are given.
         """
-        matches_N, score_N = np.ones(len(self), np.bool_), np.zeros(len(self))
+        least = self.threshold if min_probability is None else min_probability
+        proba_N = np.ones(len(self))
         if label is not None:
-            number = self.classes.index(label)
-            matches_N &= self.rows.proba_NC.argmax(axis=1) == number
-            score_N += self.rows.proba_NC[:, number]
-        if tag is not None:
-            presence_N = self.rows.presence_NA[:, self.tag_names.index(tag)]
-            matches_N &= presence_N >= self.threshold
-            score_N += presence_N
-        order = np.argsort(-score_N, kind="stable")
-        return order[matches_N[order]]
+            proba_N *= self._class_matches([self.classes.index(label)])
+        for tag in tags:
+            proba_N *= self._tag_matches([self.tag_names.index(tag)], least)
+        for word in normalize_tag(words).split():
+            proba_N *= np.maximum.reduce(
+                [
+                    self._class_matches(_having_word(self.classes, word)),
+                    self._tag_matches(_having_word(self.tag_names, word), least),
+                    self._path_matches(word),
+                ]
+            )
+        order = np.argsort(-proba_N, kind="stable")
+        rows = order[proba_N[order] > 0]
+        return rows, proba_N[rows]
+
+    def _class_matches(self, numbers: Sequence[int]) -> NDArray[np.float64]:
+        """Return the probability of the predicted class, 0 unless it is one of those given."""
+        if not numbers:
+            return np.zeros(len(self))
+        predicted_N = np.isin(self.rows.proba_NC.argmax(axis=1), numbers)
+        return np.where(predicted_N, self.rows.proba_NC.max(axis=1), 0.0).astype(np.float64)
+
+    def _tag_matches(self, numbers: Sequence[int], least: float) -> NDArray[np.float64]:
+        """Return the largest probability of some tags, 0 if it is less than it must be."""
+        presence_N = self.rows.presence_NA[:, list(numbers)].max(axis=1, initial=0.0)
+        return np.where(presence_N >= least, presence_N, 0.0).astype(np.float64)
+
+    def _path_matches(self, word: str) -> NDArray[np.float64]:
+        """Return 1 where a part of the path begins with a word, otherwise 0."""
+        begins = re.compile(rf"(?<![^\W_]){re.escape(word)}")
+        found = [begins.search(normalize_tag(name)) is not None for name in self.rows.names]
+        return np.array(found, np.float64)
+
+    def count_tags(self, rows: NDArray[np.int64]) -> list[tuple[str, int]]:
+        """Return the tags of some photographs with their numbers, the most frequent first."""
+        given_NA = self.rows.presence_NA[rows] >= self.threshold
+        return _rank_counts(given_NA.sum(axis=0), self.tag_names)
+
+    def count_classes(self, rows: NDArray[np.int64]) -> list[tuple[str, int]]:
+        """Return the predicted classes of some photographs with their numbers."""
+        if not self.classes:
+            return []
+        predicted = self.rows.proba_NC[rows].argmax(axis=1)
+        return _rank_counts(np.bincount(predicted, minlength=len(self.classes)), self.classes)
 
     def label(self, row: int) -> tuple[str, float] | None:
         """Return the predicted class and its probability; None if the model has no classes."""
@@ -266,6 +316,19 @@ class Gallery:
         """Return the thumbnail of a photograph, a JPEG file."""
         start = int(self.rows.lengths_N[:row].sum())
         return self.pictures.read(start, int(self.rows.lengths_N[row]))
+
+
+def _having_word(names: Sequence[str], word: str) -> list[int]:
+    """Return the numbers of the names that have a word; without any, those with a longer one."""
+    parts = [normalize_tag(name).split() for name in names]
+    whole = [number for number, each in enumerate(parts) if word in each]
+    longer = (n for n, each in enumerate(parts) if any(part.startswith(word) for part in each))
+    return whole or list(longer)
+
+
+def _rank_counts(counts: NDArray[np.integer], names: Sequence[str]) -> list[tuple[str, int]]:
+    order = np.argsort(-counts, kind="stable").tolist()
+    return [(names[number], int(counts[number])) for number in order if counts[number]]
 
 
 def read_description(folder: Path) -> dict[str, Any]:

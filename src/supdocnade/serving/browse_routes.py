@@ -1,9 +1,11 @@
 """Routes that show the model and the gallery."""
 
 import asyncio
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Response
+from pydantic import Field
 
 from supdocnade import __version__
 from supdocnade.folders.tags import normalize_tag
@@ -11,16 +13,19 @@ from supdocnade.gallery.photo_index import Gallery
 from supdocnade.serving.explore import describe_photograph
 from supdocnade.serving.problems import ApiError, openapi_responses
 from supdocnade.serving.schemas import (
+    CountOut,
     ExploreOut,
     GalleryOut,
     LimitsOut,
     ModelOut,
     NeighbourOut,
+    SearchOut,
 )
 from supdocnade.serving.service import Service
 
 ACCESS_ERRORS = ("unauthorized", "foreign_page", "unknown_host")
 MAX_PAGE_SIZE, MAX_NUMBER = 200, 2**31
+MAX_TERMS, MAX_WORDS = 20, 200
 CACHED = {"Cache-Control": "private, max-age=86400"}
 
 Number = Annotated[int, Path(ge=0, le=MAX_NUMBER)]
@@ -99,23 +104,28 @@ def _add_gallery_routes(service: Service, routes: APIRouter) -> None:
     @routes.get("/gallery", responses=errors)
     async def list_photographs(
         label: Annotated[str | None, Query(description="Predicted class.", **labels)] = None,
-        tag: Annotated[str | None, Query(description="Predicted tag.", **tags)] = None,
+        tag: Annotated[
+            list[Annotated[str, Field(**tags)]] | None,
+            Query(max_length=MAX_TERMS, description="Predicted tags; a photograph has all."),
+        ] = None,
+        words: Annotated[
+            str,
+            Query(
+                max_length=MAX_WORDS,
+                description="Words, each of which a tag, the predicted class or the path has.",
+            ),
+        ] = "",
+        min_probability: Annotated[
+            float | None,
+            Query(ge=0, le=1, description="Of a tag; by default that from which tags are given."),
+        ] = None,
         offset: Annotated[int, Query(ge=0, le=MAX_NUMBER)] = 0,
         limit: Annotated[int, Query(ge=1, le=MAX_PAGE_SIZE)] = 60,
-    ) -> GalleryOut:
-        """List photographs of the gallery; those of a class or with a tag by probability."""
-        gallery = service.get_gallery()
-        tag = None if tag is None else normalize_tag(tag)
-        for name, names, kind in (
-            (label, gallery.classes, "class"),
-            (tag, gallery.tag_names, "tag"),
-        ):
-            if name is not None and name not in names:
-                raise ApiError("invalid_argument", f"the model has no {kind} {name[:100]!r}.")
-        rows = await asyncio.to_thread(gallery.found, label=label, tag=tag)
-        page = rows[offset : offset + limit].tolist()
-        photographs = [describe_photograph(gallery, row) for row in page]
-        return GalleryOut(total=len(rows), offset=offset, photographs=photographs)
+    ) -> SearchOut:
+        """List photographs of the gallery; those that a search finds by probability."""
+        terms = {"tags": tag or [], "words": words, "min_probability": min_probability}
+        search = partial(_search, service.get_gallery(), label, terms, offset, limit)
+        return await asyncio.to_thread(search)
 
     @routes.get("/gallery/{number}/similar", responses=errors)
     async def list_similar(
@@ -137,6 +147,41 @@ def _add_gallery_routes(service: Service, routes: APIRouter) -> None:
     async def photograph_picture(number: Number) -> Response:
         """Show the thumbnail of a photograph of the gallery."""
         return _jpeg(await asyncio.to_thread(gallery_with(number).picture, number))
+
+
+def _search(
+    gallery: Gallery, label: str | None, terms: dict[str, Any], offset: int, limit: int
+) -> SearchOut:
+    """Return a page of the photographs that a search finds.
+
+    Parameters
+    ----------
+    label : predicted class.
+    terms : other arguments of `Gallery.search`.
+    """
+    tags = terms["tags"] = [normalize_tag(each) for each in terms["tags"]]
+    for name in tags:
+        if name not in gallery.tag_names:
+            raise ApiError("invalid_argument", f"the model has no tag {name[:100]!r}.")
+    if label is not None and label not in gallery.classes:
+        raise ApiError("invalid_argument", f"the model has no class {label[:100]!r}.")
+    of_all_classes, _ = gallery.search(**terms)
+    rows, matches = gallery.search(label=label, **terms)
+    is_search = label is not None or bool(tags) or bool(terms["words"].strip())
+    page = slice(offset, offset + limit)
+    photographs = [
+        describe_photograph(gallery, row, match=match if is_search else None)
+        for row, match in zip(rows[page].tolist(), matches[page].tolist(), strict=True)
+    ]
+    classes = gallery.count_classes(of_all_classes)
+    further = [(name, count) for name, count in gallery.count_tags(rows) if name not in tags]
+    return SearchOut(
+        total=len(rows),
+        offset=offset,
+        photographs=photographs,
+        classes=[CountOut(name=name, count=count) for name, count in classes],
+        tags=[CountOut(name=name, count=count) for name, count in further],
+    )
 
 
 def _not_found(kind: str, number: int, count: int) -> ApiError:

@@ -174,15 +174,20 @@ def _describe_frequencies(frequencies: Sequence[Frequency]) -> list[FrequencyOut
     return [FrequencyOut(**asdict(each)) for each in frequencies]
 
 
-def describe_photograph(gallery: Gallery, row: int, distance: float | None = None) -> NeighbourOut:
+def describe_photograph(
+    gallery: Gallery, row: int, distance: float | None = None, match: float | None = None
+) -> NeighbourOut:
     """Return the description of a photograph of the gallery."""
     label = gallery.label(row)
+    name = gallery.rows.names[row].encode("utf-8", "replace").decode()
     return NeighbourOut(
         photograph=row,
-        name=gallery.rows.names[row].encode("utf-8", "replace").decode(),
+        name=name,
+        path=str(PurePath(gallery.folder, name)),
         picture=f"/v1/gallery/{row}/picture?v={gallery.version}",
         label=None if label is None else label[0],
         probability=None if label is None else label[1],
         tags=[TagOut(tag=tag, probability=probability) for tag, probability in gallery.tags(row)],
         distance=distance,
+        match=match,
     )

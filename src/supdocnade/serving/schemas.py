@@ -105,8 +105,12 @@ class NeighbourOut(Schema):
     label: str | None
     probability: Probability | None
     tags: list[TagOut]
+    path: str = Field(description="Path of the photograph when it was indexed.")
     distance: float | None = Field(
         None, ge=0, description="Distance in topic space; 0 for the same photograph."
+    )
+    match: Probability | None = Field(
+        None, description="Probability that it has the class, tags and words of the search."
     )
 
 
@@ -131,6 +135,22 @@ class GalleryOut(Schema):
     total: int = Field(description="Number of matching photographs on all pages.")
     offset: int
     photographs: list[NeighbourOut]
+
+
+class CountOut(Schema):
+    """A class or tag with a number of photographs."""
+
+    name: str
+    count: int
+
+
+class SearchOut(GalleryOut):
+    """One page of the photographs found, with classes and tags to narrow the search."""
+
+    classes: list[CountOut] = Field(
+        description="Classes of the photographs found, whatever `label` is."
+    )
+    tags: list[CountOut] = Field(description="Further tags of the photographs found.")
 
 
 class LimitsOut(Schema):

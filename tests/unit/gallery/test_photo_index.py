@@ -8,7 +8,7 @@ from tests.drawn import small_model
 from tests.serving import photograph
 
 from supdocnade.errors import StorageError
-from supdocnade.gallery.photo_index import Gallery, model_fingerprint
+from supdocnade.gallery.photo_index import Gallery, _having_word, model_fingerprint
 
 
 def test_an_index_holds_what_the_model_says(gallery):
@@ -34,16 +34,60 @@ def test_the_nearest_are_the_nearest(gallery):
 
 def test_photographs_are_found_by_class_and_tag(gallery):
     for label in gallery.classes:
-        rows = gallery.found(label=label)
+        rows, matches = gallery.search(label=label)
         assert {gallery.label(row)[0] for row in rows} <= {label}
-        sure = gallery.rows.proba_NC[rows, gallery.classes.index(label)]
-        assert (np.diff(sure) <= 0).all()
-    assert sum(len(gallery.found(label=label)) for label in gallery.classes) == 24
+        assert matches.tolist() == [gallery.label(row)[1] for row in rows]
+        assert (np.diff(matches) <= 0).all()
+    assert sum(len(gallery.search(label=label)[0]) for label in gallery.classes) == 24
     tag = gallery.tags(0)[0][0]
-    assert sorted(gallery.found(tag=tag)) == [
+    assert sorted(gallery.search(tags=[tag])[0]) == [
         row for row in range(24) if tag in dict(gallery.tags(row))
     ]
-    assert len(gallery.found()) == 24
+    assert len(gallery.search()[0]) == 24
+
+
+def test_photographs_with_several_tags_are_ranked_by_the_product_of_probabilities(gallery):
+    (first, p_first), (second, p_second) = gallery.tags(0)[:2]
+    rows, matches = gallery.search(tags=[first, second])
+    expected = {
+        row: (tags := dict(gallery.tags(row)))[first] * tags[second]
+        for row in range(24)
+        if {first, second} <= dict(gallery.tags(row)).keys()
+    }
+    assert dict(zip(rows.tolist(), matches.tolist(), strict=True)) == pytest.approx(expected)
+    assert (np.diff(matches) <= 0).all()
+    assert expected[0] == pytest.approx(p_first * p_second)
+    everything, _ = gallery.search(tags=[first, second], min_probability=0)
+    assert len(everything) == 24
+    assert everything[: len(rows)].tolist() == rows.tolist()
+
+
+def test_words_are_found_in_tags_classes_and_paths(gallery):
+    tag = gallery.tags(0)[0][0]
+    row = gallery.search(tags=[tag])[0][0]
+    assert row in gallery.search(words=tag[:3].upper())[0]
+    predicted, _ = gallery.search(label="forest")
+    assert set(predicted) <= set(gallery.search(words="forest")[0])
+    number = gallery.rows.names[3][-6:-4]
+    assert gallery.search(words=f"{gallery.rows.names[3][:5]} {number}")[0].tolist() == [3]
+    assert gallery.search(words="est/")[0].tolist() == []  # Not at the beginning of a part.
+    assert len(gallery.search(words=" ")[0]) == 24
+
+
+def test_a_whole_word_is_preferred_to_a_longer_one():
+    names = ("sea", "sea water", "seal", "deep sea")
+    assert _having_word(names, "sea") == [0, 1, 3]
+    assert _having_word(names, "wat") == [1]
+    assert _having_word(names, "eep") == []
+
+
+def test_counts_are_those_of_the_photographs(gallery):
+    rows, _ = gallery.search(words="coast")
+    counts = gallery.count_tags(rows)
+    assert counts == sorted(counts, key=lambda each: -each[1])
+    for tag, count in counts:
+        assert count == sum(tag in dict(gallery.tags(row)) for row in rows)
+    assert sum(count for _, count in gallery.count_classes(rows)) == len(rows)
 
 
 def test_small_copies_are_those_of_the_photographs(gallery):

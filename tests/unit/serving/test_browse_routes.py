@@ -1,3 +1,5 @@
+from pathlib import Path
+
 from tests.drawn import small_model
 from tests.serving import build_index, check_problem, make_client, photograph, upload_form
 
@@ -20,6 +22,16 @@ def test_gallery_is_filtered_by_class_and_tag(server):
         for photograph in with_tag["photographs"]
     ]
     assert probabilities == sorted(probabilities, reverse=True)
+    (other, *_) = with_tag["tags"]
+    assert other["name"] != tag
+    both = server.get("/v1/gallery", params={"tag": [tag, other["name"]], "words": "jpg"}).json()
+    assert both["total"] == other["count"] > 0
+    assert all(0 < each["match"] <= 1 for each in both["photographs"])
+    assert sum(each["count"] for each in both["classes"]) == both["total"]
+    nothing = server.get("/v1/gallery?words=xyzzy").json()
+    assert (nothing["total"], nothing["tags"], nothing["classes"]) == (0, [], [])
+    assert len(server.get("/v1/gallery", params={"label": label}).json()["classes"]) == 3
+    check_problem(server.get("/v1/gallery?min_probability=2"), 422, "invalid_argument")
     check_problem(server.get("/v1/gallery?tag=nothing"), 422, "invalid_argument")
     check_problem(server.get("/v1/gallery?label=nothing"), 422, "invalid_argument")
 
@@ -27,6 +39,9 @@ def test_gallery_is_filtered_by_class_and_tag(server):
 def test_gallery_describes_a_photograph_and_those_similar_to_it(server):
     everything = server.get("/v1/gallery?limit=200").json()
     assert server.get("/v1/gallery/3").json() == everything["photographs"][3]
+    original = Path(everything["photographs"][3]["path"])
+    assert original.is_file()
+    assert original.as_posix().endswith(everything["photographs"][3]["name"])
     similar = server.get("/v1/gallery/3/similar?top=4").json()["photographs"]
     assert len(similar) == 4
     assert 3 not in [each["photograph"] for each in similar]

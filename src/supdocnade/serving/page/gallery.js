@@ -1,4 +1,4 @@
-// The view of the indexed photographs: by class, by tag, and by similarity.
+// The view of the indexed photographs: by class, tags and words, and by similarity.
 
 import { get, loadPicture } from "./api.js";
 import { announce, bdi, h, percent, plural } from "./dom.js";
@@ -10,8 +10,9 @@ export const galleryLink = (kind, name) => `#/gallery?${new URLSearchParams({ [k
 export function photoGrid(photographs, size = "") {
   return h("ul", { class: `photo-grid ${size}` }, photographs.map((each) => {
     const image = loadPicture(h("img", { alt: "", loading: "lazy", width: 160, height: 120 }), each.picture);
+    const note = each.distance === 0 ? "the same photograph" : each.match === null ? null : `${percent(each.match)} match`;
     return h("li", {}, h("a", { href: `#/gallery/${each.photograph}` }, image,
-      h("span", { class: "caption" }, bdi(each.label ?? each.name), h("small", {}, bdi(each.name)))));
+      h("span", { class: "caption" }, h("span", { class: "first" }, bdi(each.label ?? each.name), note ? h("span", { class: "soft" }, note) : null), h("small", {}, bdi(each.name)))));
   }));
 }
 
@@ -25,21 +26,47 @@ export async function galleryView(model, path, query) {
   return path ? photographView(path) : listView(model, query);
 }
 
+let lastSearch = ""; // Where the view of one photograph leads back to.
+
+// Returns the parameters of a search that the server knows.
+function requestFor({ label, tags, words, unlikely }) {
+  const request = new URLSearchParams();
+  if (label) request.set("label", label);
+  tags.forEach((tag) => request.append("tag", tag));
+  if (words) request.set("words", words);
+  if (unlikely) request.set("min_probability", "0");
+  return request;
+}
+
+function openSearch(search) {
+  const query = requestFor(search);
+  if (search.unlikely) {
+    query.delete("min_probability");
+    query.set("unlikely", "1");
+  }
+  location.hash = `#/gallery?${query}`;
+}
+
 async function listView(model, query) {
-  const [label, tag] = [query.get("label"), query.get("tag")];
-  const chosen = new URLSearchParams();
-  if (label) chosen.set("label", label);
-  if (tag) chosen.set("tag", tag);
-  const found = await get(`/v1/gallery?${chosen}&limit=${PAGE_SIZE}`);
+  lastSearch = String(query);
+  const search = { label: query.get("label"), tags: query.getAll("tag"), words: query.get("words") ?? "", unlikely: query.has("unlikely") };
+  const { label, tags, words } = search;
+  const request = requestFor(search);
+  const found = await get(`/v1/gallery?${request}&limit=${PAGE_SIZE}`);
   const grid = photoGrid(found.photographs);
-  const title = tag && label ? [bdi(label), " with ", bdi(tag)] : [bdi(tag ?? label ?? "All photographs")];
+  const asked = [...tags, ...(words ? [words] : [])].flatMap((each, i) => [i ? ", " : "", bdi(each)]);
+  const title = label && asked.length ? [bdi(label), " with ", ...asked] : label ? [bdi(label)] : asked.length ? asked : ["All photographs"];
   const more = h("div", { class: "more" });
-  if (found.total > found.photographs.length) more.append(moreButton(grid, chosen, found.total));
+  if (found.total > found.photographs.length) more.append(moreButton(grid, request, found.total));
   announce(`${plural(found.total, "photograph")}.`);
-  return [h("p", { class: "eyebrow" }, "Gallery"), h("h1", {}, ...title), filters(model, label, tag),
-    h("p", { class: "soft" }, found.total ? `${plural(found.total, "photograph")}${tag || label ? ", most probable first" : ""}.` : "No photographs match."),
+  return [h("p", { class: "eyebrow" }, "Gallery"), h("h1", {}, ...title), filters(model, search, found),
+    h("p", { class: "soft" }, found.total ? `${plural(found.total, "photograph")}${label || asked.length ? ", most probable first" : ""}. ` : "No matching photographs. ",
+      asked.length ? likelyButton(search) : null),
     grid, more];
 }
+
+const likelyButton = (search) => h("button", { type: "button", class: "quiet inline", onclick: () => openSearch({ ...search, unlikely: !search.unlikely }) },
+  search.unlikely ? "Show only likely ones" : "Show less likely ones, too");
 
 function moreButton(grid, chosen, total) {
   const problem = h("p", { class: "problem", hidden: true });
@@ -62,34 +89,51 @@ function moreButton(grid, chosen, total) {
   return h("div", {}, button, problem);
 }
 
-function filters(model, label, tag) {
-  const choice = (id, name, all, options, chosen) => {
-    const select = h("select", { id }, h("option", { value: "" }, all),
-      options.map((each) => h("option", { value: each, selected: each === chosen }, each)));
-    return [h("label", { for: id }, name, select), select];
+function filters(model, search, found) {
+  const choice = (id, name, first, options, chosen) => h("label", { for: id }, name,
+    h("select", { id }, h("option", { value: "" }, first),
+      options.map((each) => h("option", { value: each.name, selected: each.name === chosen }, `${each.name} (${each.count.toLocaleString("en")})`))));
+  const chosenClass = search.label && !found.classes.some((each) => each.name === search.label) ? [{ name: search.label, count: 0 }] : [];
+  const input = h("input", { id: "filter-words", type: "search", value: search.words, placeholder: "Tags, classes, file names", autocomplete: "off" });
+  const form = h("form", { class: "filters", role: "search", "aria-label": "Photographs" }, h("label", { for: "filter-words" }, "Search", input));
+  if (model.classes.length) form.append(choice("filter-label", "Class", "All classes", [...chosenClass, ...found.classes], search.label));
+  if (model.tags.length) form.append(choice("filter-tag", "Add a tag", found.tags.length ? "Choose a tag" : "No further tags", found.tags, null));
+  const value = (id) => form.querySelector(id)?.value ?? "";
+  const submit = () => {
+    const added = value("#filter-tag");
+    openSearch({ ...search, label: value("#filter-label"), tags: added ? [...search.tags, added] : search.tags, words: input.value.trim() });
   };
-  const [classField, classSelect] = choice("filter-label", "Class", "All classes", model.classes, label);
-  const [tagField, tagSelect] = choice("filter-tag", "Tag", "All tags", model.tags, tag);
-  const form = h("form", { class: "filters", onchange: () => {
-    const query = new URLSearchParams();
-    if (classSelect.value) query.set("label", classSelect.value);
-    if (tagSelect.value) query.set("tag", tagSelect.value);
-    location.hash = `#/gallery?${query}`;
-  } });
-  if (model.classes.length) form.append(classField);
-  if (model.tags.length) form.append(tagField);
-  return form;
+  form.addEventListener("change", submit);
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    submit();
+  });
+  if (!search.tags.length) return form;
+  return h("div", {}, form, h("ul", { class: "tags", "aria-label": "Chosen tags" }, search.tags.map((tag) =>
+    h("li", {}, h("button", { type: "button", "aria-label": `Remove ${tag}`, onclick: () => openSearch({ ...search, tags: search.tags.filter((each) => each !== tag) }) },
+      bdi(tag), h("span", { "aria-hidden": "true" }, "×"))))));
+}
+
+// The path of the original, which a browser may not open, with a button that copies it.
+function originalPath(path) {
+  const copy = h("button", { type: "button", class: "quiet inline", onclick: async () => {
+    await navigator.clipboard.writeText(path);
+    announce("Path copied.");
+    copy.textContent = "Copied";
+  } }, "Copy path");
+  return h("p", { class: "original" }, h("b", {}, "Original: "), h("code", {}, bdi(path)), " ",
+    navigator.clipboard ? copy : null); // Only pages of this machine or with TLS may copy.
 }
 
 async function photographView(number) {
   const [photo, similar] = await Promise.all([get(`/v1/gallery/${number}`), get(`/v1/gallery/${number}/similar?top=24`)]);
   const image = loadPicture(h("img", { alt: `Photograph ${photo.name}` }), photo.picture);
-  return [h("a", { class: "back", href: "#/gallery" }, "← All photographs"),
+  return [h("a", { class: "back", href: `#/gallery${lastSearch ? `?${lastSearch}` : ""}` }, lastSearch ? "← Back to the search" : "← All photographs"),
     h("div", { class: "photo-detail" }, h("div", { class: "frame" }, image), h("div", {},
-      h("p", { class: "file soft" }, bdi(photo.name)),
       h("h1", { class: "prediction" }, bdi(photo.label ?? photo.name), photo.label === null ? null : h("small", {}, ` ${percent(photo.probability)}`)),
       photo.label === null ? null : h("p", {}, h("a", { href: galleryLink("label", photo.label) }, "All of this class")),
       photo.tags.length ? h("ul", { class: "tags", "aria-label": "Tags" }, photo.tags.map((each) =>
-        h("li", {}, h("a", { href: galleryLink("tag", each.tag) }, bdi(each.tag), h("small", {}, percent(each.probability)))))) : null)),
+        h("li", {}, h("a", { href: galleryLink("tag", each.tag) }, bdi(each.tag), h("small", {}, percent(each.probability)))))) : null,
+      originalPath(photo.path))),
     h("h2", {}, "More like this"), photoGrid(similar.photographs)];
 }
