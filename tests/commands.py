@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from contextlib import redirect_stderr, redirect_stdout
 from typing import NamedTuple
 
@@ -18,12 +19,16 @@ SMALL = (
 )
 
 
+_PROGRESS = re.compile(r"\[\d+:\d\d:\d\d\] .*\n")
+
+
 class Done(NamedTuple):
-    """Exit code and output of a command."""
+    """Exit code and output of a command; the lines that show progress are apart."""
 
     code: int
     out: str
     err: str
+    progress: str = ""
 
     @property
     def objects(self):
@@ -34,7 +39,9 @@ def supdocnade(*arguments) -> Done:
     out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err):
         code = run([str(argument) for argument in arguments])
-    return Done(code, out.getvalue(), err.getvalue())
+    shown = err.getvalue()
+    progress = "".join(_PROGRESS.findall(shown))
+    return Done(code, out.getvalue(), _PROGRESS.sub("", shown), progress)
 
 
 def draw(folder, n_per_class=6, seed=0, classes=CLASSES):

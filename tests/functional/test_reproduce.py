@@ -70,7 +70,7 @@ def test_a_finished_study_is_not_computed_again(labelme, data, monkeypatch):
     done = reproduce("labelme", folder, "--data", data)
     assert done.code == 0, done.err
     assert "seconds)" in done.out
-    assert "looking for near-duplicates: 48" in done.err
+    assert "looking for near-duplicates (48)" in done.progress
     assert figures(folder) == before
     # This machine made nothing and is not listed.
     assert "models on a machine far away (" in (folder / "reproduction.md").read_text()

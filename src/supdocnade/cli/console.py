@@ -8,6 +8,7 @@ import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Self
 
 from supdocnade.text import clean_name
@@ -85,24 +86,36 @@ def format_table(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(lines)
 
 
+SECONDS_BETWEEN_LINES = 60
+"""Seconds between lines of progress where there is no terminal."""
+
+
 class ProgressBars:
     """Progress callback that draws one bar per stage and measures the time of each stage.
 
-    Bars are drawn only if stderr is a terminal.
+    If stderr is no terminal, a line is printed for each stage, and one every minute.
+
+    Parameters
+    ----------
+    quiet : show nothing.
+    stage_lines : False for commands of a single stage, which print lines only every minute.
     """
 
-    def __init__(self, *, quiet: bool = False):
+    def __init__(self, *, quiet: bool = False, stage_lines: bool = True):
         self.seconds: dict[str, float] = {}
         """Duration of each stage, counted from the end of the previous one."""
         self._bars: Progress | None = None
         self._tasks: dict[str, TaskID] = {}
         self._stage: str | None = None
-        self._since = time.perf_counter()
-        if not quiet and sys.stderr.isatty():
+        self._began = self._since = self._printed = time.perf_counter()
+        is_terminal = sys.stderr.isatty()
+        self._has_lines = not quiet and not is_terminal
+        self._has_stage_lines = self._has_lines and stage_lines
+        if not quiet and is_terminal:
             self._bars = _create_bars()
 
     def __enter__(self) -> Self:
-        self._since = time.perf_counter()
+        self._began = self._since = self._printed = time.perf_counter()
         if self._bars is not None:
             self._bars.start()
         return self
@@ -114,12 +127,28 @@ class ProgressBars:
 
     def __call__(self, stage: str, done: int, total: int | None) -> None:
         """Report the number of units done in a stage, and their total, if known."""
+        is_new = stage != self._stage
         self._enter_stage(stage)
+        if self._has_lines:
+            now = time.perf_counter()
+            if is_new and self._has_stage_lines:
+                self._print_line(now, stage if total is None else f"{stage} ({total})")
+            elif now - self._printed >= SECONDS_BETWEEN_LINES:
+                left = ""
+                if total and done:
+                    seconds = (now - self._since) * (total - done) / done
+                    left = f" of {total}, {timedelta(seconds=int(seconds))} left"
+                self._print_line(now, f"{stage}: {done}{left}")
         if self._bars is None:
             return
         if stage not in self._tasks:
             self._tasks[stage] = self._bars.add_task(stage, total=total)
         self._bars.update(self._tasks[stage], completed=done, total=total)
+
+    def _print_line(self, now: float, text: str) -> None:
+        """Print a line that starts with the time since the beginning."""
+        self._printed = now
+        print_message(f"[{timedelta(seconds=int(now - self._began))}] {text}")
 
     def _enter_stage(self, stage: str | None) -> None:
         """Add the time since the last change of stage to the stage that ended."""

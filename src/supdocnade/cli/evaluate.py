@@ -71,7 +71,7 @@ def evaluate_model(
 
     loaded = SceneModel.load(model).set_params(n_jobs=jobs, device=device)
     records = read_folder(photos)
-    with ProgressBars(quiet=quiet) as progress:
+    with ProgressBars(quiet=quiet, stage_lines=False) as progress:
         evaluation = evaluate_photographs(loaded, records, progress=progress)
     learned = set(loaded.fitted_.training_set.photographs.content_keys())
     return evaluation, sum(key in learned for key in from_records(records).content_keys())

@@ -40,58 +40,71 @@ _CHUNK = 1 << 16
 
 LineQueue = queue.Queue[bytes | OSError | None]
 
+OptionalModel = Annotated[Path | None, typer.Argument(metavar="MODEL", help="Folder of a model.")]
+Images = Annotated[
+    list[Path] | None,
+    # Unreadable files are reported one by one, not as a wrong command line.
+    typer.Argument(metavar="IMAGE", readable=False, help="Photographs or folders."),
+]
+FilesFrom = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="Read names of photographs from FILE; -: from stdin."),
+]
+Top = Annotated[
+    int | None,
+    typer.Option(
+        min=1, help="Give exactly this many tags; by default, all that are probable enough."
+    ),
+]
+Csv = Annotated[bool, typer.Option("--csv", help="Print results as CSV.")]
+WriteXmp = Annotated[
+    bool, typer.Option("--write-xmp", help="Write tags to .xmp files beside photographs.")
+]
+MinProbability = Annotated[
+    float | None,
+    typer.Option(
+        min=0,
+        max=1,
+        help="Write tags of at least this probability; by default, for each tag, the "
+        "probability at which 80 % were right on held-out photographs.",
+    ),
+]
+XmpLabel = Annotated[
+    bool, typer.Option("--xmp-label", help="Also write the class as a keyword, unless unsure.")
+]
+XmpName = Annotated[
+    Literal["full", "stem"],
+    typer.Option(help="full: a.jpg.xmp (darktable, digiKam); stem: a.xmp (Adobe)."),
+]
+Record = Annotated[
+    Path | None,
+    typer.Option(
+        help="File that records what was written; default: ./supdocnade-xmp-DATE-TIME.jsonl."
+    ),
+]
+Undo = Annotated[
+    Path | None,
+    typer.Option(metavar="RECORD", help="Remove from .xmp files what RECORD says was written."),
+]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Only list the .xmp files that would be changed.")
+]
+
 
 def predict(
-    model: Annotated[
-        Path | None, typer.Argument(metavar="MODEL", help="Folder of a model.")
-    ] = None,
-    images: Annotated[
-        list[Path] | None,
-        # Unreadable files are reported one by one, not as a wrong command line.
-        typer.Argument(metavar="IMAGE", readable=False, help="Photographs or folders."),
-    ] = None,
-    files_from: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="Read names of photographs from FILE; -: from stdin."),
-    ] = None,
-    top: Annotated[
-        int | None,
-        typer.Option(min=1, help="Number of tags, best score first; default: the probable ones."),
-    ] = None,
+    model: OptionalModel = None,
+    images: Images = None,
+    files_from: FilesFrom = None,
+    top: Top = None,
     json: Json = False,
-    csv: Annotated[bool, typer.Option("--csv", help="Print results as CSV.")] = False,
-    write_xmp: Annotated[
-        bool, typer.Option("--write-xmp", help="Write tags to .xmp files beside photographs.")
-    ] = False,
-    min_probability: Annotated[
-        float | None,
-        typer.Option(
-            min=0,
-            max=1,
-            help="Write tags of at least this probability; by default, for each tag, the "
-            "probability at which 80 % were right on held-out photographs.",
-        ),
-    ] = None,
-    xmp_label: Annotated[
-        bool, typer.Option("--xmp-label", help="Also write the class as a keyword, unless unsure.")
-    ] = False,
-    xmp_name: Annotated[
-        Literal["full", "stem"],
-        typer.Option(help="full: a.jpg.xmp (darktable, digiKam); stem: a.xmp (Adobe)."),
-    ] = "full",
-    record: Annotated[
-        Path | None,
-        typer.Option(
-            help="File that records what was written; default: ./supdocnade-xmp-DATE-TIME.jsonl."
-        ),
-    ] = None,
-    undo: Annotated[
-        Path | None,
-        typer.Option(metavar="RECORD", help="Remove from .xmp files what RECORD says was written."),
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only list the .xmp files that would be changed.")
-    ] = False,
+    csv: Csv = False,
+    write_xmp: WriteXmp = False,
+    min_probability: MinProbability = None,
+    xmp_label: XmpLabel = False,
+    xmp_name: XmpName = "full",
+    record: Record = None,
+    undo: Undo = None,
+    dry_run: DryRun = False,
     device: Device = "auto",
     jobs: Jobs = -1,
     quiet: Quiet = False,
@@ -191,7 +204,7 @@ def predict_all(
         total = len(batches[0])
     done = n_failed = 0
     # Results on a terminal are progress enough.
-    with ProgressBars(quiet=quiet or sys.stdout.isatty()) as progress:
+    with ProgressBars(quiet=quiet or sys.stdout.isatty(), stage_lines=False) as progress:
         for result in chain.from_iterable(iter_predictions(fitted, b, options) for b in batches):
             if isinstance(result, SkippedImage):
                 failure: str | None = result.reason

@@ -1,6 +1,5 @@
 """`supdocnade reproduce`: the paper's experiments on its data sets, from photographs to a page."""
 
-import sys
 import time
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -67,8 +66,7 @@ def reproduce(
     started = time.perf_counter()
     if not (quiet or json):
         print_message(f"files are written to {folder}; Ctrl-C stops, the same command resumes")
-    with ProgressBars(quiet=quiet) as bars:
-        progress = bars if quiet or sys.stderr.isatty() else _StageLines(bars)
+    with ProgressBars(quiet=quiet) as progress:
         options = RunOptions(n_jobs=jobs, device=device, progress=progress)
         study = open_study(dataset, folder, data, quick=quick, n_splits=splits, options=options)
         for each in STAGES if stage == "all" else (stage,):
@@ -84,16 +82,3 @@ def reproduce(
     if "page" in found:
         print_line(f"results: {found['results']}\npage: {found['page']}")
     print_line(f"({found['seconds']:.0f} seconds)")
-
-
-class _StageLines:
-    """Progress callback that prints a line per stage where no terminal shows bars."""
-
-    def __init__(self, bars: ProgressBars):
-        self.bars, self.last = bars, ""
-
-    def __call__(self, stage: str, done: int, total: int | None) -> None:
-        self.bars(stage, done, total)
-        if stage != self.last:
-            self.last = stage
-            print_message(f"{stage}: {total}")

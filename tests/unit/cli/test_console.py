@@ -20,7 +20,7 @@ class Terminal(io.StringIO):
     [
         (Terminal, False, True),
         (Terminal, True, False),
-        (io.StringIO, False, False),
+        (io.StringIO, True, False),
     ],
 )
 def test_bars_are_drawn_only_on_terminals(monkeypatch, stream, quiet, visible):
@@ -43,6 +43,27 @@ def test_a_bar_of_unknown_length(monkeypatch, over):
             progress("predicting", 7, 7)
     assert ("7/7" in err.getvalue()) is over
     assert ("7/?" in err.getvalue()) is not over
+
+
+@pytest.mark.parametrize("stage_lines", [True, False])
+def test_without_a_terminal_lines_show_stages_and_minutes(monkeypatch, capsys, stage_lines):
+    now = [100.0]
+    monkeypatch.setattr(console.time, "perf_counter", lambda: now[0])
+    with ProgressBars(stage_lines=stage_lines) as progress:
+        for at, stage, done, total in (
+            (105, "words", 1, 300),
+            (130, "words", 50, 300),
+            (165, "words", 100, 300),
+            (170, "words", 110, 300),
+            (200, "learning", 0, None),
+            (261, "learning", 7, None),
+        ):
+            now[0] = at
+            progress(stage, done, total)
+    stages = ["[0:00:05] words (300)", "[0:01:40] learning"]
+    minutes = ["[0:01:05] words: 100 of 300, 0:02:10 left", "[0:02:41] learning: 7"]
+    shown = capsys.readouterr().err.splitlines()
+    assert shown == (sorted(stages + minutes) if stage_lines else minutes)
 
 
 def test_stages_add_up_to_the_whole_time(monkeypatch):
