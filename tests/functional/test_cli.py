@@ -249,6 +249,7 @@ def test_evaluate_prints_figures_and_confusion(model, fresh):
     assert 0 <= result["accuracy"] <= 1
     assert 0 < result["f_measure"] <= 1
     assert sum(sum(row.values()) for row in result["confusion"].values()) == 6
+    assert set(result["tags"]) == set(SceneModel.load(model).tag_names_)
 
 
 def test_evaluate_counts_unknown_classes_as_errors(model, tmp_path):
@@ -263,7 +264,7 @@ def test_evaluate_needs_classes_or_tags(model, fresh, tmp_path):
     shutil.copy(fresh / "coast" / "coast_0001.jpg", tmp_path)
     done = supdocnade("evaluate", model, tmp_path)
     assert done.code == 1
-    assert "nothing to compare with" in done.err
+    assert "nothing to compare with; give the folder above it" in done.err
 
 
 def test_explain_draws_a_picture_whose_shares_add_up(model, fresh, tmp_path, monkeypatch):
@@ -377,5 +378,8 @@ def test_a_run_of_another_process_is_not_touched(photos, tmp_path):
 
 
 def test_evaluate_warns_about_training_photographs(model, photos, fresh):
-    assert "trained on 18 photographs of these" in supdocnade("evaluate", model, photos).err
-    assert "trained on" not in supdocnade("evaluate", model, fresh).err
+    assert (
+        "18 of these photographs were used for training"
+        in supdocnade("evaluate", model, photos).err
+    )
+    assert "used for training" not in supdocnade("evaluate", model, fresh).err

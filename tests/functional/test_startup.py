@@ -66,11 +66,24 @@ def imports_at_start(module):
     return found
 
 
-def test_topic_models_import_torch_only_to_compute():
-    seen, new = set(), {"supdocnade.estimators.docnade", "supdocnade.estimators.supdocnade"}
+def packages_at_start(*modules):
+    """Return the packages that modules import when they are imported, through others, too."""
+    seen, new = set(), set(modules)
     while new:
         seen |= new
         ours = {name for name in new if name.split(".")[0] == "supdocnade"}
         new = set().union(*map(imports_at_start, ours)) - seen
     assert len(seen) > 50
-    assert not {name for name in seen if name.split(".")[0] == "torch"}
+    return {name.split(".")[0] for name in seen}
+
+
+def test_topic_models_import_torch_only_to_compute():
+    names = ("supdocnade.estimators.docnade", "supdocnade.estimators.supdocnade")
+    assert "torch" not in packages_at_start(*names)
+
+
+@pytest.mark.parametrize(
+    "module", ["report.evaluation", "gallery.build", "serving.service", "scene.persistence"]
+)
+def test_commands_on_fitted_models_import_neither_torch_nor_scikit_learn(module):
+    assert not packages_at_start(f"supdocnade.{module}") & {"torch", "sklearn"}

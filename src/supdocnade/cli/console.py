@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from supdocnade.scene.prediction import Prediction
 
 
+MIN_PERCENT = 20
+"""Number of photographs from which on a share is given in percent."""
+
+
 def print_line(text: str) -> None:
     """Print a line of a result and flush it, so that it passes through a pipe at once."""
     print(text, flush=True)
@@ -69,6 +73,15 @@ def format_percent(share: float) -> str:
     '93 %'
     """
     return f"{100 * share:.0f} %"
+
+
+def format_right(share: float, total: int) -> str:
+    """Return the share of right predictions in percent, or as a fraction of few.
+
+    >>> format_right(0.884, 240), format_right(1.0, 2)
+    ('88.4 %', '2 of 2')
+    """
+    return f"{100 * share:.1f} %" if total >= MIN_PERCENT else f"{round(share * total)} of {total}"
 
 
 def format_table(rows: Sequence[Sequence[str]]) -> str:

@@ -21,6 +21,7 @@ from supdocnade.cli.console import (
 from supdocnade.cli.options import Debug, Device, Jobs, Json, Quiet, Seed, check_device
 from supdocnade.cli.report import REPORT
 from supdocnade.errors import StorageError
+from supdocnade.run_options import RunOptions
 
 if TYPE_CHECKING:
     from supdocnade.folders.photo_folder import ImageRecord
@@ -117,7 +118,8 @@ def run_demo(
     model.fit(folder / PHOTOS, progress=progress)
     model.set_params(cache=None, checkpoint=None).save(folder / MODEL)
     shutil.rmtree(partial)
-    evaluation = evaluate_photographs(model, read_folder(folder / FRESH), progress=progress)
+    options = RunOptions(n_jobs=jobs, device=device, progress=progress)
+    evaluation = evaluate_photographs(model.fitted_, read_folder(folder / FRESH), options)
     progress("writing the report", 0, 1)
     write_report(model, folder / REPORT)
     progress("writing the report", 1, 1)

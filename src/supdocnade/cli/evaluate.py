@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -10,21 +10,31 @@ from supdocnade.cli.console import (
     ProgressBars,
     format_count,
     format_percent,
+    format_right,
     format_table,
     print_json,
     print_line,
     print_message,
 )
 from supdocnade.cli.options import Debug, Device, Jobs, Json, Model, Photos, Quiet, check_device
+from supdocnade.errors import InvalidArgument
+from supdocnade.run_options import RunOptions
 from supdocnade.text import clean_name
 
 if TYPE_CHECKING:
     from supdocnade.report.evaluation import Evaluation
 
 
+MAX_CLASSES, MAX_TAGS = 12, 20
+"""Largest number of classes of a confusion matrix, and of tags, that are printed without --all."""
+
+All = Annotated[bool, typer.Option("--all", help="Print the whole confusion matrix, and all tags.")]
+
+
 def evaluate(
     model: Model,
     photos: Photos,
+    all_rows: All = False,
     device: Device = "auto",
     jobs: Jobs = -1,
     json: Json = False,
@@ -35,8 +45,9 @@ def evaluate(
 
     PHOTOS is read as by `train`. Use photographs that the model was not trained on: otherwise the
     figures are too good. Accuracy is the share of correct classes; the F-measure compares the five
-    best tags with the true ones; the calibration error is the mean difference between predicted
-    probabilities and observed frequencies.
+    best tags with the true ones. The calibration error tells how far the probabilities are off; 0
+    is perfect. The precision of a tag is the share of right ones among its predictions, its recall
+    the share of the photographs with the tag that were found.
 
     \b
     Examples:
@@ -46,16 +57,17 @@ def evaluate(
     check_device(device)
     evaluation, n_learned = evaluate_model(model, photos, device=device, jobs=jobs, quiet=quiet)
     if n_learned and not quiet:
-        number = format_count(n_learned, "photograph")
+        were = "was" if n_learned == 1 else "were"
         print_message(
-            f"note: the model was trained on {number} of these; the figures are too good."
+            f"note: {n_learned} of these photographs {were} used for training, "
+            "so the figures are too good."
         )
     for each in evaluation.skipped:
         print_message(f"error: {each.reason}")
     if json:
         print_json(evaluation_to_dict(evaluation))
     else:
-        print_line(format_evaluation(evaluation))
+        print_line(format_evaluation(evaluation, all_rows=all_rows))
     if evaluation.skipped:
         raise typer.Exit(1)
 
@@ -67,13 +79,19 @@ def evaluate_model(
     from supdocnade.folders.photo_folder import read_folder
     from supdocnade.report.evaluation import evaluate_photographs
     from supdocnade.scene.dataset import from_records
-    from supdocnade.scene.model import SceneModel
+    from supdocnade.scene.persistence import load_scene
 
-    loaded = SceneModel.load(model).set_params(n_jobs=jobs, device=device)
+    fitted, _ = load_scene(model)
     records = read_folder(photos)
+    if not any(record.label is not None or record.tags for record in records):
+        raise InvalidArgument(
+            f"{photos} has no classes and no tags, so there is nothing to compare with; give the "
+            "folder above it, with one sub-folder per class, or a folder with tags."
+        )
     with ProgressBars(quiet=quiet, stage_lines=False) as progress:
-        evaluation = evaluate_photographs(loaded, records, progress=progress)
-    learned = set(loaded.fitted_.training_set.photographs.content_keys())
+        options = RunOptions(n_jobs=jobs, device=device, progress=progress)
+        evaluation = evaluate_photographs(fitted, records, options)
+    learned = set(fitted.training_set.photographs.content_keys())
     return evaluation, sum(key in learned for key in from_records(records).content_keys())
 
 
@@ -83,25 +101,32 @@ def evaluation_to_dict(evaluation: "Evaluation") -> dict[str, Any]:
     return {**asdict(evaluation), "skipped": skipped}
 
 
-def format_evaluation(evaluation: "Evaluation") -> str:
-    """Return a table of the figures and the confusion matrix."""
+def format_evaluation(evaluation: "Evaluation", *, all_rows: bool = False) -> str:
+    """Return tables of the figures, the confusions and the tags."""
     rows = [["photographs", f"{evaluation.n_images}"]]
     if evaluation.accuracy is not None:
-        rows.append(["accuracy", f"{100 * evaluation.accuracy:.1f} %"])
+        rows.append(["accuracy", format_right(evaluation.accuracy, evaluation.n_labelled)])
         if evaluation.accuracy_of_sure is not None and evaluation.n_unsure:
-            rows.append(["  where the model is sure", f"{100 * evaluation.accuracy_of_sure:.1f} %"])
-            rows.append(["  unsure predictions", f"{evaluation.n_unsure}"])
+            n_sure = evaluation.n_labelled - evaluation.n_unsure
+            right = format_right(evaluation.accuracy_of_sure, n_sure)
+            rows.append(["  where the model is sure", right])
+            rows.append(["  answers marked unsure", f"{evaluation.n_unsure}"])
         rows.append(["  calibration error", f"{evaluation.class_calibration_error:.3f}"])
     if evaluation.f_measure is not None:
         rows.append(["F-measure of five tags", f"{evaluation.f_measure:.3f}"])
-        rows.append(["  of the predicted tags", f"{evaluation.f_measure_of_given:.3f}"])
+        rows.append(["F-measure of predicted tags", f"{evaluation.f_measure_of_given:.3f}"])
         rows.append(["  calibration error", f"{evaluation.tag_calibration_error:.3f}"])
     text = format_table(rows)
     if evaluation.n_unknown_classes:
         n_unknown = format_count(evaluation.n_unknown_classes, "photograph")
         text += f"\n{n_unknown} of classes that the model does not know count as errors"
     if evaluation.confusion:
-        text += "\n\n" + _format_confusion(evaluation.confusion)
+        n_classes = len(next(iter(evaluation.confusion.values())))
+        whole = all_rows or n_classes <= MAX_CLASSES
+        form = _format_confusion if whole else _format_classes
+        text += "\n\n" + form(evaluation.confusion)
+    if evaluation.tags:
+        text += "\n\n" + _format_tags(evaluation.tags, None if all_rows else MAX_TAGS)
     return text
 
 
@@ -116,3 +141,42 @@ def _format_confusion(confusion: dict[str, dict[str, int]]) -> str:
         counts = [str(row[name]) for name in predicted]
         rows.append([f"{number}{clean_name(label)}", right, *counts])
     return format_table(rows)
+
+
+def _format_classes(confusion: dict[str, dict[str, int]]) -> str:
+    """Return the share of correct predictions of each true class, and the frequent confusions."""
+    rows = [["true class", "photographs", "right"]]
+    pairs = []
+    for label, row in confusion.items():
+        total = sum(row.values())
+        rows.append([clean_name(label), str(total), format_percent(row.get(label, 0) / total)])
+        pairs += [(count, total, label, name) for name, count in row.items() if name != label]
+    lines = [format_table(rows)]
+    frequent = sorted(pairs, key=lambda pair: -pair[0])[:MAX_CLASSES]
+    if confusions := [pair for pair in frequent if pair[0]]:
+        found = [["most frequent confusions", "photographs"]]
+        for count, total, label, name in confusions:
+            names = f"{clean_name(label)}, predicted as {clean_name(name)}"
+            found.append([names, f"{count} of {total}"])
+        lines.append(format_table(found))
+    return "\n\n".join([*lines, "(--all prints the whole matrix)"])
+
+
+def _format_tags(tags: dict[str, dict[str, Any]], limit: int | None) -> str:
+    """Return the precision and the recall of tags, the most frequent first."""
+    ranked = sorted(tags, key=lambda tag: -tags[tag]["n_images"])
+    rows = [["tag", "photographs", "predicted", "precision", "recall"]]
+    for tag in ranked[:limit]:
+        figures = tags[tag]
+        shares = (figures["precision"], figures["recall"])
+        rows.append(
+            [
+                clean_name(tag),
+                str(figures["n_images"]),
+                str(figures["n_predicted"]),
+                *("-" if share is None else format_percent(share) for share in shares),
+            ]
+        )
+    n_more = len(tags) - len(rows) + 1
+    more = f"\n({format_count(n_more, 'other tag')}: --all)" if n_more else ""
+    return format_table(rows) + more

@@ -35,10 +35,10 @@ def index(
     """
     from supdocnade.gallery.build import build_gallery
     from supdocnade.run_options import RunOptions
-    from supdocnade.scene.model import SceneModel
+    from supdocnade.scene.persistence import load_scene
 
     target = default_index(model) if output is None else output
-    fitted = SceneModel.load(model).fitted_
+    fitted, _ = load_scene(model)
     with ProgressBars(quiet=quiet) as progress:
         gallery, skipped = build_gallery(
             fitted, photos, target, RunOptions(n_jobs=jobs, progress=progress)

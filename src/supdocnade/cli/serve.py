@@ -122,13 +122,13 @@ def _run(
 ) -> None:
     """Load the model and serve it until a signal ends the server."""
     from supdocnade.gallery.photo_index import Gallery
-    from supdocnade.scene.model import SceneModel
+    from supdocnade.scene.persistence import load_scene
     from supdocnade.serving import server
     from supdocnade.serving.service import Service
 
     server.check_access(address[0], settings.token, allow_open=not settings.check_host)
     with server.bind(*address) as bound:
-        fitted = SceneModel.load(model).fitted_
+        fitted, _ = load_scene(model)
         folder = default_index(model) if index is None else index
         gallery = None
         if index is not None or folder.exists():

@@ -4,7 +4,7 @@ The figures themselves are defined in `supdocnade.metrics`.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,11 +14,10 @@ from supdocnade.errors import InvalidArgument
 from supdocnade.folders.photo_folder import ImageRecord
 from supdocnade.folders.tags import AnnotationVocabulary, normalize_tag
 from supdocnade.metrics import N_TAGS, evaluate_classes, evaluate_tags, reliability_bins
-from supdocnade.progress import ProgressCallback, no_progress
+from supdocnade.run_options import RunOptions
 from supdocnade.scene.dataset import from_records
 from supdocnade.scene.held_out import HeldOutImage
-from supdocnade.scene.model import SceneModel
-from supdocnade.scene.prediction import Prediction
+from supdocnade.scene.prediction import FittedScene, Prediction, iter_predictions
 from supdocnade.scene.tag_ranking import present_tags
 from supdocnade.visual_words.parallel import SkippedImage
 
@@ -47,27 +46,34 @@ class Evaluation:
     tag_calibration_error: float | None = None
     confusion: dict[str, dict[str, int]] = field(default_factory=dict)
     """Number of photographs by true and predicted class."""
+    tags: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """By tag: the numbers of photographs that have it and that it was predicted for, and the
+    precision and the recall of the prediction, None where they are not defined."""
     skipped: tuple[SkippedImage, ...] = ()
 
 
 def evaluate_photographs(
-    model: SceneModel, records: Sequence[ImageRecord], *, progress: ProgressCallback = no_progress
+    fitted: FittedScene, records: Sequence[ImageRecord], options: RunOptions = RunOptions()
 ) -> Evaluation:
-    """Predict photographs and compare with their labels and tags, whichever are known."""
+    """Predict photographs and compare with their labels and tags, whichever are known.
+
+    Photographs that cannot be read are skipped.
+    """
     predictions: list[Prediction] = []
     skipped: list[SkippedImage] = []
     read: list[ImageRecord] = []
-    results = model.iter_predictions([record.path for record in records], on_error="skip")
+    options = replace(options, on_error="skip")
+    results = iter_predictions(fitted, [record.path for record in records], options)
     for number, (record, result) in enumerate(zip(records, results, strict=True), start=1):
         if isinstance(result, SkippedImage):
             skipped.append(result)
         else:
             read.append(record)
             predictions.append(result)
-        progress("predicting", number, len(records))
+        options.progress("predicting", number, len(records))
     if not predictions:
         raise InvalidArgument("there must be a photograph that can be read, got none.")
-    figures = {**_class_figures(read, predictions), **_tag_figures(model, read, predictions)}
+    figures = {**_class_figures(read, predictions), **_tag_figures(fitted, read, predictions)}
     if not figures:
         raise InvalidArgument(
             "there is nothing to compare with: the photographs must have classes or tags, "
@@ -103,9 +109,9 @@ def _class_figures(
 
 
 def _tag_figures(
-    model: SceneModel, records: Sequence[ImageRecord], predictions: Sequence[Prediction]
-) -> dict[str, float]:
-    vocabulary = AnnotationVocabulary(tuple(model.tag_names_.tolist()))
+    fitted: FittedScene, records: Sequence[ImageRecord], predictions: Sequence[Prediction]
+) -> dict[str, Any]:
+    vocabulary = AnnotationVocabulary(fitted.tag_names)
     pairs = [
         (record, prediction)
         for record, prediction in zip(records, predictions, strict=True)
@@ -122,7 +128,17 @@ def _tag_figures(
         chosen[row, [column[tag] for tag, _ in prediction.tags]] = True
         for tag, probability in prediction.ranked_tags:
             probability_BA[row, column[tag]] = probability
-    return evaluate_tags(top, chosen, probability_BA, present)
+    tags = {}
+    for name, number in column.items():
+        true_B, given_B = present[:, number], chosen[:, number]
+        n_true, n_given, n_both = (int(each.sum()) for each in (true_B, given_B, true_B & given_B))
+        tags[name] = {
+            "n_images": n_true,
+            "n_predicted": n_given,
+            "precision": share(n_both, n_given)["value"],
+            "recall": share(n_both, n_true)["value"],
+        }
+    return {**evaluate_tags(top, chosen, probability_BA, present), "tags": tags}
 
 
 def share(hits: int, total: int) -> dict[str, Any]:

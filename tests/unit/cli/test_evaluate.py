@@ -1,0 +1,56 @@
+from supdocnade.cli.evaluate import format_evaluation
+from supdocnade.report.evaluation import Evaluation
+
+LETTERS = "abcdefghijklmn"
+
+
+def evaluation(n_classes, n_tags=0):
+    classes = LETTERS[:n_classes]
+    confusion = {label: {name: 18 * (name == label) for name in classes} for label in classes}
+    confusion["a"]["b"] = 2
+    figures = {"n_images": 9, "n_predicted": 0, "precision": None, "recall": 0.0}
+    tags = {f"tag {number:02}": figures for number in range(n_tags)}
+    if n_tags:
+        tags["tag 01"] = {"n_images": 10, "n_predicted": 8, "precision": 0.75, "recall": 0.6}
+    return Evaluation(
+        n_images=200,
+        n_labelled=200,
+        accuracy=0.99,
+        class_calibration_error=0.01,
+        confusion=confusion,
+        tags=tags,
+    )
+
+
+def test_few_classes_have_a_matrix():
+    text = format_evaluation(evaluation(12))
+    assert "[12]" in text
+    assert "confusions" not in text
+
+
+def test_many_classes_have_their_shares_and_confusions():
+    text = format_evaluation(evaluation(13))
+    assert max(map(len, text.splitlines())) < 80
+    lines = [line.split() for line in text.splitlines()]
+    assert ["a", "20", "90", "%"] in lines
+    assert ["m", "18", "100", "%"] in lines
+    assert ["a,", "predicted", "as", "b", "2", "of", "20"] in lines
+    assert text.count("predicted as") == 1
+    assert "[13]" in format_evaluation(evaluation(13), all_rows=True)
+
+
+def test_tags_have_precision_and_recall():
+    text = format_evaluation(evaluation(2, n_tags=22))
+    header, first, second, *_ = text.split("\n\n")[-1].splitlines()
+    assert header.split() == ["tag", "photographs", "predicted", "precision", "recall"]
+    assert first.split() == ["tag", "01", "10", "8", "75", "%", "60", "%"]
+    assert second.split() == ["tag", "00", "9", "0", "-", "0", "%"]
+    assert "(2 other tags: --all)" in text
+    assert "tag 21" not in text
+    assert "tag 21" in format_evaluation(evaluation(2, n_tags=22), all_rows=True)
+
+
+def test_few_photographs_are_counted():
+    few = Evaluation(n_images=2, n_labelled=2, accuracy=1.0, class_calibration_error=0.1)
+    assert "2 of 2" in format_evaluation(few)
+    assert "99.0 %" in format_evaluation(evaluation(2))
