@@ -271,7 +271,9 @@ def test_an_output_that_exists(photos, tmp_path):
     assert "--force replaces it" in refused(train(photos))
     assert train(photos, "--force", "--seed", 1).code == 0
     (tmp_path / "m" / "thesis.txt").write_text("years of work")
-    assert "holds other things, such as 'thesis.txt'" in refused(train(photos, "--force"))
+    assert "contains other files, such as 'thesis.txt'; choose a new folder" in refused(
+        train(photos, "--force")
+    )
     shutil.rmtree(tmp_path / "m")
     (tmp_path / "m").write_text("a file")
     assert "got a file" in refused(train(photos, "--force"))

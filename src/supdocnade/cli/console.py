@@ -6,9 +6,10 @@ import json
 import sys
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from supdocnade.text import clean_name
@@ -53,6 +54,15 @@ def print_warnings(*, quiet: bool = False) -> Iterator[None]:
 def print_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     """Print a warning as a note, in one line; a replacement of `warnings.showwarning`."""
     print_message(f"note: {' '.join(str(message).split())}")
+
+
+def print_passed_over(folders: Iterable[Path]) -> None:
+    """Print notes about the files in folders that are no photographs."""
+    from supdocnade.folders.photo_folder import describe_passed_over, list_folder
+
+    for folder in folders:
+        for note in describe_passed_over(list_folder(folder)[1], with_tables=False):
+            print_message(f"note: {folder}: {note}")
 
 
 def format_count(number: int, noun: str) -> str:

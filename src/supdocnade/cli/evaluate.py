@@ -76,13 +76,16 @@ def evaluate_model(
     model: Path, photos: Path, *, device: str = "auto", jobs: int, quiet: bool
 ) -> "tuple[Evaluation, int]":
     """Return the evaluation of a model, and the number of photographs it was trained on."""
-    from supdocnade.folders.photo_folder import read_folder
+    from supdocnade.folders.photo_folder import scan_folder
     from supdocnade.report.evaluation import evaluate_photographs
     from supdocnade.scene.dataset import from_records
     from supdocnade.scene.persistence import load_scene
 
     fitted, _ = load_scene(model)
-    records = read_folder(photos)
+    folder = scan_folder(photos)
+    records = folder.records
+    for note in () if quiet else folder.notes:
+        print_message(f"note: {note}")
     if not any(record.label is not None or record.tags for record in records):
         raise InvalidArgument(
             f"{photos} has no classes and no tags, so there is nothing to compare with; give the "

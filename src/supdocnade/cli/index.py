@@ -6,7 +6,14 @@ from typing import Annotated
 
 import typer
 
-from supdocnade.cli.console import ProgressBars, format_count, print_json, print_line, print_message
+from supdocnade.cli.console import (
+    ProgressBars,
+    format_count,
+    print_json,
+    print_line,
+    print_message,
+    print_passed_over,
+)
 from supdocnade.cli.options import Debug, Jobs, Json, Model, Quiet
 
 
@@ -39,6 +46,8 @@ def index(
 
     target = default_index(model) if output is None else output
     fitted, _ = load_scene(model)
+    if not quiet:
+        print_passed_over([photos])
     with ProgressBars(quiet=quiet) as progress:
         gallery, skipped = build_gallery(
             fitted, photos, target, RunOptions(n_jobs=jobs, progress=progress)

@@ -23,6 +23,7 @@ from supdocnade.cli.console import (
     format_text,
     print_line,
     print_message,
+    print_passed_over,
 )
 from supdocnade.cli.options import Debug, Device, Jobs, Json, Quiet, UsageError, check_device
 from supdocnade.cli.xmp import Sidecars, append_text, undo_sidecars
@@ -169,6 +170,8 @@ def predict(
         print_line(CSV_HEADER)
     form = format_json if json else format_csv if csv else format_text
     batches = [images or [], *named] if isinstance(named, list) else chain([images or []], named)
+    if not quiet:
+        print_passed_over(path for path in images or () if path.is_dir())
     n_failed = predict_all(fitted, options, batches, form, sidecars, top=top, quiet=quiet)
     if sidecars is not None and not quiet:
         print_message(sidecars.summary())

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from supdocnade.cli.console import ProgressBars, format_count, print_message, print_warnings
+from supdocnade.cli.console import ProgressBars, print_message, print_warnings
 from supdocnade.errors import (
     InvalidArgument,
     StorageError,
@@ -142,16 +142,18 @@ def train_model(request: TrainingRequest) -> "tuple[SceneModel, dict[str, float]
     partial = PartialRun(request.output)
     partial.check_idle()
     settings = _choose_settings(request, partial)
-    from supdocnade.folders.photo_folder import read_folder
+    from supdocnade.folders.photo_folder import scan_folder
 
-    records = read_folder(request.photos)
-    check_records(request.photos, records, quiet=request.quiet)
+    folder = scan_folder(request.photos)
+    check_records(request.photos, folder.records, quiet=request.quiet)
+    for note in () if request.quiet else folder.notes:
+        print_message(f"note: {note}")
     if request.restart:
         partial.discard()
     partial.write_settings(request.photos, settings)
     # Outside the error handling below, which must not clean up the folder of another process.
     with partial.lock():
-        model, seconds = _train_resumably(request, partial, settings, records)
+        model, seconds = _train_resumably(request, partial, settings, folder.records)
     partial.discard()
     for each in () if request.quiet else model.skipped_:
         print_message(f"skipped: {each.reason}")
@@ -245,8 +247,6 @@ def check_output(output: Path, *, force: bool) -> None:
 
 def check_records(photos: Path, records: "Sequence[ImageRecord]", *, quiet: bool) -> None:
     """Raise if there is nothing to learn; print notes about unusual classes."""
-    from supdocnade.folders.photo_folder import folder_label
-
     labels = [record.label for record in records if record.label is not None]
     if not labels and not any(record.tags for record in records):
         raise InvalidArgument(
@@ -259,17 +259,6 @@ def check_records(photos: Path, records: "Sequence[ImageRecord]", *, quiet: bool
     for label in sorted(set(labels)):
         if labels.count(label) == 1:
             print_message(f"note: class {label} has one photograph.")
-    relabelled = [
-        record
-        for record in records
-        if record.label != folder_label(record.path.relative_to(photos).as_posix())
-    ]
-    if relabelled:
-        number, first = format_count(len(relabelled), "photograph"), relabelled[0]
-        print_message(
-            f"note: the metadata gives {number} another class than the folder, such as "
-            f"{first.label or 'none'} for {first.path}; the metadata counts."
-        )
 
 
 def _choose_settings(request: TrainingRequest, partial: PartialRun) -> dict[str, Any]:

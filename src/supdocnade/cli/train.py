@@ -135,11 +135,20 @@ def model_to_dict(model: "SceneModel", output: Path, seconds: dict[str, float]) 
         "tags": list(fitted.tag_names),
         "data": fitted.data,
         "held_out": {"n_images": fitted.held_out.n_images, **fitted.held_out.figures},
+        "rare_tags": _rare_tags(model),
         "n_epochs": fitted.choices.n_epochs,
         "tuned": fitted.choices.tuned,
         "skipped": [{"file": each.name, "reason": each.reason} for each in model.skipped_],
         "seconds": {stage: round(value, 2) for stage, value in seconds.items()},
     }
+
+
+def _rare_tags(model: "SceneModel") -> list[str]:
+    """Return the tags of the training set that have too few photographs to be learned."""
+    from supdocnade.folders.tags import count_tags
+
+    fitted = model.fitted_
+    return sorted(count_tags(fitted.training_set.photographs.tags).keys() - set(fitted.tag_names))
 
 
 def _print_summary(model: "SceneModel", output: Path) -> None:
@@ -148,6 +157,11 @@ def _print_summary(model: "SceneModel", output: Path) -> None:
     tags = format_count(len(fitted.tag_names), "tag")
     n_images = format_count(fitted.data["n_images"], "photograph")
     print_line(f"learned {classes} and {tags} from {n_images}")
+    if rare := _rare_tags(model):
+        print_line(
+            f"{format_count(len(rare), 'tag')} on fewer than {fitted.settings.min_tag_count} "
+            "photographs not learned (see --min-tag-count)"
+        )
     figures = []
     if "accuracy" in held_out.figures:
         figures.append(f"accuracy {format_percent(held_out.figures['accuracy'])}")

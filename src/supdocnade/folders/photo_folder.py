@@ -9,16 +9,18 @@ The metadata file in the top folder gives tags and may give other classes. It is
 
 `file_name` is a path below the top folder, with slashes. `label` replaces the name of the
 sub-folder; if it is empty or null, the class is unknown. `tags` is a list, or one string separated
-by `|`. Empty tags mean that the photograph has none; null or missing ones are unknown. Other
-columns and empty lines are ignored.
+by `|`. Empty tags mean that the photograph has none; null or missing ones are unknown. Columns of
+`metadata.csv` may also be separated by semicolons or tabs. Other columns and empty lines are
+ignored; `PhotoFolder.notes` names such columns, and files and folders that are passed over.
 """
 
 import csv
 import io
 import json
 import os
-from collections import deque
-from collections.abc import Iterable, Iterator
+import re
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, NamedTuple
@@ -28,7 +30,7 @@ from supdocnade.errors import StorageError
 from supdocnade.text import line_error, read_lines, read_text
 
 EXTENSIONS: tuple[str, ...] = (
-    *(".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff"),
+    *(".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".bmp", ".tif", ".tiff"),
     *(".gif", ".avif", ".heic", ".heif"),
 )
 """Extensions of photographs, compared without regard to case."""
@@ -37,6 +39,13 @@ UNLABELLED = "_unlabelled"
 """Sub-folder of photographs whose class is unknown."""
 
 METADATA_NAMES: tuple[str, ...] = ("metadata.jsonl", "metadata.csv", "tags.tsv")
+
+COLUMNS = ("file_name", "label", "tags")
+
+SYSTEM_FOLDERS = {"@eadir", "__macosx", "#recycle", "@recycle", "$recycle.bin", "lost+found"}
+"""Folders of operating systems and disk stations, which hold no photographs of the user."""
+
+_TABLES = (".jsonl", ".json", ".csv", ".tsv")
 
 _TSV_HEADERS = ("file", "file_name", "filename", "image", "path")
 
@@ -52,6 +61,18 @@ class ImageRecord:
     """Distinct tags; None if they are unknown."""
 
 
+@dataclass(frozen=True, slots=True)
+class PhotoFolder:
+    """Photographs of a folder, and a record of what was not read."""
+
+    records: list[ImageRecord]
+    """Sorted by path."""
+    passed_over: Counter[str]
+    """Number of files that are no photographs, by the ending of their names in lower case."""
+    notes: tuple[str, ...]
+    """Sentences about files, folders and columns that were not read."""
+
+
 def distinct_tags(tags: Iterable[str]) -> tuple[str, ...]:
     """Return stripped tags without empty ones and repeats, in order of first appearance.
 
@@ -62,7 +83,12 @@ def distinct_tags(tags: Iterable[str]) -> tuple[str, ...]:
 
 
 def read_folder(root: str | os.PathLike[str]) -> list[ImageRecord]:
-    """Return the photographs below a folder, sorted by path, with their classes and tags.
+    """Return the photographs below a folder, sorted by path; see `scan_folder`."""
+    return scan_folder(root).records
+
+
+def scan_folder(root: str | os.PathLike[str]) -> PhotoFolder:
+    """Return the photographs below a folder with their classes and tags.
 
     The class of a photograph is the first sub-folder on its path (see `folder_label`), unless a
     metadata file gives another one. Photographs that the metadata does not name are included with
@@ -74,12 +100,17 @@ def read_folder(root: str | os.PathLike[str]) -> list[ImageRecord]:
         or names a file that is not a photograph.
     """
     root = Path(root)
-    names = [path.as_posix() for path in find_photographs(root)]
+    photographs, others = list_folder(root)
+    names = [path.as_posix() for path in photographs]
+    notes = describe_passed_over(others)
     if not names:
-        raise StorageError(f"{root} must hold photographs ({', '.join(EXTENSIONS)}), got none.")
+        got = "; ".join(["none", *(note.rstrip(".") for note in notes)])
+        raise StorageError(f"{root} must hold photographs ({', '.join(EXTENSIONS)}), got {got}.")
     _check_metadata_location(root)
     metadata = find_metadata(root)
-    entries = read_metadata(metadata) if metadata else {}
+    rows = _read_rows(metadata) if metadata else []
+    entries = _parse_rows(metadata, rows) if metadata else {}
+    notes += _describe_rows(metadata, rows) if metadata else []
     unmatched = entries.keys() - set(names)
     for name, entry in entries.items():
         if name in unmatched:
@@ -92,7 +123,24 @@ def read_folder(root: str | os.PathLike[str]) -> list[ImageRecord]:
             tags = entries[name].tags
             label = entries[name].label if entries[name].has_label else label
         records.append(ImageRecord(root / name, label, tags))
-    return records
+    notes += _describe_relabelled(root, records)
+    return PhotoFolder(records, _count_endings(others), tuple(notes))
+
+
+def _describe_relabelled(root: Path, records: Sequence[ImageRecord]) -> list[str]:
+    """Return a sentence about classes that the metadata gives instead of those of the folders."""
+    relabelled = [
+        record
+        for record in records
+        if record.label != folder_label(record.path.relative_to(root).as_posix())
+    ]
+    if not relabelled:
+        return []
+    number, first = len(relabelled), relabelled[0]
+    return [
+        f"the metadata gives {number} photograph{'s' if number > 1 else ''} another class than the "
+        f"folder, such as {first.label or 'none'} for {first.path}; the metadata counts."
+    ]
 
 
 def _check_metadata_location(root: Path) -> None:
@@ -106,12 +154,19 @@ def _check_metadata_location(root: Path) -> None:
 
 
 def find_photographs(root: Path) -> list[PurePosixPath]:
-    """Return the paths of all photographs below a folder, relative to it, sorted.
+    """Return the paths of all photographs below a folder, relative to it, sorted."""
+    return list_folder(root)[0]
 
-    Hidden files and folders are skipped. Each folder is read once, also if several links lead to
-    it or the links form a loop.
+
+def list_folder(root: Path) -> tuple[list[PurePosixPath], list[PurePosixPath]]:
+    """Return the paths of all photographs below a folder, and of all that is passed over.
+
+    Paths are relative to the folder and sorted. Hidden files and folders are skipped, and so are
+    metadata files and XMP sidecars. Each folder is read once, also if several links lead to it or
+    the links form a loop.
     """
     found: list[PurePosixPath] = []
+    others: list[PurePosixPath] = []
     visited: set[tuple[int, int]] = set()
     folders, links = deque([PurePosixPath()]), deque[PurePosixPath]()
     while folders or links:
@@ -128,14 +183,57 @@ def find_photographs(root: Path) -> list[PurePosixPath]:
             raise StorageError(f"{root / below} cannot be read: {error.strerror}.") from error
         for name in sorted(visible):
             path = root / below / name
-            if os.path.isdir(path):
+            if name.lower() in SYSTEM_FOLDERS:
+                others.append(below / name)
+            elif os.path.isdir(path):
                 (links if is_linked or path.is_symlink() else folders).append(below / name)
             # A broken link counts as a photograph, so that reading it reports the error.
             elif name.lower().endswith(EXTENSIONS) and (
                 os.path.isfile(path) or not os.path.exists(path)
             ):
                 found.append(below / name)
-    return sorted(found, key=lambda path: path.parts)
+            elif name not in METADATA_NAMES and not name.lower().endswith(".xmp"):
+                others.append(below / name)
+    found.sort(key=lambda path: path.parts)
+    others.sort(key=lambda path: path.parts)
+    return found, others
+
+
+def describe_passed_over(others: Sequence[PurePosixPath], *, with_tables: bool = True) -> list[str]:
+    """Return sentences about the files and folders that `list_folder` passed over.
+
+    Parameters
+    ----------
+    with_tables : name tables in which someone may expect tags.
+
+    >>> describe_passed_over([PurePosixPath("a.CR2"), PurePosixPath("sea/b.cr2")])
+    ['passed over: 2 .cr2.']
+    """
+    notes = []
+    tables = [
+        path
+        for path in others
+        if with_tables and len(path.parts) == 1 and path.suffix.lower() in _TABLES
+    ]
+    if counts := _count_endings(path for path in others if path not in tables):
+        ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+        kinds = ", ".join(f"{count} {ending}" for ending, count in ordered)
+        notes.append(f"passed over: {kinds}.")
+    if folders := [path for path in others if path.name.lower() in SYSTEM_FOLDERS]:
+        several = f" and {len(folders) - 1} more" if len(folders) > 1 else ""
+        notes.append(f"passed over: the folder {folders[0]}{several} of the system.")
+    if tables:
+        names, expected = ", ".join(map(str, tables)), ", ".join(METADATA_NAMES)
+        notes.append(f"passed over: {names}; tags are read from one of {expected}.")
+    return notes
+
+
+def _count_endings(others: Iterable[PurePosixPath]) -> Counter[str]:
+    return Counter(
+        path.suffix.lower() or "without ending"
+        for path in others
+        if path.name.lower() not in SYSTEM_FOLDERS
+    )
 
 
 def folder_label(name: str) -> str | None:
@@ -178,10 +276,18 @@ def read_metadata(path: Path) -> dict[str, MetadataEntry]:
     ------
     StorageError : a line is invalid, or names a file outside the folder or a second time.
     """
+    return _parse_rows(path, _read_rows(path))
+
+
+def _read_rows(path: Path) -> list[Row]:
     readers = {".jsonl": _json_rows, ".csv": _csv_rows, ".tsv": _tsv_rows}
     check_choice(f"the ending of {path.name}", path.suffix, tuple(readers))
+    return list(readers[path.suffix](path))
+
+
+def _parse_rows(path: Path, rows: list[Row]) -> dict[str, MetadataEntry]:
     entries: dict[str, MetadataEntry] = {}
-    for line, row in readers[path.suffix](path):
+    for line, row in rows:
         name = _parse_name(path, line, row.get("file_name"))
         if name in entries:
             raise line_error(
@@ -191,6 +297,25 @@ def read_metadata(path: Path) -> dict[str, MetadataEntry]:
         tags = _parse_tags(path, line, row.get("tags"))
         entries[name] = MetadataEntry(line, "label" in row, label, tags)
     return entries
+
+
+def _describe_rows(path: Path, rows: list[Row]) -> list[str]:
+    """Return sentences about columns that are not read, and lists that are read as one tag."""
+    notes = []
+    unknown = dict.fromkeys(name for _, row in rows for name in row if name not in COLUMNS)
+    if unknown:
+        names = ", ".join(unknown)
+        notes.append(f"{path.name}: not read: {names}; the columns are {', '.join(COLUMNS)}.")
+    single = [
+        tags
+        for _, row in rows
+        if isinstance(tags := row.get("tags"), str) and "|" not in tags and re.search("[,;]", tags)
+    ]
+    if single:
+        notes.append(
+            f"{path.name}: {single[0]!r} is read as one tag; several tags are separated by |."
+        )
+    return notes
 
 
 def _json_rows(path: Path) -> Iterator[Row]:
@@ -207,7 +332,13 @@ def _json_rows(path: Path) -> Iterator[Row]:
 
 
 def _csv_rows(path: Path) -> Iterator[Row]:
-    reader = csv.reader(io.StringIO(read_text(path), newline=""), strict=True)
+    text = read_text(path)
+    first_line, _, _ = text.lstrip().partition("\n")
+    separator = ","
+    for other in ";\t":  # Semicolons: Excel, where the comma is the decimal point.
+        if "file_name" in [cell.strip().strip('"') for cell in first_line.split(other)]:
+            separator = other
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     header: list[str] = []
     line = 1
     try:
@@ -220,10 +351,10 @@ def _csv_rows(path: Path) -> Iterator[Row]:
                 header = [cell.strip() for cell in cells]
                 if header.count("file_name") != 1 or len(set(header)) < len(header):
                     expected = "different names of columns, one of them file_name"
-                    raise line_error(path, start, expected, ",".join(cells))
+                    raise line_error(path, start, expected, separator.join(cells))
                 continue
             if len(cells) != len(header):
-                raise line_error(path, start, f"{len(header)} cells", ",".join(cells))
+                raise line_error(path, start, f"{len(header)} cells", separator.join(cells))
             yield start, dict(zip(header, cells, strict=True))
     except csv.Error as error:
         raise StorageError(f"{path}, line {line}: expected a line of CSV, got {error}.") from error

@@ -5,6 +5,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -63,9 +64,7 @@ class AnnotationVocabulary:
         ('sea',)
         """
         check_count("min_count", min_count, least=1)
-        counts: Counter[str] = Counter()
-        for some in tags:
-            counts.update(_normalize_tags(some))
+        counts = count_tags(tags)
         return cls(tuple(sorted(name for name, count in counts.items() if count >= min_count)))
 
     def __len__(self) -> int:
@@ -86,6 +85,40 @@ class AnnotationVocabulary:
         matrix = sparse.csr_array((ones, (rows, columns)), shape=(len(tags), len(self)))
         known = np.array([some is not None for some in tags], np.bool_)
         return EncodedTags(matrix, known, unknown)
+
+
+def count_tags(tags: Iterable[Tags]) -> Counter[str]:
+    """Return the number of images of each normalised tag."""
+    counts: Counter[str] = Counter()
+    for some in tags:
+        counts.update(_normalize_tags(some))
+    return counts
+
+
+def find_similar_names(names: Iterable[str], min_length: int = 5) -> list[tuple[str, str]]:
+    """Return pairs of names of which one may be a misspelling of the other.
+
+    They are equal after normalisation, or after it differ by one letter: missing, additional,
+    wrong, or exchanged with the next.
+
+    Parameters
+    ----------
+    min_length : shorter names are not compared, since many of them differ by one letter.
+
+    >>> find_similar_names(["building", "buiding", "sky", "ski", "tree"])
+    [('building', 'buiding')]
+    """
+    # Names that differ so have a string in common among themselves and themselves less one letter.
+    sharing: dict[str, list[str]] = {}
+    for name in dict.fromkeys(names):
+        plain = normalize_tag(name)
+        if len(plain) >= min_length:
+            for part in {plain, *(plain[:i] + plain[i + 1 :] for i in range(len(plain)))}:
+                sharing.setdefault(part, []).append(name)
+        else:
+            sharing.setdefault(plain, []).append(name)
+    pairs = (pair for together in sharing.values() for pair in combinations(together, 2))
+    return list(dict.fromkeys(pairs))
 
 
 def _normalize_tags(tags: Tags) -> set[str]:

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supdocnade.errors import InvalidArgument, UnreadableImage
-from supdocnade.folders.photo_folder import ImageRecord, find_photographs, read_folder
+from supdocnade.folders.photo_folder import ImageRecord, find_photographs, scan_folder
 from supdocnade.folders.splits import split_per_class
 from supdocnade.folders.tags import Tags
 from supdocnade.visual_words.cache import read_with_key
@@ -88,7 +89,10 @@ def read_photographs(
     if isinstance(images, str | os.PathLike):
         if labels is not None or tags is not None:
             raise InvalidArgument("labels and tags must be None with a folder, which has its own.")
-        return from_records(read_folder(images))
+        folder = scan_folder(images)
+        for note in folder.notes:
+            warnings.warn(note, stacklevel=3)
+        return from_records(folder.records)
     sources = check_images(images)
     given_labels = _entries("labels", labels, len(sources))
     for label in given_labels:

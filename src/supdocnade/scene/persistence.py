@@ -104,8 +104,8 @@ def check_target(folder: Path) -> None:
     others = sorted(found - ours)
     if others or (found and not found & {SCENE, DESCRIPTION}):
         raise StorageError(
-            f"{folder} must be new or hold a model and nothing else, it holds other things, "
-            f"such as {(others or sorted(found))[0]!r}."
+            f"{folder} contains other files, such as {(others or sorted(found))[0]!r}; "
+            "choose a new folder."
         )
     if DESCRIPTION in found:
         _read_description(folder)

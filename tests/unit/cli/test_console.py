@@ -2,6 +2,7 @@ import csv
 import io
 import json
 import sys
+import warnings
 
 import pytest
 
@@ -128,3 +129,17 @@ def test_csv_round_trip(name):
 def test_text_has_no_line_breaks_or_control_characters():
     odd = prediction(name="a\nb.jpg", label="\x1b[31mcoast")
     assert format_text(odd, 1).startswith("a b.jpg: [31mcoast 93 %")
+
+
+def test_files_in_folders_that_are_passed_over_are_named(tmp_path, capsys):
+    for name in ("a.jpg", "b.mp4", "table.csv", "metadata.jsonl"):
+        (tmp_path / name).touch()
+    console.print_passed_over([tmp_path])
+    assert capsys.readouterr().err == f"note: {tmp_path}: passed over: 1 .csv, 1 .mp4.\n"
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_warnings_are_printed_as_notes(capsys, quiet):
+    with console.print_warnings(quiet=quiet):
+        warnings.warn("two\nlines", stacklevel=1)
+    assert capsys.readouterr().err == ("" if quiet else "note: two lines\n")

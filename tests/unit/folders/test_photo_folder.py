@@ -14,6 +14,7 @@ from supdocnade.folders.photo_folder import (
     find_photographs,
     read_folder,
     read_metadata,
+    scan_folder,
 )
 
 
@@ -54,9 +55,44 @@ def test_hidden_and_other_files_are_skipped(tmp_path):
     assert list(read(tmp_path)) == ["sea/e.jpeg"]
 
 
+def test_what_is_passed_over_is_said(tmp_path):
+    write_files(tmp_path, "sea/a.jfif", "sea/b.CR2", "sea/c.cr2", "sea/d.mp4", "sea/README")
+    write_files(tmp_path, "sea/a.jfif.xmp", "sea/.hidden.mov", "__MACOSX/sea/a.jpg")
+    write_files(tmp_path, "sea/@eaDir/a.jpg", "tags_free.tsv", "sea/table.csv")
+    (tmp_path / "tags.tsv").write_text("sea/a.jfif\tsky\n")
+    found = scan_folder(tmp_path)
+    assert [record.path.name for record in found.records] == ["a.jfif"]
+    assert found.passed_over == {".cr2": 2, ".mp4": 1, "without ending": 1, ".csv": 1, ".tsv": 1}
+    assert found.notes == (
+        "passed over: 2 .cr2, 1 .csv, 1 .mp4, 1 without ending.",
+        "passed over: the folder __MACOSX and 1 more of the system.",
+        "passed over: tags_free.tsv; tags are read from one of "
+        "metadata.jsonl, metadata.csv, tags.tsv.",
+    )
+
+
+def test_columns_and_lists_that_are_not_read_are_said(tmp_path):
+    write_files(tmp_path, "sea/a.jpg")
+    (tmp_path / "metadata.csv").write_text("file_name,keywords,date\nsea/a.jpg,sky,1999\n")
+    (note,) = scan_folder(tmp_path).notes
+    assert note == "metadata.csv: not read: keywords, date; the columns are file_name, label, tags."
+    (tmp_path / "metadata.csv").unlink()
+    (tmp_path / "metadata.jsonl").write_text('{"file_name": "sea/a.jpg", "tags": "sea, sky"}\n')
+    (note,) = scan_folder(tmp_path).notes
+    assert "metadata.jsonl: 'sea, sky' is read as one tag; several" in note
+    (tmp_path / "metadata.jsonl").write_text('{"file_name": "sea/a.jpg", "tags": "sea, a|sky"}\n')
+    assert scan_folder(tmp_path).notes == ()
+
+
+def test_a_folder_without_photographs_says_what_it_has(tmp_path):
+    write_files(tmp_path, "sea/a.nef")
+    with pytest.raises(StorageError, match=r"got none; passed over: 1 \.nef\.$"):
+        scan_folder(tmp_path)
+
+
 def test_every_format_that_is_decoded_has_an_extension(tmp_path):
     write_files(tmp_path, *(f"{i}{extension.upper()}" for i, extension in enumerate(EXTENSIONS)))
-    assert len(read(tmp_path)) == len(EXTENSIONS) == 11
+    assert len(read(tmp_path)) == len(EXTENSIONS) == 13
 
 
 @settings(deadline=None)
@@ -198,6 +234,19 @@ def test_csv_may_lack_labels_or_tags(tmp_path):
     assert read_metadata(file) == {"a.jpg": MetadataEntry(2, True, "coast", None)}
 
 
+@pytest.mark.parametrize("separator", [";", "\t"])
+@pytest.mark.parametrize("name", ["file_name", '"file_name"'])
+def test_csv_with_other_separators(tmp_path, separator, name):
+    rows = [(name, "label", "tags"), ("a.jpg", "coast", "sea, calm|sky")]
+    text = "".join(separator.join(row) + "\r\n" for row in rows)
+    file = write(tmp_path, "metadata.csv", text, "utf-8-sig")
+    assert read_metadata(file) == {"a.jpg": MetadataEntry(2, True, "coast", ("sea, calm", "sky"))}
+    rows = [("file_name", "tags"), ("a.jpg", "b", "c")]
+    file = write(tmp_path, "metadata.csv", "\n".join(map(separator.join, rows)))
+    with pytest.raises(StorageError, match=r"line 2: expected 2 cells, got 'a\.jpg"):
+        read_metadata(file)
+
+
 @pytest.mark.parametrize("header", ["", "file\ttags\n", "File_Name\tTags\n"])
 def test_tsv(tmp_path, header):
     file = write(tmp_path, "tags.tsv", f"{header}a.jpg\tsea|sky\n\nb/c d.jpg\t\n")
@@ -232,7 +281,7 @@ def test_tsv(tmp_path, header):
             "line 1: expected a list of strings, or one separated by |, as tags, got '[1]'",
         ),
         ("metadata.csv", "name,label\na.jpg,b\n", "line 1: expected different names of columns"),
-        ("metadata.csv", "file_name;tags\na.jpg;b\n", "line 1: expected different names of"),
+        ("metadata.csv", "name;tags\na.jpg;b\n", "line 1: expected different names of"),
         ("metadata.csv", "file_name,tags,tags\n", "line 1: expected different names of columns"),
         ("metadata.csv", "file_name,tags\na.jpg\n", "line 2: expected 2 cells, got 'a.jpg'"),
         ("metadata.csv", "file_name,tags\na.jpg,b,c\n", "line 2: expected 2 cells, got 'a.jpg,b"),

@@ -1,7 +1,12 @@
 import pytest
 
 from supdocnade.errors import InvalidArgument
-from supdocnade.folders.tags import AnnotationVocabulary, normalize_tag
+from supdocnade.folders.tags import (
+    AnnotationVocabulary,
+    count_tags,
+    find_similar_names,
+    normalize_tag,
+)
 
 
 @pytest.mark.parametrize(
@@ -58,3 +63,27 @@ def test_invalid_tags_are_errors():
             AnnotationVocabulary(names)
     with pytest.raises(InvalidArgument, match="min_count"):
         AnnotationVocabulary.of([["a"]], min_count=0)
+
+
+def test_count_tags():
+    assert count_tags([["Sea", "sea", "sky"], None, [], ["SKY"]]) == {"sea": 1, "sky": 2}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "similar"),
+    [
+        ("building", "buiding", True),
+        ("person standing", "person standig", True),
+        ("footpath", "footpaht", True),
+        ("seashore", "sea shore", True),
+        ("grass", "gross", True),
+        ("Coast", "coast", True),
+        ("Sea", "sea", True),
+        ("sea", "sky", False),
+        ("path", "bath", False),
+        ("building", "buidng", False),
+        ("building", "gnidliub", False),
+    ],
+)
+def test_names_that_differ_by_a_letter_are_similar(one, other, similar):
+    assert find_similar_names([one, other, "something else", one]) == [(one, other)] * similar

@@ -119,3 +119,10 @@ def test_taking_some():
     some = made(["a", "b", None]).take(np.array([2, 0]))
     assert some.labels == [None, "a"]
     assert len(some) == 2
+
+
+def test_what_a_folder_passes_over_is_a_warning(tmp_path):
+    write_images(tmp_path / "sea", 1)
+    (tmp_path / "sea" / "film.mov").touch()
+    with pytest.warns(UserWarning, match=r"passed over: 1 \.mov"):
+        read_photographs(tmp_path)
