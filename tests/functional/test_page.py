@@ -159,6 +159,13 @@ def test_class_or_tag_shows_its_heatmap(page):
     tag.click()
     expect(heat).to_be_hidden()
     expect(photo).to_be_visible()
+    others = page.get_by_label("Explain a tag that was not given")
+    others.select_option(index=1)
+    expect(page.locator(".decision")).to_contain_text("not given, a tag needs")
+    expect(tag).to_have_attribute("aria-pressed", "false")
+    label.click()
+    expect(others).to_have_value("")
+    expect(page.locator(".decision")).to_contain_text(label.locator("span").inner_text())
 
 
 def heatmap_label(tag):
@@ -306,8 +313,12 @@ def test_photographs_similar_to_a_dropped_one_are_found(page):
 
 def test_phone_needs_no_horizontal_scrolling(phone):
     phone.set_input_files("#files", photo_files(0))
-    phone.locator(".tags button").first.click()
+    phone.locator(".tags button").last.tap()
     expect(phone.locator(".picture canvas")).to_be_visible()
+    expect(phone.locator(".tags button").last).to_be_in_viewport()
+    box = phone.locator(".picture canvas").bounding_box()
+    assert box["y"] >= 0
+    assert box["y"] + box["height"] < 844
     for address in (
         "#/",
         "#/explore",

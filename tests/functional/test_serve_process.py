@@ -271,7 +271,7 @@ def check_sigterm(process, client, pool, expected):
             n_done += 1
     assert n_done >= 1
     assert process.wait(20) == 0
-    assert b"ended" in process.stderr.read()
+    assert b"Stopped." in process.stderr.read()
     with pytest.raises(httpx.TransportError):
         client.get("/healthz")
 

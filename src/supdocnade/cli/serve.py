@@ -42,10 +42,10 @@ AllowHost = Annotated[
     typer.Option(help="Additional host name of the server, such as that of a proxy."),
 ]
 MaxMegabytes = Annotated[
-    float, typer.Option(min=0.001, max=MAX_MEGA, help="Size limit of a request.")
+    float, typer.Option(min=0.001, max=MAX_MEGA, help="Largest request in megabytes.")
 ]
 MaxMegapixels = Annotated[
-    float, typer.Option(min=0.001, max=MAX_MEGA, help="Size limit of an image.")
+    float, typer.Option(min=0.001, max=MAX_MEGA, help="Largest image in megapixels.")
 ]
 MaxImages = Annotated[int, typer.Option(min=1, help="Images per request.")]
 Queue = Annotated[int, typer.Option(min=1, help="Images that may wait.")]
@@ -76,7 +76,7 @@ def serve(
 
     Drop photographs on the page to see their classes and tags, with explanations; nothing is
     stored, and nothing leaves this machine. Programs use POST /v1/predict; /docs describes the
-    API. Ctrl-C or SIGTERM finishes the requests in progress and ends the server.
+    API. Ctrl-C or SIGTERM finishes the requests in progress and stops the server.
 
     \b
     Examples:
@@ -142,10 +142,10 @@ def _run(
             n_photographs = None if gallery is None else len(gallery)
             print_json({"url": url, "model": name, "gallery": n_photographs})
         elif not quiet:
-            print_line(f"{name} is served at {url} (Ctrl-C ends it)")
+            print_line(f"Serving {name} at {url} (press Ctrl-C to stop)")
         interrupted = server.serve(service, bound)
     if not quiet:
-        print_message("ended.")
+        print_message("Stopped.")
     if interrupted:
         raise typer.Exit(130)
 

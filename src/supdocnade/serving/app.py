@@ -25,8 +25,8 @@ MEDIA_TYPES = {
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-DESCRIPTION = """Classes and tags of photographs, with explanations. Errors are problem details
-(RFC 9457): a code for programs, a sentence for people, and the name of the file."""
+DESCRIPTION = """Classes and tags of photographs, with explanations. Errors follow
+RFC 9457: a code for programs, a sentence for people, and the name of the file."""
 NOT_FOUND = "there is nothing at this URL."
 
 

@@ -46,8 +46,7 @@ class PredictionOut(Schema):
     label: str | None = Field(description="Class; null if the model has no classes.")
     probability: Probability | None
     unsure: bool = Field(
-        description="On held-out photographs, labels this improbable were more often wrong than "
-        "right."
+        description="In tests, answers with so low a probability were more often wrong than right."
     )
     probabilities: dict[str, Probability] = Field(description="Probability of every class.")
     tags: list[TagOut] = Field(description="Best tag first.")

@@ -1,6 +1,7 @@
 """The server process: its socket, connections, signals and shutdown."""
 
 import asyncio
+import errno
 import ipaddress
 import logging
 import signal
@@ -181,6 +182,10 @@ def bind(host: str, port: int) -> socket.socket:
             bound.close()
             raise
     except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise StorageError(
+                f"port {port} is already in use; choose another with --port."
+            ) from error
         raise StorageError(
             f"{host} port {port} cannot be bound: {error.strerror or error}."
         ) from error

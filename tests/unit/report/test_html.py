@@ -81,7 +81,7 @@ def test_a_report_shows_everything():
     page = check(render_report(model))
     text = " ".join(page.text)
     assert TITLE in text
-    for heading in ("Results", "Confusion matrix", "Classes", "Topics", "Predictions", "Settings"):
+    for heading in ("Results", "Confusions", "Classes", "Topics", "Predictions", "Settings"):
         assert heading in text
     fitted = model.fitted_
     for name in (*fitted.classes, *fitted.tag_names, "generative_weight", "numpy"):
@@ -108,12 +108,12 @@ def test_a_report_is_made_from_the_folder_alone_and_always_the_same(tmp_path):
         (
             {"known": (False, False)},
             ["Topic "],
-            ["each class is shown", "Confusion matrix", "F-measure"],
+            ["each class is shown", "Confusions", "F-measure"],
         ),
         ({"known": (False, True)}, ["F-measure of five"], ["each class is shown", "Accuracy"]),
         ({"known": (True, False)}, ["Accuracy", "each class is shown"], ["F-measure", "Tags"]),
         ({"held_out": 0.0}, ["No photographs were held out"], ["Accuracy", "Predictions for"]),
-        ({"n_classes": 1}, ["no classification to evaluate"], ["Accuracy", "Confusion matrix"]),
+        ({"n_classes": 1}, ["no classification to evaluate"], ["Accuracy", "Confusions"]),
         ({"n_classes": 2, "classifier": "softmax"}, ["Accuracy"], ["support vector machine"]),
         ({"grid": (1, 1)}, ["each class is shown"], ["small grid"]),
         ({"grid": ((1, 1), (2, 2)), "n_topics": 2}, ["each class is shown"], ["small grid"]),

@@ -26,7 +26,7 @@ def test_error_names_a_port_in_use():
     with server.bind("127.0.0.1", 0) as bound:
         bound.listen()
         port = bound.getsockname()[1]
-        with pytest.raises(StorageError, match=f"port {port}"):
+        with pytest.raises(StorageError, match=f"port {port} is already in use; choose"):
             server.bind("127.0.0.1", port)
         assert server.server_url(bound) == f"http://127.0.0.1:{port}/"
     with pytest.raises(StorageError, match="no-such-host"):

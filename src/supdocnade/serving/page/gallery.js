@@ -10,9 +10,10 @@ export const galleryLink = (kind, name) => `#/gallery?${new URLSearchParams({ [k
 export function photoGrid(photographs, size = "") {
   return h("ul", { class: `photo-grid ${size}` }, photographs.map((each) => {
     const image = loadPicture(h("img", { alt: "", loading: "lazy", width: 160, height: 120 }), each.picture);
-    const note = each.distance === 0 ? "the same photograph" : each.match === null ? null : `${percent(each.match)} match`;
+    const match = each.match === null ? null : h("span", { class: "soft" }, `${percent(each.match)} match`);
     return h("li", {}, h("a", { href: `#/gallery/${each.photograph}` }, image,
-      h("span", { class: "caption" }, h("span", { class: "first" }, bdi(each.label ?? each.name), note ? h("span", { class: "soft" }, note) : null), h("small", {}, bdi(each.name)))));
+      h("span", { class: "caption" }, h("span", { class: "first" }, bdi(each.label ?? each.name), match), h("small", {}, bdi(each.name)),
+        each.distance === 0 ? h("strong", {}, "the same photograph") : null)));
   }));
 }
 

@@ -13,9 +13,11 @@ const queue = [];
 const cards = new Set();
 let nActive = 0;
 let hasGallery = false;
+let tagNames = [];
 
 export function startPhotographs(model) {
   hasGallery = model.gallery !== null;
+  tagNames = model.tags;
   document.getElementById("about").textContent = describeModel(model);
   const input = document.getElementById("files");
   input.addEventListener("change", () => {
@@ -50,7 +52,7 @@ function describeModel(model) {
   const tags = model.tags.length ? plural(model.tags.length, "tag") : "";
   const outputs = [classes, tags].filter(Boolean).join(" and ") || "topics";
   return `This model has learned ${outputs} from ${plural(model.n_images, "photograph")}. `
-    + "It predicts the class and the tags of other photographs, and shows which parts support each prediction.";
+    + "It suggests a class and tags for new photographs, and shows why.";
 }
 
 function addFiles(files) {
@@ -153,12 +155,12 @@ class Card {
     const tagButtons = prediction.tags.map((tag) => this.tagButton(tag));
     const parts = [this.header(
       prediction.label === null ? null : h("h3", { class: "prediction" }, bdi(prediction.label), " ", h("small", {}, percent(prediction.probability))),
-      prediction.unsure ? h("p", { class: "unsure" }, "Unsure: labels this improbable were more often wrong than right.") : null,
+      prediction.unsure ? h("p", { class: "unsure" }, "Unsure: in tests, answers with so low a probability were mostly wrong.") : null,
     )];
     if (prediction.label !== null) parts.push(h("section", { class: "part" }, h("h4", {}, "Class"), ...this.probabilityLists(prediction)));
     parts.push(h("section", { class: "part" }, h("h4", {}, "Tags"),
-      tagButtons.length ? h("ul", { class: "tags" }, tagButtons.map((each) => h("li", {}, each))) : h("p", { class: "soft small" }, "No tag is probable enough.")));
-    parts.push(h("p", { class: "hint" }, "Choose a class or a tag to see which parts of the photograph support it."));
+      tagButtons.length ? h("ul", { class: "tags" }, tagButtons.map((each) => h("li", {}, each))) : h("p", { class: "soft small" }, "No tag is likely enough."), this.tagSelect(prediction)));
+    parts.push(h("p", { class: "hint" }, "Choose a class or a tag to see which parts of the photograph speak for it."));
     if (hasGallery) {
       parts.push(h("div", { class: "actions" }, h("button", { type: "button", onclick: () => this.toggleSimilar() }, "More like this")));
     }
@@ -189,13 +191,24 @@ class Card {
     return button;
   }
 
+  // A choice among the tags that were not given.
+  tagSelect(prediction) {
+    const given = new Set(prediction.tags.map((each) => each.tag));
+    const others = tagNames.filter((tag) => !given.has(tag));
+    if (!others.length) return null;
+    this.otherTags = h("select", { onchange: () => this.explain("tag", this.otherTags.value) },
+      h("option", { value: "" }, "Why not …"), others.map((tag) => h("option", { value: tag }, tag)));
+    return h("label", { class: "other-tags" }, h("span", { class: "visually-hidden" }, "Explain a tag that was not given"), this.otherTags);
+  }
+
   async explain(kind, name) {
     const key = `${kind} ${name}`;
     this.nExplanations += 1;
     const number = this.nExplanations;
-    const pressed = this.explained !== key;
+    const pressed = name !== "" && this.explained !== key;
     this.explained = pressed ? key : null;
     for (const [each, button] of this.buttons) button.setAttribute("aria-pressed", String(pressed && each === key));
+    if (this.otherTags && (kind !== "tag" || this.buttons.has(key))) this.otherTags.value = "";
     if (!pressed) {
       this.hideHeatmap();
       announce("The photograph without colours.");
@@ -216,7 +229,7 @@ class Card {
   }
 
   showHeatmap(explanation) {
-    const { name, score, whole, empty } = explanation;
+    const { name, whole, empty, decision } = explanation;
     const text = `Bright areas support ${name}, dark areas oppose it.`;
     this.heatmap.hidden = false;
     this.heatmap.setAttribute("aria-label", text);
@@ -226,14 +239,18 @@ class Card {
     const signed = (value) => `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(2)}`;
     this.legend.replaceChildren(scale,
       h("div", { class: "ends" }, h("span", {}, "opposes ", bdi(name)), h("span", {}, "supports ", bdi(name))),
-      h("div", {}, `${score[0].toUpperCase()}${score.slice(1)} ${signed(whole)} = without any patch ${signed(empty)}, supporting patches ${signed(explanation.spoke_for)}, opposing patches ${signed(explanation.spoke_against)}${explanation.global_share ? `, the photograph as a whole ${signed(explanation.global_share)}` : ""}.`));
+      h("p", { class: "decision" }, bdi(name), `, ${decision}.`),
+      h("details", {}, h("summary", {}, "Score"),
+        `${signed(whole)} = ${signed(empty)} for an empty picture, ${signed(explanation.spoke_for)} from patches that support it, ${signed(explanation.spoke_against)} from patches against it${explanation.global_share ? `, ${signed(explanation.global_share)} from the picture as a whole` : ""}.`));
     this.legend.hidden = false;
-    announce(text);
+    this.element.classList.add("explained");
+    announce(`${text} ${name}, ${decision}.`);
   }
 
   hideHeatmap() {
     this.heatmap.hidden = true;
     this.legend.hidden = true;
+    this.element.classList.remove("explained");
     if (this.photograph) this.photograph.hidden = false;
   }
 
