@@ -25,6 +25,7 @@ learned     the training set as words, so that photographs can be added
 
 import hashlib
 import json
+import os
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -34,6 +35,7 @@ from supdocnade.checks import check_count, check_shape
 from supdocnade.errors import InvalidArgument, StorageError, UnwritableFile
 from supdocnade.estimators.persistence import read_topic_model, read_words
 from supdocnade.estimators.settings import DocNADESettings, SupDocNADESettings
+from supdocnade.partial_folder import PartialFolder
 from supdocnade.scene.calibration import TagCalibration
 from supdocnade.scene.held_out import Choices, HeldOut, HeldOutImage
 from supdocnade.scene.prediction import FittedScene
@@ -85,10 +87,14 @@ def save_scene(fitted: FittedScene, params: dict[str, Any], folder: Path) -> Non
 
 
 def seal_description(description: dict[str, Any]) -> bytes:
-    """Return a description as readable JSON, followed by a line with its digest."""
+    """Return a description as readable JSON, with a digest of everything else in it."""
+    rest = {name: value for name, value in description.items() if name != "digest"}
+    return _to_json({**rest, "digest": _digest(_to_json(rest))})
+
+
+def _to_json(description: dict[str, Any]) -> bytes:
     # ASCII only: file names may be no valid Unicode.
-    text = json.dumps(description, allow_nan=False, indent=1)
-    return f"{text}\n{_digest(text.encode())}\n".encode()
+    return (json.dumps(description, allow_nan=False, indent=1) + "\n").encode()
 
 
 def check_target(folder: Path) -> None:
@@ -146,19 +152,32 @@ def _read_scene(folder: Path) -> tuple[Parts, dict[str, Any]]:
 def _read_description(folder: Path) -> dict[str, Any]:
     path = folder / DESCRIPTION
     if not path.exists():
-        raise StorageError(f"{folder} is no model: it has no {DESCRIPTION}.")
-    lines = read_file(path)
-    text, _, digest = lines.rstrip(b"\n").rpartition(b"\n")
-    if digest != _digest(text).encode() or not lines.endswith(b"\n"):
-        raise StorageError(f"{path} is damaged: its contents are not those that were written.")
+        raise StorageError(_describe_missing(folder))
+    content = read_file(path)
+    # Older models have the digest in a line of its own, after the JSON.
+    text, _, digest = content.rstrip(b"\n").rpartition(b"\n")
+    is_older = digest == _digest(text).encode() and content.endswith(b"\n")
     try:
-        description: Any = json.loads(text)
+        description: Any = json.loads(text if is_older else content)
     except (ValueError, RecursionError) as error:
         raise StorageError(f"{path} is damaged: {error}.") from error
     if not isinstance(description, dict):
         raise StorageError(f"{path} describes no scene model.")
+    if not is_older and content != seal_description(description):
+        raise StorageError(f"{path} is damaged: its contents are not those that were written.")
     _check_kind(path, description)
     return description
+
+
+def _describe_missing(folder: Path) -> str:
+    """Return the message for a folder without a model."""
+    text = f"there is no folder {folder}"
+    if folder.exists():
+        text = f"{folder} is no model: it has no {DESCRIPTION}"
+    partial = PartialFolder(Path(os.path.abspath(folder)))
+    if partial.exists:
+        text += f"; an interrupted run is in {partial.folder}: finish it with train --resume"
+    return f"{text}."
 
 
 def _check_kind(path: Path, description: dict[str, Any]) -> None:
