@@ -20,6 +20,7 @@ import typer
 
 from supdocnade import __version__
 from supdocnade.cli.bench import bench
+from supdocnade.cli.check import check
 from supdocnade.cli.console import print_message, print_warning
 from supdocnade.cli.demo import demo
 from supdocnade.cli.evaluate import evaluate
@@ -41,7 +42,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 COMMANDS = (
-    *(demo, train, predict, evaluate, explain, report, index, serve, features, reproduce),
+    *(demo, check, train, predict, evaluate, explain, report, index, serve, features, reproduce),
     bench,
 )
 for command in COMMANDS:

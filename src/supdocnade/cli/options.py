@@ -39,6 +39,7 @@ Jobs = Annotated[
         help="Number of workers; -1: one per core. Results do not depend on it.",
     ),
 ]
+MinTagCount = Annotated[int, typer.Option(min=1, help="Ignore tags of fewer photographs.")]
 DeviceName = Literal["auto", "cpu", "cuda"]
 Device = Annotated[DeviceName, typer.Option("--device", help="Device to compute on.")]
 

@@ -4,6 +4,7 @@ import json
 import os
 import shlex
 import shutil
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -256,9 +257,16 @@ def check_records(photos: Path, records: "Sequence[ImageRecord]", *, quiet: bool
         return
     if len(set(labels)) == 1:
         print_message(f"note: all labelled photographs are of one class, {labels[0]}.")
-    for label in sorted(set(labels)):
-        if labels.count(label) == 1:
-            print_message(f"note: class {label} has one photograph.")
+    from supdocnade.folders.tags import count_tags
+    from supdocnade.scene.inspection import describe_similar_names, describe_small_classes
+
+    notes = (
+        describe_small_classes(Counter(labels)),
+        describe_similar_names(Counter(labels), "classes"),
+        describe_similar_names(count_tags(record.tags for record in records), "tags"),
+    )
+    for note in filter(None, notes):
+        print_message(f"note: {note}")
 
 
 def _choose_settings(request: TrainingRequest, partial: PartialRun) -> dict[str, Any]:

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from supdocnade.cli.console import format_count, format_percent, print_json, print_line
-from supdocnade.cli.options import Debug, Device, Jobs, Json, Photos, Quiet, Seed, check_device
+from supdocnade.cli.options import (
+    Debug,
+    Device,
+    Jobs,
+    Json,
+    MinTagCount,
+    Photos,
+    Quiet,
+    Seed,
+    check_device,
+)
 from supdocnade.cli.run import OPTIONS, TrainingRequest, train_model
 from supdocnade.scene.settings import SceneSettings
 
@@ -36,7 +46,6 @@ LearningRate = Annotated[float, typer.Option(min=0, help="Learning rate of the t
 Mirror = Annotated[
     bool, typer.Option("--mirror/--no-mirror", help="Also learn from mirror images.")
 ]
-MinTagCount = Annotated[int, typer.Option(min=1, help="Ignore tags of fewer photographs.")]
 Tune = Annotated[bool, typer.Option("--tune", help="Also search for better settings.")]
 TuneTrials = Annotated[int, typer.Option(min=1, help="Number of settings that --tune tries.")]
 SkipUnreadable = Annotated[

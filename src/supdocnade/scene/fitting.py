@@ -34,7 +34,11 @@ from supdocnade.run_options import RunOptions
 from supdocnade.scene.calibration import fit_tags
 from supdocnade.scene.dataset import Photographs, hold_out
 from supdocnade.scene.held_out import TUNED, Choices, HeldOut
-from supdocnade.scene.inspection import describe_class_conflicts, inspect_photographs
+from supdocnade.scene.inspection import (
+    describe_class_conflicts,
+    find_class_conflicts,
+    inspect_photographs,
+)
 from supdocnade.scene.prediction import FittedScene
 from supdocnade.scene.selection import (
     DEFAULT_C,
@@ -131,7 +135,7 @@ def _inspect(
     """Read all photographs; return numbers equal for near-duplicates, (photographs,)."""
     describer = bag.check()[0] if bag.features == "sift" else None
     picture_B, _ = inspect_photographs(photographs, describer, options)
-    if note := describe_class_conflicts(photographs, picture_B):
+    if note := describe_class_conflicts(find_class_conflicts(photographs, picture_B)):
         warnings.warn(note, stacklevel=2)
     return picture_B
 

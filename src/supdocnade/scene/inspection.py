@@ -5,7 +5,7 @@ near-duplicates: photographs whose thumbnails correlate almost perfectly. They m
 of the held-out set: results on a photograph are too good if the model was trained on a copy of it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -16,15 +16,19 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from supdocnade.errors import UnreadableImages
+from supdocnade.folders.tags import find_similar_names
 from supdocnade.images.decode import DecodeConfig, decode
 from supdocnade.run_options import RunOptions
-from supdocnade.scene.dataset import Photographs
+from supdocnade.scene.dataset import SMALL_CLASS, Photographs
 from supdocnade.visual_words.cache import read_with_key
 from supdocnade.visual_words.describer import SIFTDescriber
 from supdocnade.visual_words.parallel import SkippedImage, map_images
 
 INSPECTING = "checking photographs"
 """Stage reported to `RunOptions.progress`."""
+
+LIMIT = 5
+"""Number of names in a note."""
 
 THUMBNAIL_SIDE = 32
 MIN_CORRELATION = 0.992
@@ -85,36 +89,94 @@ def comparison_thumbnail(source: Any, name: str = "") -> NDArray[np.uint8]:
 
 def find_class_conflicts(
     photographs: Photographs, picture_B: NDArray[np.integer]
-) -> list[tuple[int, int]]:
-    """Return two photographs of each picture that occurs in several classes.
+) -> list[tuple[str, str]]:
+    """Return the names of two photographs of each picture that occurs in several classes.
 
     Parameters
     ----------
     picture_B : (photographs,) equal for near-duplicates.
     """
     first: dict[int, int] = {}
-    conflicts: dict[int, tuple[int, int]] = {}
+    conflicts: dict[int, tuple[str, str]] = {}
     for number, picture in enumerate(picture_B.tolist()):
         label = photographs.labels[number]
         if label is None:
             continue
         other = first.setdefault(picture, number)
         if photographs.labels[other] != label:
-            conflicts.setdefault(picture, (other, number))
+            conflicts.setdefault(picture, (photographs.names[other], photographs.names[number]))
     return list(conflicts.values())
 
 
-def describe_class_conflicts(photographs: Photographs, picture_B: NDArray[np.integer]) -> str:
+def describe_small_classes(counts: Mapping[str, int], limit: int = LIMIT) -> str:
+    """Return a sentence about classes of which no photograph is held out, "" if there are none.
+
+    Parameters
+    ----------
+    counts : number of photographs of each class.
+    limit : maximum number of classes to name.
+    """
+    small = [f"{label} ({n})" for label, n in sorted(counts.items()) if n < SMALL_CLASS]
+    if not small:
+        return ""
+    return (
+        f"classes of fewer than {SMALL_CLASS} photographs, too few to hold any out: "
+        f"{list_some(small, limit)}."
+    )
+
+
+def describe_rare_tags(counts: Mapping[str, int], min_count: int, limit: int = LIMIT) -> str:
+    """Return a sentence about tags that are not learned, "" if there are none.
+
+    Parameters
+    ----------
+    counts : number of photographs of each tag.
+    limit : maximum number of tags to name.
+    """
+    rare = sorted(name for name, count in counts.items() if count < min_count)
+    if not rare:
+        return ""
+    number = "a tag" if len(rare) == 1 else f"{len(rare)} tags"
+    return (
+        f"{number} on fewer than {min_count} photographs, too few to be learned "
+        f"(--min-tag-count): {list_some(rare, limit)}."
+    )
+
+
+def describe_similar_names(counts: Mapping[str, int], kind: str, limit: int = LIMIT) -> str:
+    """Return a sentence about names that may be misspelt, "" if there are none.
+
+    Parameters
+    ----------
+    counts : number of photographs of each name.
+    kind : "classes" or "tags".
+    limit : maximum number of pairs to name.
+    """
+    similar = find_similar_names(sorted(counts, key=lambda name: (-counts[name], name)))
+    pairs = [f"{one} ({counts[one]}) and {other} ({counts[other]})" for one, other in similar]
+    return f"{kind} that look alike: {list_some(pairs, limit)}." if pairs else ""
+
+
+def list_some(items: Sequence[str], limit: int) -> str:
+    """Return the first items, and the number of the others.
+
+    >>> list_some(["sea", "sky", "tree", "sand"], 2)
+    'sea, sky and 2 more'
+    """
+    more = f" and {len(items) - limit} more" if len(items) > limit else ""
+    return ", ".join(items[:limit]) + more
+
+
+def describe_class_conflicts(conflicts: Sequence[tuple[str, str]]) -> str:
     """Return a sentence about photographs that are in several classes, "" if there are none.
 
     Parameters
     ----------
-    picture_B : (photographs,) equal for near-duplicates.
+    conflicts : as `find_class_conflicts` returns them.
     """
-    conflicts = find_class_conflicts(photographs, picture_B)
     if not conflicts:
         return ""
-    one, other = (photographs.names[i] for i in conflicts[0])
+    one, other = conflicts[0]
     if len(conflicts) == 1:
         return f"a photograph is in two classes: {one} and {other}."
     return f"{len(conflicts)} photographs are in two classes, such as {one} and {other}."

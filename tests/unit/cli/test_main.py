@@ -10,7 +10,7 @@ from supdocnade.errors import StorageError
 
 BENCH = sys.modules["supdocnade.cli.bench"]
 COMMANDS = (
-    *("demo", "train", "predict", "evaluate", "explain", "report", "index", "serve"),
+    *("demo", "check", "train", "predict", "evaluate", "explain", "report", "index", "serve"),
     *("features", "reproduce", "bench"),
 )
 

@@ -18,6 +18,10 @@ from supdocnade.scene.inspection import (
     _standardize,
     comparison_thumbnail,
     describe_class_conflicts,
+    describe_rare_tags,
+    describe_similar_names,
+    describe_small_classes,
+    find_class_conflicts,
     group_near_duplicates,
     inspect_photographs,
 )
@@ -84,9 +88,26 @@ def test_photographs_in_two_classes_are_named():
     sources = [as_png(stripes(number)) for number in (0, 1, 0, 1, 2, 2, 0)]
     photographs = read_photographs(sources, ["a", "a", "b", "b", "c", None, "c"])
     picture_B = np.array([0, 1, 0, 1, 2, 2, 0])
-    found = describe_class_conflicts(photographs, picture_B)
+    found = describe_class_conflicts(find_class_conflicts(photographs, picture_B))
     assert found == "2 photographs are in two classes, such as image 0 and image 2."
     some = photographs.take([0, 2, 4])
-    found = describe_class_conflicts(some, picture_B[[0, 2, 4]])
+    found = describe_class_conflicts(find_class_conflicts(some, picture_B[[0, 2, 4]]))
     assert found == "a photograph is in two classes: image 0 and image 2."
-    assert describe_class_conflicts(photographs.take([0, 4, 5]), picture_B[[0, 4, 5]]) == ""
+    assert find_class_conflicts(photographs.take([0, 4, 5]), picture_B[[0, 4, 5]]) == []
+    assert describe_class_conflicts([]) == ""
+
+
+def test_small_classes_rare_tags_and_similar_names_are_described():
+    counts = {"building": 30, "buiding": 2, "sky": 1, "sea": 5}
+    assert describe_small_classes(counts) == (
+        "classes of fewer than 5 photographs, too few to hold any out: buiding (2), sky (1)."
+    )
+    assert describe_rare_tags(counts, 3, limit=1) == (
+        "2 tags on fewer than 3 photographs, too few to be learned (--min-tag-count): "
+        "buiding and 1 more."
+    )
+    similar = "tags that look alike: building (30) and buiding (2)."
+    assert describe_similar_names(counts, "tags") == similar
+    large = {"sea": 5}
+    assert describe_small_classes(large) == describe_rare_tags(large, 5) == ""
+    assert describe_similar_names(large, "tags") == ""

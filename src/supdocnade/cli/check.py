@@ -1,0 +1,130 @@
+"""`supdocnade check`: look for problems in a folder of photographs before training."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from supdocnade.cli.console import (
+    ProgressBars,
+    format_count,
+    format_table,
+    print_json,
+    print_line,
+)
+from supdocnade.cli.options import Debug, Jobs, Json, MinTagCount, Photos, Quiet
+from supdocnade.progress import ProgressCallback, no_progress
+from supdocnade.scene.settings import SceneSettings
+from supdocnade.text import clean_name
+
+MAX_NAMED = 20
+"""Maximum number of names in a line; --json has all."""
+
+
+def check(
+    photos: Photos,
+    min_tag_count: MinTagCount = SceneSettings.min_tag_count,
+    jobs: Jobs = -1,
+    json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Look for problems in a folder of photographs before training.
+
+    PHOTOS is read as by `train`, but nothing is learned and nothing is written. The result lists
+    classes, tags, files that are passed over, all files that cannot be read, rare tags, names that
+    look alike, near-duplicates, photographs in two classes, and classes with few photographs. The
+    exit code is 1 if some photographs cannot be read.
+
+    \b
+    Examples:
+      supdocnade check photos
+      supdocnade check photos --json
+    """
+    with ProgressBars(quiet=quiet) as progress:
+        found = check_folder(photos, min_tag_count=min_tag_count, jobs=jobs, progress=progress)
+    if json:
+        print_json(found)
+    else:
+        for line in format_check(found):
+            print_line(line)
+    if found["unreadable"]:
+        raise typer.Exit(1)
+
+
+def check_folder(
+    photos: Path, *, min_tag_count: int, jobs: int, progress: ProgressCallback = no_progress
+) -> dict[str, Any]:
+    """Return the object that `--json` prints."""
+    from supdocnade.estimators.settings import VisualWordSettings
+    from supdocnade.folders.photo_folder import scan_folder
+    from supdocnade.folders.tags import count_tags, find_similar_names
+    from supdocnade.run_options import RunOptions
+    from supdocnade.scene.dataset import SMALL_CLASS, from_records
+    from supdocnade.scene.inspection import find_class_conflicts, inspect_photographs
+
+    folder = scan_folder(photos)
+    photographs = from_records(folder.records)
+    settings = SceneSettings().check()
+    describer, _ = VisualWordSettings(
+        patch_size=settings.patch_size, max_side=settings.max_side, upscale=False
+    ).check()
+    options = RunOptions(n_jobs=jobs, on_error="skip", progress=progress)
+    picture_B, unreadable = inspect_photographs(photographs, describer, options)
+    members: dict[int, list[str]] = {}
+    for name, picture in zip(photographs.names, picture_B.tolist(), strict=True):
+        members.setdefault(picture, []).append(name)
+    classes = Counter(label for label in photographs.labels if label is not None)
+    tags = count_tags(photographs.tags)
+    return {
+        "folder": str(photos),
+        "n_images": len(photographs),
+        "n_unlabelled": photographs.labels.count(None),
+        "n_tagged": sum(bool(some) for some in photographs.tags),
+        "classes": dict(sorted(classes.items())),
+        "tags": dict(tags.most_common()),
+        "min_tag_count": min_tag_count,
+        "rare_tags": sorted(name for name, count in tags.items() if count < min_tag_count),
+        "small_classes": sorted(name for name, count in classes.items() if count < SMALL_CLASS),
+        "similar_classes": find_similar_names(classes),
+        "similar_tags": find_similar_names(tags),
+        "passed_over": dict(folder.passed_over),
+        "notes": list(folder.notes),
+        "unreadable": [{"file": each.name, "reason": each.reason} for each in unreadable],
+        "near_duplicates": [names for names in members.values() if len(names) > 1],
+        "in_two_classes": find_class_conflicts(photographs, picture_B),
+    }
+
+
+def format_check(found: dict[str, Any]) -> list[str]:
+    """Return the lines that are printed without `--json`."""
+    from supdocnade.scene.inspection import (
+        describe_class_conflicts,
+        describe_rare_tags,
+        describe_similar_names,
+        describe_small_classes,
+        list_some,
+    )
+
+    n_images = format_count(found["n_images"], "photograph")
+    classes = format_count(len(found["classes"]), "class")
+    tags = format_count(len(found["tags"]), "tag")
+    lines = [f"{n_images} in {classes}; {tags} on {found['n_tagged']} of them"]
+    rows = [[clean_name(label), str(count)] for label, count in found["classes"].items()]
+    if found["n_unlabelled"]:
+        rows.append(["without a class", str(found["n_unlabelled"])])
+    lines += [f"  {line}" for line in format_table(rows).splitlines()]
+    repeated = [" = ".join(names) for names in found["near_duplicates"]]
+    problems = [
+        *found["notes"],
+        describe_small_classes(found["classes"], MAX_NAMED),
+        describe_similar_names(found["classes"], "classes", MAX_NAMED),
+        describe_rare_tags(found["tags"], found["min_tag_count"], MAX_NAMED),
+        describe_similar_names(found["tags"], "tags", MAX_NAMED),
+        f"near-duplicates: {list_some(repeated, MAX_NAMED)}." if repeated else "",
+        describe_class_conflicts(found["in_two_classes"]),
+        *(each["reason"] for each in found["unreadable"]),
+    ]
+    problems = [clean_name(line) for line in problems if line]
+    return [*lines, *(problems or ["no problems found"])]

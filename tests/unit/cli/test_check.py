@@ -1,0 +1,74 @@
+import json
+
+import numpy as np
+import pytest
+from tests.commands import supdocnade
+from tests.textures import as_png, stripes, write_images
+
+from supdocnade.cli.check import check_folder, format_check
+
+
+@pytest.fixture
+def photos(tmp_path):
+    """A folder with one of every problem."""
+    paths = write_images(tmp_path / "building", 6)
+    (tmp_path / "buiding").mkdir()
+    (tmp_path / "buiding" / "same.png").write_bytes(paths[0].read_bytes())
+    (tmp_path / "building" / "lighter.png").write_bytes(as_png(stripes(1) // 2 + 90))
+    (tmp_path / "building" / "bad.jpg").write_bytes(b"no image")
+    (tmp_path / "building" / "narrow.png").write_bytes(as_png(np.eye(20, 900, dtype=np.uint8)))
+    (tmp_path / "building" / "film.mov").touch()
+    (tmp_path / "top.png").write_bytes(as_png(stripes(9)))
+    rows = [{"file_name": f"building/00{i}.png", "tags": ["wall", "window"]} for i in range(3)]
+    rows.append({"file_name": "building/003.png", "tags": ["windo", "Wall"], "author": "me"})
+    (tmp_path / "metadata.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return tmp_path
+
+
+def test_every_problem_is_found(photos):
+    found = check_folder(photos, min_tag_count=3, jobs=1)
+    name = f"{photos}/building/{{}}".format
+    assert found["n_images"] == 11
+    assert found["n_unlabelled"] == 1
+    assert found["classes"] == {"buiding": 1, "building": 9}
+    assert found["tags"] == {"wall": 4, "window": 3, "windo": 1}
+    assert found["n_tagged"] == 4
+    assert found["rare_tags"] == ["windo"]
+    assert found["small_classes"] == ["buiding"]
+    assert set(found["similar_classes"][0]) == {"building", "buiding"}
+    assert set(found["similar_tags"][0]) == {"window", "windo"}
+    assert found["passed_over"] == {".mov": 1}
+    assert [each["file"] for each in found["unreadable"]] == [name("bad.jpg"), name("narrow.png")]
+    assert found["in_two_classes"] == [(f"{photos}/buiding/same.png", name("000.png"))]
+    assert found["near_duplicates"] == [
+        [f"{photos}/buiding/same.png", name("000.png")],
+        [name("001.png"), name("lighter.png")],
+    ]
+    lines = "\n".join(format_check(found))
+    for expected in (
+        "11 photographs in 2 classes; 3 tags on 4 of them",
+        "passed over: 1 .mov.",
+        "metadata.jsonl: not read: author",
+        "classes that look alike: building (9) and buiding (1).",
+        "tags that look alike: window (3) and windo (1).",
+        "a tag on fewer than 3 photographs",
+        "too few to hold any out: buiding (1).",
+        "is no image of a known format",
+        "is too long and narrow",
+        "a photograph is in two classes",
+        "near-duplicates: ",
+    ):
+        assert expected in lines
+
+
+def test_the_exit_code_tells_whether_all_can_be_read(photos):
+    done = supdocnade("check", photos, "--json", "--jobs", 1)
+    assert done.code == 1
+    assert [len(done.objects), len(done.objects[0]["unreadable"])] == [1, 2]
+    for path in (photos / "building").glob("[bln]*.*"):
+        path.unlink()
+    (photos / "buiding" / "same.png").unlink()
+    (photos / "building" / "film.mov").unlink()
+    (photos / "metadata.jsonl").unlink()
+    done = supdocnade("check", photos, "--jobs", 1)
+    assert (done.code, done.out.splitlines()[-1]) == (0, "no problems found")
