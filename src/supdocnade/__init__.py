@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from supdocnade.estimators.scoring import make_annotation_scorer
     from supdocnade.estimators.supdocnade import SupDocNADE
     from supdocnade.estimators.topic_fitting import fit_many
+    from supdocnade.model.outputs import WordOutput
     from supdocnade.scene.model import SceneModel
 
 __version__ = "0.1.0"
@@ -23,6 +24,7 @@ _MODULES = {
     "SceneModel": "scene.model",
     "SkippedImagesWarning": "estimators.bag_of_visual_words",
     "SupDocNADE": "estimators.supdocnade",
+    "WordOutput": "model.outputs",
     "fit_many": "estimators.topic_fitting",
     "make_annotation_scorer": "estimators.scoring",
 }
@@ -35,6 +37,7 @@ __all__ = [
     "SceneModel",
     "SkippedImagesWarning",
     "SupDocNADE",
+    "WordOutput",
     "fit_many",
     "make_annotation_scorer",
 ]

@@ -43,6 +43,19 @@ def test_the_python_code_of_the_tour_runs(tmp_path):
     assert (tmp_path / "explanation.png").is_file()
 
 
+def test_the_code_of_the_extending_page_runs(capsys):
+    text = (ROOT / "docs" / "extending.md").read_text()
+    blocks, names = re.findall(r"```python\n(.*?)```", text, re.DOTALL), {}
+    for block in blocks:
+        exec(compile(block, "docs/extending.md", "exec"), names)
+    epochs, softplus, steps, words = capsys.readouterr().out.splitlines()
+    assert epochs.endswith("accuracy 1.0")
+    # A model of words that are all equally probable has perplexity 10.
+    assert 1 < float(softplus.split()[-1]) < 9
+    assert 1 < float(steps.split()[-1]) < 9
+    assert words == "words per image [16 16 16 16 16 16 16 16] columns 8"
+
+
 @pytest.mark.parametrize("document", ["README.md", "docs/tour.md"])
 def test_the_commands_of_a_document_run(document, tmp_path, monkeypatch):
     blocks = re.findall(r"```sh\n(.*?)```", (ROOT / document).read_text(), re.DOTALL)

@@ -22,7 +22,7 @@ from supdocnade.estimators.settings import VisualWordSettings
 from supdocnade.progress import PrintProgress, ProgressCallback, no_progress
 from supdocnade.run_options import RunOptions
 from supdocnade.visual_words.cache import ImageWords
-from supdocnade.visual_words.describer import NetworkDescriber, SIFTDescriber
+from supdocnade.visual_words.describer import Describer, FunctionDescriber, NetworkDescriber
 from supdocnade.visual_words.encoder import EncodedImage, ImageEncoder, count_words
 from supdocnade.visual_words.learn import fit_words
 from supdocnade.visual_words.parallel import (
@@ -79,11 +79,15 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
         Number of workers as in joblib. The result does not depend on it.
     random_state : int, RandomState or None, default=None
         An integer makes every result reproducible.
-    features : str, default="sift"
+    features : str or callable, default="sift"
         Description of patches: "sift", the name of a network (`supdocnade features` lists them), or
         the path of its ONNX file. With a network `step`, `patch_size`, `max_side`, `window`,
         `root_sift`, `contrast_percentile`, `color`, `keep_constant` and `upscale` have no effect,
-        and `encode` also returns features of the whole images (`global_features`).
+        and `encode` also returns features of the whole images (`global_features`). A function gets
+        the pixels of an image, (height, width, 3) uint8, and returns the descriptors of its
+        patches, (patches, D), their centres, (patches, 2), y and x in pixels, and their sides in
+        pixels, (patches,) or one number. It is called from several threads if `n_jobs` is not 1; of
+        these settings only `max_side` and `upscale` have an effect, and the words cannot be saved.
     n_nearest : int, default=1
         Number of words of a patch, the nearest ones.
     window : {"gaussian", "flat"}, default="gaussian"
@@ -143,12 +147,15 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
         progress : called with the stage, the number of units done and their total.
         """
         images = check_images(X)
-        describer: SIFTDescriber | NetworkDescriber
+        describer: Describer
         describer, regions = self.check()
-        if self.features == "sift":
-            choose_device(self.device)  # Fail before words are learned.
-        else:
+        if isinstance(self.features, str) and self.features != "sift":
             describer = NetworkDescriber.find(self.features)
+        else:
+            choose_device(self.device)  # Fail before words are learned.
+        if callable(self.features):
+            decoding = replace(describer.decoding, color=True)
+            describer = FunctionDescriber(function=self.features, decoding=decoding)
         fitted = fit_words(
             images,
             describer,

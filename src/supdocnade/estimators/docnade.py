@@ -1,6 +1,6 @@
 """DocNADE as a scikit-learn transformer."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -22,11 +22,14 @@ class DocNADE(TopicModel):
     ----------
     n_topics : int, default=200
         H, the number of topics (hidden units).
-    output : {"tree", "softmax"}, default="tree"
+    output : {"tree", "softmax"} or callable, default="tree"
         Conditionals: a balanced tree of binary decisions with the words at random leaves, at a cost
-        of log K per word, or a softmax over all K words.
-    activation : {"relu", "tanh", "sigmoid"}, default="relu"
-        g, the activation of the topics.
+        of log K per word, or a softmax over all K words. Or a function of K that returns a
+        `WordOutput`, such as a class derived from it.
+    activation : {"relu", "tanh", "sigmoid"} or callable, default="relu"
+        g, the activation of the topics, or a differentiable function from a torch tensor to one of
+        the same shape, element by element. A model with a function for `output` or `activation`
+        trains in plain torch, on the CPU unless `device` says otherwise, and cannot be saved.
     annotation_output : {"words", "sigmoid"}, default="words"
         Annotations are words of the joint vocabulary, as in the paper, or no words: then each has a
         logistic output on the topic features, p(a | v) = σ(e_a + T_a · h_y(v)). A document with
@@ -106,6 +109,7 @@ class DocNADE(TopicModel):
         annotation_names: Sequence[str] | None = None,
         sample_weight: ArrayLike | None = None,
         global_features: ArrayLike | None = None,
+        on_epoch: Callable[[Self, int], bool | None] | None = None,
     ) -> Self:
         """Learn the topics of documents.
 
@@ -121,6 +125,9 @@ class DocNADE(TopicModel):
         global_features : (documents, features) dense features of every document beside its words,
             of similar scale, for example standardised. A model that was fitted with them needs
             them for every prediction.
+        on_epoch : called after every epoch with the model as it would be returned now, and the
+            number of the epoch, from 1. The model changes with the next epoch. If it returns True,
+            training ends.
         """
         from supdocnade.estimators.topic_fitting import fit_topic_model
 
@@ -132,6 +139,7 @@ class DocNADE(TopicModel):
             annotation_names=annotation_names,
             sample_weight=sample_weight,
             global_features=global_features,
+            on_epoch=on_epoch,
         )
         return self
 

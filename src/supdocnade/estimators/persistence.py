@@ -79,6 +79,10 @@ def _check_network(network: Any) -> None:
     from supdocnade.model.network import DocNADENetwork, SupDocNADENetwork
     from supdocnade.model.outputs import SoftmaxOutput, TreeOutput
 
+    if callable(network.config.activation):
+        raise InvalidArgument(
+            "this model cannot be saved: its activation is a function, which a file cannot hold."
+        )
     for part, kinds in (
         (network, (DocNADENetwork, SupDocNADENetwork)),
         (network.output, (TreeOutput, SoftmaxOutput)),
@@ -333,6 +337,10 @@ def save_words(bag: Any, path: Path) -> None:
 
 def words_to_storage(bag: Any) -> tuple[Arrays, dict[str, Any]]:
     """Return the arrays of a fitted `BagOfVisualWords`, and a description of everything else."""
+    if callable(bag.features):
+        raise InvalidArgument(
+            "these words cannot be saved: their features are a function, which a file cannot hold."
+        )
     arrays = {
         **bag.encoder_.arrays(),
         "examples": bag.examples_,

@@ -4,7 +4,7 @@ This module imports neither torch nor scikit-learn, so that stored models can be
 them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,11 @@ from supdocnade.errors import InvalidArgument
 from supdocnade.images.decode import DecodeConfig
 from supdocnade.images.dense_sift import DenseSIFTConfig
 from supdocnade.images.regions import Grid, Regions
+from supdocnade.likelihood import Activation
 from supdocnade.model.config import DocNADEConfig, SupDocNADEConfig
 from supdocnade.run_options import DEVICES
 from supdocnade.training.trainer_config import TrainerConfig
-from supdocnade.visual_words.describer import SIFTDescriber
+from supdocnade.visual_words.describer import PatchFunction, SIFTDescriber
 
 MAX_THREADS = 1024
 
@@ -29,8 +30,8 @@ class DocNADESettings:
     """Settings of `DocNADE`, which documents them; nothing is checked before `check`."""
 
     n_topics: int = field(default=DocNADEConfig.n_topics, kw_only=False)
-    output: str = DocNADEConfig.output
-    activation: str = DocNADEConfig.activation
+    output: str | Callable[[int], Any] = DocNADEConfig.output
+    activation: Activation = DocNADEConfig.activation
     annotation_output: str = DocNADEConfig.annotation_output
     annotation_weight: float = TrainerConfig.annotation_weight
     global_dropout: float = TrainerConfig.global_dropout
@@ -106,7 +107,7 @@ class VisualWordSettings:
     max_side: int | None = field(default=None, kw_only=False)
     n_jobs: int | None = field(default=None, kw_only=False)
     random_state: Any = field(default=None, kw_only=False)
-    features: str = "sift"
+    features: str | PatchFunction = "sift"
     n_nearest: int = 1
     window: str = "gaussian"
     root_sift: bool = False
@@ -126,13 +127,14 @@ class VisualWordSettings:
         """Return how images are described by SIFT, and divided, or raise `InvalidArgument`."""
         check_count("n_words", self.n_words, least=2)
         check_count("n_color_words", self.n_color_words)
-        if not isinstance(self.features, str):
+        if not isinstance(self.features, str) and not callable(self.features):
             raise InvalidArgument(
-                f"features must be 'sift' or the name of a network, got {self.features!r}."
+                "features must be 'sift', the name of a network or a function, "
+                f"got {self.features!r}."
             )
         if self.features != "sift" and self.n_color_words:
             raise InvalidArgument(
-                "n_color_words must be 0 with a network, which sees colours itself, "
+                "n_color_words must be 0 with a network or function, which sees colours itself, "
                 f"got {self.n_color_words}."
             )
         if check_count("n_nearest", self.n_nearest, least=1) > self.n_words:

@@ -1,6 +1,6 @@
 """SupDocNADE as a scikit-learn classifier and transformer."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -84,6 +84,7 @@ n_global_features_
         annotation_names: Sequence[str] | None = None,
         sample_weight: ArrayLike | None = None,
         global_features: ArrayLike | None = None,
+        on_epoch: Callable[[Self, int], bool | None] | None = None,
     ) -> Self:
         """Learn topics, annotations and classes of documents.
 
@@ -99,6 +100,9 @@ n_global_features_
         global_features : (documents, features) dense features of every document beside its words,
             of similar scale, for example standardised. A model that was fitted with them needs
             them for every prediction.
+        on_epoch : called after every epoch with the model as it would be returned now, and the
+            number of the epoch, from 1. The model changes with the next epoch. If it returns True,
+            training ends.
         """
         from supdocnade.estimators.topic_fitting import fit_topic_model
 
@@ -111,6 +115,7 @@ n_global_features_
             annotation_names=annotation_names,
             sample_weight=sample_weight,
             global_features=global_features,
+            on_epoch=on_epoch,
         )
         return self
 

@@ -5,6 +5,7 @@ If a fit fails or is interrupted, the model is as it was before.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from copy import copy
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,6 +29,9 @@ from supdocnade.training.checkpoint import copy_parameters, load_seed, set_param
 from supdocnade.training.history import History, TrainingProgress
 from supdocnade.training.parallel_fit import fit_networks
 from supdocnade.training.trainer import Trainer
+
+EpochCallback = Callable[[Any, int], bool | None]
+"""Called with a fitted model and the number of a completed epoch; True ends the training."""
 
 CHECKPOINT = "checkpoint.safetensors"
 """The file in the folder `checkpoint`."""
@@ -55,7 +59,7 @@ def fit_topic_model(
     sample_weight: ArrayLike | None = None,
     global_features: ArrayLike | None = None,
     stop_after: int | None = None,
-    on_epoch: Callable[[DocNADENetwork, int], None] | None = None,
+    on_epoch: EpochCallback | None = None,
     progress: ProgressCallback | None = None,
     stage: str = "learning",
 ) -> None:
@@ -66,7 +70,7 @@ def fit_topic_model(
     X, y, annotations, annotation_mask, annotation_names, sample_weight, global_features
         As for the model's `fit`.
     stop_after : epochs after which training ends, with the schedule of all `max_epochs`.
-    on_epoch : called with the network and the number of every completed epoch.
+    on_epoch : as for the model's `fit`.
     progress : called with `stage`, the updates done and their total; None prints the loss of every
         epoch if `verbose` is set.
     """
@@ -79,7 +83,11 @@ def fit_topic_model(
         documents = model._read_documents(
             X, y, annotations, annotation_mask, sample_weight, global_features
         )
-        prepared = _prepare_fit(model, documents, stop_after, on_epoch, on_progress)
+        prepared = _prepare_fit(model, documents, stop_after, on_progress)
+        if on_epoch is not None:
+            prepared.trainer.on_epoch = partial(
+                _call_with_model, on_epoch, model, prepared.trainer, names
+            )
         with limit_threads(model._n_threads()):
             prepared.trainer.fit(prepared.training, prepared.validation)
         _store_result(model, prepared.trainer, names)
@@ -194,7 +202,6 @@ def _prepare_fit(
     model: TopicModel,
     documents: Documents,
     stop_after: int | None = None,
-    on_epoch: Callable[[DocNADENetwork, int], None] | None = None,
     on_progress: Callable[[TrainingProgress], None] | None = None,
 ) -> PreparedFit:
     model.check()  # Invalid settings draw no seed.
@@ -208,9 +215,22 @@ def _prepare_fit(
         class_weight=model._class_weight_C(training),
         checkpoint=None if model.checkpoint is None else Path(model.checkpoint) / CHECKPOINT,
         on_progress=on_progress or (_print_epoch if model.verbose else None),
-        on_epoch=None if on_epoch is None else partial(on_epoch, network),
     )
     return PreparedFit(trainer, training, validation)
+
+
+def _call_with_model(
+    on_epoch: EpochCallback,
+    model: TopicModel,
+    trainer: Trainer,
+    names: list[str] | None,
+    epoch: int,
+) -> bool:
+    """Call `on_epoch` with a copy of the model that has the network as it is now."""
+    current = copy(model)
+    current._set_network(trainer.network, names, trainer.config.seed)
+    current.history_, current._trainer = trainer.state.history, None
+    return bool(on_epoch(current, epoch))
 
 
 def _store_result(model: TopicModel, trainer: Trainer, names: list[str] | None) -> None:
@@ -277,6 +297,8 @@ def _training_device(model: TopicModel, documents: Documents) -> torch.device:
     if model.device != "auto" or model.backend == "cuda":
         return choose_device("cuda" if model.device == "auto" else model.device)
     work = int(documents.length_B.sum()) * model.n_topics * model.max_epochs
+    if callable(model.output) or callable(model.activation):
+        return choose_device("cpu")
     if model.backend != "auto" or work < MIN_GPU_WORK or not torch.cuda.is_available():
         return choose_device("cpu")
     operation = TREE_NLL if model.output == "tree" else SOFTMAX_NLL

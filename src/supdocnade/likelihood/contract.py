@@ -23,7 +23,7 @@ from torch import Tensor
 
 from supdocnade.checks import check_shape
 from supdocnade.errors import InvalidArgument
-from supdocnade.likelihood import ACTIVATIONS
+from supdocnade.likelihood import ACTIVATIONS, Activation
 
 # Torch's vector math library selects its code at the first call of each function. If two threads
 # make that call at the same time, one may get another variant with other last bits
@@ -153,9 +153,12 @@ class DocumentTerms(NamedTuple):
     """Activations behind the topic representation, before g."""
 
 
-def activate(name: str, values: Tensor) -> Tensor:
-    """Return g(values) for one of `ACTIVATIONS`."""
-    match name:
+def activate(activation: Activation, values: Tensor) -> Tensor:
+    """Return g(values)."""
+    if callable(activation):
+        result: Tensor = activation(values)
+        return result
+    match activation:
         case "relu":
             return torch.relu(values)
         case "tanh":
@@ -165,7 +168,7 @@ def activate(name: str, values: Tensor) -> Tensor:
 
 
 def check_call(
-    batch: DocumentBatch, parameters: Parameters, n_output_rows: int, activation: str
+    batch: DocumentBatch, parameters: Parameters, n_output_rows: int, activation: Activation
 ) -> None:
     """Raise `InvalidArgument` unless batch and parameters fit together.
 
@@ -173,7 +176,7 @@ def check_call(
     ----------
     n_output_rows : the number of rows that V and b must have.
     """
-    if activation not in ACTIVATIONS:
+    if not callable(activation) and activation not in ACTIVATIONS:
         raise InvalidArgument(f"activation must be one of {ACTIVATIONS}, got {activation!r}.")
     _check_parameters(parameters, n_output_rows)
     if not batch.checked:

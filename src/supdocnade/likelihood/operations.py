@@ -17,6 +17,7 @@ from torch import Tensor
 
 from supdocnade.checks import check_shape
 from supdocnade.errors import BackendUnavailable, InvalidArgument
+from supdocnade.likelihood import ACTIVATIONS, Activation
 from supdocnade.likelihood.contract import DocumentBatch, DocumentTerms, Parameters, check_call
 from supdocnade.tree import WordTree
 
@@ -38,9 +39,13 @@ class Backend:
     """Package that must be installed."""
     capability: tuple[int, int] | None = None
     """Lowest compute capability of the GPU."""
+    fused: bool = False
+    """True if its kernels compute the activation, so that it must be one of `ACTIVATIONS`."""
 
-    def objection(self, device: str, dtype: torch.dtype) -> str | None:
-        """Return why this backend cannot serve such parameters, or None if it can."""
+    def objection(self, device: str, dtype: torch.dtype, activation: Activation) -> str | None:
+        """Return why this backend cannot serve such a call, or None if it can."""
+        if self.fused and callable(activation):
+            return f"its activation is {', '.join(ACTIVATIONS)}, this one is a function"
         if device not in self.devices:
             return f"it runs on {' or '.join(self.devices)}, the parameters are on {device}"
         if dtype not in self.dtypes:
@@ -60,8 +65,16 @@ def _backends(cpu_module: str, cuda_module: str) -> tuple[Backend, ...]:
     floats = (torch.float32, torch.float64)
     return (
         Backend("vectorized", f"{here}.vectorized", ("cpu", "cuda"), floats),
-        Backend("cpu", f"{here}.cpu.{cpu_module}", ("cpu",), float32, "numba"),
-        Backend("cuda", f"{here}.cuda.{cuda_module}", ("cuda",), float32, "triton", TENSOR_CORES),
+        Backend("cpu", f"{here}.cpu.{cpu_module}", ("cpu",), float32, "numba", fused=True),
+        Backend(
+            "cuda",
+            f"{here}.cuda.{cuda_module}",
+            ("cuda",),
+            float32,
+            "triton",
+            TENSOR_CORES,
+            fused=True,
+        ),
     )
 
 
@@ -88,14 +101,20 @@ class Operation:
         self.automatic = automatic
         self._reported: set[tuple[str, str, torch.dtype]] = set()
 
-    def choose(self, request: str, device: torch.device, dtype: torch.dtype) -> str:
+    def choose(
+        self,
+        request: str,
+        device: torch.device,
+        dtype: torch.dtype,
+        activation: Activation = "relu",
+    ) -> str:
         """Return the name of the backend that serves `request`."""
         if request == "auto":
-            return self._choose_automatically(device.type, dtype)
+            return self._choose_automatically(device.type, dtype, activation)
         if request not in self.backends:
             known = ", ".join(repr(name) for name in ("auto", *self.backends))
             raise InvalidArgument(f"backend must be one of {known}, got {request!r}.")
-        objection = self.backends[request].objection(device.type, dtype)
+        objection = self.backends[request].objection(device.type, dtype, activation)
         if objection is not None:
             raise BackendUnavailable(f"backend {request!r} cannot serve {self.name}: {objection}.")
         return request
@@ -107,8 +126,11 @@ class Operation:
         )
         return function
 
-    def _choose_automatically(self, device: str, dtype: torch.dtype) -> str:
-        objections = {name: self.backends[name].objection(device, dtype) for name in self.automatic}
+    def _choose_automatically(self, device: str, dtype: torch.dtype, activation: Activation) -> str:
+        objections = {
+            name: self.backends[name].objection(device, dtype, activation)
+            for name in self.automatic
+        }
         for name, objection in objections.items():
             if objection is None:
                 report = (name, device, dtype)
@@ -130,7 +152,7 @@ def tree_nll(
     parameters: Parameters,
     tree: WordTree,
     *,
-    activation: str = "relu",
+    activation: Activation = "relu",
     backend: str = "auto",
 ) -> DocumentTerms:
     """Return the weighted negative log-likelihood of every document, and its summary.
@@ -143,7 +165,8 @@ def tree_nll(
     batch : tokens, offsets and weights (`DocumentBatch`).
     parameters : W (K × H), c (H, or B × H), V (K - 1 × H) and b (K - 1).
     tree : positions of the words among the leaves.
-    activation : g, one of "relu" (the paper's), "tanh", "sigmoid".
+    activation : g, one of "relu" (the paper's), "tanh", "sigmoid", or a function of a tensor, which
+        the fused backends do not serve.
     backend : "reference" (Algorithm 1 as loops, float64), "vectorized" (plain torch), "cpu" (fused,
         float32), "cuda" (fused, float32 on a GPU), or "auto".
 
@@ -155,7 +178,7 @@ def tree_nll(
     weights = parameters.word_embedding_KH
     check_shape("word_embedding", weights.shape[:1], (tree.n_words,))
     check_call(batch, parameters, tree.n_nodes, activation)
-    name = TREE_NLL.choose(backend, weights.device, weights.dtype)
+    name = TREE_NLL.choose(backend, weights.device, weights.dtype, activation)
     terms: DocumentTerms = TREE_NLL.load(name)(batch, parameters, tree, activation)
     return terms
 
@@ -164,7 +187,7 @@ def softmax_nll(
     batch: DocumentBatch,
     parameters: Parameters,
     *,
-    activation: str = "relu",
+    activation: Activation = "relu",
     backend: str = "auto",
 ) -> DocumentTerms:
     """Return the weighted negative log-likelihood of every document, and its summary.
@@ -176,7 +199,8 @@ def softmax_nll(
     ----------
     batch : tokens, offsets and weights (`DocumentBatch`).
     parameters : W (K × H), c (H, or B × H), V (K × H) and b (K).
-    activation : g, one of "relu" (the paper's), "tanh", "sigmoid".
+    activation : g, one of "relu" (the paper's), "tanh", "sigmoid", or a function of a tensor, which
+        the fused backends do not serve.
     backend : "reference" (Algorithm 1 as loops, float64), "vectorized" (plain torch), "cpu" (in
         bounded memory, float32), "cuda" (in bounded memory, float32 on a GPU), or "auto".
 
@@ -187,7 +211,7 @@ def softmax_nll(
     """
     weights = parameters.word_embedding_KH
     check_call(batch, parameters, len(weights), activation)
-    name = SOFTMAX_NLL.choose(backend, weights.device, weights.dtype)
+    name = SOFTMAX_NLL.choose(backend, weights.device, weights.dtype, activation)
     terms: DocumentTerms = SOFTMAX_NLL.load(name)(batch, parameters, activation)
     return terms
 

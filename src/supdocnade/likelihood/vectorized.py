@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, embedding, linear, softplus
 
+from supdocnade.likelihood import Activation
 from supdocnade.likelihood.contract import (
     DocumentBatch,
     DocumentTerms,
@@ -41,7 +42,7 @@ def _unpad(values_BDH: Tensor, used_BD: Tensor) -> Tensor:
 
 
 def prefix_sums(
-    batch: DocumentBatch, parameters: Parameters, activation: str
+    batch: DocumentBatch, parameters: Parameters, activation: Activation
 ) -> tuple[Tensor, Tensor]:
     """Return h_i = g(c + Σ_{k<i} x_k W[v_k]) of all tokens, (N, H), and the summaries, (B, H)."""
     W_KH, c_H = parameters.word_embedding_KH, parameters.hidden_bias_H
@@ -76,7 +77,7 @@ def sum_by_document(values_N: Tensor, batch: DocumentBatch) -> Tensor:
 
 
 def tree_nll(
-    batch: DocumentBatch, parameters: Parameters, tree: WordTree, activation: str
+    batch: DocumentBatch, parameters: Parameters, tree: WordTree, activation: Activation
 ) -> DocumentTerms:
     """See `operations.tree_nll`."""
     _, _, V_TH, b_T = parameters
@@ -91,7 +92,9 @@ def tree_nll(
     return DocumentTerms(sum_by_document(decisions_NL.sum(dim=1), batch), summary_BH)
 
 
-def softmax_nll(batch: DocumentBatch, parameters: Parameters, activation: str) -> DocumentTerms:
+def softmax_nll(
+    batch: DocumentBatch, parameters: Parameters, activation: Activation
+) -> DocumentTerms:
     """See `operations.softmax_nll`."""
     hidden_NH, summary_BH = prefix_sums(batch, parameters, activation)
     logits_NK = linear(hidden_NH, parameters.node_weight_TH, parameters.node_bias_T)

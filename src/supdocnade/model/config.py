@@ -1,10 +1,12 @@
 """Settings that determine the architecture of a network."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from supdocnade.checks import check_choice, check_count, check_range
 from supdocnade.errors import InvalidArgument
-from supdocnade.likelihood import ACTIVATIONS
+from supdocnade.likelihood import ACTIVATIONS, Activation
 
 OUTPUTS = ("tree", "softmax")
 CLASS_INPUTS = ("visual", "all")
@@ -22,10 +24,11 @@ class DocNADEConfig:
     come after those of the visual words."""
     n_topics: int = 200
     """H, the number of hidden units."""
-    output: str = "tree"
-    """Form of p(word | hidden): "tree" (the paper's) or "softmax" (its first equation)."""
-    activation: str = "relu"
-    """g: "relu" (the paper's), "tanh" or "sigmoid"."""
+    output: str | Callable[[int], Any] = "tree"
+    """Form of p(word | hidden): "tree" (the paper's), "softmax" (its first equation), or a function
+    of K that returns a `WordOutput`."""
+    activation: Activation = "relu"
+    """g: "relu" (the paper's), "tanh", "sigmoid", or a function of a tensor."""
     init_scale: float = 0.01
     """Initial standard deviation of W, V and G; sums over long documents must stay small."""
     n_global_features: int = 0
@@ -44,8 +47,9 @@ class DocNADEConfig:
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
-        check_choice("output", self.output, OUTPUTS)
-        check_choice("activation", self.activation, ACTIVATIONS)
+        for name, choices in (("output", OUTPUTS), ("activation", ACTIVATIONS)):
+            if not callable(getattr(self, name)):
+                check_choice(name, getattr(self, name), choices)
         check_choice("annotation_output", self.annotation_output, ANNOTATION_OUTPUTS)
 
     @property

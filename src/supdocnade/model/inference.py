@@ -34,13 +34,15 @@ class NetworkArrays:
     global features `global_weight` (H, F); with logistic outputs `tag_weight` (A, H), `tag_bias`
     (A,); and with classes `label_weight` (C, H), `label_bias` (C,)."""
     tree: WordTree | None
-    """None with a softmax output."""
+    """None with another output."""
 
     def __post_init__(self) -> None:
         config = self.config
-        if (self.tree is None) != (config.output == "softmax"):
+        if (self.tree is None) != (config.output != "tree"):
             raise InvalidArgument("a tree must come with output 'tree', and with it alone.")
         n_rows = config.n_words if self.tree is None else config.n_words - 1
+        if callable(config.output):
+            n_rows = config.output(config.n_words).n_rows
         shapes: dict[str, tuple[int, ...]] = {
             "word_embedding": (config.n_words, config.n_topics),
             "hidden_bias": (config.n_topics,),
@@ -101,7 +103,15 @@ def topic_features(
         bias = affine(global_features_BF, network["global_weight"], bias)
     elif shape is not None:
         raise InvalidArgument("global_features must be None for this network, got some.")
-    return bag_activations(counts, network["word_embedding"], bias, network.config.activation)
+    W_KH, activation = network["word_embedding"], network.config.activation
+    if callable(activation):
+        import torch
+
+        a_BH = counts.astype(np.float32) @ W_KH[: counts.shape[1]] + bias
+        with torch.no_grad():
+            hidden_BH: Float32s = activation(torch.from_numpy(a_BH)).numpy()
+        return hidden_BH
+    return bag_activations(counts, W_KH, bias, activation)
 
 
 def class_log_proba(network: NetworkArrays, hidden_BH: Float32s) -> Floats:
@@ -143,6 +153,17 @@ def _word_log_proba(
     network: NetworkArrays, hidden_BH: Float32s, words: NDArray[np.int64]
 ) -> Floats:
     V_TH, b_T = network["node_weight"], network["node_bias"]
+    if callable(network.config.output):
+        import torch
+
+        from supdocnade.likelihood.contract import Parameters
+
+        names = "word_embedding", "hidden_bias", "node_weight", "node_bias"
+        parameters = Parameters(*(torch.from_numpy(network[name]) for name in names))
+        layer, hidden = network.config.output(network.config.n_words), torch.from_numpy(hidden_BH)
+        with torch.no_grad():
+            log_p = layer.log_prob(hidden, parameters, torch.from_numpy(words))
+        return np.asarray(log_p.numpy(), np.float64)
     if network.tree is None:
         log_p_BK: Floats = log_softmax(affine(hidden_BH, V_TH, b_T).astype(np.float64), axis=1)
         return log_p_BK[:, words]

@@ -32,7 +32,7 @@ from supdocnade.likelihood.contract import (
 )
 from supdocnade.model.config import DocNADEConfig, SupDocNADEConfig
 from supdocnade.model.inference import NetworkArrays
-from supdocnade.model.outputs import Output, SoftmaxOutput, TreeOutput
+from supdocnade.model.outputs import SoftmaxOutput, TreeOutput, WordOutput
 from supdocnade.seeding import named_generator
 from supdocnade.tree import WordTree
 
@@ -91,8 +91,11 @@ class DocNADENetwork(nn.Module):
     @property
     def resolved_backend(self) -> str:
         """Backend of the likelihood on the current device of the network."""
-        weights = self.word_embedding
-        return self.output.operation.choose(self.backend, weights.device, weights.dtype)
+        weights, operation = self.word_embedding, self.output.operation
+        if operation is None:
+            return "vectorized"
+        activation = self.config.activation
+        return operation.choose(self.backend, weights.device, weights.dtype, activation)
 
     @property
     def weights(self) -> Parameters:
@@ -241,11 +244,18 @@ class DocNADENetwork(nn.Module):
         return NetworkArrays(self.config, parameters, tree)
 
 
-def _make_output(config: DocNADEConfig, tree: WordTree | None) -> Output:
-    if config.output == "softmax":
+def _make_output(config: DocNADEConfig, tree: WordTree | None) -> WordOutput:
+    if config.output != "tree":
         if tree is not None:
-            raise InvalidArgument("tree must be None with output='softmax', got one.")
-        return SoftmaxOutput(config.n_words)
+            raise InvalidArgument(f"tree must be None with output={config.output!r}, got one.")
+        make = config.output if callable(config.output) else SoftmaxOutput
+        layer = make(config.n_words)
+        if not isinstance(layer, WordOutput):
+            raise InvalidArgument(
+                "output must be 'tree', 'softmax' or a function that returns a WordOutput, got one "
+                f"that returns a {type(layer).__name__}."
+            )
+        return layer
     if tree is None or tree.n_words != config.n_words:
         got = "none" if tree is None else f"one of {tree.n_words}"
         raise InvalidArgument(f"tree must have {config.n_words} words, got {got}.")
@@ -260,8 +270,8 @@ def _restore_tree(network: nn.Module, _: object) -> None:
 
 
 def random_tree(config: DocNADEConfig, seed: int) -> WordTree | None:
-    """Return a random tree for a network, or None for the softmax."""
-    if config.output == "softmax":
+    """Return a random tree for a network, or None for another output."""
+    if config.output != "tree":
         return None
     return WordTree.random(config.n_words, named_generator(seed, "tree"))
 

@@ -1,6 +1,4 @@
-"""Output layers, p(word | hidden units): a tree of binary decisions, or a softmax."""
-
-from typing import Protocol
+"""Output layers, p(word | hidden units): a tree of binary decisions, a softmax, or one's own."""
 
 import numpy as np
 import torch
@@ -9,6 +7,7 @@ from torch import Tensor
 from torch.nn.functional import linear, log_softmax, softplus
 
 from supdocnade.checks import check_shape
+from supdocnade.likelihood import Activation, vectorized
 from supdocnade.likelihood.contract import DocumentBatch, DocumentTerms, Parameters
 from supdocnade.likelihood.operations import SOFTMAX_NLL as softmax_nll_operation
 from supdocnade.likelihood.operations import TREE_NLL as tree_nll_operation
@@ -19,57 +18,86 @@ MAX_DECISIONS = 2**24
 """Decisions that `TreeOutput.log_prob` computes at a time: 64 MiB."""
 
 
-class Output(Protocol):
-    """An output layer: p(word | hidden units)."""
+class WordOutput:
+    """An output layer: p(word | hidden units).
 
-    operation: Operation
-    """Likelihood operation behind `nll`, with its backends."""
+    A layer of one's own derives from this class and defines `log_prob`; the other methods are those
+    of a softmax. It has no parameters but V and b, and it is made anew wherever it is needed, so
+    `WordOutput(n_words)` must always give the same layer.
+
+    Parameters
+    ----------
+    n_words : K, the size of the joint vocabulary.
+    """
+
+    operation: Operation | None = None
+    """Likelihood operation behind `nll`, with its backends; None: `nll` is plain torch."""
+
+    def __init__(self, n_words: int):
+        self.n_words = n_words
 
     @property
     def n_rows(self) -> int:
-        """T, the number of rows of V and b."""
-        ...
+        """T, the number of rows of V and b; K by default."""
+        return self.n_words
 
     def unigram_bias(self, counts_K: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the b that gives words their smoothed frequencies when V is zero."""
-        ...
+        """Return b, (T,), that gives words their smoothed frequencies when V is zero.
 
-    def nll(
-        self, batch: DocumentBatch, parameters: Parameters, activation: str, backend: str
-    ) -> DocumentTerms:
-        """Return the negative log-likelihood of documents."""
-        ...
+        By default they are log frequencies; counts are smoothed by one half, as in the tree.
+        """
+        check_shape("counts", counts_K.shape, (self.n_words,))
+        frequency: NDArray[np.float64] = (counts_K + 0.5) / (counts_K + 0.5).sum()
+        return np.log(frequency)
 
     def log_prob(self, hidden_BH: Tensor, parameters: Parameters, words: Tensor) -> Tensor:
-        """Return log p(word | hidden) for every document and every word of `words`."""
-        ...
+        """Return log p(word | hidden) for every row of `hidden_BH` and every word of `words`.
+
+        Parameters
+        ----------
+        parameters : `node_weight_TH` is V, `node_bias_T` is b.
+        words : numbers of words; over all words the probabilities must sum to 1.
+        """
+        raise NotImplementedError
+
+    def nll(
+        self, batch: DocumentBatch, parameters: Parameters, activation: Activation, backend: str
+    ) -> DocumentTerms:
+        """Return the negative log-likelihood of documents, and their summaries."""
+        hidden_NH, summary_BH = vectorized.prefix_sums(batch, parameters, activation)
+        ids_N = batch.word_ids_N.long()
+        words_K = torch.arange(self.n_words, device=ids_N.device)
+        log_p_NK = self.log_prob(hidden_NH, parameters, words_K)
+        log_p_N = log_p_NK.gather(1, ids_N[:, None])[:, 0]
+        return DocumentTerms(vectorized.sum_by_document(-log_p_N, batch), summary_BH)
 
 
-class TreeOutput:
+class TreeOutput(WordOutput):
     """Tree output: p(word) is the product of the decisions on its path (equations 3 and 4)."""
 
     operation = tree_nll_operation
 
     def __init__(self, tree: WordTree):
+        super().__init__(tree.n_words)
         self.tree = tree
 
     @property
     def n_rows(self) -> int:
-        """See `Output`."""
+        """See `WordOutput`."""
         return self.tree.n_nodes
 
     def unigram_bias(self, counts_K: NDArray[np.float64]) -> NDArray[np.float64]:
-        """See `Output`."""
+        """See `WordOutput`."""
         return self.tree.log_odds(counts_K)
 
     def nll(
-        self, batch: DocumentBatch, parameters: Parameters, activation: str, backend: str
+        self, batch: DocumentBatch, parameters: Parameters, activation: Activation, backend: str
     ) -> DocumentTerms:
-        """See `Output`."""
+        """See `WordOutput`."""
         return tree_nll(batch, parameters, self.tree, activation=activation, backend=backend)
 
     def log_prob(self, hidden_BH: Tensor, parameters: Parameters, words: Tensor) -> Tensor:
-        """See `Output`."""
+        """See `WordOutput`."""
         _, _, V_TH, b_T = parameters
         nodes_KL, signs_KL = (
             torch.as_tensor(table, device=V_TH.device) for table in self.tree.paths
@@ -87,32 +115,18 @@ class TreeOutput:
         return torch.cat(parts) if parts else hidden_BH.new_zeros(0, len(words))
 
 
-class SoftmaxOutput:
+class SoftmaxOutput(WordOutput):
     """Softmax output: p(word) is a softmax over all words (equation 2)."""
 
     operation = softmax_nll_operation
 
-    def __init__(self, n_words: int):
-        self.n_words = n_words
-
-    @property
-    def n_rows(self) -> int:
-        """See `Output`."""
-        return self.n_words
-
-    def unigram_bias(self, counts_K: NDArray[np.float64]) -> NDArray[np.float64]:
-        """See `Output`; counts are smoothed by one half, as in the tree."""
-        check_shape("counts", counts_K.shape, (self.n_words,))
-        frequency: NDArray[np.float64] = (counts_K + 0.5) / (counts_K + 0.5).sum()
-        return np.log(frequency)
-
     def nll(
-        self, batch: DocumentBatch, parameters: Parameters, activation: str, backend: str
+        self, batch: DocumentBatch, parameters: Parameters, activation: Activation, backend: str
     ) -> DocumentTerms:
-        """See `Output`."""
+        """See `WordOutput`."""
         return softmax_nll(batch, parameters, activation=activation, backend=backend)
 
     def log_prob(self, hidden_BH: Tensor, parameters: Parameters, words: Tensor) -> Tensor:
-        """See `Output`."""
+        """See `WordOutput`."""
         logits_BK = linear(hidden_BH, parameters.node_weight_TH, parameters.node_bias_T)
         return log_softmax(logits_BK, dim=1)[:, words]

@@ -205,7 +205,7 @@ def attribute_score(
     """
     W_VH = network["word_embedding"][words_V].astype(np.float64)
     bias_H = network["hidden_bias"].astype(np.float64)
-    activation = network.config.activation
+    activation = str(network.config.activation)
     total_H, G_HF = amount_V @ W_VH, np.empty((len(bias_H), 0))
     if features_F is not None:
         G_HF = network["global_weight"].astype(np.float64)

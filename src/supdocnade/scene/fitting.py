@@ -29,7 +29,6 @@ from supdocnade.estimators.supdocnade import SupDocNADE
 from supdocnade.estimators.topic_fitting import fit_topic_model
 from supdocnade.folders.tags import AnnotationVocabulary
 from supdocnade.model.inference import NetworkArrays, topic_features
-from supdocnade.model.network import DocNADENetwork
 from supdocnade.run_options import RunOptions
 from supdocnade.scene.calibration import fit_tags
 from supdocnade.scene.dataset import Photographs, hold_out
@@ -318,9 +317,9 @@ def _fit_candidates(
     parameters: dict[int, dict[str, NDArray[np.float32]]] = {}
     folder = _checkpoint_folder(options, stage)
 
-    def store_parameters(network: DocNADENetwork, epoch: int) -> None:
+    def store_parameters(model: DocNADE | SupDocNADE, epoch: int) -> None:
         if epoch in epochs:
-            arrays = network.arrays().parameters
+            arrays = model.network_.arrays().parameters
             parameters[epoch] = {name: array.copy() for name, array in arrays.items()}
             if folder is not None:
                 path = folder / f"epoch-{epoch}.safetensors"

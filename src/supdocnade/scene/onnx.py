@@ -135,7 +135,7 @@ def _topics(graph: _Graph, fitted: FittedScene) -> str:
         total = graph.add(
             "Add", total, graph.product("global_features", network["global_weight"].T)
         )
-    return graph.add(_ACTIVATIONS[network.config.activation], total)
+    return graph.add(_ACTIVATIONS[str(network.config.activation)], total)
 
 
 def _class_scores(graph: _Graph, fitted: FittedScene, hidden: str) -> str:

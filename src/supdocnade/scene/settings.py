@@ -69,6 +69,10 @@ class SceneSettings:
 
         values = {name: getattr(self, name) for name in self.names()}
         check_choice("annotation_output", self.annotation_output, ANNOTATION_OUTPUTS)
+        if not isinstance(self.features, str):
+            raise InvalidArgument(
+                f"features must be 'sift' or the name or path of a network, got {self.features!r}."
+            )
         recipe = RECIPES["sift" if self.features == "sift" else "network"]
         recipe = recipe | {"annotation_weight": ANNOTATION_WEIGHTS[self.annotation_output]}
         values |= {name: value for name, value in recipe.items() if values[name] is None}

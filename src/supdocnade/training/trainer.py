@@ -56,7 +56,8 @@ class Trainer:
     on_progress : called after every update; on a GPU, after every epoch and every `REPORT_EVERY`
         updates within it. The trainer itself prints nothing.
     on_epoch : called with the number of every completed epoch before its checkpoint is written;
-        after a kill it is called again for an epoch whose checkpoint was not written.
+        after a kill it is called again for an epoch whose checkpoint was not written. The network
+        then has its averaged parameters, if there are any. If it returns True, training ends.
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class Trainer:
         checkpoint: str | Path | None = None,
         checkpoint_every: int | None = None,
         on_progress: Callable[[TrainingProgress], None] | None = None,
-        on_epoch: Callable[[int], None] | None = None,
+        on_epoch: Callable[[int], bool | None] | None = None,
     ):
         self.network = network
         self.config = config
@@ -203,7 +204,10 @@ class Trainer:
         if validation is not None:
             self._validate(validation)
         if self.on_epoch is not None:
-            self.on_epoch(self.state.epoch)
+            with self._averaged_parameters():
+                stop = self.on_epoch(self.state.epoch)
+            if stop:
+                self.state.finished = self.state.history.stopped_early = True
         self._save()
 
     def finish(self) -> History:
@@ -272,6 +276,10 @@ class Trainer:
         output = self.network.output
         tree = output.tree.leaf_of_word_K.tobytes() if isinstance(output, TreeOutput) else b""
         settings = {**asdict(self.network.config), **asdict(self.config)}
+        # Functions are compared by their names.
+        for name in ("output", "activation"):
+            if callable(settings[name]):
+                settings[name] = getattr(settings[name], "__qualname__", repr(settings[name]))
         # Left out where they have no effect, so that older checkpoints can be resumed.
         if not self.network.config.n_global_features:
             del settings["n_global_features"], settings["global_dropout"]

@@ -1,17 +1,18 @@
 """Descriptors of the patches of an image: the features from which visual words are made.
 
-There are two kinds of features, dense SIFT and the activations of a pretrained network. Another
-kind gets a class here with the same methods and a key of its own in `ImageEncoder.settings`;
-codebook, regions, cache and estimators do not depend on the kind.
+There are three kinds of features: dense SIFT, the activations of a pretrained network, and those of
+a function of the user. Another kind gets a class here with the same methods and a key of its own in
+`ImageEncoder.settings`; codebook, regions, cache and estimators do not depend on the kind.
 """
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from supdocnade.errors import InvalidArgument, UnreadableImage
 from supdocnade.images.decode import (
@@ -33,9 +34,14 @@ Floats = NDArray[np.float32]
 N_COMPONENTS = 128
 """Principal components of the features of patches."""
 
-MAX_NETWORK_SIDE, NETWORK_EXAMPLE_SIDE = 512, 48
+MAX_NETWORK_SIDE, COLOR_EXAMPLE_SIDE = 512, 48
 """Longest side of an image that is given to a network, which resizes it to its own input size, and
-side of its example patches."""
+side of the example patches of a network or function."""
+
+PatchFunction = Callable[[NDArray[np.uint8]], tuple[ArrayLike, ArrayLike, ArrayLike]]
+"""Function from the pixels of an image, (height, width, 3), to the descriptors of its patches,
+(patches, D), their centres, (patches, 2): y and x in pixels, and their sides in pixels, (patches,)
+or one number."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,7 +142,52 @@ class Projection(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class NetworkDescriber:
+class _ColorDescriber:
+    """Reads images in colour."""
+
+    decoding: DecodeConfig
+
+    @property
+    def example_side(self) -> int:
+        """Side of example patches, in pixels."""
+        return COLOR_EXAMPLE_SIDE
+
+    def read(self, source: Any, name: str = "") -> NDArray[np.uint8]:
+        """Return the pixels of an image in colour."""
+        return decode(source, self.decoding, name=name)
+
+    def read_with_color(
+        self, source: Any, name: str = ""
+    ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+        """Return the pixels of an image, twice."""
+        pixels = self.read(source, name)
+        return pixels, pixels
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FunctionDescriber(_ColorDescriber):
+    """Describes the patches of images by a function of the user."""
+
+    function: PatchFunction
+
+    def describe(self, pixels: NDArray[np.uint8], device: str = "cpu") -> Descriptors:
+        """Return the descriptors of the patches of an image."""
+        values, centres, sides = self.function(pixels)
+        values_SD = np.ascontiguousarray(values, np.float32)
+        centres_S2 = np.ascontiguousarray(centres, np.float32)
+        if values_SD.ndim != 2 or centres_S2.shape != (len(values_SD), 2):
+            raise InvalidArgument(
+                "features must return descriptors (patches, D) and centres (patches, 2), got "
+                f"{values_SD.shape} and {centres_S2.shape}."
+            )
+        if not (np.isfinite(values_SD).all() and np.isfinite(centres_S2).all()):
+            raise InvalidArgument("features must return finite numbers, got NaN or infinity.")
+        side_S = np.broadcast_to(np.asarray(sides, np.int32), len(values_SD)).copy()
+        return Descriptors(values_SD, centres_S2, np.linalg.norm(values_SD, axis=1), side_S)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class NetworkDescriber(_ColorDescriber):
     """Describes the patches of images, and the images, by a pretrained network.
 
     The features of a patch are divided by their length and projected to principal components. Those
@@ -147,7 +198,6 @@ class NetworkDescriber:
     """Name of the network, or the path of its file."""
     fingerprint: str
     """Fingerprint of the network."""
-    decoding: DecodeConfig
     projection: Projection | None = None
     """None before `fit`: features are then not projected."""
 
@@ -159,11 +209,6 @@ class NetworkDescriber:
         name = os.path.abspath(name) if is_path(name) else name  # Found from other folders, too.
         decoding = DecodeConfig(max_side=MAX_NETWORK_SIDE, upscale=False, color=True)
         return cls(name=name, fingerprint=find_network(name).fingerprint(), decoding=decoding)
-
-    @property
-    def example_side(self) -> int:
-        """Side of example patches, in pixels."""
-        return NETWORK_EXAMPLE_SIDE
 
     @cached_property
     def network(self) -> "FeatureNetwork":
@@ -177,17 +222,6 @@ class NetworkDescriber:
                 "got another one of this name."
             )
         return network
-
-    def read(self, source: Any, name: str = "") -> NDArray[np.uint8]:
-        """Return the pixels of an image in colour."""
-        return decode(source, self.decoding, name=name)
-
-    def read_with_color(
-        self, source: Any, name: str = ""
-    ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-        """Return the pixels of an image, twice."""
-        pixels = self.read(source, name)
-        return pixels, pixels
 
     def describe(self, pixels: NDArray[np.uint8], device: str = "cpu") -> Descriptors:
         """Return the descriptors of the patches of an image, and its features as a whole."""
@@ -252,3 +286,6 @@ class NetworkDescriber:
             np.where(scale_F > 0, scale_F, 1).astype(np.float32),
         )
         return replace(self, projection=projection)
+
+
+Describer = SIFTDescriber | NetworkDescriber | FunctionDescriber

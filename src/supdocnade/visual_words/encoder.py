@@ -20,7 +20,7 @@ from supdocnade.images.regions import Regions
 from supdocnade.storage import Arrays
 from supdocnade.visual_words.cache import ImageWords
 from supdocnade.visual_words.codebook import Codebook
-from supdocnade.visual_words.describer import NetworkDescriber, Projection, SIFTDescriber
+from supdocnade.visual_words.describer import Describer, NetworkDescriber, Projection, SIFTDescriber
 
 FORMAT = 1
 """Format of `ImageEncoder.settings`; it changes when the same settings come to mean other words."""
@@ -54,7 +54,7 @@ class EncodedImage(NamedTuple):
 class ImageEncoder:
     """Turns an image into visual words."""
 
-    describer: SIFTDescriber | NetworkDescriber
+    describer: Describer
     codebook: Codebook
     regions: Regions
     color_codebook: Codebook | None = None
@@ -66,7 +66,7 @@ class ImageEncoder:
 
     With dense SIFT they are the words of the same patches, mirrored. An image with mirrored pixels
     has the same words if the patches of each size lie as far from its left edge as from its right
-    edge. A network describes the mirrored pixels."""
+    edge. A network or function describes the mirrored pixels."""
 
     @property
     def n_words(self) -> int:
@@ -82,7 +82,7 @@ class ImageEncoder:
     @property
     def features_shape(self) -> tuple[int, int] | None:
         """Shape of `EncodedImage.features_VF`."""
-        if isinstance(self.describer, SIFTDescriber) or self.describer.projection is None:
+        if not isinstance(self.describer, NetworkDescriber) or self.describer.projection is None:
             return None
         return (2 if self.mirror else 1), len(self.describer.projection.image_mean_F)
 
@@ -185,11 +185,13 @@ class ImageEncoder:
                 "sift": asdict(self.describer.sift),
                 "keep_constant": self.describer.keep_constant,
             }
-        else:
+        elif isinstance(self.describer, NetworkDescriber):
             kind = {
                 "network": self.describer.name,
                 "fingerprint": self.describer.fingerprint,
             }
+        else:
+            kind = {"function": repr(self.describer.function)}
         if self.n_nearest != 1:  # Older files have one word per patch.
             kind["n_nearest"] = self.n_nearest
         return {

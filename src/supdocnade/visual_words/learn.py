@@ -16,7 +16,7 @@ from supdocnade.likelihood.cpu.threads import limit_threads
 from supdocnade.run_options import RunOptions
 from supdocnade.seeding import named_generator
 from supdocnade.visual_words.codebook import Codebook, fit_codebook
-from supdocnade.visual_words.describer import NetworkDescriber, SIFTDescriber
+from supdocnade.visual_words.describer import Describer, NetworkDescriber, SIFTDescriber
 from supdocnade.visual_words.encoder import ImageEncoder
 from supdocnade.visual_words.parallel import SkippedImage, map_images
 
@@ -68,7 +68,7 @@ class FittedWords:
 
 def fit_words(
     images: Sequence[Any],
-    describer: SIFTDescriber | NetworkDescriber,
+    describer: Describer,
     regions: Regions,
     options: RunOptions = RunOptions(),
     *,
@@ -106,7 +106,7 @@ def fit_words(
     if isinstance(describer, NetworkDescriber):
         describer = describer.fit(sample.values_ND, sample.features_IF)
         sample = sample._replace(values_ND=describer.project(sample.values_ND))
-    elif contrast_percentile > 0:
+    elif isinstance(describer, SIFTDescriber) and contrast_percentile > 0:
         floor = float(np.float32(np.percentile(sample.contrast_N, contrast_percentile)))
         weak = sample.contrast_N < floor
         sample.values_ND[weak] *= (sample.contrast_N[weak] / np.float32(floor))[:, None]
@@ -142,7 +142,7 @@ def _fit_color_codebook(colors_NC: NDArray[np.float32], n_words: int, seed: int)
 
 def sample_patches(
     images: Sequence[Any],
-    describer: SIFTDescriber | NetworkDescriber,
+    describer: Describer,
     sample_size: int,
     seed: int,
     options: RunOptions = RunOptions(),
@@ -182,7 +182,7 @@ def sample_patches(
 
 
 def _sample_image(
-    describer: SIFTDescriber | NetworkDescriber,
+    describer: Describer,
     per_image: int,
     n_candidates: int,
     seed: int,

@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from tests.networks import write_network
 from tests.textures import stripes, write_images
 
-from supdocnade import BagOfVisualWords, DocNADE, SkippedImagesWarning
+from supdocnade import BagOfVisualWords, DocNADE, SceneModel, SkippedImagesWarning
 from supdocnade.errors import (
     BackendUnavailable,
     InvalidArgument,
@@ -243,7 +243,7 @@ def test_words_of_a_network_are_stored_without_it(network, tmp_path):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"features": 3}, "features must be 'sift' or the name of a network, got 3"),
+        ({"features": 3}, "features must be 'sift', the name of a network or a function, got 3"),
         ({"features": "marvel"}, "the network 'marvel' is not installed; supdocnade features"),
         ({"features": "marvel", "n_color_words": 5}, "n_color_words must be 0 with a network"),
         ({"n_nearest": 10}, "n_nearest must be at most n_words, 9, got 10"),
@@ -259,3 +259,25 @@ def test_patches_described_by_sift_may_have_several_words():
     bag = fitted(n_nearest=2)
     counts = bag.transform(IMAGES)
     assert (counts.sum(axis=1) == 2 * BAG.transform(IMAGES).sum(axis=1)).all()
+
+
+def mean_colors_of_cells(pixels):
+    rows, columns = pixels.shape[0] // 8, pixels.shape[1] // 8
+    cells = pixels[: 8 * rows, : 8 * columns].reshape(rows, 8, columns, 8, 3).mean(axis=(1, 3))
+    y, x = np.mgrid[:rows, :columns].reshape(2, -1)
+    return cells.reshape(-1, 3), np.stack([y, x], axis=1) * 8 + 3.5, 8
+
+
+def test_a_function_as_feature(tmp_path):
+    bag = clone(BagOfVisualWords(4, features=mean_colors_of_cells, random_state=0)).fit(IMAGES)
+    encoded = bag.encode(IMAGES, mirror=True)
+    assert encoded.global_features is None
+    # The mirror image has the words of the mirrored places.
+    flipped = bag.transform([image[:, ::-1] for image in IMAGES])
+    np.testing.assert_array_equal(encoded.mirrored.toarray(), flipped.toarray())
+    with_threads = bag.set_params(n_jobs=2).transform(IMAGES)
+    np.testing.assert_array_equal(encoded.counts.toarray(), with_threads.toarray())
+    with pytest.raises(InvalidArgument, match="cannot be saved: their features are a function"):
+        bag.save(tmp_path / "words")
+    with pytest.raises(InvalidArgument, match="features must be 'sift' or the name or path"):
+        SceneModel(features=mean_colors_of_cells).fit(IMAGES)

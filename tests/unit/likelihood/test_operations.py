@@ -10,7 +10,7 @@ from tests.problems import make_problem
 
 from supdocnade.errors import BackendUnavailable, InvalidArgument
 from supdocnade.likelihood.contract import DocumentBatch
-from supdocnade.likelihood.operations import Backend, Operation
+from supdocnade.likelihood.operations import TREE_NLL, Backend, Operation
 
 OUTPUTS = ["tree", "softmax"]
 ACTIVATIONS = ["relu", "tanh", "sigmoid"]
@@ -108,3 +108,12 @@ def test_the_gpu_kernels_are_not_imported_without_a_gpu():
     )
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
     subprocess.run([sys.executable, "-c", program], check=True, env=environment)
+
+
+def test_functions_as_activations_are_served_by_plain_torch():
+    cpu = torch.device("cpu")
+    assert TREE_NLL.choose("auto", cpu, torch.float32, torch.sin) == "vectorized"
+    assert TREE_NLL.choose("vectorized", cpu, torch.float32, torch.sin) == "vectorized"
+    assert TREE_NLL.choose("reference", cpu, torch.float64, torch.sin) == "reference"
+    with pytest.raises(BackendUnavailable, match="its activation is relu, tanh, sigmoid"):
+        TREE_NLL.choose("cpu", cpu, torch.float32, torch.sin)

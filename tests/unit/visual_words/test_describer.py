@@ -8,7 +8,7 @@ from tests.networks import mean_colors, write_network
 
 from supdocnade.errors import InvalidArgument
 from supdocnade.images.decode import DecodeConfig
-from supdocnade.visual_words.describer import NetworkDescriber
+from supdocnade.visual_words.describer import FunctionDescriber, NetworkDescriber
 
 RNG = np.random.default_rng(0)
 PIXELS = RNG.integers(0, 256, (8, 8, 3)).astype(np.uint8)
@@ -104,3 +104,36 @@ def test_a_network_that_is_missing_or_another_is_refused(describer, tmp_path):
     other = NetworkDescriber(name=describer.name, fingerprint="x", decoding=decoding)
     with pytest.raises(InvalidArgument, match="must be the one that the words were learned with"):
         other.describe(PIXELS)
+
+
+def corners(pixels):
+    """Describe the four corners of an image by their colours."""
+    height, width = pixels.shape[:2]
+    centres = np.array([[0, 0], [0, width - 1], [height - 1, 0], [height - 1, width - 1]])
+    return pixels[centres[:, 0], centres[:, 1]] / 255, centres, 1
+
+
+def test_a_function_describes_patches():
+    describer = FunctionDescriber(function=corners, decoding=DecodeConfig(color=True))
+    found = describer.describe(describer.read(PIXELS))
+    np.testing.assert_allclose(found.values_SD[3], PIXELS[7, 7] / 255, rtol=1e-6)
+    assert found.values_SD.dtype == found.centres_S2.dtype == np.float32
+    assert found.patch_size_S.tolist() == [1] * 4
+    assert found.image_F is None
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        (
+            (np.zeros(4), np.zeros((4, 2)), 1),
+            r"descriptors \(patches, D\).*got \(4,\) and \(4, 2\)",
+        ),
+        ((np.zeros((4, 3)), np.zeros((3, 2)), 1), r"got \(4, 3\) and \(3, 2\)"),
+        ((np.full((4, 3), np.nan), np.zeros((4, 2)), 1), "finite numbers"),
+    ],
+)
+def test_what_a_function_returns_is_checked(returned, message):
+    describer = FunctionDescriber(function=lambda _: returned, decoding=DecodeConfig(color=True))
+    with pytest.raises(InvalidArgument, match=message):
+        describer.describe(PIXELS)
