@@ -66,6 +66,7 @@ fuzz-serve: $(READY)  ## send damaged images and generated requests to the serve
 experiments: $(READY)  ## measure on published corpora (two hours); writes experiments/results/
 	$(PYTHON) -m experiments.class_slda
 	$(PYTHON) -m experiments.newsgroups
+	$(PYTHON) -m experiments.topic_coherence
 	$(PYTHON) -m experiments.tmn
 	$(PYTHON) -m experiments.visual_words
 	$(PYTHON) -m experiments.labelme_product

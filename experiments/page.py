@@ -93,6 +93,17 @@ def newsgroups() -> str:
     return markdown(["model", "perplexity", "fit (s)"], rows)
 
 
+def topic_coherence() -> str:
+    rows = []
+    for name, record in load("topic_coherence")["models"].items():
+        cells = [
+            f"{record[each]['mean']:.2f} ({record[each]['standard_deviation']:.2f})"
+            for each in ("coherence", "diversity")
+        ]
+        rows.append([name, *cells])
+    return markdown(["topics and their words", "coherence", "diversity"], rows)
+
+
 def visual_words() -> str:
     results = load("visual_words")["results"]
     rows = []
@@ -164,6 +175,7 @@ SECTIONS = {
     "class_slda": class_slda,
     "tmn": tmn,
     "newsgroups": newsgroups,
+    "topic_coherence": topic_coherence,
     "visual_words": visual_words,
 }
 
