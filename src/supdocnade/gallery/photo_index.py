@@ -31,11 +31,17 @@ Floats = NDArray[np.float32]
 
 
 def model_fingerprint(fitted: "FittedScene") -> str:
-    """Return a digest of everything that determines the predictions of a model."""
+    """Return a digest of everything that determines topics and probabilities of a model.
+
+    Everything is named: the digest stays the same if settings get another field.
+    """
     digest = hashlib.blake2b(fitted.encoder.fingerprint().encode(), digest_size=16)
-    network = fitted.network
-    settings = (fitted.settings.damping, network.config, fitted.classes, fitted.tag_names)
-    digest.update(repr((settings, fitted.choices)).encode())
+    network, choices, tags = fitted.network, fitted.choices, fitted.choices.tags
+    config = network.config
+    settings = (fitted.settings.damping, config.output, config.activation, config.annotation_output)
+    calibration = None if tags is None else (tags.slope, tags.prior, tags.offset)
+    chosen = (choices.temperature, choices.class_tag_weight, calibration)
+    digest.update(repr((settings, chosen, fitted.classes, fitted.tag_names)).encode())
     arrays: list[NDArray[Any]] = [*network.parameters.values()]
     if network.tree is not None:
         arrays.append(network.tree.leaf_of_word_K)

@@ -113,6 +113,18 @@ def test_an_index_of_another_model_is_refused_and_made_anew(folder, tmp_path):
         Gallery.load(folder / "index", other)
 
 
+def test_an_index_stays_valid_unless_probabilities_change(fitted):
+    choices = fitted.choices
+    same = replace(choices, unsure_below=0.9, tags=replace(choices.tags, threshold=0.9))
+    assert model_fingerprint(replace(fitted, choices=same)) == model_fingerprint(fitted)
+    for changed in (
+        replace(choices, temperature=9.0),
+        replace(choices, class_tag_weight=9.0),
+        replace(choices, tags=replace(choices.tags, offset=9.0)),
+    ):
+        assert model_fingerprint(replace(fitted, choices=changed)) != model_fingerprint(fitted)
+
+
 @pytest.mark.parametrize("file", ["index.json", "photographs.safetensors", "pictures.bin"])
 @pytest.mark.parametrize("damage", ["cut", "missing", "changed", "empty"])
 def test_a_damaged_index_is_refused_with_a_sentence(folder, fitted, file, damage):

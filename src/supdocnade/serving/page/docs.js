@@ -13,7 +13,8 @@ function article(path, method, operation) {
   const responses = Object.entries(operation.responses).map(([status, each]) => `${status} ${each.description}`);
   return h("article", { class: "operation" },
     h("h3", {}, h("span", { class: "method" }, method.toUpperCase()), path),
-    h("p", {}, operation.description ?? operation.summary ?? ""),
+    // Every other part of the text is between backquotes.
+    h("p", {}, (operation.description ?? operation.summary ?? "").split("`").map((part, i) => (i % 2 ? h("code", {}, part) : part))),
     bodies.length ? h("p", { class: "small" }, "Takes ", ...bodies.flatMap((each, i) => [i ? " or " : "", h("code", {}, each)]), ", field ", h("code", {}, "images"), ".") : null,
     parameters(operation),
     h("details", {}, h("summary", { class: "small" }, "Responses"), h("ul", { class: "small" }, responses.map((each) => h("li", {}, each)))));

@@ -51,7 +51,7 @@ function ratio({ share, elsewhere }) {
 
 const frequencyList = (kind, items) => items.length
   ? h("ul", { class: "frequencies", "aria-label": KINDS[kind] }, items.map((each) =>
-    h("li", {}, h("a", { href: link(kind, each.name) }, bdi(each.name)), h("i", { "--v": each.share.toFixed(3) }), h("span", {}, percent(each.share)), h("span", {}, ratio(each)))))
+    h("li", {}, h("a", { href: link(kind, each.name) }, bdi(each.name)), h("i", { "--v": each.share.toFixed(3) }), h("span", {}, percent(each.share)), h("span", { title: each.elsewhere ? "times as often as elsewhere" : null }, ratio(each)))))
   : null;
 
 const photos = (examples) => h("div", { class: "photos" }, examples.map((each) =>
