@@ -12,7 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from supdocnade.text import clean_name
+from supdocnade.text import clean_name, format_percent
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -74,15 +74,6 @@ def format_count(number: int, noun: str) -> str:
     if number == 1:
         return f"1 {noun}"
     return f"{number} {noun}{'es' if noun.endswith('s') else 's'}"
-
-
-def format_percent(share: float) -> str:
-    """Return a share in percent.
-
-    >>> format_percent(0.934)
-    '93 %'
-    """
-    return f"{100 * share:.0f} %"
 
 
 def format_right(share: float, total: int) -> str:

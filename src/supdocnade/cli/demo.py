@@ -11,7 +11,6 @@ import typer
 from supdocnade.cli.console import (
     ProgressBars,
     format_count,
-    format_percent,
     format_text,
     prediction_to_dict,
     print_json,
@@ -22,6 +21,7 @@ from supdocnade.cli.options import Debug, Device, Jobs, Json, Quiet, Seed, check
 from supdocnade.cli.report import REPORT
 from supdocnade.errors import StorageError
 from supdocnade.run_options import RunOptions
+from supdocnade.text import format_percent
 
 if TYPE_CHECKING:
     from supdocnade.folders.photo_folder import ImageRecord

@@ -9,7 +9,6 @@ import typer
 from supdocnade.cli.console import (
     ProgressBars,
     format_count,
-    format_percent,
     format_right,
     format_table,
     print_json,
@@ -19,7 +18,7 @@ from supdocnade.cli.console import (
 from supdocnade.cli.options import Debug, Device, Jobs, Json, Model, Photos, Quiet, check_device
 from supdocnade.errors import InvalidArgument
 from supdocnade.run_options import RunOptions
-from supdocnade.text import clean_name
+from supdocnade.text import clean_name, format_percent
 
 if TYPE_CHECKING:
     from supdocnade.report.evaluation import Evaluation

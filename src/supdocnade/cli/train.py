@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from supdocnade.cli.console import format_count, format_percent, print_json, print_line
+from supdocnade.cli.console import format_count, print_json, print_line
 from supdocnade.cli.options import (
     Debug,
     Device,
@@ -20,6 +20,7 @@ from supdocnade.cli.options import (
 )
 from supdocnade.cli.run import OPTIONS, TrainingRequest, train_model
 from supdocnade.scene.settings import SceneSettings
+from supdocnade.text import format_percent
 
 if TYPE_CHECKING:
     from supdocnade.scene.model import SceneModel
