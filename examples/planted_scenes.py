@@ -1,6 +1,6 @@
 """Train SupDocNADE on documents from known distributions and compare it with the optimum.
 
-    make demo
+    python examples/planted_scenes.py
 
 No data is needed: documents are drawn from known classes, so the best possible accuracy, tags and
 likelihood are known.
