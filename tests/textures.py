@@ -28,3 +28,15 @@ def write_images(folder, count, **options):
     for number, path in enumerate(paths):
         path.write_bytes(as_png(stripes(number, **options)))
     return paths
+
+
+def iptc_segment(*data_sets):
+    """Return the segment of a JPEG file with an IPTC record."""
+    record = b"".join(
+        b"\x1c" + bytes(number) + len(value).to_bytes(2, "big") + value
+        for number, value in data_sets
+    )
+    record += b"\0" * (len(record) % 2)
+    block = b"8BIM\x04\x04\0\0" + len(record).to_bytes(4, "big") + record
+    body = b"Photoshop 3.0\0" + block
+    return b"\xff\xed" + (len(body) + 2).to_bytes(2, "big") + body

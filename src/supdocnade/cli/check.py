@@ -64,7 +64,7 @@ def check_folder(
     from supdocnade.scene.dataset import SMALL_CLASS, from_records
     from supdocnade.scene.inspection import find_class_conflicts, inspect_photographs
 
-    folder = scan_folder(photos)
+    folder = scan_folder(photos, progress)
     photographs = from_records(folder.records)
     settings = SceneSettings().check()
     describer, _ = VisualWordSettings(

@@ -81,7 +81,8 @@ def evaluate_model(
     from supdocnade.scene.persistence import load_scene
 
     fitted, _ = load_scene(model)
-    folder = scan_folder(photos)
+    with ProgressBars(quiet=quiet, stage_lines=False) as progress:
+        folder = scan_folder(photos, progress)
     records = folder.records
     for note in () if quiet else folder.notes:
         print_message(f"note: {note}")

@@ -145,7 +145,8 @@ def train_model(request: TrainingRequest) -> "tuple[SceneModel, dict[str, float]
     settings = _choose_settings(request, partial)
     from supdocnade.folders.photo_folder import scan_folder
 
-    folder = scan_folder(request.photos)
+    with ProgressBars(quiet=request.quiet, stage_lines=False) as progress:
+        folder = scan_folder(request.photos, progress)
     check_records(request.photos, folder.records, quiet=request.quiet)
     for note in () if request.quiet else folder.notes:
         print_message(f"note: {note}")

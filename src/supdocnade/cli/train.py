@@ -96,7 +96,8 @@ def train(
 
     PHOTOS has one sub-folder per class: PHOTOS/coast/1.jpg. Photographs directly in PHOTOS, or in
     PHOTOS/_unlabelled, have no class. Tags are in PHOTOS/metadata.jsonl or metadata.csv (file_name,
-    label, tags) or in tags.tsv (file<TAB>tag|tag). Nothing leaves this machine.
+    label, tags), in tags.tsv (file<TAB>tag|tag), or in XMP sidecars and the photographs themselves,
+    as keywords. Nothing leaves this machine.
 
     --resume continues a run that was interrupted with Ctrl-C or by a file that cannot be read.
     Settings stay the same; only --skip-unreadable, --jobs, --cache, --force, --json and --quiet may

@@ -12,6 +12,9 @@ sub-folder; if it is empty or null, the class is unknown. `tags` is a list, or o
 by `|`. Empty tags mean that the photograph has none; null or missing ones are unknown. Columns of
 `metadata.csv` may also be separated by semicolons or tabs. Other columns and empty lines are
 ignored; `PhotoFolder.notes` names such columns, and files and folders that are passed over.
+
+If a photograph gets no tags from a metadata file, its tags are the keywords in its XMP sidecar or
+in the file itself (`keywords`).
 """
 
 import csv
@@ -21,12 +24,14 @@ import os
 import re
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, NamedTuple
 
 from supdocnade.checks import check_choice
 from supdocnade.errors import StorageError
+from supdocnade.folders.keywords import read_tags
+from supdocnade.progress import ProgressCallback, no_progress
 from supdocnade.text import line_error, read_lines, read_text
 
 EXTENSIONS: tuple[str, ...] = (
@@ -87,12 +92,14 @@ def read_folder(root: str | os.PathLike[str]) -> list[ImageRecord]:
     return scan_folder(root).records
 
 
-def scan_folder(root: str | os.PathLike[str]) -> PhotoFolder:
+def scan_folder(
+    root: str | os.PathLike[str], progress: ProgressCallback = no_progress
+) -> PhotoFolder:
     """Return the photographs below a folder with their classes and tags.
 
     The class of a photograph is the first sub-folder on its path (see `folder_label`), unless a
-    metadata file gives another one. Photographs that the metadata does not name are included with
-    unknown tags.
+    metadata file gives another one. The tags of photographs for which the metadata gives none are
+    their keywords (see `keywords`), or unknown.
 
     Raises
     ------
@@ -123,7 +130,12 @@ def scan_folder(root: str | os.PathLike[str]) -> PhotoFolder:
             tags = entries[name].tags
             label = entries[name].label if entries[name].has_label else label
         records.append(ImageRecord(root / name, label, tags))
-    notes += _describe_relabelled(root, records)
+    untagged = [number for number, record in enumerate(records) if record.tags is None]
+    found, keyword_notes = read_tags([records[i].path for i in untagged], progress)
+    for number, keywords in zip(untagged, found, strict=True):
+        if keywords is not None:
+            records[number] = replace(records[number], tags=distinct_tags(keywords))
+    notes += [*keyword_notes, *_describe_relabelled(root, records)]
     return PhotoFolder(records, _count_endings(others), tuple(notes))
 
 

@@ -57,7 +57,7 @@ def new_packet(keywords: list[str]) -> bytes:
 
 
 def read_keywords(content: bytes, *, predicted: bool = True) -> list[str]:
-    """Return the keywords in `dc:subject`.
+    """Return the keywords in `dc:subject`, or else the last parts of those in a hierarchy.
 
     Parameters
     ----------
@@ -65,7 +65,10 @@ def read_keywords(content: bytes, *, predicted: bool = True) -> list[str]:
     """
     items = _scan(content).items
     left_out = set() if predicted else {word for word, *_ in items.get(PREDICTED, [])}
-    return [word for word, *_ in items.get(SUBJECT, []) if word not in left_out]
+    found = [word for word, *_ in items.get(SUBJECT, [])]
+    if not found:
+        found = [word.rpartition("|")[2] for word, *_ in items.get(HIERARCHICAL, [])]
+    return [word for word in found if word not in left_out]
 
 
 def missing_keywords(content: bytes, keywords: list[str]) -> list[str]:

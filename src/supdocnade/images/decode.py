@@ -13,11 +13,11 @@ import os
 import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
 from PIL.JpegImagePlugin import JpegImageFile
 
 from supdocnade.checks import check_choice, check_count
@@ -127,7 +127,7 @@ def image_size(content: bytes, name: str = "the image") -> tuple[int, int]:
     content : bytes of the file.
     name : name of the image in errors.
     """
-    with _open(content, name) as image:
+    with open_image(io.BytesIO(content), name) as image:
         return image.size
 
 
@@ -154,7 +154,7 @@ def _load(
         raise InvalidArgument(
             f"an image must be a path, bytes, an array or a PIL image, got {type(source).__name__}."
         )
-    with _open(content, name) as image:
+    with open_image(io.BytesIO(content), name) as image:
         if not isinstance(image, JpegImageFile):
             return _load_pixels(image, name)
         has_mode = jpeg_mode is not None and image.format == "JPEG" and image.mode == "RGB"
@@ -178,19 +178,28 @@ def _jpeg_scale(width: int, height: int, least_side: int | None) -> int:
     return scale
 
 
-def _open(content: bytes, name: str) -> Image.Image:
-    """Read the header of an image file."""
-    if not content:
+def open_image(file: IO[bytes], name: str) -> ImageFile.ImageFile:
+    """Read the header of an image file.
+
+    Parameters
+    ----------
+    file : stays open until the image is closed.
+    name : name of the image in errors.
+    """
+    start = file.read(256)
+    file.seek(0)
+    if not start:
         raise UnreadableImage(f"{name} is empty.")
-    formats = (*FORMATS, "HEIF") if _is_heic(content, name) else FORMATS
+    formats = (*FORMATS, "HEIF") if _is_heic(start, name) else FORMATS
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # About many pixels, which `_load_pixels` checks.
-            return Image.open(io.BytesIO(content), formats=formats)
+            return Image.open(file, formats=formats)
     except Image.DecompressionBombError as error:
-        if not content.startswith(_JPEG_START):
+        if not start.startswith(_JPEG_START):
             raise _too_large(name) from error
-        return JpegImageFile(io.BytesIO(content))  # Its header was read before.
+        file.seek(0)
+        return JpegImageFile(file)  # Its header was read before.
     except UnidentifiedImageError as error:
         raise UnreadableImage(f"{name} is no image of a known format.") from error
     except Exception as error:
@@ -235,12 +244,17 @@ def _turn_upright(image: Image.Image) -> Image.Image:
         return image
 
 
-def _is_heic(content: bytes, name: str) -> bool:
-    """Return whether a file is HEIC, and load its decoder; AVIF has the same container."""
-    if content[4:8] != b"ftyp":
+def _is_heic(start: bytes, name: str) -> bool:
+    """Return whether a file is HEIC, and load its decoder; AVIF has the same container.
+
+    Parameters
+    ----------
+    start : first bytes of the file.
+    """
+    if start[4:8] != b"ftyp":
         return False
-    length = min(int.from_bytes(content[:4], "big"), len(content), 256)
-    brands = {content[8:12], *(content[i : i + 4] for i in range(16, length, 4))}
+    length = min(int.from_bytes(start[:4], "big"), len(start))
+    brands = {start[8:12], *(start[i : i + 4] for i in range(16, length, 4))}
     if b"avif" in brands or b"avis" in brands or not brands & _HEIC_BRANDS:
         return False
     try:

@@ -129,3 +129,10 @@ def test_removing_keywords_restores_every_byte(inside):
     assert remove_keywords(once, ["sea", "rock & roll", "other"]) == content
     # The keywords of two runs can be removed in any order.
     assert remove_keywords(remove_keywords(twice, ["sea", "rock & roll"]), ["sky"]) == content
+
+
+def test_the_last_parts_of_a_hierarchy_are_keywords_if_there_are_no_others():
+    inside = "<lr:hierarchicalSubject><r:Bag><r:li>a|b</r:li></r:Bag></lr:hierarchicalSubject>"
+    assert read_keywords(sidecar(inside)) == ["b"]
+    subject = "<d:subject><r:Bag><r:li>c</r:li></r:Bag></d:subject>"
+    assert read_keywords(sidecar(inside + subject)) == ["c"]

@@ -1,0 +1,43 @@
+"""Keywords inside image files, in XMP packets and IPTC records."""
+
+import warnings
+from pathlib import Path
+
+from PIL import IptcImagePlugin
+
+from supdocnade.images.decode import open_image
+
+_KEYWORDS, _CHARACTER_SET = (2, 25), (1, 90)
+"""Data sets of the IPTC standard."""
+
+
+def read_embedded_keywords(path: Path) -> tuple[bytes, list[str]]:
+    """Return the XMP packet of an image file and its IPTC keywords; both are empty if it has none.
+
+    Only the header of most files is read. A file that cannot be read has no keywords: decoding
+    reports it.
+    """
+    try:
+        with (
+            warnings.catch_warnings(),
+            path.open("rb") as file,
+            open_image(file, str(path)) as image,
+        ):
+            warnings.simplefilter("ignore")  # About odd metadata.
+            packet = image.info.get("xmp", b"")
+            records = IptcImagePlugin.getiptcinfo(image) or {}
+    except Exception:  # Pillow raises errors of any type on damaged metadata.
+        return b"", []
+    packet = packet.encode() if isinstance(packet, str) else bytes(packet)
+    found = records.get(_KEYWORDS, [])
+    words = found if isinstance(found, list) else [found]
+    is_utf8 = records.get(_CHARACTER_SET) == b"\x1b%G"
+    return packet.rstrip(b"\0"), [_decode_keyword(word, is_utf8=is_utf8) for word in words]
+
+
+def _decode_keyword(word: bytes, *, is_utf8: bool) -> str:
+    """Return an IPTC keyword as text; many programs write UTF-8 without saying so."""
+    try:
+        return word.decode("utf-8")
+    except UnicodeDecodeError:
+        return word.decode("utf-8", "replace") if is_utf8 else word.decode("latin-1")

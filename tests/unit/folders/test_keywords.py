@@ -1,0 +1,70 @@
+import pytest
+from PIL import Image
+from tests.textures import iptc_segment, stripes
+
+from supdocnade.folders.keywords import read_tags
+from supdocnade.folders.photo_folder import scan_folder
+from supdocnade.folders.xmp_packet import OWN, add_keywords, new_packet
+
+
+def packet(*keywords):
+    """Return XMP whose keywords nobody has predicted."""
+    return new_packet(list(keywords)).replace(OWN.encode(), b"urn:other:")
+
+
+@pytest.fixture
+def photographs(tmp_path):
+    """Photographs with keywords in one place more each, the last one to be used."""
+    paths = [tmp_path / "sea" / f"{number}.jpg" for number in range(5)]
+    paths[0].parent.mkdir()
+    image = Image.fromarray(stripes(0))
+    iptc = iptc_segment(((2, 25), b"iptc"))
+    image.save(paths[0])
+    image.save(paths[1], extra=iptc)
+    for path in paths[2:]:
+        image.save(path, extra=iptc, xmp=packet("embedded", " two words "))
+    for path in paths[3:]:
+        path.with_suffix(".xmp").write_bytes(packet("stem"))
+    paths[4].with_name("4.jpg.xmp").write_bytes(packet("full"))
+    return paths
+
+
+EXPECTED = [None, ["iptc"], ["embedded", " two words "], ["stem"], ["full"]]
+
+
+def test_sidecars_come_before_files_and_xmp_before_iptc(photographs):
+    stages = []
+    tags, notes = read_tags(photographs, lambda *report: stages.append(report))
+    assert tags == EXPECTED
+    assert notes == [
+        "tags are read from the keywords in XMP sidecars, of 2 photographs.",
+        "tags are read from the keywords in the photographs themselves, of 2 photographs.",
+    ]
+    assert stages[-1] == ("reading keywords", 5, 5)
+
+
+def test_keywords_that_were_predicted_are_not_read(photographs):
+    sidecar = photographs[3].with_suffix(".xmp")
+    sidecar.write_bytes(add_keywords(sidecar.read_bytes(), ["predicted"]))
+    photographs[4].with_name("4.jpg.xmp").write_bytes(new_packet(["predicted"]))
+    assert read_tags(photographs[3:])[0] == [["stem"], ["stem"]]
+
+
+def test_damaged_sidecars_are_named(photographs):
+    sidecar = photographs[4].with_name("4.jpg.xmp")
+    sidecar.write_bytes(packet("full")[:-60])
+    tags, notes = read_tags(photographs[4:])
+    assert tags == [["stem"]]
+    assert notes[-1].startswith(f"keywords are not read: {sidecar}: it is not well-formed")
+    Image.fromarray(stripes(0)).save(photographs[0], xmp=b"no XML")
+    assert "XMP in " in read_tags(photographs)[1][-1]
+    assert ", and 1 more." in read_tags(photographs)[1][-1]
+
+
+def test_metadata_comes_before_keywords(photographs, tmp_path):
+    (tmp_path / "tags.tsv").write_text("sea/1.jpg\tsky\nsea/4.jpg\t\n")
+    found = scan_folder(tmp_path)
+    tags = [record.tags for record in found.records]
+    assert tags == [None, ("sky",), ("embedded", "two words"), ("stem",), ()]
+    assert len(found.notes) == 2
+    assert found.passed_over == {}
