@@ -100,12 +100,23 @@ def extend_scene(
         on_error=options.on_error,
         cache=options.cache,
     )
-    _inspect(bag, photographs, options)
+    picture_B = _inspect(bag, photographs, options)
     in_words_B = np.zeros(len(photographs), np.bool_)
     new, skipped = _encode(bag, photographs, in_words_B, settings, options)
     training_set = previous.training_set.join(new)
+    # Near-duplicates are known among the new photographs, equal contents among the others.
+    n_before = len(training_set.photographs) - len(new.photographs)
+    keys = training_set.photographs.content_keys()[:n_before]
+    before_B = np.unique(keys, return_inverse=True)[1]
+    picture_B = np.delete(picture_B, [each.number for each in skipped])
     # Photographs that the words were learned from cannot be held out.
-    held_B = hold_out(training_set.photographs, settings.held_out, seed, training_set.in_words_B)
+    held_B = hold_out(
+        training_set.photographs,
+        settings.held_out,
+        seed,
+        training_set.in_words_B,
+        np.concatenate([before_B, n_before + picture_B]),
+    )
     fitted = _fit(bag, training_set, held_B, settings, seed, options)
     held_out = [image.name for image in fitted.held_out.images]
     thumbnails = fitted.thumbnails.add_from(previous.thumbnails, held_out)

@@ -1,5 +1,6 @@
 """Learning from mirror images, too; the drawn scenes of other tests have `mirror=False`."""
 
+from copy import copy
 from functools import cache
 
 import numpy as np
@@ -11,6 +12,7 @@ from supdocnade import SceneModel, SupDocNADE
 from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.topic_fitting import fit_topic_model
 from supdocnade.folders.tags import AnnotationVocabulary
+from supdocnade.images.decode import encode
 from supdocnade.scene import fitting
 from supdocnade.scene.settings import SceneSettings
 
@@ -186,3 +188,21 @@ def test_grey_photographs_have_no_words_for_colors():
 def test_mirror_must_be_a_bool():
     with pytest.raises(InvalidArgument, match="mirror must be True or False, got 'left'"):
         fit(mirror="left")
+
+
+def test_near_duplicates_among_added_photographs_stay_together(monkeypatch):
+    class Stop(Exception):
+        pass
+
+    def stop(photographs, fraction, seed, never_B, picture_B):
+        assert len(photographs) == 24 + 3
+        first, second, third = picture_B[24:]
+        assert first == third != second
+        assert not np.isin([first, second], picture_B[:24]).any()
+        raise Stop
+
+    model = copy(small_model()).set_params(on_error="skip")
+    monkeypatch.setattr(fitting, "hold_out", stop)
+    images = [NEW[0], NEW[1], np.zeros((3, 3), np.uint8), encode(NEW[0], "JPEG", quality=60)]
+    with pytest.raises(Stop):
+        model.fit_more(images, ["coast"] * 4)
