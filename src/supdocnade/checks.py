@@ -22,6 +22,7 @@ F      global features
 
 import math
 from collections.abc import Sequence
+from difflib import get_close_matches
 from numbers import Integral, Real
 
 from supdocnade.errors import InvalidArgument
@@ -51,6 +52,22 @@ def check_choice(name: str, value: object, choices: Sequence[str]) -> None:
     if value not in choices:
         listed = ", ".join(repr(choice) for choice in choices)
         raise InvalidArgument(f"{name} must be one of {listed}, got {value!r}.")
+
+
+def check_known(name: str, value: str, known: Sequence[str]) -> None:
+    """Raise `InvalidArgument`, with the nearest names, unless a model knows the value.
+
+    >>> check_known("tag", "zebra", ("sea", "zebra"))
+    >>> check_known("tag", "zebre", ("sea", "zebra"))
+    Traceback (most recent call last):
+    supdocnade.errors.InvalidArgument: tag must be one that the model knows, got 'zebre'; did you mean 'zebra'?
+    """  # noqa: E501
+    if value in known:
+        return
+    folded = {each.casefold(): each for each in known}
+    near = [repr(folded[each]) for each in get_close_matches(value.casefold(), folded)]
+    hint = f"; did you mean {' or '.join(near)}?" if near else "; `supdocnade info` lists them."
+    raise InvalidArgument(f"{name} must be one that the model knows, got {value!r}{hint}")
 
 
 def check_count(name: str, value: object, *, least: int = 0) -> int:

@@ -193,7 +193,7 @@ def test_predict_writes_sidecars(model, fresh, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ([], "Missing argument 'MODEL'"),
+        ([], "missing argument 'MODEL'"),
         (["m", "a.jpg", "--min-probability", 0.5], "--min-probability needs --write-xmp"),
         (["m", "a.jpg", "--record", "r"], "--record needs --write-xmp"),
         (["m", "--undo", "r"], "--undo takes no model"),

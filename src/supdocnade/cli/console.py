@@ -17,7 +17,7 @@ from supdocnade.text import clean_name, format_percent
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-    from supdocnade.scene.prediction import Prediction
+    from supdocnade.scene.prediction import FittedScene, Prediction
 
 
 MIN_PERCENT = 20
@@ -83,6 +83,23 @@ def format_right(share: float, total: int) -> str:
     ('88.4 %', '2 of 2')
     """
     return f"{100 * share:.1f} %" if total >= MIN_PERCENT else f"{round(share * total)} of {total}"
+
+
+def format_held_out(fitted: "FittedScene") -> str:
+    """Return a sentence with the figures of a model on held-out photographs."""
+    n_images, figures = fitted.held_out.n_images, fitted.held_out.figures
+    if not n_images:
+        return "too few photographs to test on, so its probabilities are unchecked"
+    found = []
+    # A single class is always right.
+    if "accuracy" in figures and len(fitted.classes) > 1:
+        right = format_right(figures["accuracy"], int(figures["n_labelled"]))
+        found.append(f"class right for {right}")
+    if "f_measure" in figures:
+        found.append(f"F-measure of five tags {figures['f_measure']:.2f}")
+    number = format_count(n_images, "photograph")
+    measured = f": {', '.join(found)}" if found else ""
+    return f"tested on {number} it had not seen{measured}; the final model was then trained on all"
 
 
 def format_table(rows: Sequence[Sequence[str]]) -> str:

@@ -10,6 +10,7 @@ code meaning
 ==== ===========================================================
 """
 
+import re
 import sys
 import warnings
 from collections.abc import Sequence
@@ -27,6 +28,7 @@ from supdocnade.cli.evaluate import evaluate
 from supdocnade.cli.explain import explain
 from supdocnade.cli.features import features
 from supdocnade.cli.index import index
+from supdocnade.cli.info import info
 from supdocnade.cli.predict import predict
 from supdocnade.cli.report import report
 from supdocnade.cli.reproduce import reproduce
@@ -42,8 +44,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 COMMANDS = (
-    *(demo, check, train, predict, evaluate, explain, report, index, serve, features, reproduce),
-    bench,
+    *(demo, check, train, predict, evaluate, explain, info, report, index, serve, features),
+    *(reproduce, bench),
 )
 for command in COMMANDS:
     app.command()(command)
@@ -86,13 +88,45 @@ def run(arguments: Sequence[str]) -> int:
         )
         return code if isinstance(code, int) else 0
     except typer.TyperException as error:
-        print_message(f"error: {one_line(error.format_message())} (see supdocnade --help)")
+        named = arguments[0] in typer.main.get_command(app).commands  # type: ignore[attr-defined]
+        command = f"supdocnade {arguments[0]}" if named else "supdocnade"
+        text = describe_usage_error(one_line(error.format_message()))
+        print_message(f"error: {text} (see {command} --help)")
         return error.exit_code
     except Exception as error:
         if debug:
             raise
         print_message(f"error: {one_line(_describe_error(error))}")
         return 1
+
+
+_INVALID = re.compile(r"Invalid value for '([^']+)': (.*)")
+_VALUE_ERRORS = (
+    (r"Input should be greater than or equal to (.*)", r"must be at least \1"),
+    (r"Input should be less than or equal to (.*)", r"must be at most \1"),
+    (r"Input should be a valid integer.*", "must be a whole number"),
+    (r"Input should be a valid number.*", "must be a number"),
+    (r"Value error, (.*) is not one of (.*)\.", r"must be one of \2, got \1"),
+)
+"""Messages of the parser about values, and better ones."""
+
+
+def describe_usage_error(message: str) -> str:
+    """Return a message of the parser of the command line in the style of all other errors.
+
+    >>> describe_usage_error("Invalid value for '--top': Input should be less than or equal to 9")
+    '--top must be at most 9.'
+    >>> describe_usage_error("Missing argument 'PHOTOS'.")
+    "missing argument 'PHOTOS'."
+    """
+    if invalid := _INVALID.fullmatch(message):
+        name, reason = invalid.groups()
+        for pattern, better in _VALUE_ERRORS:
+            if found := re.fullmatch(pattern, reason):
+                return f"{name} {found.expand(better)}."
+        return f"{name}: {reason}"
+    first = message.partition(" ")[0]
+    return message if first.isupper() else message[:1].lower() + message[1:]
 
 
 def one_line(text: str) -> str:

@@ -14,7 +14,7 @@ class UsageError(typer.TyperException):
 
 def _check_jobs(jobs: int) -> int:
     if jobs == 0:
-        raise UsageError("--jobs must not be 0; -1 means one worker per core.")
+        raise UsageError("--jobs must not be 0; -1 uses all cores.")
     return jobs
 
 
@@ -28,7 +28,7 @@ Quiet = Annotated[
 ]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 Seed = Annotated[
-    int, typer.Option("--seed", min=0, help="Seed of all random choices; it fixes the result.")
+    int, typer.Option("--seed", min=0, help="Random seed; the same seed gives the same result.")
 ]
 Jobs = Annotated[
     int,
@@ -36,7 +36,7 @@ Jobs = Annotated[
         "--jobs",
         "-j",
         callback=_check_jobs,
-        help="Number of workers; -1: one per core. Results do not depend on it.",
+        help="Number of workers; -1 uses all cores. Does not affect results.",
     ),
 ]
 MinTagCount = Annotated[int, typer.Option(min=1, help="Ignore tags of fewer photographs.")]

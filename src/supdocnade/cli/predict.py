@@ -145,7 +145,7 @@ def predict(
         if given and not write_xmp:
             raise UsageError(f"{option} needs --write-xmp.")
     if model is None:
-        raise UsageError("Missing argument 'MODEL'.")
+        raise UsageError("missing argument 'MODEL'.")
     if not images and files_from is None:
         raise UsageError("no photographs were given; name some or use --files-from.")
     named = [] if files_from is None else read_paths(files_from)

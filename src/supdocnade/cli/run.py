@@ -147,7 +147,8 @@ def train_model(request: TrainingRequest) -> "tuple[SceneModel, dict[str, float]
 
     with ProgressBars(quiet=request.quiet, stage_lines=False) as progress:
         folder = scan_folder(request.photos, progress)
-    check_records(request.photos, folder.records, quiet=request.quiet)
+    extends = settings.get("add") is not None
+    check_records(request.photos, folder.records, extends=extends, quiet=request.quiet)
     for note in () if request.quiet else folder.notes:
         print_message(f"note: {note}")
     if request.restart:
@@ -247,8 +248,15 @@ def check_output(output: Path, *, force: bool) -> None:
         raise StorageError(f"{output} holds a model; --force replaces it.")
 
 
-def check_records(photos: Path, records: "Sequence[ImageRecord]", *, quiet: bool) -> None:
-    """Raise if there is nothing to learn; print notes about unusual classes."""
+def check_records(
+    photos: Path, records: "Sequence[ImageRecord]", *, extends: bool = False, quiet: bool
+) -> None:
+    """Raise if there is nothing to learn; print notes about unusual classes.
+
+    Parameters
+    ----------
+    extends : the photographs are added to those of a model: few of a class are not unusual.
+    """
     labels = [record.label for record in records if record.label is not None]
     if not labels and not any(record.tags for record in records):
         raise InvalidArgument(
@@ -256,13 +264,13 @@ def check_records(photos: Path, records: "Sequence[ImageRecord]", *, quiet: bool
         )
     if quiet:
         return
-    if len(set(labels)) == 1:
+    if len(set(labels)) == 1 and not extends:
         print_message(f"note: all labelled photographs are of one class, {labels[0]}.")
     from supdocnade.folders.tags import count_tags
     from supdocnade.scene.inspection import describe_similar_names, describe_small_classes
 
     notes = (
-        describe_small_classes(Counter(labels)),
+        None if extends else describe_small_classes(Counter(labels)),
         describe_similar_names(Counter(labels), "classes"),
         describe_similar_names(count_tags(record.tags for record in records), "tags"),
     )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from supdocnade.cli.console import format_count, print_json, print_line
+from supdocnade.cli.console import format_count, format_held_out, print_json, print_line
 from supdocnade.cli.options import (
     Debug,
     Device,
@@ -20,7 +20,6 @@ from supdocnade.cli.options import (
 )
 from supdocnade.cli.run import OPTIONS, TrainingRequest, train_model
 from supdocnade.scene.settings import SceneSettings
-from supdocnade.text import format_percent
 
 if TYPE_CHECKING:
     from supdocnade.scene.model import SceneModel
@@ -53,11 +52,15 @@ SkipUnreadable = Annotated[
     bool, typer.Option("--skip-unreadable", help="Skip files that cannot be read.")
 ]
 Cache = Annotated[
-    Path | None, typer.Option(help="Folder that caches the words of photographs between runs.")
+    Path | None, typer.Option(help="Cache folder, so that photographs are not analysed again.")
 ]
 Add = Annotated[
     Path | None,
-    typer.Option("--add", help="Add the photographs to those of this model, with its words."),
+    typer.Option(
+        "--add",
+        help="Extend this model: train on its photographs and the new ones, keeping its visual "
+        "words.",
+    ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing model.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")]
@@ -100,8 +103,8 @@ def train(
     as keywords. Nothing leaves this machine.
 
     --resume continues a run that was interrupted with Ctrl-C or by a file that cannot be read.
-    Settings stay the same; only --skip-unreadable, --jobs, --cache, --force, --json and --quiet may
-    change.
+    Settings must stay the same, except --skip-unreadable, --jobs, --cache, --force, --json and
+    --quiet.
 
     \b
     Examples:
@@ -163,7 +166,7 @@ def _rare_tags(model: "SceneModel") -> list[str]:
 
 
 def _print_summary(model: "SceneModel", output: Path) -> None:
-    fitted, held_out = model.fitted_, model.fitted_.held_out
+    fitted = model.fitted_
     classes = format_count(len(fitted.classes), "class")
     tags = format_count(len(fitted.tag_names), "tag")
     n_images = format_count(fitted.data["n_images"], "photograph")
@@ -173,14 +176,5 @@ def _print_summary(model: "SceneModel", output: Path) -> None:
             f"{format_count(len(rare), 'tag')} on fewer than {fitted.settings.min_tag_count} "
             "photographs not learned (see --min-tag-count)"
         )
-    figures = []
-    if "accuracy" in held_out.figures:
-        figures.append(f"accuracy {format_percent(held_out.figures['accuracy'])}")
-    if "f_measure" in held_out.figures:
-        figures.append(f"F-measure of five tags {held_out.figures['f_measure']:.2f}")
-    if not held_out.n_images:
-        print_line("too few photographs for a held-out set: probabilities are not calibrated")
-    if figures:
-        n_held_out = format_count(held_out.n_images, "held-out photograph")
-        print_line(f"on {n_held_out}, before learning from all: {', '.join(figures)}")
+    print_line(format_held_out(fitted))
     print_line(f"model written to {output}")

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, log_expit, log_softmax, logsumexp, softmax
 
+from supdocnade.checks import check_known
 from supdocnade.errors import InvalidArgument
 from supdocnade.folders.tags import normalize_tag
 from supdocnade.model.inference import NetworkArrays
@@ -98,6 +99,7 @@ def explain_image(
     label: str | None = None,
     tag: str | None = None,
     name: str = "",
+    device: str = "cpu",
 ) -> Explanation:
     """Explain the score of a class or of a tag.
 
@@ -106,10 +108,11 @@ def explain_image(
     label : a class; None: the predicted class, unless `tag` is given.
     tag : a tag, instead of a class.
     name : of the image, for errors.
+    device : on which a network that describes photographs runs.
     """
     if label is not None and tag is not None:
         raise InvalidArgument("label and tag must not both be given.")
-    encoded = fitted.encoder.encode(image, name)
+    encoded = fitted.encoder.encode(image, name, device)
     raw = count_words([encoded.ids], fitted.encoder.n_features)
     counts = fitted.damp(raw)
     hidden_BH = fitted.topics_of([encoded.words])
@@ -240,8 +243,7 @@ def _choose_class_score(
     if label is None:
         scores = fitted.class_scores(hidden_BH)
         label = fitted.classes[int(scores[0].argmax())]
-    if label not in fitted.classes:
-        raise InvalidArgument(f"label must be one of {list(fitted.classes)}, got {label!r}.")
+    check_known("label", label, fitted.classes)
     number = fitted.classes.index(label)
     if fitted.svm is not None:
         return label, "decision value of the SVM", svm_score(fitted.svm, number)
@@ -251,8 +253,7 @@ def _choose_class_score(
 def _choose_tag_score(fitted: FittedScene, tag: str) -> tuple[str, str, Score]:
     """Return the tag to explain, a description of its score, and the score."""
     name = normalize_tag(tag)
-    if name not in fitted.tag_names:
-        raise InvalidArgument(f"tag must be one that the model knows, got {tag!r}.")
+    check_known("tag", name, fitted.tag_names)
     number = fitted.tag_names.index(name)
     if fitted.has_logistic_tags:
         description, score = f"logit p({name})", logit_score(fitted.network, number, "tag")

@@ -247,7 +247,7 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
         label : the class to explain; None: the predicted one.
         tag : the tag to explain, instead of a class.
         """
-        return explain_image(self._fitted(), image, label=label, tag=tag)
+        return explain_image(self._fitted(), image, label=label, tag=tag, device=self.device)
 
     def save(self, folder: str | Path) -> None:
         """Write the model to a folder; an existing model is replaced as a whole or not at all.

@@ -159,11 +159,12 @@ def _read_description(folder: Path) -> dict[str, Any]:
     is_older = digest == _digest(text).encode() and content.endswith(b"\n")
     try:
         description: Any = json.loads(text if is_older else content)
+        if not isinstance(description, dict):
+            raise StorageError(f"{path} describes no scene model.")
+        is_whole = is_older or content == seal_description(description)
     except (ValueError, RecursionError) as error:
         raise StorageError(f"{path} is damaged: {error}.") from error
-    if not isinstance(description, dict):
-        raise StorageError(f"{path} describes no scene model.")
-    if not is_older and content != seal_description(description):
+    if not is_whole:
         raise StorageError(f"{path} is damaged: its contents are not those that were written.")
     _check_kind(path, description)
     return description

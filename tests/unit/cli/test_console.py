@@ -3,11 +3,21 @@ import io
 import json
 import sys
 import warnings
+from dataclasses import replace
 
 import pytest
+from tests.drawn import small_model
 
 from supdocnade.cli import console
-from supdocnade.cli.console import CSV_HEADER, ProgressBars, format_csv, format_json, format_text
+from supdocnade.cli.console import (
+    CSV_HEADER,
+    ProgressBars,
+    format_csv,
+    format_held_out,
+    format_json,
+    format_text,
+)
+from supdocnade.scene.held_out import HeldOut
 from supdocnade.scene.prediction import Prediction
 
 
@@ -143,3 +153,17 @@ def test_warnings_are_printed_as_notes(capsys, quiet):
     with console.print_warnings(quiet=quiet):
         warnings.warn("two\nlines", stacklevel=1)
     assert capsys.readouterr().err == ("" if quiet else "note: two lines\n")
+
+
+def test_figures_of_few_photographs_are_counts_and_one_class_has_none():
+    fitted = small_model().fitted_
+
+    def describe(n_images, classes=("a", "b"), **figures):
+        held_out = HeldOut(n_images=n_images, figures=figures)
+        return format_held_out(replace(fitted, classes=classes, held_out=held_out))
+
+    assert "too few photographs to test on" in describe(0)
+    many = describe(240, accuracy=0.884, n_labelled=240, f_measure=0.57)
+    assert "tested on 240 photographs it had not seen: class right for 88.4 %, F-measure" in many
+    assert "class right for 2 of 2;" in describe(2, accuracy=1.0, n_labelled=2)
+    assert "right" not in describe(30, ("a",), accuracy=1.0, n_labelled=30)

@@ -10,8 +10,8 @@ from supdocnade.errors import StorageError
 
 BENCH = sys.modules["supdocnade.cli.bench"]
 COMMANDS = (
-    *("demo", "check", "train", "predict", "evaluate", "explain", "report", "index", "serve"),
-    *("features", "reproduce", "bench"),
+    *("demo", "check", "train", "predict", "evaluate", "explain", "info", "report", "index"),
+    *("serve", "features", "reproduce", "bench"),
 )
 
 
@@ -59,6 +59,22 @@ def test_invalid_command_line_is_one_line_and_code_2(arguments):
     assert done.out == ""
     assert done.err.startswith("error: ")
     assert done.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train"], "missing argument 'PHOTOS'. (see supdocnade train --help)"),
+        (["trian"], "no such command 'trian'. Did you mean 'train'? (see supdocnade --help)"),
+        (["predict", "m", "a", "--top", "0"], "--top must be at least 1. (see supdocnade predict"),
+        (["predict", "m", "a", "--top", "many"], "--top must be a whole number."),
+        (["serve", "m", "--port", "99999"], "--port must be at most 65535."),
+        (["serve", "m", "--timeout", "x"], "--timeout must be a number."),
+        (["predict", "m", "a", "--device", "tpu"], "--device must be one of 'auto', 'cpu', 'cuda'"),
+    ],
+)
+def test_usage_errors_name_the_option_and_the_command(arguments, message):
+    assert message in supdocnade(*arguments).err
 
 
 def test_unavailable_device_is_an_error():

@@ -1,3 +1,4 @@
+from copy import copy
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from supdocnade.scene.attribution import (
     word_score,
 )
 from supdocnade.scene.svm import fit_svm
+from supdocnade.visual_words.encoder import ImageEncoder
 
 N_WORDS, N_TAGS, N_TOPICS, N_CLASSES = 30, 7, 12, 4
 ACTIVATIONS = ("relu", "tanh", "sigmoid")
@@ -321,10 +323,25 @@ def test_a_patch_has_the_shares_of_its_word_and_its_color():
     assert found.share_S.sum() == pytest.approx(found.whole - found.empty, abs=1e-3)
 
 
+def test_the_device_is_that_of_the_model(monkeypatch):
+    model, used = copy(small_model()), []
+    encode = ImageEncoder.encode
+
+    def record(self, image, name="", device="cpu"):
+        used.append(device)
+        return encode(self, image, name, device)
+
+    monkeypatch.setattr(ImageEncoder, "encode", record)
+    model.set_params(device="cuda").explain(IMAGE)
+    assert used == ["cuda"]
+
+
 def test_unknown_names_are_refused():
     model = small_model()
-    with pytest.raises(InvalidArgument, match="label must be one of"):
+    with pytest.raises(InvalidArgument, match="label must be one that the model knows"):
         model.explain(IMAGE, label="moon base")
+    with pytest.raises(InvalidArgument, match=r"got 'Cost'; did you mean 'coast'"):
+        model.explain(IMAGE, label="Cost")
     with pytest.raises(InvalidArgument, match="tag must be one that the model knows"):
         model.explain(IMAGE, tag="moon base")
     with pytest.raises(InvalidArgument, match="must not both be given"):
