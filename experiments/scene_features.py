@@ -30,6 +30,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "sift": {},
     "sift, 50 colour words": {"n_color_words": 50},
     "sift, 100 colour words": {"n_color_words": 100},
+    "sift, logistic tags": {"annotation_output": "sigmoid"},
     "drawn, sift": DRAWN,
     "drawn, sift, 20 colour words": {**DRAWN, "n_color_words": 20},
     "drawn, sift, 100 colour words": {**DRAWN, "n_color_words": 100},

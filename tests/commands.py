@@ -14,7 +14,7 @@ from supdocnade.storage import load_arrays
 SIZE = (96, 128)
 CLASSES = ("coast", "forest", "skyline")
 SMALL = (
-    *("--topics", "8", "--words", "20", "--epochs", "6"),
+    *("--features", "sift", "--topics", "8", "--words", "20", "--epochs", "6"),
     *("--learning-rate", "0.003", "--min-tag-count", "2"),
 )
 

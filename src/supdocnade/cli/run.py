@@ -147,10 +147,12 @@ def train_model(request: TrainingRequest) -> "tuple[SceneModel, dict[str, float]
 
     with ProgressBars(quiet=request.quiet, stage_lines=False) as progress:
         folder = scan_folder(request.photos, progress)
-    extends = settings.get("add") is not None
-    check_records(request.photos, folder.records, extends=extends, quiet=request.quiet)
-    for note in () if request.quiet else folder.notes:
-        print_message(f"note: {note}")
+    check_records(request.photos, folder.records)
+    if not request.quiet:
+        print_message(_describe_features(settings))
+        extends = settings.get("add") is not None
+        for note in (*describe_records(folder.records, extends=extends), *folder.notes):
+            print_message(f"note: {note}")
     if request.restart:
         partial.discard()
     partial.write_settings(request.photos, settings)
@@ -248,34 +250,45 @@ def check_output(output: Path, *, force: bool) -> None:
         raise StorageError(f"{output} holds a model; --force replaces it.")
 
 
-def check_records(
-    photos: Path, records: "Sequence[ImageRecord]", *, extends: bool = False, quiet: bool
-) -> None:
-    """Raise if there is nothing to learn; print notes about unusual classes.
+def check_records(photos: Path, records: "Sequence[ImageRecord]") -> None:
+    """Raise if there is nothing to learn."""
+    if not any(record.label is not None or record.tags for record in records):
+        raise InvalidArgument(
+            f"{photos} must have classes (one folder each) or tags (metadata.jsonl), got neither."
+        )
+
+
+def describe_records(records: "Sequence[ImageRecord]", *, extends: bool = False) -> list[str]:
+    """Return notes about unusual classes and tags.
 
     Parameters
     ----------
     extends : the photographs are added to those of a model: few of a class are not unusual.
     """
-    labels = [record.label for record in records if record.label is not None]
-    if not labels and not any(record.tags for record in records):
-        raise InvalidArgument(
-            f"{photos} must have classes (one folder each) or tags (metadata.jsonl), got neither."
-        )
-    if quiet:
-        return
-    if len(set(labels)) == 1 and not extends:
-        print_message(f"note: all labelled photographs are of one class, {labels[0]}.")
     from supdocnade.folders.tags import count_tags
     from supdocnade.scene.inspection import describe_similar_names, describe_small_classes
 
+    labels = Counter(record.label for record in records if record.label is not None)
+    one_class = len(labels) == 1 and not extends
     notes = (
-        None if extends else describe_small_classes(Counter(labels)),
-        describe_similar_names(Counter(labels), "classes"),
+        f"all labelled photographs are of one class, {min(labels)}." if one_class else None,
+        None if extends else describe_small_classes(labels),
+        describe_similar_names(labels, "classes"),
         describe_similar_names(count_tags(record.tags for record in records), "tags"),
     )
-    for note in filter(None, notes):
-        print_message(f"note: {note}")
+    return [note for note in notes if note]
+
+
+def _describe_features(settings: dict[str, Any]) -> str:
+    """Return the first line of a run, which names its features."""
+    if "add" in settings:
+        return f"features: those of {settings['add']}"
+    if settings["features"] != "sift":
+        return f"features: the pretrained network {settings['features']}"
+    from supdocnade.images.network_library import choose_features
+
+    hint = "; pip install 'supdocnade[deep]' adds a network, which is more accurate"
+    return f"features: SIFT{hint if choose_features() == 'sift' else ''}"
 
 
 def _choose_settings(request: TrainingRequest, partial: PartialRun) -> dict[str, Any]:

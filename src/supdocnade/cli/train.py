@@ -28,9 +28,16 @@ _DEFAULTS = SceneSettings()
 
 
 Output = Annotated[Path, typer.Option("--output", "-o", help="Folder of the new model.")]
-Topics = Annotated[int, typer.Option(min=1, help="Number of topics.")]
+Topics = Annotated[
+    int | None,
+    typer.Option(min=1, help="Number of topics; by default 200, or 512 with a network."),
+]
 Features = Annotated[
-    str, typer.Option(help="Description of patches: sift, or a network (see supdocnade features).")
+    str,
+    typer.Option(
+        help="Description of patches: sift, a network (see supdocnade features), or auto: the "
+        "network of the extra deep if it is installed, otherwise sift."
+    ),
 ]
 Words = Annotated[
     int | None,
@@ -38,8 +45,8 @@ Words = Annotated[
 ]
 ColorWords = Annotated[int, typer.Option(min=0, help="Number of words for colours.")]
 Classifier = Annotated[
-    Literal["svm", "softmax"],
-    typer.Option(help="The paper's SVM on topics, or the softmax of the model."),
+    Literal["auto", "svm", "softmax"],
+    typer.Option(help="The paper's SVM on topics, the softmax of the model, or the better one."),
 ]
 Epochs = Annotated[int, typer.Option(min=1, help="Maximum number of epochs.")]
 LearningRate = Annotated[float, typer.Option(min=0, help="Learning rate of the topic model.")]
@@ -72,10 +79,10 @@ def train(
     photos: Photos,
     output: Output,
     topics: Topics = _DEFAULTS.n_topics,
-    features: Features = _DEFAULTS.features,
+    features: Features = "auto",
     words: Words = _DEFAULTS.n_words,
     color_words: ColorWords = _DEFAULTS.n_color_words,
-    classifier: Classifier = "svm",
+    classifier: Classifier = "auto",
     epochs: Epochs = _DEFAULTS.max_epochs,
     learning_rate: LearningRate = _DEFAULTS.learning_rate,
     mirror: Mirror = _DEFAULTS.mirror,
@@ -115,6 +122,10 @@ def train(
     """
     check_device(device)
     values = {name: context.params[option] for name, option in OPTIONS.items()}
+    if features == "auto":
+        from supdocnade.images.network_library import choose_features
+
+        values["features"] = choose_features()
     request = TrainingRequest(
         photos=photos,
         output=output,
@@ -145,6 +156,7 @@ def model_to_dict(model: "SceneModel", output: Path, seconds: dict[str, float]) 
     fitted = model.fitted_
     return {
         "model": os.fspath(output),
+        "features": fitted.settings.features,
         "classes": list(fitted.classes),
         "tags": list(fitted.tag_names),
         "data": fitted.data,

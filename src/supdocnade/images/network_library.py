@@ -6,6 +6,7 @@ description.
 
 import os
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 
 from supdocnade.errors import InvalidArgument, StorageError
@@ -17,7 +18,7 @@ from supdocnade.images.efficientnet_lite import (
 )
 from supdocnade.images.feature_network import FeatureNetwork, NetworkDescription, write_network
 
-DEFAULT_NETWORK = "efficientnet-lite0"
+DEFAULT_NETWORK = "efficientnet-lite2"
 """The network that the extra `deep` installs."""
 
 RESERVED = ("sift", *SIDES)
@@ -36,6 +37,14 @@ def list_networks() -> list[str]:
     """Return the names of the networks that are installed, those of packages first."""
     installed = [name for name in SIDES if find_weights(name) is not None]
     return installed + sorted({path.parent.name for path in networks_folder().glob("[!.]*/*.json")})
+
+
+def choose_features() -> str:
+    """Return the network of the extra `deep`, or "sift" if the extra is not installed."""
+    packages = ("onnx", "onnxruntime")
+    if find_weights(DEFAULT_NETWORK) is None or not all(find_spec(name) for name in packages):
+        return "sift"
+    return DEFAULT_NETWORK
 
 
 def is_path(name: str | os.PathLike[str]) -> bool:

@@ -47,7 +47,7 @@ from supdocnade.scene.selection import (
     measure_selected,
     select_candidate,
 )
-from supdocnade.scene.settings import WORD_SETTINGS, SceneSettings
+from supdocnade.scene.settings import ANNOTATION_WEIGHTS, WORD_SETTINGS, SceneSettings
 from supdocnade.scene.svm import RBFSVM, fit_svm
 from supdocnade.scene.tag_ranking import photograph_tag_shares, tag_frequency
 from supdocnade.scene.thumbnails import make_thumbnails
@@ -63,7 +63,8 @@ TUNING_GRID = {
     "generative_weight": (1e-3, 1e-2, 1e-1),
     "learning_rate": (1e-4, 3e-4),
 }
-TUNED_ANNOTATION_WEIGHTS = {"words": (1.0, 30.0), "sigmoid": (0.1, 1.0)}
+TUNED_TAGS = (("words", 1.0), ("words", 30.0), ("sigmoid", 0.1), ("sigmoid", 1.0))
+"""`annotation_output` and `annotation_weight`."""
 
 MAX_SVM = 30_000
 """Labelled documents of an SVM, mirror images included: 24 bytes per pair, 22 GB."""
@@ -74,7 +75,7 @@ def fit_scene(
 ) -> tuple[FittedScene, tuple[SkippedImage, ...]]:
     """Fit a scene model; return it with the photographs that could not be read."""
     _check_any(photographs)
-    _check_svm_size(photographs, settings)
+    settings = _limit_svm(len(photographs) - photographs.labels.count(None), settings)
     bag = _make_bag(settings, seed, options)
     picture_B = _inspect(bag, photographs, options)
     held_B = hold_out(photographs, settings.held_out, seed, picture_B=picture_B)
@@ -104,6 +105,8 @@ def extend_scene(
     in_words_B = np.zeros(len(photographs), np.bool_)
     new, skipped = _encode(bag, photographs, in_words_B, settings, options)
     training_set = previous.training_set.join(new)
+    labels = training_set.photographs.labels
+    settings = _limit_svm(len(labels) - labels.count(None), settings)
     # Near-duplicates are known among the new photographs, equal contents among the others.
     n_before = len(training_set.photographs) - len(new.photographs)
     keys = training_set.photographs.content_keys()[:n_before]
@@ -128,15 +131,22 @@ def _check_any(photographs: Photographs) -> None:
         raise InvalidArgument("images must have a photograph that can be read, got none.")
 
 
-def _check_svm_size(photographs: Photographs, settings: SceneSettings) -> None:
-    """Raise `InvalidArgument` before any work if the SVM would need too much memory."""
-    n_labelled = len(photographs) - photographs.labels.count(None)
+def _limit_svm(n_labelled: int, settings: SceneSettings) -> SceneSettings:
+    """Return the settings with the softmax if the SVM of "auto" would need too much memory.
+
+    Raises
+    ------
+    InvalidArgument : the SVM was asked for.
+    """
     limit, remedy = (MAX_SVM // 2, ", or mirror=False") if settings.mirror else (MAX_SVM, "")
-    if settings.classifier == "svm" and n_labelled > limit:
-        raise InvalidArgument(
-            f"classifier 'svm' takes at most {limit} labelled photographs, since its memory "
-            f"grows with their square, got {n_labelled}; use classifier 'softmax'{remedy}."
-        )
+    if n_labelled <= limit or settings.classifier == "softmax":
+        return settings
+    if settings.classifier == "auto":
+        return replace(settings, classifier="softmax")
+    raise InvalidArgument(
+        f"classifier 'svm' takes at most {limit} labelled photographs, since its memory "
+        f"grows with their square, got {n_labelled}; use classifier 'softmax'{remedy}."
+    )
 
 
 def _inspect(
@@ -295,23 +305,36 @@ def _default_choices(data: TrainingSet, settings: SceneSettings) -> Choices:
         frequency_A = tag_frequency(data.photographs, vocabulary)
         logistic = settings.annotation_output == "sigmoid"
         calibration = fit_tags(nothing, frequency_A, nothing > 0, log_odds=logistic)
+    if settings.classifier == "softmax":
+        return Choices(n_epochs=settings.n_passes, tags=calibration)
     return Choices(n_epochs=settings.n_passes, C=DEFAULT_C, gamma=DEFAULT_GAMMA, tags=calibration)
 
 
 def _list_trials(settings: SceneSettings, seed: int) -> list[dict[str, Any]]:
-    """Return the changes to try: none, and with `tune` others of the grid at random."""
+    """Return the changes to try: none, and with `tune` others of the grid at random.
+
+    The second trial has the other outputs of tags.
+    """
     if not settings.tune:
         return [{}]
     grid = [
-        {"generative_weight": weight, "learning_rate": rate, "annotation_weight": tags}
+        {
+            "generative_weight": weight,
+            "learning_rate": rate,
+            "annotation_output": output,
+            "annotation_weight": tag_weight,
+        }
         for weight in TUNING_GRID["generative_weight"]
         for rate in TUNING_GRID["learning_rate"]
-        for tags in TUNED_ANNOTATION_WEIGHTS[settings.annotation_output]
+        for output, tag_weight in TUNED_TAGS
     ]
     given = {name: getattr(settings, name) for name in TUNED}
+    (output,) = ANNOTATION_WEIGHTS.keys() - {settings.annotation_output}
+    other_tags = {"annotation_output": output, "annotation_weight": ANNOTATION_WEIGHTS[output]}
+    second = {**given, **other_tags}
     order = named_generator(seed, "tuning").permutation(len(grid))
-    others = [grid[i] for i in order if grid[i] != given]
-    return [{}, *others[: settings.tune_trials - 1]]
+    others = [grid[i] for i in order if grid[i] not in (given, second)]
+    return [{}, *[second, *others][: settings.tune_trials - 1]]
 
 
 def _fit_candidates(
@@ -403,7 +426,7 @@ def _fit_final_svm(
     options: RunOptions,
 ) -> RBFSVM | None:
     classes = data.photographs.classes
-    if settings.classifier != "svm" or len(classes) < 2:
+    if choices.C is None or choices.gamma is None or len(classes) < 2:
         return None
     label_B = np.tile(data.photographs.label_numbers(classes), data.n_sides)
     known = np.flatnonzero(label_B >= 0)
@@ -411,7 +434,7 @@ def _fit_final_svm(
         topic_features(network, data.document_counts, data.document_features)[known],
         label_B[known],
         len(classes),
-        C=choices.C or DEFAULT_C,
-        gamma=choices.gamma or DEFAULT_GAMMA,
+        C=choices.C,
+        gamma=choices.gamma,
         n_jobs=options.n_jobs,
     )

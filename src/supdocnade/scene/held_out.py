@@ -1,15 +1,17 @@
 """Choices made on the held-out photographs, and the results measured on them."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from supdocnade.checks import check_choice, check_count, check_range
 from supdocnade.errors import InvalidArgument
+from supdocnade.model.config import ANNOTATION_OUTPUTS
 from supdocnade.scene.calibration import TagCalibration
 
-TUNED = ("generative_weight", "learning_rate", "annotation_weight")
+TUNED = ("generative_weight", "learning_rate", "annotation_output", "annotation_weight")
 """Settings that tuning may change."""
 
 
@@ -20,6 +22,7 @@ class Choices:
     n_epochs: int
     """Passes over all documents, mirror images included."""
     C: float | None = None
+    """None without an SVM."""
     gamma: float | None = None
     """In units of 1 / topics."""
     temperature: float = 1.0
@@ -28,7 +31,7 @@ class Choices:
     class_tag_weight: float = 0.0
     """α, the weight of the class term of tags; 0 is the paper's ranking."""
     tags: TagCalibration | None = None
-    tuned: dict[str, float] = field(default_factory=dict)
+    tuned: dict[str, Any] = field(default_factory=dict)
     """Settings found by `tune`, which replace those given."""
 
     def __post_init__(self) -> None:
@@ -41,7 +44,10 @@ class Choices:
         check_range("class_tag_weight", self.class_tag_weight, least=0)
         for name, value in self.tuned.items():
             check_choice("tuned", name, TUNED)
-            check_range(name, value, least=0)
+            if name == "annotation_output":
+                check_choice(name, value, ANNOTATION_OUTPUTS)
+            else:
+                check_range(name, value, least=0)
 
 
 @dataclass(frozen=True, kw_only=True)

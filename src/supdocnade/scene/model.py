@@ -33,10 +33,11 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
 
     Parameters
     ----------
-    n_topics : int, default=200
-        Number of topics.
-    classifier : {"svm", "softmax"}, default="svm"
-        The paper's RBF SVM on topic features, or the model's own softmax.
+    n_topics : int, optional
+        Number of topics; None: 200, or 512 with a network.
+    classifier : {"auto", "svm", "softmax"}, default="auto"
+        The paper's RBF SVM on topic features, or the model's own softmax; "auto" takes the one that
+        does better on the held-out photographs.
     features : str, default="sift"
         Description of patches: "sift", the name of a network (`supdocnade features` lists them), or
         the path of its ONNX file. The features of whole photographs by a network enter the topic
@@ -62,8 +63,9 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
         Whether to learn from mirror images, too. Predictions use the photograph alone.
     min_tag_count : int, default=3
         Tags of fewer photographs are ignored.
-    annotation_output : {"words", "sigmoid"}, default="words"
-        Tags as words of the topic model, as in the paper, or one logistic output for each.
+    annotation_output : {"words", "sigmoid"}, optional
+        Tags as words of the topic model, as in the paper, or one logistic output for each; None:
+        words, or logistic outputs with a network.
     annotation_weight : float, optional
         Weight of the tags in training, see `SupDocNADE`; None: 30 for words, 1 for logistic
         outputs.
@@ -77,7 +79,8 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
         Share of the photographs on which the epochs, the SVM's settings, the temperature of
         probabilities and the threshold of tags are chosen. Then the model is fitted on all.
     tune : bool, default=False
-        Also search for `generative_weight`, `learning_rate` and `annotation_weight`.
+        Also search for `generative_weight`, `learning_rate`, `annotation_output` and
+        `annotation_weight`.
     tune_trials : int, default=8
         Number of settings that `tune` tries.
     n_jobs : int, optional

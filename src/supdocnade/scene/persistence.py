@@ -253,8 +253,6 @@ def _build(parts: Parts, description: dict[str, Any], name: str) -> FittedScene:
     config = topics.network.config
     if (config.n_visual_words, config.n_annotation_words) != (encoder.n_features, len(tags)):
         raise InvalidArgument("its words or tags are not those of its topics")
-    if config.annotation_output != settings.annotation_output:
-        raise InvalidArgument("its outputs of tags are not those of its topics")
     n_image_features = 0 if encoder.features_shape is None else encoder.features_shape[1]
     if config.n_global_features != n_image_features:
         raise InvalidArgument("its features of photographs are not those of its topics")
@@ -265,6 +263,9 @@ def _build(parts: Parts, description: dict[str, Any], name: str) -> FittedScene:
     chosen = description["choices"]  # Without `class_tag_weight` in models older than it.
     calibration = None if chosen["tags"] is None else TagCalibration(**chosen["tags"])
     choices = Choices(**{**chosen, "tags": calibration})
+    output = choices.tuned.get("annotation_output", settings.annotation_output)
+    if config.annotation_output != output:
+        raise InvalidArgument("its outputs of tags are not those of its topics")
     svm = _read_svm(parts, settings, (len(classes), config.n_topics))
     frequency_A, share_CA = _read_tags(parts["classifier"][0], choices, (len(classes), len(tags)))
     held_out = description["held_out"]
@@ -308,7 +309,8 @@ def _read_svm(parts: Parts, settings: SceneSettings, shape: tuple[int, int]) -> 
     """Return the SVM of the classes and topics in `shape`, None if the settings have none."""
     arrays, description = parts["classifier"]
     gamma = description["gamma"]
-    if (gamma is not None) != (settings.classifier == "svm" and shape[0] > 1):
+    can_have_svm = settings.classifier != "softmax" and shape[0] > 1
+    if (gamma is not None) != can_have_svm and (gamma or settings.classifier != "auto"):
         raise InvalidArgument("its classifier is not that of its settings")
     if gamma is None:
         return None

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,17 +95,18 @@ def select_candidate(
     vocabulary: AnnotationVocabulary,
     classifier: str,
     *,
-    tuned: dict[str, float],
+    tuned: dict[str, Any],
     options: RunOptions = RunOptions(),
     stage: str = "tuning the classifier",
 ) -> Selected:
-    """Return the candidate with the best probabilities of the true classes and the best tags.
+    """Return the candidate and classifier with the best probabilities of true classes and tags.
 
     The score is the sum of `mean_probability` and of the F-measure, as far as they exist; among
     equals the candidate with the most epochs is taken.
 
     Parameters
     ----------
+    classifier : "svm", "softmax", or "auto" for the better of both.
     tuned : settings of the candidates that tuning changed.
     stage : reported to `options.progress` with the number of SVMs tried.
     """
@@ -116,15 +117,18 @@ def select_candidate(
     labelled, known = np.flatnonzero(label_B >= 0), np.flatnonzero(true_B >= 0)
     present = present_tags(held_out, vocabulary)
     share_CA = photograph_tag_shares(training, classes, vocabulary)
+    fits_svm = classifier != "softmax" and len(classes) > 1
+    fits_softmax = not fits_svm or (classifier == "auto" and len(known) > 0)
     found = []
     for number, each in enumerate(candidates):
 
         def report(done: int, total: int, before: int = number) -> None:
             options.progress(stage, before * total + done, len(candidates) * total)
 
-        C = gamma = proba_BC = None
-        score, temperature, scores_BC = 0.0, 1.0, each.softmax_BC
-        if classifier == "svm" and len(classes) > 1:
+        classifiers: list[tuple[float | None, float | None, Floats | None]] = []
+        if fits_softmax:
+            classifiers.append((None, None, each.softmax_BC))
+        if fits_svm:
             hidden, y = each.hidden_BH[labelled], label_B[labelled]
             C, gamma = DEFAULT_C, DEFAULT_GAMMA
             if len(known):
@@ -138,23 +142,27 @@ def select_candidate(
                     on_fit=report,
                 )
             svm = fit_svm(hidden, y, len(classes), C=C, gamma=gamma, n_jobs=options.n_jobs)
-            scores_BC = svm.decide(each.held_out_BH)
-        if scores_BC is not None:
-            temperature = fit_temperature(scores_BC[known], true_B[known])
-            proba_BC = softmax(scores_BC / temperature, axis=1)
-            score += mean_probability(scores_BC[known], true_B[known])
-        weight, tag_scores_BA, f_value = choose_class_weight(
-            each.tag_log_p_BA, proba_BC, share_CA, present, log_odds=each.log_odds
-        )
-        choices = Choices(
-            n_epochs=each.n_epochs,
-            C=C,
-            gamma=gamma,
-            temperature=temperature,
-            class_tag_weight=weight,
-            tuned=tuned,
-        )
-        found.append(Selected(score + f_value, choices, scores_BC, tag_scores_BA, each.log_odds))
+            classifiers.append((C, gamma, svm.decide(each.held_out_BH)))
+        for chosen_C, chosen_gamma, scores_BC in classifiers:
+            score, temperature, proba_BC = 0.0, 1.0, None
+            if scores_BC is not None:
+                temperature = fit_temperature(scores_BC[known], true_B[known])
+                proba_BC = softmax(scores_BC / temperature, axis=1)
+                score += mean_probability(scores_BC[known], true_B[known])
+            weight, tag_scores_BA, f_value = choose_class_weight(
+                each.tag_log_p_BA, proba_BC, share_CA, present, log_odds=each.log_odds
+            )
+            choices = Choices(
+                n_epochs=each.n_epochs,
+                C=chosen_C,
+                gamma=chosen_gamma,
+                temperature=temperature,
+                class_tag_weight=weight,
+                tuned=tuned,
+            )
+            found.append(
+                Selected(score + f_value, choices, scores_BC, tag_scores_BA, each.log_odds)
+            )
     return max(found, key=lambda each: (each.score, each.choices.n_epochs))
 
 

@@ -6,15 +6,21 @@ from typing import Any
 from supdocnade.checks import check_choice, check_count, check_range
 from supdocnade.errors import InvalidArgument
 
-CLASSIFIERS = ("svm", "softmax")
+CLASSIFIERS = ("auto", "svm", "softmax")
 
 MIN_UPDATES, MIN_BATCH, MAX_BATCH = 12, 4, 64
 """Smallest number of updates per epoch, within these batch sizes."""
 
 RECIPES: dict[str, dict[str, Any]] = {
-    "sift": {"n_words": 500, "n_nearest": 1, "grid": (2, 2)},
-    "network": {"n_words": 1000, "n_nearest": 4, "grid": (1, 1)},
-}
+    "sift": {
+        "n_topics": 200, "n_words": 500, "n_nearest": 1, "grid": (2, 2),
+        "annotation_output": "words",
+    },
+    "network": {
+        "n_topics": 512, "n_words": 1000, "n_nearest": 4, "grid": (1, 1),
+        "annotation_output": "sigmoid",
+    },
+}  # fmt: skip
 """Settings that are None, by the kind of features."""
 
 ANNOTATION_WEIGHTS = {"words": 30.0, "sigmoid": 1.0}
@@ -34,8 +40,8 @@ WORD_SETTINGS = (
 class SceneSettings:
     """Settings of a scene model, which `SceneModel` documents; `check` validates them."""
 
-    n_topics: int = field(default=200, kw_only=False)
-    classifier: str = field(default="svm", kw_only=False)
+    n_topics: int | None = field(default=None, kw_only=False)
+    classifier: str = field(default="auto", kw_only=False)
     features: str = "sift"
     n_words: int | None = None
     n_nearest: int | None = None
@@ -49,7 +55,7 @@ class SceneSettings:
     mirror: bool = True
     min_tag_count: int = 3
     generative_weight: float = 1e-2
-    annotation_output: str = "words"
+    annotation_output: str | None = None
     annotation_weight: float | None = None
     learning_rate: float = 3e-4
     max_epochs: int = 40
@@ -68,21 +74,22 @@ class SceneSettings:
         from supdocnade.training.trainer_config import TrainerConfig
 
         values = {name: getattr(self, name) for name in self.names()}
-        check_choice("annotation_output", self.annotation_output, ANNOTATION_OUTPUTS)
         if not isinstance(self.features, str):
             raise InvalidArgument(
                 f"features must be 'sift' or the name or path of a network, got {self.features!r}."
             )
         recipe = RECIPES["sift" if self.features == "sift" else "network"]
-        recipe = recipe | {"annotation_weight": ANNOTATION_WEIGHTS[self.annotation_output]}
         values |= {name: value for name, value in recipe.items() if values[name] is None}
+        check_choice("annotation_output", values["annotation_output"], ANNOTATION_OUTPUTS)
+        if self.annotation_weight is None:
+            values["annotation_weight"] = ANNOTATION_WEIGHTS[values["annotation_output"]]
         for name in ("grid", "patch_size"):
             if isinstance(values[name], list | tuple):
                 values[name] = tuple(
                     tuple(each) if isinstance(each, list) else each for each in values[name]
                 )
         checked = SceneSettings(**values)
-        check_count("n_topics", self.n_topics, least=1)
+        check_count("n_topics", values["n_topics"], least=1)
         check_choice("classifier", self.classifier, CLASSIFIERS)
         if self.damping is not None:
             check_range("damping", self.damping, above=0)

@@ -21,7 +21,7 @@ from supdocnade.scene.calibration import mean_probability
 Floats = NDArray[np.float64]
 
 C_GRID = (1.0, 10.0, 100.0)
-GAMMA_GRID = (0.3, 1.0, 3.0)
+GAMMA_GRID = (0.1, 0.3, 1.0, 3.0)
 """In units of 1 / topics: features have unit variance."""
 
 GRID = tuple(itertools.product(C_GRID, GAMMA_GRID))

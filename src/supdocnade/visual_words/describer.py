@@ -132,13 +132,11 @@ class SIFTDescriber:
 
 
 class Projection(NamedTuple):
-    """Principal components of the features of patches, and scales of the features of images."""
+    """Principal components of the features of patches."""
 
-    patch_mean_D: Floats
+    mean_D: Floats
     components_DP: Floats
     """(channels, components)."""
-    image_mean_F: Floats
-    image_scale_F: Floats
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -191,7 +189,7 @@ class NetworkDescriber(_ColorDescriber):
     """Describes the patches of images, and the images, by a pretrained network.
 
     The features of a patch are divided by their length and projected to principal components. Those
-    of the image are standardised.
+    of the image are divided by their root mean square.
     """
 
     name: str
@@ -230,8 +228,6 @@ class NetworkDescriber(_ColorDescriber):
         y, x = np.mgrid[:rows, :columns].reshape(2, -1)
         centres_S2 = np.stack([(y + 0.5) * height / rows, (x + 0.5) * width / columns], axis=1)
         side = max(-(-height // rows), -(-width // columns))
-        if self.projection is not None:
-            image_F = (image_F - self.projection.image_mean_F) / self.projection.image_scale_F
         norm_S = np.linalg.norm(patches_SD, axis=1)
         patches_SD = patches_SD / np.maximum(norm_S, np.finfo(np.float32).tiny)[:, None]
         return Descriptors(
@@ -239,7 +235,7 @@ class NetworkDescriber(_ColorDescriber):
             (centres_S2 - 0.5).astype(np.float32),
             norm_S,
             np.full(len(norm_S), side, np.int32),
-            image_F,
+            image_F / root_mean_square(image_F),
         )
 
     def divide_features(self, pixels: NDArray[np.uint8]) -> Floats | None:
@@ -247,10 +243,10 @@ class NetworkDescriber(_ColorDescriber):
 
         They are None if the network describes the image by a token of its own.
         """
-        if self.projection is None or self.network.description.class_tokens:
+        if self.network.description.class_tokens:
             return None
-        patches_SF, _ = self.network.describe(pixels, device="cpu")
-        return (patches_SF - self.projection.image_mean_F) / self.projection.image_scale_F
+        patches_SF, image_F = self.network.describe(pixels, device="cpu")
+        return patches_SF / root_mean_square(image_F)
 
     def project(self, patches_SD: Floats) -> Floats:
         """Return the principal components of features, or the features before `fit`."""
@@ -258,18 +254,12 @@ class NetworkDescriber(_ColorDescriber):
             return patches_SD
         with one_blas_thread():
             projected: Floats = np.matmul(
-                patches_SD - self.projection.patch_mean_D, self.projection.components_DP
+                patches_SD - self.projection.mean_D, self.projection.components_DP
             )
         return projected
 
-    def fit(self, patches_ND: Floats, images_IF: Floats) -> "NetworkDescriber":
-        """Return a describer with the components of a sample.
-
-        Parameters
-        ----------
-        patches_ND : features of patches, of unit length.
-        images_IF : features of images.
-        """
+    def fit(self, patches_ND: Floats) -> "NetworkDescriber":
+        """Return a describer with the components of a sample of features of unit length."""
         n_components = min(N_COMPONENTS, patches_ND.shape[1], len(patches_ND))
         mean_D = patches_ND.mean(axis=0, dtype=np.float64).astype(np.float32)
         with one_blas_thread():
@@ -278,14 +268,14 @@ class NetworkDescriber(_ColorDescriber):
         components_DP = vectors_DD[:, ::-1][:, :n_components]
         # The sign of a component is arbitrary: its largest entry is made positive.
         largest_P = components_DP[abs(components_DP).argmax(axis=0), np.arange(n_components)]
-        scale_F = images_IF.std(axis=0, dtype=np.float64)
-        projection = Projection(
-            mean_D,
-            (components_DP * np.sign(largest_P)).astype(np.float32),
-            images_IF.mean(axis=0, dtype=np.float64).astype(np.float32),
-            np.where(scale_F > 0, scale_F, 1).astype(np.float32),
-        )
-        return replace(self, projection=projection)
+        components_DP = (components_DP * np.sign(largest_P)).astype(np.float32)
+        return replace(self, projection=Projection(mean_D, components_DP))
+
+
+def root_mean_square(features_F: Floats) -> np.float32:
+    """Return the root mean square of features, at least the smallest positive number."""
+    scale = np.sqrt(np.square(features_F, dtype=np.float64).mean())
+    return np.float32(max(scale, np.finfo(np.float32).tiny))
 
 
 Describer = SIFTDescriber | NetworkDescriber | FunctionDescriber

@@ -84,7 +84,7 @@ class ImageEncoder:
         """Shape of `EncodedImage.features_VF`."""
         if not isinstance(self.describer, NetworkDescriber) or self.describer.projection is None:
             return None
-        return (2 if self.mirror else 1), len(self.describer.projection.image_mean_F)
+        return (2 if self.mirror else 1), len(self.describer.projection.mean_D)
 
     @cached_property
     def mirrored_codebook(self) -> Codebook:
@@ -253,9 +253,8 @@ def _read_describer(settings: Any, arrays: Arrays) -> SIFTDescriber | NetworkDes
             keep_constant=settings["keep_constant"],
         )
     projection = Projection(*(arrays[each] for each in Projection._fields))
-    shape = (len(projection.patch_mean_D), arrays["centres"].shape[1])
+    shape = (len(projection.mean_D), arrays["centres"].shape[1])
     check_shape("components_DP", projection.components_DP.shape, shape)
-    check_shape("image_scale_F", projection.image_scale_F.shape, projection.image_mean_F.shape)
     if not all(np.isfinite(each).all() and each.dtype == np.float32 for each in projection):
         raise TypeError("its projection must be finite float32")
     if not all(isinstance(settings[each], str) for each in ("network", "fingerprint")):

@@ -45,8 +45,6 @@ class PatchSample(NamedTuple):
     """(patches, 6) colours; no columns if they are not needed."""
     image_N: NDArray[np.int64]
     """Number of the image of each patch."""
-    features_IF: NDArray[np.float32]
-    """(images, features) of whole images; no columns unless a network describes them."""
     candidate_M: NDArray[np.int64]
     """Numbers of the patches whose pixels are stored."""
     pixels_M: NDArray[np.uint8]
@@ -104,7 +102,7 @@ def fit_words(
         with_colors=n_color_words > 0,
     )
     if isinstance(describer, NetworkDescriber):
-        describer = describer.fit(sample.values_ND, sample.features_IF)
+        describer = describer.fit(sample.values_ND)
         sample = sample._replace(values_ND=describer.project(sample.values_ND))
     elif isinstance(describer, SIFTDescriber) and contrast_percentile > 0:
         floor = float(np.float32(np.percentile(sample.contrast_N, contrast_percentile)))
@@ -216,7 +214,6 @@ def _sample_image(
         found.contrast_S[drawn],
         colors_NC,
         np.full(len(drawn), number),
-        np.empty((1, 0), np.float32) if found.image_F is None else found.image_F[None],
         np.searchsorted(drawn, candidates),
         cut,
     )

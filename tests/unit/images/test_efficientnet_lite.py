@@ -20,7 +20,7 @@ pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 
 GOLDEN = np.load(Path(__file__).parents[2] / "golden/efficientnet_lite.npz")
-NAME = "efficientnet-lite0"
+NAME = "efficientnet-lite2"
 DIGESTS = {
     "efficientnet-lite0": "64527cdfc59da623d625afac2aa2774aa13c27c9",
     "efficientnet-lite1": "03064889d118f23b1635b72367d2e2486aaaf905",

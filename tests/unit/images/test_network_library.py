@@ -11,6 +11,7 @@ from supdocnade.images.efficientnet_lite import package_name
 from supdocnade.images.feature_network import NetworkDescription
 from supdocnade.images.network_library import (
     DEFAULT_NETWORK,
+    choose_features,
     find_network,
     import_network,
     list_networks,
@@ -134,6 +135,16 @@ def test_a_package_with_weights_is_converted(monkeypatch, tmp_path):
     find_network("efficientnet-lite2")
     assert loaded == [("efficientnet-lite2", tmp_path / "efficientnet-lite2.pth")]
     assert list_networks() == ["efficientnet-lite0", "efficientnet-lite1", "efficientnet-lite2"]
+
+
+def test_the_network_of_the_extra_is_chosen_if_it_is_there(monkeypatch, tmp_path):
+    monkeypatch.setattr(network_library, "find_weights", lambda name: tmp_path / f"{name}.pth")
+    assert choose_features() == DEFAULT_NETWORK
+    monkeypatch.setattr(network_library, "find_spec", lambda name: None)
+    assert choose_features() == "sift"
+    monkeypatch.undo()
+    monkeypatch.setattr(network_library, "find_weights", lambda name: None)
+    assert choose_features() == "sift"
 
 
 def test_a_missing_extra_is_named(path, monkeypatch):

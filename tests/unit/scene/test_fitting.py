@@ -14,7 +14,7 @@ from supdocnade.estimators.topic_fitting import fit_topic_model
 from supdocnade.folders.tags import AnnotationVocabulary
 from supdocnade.images.decode import encode
 from supdocnade.scene import fitting
-from supdocnade.scene.settings import SceneSettings
+from supdocnade.scene.settings import ANNOTATION_WEIGHTS, SceneSettings
 
 NEW = columns(scenes(4, 7))[0]
 
@@ -98,13 +98,16 @@ def test_logistic_outputs_of_tags_have_a_weight_of_their_own():
     assert fitted.network["tag_weight"].shape == (len(fitted.tag_names), 12)
 
 
-@pytest.mark.parametrize(("output", "weights"), [("words", {1, 30}), ("sigmoid", {0.1, 1})])
-def test_tuning_tries_weights_for_the_outputs_of_tags(output, weights):
-    settings = SceneSettings(annotation_output=output, tune=True, tune_trials=12).check()
-    first, *others = fitting._list_trials(settings, 0)
+@pytest.mark.parametrize(("output", "other"), [("words", "sigmoid"), ("sigmoid", "words")])
+def test_tuning_tries_both_outputs_of_tags(output, other):
+    settings = SceneSettings(annotation_output=output, tune=True, tune_trials=24).check()
+    first, second, *others = fitting._list_trials(settings, 0)
     assert first == {}
-    assert len(others) == 11  # The twelfth is what was given.
-    assert {each["annotation_weight"] for each in others} == weights
+    assert (second["annotation_output"], second["learning_rate"]) == (other, 3e-4)
+    assert second["annotation_weight"] == ANNOTATION_WEIGHTS[other]
+    assert len(others) == 22  # One is what was given.
+    weights = {(each["annotation_output"], each["annotation_weight"]) for each in others}
+    assert weights == set(fitting.TUNED_TAGS)
 
 
 def test_as_many_updates_as_without_mirror_images():
@@ -169,7 +172,7 @@ def test_a_loaded_model_learns_more_from_both_sides(tmp_path):
 def test_mirror_images_count_where_an_svm_has_too_many(monkeypatch):
     monkeypatch.setattr("supdocnade.scene.fitting.MAX_SVM", 40)
     with pytest.raises(InvalidArgument, match=r"at most 20 labelled.*or mirror=False"):
-        fit()
+        fit(classifier="svm")
 
 
 def test_grey_photographs_have_no_words_for_colors():

@@ -266,7 +266,9 @@ def test_tags_without_photographs_held_out_follow_their_frequency():
 def test_too_many_photographs_for_an_svm_are_refused_at_once(monkeypatch):
     monkeypatch.setattr("supdocnade.scene.fitting.MAX_SVM", 5)
     with pytest.raises(InvalidArgument, match="takes at most 5 labelled photographs"):
-        fit()
+        fit(classifier="svm")
+    fitted = fit(max_epochs=2).fitted_  # The softmax has no such limit.
+    assert (fitted.svm, fitted.settings.classifier) == (None, "softmax")
 
 
 def test_tuning_tries_settings_within_its_budget():
@@ -280,6 +282,7 @@ def test_tuning_tries_settings_within_its_budget():
     assert set(model.fitted_.choices.tuned) <= {
         "generative_weight",
         "learning_rate",
+        "annotation_output",
         "annotation_weight",
     }
 
@@ -373,9 +376,3 @@ def test_words_must_stay_when_photographs_are_added():
     model = fit((images, labels, tags)).set_params(n_words=31)
     with pytest.raises(InvalidArgument, match="n_words must be as before, 30"):
         model.fit_more(images, labels, tags)
-
-
-def test_photographs_smaller_than_those_of_the_training_set_are_marked():
-    image = np.asarray(scenes()[0].image)
-    whole, small = small_model().iter_predictions([image, image[::2, ::2].copy()])
-    assert (whole.small, small.small) == (False, True)

@@ -4,7 +4,12 @@ import pytest
 from supdocnade.folders.tags import AnnotationVocabulary
 from supdocnade.run_options import RunOptions
 from supdocnade.scene.dataset import Photographs
-from supdocnade.scene.selection import Candidate, measure_selected, select_candidate
+from supdocnade.scene.selection import (
+    DEFAULT_C,
+    Candidate,
+    measure_selected,
+    select_candidate,
+)
 from supdocnade.scene.svm import GRID
 from supdocnade.scene.tag_ranking import present_tags
 
@@ -71,6 +76,23 @@ def test_the_softmax_needs_no_svm():
     assert (found.choices.C, found.choices.gamma) == (None, None)
     # It predicts the same for all, so that the best temperature is the largest; two tags per image.
     assert found.score == pytest.approx(0.5 + (2 / 3 * 8 + 2 / 4 * 8) / 16, abs=1e-3)
+
+
+def test_the_better_classifier_is_selected():
+    """The softmax of these candidates knows nothing, or everything."""
+    found = select_candidate([candidate(5, 0.3)], SEEN, UNSEEN, VOCABULARY, "auto", tuned={})
+    assert found.choices.C is not None
+    sure = np.log(np.where(np.arange(17)[:, None] < 8, [0.99, 0.01], [0.01, 0.99]))
+    best = candidate(5, 6.0)._replace(softmax_BC=sure)
+    found = select_candidate([best], SEEN, UNSEEN, VOCABULARY, "auto", tuned={})
+    assert found.choices.C is None
+    np.testing.assert_array_equal(found.class_scores_BC, sure)
+
+
+def test_without_labels_to_select_by_the_svm_is_taken():
+    unknown = photographs([None] * 17, TAGS)
+    found = select_candidate([candidate(5, 0.3)], SEEN, unknown, VOCABULARY, "auto", tuned={})
+    assert found.choices.C == DEFAULT_C
 
 
 def test_the_class_term_of_tags_is_used_if_it_helps():

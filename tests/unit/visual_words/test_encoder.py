@@ -213,12 +213,8 @@ def network_encoder(tmp_path, **settings):
     """An encoder of 2 × 2 patches with a network that gives mean colours."""
     describer = NetworkDescriber.find(str(write_network(tmp_path / "tiny.onnx")))
     images = [colored(number, (8, 8)) for number in range(6)]
-    found = [describer.describe(image) for image in images]
-    patches, features = (
-        np.concatenate([each.values_SD for each in found]),
-        np.stack([each.image_F for each in found]),
-    )
-    describer = describer.fit(patches, features)
+    patches = np.concatenate([describer.describe(image).values_SD for image in images])
+    describer = describer.fit(patches)
     codebook = fit_codebook(describer.project(patches), 5, seed=0)
     return ImageEncoder(
         describer=describer, codebook=codebook, regions=Regions.of((1, 2)), **settings
