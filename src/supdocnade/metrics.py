@@ -255,7 +255,7 @@ def npmi_coherence(
     [1.0, -1.0]
     """
     if words_HX.ndim != 2 or words_HX.shape[1] < 2:
-        raise InvalidArgument(f"words must be at least 2 a topic, got shape {words_HX.shape}.")
+        raise InvalidArgument(f"words must be at least 2 per topic, got shape {words_HX.shape}.")
     used, places = np.unique(words_HX, return_inverse=True)
     joint, n_documents = np.zeros((len(used), len(used))), 0
     blocks: Iterable[Any] = [counts] if sparse.issparse(counts) else counts

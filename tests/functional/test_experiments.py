@@ -56,7 +56,7 @@ def test_a_missing_folder_is_named(tmp_path, monkeypatch):
 
 
 def test_retrieval_precision_by_hand():
-    # Two directions, one a class; 2 % of 100 are two neighbours.
+    # Two directions, one per class; 2 % of 100 are two neighbours.
     train = np.repeat(np.eye(2), 50, axis=0) + 1e-3 * np.random.default_rng(0).random((100, 2))
     labels = np.repeat([0, 1], 50)
     labels[:50:2] = 1

@@ -37,7 +37,7 @@ def expected_failures(estimator):
     return failures
 
 
-# The checks have some 300 points with two or three features, five updates an epoch; the default
+# The checks have some 300 points with two or three features, five updates per epoch; the default
 # learning rate, made for long documents, would need a few hundred epochs for them.
 @parametrize_with_checks(
     [DampCounts(), DocNADE(n_topics=8), SupDocNADE(n_topics=16, learning_rate=1e-2)],

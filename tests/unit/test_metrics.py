@@ -69,7 +69,7 @@ def test_npmi_by_hand():
     np.testing.assert_allclose(got, [expected, -1, 0], atol=1e-12)
     mean_of_pairs = npmi_coherence(np.array([[0, 1, 2]]), counts)
     np.testing.assert_allclose(mean_of_pairs, [(expected - 2) / 3])
-    with pytest.raises(InvalidArgument, match="at least 2 a topic"):
+    with pytest.raises(InvalidArgument, match="at least 2 per topic"):
         npmi_coherence(np.array([[0]]), counts)
 
 
