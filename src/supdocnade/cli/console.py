@@ -163,7 +163,7 @@ class ProgressBars:
         if self._has_lines:
             now = time.perf_counter()
             if is_new and self._has_stage_lines:
-                self._print_line(now, stage if total is None else f"{stage} ({total})")
+                self._print_line(now, f"{stage} ({total})" if total and total > 1 else stage)
             elif now - self._printed >= SECONDS_BETWEEN_LINES:
                 left = ""
                 if total and done:

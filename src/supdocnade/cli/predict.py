@@ -116,8 +116,7 @@ def predict(
     Results are printed as soon as they are known, also while names still arrive through a pipe
     (--files-from -). Files that cannot be read are listed on stderr; the exit code is then 1.
     Photographs are never changed: --write-xmp writes tags to .xmp files beside them, for photo
-    managers; the contents of an existing .xmp file are preserved. --undo needs neither a model
-    nor photographs.
+    managers; the contents of an existing .xmp file are preserved. --undo needs no model.
 
     \b
     Examples:
@@ -137,13 +136,8 @@ def predict(
         if undo_all(undo, dry_run=dry_run, quiet=quiet):
             raise typer.Exit(1)
         return
-    for option, given in (
-        ("--dry-run", dry_run),
-        ("--min-probability", min_probability is not None),
-        ("--record", record is not None),
-    ):
-        if given and not write_xmp:
-            raise UsageError(f"{option} needs --write-xmp.")
+    if not write_xmp:
+        check_xmp_options(dry_run=dry_run, min_probability=min_probability, record=record)
     if model is None:
         raise UsageError("missing argument 'MODEL'.")
     if not images and files_from is None:
@@ -155,14 +149,12 @@ def predict(
     fitted, _ = load_scene(model)
     sidecars = None
     if write_xmp:
-        if record is not None and not dry_run:
-            append_text(record, "")  # A record that cannot be written is an error at once.
         sidecars = Sidecars(
             by_stem=xmp_name == "stem",
             with_label=xmp_label,
             min_probability=TAG_PRECISION if min_probability is None else min_probability,
             thresholds=fitted.precise_thresholds if min_probability is None else None,
-            record=record or Path(f"supdocnade-xmp-{datetime.now():%Y%m%d-%H%M%S}.jsonl"),
+            record=open_record(record, dry_run=dry_run),
             dry_run=dry_run,
         )
     options = RunOptions(n_jobs=jobs, device=device, on_error="skip")
@@ -172,11 +164,32 @@ def predict(
     batches = [images or [], *named] if isinstance(named, list) else chain([images or []], named)
     if not quiet:
         print_passed_over(path for path in images or () if path.is_dir())
-    n_failed = predict_all(fitted, options, batches, form, sidecars, top=top, quiet=quiet)
-    if sidecars is not None and not quiet:
-        print_message(sidecars.summary())
+    try:
+        n_failed = predict_all(fitted, options, batches, form, sidecars, top=top, quiet=quiet)
+    finally:  # Also after Ctrl-C: the summary names the record.
+        if sidecars is not None and not quiet:
+            print_message(sidecars.summary())
     if n_failed:
         raise typer.Exit(1)
+
+
+def check_xmp_options(**options: object) -> None:
+    """Raise `UsageError` if an option of --write-xmp is given without it."""
+    for name, value in options.items():
+        if value is not None and value is not False:
+            raise UsageError(f"--{name.replace('_', '-')} needs --write-xmp.")
+
+
+def open_record(record: Path | None, *, dry_run: bool) -> Path:
+    """Return the record that is given, or the default one in the current folder.
+
+    The former is created: if it cannot be written, that is an error at once.
+    """
+    if record is None:
+        return Path(f"supdocnade-xmp-{datetime.now():%Y%m%d-%H%M%S}.jsonl")
+    if not dry_run:
+        append_text(record, "")
+    return record
 
 
 def predict_all(
