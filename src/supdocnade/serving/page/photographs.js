@@ -160,7 +160,7 @@ class Card {
     if (prediction.label !== null) parts.push(h("section", { class: "part" }, h("h4", {}, "Class"), ...this.probabilityLists(prediction)));
     parts.push(h("section", { class: "part" }, h("h4", {}, "Tags"),
       tagButtons.length ? h("ul", { class: "tags" }, tagButtons.map((each) => h("li", {}, each))) : h("p", { class: "soft small" }, "No tag is likely enough."), this.tagSelect(prediction)));
-    parts.push(h("p", { class: "hint" }, "Choose a class or a tag to see which parts of the photograph speak for it."));
+    parts.push(h("p", { class: "hint" }, "Choose a class or a tag to see which parts of the photograph support it."));
     if (hasGallery) {
       parts.push(h("div", { class: "actions" }, h("button", { type: "button", onclick: () => this.toggleSimilar() }, "More like this")));
     }
