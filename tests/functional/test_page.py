@@ -319,6 +319,11 @@ def test_phone_needs_no_horizontal_scrolling(phone):
     box = phone.locator(".picture canvas").bounding_box()
     assert box["y"] >= 0
     assert box["y"] + box["height"] < 844
+    label = phone.locator(".probabilities button").first
+    label.tap()
+    expect(phone.locator(".decision")).to_contain_text(label.locator("bdi").inner_text())
+    figure = phone.locator(".result figure").bounding_box()
+    assert label.bounding_box()["y"] >= figure["y"] + figure["height"]
     for address in (
         "#/",
         "#/explore",

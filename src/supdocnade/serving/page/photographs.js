@@ -244,7 +244,15 @@ class Card {
         `${signed(whole)} = ${signed(empty)} for an empty picture, ${signed(explanation.spoke_for)} from patches that support it, ${signed(explanation.spoke_against)} from patches against it${explanation.global_share ? `, ${signed(explanation.global_share)} from the picture as a whole` : ""}.`));
     this.legend.hidden = false;
     this.element.classList.add("explained");
+    this.uncover(this.buttons.get(this.explained) ?? this.otherTags);
     announce(`${text} ${name}, ${decision}.`);
+  }
+
+  // Scrolls until the picture, which stays on top of a narrow screen, does not cover a control.
+  uncover(control) {
+    const figure = this.picture.parentElement;
+    const covered = figure.getBoundingClientRect().bottom - control.getBoundingClientRect().top;
+    if (getComputedStyle(figure).position === "sticky" && covered > 0) window.scrollBy(0, -covered - 12);
   }
 
   hideHeatmap() {
