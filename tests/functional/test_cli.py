@@ -44,7 +44,7 @@ def test_train_writes_a_model_and_leaves_nothing_else(trained, photos):
     assert done.err == "features: SIFT\n"
     assert "learned 3 classes" in done.out
     assert "from 18 photographs\n" in done.out
-    assert "held-out" in done.out
+    assert "tested on 3 photographs it had not seen: class right for" in done.out
     assert [path.name for path in model.parent.iterdir()] == ["scenes"]
     assert SceneModel.load(model).classes_.tolist() == list(CLASSES)
 

@@ -29,6 +29,15 @@ def print_line(text: str) -> None:
     print(text, flush=True)
 
 
+def print_small_note(n_small: int, example: str) -> None:
+    """Print a note about photographs that are much smaller than those of the training set."""
+    are = "is" if n_small == 1 else "are"
+    print_message(
+        f"note: {format_count(n_small, 'photograph')} {are} much smaller or narrower than those "
+        f"that the model learned from, such as {example}; expect more errors."
+    )
+
+
 def print_json(value: Any) -> None:
     """Print a value as one line of JSON in ASCII."""
     print_line(json.dumps(value, allow_nan=False))

@@ -14,6 +14,7 @@ from supdocnade.cli.console import (
     print_json,
     print_line,
     print_message,
+    print_small_note,
 )
 from supdocnade.cli.options import Debug, Device, Jobs, Json, Model, Photos, Quiet, check_device
 from supdocnade.errors import InvalidArgument
@@ -61,6 +62,8 @@ def evaluate(
             f"note: {n_learned} of these photographs {were} used for training, "
             "so the figures are too good."
         )
+    if evaluation.small and not quiet:
+        print_small_note(len(evaluation.small), evaluation.small[0])
     for each in evaluation.skipped:
         print_message(f"error: {each.reason}")
     if json:

@@ -24,6 +24,7 @@ from supdocnade.cli.console import (
     print_line,
     print_message,
     print_passed_over,
+    print_small_note,
 )
 from supdocnade.cli.options import Debug, Device, Jobs, Json, Quiet, UsageError, check_device
 from supdocnade.cli.xmp import Sidecars, append_text, undo_sidecars
@@ -219,6 +220,7 @@ def predict_all(
         batches = [expand_folders(chain.from_iterable(batches))]
         total = len(batches[0])
     done = n_failed = 0
+    small: list[str] = []
     # Results on a terminal are progress enough.
     with ProgressBars(quiet=quiet or sys.stdout.isatty(), stage_lines=False) as progress:
         for result in chain.from_iterable(iter_predictions(fitted, b, options) for b in batches):
@@ -226,6 +228,7 @@ def predict_all(
                 failure: str | None = result.reason
             else:
                 print_line(form(result, top))
+                small += [result.name] if result.small else []
                 failure = None if sidecars is None else _write_sidecar(sidecars, result, top)
             if failure is not None:
                 print_message(f"error: {failure}")
@@ -236,6 +239,8 @@ def predict_all(
             progress("predicting", done, done)
     if not done:
         raise InvalidArgument("no photographs were named, and the folders contain none.")
+    if small and not quiet:
+        print_small_note(len(small), small[0])
     return n_failed
 
 

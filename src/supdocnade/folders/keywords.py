@@ -16,7 +16,7 @@ from supdocnade.progress import ProgressCallback, no_progress
 READING_KEYWORDS = "reading keywords"
 """Stage reported to the progress callback."""
 
-_SIDECAR, _FILE = "XMP sidecars", "the photographs themselves"
+_SIDECAR, _FILE = "XMP sidecars", "the files themselves"
 
 
 def read_tags(
@@ -32,10 +32,10 @@ def read_tags(
             sources[source] += 1
         tags.append(keywords or None)
         progress(READING_KEYWORDS, number + 1, len(photographs))
-    notes = [
-        f"tags are read from the keywords in {source}, of {count} photographs."
-        for source, count in sorted(sources.items())
-    ]
+    notes = []
+    if sources:
+        places = " and ".join(f"{count} in {name}" for name, count in sorted(sources.items()))
+        notes.append(f"keywords are used as tags; photographs with keywords: {places}.")
     if problems:
         more = f", and {len(problems) - 1} more" if len(problems) > 1 else ""
         notes.append(f"keywords are not read: {problems[0]}{more}.")

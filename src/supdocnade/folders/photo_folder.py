@@ -233,7 +233,7 @@ def describe_passed_over(others: Sequence[PurePosixPath], *, with_tables: bool =
         notes.append(f"passed over: {kinds}.")
     if folders := [path for path in others if path.name.lower() in SYSTEM_FOLDERS]:
         several = f" and {len(folders) - 1} more" if len(folders) > 1 else ""
-        notes.append(f"passed over: the folder {folders[0]}{several} of the system.")
+        notes.append(f"passed over: the system folder {folders[0]}{several}.")
     if tables:
         names, expected = ", ".join(map(str, tables)), ", ".join(METADATA_NAMES)
         notes.append(f"passed over: {names}; tags are read from one of {expected}.")

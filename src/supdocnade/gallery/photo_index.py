@@ -12,6 +12,7 @@ import re
 import weakref
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -286,8 +287,13 @@ class Gallery:
     def _path_matches(self, word: str) -> NDArray[np.float64]:
         """Return 1 where a part of the path begins with a word, otherwise 0."""
         begins = re.compile(rf"(?<![^\W_]){re.escape(word)}")
-        found = [begins.search(normalize_tag(name)) is not None for name in self.rows.names]
+        found = [begins.search(path) is not None for path in self._paths]
         return np.array(found, np.float64)
+
+    @cached_property
+    def _paths(self) -> list[str]:
+        """The paths in the form of tags, for comparison with words."""
+        return [normalize_tag(name) for name in self.rows.names]
 
     def count_tags(self, rows: NDArray[np.int64]) -> list[tuple[str, int]]:
         """Return the tags of some photographs with their numbers, the most frequent first."""

@@ -11,6 +11,7 @@ classes of a topic are those of the tenth of the training photographs that activ
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -169,7 +170,7 @@ class Frequencies:
             elsewhere_GX = (total_X - inside_GX) / (len(members_NG) - size_G)
         return cls(tuple(names), inside_GX / np.maximum(size_G, 1), elsewhere_GX)
 
-    @property
+    @cached_property
     def excess_GX(self) -> NDArray[np.float64]:
         """Difference between the share in a group and elsewhere, by which names are ranked."""
         return self.share_GX - np.nan_to_num(self.elsewhere_GX)

@@ -28,6 +28,8 @@ class Evaluation:
 
     n_images: int
     """Photographs that could be read."""
+    small: tuple[str, ...] = ()
+    """Those that are much smaller than the photographs that the model was fitted on."""
     n_labelled: int = 0
     accuracy: float | None = None
     """Share of labelled photographs whose class is right; unknown classes count as mistakes."""
@@ -79,7 +81,8 @@ def evaluate_photographs(
             "there is nothing to compare with: the photographs must have classes or tags, "
             "and the model must know some."
         )
-    return Evaluation(n_images=len(predictions), skipped=tuple(skipped), **figures)
+    small = tuple(each.name for each in predictions if each.small)
+    return Evaluation(n_images=len(predictions), small=small, skipped=tuple(skipped), **figures)
 
 
 def _class_figures(

@@ -97,7 +97,11 @@ def read_photographs(
     given_labels = _entries("labels", labels, len(sources))
     for label in given_labels:
         if label is not None and not (isinstance(label, str) and label):
-            raise InvalidArgument(f"labels must be strings, or None where missing, got {label!r}.")
+            several = isinstance(label, list | tuple | set | frozenset)
+            hint = "; give several labels per photograph as tags" if several else ""
+            raise InvalidArgument(
+                f"labels must be strings, or None where missing, got {label!r}{hint}."
+            )
     given_tags = _entries("tags", tags, len(sources))
     for some in given_tags:
         if some is not None and (isinstance(some, str) or not isinstance(some, Sequence)):

@@ -213,10 +213,15 @@ def group_near_duplicates(
 
 def _standardize(values_BP: NDArray[np.uint8]) -> NDArray[np.float32]:
     """Return thumbnails of mean 0 and norm 1; constant ones become 0, which matches no other."""
-    centred = values_BP - values_BP.mean(axis=1, keepdims=True, dtype=np.float64)
-    norm = np.linalg.norm(centred, axis=1, keepdims=True)
-    unit = np.divide(centred, norm, out=np.zeros_like(centred), where=norm > 0)
-    return np.asarray(unit, np.float32)
+    unit_BP = np.empty(values_BP.shape, np.float32)
+    for start in range(0, len(values_BP), _BLOCK):  # In blocks, since float64 takes much memory.
+        block = values_BP[start : start + _BLOCK]
+        centred = block - block.mean(axis=1, keepdims=True, dtype=np.float64)
+        norm = np.linalg.norm(centred, axis=1, keepdims=True)
+        unit_BP[start : start + _BLOCK] = np.divide(
+            centred, norm, out=np.zeros_like(centred), where=norm > 0
+        )
+    return unit_BP
 
 
 def _correlated_pairs(

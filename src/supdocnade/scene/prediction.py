@@ -6,7 +6,7 @@ the estimators that the arrays come from are built when they are asked for.
 
 import platform
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -79,6 +79,8 @@ class Prediction:
     paper, and by the class term if that did better on held-out photographs."""
     tags: tuple[tuple[str, float], ...]
     """The tags whose probability reaches the fitted threshold, most probable first."""
+    small: bool = False
+    """True if the photograph is much smaller than those that the model was fitted on."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -129,6 +131,15 @@ class FittedScene:
             kind, *self.stored_topics, "the model"
         )
         return topics
+
+    @cached_property
+    def min_words(self) -> float:
+        """Half the words of the smallest photographs it was fitted on, without 5 % of them.
+
+        The number of patches, hence of words, is in proportion to the area of a photograph.
+        """
+        counts = self.training_set.counts.sum(axis=1)
+        return float(np.quantile(counts, 0.05)) / 2
 
     def damp(self, raw: sparse.csr_array) -> sparse.csr_array:
         """Return word counts as the topic model takes them."""
@@ -256,7 +267,12 @@ def predict_words(
     topics_BH = fitted.topics_of([words for _, words in read])
     predictions = iter(predict_topics(fitted, [name for name, _ in read], topics_BH))
     for _, words in images:
-        yield words if isinstance(words, SkippedImage) else next(predictions)
+        if isinstance(words, SkippedImage):
+            yield words
+        else:
+            prediction = next(predictions)
+            is_small = len(words.ids) < fitted.min_words
+            yield replace(prediction, small=True) if is_small else prediction
 
 
 def predict_topics(

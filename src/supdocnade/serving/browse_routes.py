@@ -165,15 +165,16 @@ def _search(
             raise ApiError("invalid_argument", f"the model has no tag {name[:100]!r}.")
     if label is not None and label not in gallery.classes:
         raise ApiError("invalid_argument", f"the model has no class {label[:100]!r}.")
-    of_all_classes, _ = gallery.search(**terms)
-    rows, matches = gallery.search(label=label, **terms)
+    rows, matches = gallery.search(**terms)
+    classes = gallery.count_classes(rows)  # Another class can be chosen instead of this one.
+    if label is not None:
+        rows, matches = gallery.search(label=label, **terms)
     is_search = label is not None or bool(tags) or bool(terms["words"].strip())
     page = slice(offset, offset + limit)
     photographs = [
         describe_photograph(gallery, row, match=match if is_search else None)
         for row, match in zip(rows[page].tolist(), matches[page].tolist(), strict=True)
     ]
-    classes = gallery.count_classes(of_all_classes)
     further = [(name, count) for name, count in gallery.count_tags(rows) if name not in tags]
     return SearchOut(
         total=len(rows),

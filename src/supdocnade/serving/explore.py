@@ -51,6 +51,12 @@ class ModelExplorer:
         self.examples = fitted.thumbnails.pictures
         self.word_picture: Callable[[int], bytes] = lru_cache(MOSAIC_CACHE_SIZE)(self._word_picture)
         self._example_number = {name: n for n, name in enumerate(fitted.thumbnails.names)}
+        learned = fitted.training_set.photographs
+        self._example_tags = {
+            name: {normalize_tag(tag) for tag in tags or ()}
+            for name, tags in zip(learned.names, learned.tags, strict=True)
+            if name in self._example_number
+        }
         self._topic_tags, self._topic_classes = topic_frequencies(fitted)
         self.overview = self._overview()
 
@@ -140,11 +146,7 @@ class ModelExplorer:
         ]
 
     def _examples_of_tag(self, tag: str) -> list[ExampleOut]:
-        learned = self._fitted.training_set.photographs
-        pairs = zip(learned.names, learned.tags, strict=True)
-        return self._examples(
-            [name for name, tags in pairs if tags and tag in map(normalize_tag, tags)]
-        )
+        return self._examples([name for name, tags in self._example_tags.items() if tag in tags])
 
     def _examples_of_class(self, label: str) -> list[ExampleOut]:
         learned = self._fitted.training_set.photographs

@@ -65,7 +65,7 @@ def test_what_is_passed_over_is_said(tmp_path):
     assert found.passed_over == {".cr2": 2, ".mp4": 1, "without ending": 1, ".csv": 1, ".tsv": 1}
     assert found.notes == (
         "passed over: 2 .cr2, 1 .csv, 1 .mp4, 1 without ending.",
-        "passed over: the folder __MACOSX and 1 more of the system.",
+        "passed over: the system folder __MACOSX and 1 more.",
         "passed over: tags_free.tsv; tags are read from one of "
         "metadata.jsonl, metadata.csv, tags.tsv.",
     )

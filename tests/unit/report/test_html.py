@@ -141,6 +141,8 @@ def test_forty_classes_with_odd_names():
     assert "alert(" in " ".join(page.text)
     assert "<script" not in text
     assert page.tags.count("article") == 40 + 4
+    assert '<table class="matrix" style="--n:40">' in text
+    assert "Scroll sideways to see all columns." in text
 
 
 def test_cover_names_the_class_or_the_file():

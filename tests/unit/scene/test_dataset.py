@@ -52,6 +52,7 @@ def test_lists_may_miss_labels_and_tags():
         ({"tags": [None]}, "tags must have an entry for each of the 2 images, got 1"),
         ({"labels": ["a", 3]}, "labels must be strings"),
         ({"labels": ["a", ""]}, "labels must be strings"),
+        ({"labels": [["a", "b"], ["a"]]}, "give several labels per photograph as tags"),
         ({"tags": ["sea", "sun"]}, "tags must be lists of strings"),
         ({"tags": [3, None]}, "tags must be lists of strings"),
     ],

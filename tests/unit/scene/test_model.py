@@ -376,3 +376,9 @@ def test_words_must_stay_when_photographs_are_added():
     model = fit((images, labels, tags)).set_params(n_words=31)
     with pytest.raises(InvalidArgument, match="n_words must be as before, 30"):
         model.fit_more(images, labels, tags)
+
+
+def test_photographs_smaller_than_those_of_the_training_set_are_marked():
+    image = np.asarray(scenes()[0].image)
+    whole, small = small_model().iter_predictions([image, image[::2, ::2].copy()])
+    assert (whole.small, small.small) == (False, True)
