@@ -198,6 +198,7 @@ def test_predict_writes_sidecars(model, fresh, tmp_path):
         (["m", "a.jpg", "--min-probability", 0.5], "--min-probability needs --write-xmp"),
         (["m", "a.jpg", "--record", "r"], "--record needs --write-xmp"),
         (["m", "--undo", "r"], "--undo takes no model"),
+        (["--json", "--undo", "r"], "no option but --dry-run"),
     ],
 )
 def test_predict_rejects_options_that_do_not_fit(options, message):

@@ -132,8 +132,8 @@ def predict(
     if json and csv:
         raise UsageError("--json and --csv must not both be given.")
     if undo is not None:
-        if model is not None or write_xmp:
-            raise UsageError("--undo takes no model, no photographs and no --write-xmp.")
+        if model is not None or files_from is not None or write_xmp or json or csv:
+            raise UsageError("--undo takes no model, no photographs and no option but --dry-run.")
         if undo_all(undo, dry_run=dry_run, quiet=quiet):
             raise typer.Exit(1)
         return
