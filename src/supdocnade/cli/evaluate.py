@@ -110,7 +110,9 @@ def evaluation_to_dict(evaluation: "Evaluation") -> dict[str, Any]:
 def format_evaluation(evaluation: "Evaluation", *, all_rows: bool = False) -> str:
     """Return tables of the figures, the confusions and the tags."""
     rows = [["photographs", f"{evaluation.n_images}"]]
-    if evaluation.accuracy is not None:
+    n_classes = len(next(iter(evaluation.confusion.values()), ()))
+    # A single class is always predicted.
+    if evaluation.accuracy is not None and n_classes > 1:
         rows.append(["accuracy", format_right(evaluation.accuracy, evaluation.n_labelled)])
         if evaluation.accuracy_of_sure is not None and evaluation.n_unsure:
             n_sure = evaluation.n_labelled - evaluation.n_unsure
@@ -126,8 +128,7 @@ def format_evaluation(evaluation: "Evaluation", *, all_rows: bool = False) -> st
     if evaluation.n_unknown_classes:
         n_unknown = format_count(evaluation.n_unknown_classes, "photograph")
         text += f"\n{n_unknown} of classes that the model does not know count as errors"
-    if evaluation.confusion:
-        n_classes = len(next(iter(evaluation.confusion.values())))
+    if n_classes > 1:
         whole = all_rows or n_classes <= MAX_CLASSES
         form = _format_confusion if whole else _format_classes
         text += "\n\n" + form(evaluation.confusion)

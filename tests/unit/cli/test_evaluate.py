@@ -51,6 +51,9 @@ def test_tags_have_precision_and_recall():
 
 
 def test_few_photographs_are_counted():
-    few = Evaluation(n_images=2, n_labelled=2, accuracy=1.0, class_calibration_error=0.1)
+    figures = {"n_images": 2, "n_labelled": 2, "accuracy": 1.0, "class_calibration_error": 0.1}
+    few = Evaluation(**figures, confusion={"a": {"a": 2, "b": 0}})
     assert "2 of 2" in format_evaluation(few)
     assert "99.0 %" in format_evaluation(evaluation(2))
+    one = Evaluation(**figures, confusion={"a": {"a": 2}})
+    assert format_evaluation(one) == "photographs  2"
