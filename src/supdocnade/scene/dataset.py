@@ -158,6 +158,7 @@ def hold_out(
     seed: int,
     never_B: NDArray[np.bool_] | None = None,
     picture_B: NDArray[np.int64] | None = None,
+    always_B: NDArray[np.bool_] | None = None,
 ) -> NDArray[np.bool_]:
     """Return a mask of the held-out photographs: a share of every class, near-duplicates together.
 
@@ -168,10 +169,14 @@ def hold_out(
     fraction : the share; 0 holds out nothing.
     never_B : (photographs,) True for those that must not be held out; None: any may be.
     picture_B : (photographs,) equal for near-duplicates; None: equal for equal contents.
+    always_B : (photographs,) True for those that are held out in addition to the share of the
+        others; None: no such photographs.
     """
+    none_B = np.zeros(len(photographs), np.bool_)
     if fraction == 0:
-        return np.zeros(len(photographs), np.bool_)
-    never_B = np.zeros(len(photographs), np.bool_) if never_B is None else never_B
+        return none_B
+    never_B = none_B if never_B is None else never_B
+    always_B = none_B if always_B is None else always_B
     counts = Counter(label or _UNLABELLED for label in photographs.labels)
     small = {label for label, count in counts.items() if count < SMALL_CLASS}
     labels = [label or _UNLABELLED for label in photographs.labels]
@@ -180,8 +185,8 @@ def hold_out(
         groups = np.unique(photographs.content_keys(), return_inverse=True)[1]
     split = split_per_class(
         [
-            None if label in small or never else label
-            for label, never in zip(labels, never_B, strict=True)
+            None if label in small or fixed else label
+            for label, fixed in zip(labels, never_B | always_B, strict=True)
         ],
         train_size=1 - fraction,
         seed=seed,
@@ -189,6 +194,7 @@ def hold_out(
     )
     held = np.zeros(len(photographs), np.bool_)
     held[split.test] = True
+    held |= np.isin(groups, groups[always_B]) & ~never_B
     # Near-duplicates of photographs in the training part, whose class may be too small to split.
     held[np.isin(groups, groups[~held])] = False
     if held.all():  # All show one picture, which is needed for training.

@@ -92,7 +92,10 @@ def extend_scene(
     seed: int,
     options: RunOptions,
 ) -> tuple[FittedScene, tuple[SkippedImage, ...]]:
-    """Fit a model on the training set of another and on more photographs, with its words."""
+    """Fit a model on the training set of another and on more photographs, with its words.
+
+    Photographs that were held out before stay held out, and so is a share of the new ones.
+    """
     _check_any(photographs)
     bag = copy(previous.bag)
     bag.set_params(
@@ -104,7 +107,9 @@ def extend_scene(
     picture_B = _inspect(bag, photographs, options)
     in_words_B = np.zeros(len(photographs), np.bool_)
     new, skipped = _encode(bag, photographs, in_words_B, settings, options)
-    training_set = previous.training_set.join(new)
+    before, keys = previous.training_set, new.photographs.content_keys()
+    in_words_B = np.isin(keys, _select_keys(before, before.in_words_B))
+    training_set = before.join(replace(new, in_words_B=in_words_B))
     labels = training_set.photographs.labels
     settings = _limit_svm(len(labels) - labels.count(None), settings)
     # Near-duplicates are known among the new photographs, equal contents among the others.
@@ -112,6 +117,8 @@ def extend_scene(
     keys = training_set.photographs.content_keys()[:n_before]
     before_B = np.unique(keys, return_inverse=True)[1]
     picture_B = np.delete(picture_B, [each.number for each in skipped])
+    held_out_before = [image.name for image in previous.held_out.images]
+    was_held_B = np.isin(before.photographs.names, held_out_before)
     # Photographs that the words were learned from cannot be held out.
     held_B = hold_out(
         training_set.photographs,
@@ -119,11 +126,17 @@ def extend_scene(
         seed,
         training_set.in_words_B,
         np.concatenate([before_B, n_before + picture_B]),
+        np.isin(training_set.photographs.content_keys(), _select_keys(before, was_held_B)),
     )
     fitted = _fit(bag, training_set, held_B, settings, seed, options)
     held_out = [image.name for image in fitted.held_out.images]
     thumbnails = fitted.thumbnails.add_from(previous.thumbnails, held_out)
     return replace(fitted, thumbnails=thumbnails), skipped
+
+
+def _select_keys(training_set: TrainingSet, chosen_B: NDArray[np.bool_]) -> list[str]:
+    """Return the digests of some photographs of a training set."""
+    return training_set.photographs.take(np.flatnonzero(chosen_B)).content_keys()
 
 
 def _check_any(photographs: Photographs) -> None:

@@ -63,17 +63,19 @@ class TrainingSet:
         keys = self.photographs.content_keys()
         own = self.take(np.array([i for i, key in enumerate(keys) if key not in repeated], int))
         mine, theirs = own.photographs, other.photographs
-        taken = set(theirs.names)  # Another photograph may have the name of an earlier one.
+        own_names, taken = [], set(theirs.names)
+        for name in mine.names:  # Another photograph may have the name of an earlier one.
+            while name in taken:
+                name += " (before)"
+            taken.add(name)
+            own_names.append(name)
         mirrored = None
         if own.mirrored is not None and other.mirrored is not None:
             mirrored = _stack(own.mirrored, other.mirrored)
         return TrainingSet(
             Photographs(
                 sources=[*mine.sources, *theirs.sources],
-                names=[
-                    *(f"{name} (before)" if name in taken else name for name in mine.names),
-                    *theirs.names,
-                ],
+                names=[*own_names, *theirs.names],
                 labels=[*mine.labels, *theirs.labels],
                 tags=[*mine.tags, *theirs.tags],
                 keys=[*mine.content_keys(), *theirs.content_keys()],

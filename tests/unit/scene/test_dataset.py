@@ -93,6 +93,21 @@ def test_copies_are_on_one_side():
         assert held.any()
 
 
+def test_some_are_held_out_in_addition_to_the_share():
+    labels = ["a"] * 20 + ["b"] * 3
+    always, never = np.zeros((2, 23), np.bool_)
+    always[[0, 1, 20]] = True
+    never[2:10] = True
+    picture = np.arange(23)
+    picture[22], picture[1] = 20, 2  # Near-duplicates of one that is held out, and of one not.
+    for seed in range(5):
+        held = hold_out(made(labels), 0.2, seed, never, picture, always)
+        assert np.flatnonzero(held[:3]).tolist() == [0]
+        assert np.flatnonzero(held[20:]).tolist() == [0, 2]
+        assert held[10:20].sum() == 2
+    assert not hold_out(made(labels), 0, 0, never, picture, always).any()
+
+
 def test_the_training_part_is_never_empty():
     same = [as_png(stripes(0, (16, 16)))] * 8
     for seed in range(10):

@@ -197,7 +197,7 @@ def test_near_duplicates_among_added_photographs_stay_together(monkeypatch):
     class Stop(Exception):
         pass
 
-    def stop(photographs, fraction, seed, never_B, picture_B):
+    def stop(photographs, fraction, seed, never_B, picture_B, always_B):
         assert len(photographs) == 24 + 3
         first, second, third = picture_B[24:]
         assert first == third != second
@@ -209,3 +209,33 @@ def test_near_duplicates_among_added_photographs_stay_together(monkeypatch):
     images = [NEW[0], NEW[1], np.zeros((3, 3), np.uint8), encode(NEW[0], "JPEG", quality=60)]
     with pytest.raises(Stop):
         model.fit_more(images, ["coast"] * 4)
+
+
+def test_photographs_held_out_before_stay_held_out(monkeypatch):
+    """Also those that are given again, with another name."""
+    images, labels, _ = columns(scenes())
+    before = small_model().fitted_.training_set
+    was_held = np.flatnonzero(~before.in_words_B)
+    in_words = np.flatnonzero(before.in_words_B)
+    again = [*was_held[:1], *in_words]
+    added = columns(scenes(7, 5))[0][:7]
+    found = []
+
+    def stop(bag, training_set, held_B, *_):
+        found.append((training_set, held_B))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(fitting, "_fit", stop)
+    with pytest.raises(KeyboardInterrupt):
+        copy(small_model()).fit_more(
+            [*added, *(images[i] for i in again)], ["coast"] * 7 + [labels[i] for i in again]
+        )
+    ((training_set, held_B),) = found
+    keys = training_set.photographs.content_keys()
+    held_keys = {key for key, held in zip(keys, held_B, strict=True) if held}
+    old_keys = before.photographs.content_keys()
+    assert len(was_held) == 3
+    assert held_keys >= {old_keys[i] for i in was_held}
+    assert len(held_keys - set(old_keys)) == 1  # Of seven new ones.
+    assert not held_keys & {old_keys[i] for i in in_words}
+    assert training_set.in_words_B.sum() == len(in_words)

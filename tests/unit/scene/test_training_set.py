@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 from scipy import sparse
 
@@ -46,3 +48,13 @@ def test_without_mirror_images_there_are_photographs_alone():
     assert one.document_counts.toarray().tolist() == [[2, 0, 3], [0, 1, 0], [0, 0, 4]]
     assert one.document_labels == PHOTOGRAPHS.labels
     assert one.document_tags(AnnotationVocabulary(())) == {}
+
+
+def test_names_stay_different_when_photographs_are_added_again():
+    joined = documents()
+    for keys in ("def", "ghi"):
+        joined = joined.join(replace(documents(), photographs=replace(PHOTOGRAPHS, keys=[*keys])))
+    assert joined.photographs.names == [
+        *("a (before) (before)", "b (before) (before)", "c (before) (before)"),
+        *("a (before)", "b (before)", "c (before)", "a", "b", "c"),
+    ]
