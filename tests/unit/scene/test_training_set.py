@@ -55,6 +55,7 @@ def test_names_stay_different_when_photographs_are_added_again():
     for keys in ("def", "ghi"):
         joined = joined.join(replace(documents(), photographs=replace(PHOTOGRAPHS, keys=[*keys])))
     assert joined.photographs.names == [
+        *("a (before)", "b (before)", "c (before)"),
         *("a (before) (before)", "b (before) (before)", "c (before) (before)"),
-        *("a (before)", "b (before)", "c (before)", "a", "b", "c"),
+        *("a", "b", "c"),
     ]
