@@ -66,8 +66,11 @@ TUNING_GRID = {
 TUNED_TAGS = (("words", 1.0), ("words", 30.0), ("sigmoid", 0.1), ("sigmoid", 1.0))
 """`annotation_output` and `annotation_weight`."""
 
-MAX_SVM = 30_000
-"""Labelled documents of an SVM, mirror images included: 24 bytes per pair, 22 GB."""
+SVM_BYTES = 24
+"""Memory of an SVM per pair of labelled documents, mirror images included."""
+MAX_SVM, MAX_AUTO_SVM = 30_000, 12_900
+"""Labelled documents of an SVM that was asked for, 22 GB, and of one that "auto" tries, 4 GB. They
+do not depend on the machine: one seed gives one model."""
 
 
 def fit_scene(
@@ -75,7 +78,9 @@ def fit_scene(
 ) -> tuple[FittedScene, tuple[SkippedImage, ...]]:
     """Fit a scene model; return it with the photographs that could not be read."""
     _check_any(photographs)
-    settings = _limit_svm(len(photographs) - photographs.labels.count(None), settings)
+    settings = _limit_svm(
+        len(photographs) - photographs.labels.count(None), settings, extends=False
+    )
     bag = _make_bag(settings, seed, options)
     picture_B = _inspect(bag, photographs, options)
     held_B = hold_out(photographs, settings.held_out, seed, picture_B=picture_B)
@@ -111,7 +116,7 @@ def extend_scene(
     in_words_B = np.isin(keys, _select_keys(before, before.in_words_B))
     training_set = before.join(replace(new, in_words_B=in_words_B))
     labels = training_set.photographs.labels
-    settings = _limit_svm(len(labels) - labels.count(None), settings)
+    settings = _limit_svm(len(labels) - labels.count(None), settings, extends=True)
     # Near-duplicates are known among the new photographs, equal contents among the others.
     n_before = len(training_set.photographs) - len(new.photographs)
     keys = training_set.photographs.content_keys()[:n_before]
@@ -144,21 +149,39 @@ def _check_any(photographs: Photographs) -> None:
         raise InvalidArgument("images must have a photograph that can be read, got none.")
 
 
-def _limit_svm(n_labelled: int, settings: SceneSettings) -> SceneSettings:
+def _limit_svm(n_labelled: int, settings: SceneSettings, *, extends: bool) -> SceneSettings:
     """Return the settings with the softmax if the SVM of "auto" would need too much memory.
+
+    Parameters
+    ----------
+    n_labelled : number of labelled photographs.
+    extends : the photographs are added to others, so that `mirror` must stay.
 
     Raises
     ------
     InvalidArgument : the SVM was asked for.
     """
-    limit, remedy = (MAX_SVM // 2, ", or mirror=False") if settings.mirror else (MAX_SVM, "")
+    n_sides = 2 if settings.mirror else 1
+    is_auto = settings.classifier == "auto"
+    limit = (min(MAX_SVM, MAX_AUTO_SVM) if is_auto else MAX_SVM) // n_sides
     if n_labelled <= limit or settings.classifier == "softmax":
         return settings
-    if settings.classifier == "auto":
+    if is_auto:
+        gigabytes = SVM_BYTES * (n_sides * n_labelled) ** 2 / 1e9
+        warnings.warn(
+            f"the softmax of the model is its classifier: an SVM on {n_labelled} labelled "
+            f"photographs would need {gigabytes:.1f} GB of memory, and 'auto' tries one on at "
+            f"most {limit}.",
+            stacklevel=3,
+        )
         return replace(settings, classifier="softmax")
+    remedy, option = "", ""
+    if settings.mirror and not extends:
+        remedy, option = ", or mirror=False", ", or --no-mirror"
     raise InvalidArgument(
         f"classifier 'svm' takes at most {limit} labelled photographs, since its memory "
-        f"grows with their square, got {n_labelled}; use classifier 'softmax'{remedy}."
+        f"grows with their square, got {n_labelled}; use classifier 'softmax'{remedy} "
+        f"(--classifier softmax{option})."
     )
 
 

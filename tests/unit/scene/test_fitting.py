@@ -175,6 +175,27 @@ def test_mirror_images_count_where_an_svm_has_too_many(monkeypatch):
         fit(classifier="svm")
 
 
+def limited(n_labelled, extends=False, **settings):
+    return fitting._limit_svm(n_labelled, SceneSettings(**settings).check(), extends=extends)
+
+
+def test_auto_tries_no_svm_of_more_than_four_gigabytes():
+    assert round(fitting.SVM_BYTES * fitting.MAX_AUTO_SVM**2 / 1e9, 1) == 4
+    assert limited(6450).classifier == limited(12_900, mirror=False).classifier == "auto"
+    with pytest.warns(UserWarning, match=r"softmax.* on 10000 labelled.* 9\.6 GB.*at most 6450"):
+        assert limited(10_000).classifier == "softmax"
+    assert limited(10_000, classifier="svm").classifier == "svm"
+    assert limited(50_000, classifier="softmax").classifier == "softmax"
+
+
+def test_the_refusal_of_an_svm_names_options_of_the_command_line():
+    with pytest.raises(InvalidArgument, match=r"\(--classifier softmax, or --no-mirror\)"):
+        limited(16_000, classifier="svm")
+    # The mirror images of the photographs before cannot be left out.
+    with pytest.raises(InvalidArgument, match=r"'softmax' \(--classifier softmax\)"):
+        limited(16_000, extends=True, classifier="svm")
+
+
 def test_grey_photographs_have_no_words_for_colors():
     images, labels, tags = columns(scenes())
     grey = [np.asarray(Image.fromarray(image).convert("L")) for image in images]

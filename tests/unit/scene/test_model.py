@@ -267,7 +267,8 @@ def test_too_many_photographs_for_an_svm_are_refused_at_once(monkeypatch):
     monkeypatch.setattr("supdocnade.scene.fitting.MAX_SVM", 5)
     with pytest.raises(InvalidArgument, match="takes at most 5 labelled photographs"):
         fit(classifier="svm")
-    fitted = fit(max_epochs=2).fitted_  # The softmax has no such limit.
+    with pytest.warns(UserWarning, match="the softmax of the model is its classifier"):
+        fitted = fit(max_epochs=2).fitted_  # The softmax has no such limit.
     assert (fitted.svm, fitted.settings.classifier) == (None, "softmax")
 
 
