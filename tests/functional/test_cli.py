@@ -324,8 +324,9 @@ def test_demo_resumes_and_ends_with_a_report(tmp_path, monkeypatch):
 
     with monkeypatch.context() as patched:
         patched.setattr(ProgressBars, "__call__", stop)
-        stopped = supdocnade("demo", "-o", folder, "--scenes", 4, "--quiet")
-    again = f"supdocnade demo -o '{folder}' --scenes 4 --seed 0"
+        options = ("--scenes", 4, "--features", "sift")
+        stopped = supdocnade("demo", "-o", folder, *options, "--quiet")
+    again = f"supdocnade demo -o '{folder}' --scenes 4 --features sift --seed 0"
     assert (stopped.code, stopped.err.splitlines()[-1]) == (130, f"stopped; resume with: {again}")
     stages = set()
 
@@ -345,6 +346,7 @@ def test_demo_resumes_and_ends_with_a_report(tmp_path, monkeypatch):
     assert f"The report: {folder / 'report.html'}" in done.out
     assert f"supdocnade explain '{folder / 'model'}'" in done.out
     assert "<html" in (folder / "report.html").read_text()
+    assert "features: SIFT\n" in done.out
     assert done.out.count("  truth: ") == 4
     (folder / "other.txt").write_text("other")
     assert supdocnade("demo", "-o", folder).code == 1

@@ -69,7 +69,7 @@ def test_the_commands_of_a_document_run(document, tmp_path, monkeypatch):
     shutil.copytree("test-photos/coast", "new-photos")
     shutil.copy("new-photos/coast_0001.jpg", "photo.jpg")
     # The commands as written, on little data and with settings that take little time.
-    quick = {"demo": ("--scenes", "4"), "train": SMALL}
+    quick = {"demo": ("--scenes", "4", "--features", "sift"), "train": SMALL}
     for program, command, *arguments in commands:
         assert program == "supdocnade"
         if command == "serve":

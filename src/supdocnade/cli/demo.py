@@ -17,7 +17,18 @@ from supdocnade.cli.console import (
     print_line,
     print_message,
 )
-from supdocnade.cli.options import Debug, Device, Jobs, Json, Quiet, Seed, check_device
+from supdocnade.cli.options import (
+    Debug,
+    Device,
+    Features,
+    Jobs,
+    Json,
+    Quiet,
+    Seed,
+    check_device,
+    describe_features,
+    resolve_features,
+)
 from supdocnade.cli.report import REPORT
 from supdocnade.errors import StorageError
 from supdocnade.run_options import RunOptions
@@ -45,6 +56,7 @@ def demo(
         Path, typer.Option("--output", "-o", help="Folder for scenes, model and report.")
     ] = Path("supdocnade-demo"),
     scenes: Annotated[int, typer.Option(min=4, help="Training scenes per class.")] = N_SCENES,
+    features: Features = "auto",
     seed: Seed = 0,
     device: Device = "auto",
     jobs: Jobs = -1,
@@ -67,12 +79,14 @@ def demo(
     if not (quiet or json):
         number = format_count(8 * scenes, "scene")
         print_message(f"drawing and learning from {number}, all on this machine ...")
+    features = resolve_features(features)
     try:
         with ProgressBars(quiet=quiet) as progress:
-            model, evaluation = run_demo(output, scenes, seed, device, jobs, progress)
+            model, evaluation = run_demo(output, scenes, features, seed, device, jobs, progress)
     except KeyboardInterrupt:
         command = ["supdocnade", "demo", "-o", f"{output}", "--scenes", f"{scenes}"]
-        print_message(f"stopped; resume with: {shlex.join([*command, '--seed', f'{seed}'])}")
+        command += ["--features", features, "--seed", f"{seed}"]
+        print_message(f"stopped; resume with: {shlex.join(command)}")
         raise typer.Exit(130) from None
     examples = predict_examples(model, output)
     if json:
@@ -95,7 +109,13 @@ def demo(
 
 
 def run_demo(
-    folder: Path, n_per_class: int, seed: int, device: str, jobs: int, progress: ProgressBars
+    folder: Path,
+    n_per_class: int,
+    features: str,
+    seed: int,
+    device: str,
+    jobs: int,
+    progress: ProgressBars,
 ) -> "tuple[SceneModel, Evaluation]":
     """Draw scenes, train and evaluate a model, and write its report.
 
@@ -113,7 +133,7 @@ def run_demo(
     for name, number, scene_seed in ((PHOTOS, n_per_class, seed), (FRESH, n_fresh, seed + 1)):
         write_scenes(folder / name, number, scene_seed, progress=progress)
     partial = folder / PARTIAL
-    model = SceneModel(**SETTINGS, n_jobs=jobs, device=device, random_state=seed)
+    model = SceneModel(**SETTINGS, features=features, n_jobs=jobs, device=device, random_state=seed)
     model.set_params(cache=partial / "words", checkpoint=partial / "checkpoint")
     model.fit(folder / PHOTOS, progress=progress)
     model.set_params(cache=None, checkpoint=None).save(folder / MODEL)
@@ -163,6 +183,7 @@ def print_summary(
     tags = format_count(len(fitted.tag_names), "tag")
     drawn = format_count(fitted.data["n_images"], "drawn scene")
     print_line(f"learned {classes} and {tags} from {drawn}")
+    print_line(describe_features(fitted.settings.features))
     fresh, accuracy = format_count(evaluation.n_images, "fresh scene"), evaluation.accuracy or 0
     results = [f"accuracy {format_percent(accuracy)}"]
     if evaluation.f_measure is not None:

@@ -40,6 +40,13 @@ Jobs = Annotated[
     ),
 ]
 MinTagCount = Annotated[int, typer.Option(min=1, help="Ignore tags of fewer photographs.")]
+Features = Annotated[
+    str,
+    typer.Option(
+        help="Description of patches: sift, a network (see supdocnade features), or auto: the "
+        "network of the extra deep if it is installed, otherwise sift."
+    ),
+]
 DeviceName = Literal["auto", "cpu", "cuda"]
 Device = Annotated[DeviceName, typer.Option("--device", help="Device to compute on.")]
 
@@ -50,3 +57,20 @@ def check_device(device: str) -> None:
         from supdocnade.devices import choose_device
 
         choose_device(device)
+
+
+def resolve_features(features: str) -> str:
+    """Return the features that "auto" stands for on this machine; others as they are."""
+    if features != "auto":
+        return features
+    from supdocnade.images.network_library import choose_features
+
+    return choose_features()
+
+
+def describe_features(features: str) -> str:
+    """Return a line that names the features of a model."""
+    if features != "sift":
+        return f"features: the pretrained network {features}"
+    hint = "; pip install 'supdocnade[deep]' adds a network, which is more accurate"
+    return f"features: SIFT{hint if resolve_features('auto') == 'sift' else ''}"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from supdocnade.cli.console import ProgressBars, print_message, print_warnings
+from supdocnade.cli.options import describe_features
 from supdocnade.errors import (
     InvalidArgument,
     StorageError,
@@ -149,8 +150,9 @@ def train_model(request: TrainingRequest) -> "tuple[SceneModel, dict[str, float]
         folder = scan_folder(request.photos, progress)
     check_records(request.photos, folder.records)
     if not request.quiet:
-        print_message(_describe_features(settings))
         extends = settings.get("add") is not None
+        same = f"features: those of {settings.get('add')}"
+        print_message(same if extends else describe_features(settings["features"]))
         for note in (*describe_records(folder.records, extends=extends), *folder.notes):
             print_message(f"note: {note}")
     if request.restart:
@@ -277,18 +279,6 @@ def describe_records(records: "Sequence[ImageRecord]", *, extends: bool = False)
         describe_similar_names(count_tags(record.tags for record in records), "tags"),
     )
     return [note for note in notes if note]
-
-
-def _describe_features(settings: dict[str, Any]) -> str:
-    """Return the first line of a run, which names its features."""
-    if "add" in settings:
-        return f"features: those of {settings['add']}"
-    if settings["features"] != "sift":
-        return f"features: the pretrained network {settings['features']}"
-    from supdocnade.images.network_library import choose_features
-
-    hint = "; pip install 'supdocnade[deep]' adds a network, which is more accurate"
-    return f"features: SIFT{hint if choose_features() == 'sift' else ''}"
 
 
 def _choose_settings(request: TrainingRequest, partial: PartialRun) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from supdocnade.cli.console import format_count, format_held_out, print_json, pr
 from supdocnade.cli.options import (
     Debug,
     Device,
+    Features,
     Jobs,
     Json,
     MinTagCount,
@@ -17,6 +18,7 @@ from supdocnade.cli.options import (
     Quiet,
     Seed,
     check_device,
+    resolve_features,
 )
 from supdocnade.cli.run import OPTIONS, TrainingRequest, train_model
 from supdocnade.scene.settings import SceneSettings
@@ -31,13 +33,6 @@ Output = Annotated[Path, typer.Option("--output", "-o", help="Folder of the new 
 Topics = Annotated[
     int | None,
     typer.Option(min=1, help="Number of topics; by default 200, or 512 with a network."),
-]
-Features = Annotated[
-    str,
-    typer.Option(
-        help="Description of patches: sift, a network (see supdocnade features), or auto: the "
-        "network of the extra deep if it is installed, otherwise sift."
-    ),
 ]
 Words = Annotated[
     int | None,
@@ -122,10 +117,7 @@ def train(
     """
     check_device(device)
     values = {name: context.params[option] for name, option in OPTIONS.items()}
-    if features == "auto":
-        from supdocnade.images.network_library import choose_features
-
-        values["features"] = choose_features()
+    values["features"] = resolve_features(features)
     request = TrainingRequest(
         photos=photos,
         output=output,
