@@ -22,7 +22,7 @@ from supdocnade.paper.data_sets import read_labelme
 from supdocnade.scene.attribution import Explanation
 from supdocnade.scene.prediction import FittedScene
 
-FEATURES = ("sift", "efficientnet-lite0")
+FEATURES = ("sift", "efficientnet-lite2")
 COVERED = 0.1
 """Share of the area that is covered."""
 

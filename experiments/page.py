@@ -11,6 +11,7 @@ from typing import Any
 from benchmarks.common import update_page
 
 from experiments.common import RESULTS, mean_and_spread
+from supdocnade.metrics import NORMAL_95
 from supdocnade.paper.page import markdown
 
 PAGE = Path(__file__).parents[1] / "docs" / "experiments.md"
@@ -166,6 +167,50 @@ def labelme_product() -> str:
     return markdown(header, rows) + "\n\n" + markdown(["stage (s)", *runs], stages)
 
 
+def network_splits() -> str:
+    columns = [
+        ("labelme", "right", "LabelMe (%)"),
+        ("labelme", "tags_free", "F, free tags"),
+        ("labelme", "tags_33", "F, 33 tags"),
+        ("scene15", "right", "Scene15 (%)"),
+    ]
+    found = load("network_splits")["data_sets"]
+    rows = []
+    for method in found["labelme"]["compared"]["right"]:
+        row = [method]
+        for name, figure, _ in columns:
+            record = found[name]["compared"][figure].get(method)
+            row.append("–" if record is None else _with_difference(record, figure == "right"))
+        rows.append(row)
+    return markdown(["", *(title for _, _, title in columns)], rows)
+
+
+def _with_difference(record: dict[str, Any], is_share: bool) -> str:
+    """Return a mean, and the interval of how far the model is above it."""
+    scale, digits = (100, 1) if is_share else (1, 3)
+    mean = f"{scale * record['mean']:.{digits}f}"
+    if "photographs" not in record:
+        return f"**{mean}**"
+    difference, low, high = (scale * value for value in record["photographs"])
+    return f"{mean} ({difference:+.{digits}f}: {low:+.{digits}f} to {high:+.{digits}f})"
+
+
+def explanations() -> str:
+    rows = [
+        [
+            name,
+            f"{record['fall_supporting']:.2f}",
+            f"{record['fall_random']:.2f}",
+            f"{record['difference']:.2f} ± {NORMAL_95 * record['standard_error']:.2f}",
+            f"{100 * record['share_larger']:.0f}",
+        ]
+        for name, record in load("explanations")["features"].items()
+    ]
+    return markdown(
+        ["features", "most supporting", "random", "difference", "larger (% of photographs)"], rows
+    )
+
+
 def _mean(records: list[dict[str, Any]], name: str) -> float:
     return mean_and_spread([record[name] for record in records])["mean"]
 
@@ -177,6 +222,8 @@ SECTIONS = {
     "newsgroups": newsgroups,
     "topic_coherence": topic_coherence,
     "visual_words": visual_words,
+    "network_splits": network_splits,
+    "explanations": explanations,
 }
 
 

@@ -1,0 +1,285 @@
+"""`SceneModel` with a network on the paper's splits, beside the network without a topic model.
+
+python -m experiments.network_splits               # the splits that are not in the results yet
+
+The recipe of `SceneModel(features=NETWORK)` was chosen on the development pool alone
+(`experiments.scene_features`) and is not changed here. On every split it is fitted on the training
+part, as a user would fit it. The other methods see the same photographs: the network's features of
+whole photographs, and the visual words of the model. Their settings are chosen on a fifth of the
+training part, and then they are trained on all of it.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import expit, log_expit
+from sklearn.linear_model import LogisticRegression
+
+from experiments.common import read_results, timed, write_results
+from experiments.data import data_folder
+from supdocnade import SceneModel
+from supdocnade.folders.tags import AnnotationVocabulary
+from supdocnade.images.feature_network import FeatureNetwork
+from supdocnade.images.network_library import DEFAULT_NETWORK
+from supdocnade.metrics import N_TAGS, f_measure, top_ranked
+from supdocnade.paper.claims import compare
+from supdocnade.paper.data_sets import PhotoSet, read_photo_set
+from supdocnade.paper.kernel_svm import (
+    add_kernels,
+    best_svm,
+    predict_svm,
+    rbf_kernel,
+    score_svms,
+    standardize,
+)
+from supdocnade.paper.protocol import Parts, Protocol, protocol_for
+from supdocnade.scene.prediction import Prediction
+from supdocnade.visual_words.cache import content_key
+
+NETWORK = DEFAULT_NETWORK
+MODEL = "SupDocNADE, words and features of the network"
+POOLED_LR = "features, logistic regression"
+C_GRID = (1e-4, 1e-3, 1e-2, 1e-1)
+"""Of logistic regressions on standardised features."""
+
+MIN_TAG_COUNT = 3
+Floats = NDArray[np.float64]
+
+
+class Memory:
+    """The network's outputs, kept so that every photograph passes through it once."""
+
+    def __init__(self) -> None:
+        self.outputs: dict[str | None, Any] = {}
+        self.describe = FeatureNetwork.describe
+
+    def install(self) -> None:
+        """Use the memory in place of the network."""
+
+        def describe(network: FeatureNetwork, pixels: Any, *, device: str = "auto") -> Any:
+            key = content_key(pixels)
+            if key not in self.outputs:
+                self.outputs[key] = self.describe(network, pixels, device=device)
+            return self.outputs[key]
+
+        FeatureNetwork.describe = describe  # type: ignore[assignment, method-assign]
+
+
+def tag_truth(photos: PhotoSet, name: str) -> list[list[str] | None]:
+    """Return the tags of photographs without those on fewer than three of them."""
+    vocabulary = AnnotationVocabulary.of(photos.tags[name], min_count=MIN_TAG_COUNT)
+    known = set(vocabulary.names)
+    return [None if t is None else [tag for tag in t if tag in known] for t in photos.tags[name]]
+
+
+def count_hits(ranked: Sequence[Sequence[str]], truth: Sequence[Sequence[str] | None]) -> str:
+    """Return how many of the first five tags of every photograph are right, one digit each."""
+    return "".join(
+        str(len(set(tags[:N_TAGS]) & set(true or ())))
+        for tags, true in zip(ranked, truth, strict=True)
+    )
+
+
+def as_digits(right: NDArray[np.bool_]) -> str:
+    return "".join("01"[int(each)] for each in right)
+
+
+def run_scene_model(
+    settings: dict[str, Any], photos: PhotoSet, parts: Parts, tag_sets: Sequence[str]
+) -> tuple[dict[str, Any], SceneModel]:
+    """Return the results of a `SceneModel`, and the model with the first tag set."""
+    first, record = None, {}
+    for name in tag_sets or [""]:
+        truth = tag_truth(photos, name) if name else None
+        train, test = ([photos.paths[i] for i in rows] for rows in (parts.train, parts.test))
+        model = SceneModel(**settings, random_state=0, n_jobs=-1, on_error="raise").fit(
+            train,
+            [photos.labels[i] for i in parts.train],
+            None if truth is None else [truth[i] for i in parts.train],
+        )
+        found = [p for p in model.iter_predictions(test) if isinstance(p, Prediction)]
+        if first is None:
+            first = model
+            labels = [photos.labels[i] for i in parts.test]
+            record["right"] = as_digits(
+                np.array([p.label == label for p, label in zip(found, labels, strict=True)])
+            )
+            record["classifier"] = "softmax" if model.fitted_.svm is None else "svm"
+        if truth is not None:
+            ranked = [[tag for tag, _ in p.ranked_tags] for p in found]
+            record[name] = count_hits(ranked, [truth[i] for i in parts.test])
+    assert first is not None
+    return record, first
+
+
+def run_baselines(
+    model: SceneModel, photos: PhotoSet, parts: Parts, tag_sets: Sequence[str]
+) -> dict[str, dict[str, Any]]:
+    """Return the results of methods without a topic model, on the words of `model`."""
+    encoded = model.fitted_.bag.encode(photos.paths)
+    assert encoded.global_features is not None
+    roots_BK = np.sqrt(encoded.counts.toarray())
+    pooled_BF = standardize(encoded.global_features.astype(np.float64), parts.train)
+    label_B = photos.label_numbers()
+
+    def kernel(blocks: Sequence[Floats], train: Any, other: Any) -> Any:
+        return add_kernels([rbf_kernel(each[train], each[other]) for each in blocks])
+
+    results: dict[str, dict[str, Any]] = {}
+    for name, blocks in {
+        "features, RBF SVM": [pooled_BF],
+        "√counts of words, RBF SVM": [roots_BK],
+        "√counts and features, RBF SVM": [roots_BK, pooled_BF],
+    }.items():
+        scores = score_svms(
+            kernel(blocks, parts.fit, parts.held), label_B[parts.fit], label_B[parts.held]
+        )
+        C, gamma, _ = best_svm(scores)
+        predicted = predict_svm(
+            kernel(blocks, parts.train, parts.test), label_B[parts.train], C, gamma
+        )
+        results[name] = {"right": as_digits(predicted == label_B[parts.test])}
+
+    def predict_class(C: float, train: Any, other: Any) -> NDArray[np.int64]:
+        regression = LogisticRegression(C=C, max_iter=500).fit(pooled_BF[train], label_B[train])
+        classes: NDArray[np.int64] = regression.predict(pooled_BF[other])
+        return classes
+
+    def accuracy(C: float) -> float:
+        return float((predict_class(C, parts.fit, parts.held) == label_B[parts.held]).mean())
+
+    predicted = predict_class(max(C_GRID, key=accuracy), parts.train, parts.test)
+    results[POOLED_LR] = {"right": as_digits(predicted == label_B[parts.test])}
+    for name in tag_sets:
+        truth = tag_truth(photos, name)
+        vocabulary = AnnotationVocabulary.of(
+            [truth[i] for i in parts.train], min_count=MIN_TAG_COUNT
+        )
+        has_BA = vocabulary.encode(truth).annotations.toarray() > 0
+
+        def rank(C: float, train: Any, other: Any, has_BA: Any = has_BA) -> NDArray[np.int64]:
+            weight_AF, bias_A = fit_regressions(pooled_BF[train], has_BA[train], C)
+            return top_ranked(pooled_BF[other] @ weight_AF.T + bias_A, N_TAGS)
+
+        def f_value(C: float, has_BA: Any = has_BA, rank: Any = rank) -> float:
+            return f_measure(rank(C, parts.fit, parts.held), has_BA[parts.held]).value
+
+        top_BX = rank(max(C_GRID, key=f_value), parts.train, parts.test)
+        ranked = [[vocabulary.names[a] for a in row] for row in top_BX]
+        results[POOLED_LR][name] = count_hits(ranked, [truth[i] for i in parts.test])
+    return results
+
+
+def fit_regressions(
+    features_BF: Floats, target_BA: NDArray[np.bool_], C: float
+) -> tuple[Floats, Floats]:
+    """Return the weights and biases of one logistic regression per column of the target.
+
+    The objective of each is that of scikit-learn, ½ |w|² + C Σ log(1 + exp(-t (w · x + b))). All
+    are fitted together, which is many times as fast.
+    """
+    n_targets, n_features = target_BA.shape[1], features_BF.shape[1]
+    sign_BA = np.where(target_BA, 1.0, -1.0)
+
+    def loss(flat: Floats) -> tuple[float, Floats]:
+        weight_AF = flat[:-n_targets].reshape(n_targets, n_features)
+        margin_BA = sign_BA * (features_BF @ weight_AF.T + flat[-n_targets:])
+        slope_BA = -C * sign_BA * expit(-margin_BA)
+        value = 0.5 * np.square(weight_AF).sum() - C * log_expit(margin_BA).sum()
+        gradient_AF = weight_AF + slope_BA.T @ features_BF
+        return float(value), np.concatenate([gradient_AF.ravel(), slope_BA.sum(axis=0)])
+
+    start = np.zeros(n_targets * (n_features + 1))
+    options = {"maxiter": 1000, "maxfun": 2000, "ftol": 1e-10}
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", options=options).x
+    return found[:-n_targets].reshape(n_targets, n_features), found[-n_targets:]
+
+
+def run_split(photos: PhotoSet, protocol: Protocol, split: int) -> dict[str, Any]:
+    parts = protocol.parts(split)
+    tag_sets = list(photos.tags)
+    results: dict[str, Any] = {}
+    results[MODEL], model = run_scene_model({"features": NETWORK}, photos, parts, tag_sets)
+    results |= run_baselines(model, photos, parts, tag_sets)
+    return results
+
+
+def compare_methods(
+    splits: Sequence[dict[str, Any]], photos: PhotoSet, protocol: Protocol
+) -> dict[str, Any]:
+    """Return the mean of every method and figure, and how far `MODEL` is above the others.
+
+    A difference has the 95 % interval of a bootstrap over photographs, and the corrected resampled
+    t interval over splits.
+    """
+    compared: dict[str, Any] = {}
+    for figure in ("right", *photos.tags):
+        scores = {
+            method: figure_scores(splits, photos, protocol, method, figure)
+            for method, found in splits[0].items()
+            if figure in found
+        }
+        n_train = len(protocol.parts(0).train)
+        for method, scores_SB in scores.items():
+            record: dict[str, Any] = {"mean": float(np.nanmean(scores_SB, axis=1).mean())}
+            if method != MODEL:
+                found = compare(scores[MODEL], scores_SB, protocol.picture_B, n_train)
+                record |= {"photographs": found.bootstrap, "splits": found.corrected_t}
+            compared.setdefault(figure, {})[method] = record
+    return compared
+
+
+def figure_scores(
+    splits: Sequence[dict[str, Any]], photos: PhotoSet, protocol: Protocol, method: str, figure: str
+) -> Floats:
+    """Return the scores of test photographs: 1 if the class is right, or the F-measure of tags.
+
+    They are (splits, photographs), NaN where a photograph is not tested or has no tags.
+    """
+    scores_SB = np.full((len(splits), len(photos)), np.nan)
+    for split, found in enumerate(splits):
+        test = protocol.parts(split).test
+        scores_SB[split, test] = [int(digit) for digit in found[method][figure]]
+    if figure != "right":
+        n_true_B = np.array([len(tags or ()) for tags in tag_truth(photos, figure)])
+        with np.errstate(invalid="ignore"):
+            scores_SB = np.where(n_true_B > 0, 2 * scores_SB / (N_TAGS + n_true_B), np.nan)
+    return scores_SB
+
+
+def main() -> None:
+    results = read_results("network_splits").get("data_sets", {})
+    for name in ("labelme", "scene15"):
+        memory = Memory()
+        memory.install()
+        photos = read_photo_set(name, data_folder(name))
+        protocol = protocol_for(photos)
+        record = results.setdefault(name, {"splits": []})
+        while len(record["splits"]) < protocol.n_splits:
+            split = len(record["splits"])
+            seconds: dict[str, Any] = {}
+            with timed(seconds, f"{name}, split {split}"):
+                found = run_split(photos, protocol, split)
+            record["splits"].append(found)
+            print(
+                {
+                    k: round(100 * np.mean([c == "1" for c in v["right"]]), 2)
+                    for k, v in found.items()
+                }
+            )
+            _write(results)
+        record["compared"] = compare_methods(record["splits"], photos, protocol)
+        _write(results)
+        FeatureNetwork.describe = memory.describe  # type: ignore[method-assign]
+
+
+def _write(results: dict[str, Any]) -> None:
+    command = "python -m experiments.network_splits"
+    write_results("network_splits", command, {"network": NETWORK, "data_sets": results})
+
+
+if __name__ == "__main__":
+    main()
