@@ -19,11 +19,11 @@ SMALL = (
 )
 
 
-_PROGRESS = re.compile(r"(?:\[\d+:\d\d:\d\d\]|features:) .*\n")
+_PROGRESS = re.compile(r"(?:\[\d+:\d\d:\d\d\]|features:|estimate:) .*\n")
 
 
 class Done(NamedTuple):
-    """Exit code and output of a command; the lines about features and progress are apart."""
+    """Exit code and output of a command; lines about features, cost and progress are apart."""
 
     code: int
     out: str

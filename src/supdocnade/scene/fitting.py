@@ -81,7 +81,7 @@ def fit_scene(
     settings = _limit_svm(
         len(photographs) - photographs.labels.count(None), settings, extends=False
     )
-    bag = _make_bag(settings, seed, options)
+    bag = make_bag(settings, seed, options)
     picture_B = _inspect(bag, photographs, options)
     held_B = hold_out(photographs, settings.held_out, seed, picture_B=picture_B)
     _learn_words(bag, photographs.take(np.flatnonzero(~held_B)), options)
@@ -149,6 +149,12 @@ def _check_any(photographs: Photographs) -> None:
         raise InvalidArgument("images must have a photograph that can be read, got none.")
 
 
+def svm_limit(settings: SceneSettings) -> int:
+    """Return the largest number of labelled photographs that an SVM is fitted on."""
+    limit = min(MAX_SVM, MAX_AUTO_SVM) if settings.classifier == "auto" else MAX_SVM
+    return limit // 2 if settings.mirror else limit
+
+
 def _limit_svm(n_labelled: int, settings: SceneSettings, *, extends: bool) -> SceneSettings:
     """Return the settings with the softmax if the SVM of "auto" would need too much memory.
 
@@ -161,13 +167,12 @@ def _limit_svm(n_labelled: int, settings: SceneSettings, *, extends: bool) -> Sc
     ------
     InvalidArgument : the SVM was asked for.
     """
-    n_sides = 2 if settings.mirror else 1
-    is_auto = settings.classifier == "auto"
-    limit = (min(MAX_SVM, MAX_AUTO_SVM) if is_auto else MAX_SVM) // n_sides
+    limit = svm_limit(settings)
     if n_labelled <= limit or settings.classifier == "softmax":
         return settings
-    if is_auto:
-        gigabytes = SVM_BYTES * (n_sides * n_labelled) ** 2 / 1e9
+    if settings.classifier == "auto":
+        n_documents = 2 * n_labelled if settings.mirror else n_labelled
+        gigabytes = SVM_BYTES * n_documents**2 / 1e9
         warnings.warn(
             f"the softmax of the model is its classifier: an SVM on {n_labelled} labelled "
             f"photographs would need {gigabytes:.1f} GB of memory, and 'auto' tries one on at "
@@ -196,7 +201,8 @@ def _inspect(
     return picture_B
 
 
-def _make_bag(settings: SceneSettings, seed: int, options: RunOptions) -> BagOfVisualWords:
+def make_bag(settings: SceneSettings, seed: int, options: RunOptions) -> BagOfVisualWords:
+    """Return the visual words that the settings describe, not yet learned."""
     words = {name: getattr(settings, name) for name in WORD_SETTINGS if name != "mirror"}
     return BagOfVisualWords(
         **words,

@@ -1,0 +1,105 @@
+import numpy as np
+import pytest
+from tests.drawn import columns, scenes, small_model
+
+from supdocnade.scene.cost import (
+    START_BYTES,
+    START_SECONDS,
+    SVM_CLASS_WORK,
+    SVM_WORK,
+    Speed,
+    estimate_bytes,
+    estimate_fit,
+    estimate_seconds,
+    measure_speed,
+)
+from supdocnade.scene.dataset import read_photographs
+from supdocnade.scene.settings import SceneSettings
+
+LABELS = ["coast", "street"] * 5
+READING = Speed(read=1.0, describe=2.0, multiply=0.0, n_patches=100, n_columns=128)
+COMPUTING = Speed(read=0.0, describe=0.0, multiply=1.0, n_patches=100, n_columns=128)
+
+
+def settings(**given):
+    return SceneSettings(**given).check()
+
+
+def test_photographs_are_inspected_sampled_and_encoded():
+    # Each is read three times and described twice.
+    assert estimate_seconds(LABELS, settings(), READING, 1) == START_SECONDS + 10 * (3 + 2 * 2)
+    assert estimate_seconds(LABELS, settings(), READING, 2) == START_SECONDS + 5 * (3 + 2 * 2)
+    # Words that stay need no sample.
+    more = estimate_seconds(LABELS, settings(), READING, 1, before=["coast"])
+    assert more == START_SECONDS + 10 * (2 + 2)
+    # A network also describes the mirror images when it encodes.
+    network = estimate_seconds(LABELS, settings(features="network"), READING, 1)
+    assert network == START_SECONDS + 10 * (3 + 3 * 2)
+    # 100,000 patches are drawn from 1,562 photographs at most.
+    many = estimate_seconds([None] * 10_000, settings(), READING, 1)
+    assert many == START_SECONDS + 10_000 * (2 + 2) + 1562 * (1 + 2)
+
+
+def test_the_work_of_an_svm_grows_with_the_square():
+    def extra(labels, n_workers=1, **given):
+        with_svm, without = (
+            estimate_seconds(labels, settings(classifier=each, **given), COMPUTING, n_workers)
+            for each in ("svm", "softmax")
+        )
+        return with_svm - without
+
+    pair = SVM_WORK + 2 * SVM_CLASS_WORK
+    assert extra(LABELS, held_out=0, mirror=False) == pytest.approx(10**2 * pair)
+    assert extra(LABELS, held_out=0) == pytest.approx(20**2 * pair)
+    assert extra([*LABELS, None], held_out=0) == pytest.approx(20**2 * pair)
+    shared = SVM_WORK + SVM_CLASS_WORK  # Threads share the work of the classes alone.
+    assert extra(LABELS, 2, held_out=0) == pytest.approx(20**2 * shared)
+    # Three numbers of epochs with twelve settings of an SVM, and the best one again.
+    assert extra(LABELS, held_out=0.5) == pytest.approx(20**2 * (39 / 4 + 1) * pair)
+    assert extra(["coast"] * 10) == 0
+
+
+def test_epochs_and_trials_multiply_the_work_of_topics():
+    def topics(**given):
+        some = settings(classifier="softmax", **given)
+        nothing = settings(classifier="softmax", **{**given, "n_topics": 1})
+        return estimate_seconds(LABELS, some, COMPUTING, 1) - estimate_seconds(
+            LABELS, nothing, COMPUTING, 1
+        )
+
+    once = topics(n_topics=2, held_out=0)
+    assert topics(n_topics=3, held_out=0) == pytest.approx(2 * once)
+    assert topics(n_topics=2, held_out=0, max_epochs=80) == pytest.approx(2 * once)
+    assert topics(n_topics=2, held_out=0.2) == pytest.approx(1.8 * once)
+    assert topics(n_topics=2, held_out=0.2, tune=True, tune_trials=4) == pytest.approx(4.2 * once)
+
+
+def test_memory_is_that_of_the_sample_or_of_counts_and_an_svm():
+    small = estimate_bytes(LABELS, settings(), READING)
+    assert small == START_BYTES + 2 * (1000 * 128 * 4 + 2**27)
+    many = ["coast", "street"] * 3000
+    counts = 12_000 * 50 * 12 * 4
+    assert estimate_bytes(many, settings(), READING) == START_BYTES + counts + 24 * 12_000**2
+    # "auto" tries no SVM on so many.
+    many, larger = ["coast", "street"] * 5000, READING._replace(n_patches=2000)
+    counts = 20_000 * 1000 * 12 * 4
+    assert estimate_bytes(many, settings(), larger) == START_BYTES + counts
+    svm = estimate_bytes(many, settings(classifier="svm"), larger)
+    assert svm == START_BYTES + counts + 24 * 20_000**2
+
+
+def test_the_speed_of_photographs_that_can_be_read():
+    encoder, images = small_model().fitted_.encoder, columns(scenes())[0][:3]
+    speed = measure_speed([b"no image", *images], encoder.describer, "cpu")
+    values = encoder.describer.describe(encoder.describer.read(images[0])).values_SD
+    assert (speed.n_patches, speed.n_columns) == values.shape
+    assert 0 < speed.multiply < 1e-6 < speed.describe < 10
+    assert measure_speed([b"no image"], encoder.describer, "cpu") is None
+
+
+def test_the_cost_of_adding_counts_the_photographs_before():
+    model = small_model()
+    photographs = read_photographs([np.zeros((64, 64), np.uint8)] * 2)
+    seconds, n_bytes = estimate_fit(photographs, model.check(), previous=model.fitted_)
+    assert START_SECONDS < seconds < 60
+    assert n_bytes > START_BYTES + 24 * 24**2
