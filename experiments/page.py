@@ -5,6 +5,7 @@ python -m experiments.page --check    # fail if the page is not current
 """
 
 import json
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,25 @@ def topic_coherence() -> str:
         ]
         rows.append([name, *cells])
     return markdown(["topics and their words", "coherence", "diversity"], rows)
+
+
+def novelty() -> str:
+    rows = []
+    runs = list(load("novelty")["runs"].values())
+    for features in dict.fromkeys(run["features"] for run in runs):
+        same = [run for run in runs if run["features"] == features]
+        cells = []
+        for name in ("likelihood", "distance", "probability"):
+            area = mean_and_spread([run["area"][name] for run in same])
+            cells.append(f"{area['mean']:.2f} ({area['standard_deviation']:.2f})")
+        for name, part in product(("unfamiliar", "unsure"), ("known", "unknown")):
+            cells.append(f"{100 * _mean([run['flagged'][name] for run in same], part):.0f}")
+        rows.append([features, *cells])
+    header = [
+        "features", "AUROC, likelihood", "distance", "probability of the class",
+        "unlike, known classes (%)", "left out (%)", "unsure, known classes (%)", "left out (%)",
+    ]  # fmt: skip
+    return markdown(header, rows)
 
 
 def visual_words() -> str:
@@ -217,6 +237,7 @@ def _mean(records: list[dict[str, Any]], name: str) -> float:
 
 SECTIONS = {
     "labelme_product": labelme_product,
+    "novelty": novelty,
     "class_slda": class_slda,
     "tmn": tmn,
     "newsgroups": newsgroups,

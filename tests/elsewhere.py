@@ -24,6 +24,7 @@ def answers(model, images):
             "ranked_tags": each.ranked_tags,
             "tags": each.tags,
             "unsure": each.unsure,
+            "unfamiliar": each.unfamiliar,
         }
         for each in model.iter_predictions(images)
     ]

@@ -105,7 +105,7 @@ def test_predict_prints_one_line_per_photograph(model, fresh):
 
 def test_predict_json_format(model, fresh):
     for each in supdocnade("predict", model, fresh, "--json", "--top", 3).objects:
-        keys = ["file", "label", "probability", "unsure", "probabilities", "tags"]
+        keys = ["file", "label", "probability", "unsure", "unfamiliar", "probabilities", "tags"]
         assert list(each) == keys
         assert set(each["probabilities"]) == set(CLASSES)
         assert each["probability"] == max(each["probabilities"].values())

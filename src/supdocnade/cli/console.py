@@ -221,7 +221,7 @@ def _create_bars() -> "Progress":
     )
 
 
-CSV_HEADER = "file,label,probability,unsure,tags,tag_probabilities"
+CSV_HEADER = "file,label,probability,unsure,tags,tag_probabilities,unfamiliar"
 
 
 def select_tags(prediction: "Prediction", top: int | None) -> tuple[tuple[str, float], ...]:
@@ -236,6 +236,7 @@ def prediction_to_dict(prediction: "Prediction", top: int | None = None) -> dict
         "label": prediction.label,
         "probability": prediction.probability,
         "unsure": prediction.unsure,
+        "unfamiliar": prediction.unfamiliar,
         "probabilities": prediction.probabilities,
         "tags": [
             {"tag": tag, "probability": probability}
@@ -259,6 +260,7 @@ def format_csv(prediction: "Prediction", top: int | None = None) -> str:
         "true" if prediction.unsure else "false",
         "|".join(tag for tag, _ in tags),
         "|".join(f"{probability:.6f}" for _, probability in tags),
+        "true" if prediction.unfamiliar else "false",
     ]
     line = io.StringIO()
     # With another line terminator, line breaks within a name would not be quoted.
@@ -273,6 +275,8 @@ def format_text(prediction: "Prediction", top: int | None = None) -> str:
         unsure = " (unsure)" if prediction.unsure else ""
         label = clean_name(prediction.label)
         parts.append(f"{label} {format_percent(prediction.probability)}{unsure}")
+    if prediction.unfamiliar:
+        parts.append("unlike the training photographs")
     tags = select_tags(prediction, top)
     named = (f"{clean_name(tag)} {format_percent(probability)}" for tag, probability in tags)
     parts.append(", ".join(named) if tags else "no tags")

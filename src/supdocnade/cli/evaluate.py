@@ -110,6 +110,8 @@ def evaluation_to_dict(evaluation: "Evaluation") -> dict[str, Any]:
 def format_evaluation(evaluation: "Evaluation", *, all_rows: bool = False) -> str:
     """Return tables of the figures, the confusions and the tags."""
     rows = [["photographs", f"{evaluation.n_images}"]]
+    if evaluation.n_unfamiliar:
+        rows.append(["  unlike the training photographs", f"{evaluation.n_unfamiliar}"])
     n_classes = len(next(iter(evaluation.confusion.values()), ()))
     # A single class is always predicted.
     if evaluation.accuracy is not None and n_classes > 1:

@@ -72,7 +72,12 @@ MinProbability = Annotated[
     ),
 ]
 XmpLabel = Annotated[
-    bool, typer.Option("--xmp-label", help="Also write the class as a keyword, unless unsure.")
+    bool,
+    typer.Option(
+        "--xmp-label",
+        help="Also write the class as a keyword, unless it is unsure or the photograph is unlike "
+        "the training photographs.",
+    ),
 ]
 XmpName = Annotated[
     Literal["full", "stem"],

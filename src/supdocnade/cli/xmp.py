@@ -34,7 +34,8 @@ class Sidecars:
     ----------
     by_stem : name the sidecar of `a.jpg` `a.xmp`, as Adobe's programs do; otherwise `a.jpg.xmp`, as
         darktable and digiKam do.
-    with_label : also write the class as a keyword, unless the prediction is unsure.
+    with_label : also write the class as a keyword, unless the prediction is unsure or the
+        photograph is unlike those that the model was fitted on.
     min_probability : smallest probability of a keyword.
     thresholds : smallest probabilities of tags that have their own.
     record : file to which a line is appended for each sidecar that changes; None: no record.
@@ -70,7 +71,8 @@ class Sidecars:
             for tag, probability in prediction.ranked_tags[:top]
             if probability >= self.thresholds.get(tag, self.min_probability)
         ]
-        sure = not prediction.unsure and (prediction.probability or 0.0) >= self.min_probability
+        sure = not prediction.unsure and not prediction.unfamiliar
+        sure = sure and (prediction.probability or 0.0) >= self.min_probability
         if self.with_label and prediction.label is not None and sure:
             keywords.insert(0, prediction.label)
         return list(dict.fromkeys(keywords))

@@ -30,6 +30,8 @@ class Evaluation:
     """Photographs that could be read."""
     small: tuple[str, ...] = ()
     """Those that are much smaller than the photographs that the model was fitted on."""
+    n_unfamiliar: int = 0
+    """Photographs that are unlike those that the model was fitted on."""
     n_labelled: int = 0
     accuracy: float | None = None
     """Share of labelled photographs whose class is right; unknown classes count as mistakes."""
@@ -82,7 +84,13 @@ def evaluate_photographs(
             "and the model must know some."
         )
     small = tuple(each.name for each in predictions if each.small)
-    return Evaluation(n_images=len(predictions), small=small, skipped=tuple(skipped), **figures)
+    return Evaluation(
+        n_images=len(predictions),
+        small=small,
+        n_unfamiliar=sum(each.unfamiliar for each in predictions),
+        skipped=tuple(skipped),
+        **figures,
+    )
 
 
 def _class_figures(

@@ -28,6 +28,9 @@ class Choices:
     temperature: float = 1.0
     unsure_below: float = 0.0
     """Labels with a smaller probability were wrong more often than right."""
+    unfamiliar_above: float | None = None
+    """Distance from the training photographs that 5 % of the held-out ones exceed; None: too few
+    were held out. See `novelty`."""
     class_tag_weight: float = 0.0
     """α, the weight of the class term of tags; 0 is the paper's ranking."""
     tags: TagCalibration | None = None
@@ -41,6 +44,8 @@ class Choices:
                 check_range(name, getattr(self, name), above=0)
         check_range("temperature", self.temperature, above=0)
         check_range("unsure_below", self.unsure_below, least=0, most=1)
+        if self.unfamiliar_above is not None:
+            check_range("unfamiliar_above", self.unfamiliar_above, least=0)
         check_range("class_tag_weight", self.class_tag_weight, least=0)
         for name, value in self.tuned.items():
             check_choice("tuned", name, TUNED)

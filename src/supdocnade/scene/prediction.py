@@ -25,6 +25,7 @@ from supdocnade.run_options import RunOptions
 from supdocnade.scene.calibration import tag_presence
 from supdocnade.scene.dataset import expand_folders
 from supdocnade.scene.held_out import Choices, HeldOut
+from supdocnade.scene.novelty import TopicNeighbours, take_references
 from supdocnade.scene.settings import TAG_PRECISION, SceneSettings
 from supdocnade.scene.svm import RBFSVM
 from supdocnade.scene.tag_ranking import tag_scores, topic_tag_scores
@@ -81,6 +82,9 @@ class Prediction:
     """The tags whose probability reaches the fitted threshold, most probable first."""
     small: bool = False
     """True if the photograph is much smaller than those that the model was fitted on."""
+    unfamiliar: bool = False
+    """True if the photograph is unlike those that the model was fitted on: farther from them, in
+    the space of topics, than 95 % of the held-out photographs."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -140,6 +144,25 @@ class FittedScene:
         """
         counts = self.training_set.counts.sum(axis=1)
         return float(np.quantile(counts, 0.05)) / 2
+
+    @cached_property
+    def neighbours(self) -> TopicNeighbours:
+        """The training photographs in the space of topics."""
+        training_set = self.training_set
+        rows = take_references(len(training_set.photographs))
+        features_BF = training_set.features_BF
+        return TopicNeighbours(
+            self.compute_topics(
+                training_set.counts[rows], None if features_BF is None else features_BF[rows]
+            )
+        )
+
+    def is_unfamiliar(self, hidden_BH: Float32s) -> NDArray[np.bool_]:
+        """Return True for photographs unlike those that it was fitted on, (B,)."""
+        limit = self.choices.unfamiliar_above
+        if limit is None:
+            return np.zeros(len(hidden_BH), np.bool_)
+        return self.neighbours.distances(hidden_BH) > limit
 
     def damp(self, raw: sparse.csr_array) -> sparse.csr_array:
         """Return word counts as the topic model takes them."""
@@ -284,6 +307,7 @@ def predict_topics(
     presence_BA = fitted.tag_presence(scores_BA)
     order_BA = top_ranked(scores_BA, len(fitted.tag_names))
     threshold = fitted.tag_threshold
+    unfamiliar_B = fitted.is_unfamiliar(hidden_BH)
     predictions = []
     for row, name in enumerate(names):
         label = probability = None
@@ -304,6 +328,7 @@ def predict_topics(
                 probabilities=probabilities,
                 ranked_tags=ranked,
                 tags=tuple(given),
+                unfamiliar=bool(unfamiliar_B[row]),
             )
         )
     return predictions

@@ -23,6 +23,7 @@ from supdocnade.scene.calibration import (
 )
 from supdocnade.scene.dataset import Photographs
 from supdocnade.scene.held_out import Choices, HeldOut, HeldOutImage
+from supdocnade.scene.novelty import TopicNeighbours, take_references, unfamiliar_above
 from supdocnade.scene.svm import choose_svm, fit_svm
 from supdocnade.scene.tag_ranking import (
     choose_class_weight,
@@ -125,6 +126,8 @@ def select_candidate(
         def report(done: int, total: int, before: int = number) -> None:
             options.progress(stage, before * total + done, len(candidates) * total)
 
+        references_BH = each.hidden_BH[: len(training)][take_references(len(training))]
+        distance_B = TopicNeighbours(references_BH).distances(each.held_out_BH)
         classifiers: list[tuple[float | None, float | None, Floats | None]] = []
         if fits_softmax:
             classifiers.append((None, None, each.softmax_BC))
@@ -157,6 +160,7 @@ def select_candidate(
                 C=chosen_C,
                 gamma=chosen_gamma,
                 temperature=temperature,
+                unfamiliar_above=unfamiliar_above(distance_B),
                 class_tag_weight=weight,
                 tuned=tuned,
             )

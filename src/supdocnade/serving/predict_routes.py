@@ -225,6 +225,7 @@ def _describe_prediction(number: int, result: PredictResult, top: int | None) ->
         label=prediction.label,
         probability=prediction.probability,
         unsure=prediction.unsure,
+        unfamiliar=prediction.unfamiliar,
         probabilities=prediction.probabilities,
         tags=[TagOut(tag=tag, probability=probability) for tag, probability in tags],
     )

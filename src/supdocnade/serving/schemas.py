@@ -48,6 +48,10 @@ class PredictionOut(Schema):
     unsure: bool = Field(
         description="In tests, answers with so low a probability were more often wrong than right."
     )
+    unfamiliar: bool = Field(
+        description="The image is unlike those that the model was trained on: farther from them "
+        "than 95 % of the images it was tested on."
+    )
     probabilities: dict[str, Probability] = Field(description="Probability of every class.")
     tags: list[TagOut] = Field(description="Best tag first.")
 

@@ -105,13 +105,18 @@ def prediction(**changes):
 def test_text_has_class_and_tags():
     assert format_text(prediction()) == "a.jpg: coast 93 %; sea 90 %, sky 60 %"
     assert format_text(prediction(unsure=True), 1) == "a.jpg: coast 93 % (unsure); sea 90 %"
+    unlike = prediction(unfamiliar=True)
+    expected = "a.jpg: coast 93 %; unlike the training photographs; sea 90 %"
+    assert format_text(unlike, 1) == expected
+    assert json.loads(format_json(unlike))["unfamiliar"] is True
+    assert format_csv(unlike).endswith(",true")
 
 
 def test_without_classes_or_tags():
     bare = prediction(label=None, probability=None, probabilities={}, tags=(), ranked_tags=())
     assert format_text(bare) == "a.jpg: no tags"
     assert json.loads(format_json(bare))["label"] is None
-    assert format_csv(bare) == "a.jpg,,,false,,"
+    assert format_csv(bare) == "a.jpg,,,false,,,false"
 
 
 def test_json_is_one_line_of_ascii():

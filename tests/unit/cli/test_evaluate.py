@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from supdocnade.cli.evaluate import format_evaluation
 from supdocnade.report.evaluation import Evaluation
 
@@ -57,3 +59,9 @@ def test_few_photographs_are_counted():
     assert "99.0 %" in format_evaluation(evaluation(2))
     one = Evaluation(**figures, confusion={"a": {"a": 2}})
     assert format_evaluation(one) == "photographs  2"
+
+
+def test_photographs_unlike_those_of_training_are_counted():
+    assert "unlike" not in format_evaluation(evaluation(2))
+    text = format_evaluation(replace(evaluation(2), n_unfamiliar=7))
+    assert ["unlike", "the", "training", "photographs", "7"] in map(str.split, text.splitlines())

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from supdocnade.cli.xmp import Sidecars, undo_sidecars
@@ -30,6 +32,8 @@ def test_the_label_is_a_keyword_on_request_unless_unsure():
     assert labelled.keywords_of(prediction("a.jpg", label="sea")) == ["sea", "sky"]
     assert labelled.keywords_of(prediction("a.jpg")) == ["coast", "sea", "sky"]
     assert labelled.keywords_of(prediction("a.jpg", unsure=True)) == ["sea", "sky"]
+    unlike = replace(prediction("a.jpg"), unfamiliar=True)
+    assert labelled.keywords_of(unlike) == ["sea", "sky"]
     assert Sidecars().keywords_of(prediction("a.jpg"), 1) == ["sea"]
 
 

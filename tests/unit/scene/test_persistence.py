@@ -192,6 +192,7 @@ def rewrite(folder, change):
         lambda d: d["choices"].update(temperature=-1),
         lambda d: d["choices"].update(temperature="x"),
         lambda d: d["choices"].update(unsure_below="x"),
+        lambda d: d["choices"].update(unfamiliar_above=-1.0),
         lambda d: d["choices"].update(n_epochs=0),
         lambda d: d["choices"].update(class_tag_weight=-1.0),
         lambda d: d["choices"].update(class_tag_weight=0.0),

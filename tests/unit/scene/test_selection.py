@@ -4,6 +4,7 @@ import pytest
 from supdocnade.folders.tags import AnnotationVocabulary
 from supdocnade.run_options import RunOptions
 from supdocnade.scene.dataset import Photographs
+from supdocnade.scene.novelty import TopicNeighbours
 from supdocnade.scene.selection import (
     DEFAULT_C,
     Candidate,
@@ -87,6 +88,21 @@ def test_the_better_classifier_is_selected():
     found = select_candidate([best], SEEN, UNSEEN, VOCABULARY, "auto", tuned={})
     assert found.choices.C is None
     np.testing.assert_array_equal(found.class_scores_BC, sure)
+
+
+def test_the_limit_of_familiar_photographs_is_that_of_the_candidate():
+    one = candidate(5, 0.3)
+    twice = one._replace(
+        held_out_BH=np.tile(one.held_out_BH, (2, 1)), tag_log_p_BA=np.tile(one.tag_log_p_BA, (2, 1))
+    )
+    distance_B = np.sort(TopicNeighbours(one.hidden_BH).distances(twice.held_out_BH))
+    limits = []
+    for each, n_sides in ((one, 1), (twice, 2)):
+        unseen = photographs(UNSEEN_LABELS * n_sides, TAGS * n_sides)
+        found = select_candidate([each], SEEN, unseen, VOCABULARY, "svm", tuned={})
+        limits.append(found.choices.unfamiliar_above)
+    # 17 held-out photographs are too few; of 34 it is the largest distance.
+    assert limits == [None, distance_B[33]]
 
 
 def test_without_labels_to_select_by_the_svm_is_taken():

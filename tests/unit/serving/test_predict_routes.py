@@ -21,6 +21,7 @@ def test_predictions_are_those_of_the_model(server):
         assert got["probabilities"] == expected.probabilities
         assert [(each["tag"], each["probability"]) for each in got["tags"]] == list(expected.tags)
         assert got["unsure"] == expected.unsure
+        assert got["unfamiliar"] == expected.unfamiliar
 
 
 def test_json_and_multipart_give_the_same_predictions(server):

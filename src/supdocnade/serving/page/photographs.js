@@ -156,6 +156,7 @@ class Card {
     const parts = [this.header(
       prediction.label === null ? null : h("h3", { class: "prediction" }, bdi(prediction.label), " ", h("small", {}, percent(prediction.probability))),
       prediction.unsure ? h("p", { class: "unsure" }, "Unsure: in tests, answers with so low a probability were mostly wrong.") : null,
+      prediction.unfamiliar ? h("p", { class: "unsure" }, "Unlike the training photographs: perhaps none of these classes and tags fits.") : null,
     )];
     if (prediction.label !== null) parts.push(h("section", { class: "part" }, h("h4", {}, "Class"), ...this.probabilityLists(prediction)));
     parts.push(h("section", { class: "part" }, h("h4", {}, "Tags"),
@@ -166,7 +167,7 @@ class Card {
     }
     this.body.replaceChildren(...parts);
     const tags = prediction.tags.map((each) => each.tag).join(", ");
-    announce(`${this.name}: ${prediction.label === null ? "" : `${prediction.label}, ${percent(prediction.probability)}. `}${tags ? `Tags: ${tags}.` : "No tags."}`);
+    announce(`${this.name}: ${prediction.label === null ? "" : `${prediction.label}, ${percent(prediction.probability)}. `}${prediction.unfamiliar ? "Unlike the training photographs. " : ""}${tags ? `Tags: ${tags}.` : "No tags."}`);
   }
 
   probabilityLists(prediction) {
