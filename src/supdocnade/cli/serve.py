@@ -10,9 +10,11 @@ import typer
 from supdocnade.cli.console import print_json, print_line, print_message
 from supdocnade.cli.index import default_index
 from supdocnade.cli.options import Debug, Jobs, Json, Model, Quiet
-from supdocnade.errors import BackendUnavailable, InvalidArgument
+from supdocnade.errors import BackendUnavailable, InvalidArgument, StorageError
 
 if TYPE_CHECKING:
+    from supdocnade.gallery.photo_index import Gallery
+    from supdocnade.scene.prediction import FittedScene
     from supdocnade.serving.limits import ServeSettings
 
 REQUIRED = ("fastapi", "uvicorn", "multipart", "prometheus_client")
@@ -121,7 +123,6 @@ def _run(
     quiet: bool,
 ) -> None:
     """Load the model and serve it until a signal ends the server."""
-    from supdocnade.gallery.photo_index import Gallery
     from supdocnade.scene.persistence import load_scene
     from supdocnade.serving import server
     from supdocnade.serving.service import Service
@@ -129,10 +130,7 @@ def _run(
     server.check_access(address[0], settings.token, allow_open=not settings.check_host)
     with server.bind(*address) as bound:
         fitted, _ = load_scene(model)
-        folder = default_index(model) if index is None else index
-        gallery = None
-        if index is not None or folder.exists():
-            gallery = Gallery.load(folder, fitted)
+        gallery = _load_gallery(model, index, fitted, quiet=quiet)
         name = Path(os.path.abspath(model)).name
         service = Service(fitted, settings, name=name, gallery=gallery)
         service.warm_up()
@@ -148,6 +146,25 @@ def _run(
         print_message("Stopped.")
     if interrupted:
         raise typer.Exit(130)
+
+
+def _load_gallery(
+    model: Path, index: Path | None, fitted: "FittedScene", *, quiet: bool
+) -> "Gallery | None":
+    """Return the gallery of an index; None if the default index is missing or cannot be used."""
+    from supdocnade.gallery.photo_index import Gallery
+
+    if index is not None:
+        return Gallery.load(index, fitted)
+    folder = default_index(model)
+    if not folder.exists():
+        return None
+    try:
+        return Gallery.load(folder, fitted)
+    except StorageError as error:  # Such as the index of a model that was replaced.
+        if not quiet:
+            print_message(f"note: there is no gallery: {error}")
+        return None
 
 
 def _check_extra() -> None:

@@ -3,6 +3,9 @@ import sys
 import pytest
 from tests.commands import supdocnade
 
+from supdocnade.errors import StorageError
+from supdocnade.gallery.photo_index import Gallery
+
 SERVE = sys.modules["supdocnade.cli.serve"]
 
 
@@ -42,3 +45,19 @@ def test_invalid_options_are_refused(tmp_path, option, value, message):
     done = supdocnade("serve", tmp_path, option, value)
     assert done.code in (1, 2)
     assert message in done.err
+
+
+def test_a_model_is_served_without_the_index_of_an_older_one(monkeypatch, tmp_path, capsys):
+    def refuse(folder, fitted):
+        raise StorageError(f"{folder} was made with another model.")
+
+    monkeypatch.setattr(Gallery, "load", refuse)
+    model, index = tmp_path / "m", tmp_path / "m.index"
+    assert SERVE._load_gallery(model, None, None, quiet=False) is None
+    assert capsys.readouterr().err == ""
+    index.mkdir()
+    assert SERVE._load_gallery(model, None, None, quiet=False) is None
+    expected = f"note: there is no gallery: {index} was made with another model.\n"
+    assert capsys.readouterr().err == expected
+    with pytest.raises(StorageError, match="another model"):
+        SERVE._load_gallery(model, index, None, quiet=False)
