@@ -10,7 +10,11 @@ Finally the longest side is resized to `max_side`.
 
 import io
 import os
+import re
+import threading
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
@@ -42,6 +46,10 @@ _HEIC_BRANDS = {b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b
 _JPEG_START = b"\xff\xd8\xff"
 
 _SIXTEEN_BITS = ("I;16", "I;16L", "I;16B", "I;16N")
+
+_PILLOW_FILTER = ("ignore", None, Warning, re.compile(r"(PIL|pillow_heif)\b"), 0)
+"""Entry of `warnings.filters`: action, message, category, module and line."""
+_filter_lock, _n_ignoring = threading.Lock(), 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,6 +186,27 @@ def _jpeg_scale(width: int, height: int, least_side: int | None) -> int:
     return scale
 
 
+@contextmanager
+def ignore_pillow_warnings() -> Iterator[None]:
+    """Ignore Pillow's warnings while any thread is in this context.
+
+    Filters belong to the process. `warnings.catch_warnings` replaces them all, so that threads
+    which leave in another order than they entered would leave it with the filters of one of them.
+    """
+    global _n_ignoring
+    with _filter_lock:
+        _n_ignoring += 1
+        if _PILLOW_FILTER not in warnings.filters:
+            warnings.filters.insert(0, _PILLOW_FILTER)  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        with _filter_lock:
+            _n_ignoring -= 1
+            if not _n_ignoring and _PILLOW_FILTER in warnings.filters:
+                warnings.filters.remove(_PILLOW_FILTER)  # type: ignore[attr-defined]
+
+
 def open_image(file: IO[bytes], name: str) -> ImageFile.ImageFile:
     """Read the header of an image file.
 
@@ -192,8 +221,7 @@ def open_image(file: IO[bytes], name: str) -> ImageFile.ImageFile:
         raise UnreadableImage(f"{name} is empty.")
     formats = (*FORMATS, "HEIF") if _is_heic(start, name) else FORMATS
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # About many pixels, which `_load_pixels` checks.
+        with ignore_pillow_warnings():  # About many pixels, which `_load_pixels` checks.
             return Image.open(file, formats=formats)
     except Image.DecompressionBombError as error:
         if not start.startswith(_JPEG_START):
@@ -219,8 +247,7 @@ def _load_pixels(image: Image.Image, name: str, *, keep_mode: bool = False) -> I
     if width * height == 0:
         raise UnreadableImage(f"{name} has {width} × {height} pixels.")
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # About odd metadata, which is not used.
+        with ignore_pillow_warnings():  # About odd metadata, which is not used.
             image.load()
             upright = _turn_upright(image)
             return upright if keep_mode else _flatten(upright, name, image.format)

@@ -1,11 +1,10 @@
 """Keywords inside image files, in XMP packets and IPTC records."""
 
-import warnings
 from pathlib import Path
 
 from PIL import IptcImagePlugin
 
-from supdocnade.images.decode import open_image
+from supdocnade.images.decode import ignore_pillow_warnings, open_image
 
 _KEYWORDS, _CHARACTER_SET = (2, 25), (1, 90)
 """Data sets of the IPTC standard."""
@@ -19,11 +18,10 @@ def read_embedded_keywords(path: Path) -> tuple[bytes, list[str]]:
     """
     try:
         with (
-            warnings.catch_warnings(),
+            ignore_pillow_warnings(),  # About odd metadata.
             path.open("rb") as file,
             open_image(file, str(path)) as image,
         ):
-            warnings.simplefilter("ignore")  # About odd metadata.
             packet = image.info.get("xmp", b"")
             records = IptcImagePlugin.getiptcinfo(image) or {}
     except Exception:  # Pillow raises errors of any type on damaged metadata.

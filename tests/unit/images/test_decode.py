@@ -1,6 +1,8 @@
 """One path from any image to its grey levels, and one sentence for what is none."""
 
 import io
+import warnings
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -14,6 +16,7 @@ from supdocnade.images.decode import (
     decode,
     decode_with_color,
     encode,
+    ignore_pillow_warnings,
     image_size,
     write_image,
 )
@@ -393,3 +396,35 @@ def test_other_settings_are_refused(tmp_path, pixels):
         encode(pixels, "JPEG", quality=101)
     with pytest.raises(InvalidArgument, match="ending of a file's name"):
         write_image(tmp_path / "a.gif", pixels)
+
+
+def test_decoding_in_threads_leaves_the_filters_of_warnings_as_they_were():
+    noise = np.random.default_rng(0).integers(0, 256, (200, 200, 3)).astype(np.uint8)
+    content = file_of(Image.fromarray(noise), "PNG")
+    for _ in range(3):
+        with warnings.catch_warnings():
+            warnings.simplefilter("default")
+            before = list(warnings.filters)
+            with ThreadPoolExecutor(4) as pool:
+                list(pool.map(decode, [content] * 50))
+            assert list(warnings.filters) == before
+
+
+def test_only_warnings_of_pillow_are_ignored_until_the_last_thread_leaves():
+    def warn_as(module):
+        warnings.warn_explicit("odd metadata", UserWarning, "file.py", 1, module)
+
+    first, second = ignore_pillow_warnings(), ignore_pillow_warnings()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        before = list(warnings.filters)
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        warn_as("PIL.TiffImagePlugin")
+        with pytest.raises(UserWarning, match="odd metadata"):
+            warn_as("supdocnade.scene.fitting")
+        second.__exit__(None, None, None)
+        assert list(warnings.filters) == before
+        with pytest.raises(UserWarning, match="odd metadata"):
+            warn_as("PIL.TiffImagePlugin")
