@@ -228,8 +228,8 @@ def compare_methods(
 ) -> dict[str, Any]:
     """Return the mean of every method and figure, and how far `MODEL` is above the others.
 
-    A difference has the 95 % interval of a bootstrap over photographs, and the corrected resampled
-    t interval over splits.
+    Differences are those outside the pool. They have the 95 % interval of a bootstrap over
+    photographs, and the corrected resampled t interval over splits.
     """
     compared: dict[str, Any] = {}
     for figure in ("right", *photos.tags):
@@ -239,10 +239,16 @@ def compare_methods(
             if figure in found
         }
         n_train = len(protocol.parts(0).train)
+        outside = {
+            method: np.where(protocol.pool_B, np.nan, each) for method, each in scores.items()
+        }
         for method, scores_SB in scores.items():
-            record: dict[str, Any] = {"mean": float(np.nanmean(scores_SB, axis=1).mean())}
+            record: dict[str, Any] = {
+                "mean": float(np.nanmean(scores_SB, axis=1).mean()),
+                "outside": float(np.nanmean(outside[method], axis=1).mean()),
+            }
             if method != MODEL:
-                found = compare(scores[MODEL], scores_SB, protocol.picture_B, n_train)
+                found = compare(outside[MODEL], outside[method], protocol.picture_B, n_train)
                 record |= {"photographs": found.bootstrap, "splits": found.corrected_t}
             compared.setdefault(figure, {})[method] = record
     return compared

@@ -190,29 +190,31 @@ def labelme_product() -> str:
 def network_splits() -> str:
     columns = [
         ("labelme", "right", "LabelMe (%)"),
-        ("labelme", "tags_free", "F, free tags"),
-        ("labelme", "tags_33", "F, 33 tags"),
+        ("labelme", "tags_free", "F, free tags (%)"),
+        ("labelme", "tags_33", "F, 33 tags (%)"),
         ("scene15", "right", "Scene15 (%)"),
     ]
     found = load("network_splits")["data_sets"]
-    rows = []
-    for method in found["labelme"]["compared"]["right"]:
-        row = [method]
-        for name, figure, _ in columns:
-            record = found[name]["compared"][figure].get(method)
-            row.append("–" if record is None else _with_difference(record, figure == "right"))
-        rows.append(row)
-    return markdown(["", *(title for _, _, title in columns)], rows)
+    tables = []
+    for title, describe in (
+        ("outside the pool", _with_difference),
+        ("all test photographs", lambda record: f"{100 * record['mean']:.1f}"),
+    ):
+        rows = []
+        for method in found["labelme"]["compared"]["right"]:
+            records = (found[name]["compared"][figure].get(method) for name, figure, _ in columns)
+            rows.append([method, *("–" if each is None else describe(each) for each in records)])
+        tables.append(markdown([title, *(column for _, _, column in columns)], rows))
+    return "\n\n".join(tables)
 
 
-def _with_difference(record: dict[str, Any], is_share: bool) -> str:
+def _with_difference(record: dict[str, Any]) -> str:
     """Return a mean, and the interval of how far the model is above it."""
-    scale, digits = (100, 1) if is_share else (1, 3)
-    mean = f"{scale * record['mean']:.{digits}f}"
+    mean = f"{100 * record['outside']:.1f}"
     if "photographs" not in record:
         return f"**{mean}**"
-    difference, low, high = (scale * value for value in record["photographs"])
-    return f"{mean} ({difference:+.{digits}f}: {low:+.{digits}f} to {high:+.{digits}f})"
+    difference, low, high = (100 * value for value in record["photographs"])
+    return f"{mean} ({difference:+.1f}: {low:+.1f} to {high:+.1f})"
 
 
 def explanations() -> str:

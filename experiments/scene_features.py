@@ -36,10 +36,11 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "drawn, sift, 100 colour words": {**DRAWN, "n_color_words": 100},
     "efficientnet-lite0": {"features": "efficientnet-lite0"},
     "efficientnet-lite2": {"features": "efficientnet-lite2"},
-    "efficientnet-lite0, softmax": {"features": "efficientnet-lite0", "classifier": "softmax"},
-    "efficientnet-lite0, λ = 0.1": {"features": "efficientnet-lite0", "generative_weight": 0.1},
-    "efficientnet-lite0, counts": {"features": "efficientnet-lite0", "damping": None},
-    "efficientnet-lite0, 400 topics": {"features": "efficientnet-lite0", "n_topics": 400},
+    "efficientnet-lite2, tags as words": {
+        "features": "efficientnet-lite2",
+        "annotation_output": "words",
+    },
+    "drawn, efficientnet-lite2": {**DRAWN, "features": "efficientnet-lite2"},
 }
 
 Part = tuple[list[Any], list[str], list[Sequence[str] | None]]
