@@ -5,6 +5,7 @@ import io
 import re
 import shlex
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from supdocnade import SceneModel
 from supdocnade.cli.console import ProgressBars
 from supdocnade.cli.run import PartialRun
 from supdocnade.folders.xmp_packet import read_keywords
+from supdocnade.scene.persistence import load_scene, save_scene
 
 
 @pytest.fixture(scope="module")
@@ -191,6 +193,22 @@ def test_predict_writes_sidecars(model, fresh, tmp_path):
     undone = supdocnade("predict", "--undo", record)
     assert (undone.code, undone.out) == (0, "undid the changes of 6 sidecars\n")
     assert not list(own.rglob("*.xmp"))
+
+
+def test_predict_spells_keywords_as_the_training_photographs(model, fresh, tmp_path):
+    photo = shutil.copy(fresh / "coast" / "coast_0001.jpg", tmp_path)
+    fitted, _ = load_scene(model)
+    given = fitted.training_set.photographs
+    upper = replace(given, tags=[tags and [tag.upper() for tag in tags] for tags in given.tags])
+    upper_set = replace(fitted.training_set, photographs=upper)
+    save_scene(replace(fitted, training_set=upper_set), {"random_state": 0}, tmp_path / "upper")
+    arguments = ("--write-xmp", "--min-probability", 0, "--top", 2, "--json")
+    arguments += ("--record", tmp_path / "record.jsonl")
+    done = supdocnade("predict", tmp_path / "upper", photo, *arguments)
+    assert done.code == 0, done.err
+    wanted = [each["tag"].upper() for each in done.objects[0]["tags"]]
+    assert read_keywords((tmp_path / "coast_0001.jpg.xmp").read_bytes()) == wanted
+    assert wanted
 
 
 @pytest.mark.parametrize(

@@ -160,6 +160,7 @@ def predict(
             with_label=xmp_label,
             min_probability=TAG_PRECISION if min_probability is None else min_probability,
             thresholds=fitted.precise_thresholds if min_probability is None else None,
+            spellings=fitted.tag_spellings,
             record=open_record(record, dry_run=dry_run),
             dry_run=dry_run,
         )

@@ -38,6 +38,7 @@ class Sidecars:
         photograph is unlike those that the model was fitted on.
     min_probability : smallest probability of a keyword.
     thresholds : smallest probabilities of tags that have their own.
+    spellings : keywords of tags that are spelled differently, as "New York" for "new york".
     record : file to which a line is appended for each sidecar that changes; None: no record.
     dry_run : write nothing.
     """
@@ -49,12 +50,13 @@ class Sidecars:
         with_label: bool = False,
         min_probability: float = TAG_PRECISION,
         thresholds: Mapping[str, float] | None = None,
+        spellings: Mapping[str, str] | None = None,
         record: Path | None = None,
         dry_run: bool = False,
     ):
         self.by_stem, self.with_label, self.dry_run = by_stem, with_label, dry_run
         self.min_probability, self.thresholds = min_probability, thresholds or {}
-        self.record = record
+        self.spellings, self.record = spellings or {}, record
         self.n_written = 0
         self._owners: dict[str, str] = {}
         """Photograph of each sidecar, both as resolved paths."""
@@ -66,8 +68,10 @@ class Sidecars:
 
     def keywords_of(self, prediction: "Prediction", top: int | None = None) -> list[str]:
         """Return the keywords for a prediction: its tags that are probable enough, best first."""
+        from supdocnade.folders.tags import exclude_tags
+
         keywords = [
-            tag
+            self.spellings.get(tag, tag)
             for tag, probability in prediction.ranked_tags[:top]
             if probability >= self.thresholds.get(tag, self.min_probability)
         ]
@@ -75,7 +79,7 @@ class Sidecars:
         sure = sure and (prediction.probability or 0.0) >= self.min_probability
         if self.with_label and prediction.label is not None and sure:
             keywords.insert(0, prediction.label)
-        return list(dict.fromkeys(keywords))
+        return exclude_tags(keywords)
 
     def write(self, prediction: "Prediction", top: int | None = None) -> str:
         """Add keywords to the sidecar of a photograph; return a message, "" if nothing changes.

@@ -95,6 +95,40 @@ def count_tags(tags: Iterable[Tags]) -> Counter[str]:
     return counts
 
 
+def frequent_spellings(tags: Iterable[Tags]) -> dict[str, str]:
+    """Return the spelling of each normalised tag that most images have.
+
+    Of equally frequent spellings it is the first in sorted order. Spellings that differ only in
+    whitespace, bars or Unicode composition are one spelling.
+
+    >>> frequent_spellings([["New York"], ["NEW YORK", "sea"], ["New  York"], None])
+    {'new york': 'New York', 'sea': 'sea'}
+    """
+    counts: Counter[str] = Counter()
+    for some in tags:
+        counts.update({_clean_spelling(tag) for tag in some or ()})
+    spellings: dict[str, str] = {}
+    for spelling in sorted(counts, key=lambda each: (-counts[each], each)):
+        if name := normalize_tag(spelling):
+            spellings.setdefault(name, spelling)
+    return spellings
+
+
+def exclude_tags(tags: Iterable[str], existing: Iterable[str] = ()) -> list[str]:
+    """Return tags without repeats and without existing ones, both compared after normalisation.
+
+    >>> exclude_tags(["Sea", "sea", "Sky"], existing=["SKY"])
+    ['Sea']
+    """
+    known = {normalize_tag(tag) for tag in existing}
+    remaining = []
+    for tag in tags:
+        if (name := normalize_tag(tag)) not in known:
+            known.add(name)
+            remaining.append(tag)
+    return remaining
+
+
 def find_similar_names(names: Iterable[str], min_length: int = 5) -> list[tuple[str, str]]:
     """Return pairs of names of which one may be a misspelling of the other.
 
@@ -119,6 +153,11 @@ def find_similar_names(names: Iterable[str], min_length: int = 5) -> list[tuple[
             sharing.setdefault(plain, []).append(name)
     pairs = (pair for together in sharing.values() for pair in combinations(together, 2))
     return list(dict.fromkeys(pairs))
+
+
+def _clean_spelling(tag: str) -> str:
+    """Return a tag in composed characters, with single spaces for whitespace and bars."""
+    return re.sub(r"[\s|]+", " ", unicodedata.normalize("NFC", tag)).strip()
 
 
 def _normalize_tags(tags: Tags) -> set[str]:

@@ -72,16 +72,18 @@ def read_keywords(content: bytes, *, predicted: bool = True) -> list[str]:
 
 
 def missing_keywords(content: bytes, keywords: list[str]) -> list[str]:
-    """Return the keywords that a sidecar does not have, whatever the case of their letters.
+    """Return the keywords that a sidecar does not have, compared as normalised tags.
 
     A predicted keyword that is no longer in the other lists was removed by someone: it is not
     missing.
     """
+    # Not at the top: NumPy and SciPy would slow down the start of every command.
+    from supdocnade.folders.tags import exclude_tags
+
     found = [word for items in _scan(content).items.values() for word, *_ in items]
     # The last part of a hierarchical keyword, such as nature|sky, is a keyword, too.
-    existing = {part.casefold() for word in found for part in (word, word.rpartition("|")[2])}
-    cleaned = (_NOT_XML.sub("", word) for word in keywords)
-    return [word for word in cleaned if word.casefold() not in existing]
+    existing = [part for word in found for part in (word, word.rpartition("|")[2])]
+    return exclude_tags((_NOT_XML.sub("", word) for word in keywords), existing)
 
 
 def add_keywords(content: bytes, keywords: list[str]) -> bytes:

@@ -19,6 +19,7 @@ from supdocnade import __version__
 from supdocnade.checks import check_count
 from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.persistence import estimator_from_storage, words_from_storage
+from supdocnade.folders.tags import frequent_spellings
 from supdocnade.metrics import top_ranked
 from supdocnade.model.inference import NetworkArrays, class_log_proba, topic_features
 from supdocnade.run_options import RunOptions
@@ -252,6 +253,11 @@ class FittedScene:
             return dict.fromkeys(self.tag_names, TAG_PRECISION)
         known = calibration.precise_thresholds
         return {tag: known.get(tag, calibration.precise_threshold) for tag in self.tag_names}
+
+    @cached_property
+    def tag_spellings(self) -> dict[str, str]:
+        """The spelling of each tag that most training photographs have."""
+        return frequent_spellings(self.training_set.photographs.tags)
 
     def example_patches(self, word: int) -> NDArray[np.uint8]:
         """Return patches of a visual word, see `BagOfVisualWords.example_patches`."""

@@ -4,7 +4,7 @@ import pytest
 
 from supdocnade.cli.xmp import Sidecars, undo_sidecars
 from supdocnade.errors import StorageError
-from supdocnade.folders.xmp_packet import add_keywords, read_keywords
+from supdocnade.folders.xmp_packet import add_keywords, new_packet, read_keywords
 from supdocnade.scene.prediction import Prediction
 
 
@@ -35,6 +35,36 @@ def test_the_label_is_a_keyword_on_request_unless_unsure():
     unlike = replace(prediction("a.jpg"), unfamiliar=True)
     assert labelled.keywords_of(unlike) == ["sea", "sky"]
     assert Sidecars().keywords_of(prediction("a.jpg"), 1) == ["sea"]
+
+
+def test_keywords_have_the_spelling_of_the_training_photographs(tmp_path):
+    spellings = {"strasse": "Straße", "new york": "New York"}
+    record, path = tmp_path / "record", tmp_path / "a.jpg.xmp"
+    sidecars = Sidecars(
+        spellings=spellings,
+        thresholds={"strasse": 0.9, "new york": 0.9, "sea": 0.95},
+        with_label=True,
+        record=record,
+    )
+    given = prediction(tmp_path / "a.jpg", label="new_york", tags=("strasse", "new york", "sea"))
+    assert sidecars.keywords_of(given) == ["new_york", "Straße"]
+    sidecars = Sidecars(spellings=spellings, record=record)
+    message = sidecars.write(given)
+    assert message == f"wrote {path}: Straße, New York, sea"
+    assert read_keywords(path.read_bytes()) == ["Straße", "New York", "sea"]
+    assert sidecars.write(given) == ""
+    assert list(undo_sidecars(record)) == [f"deleted {path}"]
+
+
+def test_existing_keywords_keep_their_spelling(tmp_path):
+    record, path = tmp_path / "record", tmp_path / "a.jpg.xmp"
+    before = new_packet(["STRASSE", "new_york"])
+    path.write_bytes(before)
+    sidecars = Sidecars(spellings={"strasse": "Straße", "sea": "Sea"}, record=record)
+    sidecars.write(prediction(tmp_path / "a.jpg", tags=("strasse", "new york", "sea")))
+    assert read_keywords(path.read_bytes()) == ["STRASSE", "new_york", "Sea"]
+    assert list(undo_sidecars(record)) == [f"removed Sea from {path}"]
+    assert path.read_bytes() == before
 
 
 def test_nothing_is_written_without_keywords_or_in_a_dry_run(tmp_path):

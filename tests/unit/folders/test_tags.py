@@ -4,7 +4,9 @@ from supdocnade.errors import InvalidArgument
 from supdocnade.folders.tags import (
     AnnotationVocabulary,
     count_tags,
+    exclude_tags,
     find_similar_names,
+    frequent_spellings,
     normalize_tag,
 )
 
@@ -26,6 +28,32 @@ from supdocnade.folders.tags import (
 def test_normalize_tag(given, expected):
     assert normalize_tag(given) == expected
     assert normalize_tag(expected) == expected
+
+
+def test_the_most_frequent_spelling_of_a_tag():
+    tags = [
+        ["Stra\u00dfe", "STRASSE", "STRASSE"],
+        ["Stra\u00dfe", "New York", "__", ""],
+        ["strasse", "new_york", "cafe\u0301"],
+        ["New \tYork ", "caf\u00e9", "CAF\u00c9"],
+        ["zoo"],
+        ["Zoo"],  # As frequent, and before it in sorted order.
+        None,
+        [],
+    ]
+    assert frequent_spellings(tags) == {
+        "strasse": "Stra\u00dfe",
+        "new york": "New York",
+        "caf\u00e9": "caf\u00e9",
+        "zoo": "Zoo",
+    }
+    assert frequent_spellings([["nature|Sky"]]) == {"nature sky": "nature Sky"}
+
+
+def test_exclude_tags_compares_normalised_tags():
+    tags = ["Stra\u00dfe", "STRASSE", "New York", "Sea"]
+    assert exclude_tags(tags) == ["Stra\u00dfe", "New York", "Sea"]
+    assert exclude_tags(tags, ["strasse", "new_york"]) == ["Sea"]
 
 
 def test_min_count():
