@@ -5,6 +5,8 @@ import io
 import numpy as np
 from PIL import Image
 
+from supdocnade.folders.xmp_packet import OWN, new_packet
+
 
 def stripes(number, shape=(64, 72)):
     """Return noisy stripes whose angle and width depend on the number."""
@@ -28,6 +30,11 @@ def write_images(folder, count, **options):
     for number, path in enumerate(paths):
         path.write_bytes(as_png(stripes(number, **options)))
     return paths
+
+
+def plain_packet(*keywords):
+    """Return XMP with keywords that no model has predicted."""
+    return new_packet(list(keywords)).replace(OWN.encode(), b"urn:other:")
 
 
 def iptc_segment(*data_sets):

@@ -84,11 +84,16 @@ class Sidecars:
     def write(self, prediction: "Prediction", top: int | None = None) -> str:
         """Add keywords to the sidecar of a photograph; return a message, "" if nothing changes.
 
+        Keywords that someone gave the photograph elsewhere, in the file or in its other sidecar,
+        are not added.
+
         Raises
         ------
         StorageError : the sidecar also belongs to another photograph, is damaged, or cannot be
             written. It is then unchanged.
         """
+        from supdocnade.folders.keywords import read_all_keywords
+        from supdocnade.folders.tags import exclude_tags
         from supdocnade.storage import write_atomically
 
         path, keywords = self.path_of(prediction.name), self.keywords_of(prediction, top)
@@ -101,6 +106,8 @@ class Sidecars:
             before = path.read_bytes() if os.path.lexists(path) else None
             if before is not None:
                 keywords = missing_keywords(before, keywords)
+            if keywords:
+                keywords = exclude_tags(keywords, read_all_keywords(Path(prediction.name)))
             after = new_packet(keywords) if before is None else add_keywords(before, keywords)
         if not keywords:
             return ""

@@ -6,7 +6,7 @@ the IPTC record inside the file. Keywords that `predict --write-xmp` wrote are l
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from supdocnade.folders.xmp_packet import UnusableXMP, read_keywords
@@ -42,22 +42,37 @@ def read_tags(
     return tags, notes
 
 
+def read_all_keywords(photograph: Path) -> list[str]:
+    """Return the keywords of a photograph from all places that `read_tags` looks at.
+
+    Places that cannot be read are passed over.
+    """
+    return [word for keywords, _ in _iter_keywords(photograph, []) for word in keywords]
+
+
 def _find_keywords(photograph: Path, problems: list[str]) -> tuple[list[str], str]:
     """Return the keywords of a photograph and their source; append to `problems`."""
+    places = _iter_keywords(photograph, problems)
+    return next((place for place in places if place[0]), ([], _FILE))
+
+
+def _iter_keywords(photograph: Path, problems: list[str]) -> Iterator[tuple[list[str], str]]:
+    """Yield the keywords in each place and its source, in order of precedence."""
     for name in (photograph.name, photograph.stem):
         for ending in (".xmp", ".XMP"):
             sidecar = photograph.with_name(f"{name}{ending}")
             try:
-                if sidecar.is_file() and (found := _read_packet(sidecar.read_bytes())):
-                    return found, _SIDECAR
+                if sidecar.is_file():
+                    yield _read_packet(sidecar.read_bytes()), _SIDECAR
             except (OSError, UnusableXMP) as error:
                 problems.append(f"{sidecar}: {getattr(error, 'strerror', None) or error}")
     packet, keywords = read_embedded_keywords(photograph)
     try:
-        return (_read_packet(packet) if packet else []) or keywords, _FILE
+        if packet:
+            yield _read_packet(packet), _FILE
     except UnusableXMP as error:
         problems.append(f"XMP in {photograph}: {error}")
-        return keywords, _FILE
+    yield keywords, _FILE
 
 
 def _read_packet(content: bytes) -> list[str]:

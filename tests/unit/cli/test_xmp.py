@@ -1,6 +1,8 @@
 from dataclasses import replace
 
 import pytest
+from PIL import Image
+from tests.textures import iptc_segment, plain_packet, stripes
 
 from supdocnade.cli.xmp import Sidecars, undo_sidecars
 from supdocnade.errors import StorageError
@@ -65,6 +67,24 @@ def test_existing_keywords_keep_their_spelling(tmp_path):
     assert read_keywords(path.read_bytes()) == ["STRASSE", "new_york", "Sea"]
     assert list(undo_sidecars(record)) == [f"removed Sea from {path}"]
     assert path.read_bytes() == before
+
+
+def test_keywords_that_the_photograph_has_elsewhere_are_not_written(tmp_path):
+    photo, stem, full = (tmp_path / name for name in ("a.jpg", "a.xmp", "a.jpg.xmp"))
+    iptc = iptc_segment(((2, 25), b"Sand"))
+    Image.fromarray(stripes(0)).save(photo, extra=iptc, xmp=plain_packet("Sky"))
+    stem.write_bytes(plain_packet("SEA"))
+    before = [photo.read_bytes(), stem.read_bytes()]
+    given = prediction(photo, tags=("sea", "sky", "sand"))
+    assert Sidecars().write(given) == ""
+    assert Sidecars(by_stem=True).write(given) == ""
+    assert not full.exists()
+    Sidecars().write(prediction(photo, tags=("sea", "ship", "sky")))
+    assert read_keywords(full.read_bytes()) == ["ship"]
+    assert [photo.read_bytes(), stem.read_bytes()] == before
+    # A prediction in one sidecar does not keep another photo manager from getting it.
+    Sidecars(by_stem=True).write(prediction(photo, tags=("ship", "sky")))
+    assert read_keywords(stem.read_bytes()) == ["SEA", "ship"]
 
 
 def test_nothing_is_written_without_keywords_or_in_a_dry_run(tmp_path):

@@ -1,15 +1,10 @@
 import pytest
 from PIL import Image
-from tests.textures import iptc_segment, stripes
+from tests.textures import iptc_segment, plain_packet, stripes
 
-from supdocnade.folders.keywords import read_tags
+from supdocnade.folders.keywords import read_all_keywords, read_tags
 from supdocnade.folders.photo_folder import scan_folder
-from supdocnade.folders.xmp_packet import OWN, add_keywords, new_packet
-
-
-def packet(*keywords):
-    """Return XMP whose keywords nobody has predicted."""
-    return new_packet(list(keywords)).replace(OWN.encode(), b"urn:other:")
+from supdocnade.folders.xmp_packet import add_keywords, new_packet
 
 
 @pytest.fixture
@@ -22,10 +17,10 @@ def photographs(tmp_path):
     image.save(paths[0])
     image.save(paths[1], extra=iptc)
     for path in paths[2:]:
-        image.save(path, extra=iptc, xmp=packet("embedded", " two words "))
+        image.save(path, extra=iptc, xmp=plain_packet("embedded", " two words "))
     for path in paths[3:]:
-        path.with_suffix(".xmp").write_bytes(packet("stem"))
-    paths[4].with_name("4.jpg.xmp").write_bytes(packet("full"))
+        path.with_suffix(".xmp").write_bytes(plain_packet("stem"))
+    paths[4].with_name("4.jpg.xmp").write_bytes(plain_packet("full"))
     return paths
 
 
@@ -50,9 +45,22 @@ def test_keywords_that_were_predicted_are_not_read(photographs):
     assert read_tags(photographs[3:])[0] == [["stem"], ["stem"]]
 
 
+def test_all_keywords_come_from_every_place_that_can_be_read(photographs):
+    assert [read_all_keywords(path) for path in photographs] == [
+        [],
+        ["iptc"],
+        ["embedded", " two words ", "iptc"],
+        ["stem", "embedded", " two words ", "iptc"],
+        ["full", "stem", "embedded", " two words ", "iptc"],
+    ]
+    photographs[4].with_name("4.jpg.xmp").write_bytes(new_packet(["predicted"]))
+    photographs[4].with_suffix(".xmp").write_text("no XML")
+    assert read_all_keywords(photographs[4]) == ["embedded", " two words ", "iptc"]
+
+
 def test_damaged_sidecars_are_named(photographs):
     sidecar = photographs[4].with_name("4.jpg.xmp")
-    sidecar.write_bytes(packet("full")[:-60])
+    sidecar.write_bytes(plain_packet("full")[:-60])
     tags, notes = read_tags(photographs[4:])
     assert tags == [["stem"]]
     assert notes[-1].startswith(f"keywords are not read: {sidecar}: it is not well-formed")
