@@ -7,11 +7,11 @@ The metadata file in the top folder gives tags and may give other classes. It is
   photograph;
 - `tags.tsv`: one line `file<TAB>tag|tag` per photograph; a first line `file<TAB>tags` is a header.
 
-`file_name` is a path below the top folder, with slashes. `label` replaces the name of the
-sub-folder; if it is empty or null, the class is unknown. `tags` is a list, or one string separated
-by `|`. Empty tags mean that the photograph has none; null or missing ones are unknown. Columns of
-`metadata.csv` may also be separated by semicolons or tabs. Other columns and empty lines are
-ignored; `PhotoFolder.notes` names such columns, and files and folders that are passed over.
+`file_name` is a path below the top folder, with slashes or backslashes. `label` replaces the name
+of the sub-folder; if it is empty or null, the class is unknown. `tags` is a list, or one string
+separated by `|`. Empty tags mean that the photograph has none; null or missing ones are unknown.
+Columns of `metadata.csv` may also be separated by semicolons or tabs. Other columns and empty lines
+are ignored; `PhotoFolder.notes` names such columns, and files and folders that are passed over.
 
 If a photograph gets no tags from a metadata file, its tags are the keywords in its XMP sidecar or
 in the file itself (`keywords`).
@@ -22,6 +22,7 @@ import io
 import json
 import os
 import re
+import unicodedata
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -116,7 +117,7 @@ def scan_folder(
     _check_metadata_location(root)
     metadata = find_metadata(root)
     rows = _read_rows(metadata) if metadata else []
-    entries = _parse_rows(metadata, rows) if metadata else {}
+    entries = _match_names(metadata, _parse_rows(metadata, rows), names) if metadata else {}
     notes += _describe_rows(metadata, rows) if metadata else []
     unmatched = entries.keys() - set(names)
     for name, entry in entries.items():
@@ -302,13 +303,37 @@ def _parse_rows(path: Path, rows: list[Row]) -> dict[str, MetadataEntry]:
     for line, row in rows:
         name = _parse_name(path, line, row.get("file_name"))
         if name in entries:
-            raise line_error(
-                path, line, "each file once", f"{name}, which line {entries[name].line} names"
-            )
+            raise _repeated_name(path, line, name, entries[name].line)
         label = _parse_label(path, line, row.get("label"))
         tags = _parse_tags(path, line, row.get("tags"))
         entries[name] = MetadataEntry(line, "label" in row, label, tags)
     return entries
+
+
+def _match_names(
+    path: Path, entries: dict[str, MetadataEntry], names: Sequence[str]
+) -> dict[str, MetadataEntry]:
+    """Return the entries of a metadata file by the names of photographs on disk.
+
+    A name that is not on disk matches one with other Unicode composition, as file systems of
+    macOS write it, and with slashes for the backslashes of Windows. Others stay as they are.
+    """
+    on_disk = set(names)
+    composed = {unicodedata.normalize("NFC", name): name for name in names}
+    matched: dict[str, MetadataEntry] = {}
+    for given, entry in entries.items():
+        forms = (given, PureWindowsPath(given).as_posix())
+        keys = [unicodedata.normalize("NFC", form) for form in forms]
+        found = [given] if given in on_disk else [composed[key] for key in keys if key in composed]
+        name = found[0] if found else given
+        if name in matched:
+            raise _repeated_name(path, entry.line, name, matched[name].line)
+        matched[name] = entry
+    return matched
+
+
+def _repeated_name(path: Path, line: int, name: str, earlier: int) -> StorageError:
+    return line_error(path, line, "each file once", f"{name}, which line {earlier} names")
 
 
 def _describe_rows(path: Path, rows: list[Row]) -> list[str]:

@@ -155,6 +155,21 @@ def test_the_three_metadata_formats_are_equivalent(tmp_path):
         (tmp_path / name).unlink()
 
 
+def test_names_match_with_backslashes_and_other_unicode_composition(tmp_path):
+    composed, decomposed = "m\u00fc/\u00e9.jpg", "mu\u0308/e\u0301.jpg"
+    write_files(tmp_path, decomposed, "b/Foto 2.jpg", "b\\c.jpg", "b/c.jpg", "b/d.jpg")
+    metadata = tmp_path / "tags.tsv"
+    backslashes = ("b\\Foto 2.jpg", "b\\c.jpg", ".\\b\\d.jpg")
+    metadata.write_text("".join(f"{name}\tsky\n" for name in (composed, *backslashes)))
+    tags = {name: tags for name, (_, tags) in read(tmp_path).items()}
+    # A file whose name has a backslash comes before a file in a folder.
+    named = {decomposed, "b/Foto 2.jpg", "b\\c.jpg", "b/d.jpg"}
+    assert tags == {**dict.fromkeys(named, ("sky",)), "b/c.jpg": None}
+    metadata.write_text(f"{decomposed}\tsky\n{composed}\tsea\n")
+    with pytest.raises(StorageError, match="line 2: expected each file once, got"):
+        read_folder(tmp_path)
+
+
 def test_lines_must_name_photographs(tmp_path):
     write_files(tmp_path, "sea/a.jpg", "sea/notes.txt")
     for name, reason in (("sea/b.jpg", "does not exist"), ("sea/notes.txt", "is no photograph")):
