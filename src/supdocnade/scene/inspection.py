@@ -158,13 +158,13 @@ def describe_similar_names(counts: Mapping[str, int], kind: str, limit: int = LI
 
 
 def list_some(items: Sequence[str], limit: int) -> str:
-    """Return the first items, and the number of the others.
+    """Return the first items, in quotes if they have commas, and the number of the others.
 
-    >>> list_some(["sea", "sky", "tree", "sand"], 2)
-    'sea, sky and 2 more'
+    >>> list_some(["sea", "sky, grey", "tree", "sand"], 2)
+    'sea, "sky, grey" and 2 more'
     """
     more = f" and {len(items) - limit} more" if len(items) > limit else ""
-    return ", ".join(items[:limit]) + more
+    return ", ".join(f'"{each}"' if "," in each else each for each in items[:limit]) + more
 
 
 def describe_class_conflicts(conflicts: Sequence[tuple[str, str]]) -> str:
