@@ -139,9 +139,7 @@ def predict(
     if undo is not None:
         if model is not None or files_from is not None or write_xmp or json or csv:
             raise UsageError("--undo takes no model, no photographs and no option but --dry-run.")
-        if undo_all(undo, dry_run=dry_run, quiet=quiet):
-            raise typer.Exit(1)
-        return
+        raise typer.Exit(1 if undo_all(undo, dry_run=dry_run, quiet=quiet) else 0)
     if not write_xmp:
         check_xmp_options(dry_run=dry_run, min_probability=min_probability, record=record)
     if model is None:
