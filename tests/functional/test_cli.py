@@ -64,6 +64,14 @@ def test_train_json_has_figures_and_times(photos, model, tmp_path):
     assert learned(tmp_path / "m") == learned(model)
 
 
+def test_train_names_the_option_of_a_setting_that_does_not_fit(photos, tmp_path):
+    options = ("--features", "sift", "--words", 50_000)
+    done = supdocnade("train", photos, "-o", tmp_path / "m", *options)
+    assert done.code == 1
+    assert "error: --words must be at most the number of different patches, " in done.err
+    assert not list(tmp_path.iterdir())
+
+
 def test_train_tunes_on_request(photos, tmp_path):
     done = supdocnade(
         "train", photos, "-o", tmp_path / "m", *SMALL, "--tune", "--tune-trials", 2, "--json"

@@ -56,6 +56,14 @@ def test_it_learns_from_words_and_from_whole_photographs(model):
     assert not np.array_equal(other, model.transform(images))
 
 
+def test_few_photographs_have_fewer_words_than_the_default(network):
+    images, labels, tags = tinted(2)
+    settings = {**SETTINGS, "features": network, "n_words": None, "max_epochs": 1}
+    fitted = SceneModel(**settings).fit(images, labels, tags).fitted_
+    assert 4 <= fitted.encoder.n_words < 100
+    assert fitted.network.config.n_visual_words == fitted.encoder.n_words
+
+
 def test_mirror_images_have_features_of_their_own(model):
     learned = model.fitted_.training_set
     flipped = [np.fliplr(image) for image in tinted()[0]]

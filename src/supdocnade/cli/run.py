@@ -207,9 +207,21 @@ def _train_resumably(
         if partial.discard_if_empty() and request.resume and "checkpoint" in str(error):
             raise StorageError(f"{error} Start again with --restart.") from error
         raise
-    except Exception:
+    except Exception as error:
         partial.discard_if_empty()
+        setting, _, rest = str(error).partition(" ")
+        if isinstance(error, InvalidArgument) and setting in OPTIONS and rest.startswith("must"):
+            raise InvalidArgument(f"{_option(setting)} {rest}") from error
         raise
+
+
+def _option(setting: str) -> str:
+    """Return the option of the command that gives a setting.
+
+    >>> _option("n_color_words")
+    '--color-words'
+    """
+    return "--" + OPTIONS.get(setting, setting).replace("_", "-")
 
 
 def _train(
@@ -333,9 +345,8 @@ def _choose_settings(request: TrainingRequest, partial: PartialRun) -> dict[str,
         return request.settings
     for name in ("features", "n_words", "n_color_words"):
         if name in request.explicit:
-            option = OPTIONS[name].replace("_", "-")
             raise InvalidArgument(
-                f"--{option} must not be given with --add: the visual words stay."
+                f"{_option(name)} must not be given with --add: the visual words stay."
             )
     # Other settings are those of the model to which photographs are added.
     names = request.explicit | {"on_error", "random_state"}
@@ -353,11 +364,10 @@ def _resumed_settings(request: TrainingRequest, before: dict[str, Any]) -> dict[
         explicit["add"] = os.path.abspath(request.add)
     for name in sorted(explicit):
         if name not in before or before[name] != explicit[name]:
-            option = "--" + OPTIONS.get(name, name).replace("_", "-")
             expected = repr(before[name]) if name in before else "where it was not given"
             raise InvalidArgument(
-                f"{option} must be as in the run to resume, {expected}, got {explicit[name]!r}; "
-                "omit it, or start again with --restart."
+                f"{_option(name)} must be as in the run to resume, {expected}, "
+                f"got {explicit[name]!r}; omit it, or start again with --restart."
             )
     if "on_error" in request.explicit:
         return {**before, "on_error": request.settings["on_error"]}

@@ -36,7 +36,11 @@ Topics = Annotated[
 ]
 Words = Annotated[
     int | None,
-    typer.Option(min=2, help="Number of visual words; by default 500, or 1000 with a network."),
+    typer.Option(
+        min=2,
+        help="Number of visual words; by default 500, or 1000 with a network, and fewer for few "
+        "photographs.",
+    ),
 ]
 ColorWords = Annotated[int, typer.Option(min=0, help="Number of words for colours.")]
 Classifier = Annotated[

@@ -137,13 +137,22 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
     (4, 40)
     """
 
-    def fit(self, X: Any, y: Any = None, *, progress: ProgressCallback | None = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        min_words: int | None = None,
+        progress: ProgressCallback | None = None,
+    ) -> Self:
         """Learn the visual words of images.
 
         Parameters
         ----------
         X : a list of images: paths, bytes of files, PIL images or arrays.
         y : ignored.
+        min_words : if the images have fewer different patches than `n_words`, a quarter as many
+            words as patches are learned, but at least so many; None: that raises.
         progress : called with the stage, the number of units done and their total.
         """
         images = check_images(X)
@@ -162,6 +171,7 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
             regions,
             self._options(progress),
             n_words=self.n_words,
+            min_words=min_words,
             n_color_words=self.n_color_words,
             n_nearest=self.n_nearest,
             seed=read_seed(self.random_state),

@@ -346,10 +346,12 @@ def words_to_storage(bag: Any) -> tuple[Arrays, dict[str, Any]]:
         "examples": bag.examples_,
         "n_examples": bag.n_examples_per_word_,
     }
+    # Few images may have had too few patches for all words.
+    settings = {**bag.get_params(deep=False), "n_words": bag.encoder_.codebook.n_words}
     description = {
         "format": WORDS_FORMAT,
         "kind": WORDS_KIND,
-        "settings": _plain_word_settings(bag.get_params(deep=False)),
+        "settings": _plain_word_settings(settings),
         "encoder": bag.encoder_.settings(),
     }
     return arrays, description

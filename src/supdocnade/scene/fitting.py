@@ -74,9 +74,19 @@ do not depend on the machine: one seed gives one model."""
 
 
 def fit_scene(
-    photographs: Photographs, settings: SceneSettings, seed: int, options: RunOptions
+    photographs: Photographs,
+    settings: SceneSettings,
+    seed: int,
+    options: RunOptions,
+    *,
+    min_words: int | None = None,
 ) -> tuple[FittedScene, tuple[SkippedImage, ...]]:
-    """Fit a scene model; return it with the photographs that could not be read."""
+    """Fit a scene model; return it with the photographs that could not be read.
+
+    Parameters
+    ----------
+    min_words : as for `BagOfVisualWords.fit`.
+    """
     _check_any(photographs)
     settings = _limit_svm(
         len(photographs) - photographs.labels.count(None), settings, extends=False
@@ -84,7 +94,7 @@ def fit_scene(
     bag = make_bag(settings, seed, options)
     picture_B = _inspect(bag, photographs, options)
     held_B = hold_out(photographs, settings.held_out, seed, picture_B=picture_B)
-    _learn_words(bag, photographs.take(np.flatnonzero(~held_B)), options)
+    _learn_words(bag, photographs.take(np.flatnonzero(~held_B)), options, min_words)
     training_set, skipped = _encode(bag, photographs, ~held_B, settings, options)
     fitted = _fit(bag, training_set, ~training_set.in_words_B, settings, seed, options)
     return fitted, skipped
@@ -215,11 +225,13 @@ def make_bag(settings: SceneSettings, seed: int, options: RunOptions) -> BagOfVi
     )
 
 
-def _learn_words(bag: BagOfVisualWords, photographs: Photographs, options: RunOptions) -> None:
+def _learn_words(
+    bag: BagOfVisualWords, photographs: Photographs, options: RunOptions, min_words: int | None
+) -> None:
     with warnings.catch_warnings():
         # Skipped photographs are reported once, after all have been read.
         warnings.simplefilter("ignore", SkippedImagesWarning)
-        bag.fit(photographs.sources, progress=options.progress)
+        bag.fit(photographs.sources, min_words=min_words, progress=options.progress)
 
 
 def _encode(

@@ -44,7 +44,8 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
         the path of its ONNX file. The features of whole photographs by a network enter the topic
         model, too.
     n_words : int, optional
-        Number of visual words; None: 500, or 1000 with a network.
+        Number of visual words; None: 500, or 1000 with a network, and a quarter of the number of
+        different patches if the photographs have fewer patches than that.
     n_nearest : int, optional
         Number of words of a patch, the nearest ones; None: 1, or 4 with a network.
     n_color_words : int, default=0
@@ -134,7 +135,11 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
         settings, options = self.check(), self._options(progress)
         photographs = read_photographs(images, labels, tags)
         self.fitted_, self.skipped_ = fit_scene(
-            photographs, settings, read_seed(self.random_state), options
+            photographs,
+            settings,
+            read_seed(self.random_state),
+            options,
+            min_words=settings.n_nearest if self.n_words is None else None,
         )
         return self
 

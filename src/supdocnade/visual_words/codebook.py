@@ -19,6 +19,9 @@ Floats = NDArray[np.float32]
 
 MAX_WORDS = 100_000
 
+PATCHES_PER_WORD = 4
+"""Mean number of different patches per word, if there are fewer patches than words wanted."""
+
 BLOCK = 2**22
 """Distances that exist at a time: 16 MiB."""
 
@@ -86,6 +89,7 @@ def fit_codebook(
     n_words: int,
     seed: int,
     *,
+    min_words: int | None = None,
     max_rounds: int = 30,
     progress: ProgressCallback = no_progress,
 ) -> Codebook:
@@ -98,6 +102,8 @@ def fit_codebook(
     ----------
     sample_ND : (sample, descriptor size), with at least as many different rows as words.
     n_words : 2 to 100,000.
+    min_words : if there are fewer different descriptors than `n_words`, a quarter as many words as
+        descriptors are learned, but at least so many; None: that raises.
     max_rounds : maximum number of passes of k-means over the sample.
     """
     from supdocnade.visual_words.kmeans import find_centres  # It needs torch; `assign` does not.
@@ -114,8 +120,14 @@ def fit_codebook(
     if len(sample) < n_words or len(np.unique(sample[: 50 * n_words], axis=0)) < n_words:
         n_different = len(np.unique(sample, axis=0))
         if n_different < n_words:
+            if min_words is None:
+                raise InvalidArgument(
+                    f"n_words must be at most the number of different patches, {n_different}, "
+                    f"got {n_words}."
+                )
+            n_words = max(n_different // PATCHES_PER_WORD, min_words, 2)
+        if n_different < n_words:
             raise InvalidArgument(
-                f"n_words must be at most the number of different patches, {n_different}, "
-                f"got {n_words}."
+                f"images must have at least {n_words} different patches, got {n_different}."
             )
     return Codebook(find_centres(sample, n_words, seed, max_rounds=max_rounds, progress=progress))

@@ -71,6 +71,7 @@ def fit_words(
     options: RunOptions = RunOptions(),
     *,
     n_words: int,
+    min_words: int | None = None,
     n_nearest: int = 1,
     n_color_words: int = 0,
     seed: int,
@@ -82,6 +83,7 @@ def fit_words(
 
     Parameters
     ----------
+    min_words : as for `fit_codebook`.
     n_nearest : number of words of a patch.
     n_color_words : maximum number of words for colours; there are none if all images are grey.
     contrast_percentile : patches with less contrast than this percentile of the sample get shorter
@@ -110,7 +112,9 @@ def fit_words(
         sample.values_ND[weak] *= (sample.contrast_N[weak] / np.float32(floor))[:, None]
         describer = replace(describer, sift=replace(describer.sift, contrast_floor=floor))
     with limit_threads(None if options.n_jobs is None else effective_n_jobs(options.n_jobs)):
-        codebook = fit_codebook(sample.values_ND, n_words, seed, progress=options.progress)
+        codebook = fit_codebook(
+            sample.values_ND, n_words, seed, min_words=min_words, progress=options.progress
+        )
         color_codebook = _fit_color_codebook(sample.colors_NC, n_color_words, seed)
     examples = [choose_examples(codebook, sample.values_ND, sample, n_examples)]
     if color_codebook is not None:

@@ -209,6 +209,21 @@ def test_grey_photographs_have_no_words_for_colors():
     np.testing.assert_array_equal(with_colors.transform(images[:3]), without.transform(images[:3]))
 
 
+def test_few_photographs_have_fewer_words_unless_their_number_is_given(tmp_path):
+    images, labels, tags = columns(scenes(2))
+    few = [image[:40, :40] for image in images], labels, tags
+    settings = {**SETTINGS, "max_epochs": 1, "held_out": 0.0, "n_words": None}
+    model = SceneModel(**settings).fit(*few)
+    # A 40 × 40 photograph has 16 patches of 16 pixels and 4 of 32, and there are six photographs.
+    assert model.fitted_.encoder.n_words == 120 // 4
+    model.save(tmp_path / "model")
+    loaded = SceneModel.load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.transform(NEW), model.transform(NEW))
+    assert loaded.fit_more(*few).fitted_.encoder.n_words == 30
+    with pytest.raises(InvalidArgument, match="n_words must be at most the number of different"):
+        SceneModel(**{**settings, "n_words": 500}).fit(*few)
+
+
 def test_mirror_must_be_a_bool():
     with pytest.raises(InvalidArgument, match="mirror must be True or False, got 'left'"):
         fit(mirror="left")

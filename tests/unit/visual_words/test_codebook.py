@@ -81,6 +81,15 @@ def test_odd_numbers_of_words_are_refused(count, n_words, message):
         fit_codebook(blobs(3, count)[1], n_words, seed=0)
 
 
+@pytest.mark.parametrize(("min_words", "expected"), [(4, 12), (20, 20)])
+def test_few_descriptors_have_fewer_words_if_they_may(min_words, expected):
+    values = blobs(3, 50)[1]
+    assert fit_codebook(values, 51, seed=0, min_words=min_words).n_words == expected
+    assert fit_codebook(values, 50, seed=0, min_words=min_words).n_words == 50
+    with pytest.raises(InvalidArgument, match="at least 51 different patches, got 50"):
+        fit_codebook(values, 60, seed=0, min_words=51)
+
+
 def test_equal_descriptors_are_one():
     values = np.repeat(np.eye(4, dtype=np.float32), 50, axis=0)
     assert fit_codebook(values, 4, seed=0).n_words == 4
