@@ -102,7 +102,11 @@ def format_held_out(fitted: "FittedScene") -> str:
     found = []
     # A single class is always right.
     if "accuracy" in figures and len(fitted.classes) > 1:
-        right = format_right(figures["accuracy"], int(figures["n_labelled"]))
+        n_labelled = int(figures["n_labelled"])
+        right = format_right(figures["accuracy"], n_labelled)
+        if n_labelled < n_images:
+            number = f" of {n_labelled}" if n_labelled >= MIN_PERCENT else ""
+            right = f"{right}{number} with a class"
         found.append(f"class right for {right}")
     if "f_measure" in figures:
         found.append(f"F-measure of five tags {figures['f_measure']:.2f}")

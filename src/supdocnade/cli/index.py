@@ -28,12 +28,12 @@ def index(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Index a folder of photographs, for the gallery of `supdocnade serve`.
+    """Index a folder of photographs for the gallery.
 
-    The gallery finds similar photographs and photographs with a tag. The index holds topics,
-    predictions and thumbnails; the photographs are only read. A second run reads only new and
-    changed files, and resumes an interrupted one. Files that cannot be read are listed on stderr;
-    the exit code is then 1.
+    The gallery of `supdocnade serve` finds similar photographs and photographs with a tag. The
+    index holds topics, predictions and thumbnails; the photographs are only read. A second run
+    reads only new and changed files, and resumes an interrupted one. Files that cannot be read are
+    listed on stderr; the exit code is then 1.
 
     \b
     Examples:

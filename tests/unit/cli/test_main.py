@@ -28,6 +28,7 @@ def test_help_lists_all_commands():
     assert done.code == 0
     for command in COMMANDS:
         assert f"\n  {command} " in done.out
+    assert "..." not in done.out.partition("Commands:")[2]  # No first line of a docstring is cut.
     bare = supdocnade()
     assert (bare.code, bare.out) == (2, done.out)
     assert supdocnade("--version").out == f"supdocnade {__version__}\n"
