@@ -50,8 +50,8 @@ class EncodedImages(NamedTuple):
     keys: tuple[str | None, ...] = ()
     """Digests of the contents of the images; None for those that were skipped."""
     global_features: NDArray[np.float32] | None = None
-    """(images, features) of whole images, standardised, if a network describes them; rows of images
-    that were skipped are zero."""
+    """(images, features) of whole images, each row divided by its root mean square, if a network
+    describes them; rows of images that were skipped are zero."""
     mirrored_features: NDArray[np.float32] | None = None
     """Features of the mirror images, if requested."""
 
