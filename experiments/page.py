@@ -149,42 +149,32 @@ def visual_words() -> str:
 
 
 def labelme_product() -> str:
-    rows = []
-    runs = load("labelme_product")["runs"]
-    for name, run in runs.items():
-        found = run["evaluated"]
-        rows.append(
-            [
-                name,
-                f"{100 * found['accuracy']:.1f}",
-                f"{found['f_measure']:.3f}",
-                f"{found['f_measure_of_given']:.3f}",
-                f"{100 * found['class_calibration_error']:.1f}",
-                f"{100 * found['tag_calibration_error']:.1f}",
-                f"{run['train_seconds']:.0f}",
+    rows, stages = [], []
+    for features, runs in load("labelme_product")["runs"].items():
+        measured = {name: {**run["evaluated"], **run} for name, run in runs.items()}
+        names = [name for name, *_ in _PRODUCT_COLUMNS]
+        found = list(measured.values())
+        measured["mean"] = {name: _mean(found, name) for name in names}
+        for label, record in measured.items():
+            cells = [
+                f"{scale * record[name]:.{digits}f}" for name, _, scale, digits in _PRODUCT_COLUMNS
             ]
-        )
-    measured = [run["evaluated"] for run in runs.values()]
-    rows.append(
-        [
-            "mean",
-            f"{100 * _mean(measured, 'accuracy'):.1f}",
-            f"{_mean(measured, 'f_measure'):.3f}",
-            f"{_mean(measured, 'f_measure_of_given'):.3f}",
-            f"{100 * _mean(measured, 'class_calibration_error'):.1f}",
-            f"{100 * _mean(measured, 'tag_calibration_error'):.1f}",
-            f"{_mean(list(runs.values()), 'train_seconds'):.0f}",
-        ]
-    )
-    header = [
-        "", "accuracy (%)", "F, five tags", "F, tags given",
-        "calibration error, class (%)", "tags (%)", "training (s)",
-    ]  # fmt: skip
-    stages = [
-        [stage, *(f"{run['trained']['seconds'][stage]:.1f}" for run in runs.values())]
-        for stage in next(iter(runs.values()))["trained"]["seconds"]
-    ]
-    return markdown(header, rows) + "\n\n" + markdown(["stage (s)", *runs], stages)
+            rows.append([f"{features}, {label}", *cells])
+        for stage in next(iter(runs.values()))["trained"]["seconds"]:
+            seconds = [run["trained"]["seconds"][stage] for run in runs.values()]
+            stages.append([features, stage, *(f"{each:.1f}" for each in seconds)])
+    header = ["", *(title for _, title, _, _ in _PRODUCT_COLUMNS)]
+    return markdown(header, rows) + "\n\n" + markdown(["features", "stage (s)", *runs], stages)
+
+
+_PRODUCT_COLUMNS = (
+    ("accuracy", "accuracy (%)", 100, 1),
+    ("f_measure", "F, five tags", 1, 3),
+    ("f_measure_of_given", "F, tags given", 1, 3),
+    ("class_calibration_error", "calibration error, class (%)", 100, 1),
+    ("tag_calibration_error", "tags (%)", 100, 1),
+    ("train_seconds", "training (s)", 1, 0),
+)
 
 
 def network_splits() -> str:
