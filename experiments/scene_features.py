@@ -26,14 +26,16 @@ from supdocnade.paper.protocol import protocol_for
 from supdocnade.scene.prediction import Prediction
 
 DRAWN = {"n_topics": 50, "n_words": 200}
+SVM = {"classifier": "svm"}
 VARIANTS: dict[str, dict[str, Any]] = {
     "sift": {},
-    "sift, 50 colour words": {"n_color_words": 50},
-    "sift, 100 colour words": {"n_color_words": 100},
-    "sift, logistic tags": {"annotation_output": "sigmoid"},
-    "drawn, sift": DRAWN,
-    "drawn, sift, 20 colour words": {**DRAWN, "n_color_words": 20},
-    "drawn, sift, 100 colour words": {**DRAWN, "n_color_words": 100},
+    "sift, svm": SVM,
+    "sift, svm, 50 colour words": {**SVM, "n_color_words": 50},
+    "sift, svm, 100 colour words": {**SVM, "n_color_words": 100},
+    "sift, svm, logistic tags": {**SVM, "annotation_output": "sigmoid"},
+    "drawn, sift, svm": {**DRAWN, **SVM},
+    "drawn, sift, svm, 20 colour words": {**DRAWN, **SVM, "n_color_words": 20},
+    "drawn, sift, svm, 100 colour words": {**DRAWN, **SVM, "n_color_words": 100},
     "efficientnet-lite0": {"features": "efficientnet-lite0"},
     "efficientnet-lite2": {"features": "efficientnet-lite2"},
     "efficientnet-lite2, tags as words": {
