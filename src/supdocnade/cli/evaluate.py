@@ -149,7 +149,14 @@ def _format_confusion(confusion: dict[str, dict[str, int]]) -> str:
         right = format_percent(row.get(label, 0) / max(sum(row.values()), 1))
         counts = [str(row[name]) for name in predicted]
         rows.append([f"{number}{clean_name(label)}", right, *counts])
-    return format_table(rows)
+    # Columns of classes that no photograph has are named below.
+    others = [
+        f"[{number}] {clean_name(name)}"
+        for number, name in enumerate(predicted, 1)
+        if name not in confusion
+    ]
+    legend = f"\nother predicted classes: {', '.join(others)}" if others else ""
+    return format_table(rows) + legend
 
 
 def _format_classes(confusion: dict[str, dict[str, int]]) -> str:

@@ -30,6 +30,14 @@ def test_few_classes_have_a_matrix():
     assert "confusions" not in text
 
 
+def test_columns_of_classes_without_photographs_are_named():
+    known = evaluation(3)
+    assert "other predicted classes" not in format_evaluation(known)
+    odd = {"a": known.confusion["a"], "x": {"a": 0, "b": 1, "c": 0}}
+    text = format_evaluation(replace(known, confusion=odd))
+    assert text.endswith("\nother predicted classes: [2] b, [3] c")
+
+
 def test_many_classes_have_their_shares_and_confusions():
     text = format_evaluation(evaluation(13))
     assert max(map(len, text.splitlines())) < 80
