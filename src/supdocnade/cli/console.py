@@ -171,7 +171,7 @@ class ProgressBars:
 
     def __call__(self, stage: str, done: int, total: int | None) -> None:
         """Report the number of units done in a stage, and their total, if known."""
-        is_new = stage != self._stage
+        is_new = stage != self._stage and stage not in self.seconds
         self._enter_stage(stage)
         if self._has_lines:
             now = time.perf_counter()

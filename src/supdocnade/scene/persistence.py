@@ -309,8 +309,8 @@ def _read_svm(parts: Parts, settings: SceneSettings, shape: tuple[int, int]) -> 
     """Return the SVM of the classes and topics in `shape`, None if the settings have none."""
     arrays, description = parts["classifier"]
     gamma = description["gamma"]
-    can_have_svm = settings.classifier != "softmax" and shape[0] > 1
-    if (gamma is not None) != can_have_svm and (gamma or settings.classifier != "auto"):
+    allowed = {"svm": (True,), "softmax": (False,), "auto": (True, False)}[settings.classifier]
+    if (gamma is not None) not in (allowed if shape[0] > 1 else (False,)):
         raise InvalidArgument("its classifier is not that of its settings")
     if gamma is None:
         return None

@@ -68,6 +68,7 @@ def test_without_a_terminal_lines_show_stages_and_minutes(monkeypatch, capsys, s
             (170, "words", 110, 300),
             (200, "learning", 0, None),
             (261, "learning", 7, None),
+            (262, "words", 111, 300),  # A stage that goes on is not named again.
         ):
             now[0] = at
             progress(stage, done, total)
