@@ -44,8 +44,8 @@ def score(fitted: FittedScene, paths: list[Any]) -> dict[str, NDArray[Any]]:
     words = [fitted.encoder.encode(path).words for path in paths]
     counts = fitted.damp(count_words([each.ids for each in words], fitted.encoder.n_features))
     features_BF = None
-    if fitted.encoder.features_shape is not None:
-        features_BF = np.array([each.features_VF for each in words]).reshape(len(words), -1)
+    if fitted.encoder.n_image_features:
+        features_BF = np.array([each.features_F for each in words])
     log_p_B = fitted.topics.log_prob(counts, n_orderings=N_ORDERS, global_features=features_BF)
     hidden_BH = fitted.topics_of(words)
     predictions = predict_topics(fitted, [str(path) for path in paths], hidden_BH)

@@ -83,6 +83,18 @@ def check_count(name: str, value: object, *, least: int = 0) -> int:
     return int(value)  # type: ignore[call-overload,no-any-return]
 
 
+def check_flag(name: str, value: object) -> bool:
+    """Return `value` if it is True or False, or raise `InvalidArgument`.
+
+    >>> check_flag("mirror", 1)
+    Traceback (most recent call last):
+    supdocnade.errors.InvalidArgument: mirror must be True or False, got 1.
+    """
+    if type(value) is not bool:
+        raise InvalidArgument(f"{name} must be True or False, got {value!r}.")
+    return value
+
+
 def check_range(
     name: str,
     value: object,

@@ -80,11 +80,11 @@ def test_train_tunes_on_request(photos, tmp_path):
     assert "trial 2 of 2" in done.objects[0]["seconds"]
 
 
-def test_train_learns_from_mirror_images_unless_disabled(photos, model, tmp_path):
-    assert SceneModel.load(model).fitted_.training_set.mirrored is not None
+def test_train_uses_mirror_images_unless_disabled(photos, model, tmp_path):
+    assert SceneModel.load(model).fitted_.encoder.mirror
     done = supdocnade("train", photos, "-o", tmp_path / "m", *SMALL, "--no-mirror")
     assert "from 18 photographs\n" in done.out
-    assert SceneModel.load(tmp_path / "m").fitted_.training_set.mirrored is None
+    assert not SceneModel.load(tmp_path / "m").fitted_.encoder.mirror
     odd = ("--add", tmp_path / "m", "--mirror", "-o", tmp_path / "x")
     assert "mirror must be as before, False" in supdocnade("train", photos, *odd).err
 

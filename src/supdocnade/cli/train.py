@@ -50,7 +50,11 @@ Classifier = Annotated[
 Epochs = Annotated[int, typer.Option(min=1, help="Maximum number of epochs.")]
 LearningRate = Annotated[float, typer.Option(min=0, help="Learning rate of the topic model.")]
 Mirror = Annotated[
-    bool, typer.Option("--mirror/--no-mirror", help="Also learn from mirror images.")
+    bool | None,
+    typer.Option(
+        "--mirror/--no-mirror",
+        help="Also use the mirror image of every photograph; by default with SIFT.",
+    ),
 ]
 Tune = Annotated[bool, typer.Option("--tune", help="Also search for better settings.")]
 TuneTrials = Annotated[int, typer.Option(min=1, help="Number of settings that --tune tries.")]

@@ -45,15 +45,11 @@ class EncodedImages(NamedTuple):
     read: NDArray[np.bool_]
     """(images,) false for images that were skipped."""
     skipped: tuple[SkippedImage, ...]
-    mirrored: sparse.csr_array | None = None
-    """Counts of the mirror images, if requested."""
     keys: tuple[str | None, ...] = ()
     """Digests of the contents of the images; None for those that were skipped."""
     global_features: NDArray[np.float32] | None = None
     """(images, features) of whole images, each row divided by its root mean square, if a network
     describes them; rows of images that were skipped are zero."""
-    mirrored_features: NDArray[np.float32] | None = None
-    """Features of the mirror images, if requested."""
 
 
 class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # type: ignore[misc]
@@ -90,6 +86,9 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
         these settings only `max_side` and `upscale` have an effect, and the words cannot be saved.
     n_nearest : int, default=1
         Number of words of a patch, the nearest ones.
+    mirror : bool, default=False
+        Whether the words of the mirror image are counted, too. An image and its mirror image then
+        have almost the same counts. A network takes twice the time.
     window : {"gaussian", "flat"}, default="gaussian"
         Weights of the pixels of a patch.
     root_sift : bool, default=False
@@ -174,6 +173,7 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
             min_words=min_words,
             n_color_words=self.n_color_words,
             n_nearest=self.n_nearest,
+            mirror=self.mirror,
             seed=read_seed(self.random_state),
             contrast_percentile=self.contrast_percentile,
             sample_size=self.sample_size,
@@ -197,22 +197,19 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
         _warn_about(encoded.skipped)
         return encoded.counts
 
-    def encode(
-        self, X: Any, *, mirror: bool = False, progress: ProgressCallback | None = None
-    ) -> EncodedImages:
+    def encode(self, X: Any, *, progress: ProgressCallback | None = None) -> EncodedImages:
         """Return the counts of visual words and the images that could not be read.
 
         Parameters
         ----------
         X : a list of images.
-        mirror : whether to count the words of the mirror images, too.
         progress : as for `fit`.
         """
         images = check_images(X)
         skipped, words = [], []
-        encoder = replace(self._fitted_encoder(), mirror=mirror)
-        shape = encoder.features_shape
-        nothing = None if shape is None else np.zeros(shape, np.float32)
+        encoder = self._fitted_encoder()
+        n_image_features = encoder.n_image_features
+        nothing = np.zeros(n_image_features, np.float32) if n_image_features else None
         for found in encode_images(encoder, images, self._options(progress)):
             if isinstance(found, SkippedImage):
                 skipped.append(found)
@@ -221,16 +218,13 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
                 words.append(found)
         read = np.ones(len(images), np.bool_)
         read[[each.number for each in skipped]] = False
-        counts, mirrored = count_words([each.ids for each in words], encoder.n_features), None
-        if mirror:
-            n_words = self.n_features_out_
-            counts, mirrored = counts[:, :n_words], counts[:, n_words:]
-        views: list[NDArray[np.float32]] = []
-        if shape is not None:
-            features_BVF = np.array([each.features_VF for each in words], np.float32)
-            views = list(features_BVF.reshape(-1, *shape).swapaxes(0, 1))
+        counts = count_words([each.ids for each in words], encoder.n_features)
+        features_BF = None
+        if n_image_features:
+            features_BF = np.array([each.features_F for each in words], np.float32)
+            features_BF = features_BF.reshape(-1, n_image_features)
         keys = tuple(each.key for each in words)
-        return EncodedImages(counts, read, tuple(skipped), mirrored, keys, *views)
+        return EncodedImages(counts, read, tuple(skipped), keys, features_BF)
 
     def iter_words(self, X: Any) -> Iterator[NDArray[np.int32] | SkippedImage]:
         """Yield the words (columns) of each image, one per patch and grid.

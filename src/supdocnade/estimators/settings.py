@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from supdocnade.checks import check_choice, check_count, check_range
+from supdocnade.checks import check_choice, check_count, check_flag, check_range
 from supdocnade.errors import InvalidArgument
 from supdocnade.images.decode import DecodeConfig
 from supdocnade.images.dense_sift import DenseSIFTConfig
@@ -109,6 +109,7 @@ class VisualWordSettings:
     random_state: Any = field(default=None, kw_only=False)
     features: str | PatchFunction = "sift"
     n_nearest: int = 1
+    mirror: bool = False
     window: str = "gaussian"
     root_sift: bool = False
     contrast_percentile: float = 0.0
@@ -141,6 +142,7 @@ class VisualWordSettings:
             raise InvalidArgument(
                 f"n_nearest must be at most n_words, {self.n_words}, got {self.n_nearest}."
             )
+        check_flag("mirror", self.mirror)
         check_count("n_examples", self.n_examples)
         check_range("contrast_percentile", self.contrast_percentile, least=0, most=100)
         check_choice("on_error", self.on_error, ("raise", "skip"))

@@ -70,8 +70,7 @@ class Regions:
         ----------
         centres_S2 : (patches, 2) y and x of the centres, in pixels, within the image.
         size : height and width of the image.
-        mirror : whether the patches of the mirror image follow, in cells numbered after all
-            others.
+        mirror : whether the patches of the mirror image follow.
 
         >>> Regions.of((2, 2)).cells(np.array([[1.0, 1.0], [1.0, 9.0], [9.0, 9.0]]), (10, 10))
         array([[0],
@@ -80,8 +79,7 @@ class Regions:
         """
         if mirror:
             mirrored_S2 = np.stack([centres_S2[:, 0], size[1] - 1 - centres_S2[:, 1]], axis=1)
-            cells_SG, mirrored_SG = self.cells(centres_S2, size), self.cells(mirrored_S2, size)
-            return np.concatenate([cells_SG, self.n_regions + mirrored_SG])
+            return self.cells(np.concatenate([centres_S2, mirrored_S2]), size)
         places, first = [], 0
         for rows, columns in self.grids:
             cells = np.floor(centres_S2 * (rows, columns) / size).astype(np.int64)

@@ -24,7 +24,7 @@ from supdocnade.scene.prediction import FittedScene, Prediction, predict_topics
 from supdocnade.scene.svm import RBFSVM
 from supdocnade.text import format_percent
 from supdocnade.visual_words.describer import NetworkDescriber
-from supdocnade.visual_words.encoder import count_words
+from supdocnade.visual_words.encoder import EncodedImage, count_words
 
 Floats = NDArray[np.float64]
 
@@ -124,7 +124,7 @@ def explain_image(
     else:
         kind, (explained, description, score) = "tag", _choose_tag_score(fitted, tag)
     words_V, amount_V = counts.indices.astype(np.int64), counts.data.astype(np.float64)
-    features_F = None if encoded.features_VF is None else encoded.features_VF[0]
+    features_F = encoded.features_F
     share_V, slope_F, topic_share_H, empty, whole = attribute_score(
         fitted.network, words_V, amount_V, score, features_F
     )
@@ -136,11 +136,14 @@ def explain_image(
     share_S = (share_K / count_K)[encoded.ids].reshape(len(encoded.words_SM), -1).sum(axis=1)
     global_share = 0.0
     if features_F is not None:
-        parts_SF = _divide_features(fitted, image, name)
+        parts_SF = _divide_features(fitted, image, name, device)
         if parts_SF is None:
             global_share = float(features_F @ slope_F)
         else:
             share_S += parts_SF @ slope_F / len(parts_SF)
+    centres_S2, patch_size_S = encoded.centres_S2, encoded.patch_size_S
+    if fitted.encoder.mirror:
+        share_S, centres_S2, patch_size_S = _add_mirrored(encoded, share_S)
     (prediction,) = predict_topics(fitted, [name], hidden_BH)
     probability, given, decision = _describe_decision(
         prediction, kind, explained, fitted.tag_threshold
@@ -153,8 +156,8 @@ def explain_image(
         decision=decision,
         score=description,
         share_S=share_S,
-        centres_S2=encoded.centres_S2,
-        patch_size_S=encoded.patch_size_S,
+        centres_S2=centres_S2,
+        patch_size_S=patch_size_S,
         size=encoded.size,
         topic_share_H=topic_share_H,
         empty=empty,
@@ -179,11 +182,28 @@ def _describe_decision(
     return probability, given, f"{format_percent(probability)}{reason}"
 
 
-def _divide_features(fitted: FittedScene, image: Any, name: str) -> NDArray[np.float32] | None:
+def _divide_features(
+    fitted: FittedScene, image: Any, name: str, device: str
+) -> NDArray[np.float32] | None:
     """Return the features of the patches of an image by a network, see `divide_features`."""
     describer = fitted.encoder.describer
     assert isinstance(describer, NetworkDescriber)
-    return describer.divide_features(describer.read(image, name))
+    pixels = describer.read(image, name)
+    return describer.divide_features(pixels, mirror=fitted.encoder.mirror, device=device)
+
+
+def _add_mirrored(
+    encoded: EncodedImage, share_S: Floats
+) -> tuple[Floats, NDArray[np.float32], NDArray[np.int32]]:
+    """Return the shares, centres and sizes of patches; mirrored ones are added to the others."""
+    places_S3 = np.column_stack([encoded.centres_S2, encoded.patch_size_S])
+    # The centre of a mirrored patch may differ in the last bits.
+    _, first, place_S = np.unique(
+        places_S3.round(1), axis=0, return_index=True, return_inverse=True
+    )
+    share_P = np.zeros(len(first))
+    np.add.at(share_P, place_S.ravel(), share_S)
+    return share_P, encoded.centres_S2[first], encoded.patch_size_S[first]
 
 
 def attribute_score(

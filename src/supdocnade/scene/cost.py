@@ -151,9 +151,9 @@ def estimate_seconds(
     n_fits = n_trials * (1 - settings.held_out) + 1
     n_words = _words_per_photograph(settings, speed) * (DAMPED_SHARE if settings.damping else 1)
     n_leaves = settings.n_words * Regions.of(settings.grid).n_regions
-    n_tree = n_fits * settings.n_passes * n_sides * n_all * n_words * np.log2(n_leaves)
+    n_tree = n_fits * settings.max_epochs * n_all * n_words * np.log2(n_leaves)
     n_svms = n_trials * len(EPOCH_SHARES) * (len(GRID) + 1) * (1 - settings.held_out) ** 2 + 1
-    n_pairs = n_svms * (n_sides * _count_svm([*labels, *before], settings)) ** 2
+    n_pairs = n_svms * _count_svm([*labels, *before], settings) ** 2
     n_classes = len({*labels, *before} - {None})
     shared = n_described * settings.n_words * n_columns + TREE_WORK * n_tree * settings.n_topics
     shared += SVM_CLASS_WORK * n_classes * n_pairs
@@ -174,14 +174,13 @@ def estimate_bytes(
     ----------
     labels, before : as for `estimate_seconds`.
     """
-    n_sides = 2 if settings.mirror else 1
-    n_documents = n_sides * (len(labels) + len(before))
+    n_documents = len(labels) + len(before)
     # About half of the words of a photograph are different ones.
     n_counts = n_documents * _words_per_photograph(settings, speed) / 2
     counts = n_counts * COUNT_BYTES * COUNT_COPIES
     n_rows = 0 if before else _sample_sizes(len(labels), settings, speed)[1]
     sample = 2 * (n_rows * speed.n_columns * 4 + MAX_PIXEL_BYTES * bool(n_rows))
-    svm = SVM_BYTES * (n_sides * _count_svm([*labels, *before], settings)) ** 2
+    svm = SVM_BYTES * _count_svm([*labels, *before], settings) ** 2
     features = n_documents * speed.n_columns * 4 * 2 if settings.features != "sift" else 0
     return float(START_BYTES + features + max(sample, counts + svm))
 
@@ -198,7 +197,8 @@ def _sample_sizes(n_images: int, settings: SceneSettings, speed: Speed) -> tuple
 def _words_per_photograph(settings: SceneSettings, speed: Speed) -> int:
     assert settings.n_nearest is not None, "checked"
     n_per_patch = settings.n_nearest + bool(settings.n_color_words)
-    return speed.n_patches * n_per_patch * len(Regions.of(settings.grid).grids)
+    n_sides = 2 if settings.mirror else 1
+    return n_sides * speed.n_patches * n_per_patch * len(Regions.of(settings.grid).grids)
 
 
 def _count_svm(labels: Sequence[str | None], settings: SceneSettings) -> int:

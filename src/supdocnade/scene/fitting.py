@@ -2,11 +2,10 @@
 
 1. All photographs are read, to find near-duplicates and those that cannot be read (`inspection`),
    and a share of them is held out (`dataset.hold_out`).
-2. Visual words are learned from the others, and all photographs are encoded; with `mirror` their
-   mirror images, too.
-3. A topic model and an SVM are fitted on the other photographs and their mirror images. The number
-   of epochs, the SVM's C and γ, the temperature, the ranking of tags and their threshold are chosen
-   on the held-out photographs (`selection`).
+2. Visual words are learned from the others, and all photographs are encoded.
+3. A topic model and an SVM are fitted on the other photographs. The number of epochs, the SVM's C
+   and γ, the temperature, the ranking of tags and their threshold are chosen on the held-out
+   photographs (`selection`).
 4. Everything is fitted again on all photographs with these choices. The reported figures are those
    of step 3.
 5. Thumbnails of some photographs are stored (`thumbnails`).
@@ -67,10 +66,10 @@ TUNED_TAGS = (("words", 1.0), ("words", 30.0), ("sigmoid", 0.1), ("sigmoid", 1.0
 """`annotation_output` and `annotation_weight`."""
 
 SVM_BYTES = 24
-"""Memory of an SVM per pair of labelled documents, mirror images included."""
+"""Memory of an SVM per pair of labelled photographs."""
 MAX_SVM, MAX_AUTO_SVM = 30_000, 12_900
-"""Labelled documents of an SVM that was asked for, 22 GB, and of one that "auto" tries, 4 GB. They
-do not depend on the machine: one seed gives one model."""
+"""Labelled photographs of an SVM that was asked for, 22 GB, and of one that "auto" tries, 4 GB.
+They do not depend on the machine: one seed gives one model."""
 
 
 def fit_scene(
@@ -88,14 +87,12 @@ def fit_scene(
     min_words : as for `BagOfVisualWords.fit`.
     """
     _check_any(photographs)
-    settings = _limit_svm(
-        len(photographs) - photographs.labels.count(None), settings, extends=False
-    )
+    settings = _limit_svm(len(photographs) - photographs.labels.count(None), settings)
     bag = make_bag(settings, seed, options)
     picture_B = _inspect(bag, photographs, options)
     held_B = hold_out(photographs, settings.held_out, seed, picture_B=picture_B)
     _learn_words(bag, photographs.take(np.flatnonzero(~held_B)), options, min_words)
-    training_set, skipped = _encode(bag, photographs, ~held_B, settings, options)
+    training_set, skipped = _encode(bag, photographs, ~held_B, options)
     fitted = _fit(bag, training_set, ~training_set.in_words_B, settings, seed, options)
     return fitted, skipped
 
@@ -121,12 +118,12 @@ def extend_scene(
     )
     picture_B = _inspect(bag, photographs, options)
     in_words_B = np.zeros(len(photographs), np.bool_)
-    new, skipped = _encode(bag, photographs, in_words_B, settings, options)
+    new, skipped = _encode(bag, photographs, in_words_B, options)
     before, keys = previous.training_set, new.photographs.content_keys()
     in_words_B = np.isin(keys, _select_keys(before, before.in_words_B))
     training_set = before.join(replace(new, in_words_B=in_words_B))
     labels = training_set.photographs.labels
-    settings = _limit_svm(len(labels) - labels.count(None), settings, extends=True)
+    settings = _limit_svm(len(labels) - labels.count(None), settings)
     # Near-duplicates are known among the new photographs, equal contents among the others.
     n_before = len(training_set.photographs) - len(new.photographs)
     keys = training_set.photographs.content_keys()[:n_before]
@@ -161,17 +158,15 @@ def _check_any(photographs: Photographs) -> None:
 
 def svm_limit(settings: SceneSettings) -> int:
     """Return the largest number of labelled photographs that an SVM is fitted on."""
-    limit = min(MAX_SVM, MAX_AUTO_SVM) if settings.classifier == "auto" else MAX_SVM
-    return limit // 2 if settings.mirror else limit
+    return min(MAX_SVM, MAX_AUTO_SVM) if settings.classifier == "auto" else MAX_SVM
 
 
-def _limit_svm(n_labelled: int, settings: SceneSettings, *, extends: bool) -> SceneSettings:
+def _limit_svm(n_labelled: int, settings: SceneSettings) -> SceneSettings:
     """Return the settings with the softmax if the SVM of "auto" would need too much memory.
 
     Parameters
     ----------
     n_labelled : number of labelled photographs.
-    extends : the photographs are added to others, so that `mirror` must stay.
 
     Raises
     ------
@@ -181,8 +176,7 @@ def _limit_svm(n_labelled: int, settings: SceneSettings, *, extends: bool) -> Sc
     if n_labelled <= limit or settings.classifier == "softmax":
         return settings
     if settings.classifier == "auto":
-        n_documents = 2 * n_labelled if settings.mirror else n_labelled
-        gigabytes = SVM_BYTES * n_documents**2 / 1e9
+        gigabytes = SVM_BYTES * n_labelled**2 / 1e9
         warnings.warn(
             f"the softmax of the model is its classifier: an SVM on {n_labelled} labelled "
             f"photographs would need {gigabytes:.1f} GB of memory, and 'auto' tries one on at "
@@ -190,13 +184,10 @@ def _limit_svm(n_labelled: int, settings: SceneSettings, *, extends: bool) -> Sc
             stacklevel=3,
         )
         return replace(settings, classifier="softmax")
-    remedy, option = "", ""
-    if settings.mirror and not extends:
-        remedy, option = ", or mirror=False", ", or --no-mirror"
     raise InvalidArgument(
         f"classifier 'svm' takes at most {limit} labelled photographs, since its memory "
-        f"grows with their square, got {n_labelled}; use classifier 'softmax'{remedy} "
-        f"(--classifier softmax{option})."
+        f"grows with their square, got {n_labelled}; use classifier 'softmax' "
+        "(--classifier softmax)."
     )
 
 
@@ -213,7 +204,7 @@ def _inspect(
 
 def make_bag(settings: SceneSettings, seed: int, options: RunOptions) -> BagOfVisualWords:
     """Return the visual words that the settings describe, not yet learned."""
-    words = {name: getattr(settings, name) for name in WORD_SETTINGS if name != "mirror"}
+    words = {name: getattr(settings, name) for name in WORD_SETTINGS}
     return BagOfVisualWords(
         **words,
         upscale=False,
@@ -238,23 +229,15 @@ def _encode(
     bag: BagOfVisualWords,
     photographs: Photographs,
     in_words_B: NDArray[np.bool_],
-    settings: SceneSettings,
     options: RunOptions,
 ) -> tuple[TrainingSet, tuple[SkippedImage, ...]]:
     """Return photographs as word counts, and those that could not be read."""
-    encoded = bag.encode(photographs.sources, mirror=settings.mirror, progress=options.progress)
+    encoded = bag.encode(photographs.sources, progress=options.progress)
     read = np.flatnonzero(encoded.read)
     keys = [encoded.keys[i] or f"image {i}" for i in read]
     readable = replace(photographs.take(read), keys=keys)
     _check_any(readable)
-    whole = TrainingSet(
-        photographs,
-        encoded.counts,
-        in_words_B,
-        encoded.mirrored,
-        encoded.global_features,
-        encoded.mirrored_features,
-    )
+    whole = TrainingSet(photographs, encoded.counts, in_words_B, encoded.global_features)
     training_set = replace(whole.take(read), photographs=readable)
     return training_set, encoded.skipped
 
@@ -360,8 +343,8 @@ def _default_choices(data: TrainingSet, settings: SceneSettings) -> Choices:
         logistic = settings.annotation_output == "sigmoid"
         calibration = fit_tags(nothing, frequency_A, nothing > 0, log_odds=logistic)
     if settings.classifier == "softmax":
-        return Choices(n_epochs=settings.n_passes, tags=calibration)
-    return Choices(n_epochs=settings.n_passes, C=DEFAULT_C, gamma=DEFAULT_GAMMA, tags=calibration)
+        return Choices(n_epochs=settings.max_epochs, tags=calibration)
+    return Choices(n_epochs=settings.max_epochs, C=DEFAULT_C, gamma=DEFAULT_GAMMA, tags=calibration)
 
 
 def _list_trials(settings: SceneSettings, seed: int) -> list[dict[str, Any]]:
@@ -401,7 +384,7 @@ def _fit_candidates(
     stage: str,
 ) -> list[Candidate]:
     """Fit a topic model and return its outputs after several numbers of epochs."""
-    epochs = sorted({max(round(share * settings.n_passes), 1) for share in EPOCH_SHARES})
+    epochs = sorted({max(round(share * settings.max_epochs), 1) for share in EPOCH_SHARES})
     parameters: dict[int, dict[str, NDArray[np.float32]]] = {}
     folder = _checkpoint_folder(options, stage)
 
@@ -449,7 +432,7 @@ def _fit_topics(
         "annotation_weight": settings.annotation_weight,
         "learning_rate": settings.learning_rate,
         "batch_size": settings.batch_of(len(data.photographs)),
-        "max_epochs": settings.n_passes,
+        "max_epochs": settings.max_epochs,
         "n_jobs": options.n_jobs,
         "device": options.device,
         "random_state": seed,
@@ -460,10 +443,10 @@ def _fit_topics(
         topics = SupDocNADE(**shared, generative_weight=settings.generative_weight)
     fit_topic_model(
         topics,
-        data.document_counts,
-        data.document_labels,
-        **data.document_tags(vocabulary),
-        global_features=data.document_features,
+        data.counts,
+        data.photographs.labels,
+        **data.encode_tags(vocabulary),
+        global_features=data.features_BF,
         stop_after=stop_after,
         on_epoch=on_epoch,
         progress=options.progress,
@@ -482,10 +465,10 @@ def _fit_final_svm(
     classes = data.photographs.classes
     if choices.C is None or choices.gamma is None or len(classes) < 2:
         return None
-    label_B = np.tile(data.photographs.label_numbers(classes), data.n_sides)
+    label_B = data.photographs.label_numbers(classes)
     known = np.flatnonzero(label_B >= 0)
     return fit_svm(
-        topic_features(network, data.document_counts, data.document_features)[known],
+        topic_features(network, data.counts, data.features_BF)[known],
         label_B[known],
         len(classes),
         C=choices.C,

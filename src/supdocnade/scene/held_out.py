@@ -20,7 +20,7 @@ class Choices:
     """Values chosen on held-out photographs."""
 
     n_epochs: int
-    """Passes over all documents, mirror images included."""
+    """Passes over all photographs."""
     C: float | None = None
     """None without an SVM."""
     gamma: float | None = None

@@ -37,8 +37,8 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
         Number of topics; None: 200, or 512 with a network.
     classifier : {"auto", "svm", "softmax"}, default="auto"
         The paper's RBF SVM on topic features, or the model's own softmax; "auto" takes the one that
-        does better on the held-out photographs, and with more than 6,450 labelled photographs
-        (12,900 without mirror images) the softmax: the SVM would need more than 4 GB of memory.
+        does better on the held-out photographs, and with more than 12,900 labelled photographs the
+        softmax: the SVM would need more than 4 GB of memory.
     features : str, default="sift"
         Description of patches: "sift", the name of a network (`supdocnade features` lists them), or
         the path of its ONNX file. The features of whole photographs by a network enter the topic
@@ -61,8 +61,9 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
         Patches with less contrast than this percentile have shorter descriptors.
     damping : float or None, default=1.0
         A word that occurs n times counts round(damping · √n) times; None: n times.
-    mirror : bool, default=True
-        Whether to learn from mirror images, too. Predictions use the photograph alone.
+    mirror : bool, optional
+        Whether a photograph also has the words of its mirror image, in training and prediction;
+        None: True, or False with a network, which would take twice the time per photograph.
     min_tag_count : int, default=3
         Tags of fewer photographs are ignored.
     annotation_output : {"words", "sigmoid"}, optional
@@ -74,7 +75,7 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
     generative_weight, learning_rate, activation
         Settings of the topic model, see `SupDocNADE`.
     max_epochs : int, default=40
-        Largest number of passes over every photograph, half of them over its mirror image.
+        Largest number of passes over all photographs.
     batch_size : int, optional
         Photographs per update; None: a twelfth of them, within 4 to 64.
     held_out : float, default=0.15

@@ -237,24 +237,23 @@ def _describe(fitted: FittedScene, params: dict[str, Any]) -> tuple[Parts, dict[
 
 def _build(parts: Parts, description: dict[str, Any], name: str) -> FittedScene:
     """Return the model that `_describe` described; anything else raises an error."""
-    # Older models lack these settings: they were fitted without mirror images and colours.
-    older = {
-        "mirror": False,
+    older = {  # Settings that older models lack.
         "n_color_words": 0,
         "features": "sift",
         "n_nearest": 1,
         "annotation_output": "words",
     }
-    settings = SceneSettings(**{**older, **description["settings"]}).check()
     _, encoder = read_words(*parts["words"], name)
+    # In older models, photographs and their mirror images were documents of their own.
+    given = {**older, **description["settings"], "mirror": encoder.mirror}
+    settings = SceneSettings(**given).check()
     kind = description["topics"]
     topics = read_topic_model(_TOPIC_SETTINGS[kind], kind, *parts["topics"], name)
     classes, tags = tuple(description["classes"]), tuple(description["tags"])
     config = topics.network.config
     if (config.n_visual_words, config.n_annotation_words) != (encoder.n_features, len(tags)):
         raise InvalidArgument("its words or tags are not those of its topics")
-    n_image_features = 0 if encoder.features_shape is None else encoder.features_shape[1]
-    if config.n_global_features != n_image_features:
+    if config.n_global_features != encoder.n_image_features:
         raise InvalidArgument("its features of photographs are not those of its topics")
     if list(classes) != ([] if topics.classes is None else topics.classes.tolist()):
         raise InvalidArgument("its classes are not those of its topics")
@@ -296,7 +295,6 @@ def _build(parts: Parts, description: dict[str, Any], name: str) -> FittedScene:
             *parts["learned"],
             encoder.n_features,
             config.n_global_features,
-            mirror=settings.mirror,
         ),
         thumbnails=thumbnails_from_storage(
             *parts["examples"], config.n_topics, (image.name for image in images)

@@ -184,11 +184,11 @@ class FittedScene:
     def topics_of(self, images: Sequence[ImageWords]) -> Float32s:
         """Return the topic features of photographs, (B, H), given their words."""
         counts = count_words([words.ids for words in images], self.encoder.n_features)
-        if self.encoder.features_shape is None:
+        n_image_features = self.encoder.n_image_features
+        if not n_image_features:
             return self.compute_topics(counts)
-        features = [words.features_VF for words in images]
-        shape = (len(images), self.encoder.features_shape[1])
-        return self.compute_topics(counts, np.array(features, np.float32).reshape(shape))
+        features_BF = np.array([words.features_F for words in images], np.float32)
+        return self.compute_topics(counts, features_BF.reshape(-1, n_image_features))
 
     def class_scores(self, hidden_BH: Float32s) -> Floats:
         """Return decision values of the SVM, or log probabilities of the softmax, (B, C)."""

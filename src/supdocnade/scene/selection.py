@@ -44,8 +44,7 @@ class Candidate(NamedTuple):
 
     n_epochs: int
     hidden_BH: NDArray[np.float32]
-    """Topics of the photographs it was fitted on, followed by those of their mirror images if it
-    was fitted on them."""
+    """Topics of the photographs it was fitted on."""
     held_out_BH: NDArray[np.float32]
     """Topics of the held-out photographs."""
     softmax_BC: Floats | None
@@ -81,7 +80,7 @@ def make_candidate(
     held_out_BH = topic_features(network, held_out.counts, held_out.features_BF)
     return Candidate(
         n_epochs=n_epochs,
-        hidden_BH=topic_features(network, part.document_counts, part.document_features),
+        hidden_BH=topic_features(network, part.counts, part.features_BF),
         held_out_BH=held_out_BH,
         softmax_BC=class_log_proba(network, held_out_BH) if network.n_classes else None,
         tag_log_p_BA=topic_tag_scores(network, held_out_BH),
@@ -112,8 +111,7 @@ def select_candidate(
     stage : reported to `options.progress` with the number of SVMs tried.
     """
     classes = training.classes
-    n_sides = len(candidates[0].hidden_BH) // len(training)
-    label_B = np.tile(training.label_numbers(classes), n_sides)
+    label_B = training.label_numbers(classes)
     true_B = held_out.label_numbers(classes)
     labelled, known = np.flatnonzero(label_B >= 0), np.flatnonzero(true_B >= 0)
     present = present_tags(held_out, vocabulary)
@@ -126,7 +124,7 @@ def select_candidate(
         def report(done: int, total: int, before: int = number) -> None:
             options.progress(stage, before * total + done, len(candidates) * total)
 
-        references_BH = each.hidden_BH[: len(training)][take_references(len(training))]
+        references_BH = each.hidden_BH[take_references(len(training))]
         distance_B = TopicNeighbours(references_BH).distances(each.held_out_BH)
         classifiers: list[tuple[float | None, float | None, Floats | None]] = []
         if fits_softmax:

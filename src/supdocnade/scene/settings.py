@@ -14,11 +14,11 @@ MIN_UPDATES, MIN_BATCH, MAX_BATCH = 12, 4, 64
 RECIPES: dict[str, dict[str, Any]] = {
     "sift": {
         "n_topics": 200, "n_words": 500, "n_nearest": 1, "grid": (2, 2),
-        "annotation_output": "words",
+        "mirror": True, "annotation_output": "words",
     },
     "network": {
         "n_topics": 512, "n_words": 1000, "n_nearest": 4, "grid": (1, 1),
-        "annotation_output": "sigmoid",
+        "mirror": False, "annotation_output": "sigmoid",
     },
 }  # fmt: skip
 """Settings that are None, by the kind of features."""
@@ -52,7 +52,7 @@ class SceneSettings:
     max_side: int | None = 300
     contrast_percentile: float = 10.0
     damping: float | None = 1.0
-    mirror: bool = True
+    mirror: bool | None = None
     min_tag_count: int = 3
     generative_weight: float = 1e-2
     annotation_output: str | None = None
@@ -93,16 +93,13 @@ class SceneSettings:
         check_choice("classifier", self.classifier, CLASSIFIERS)
         if self.damping is not None:
             check_range("damping", self.damping, above=0)
-        if type(self.mirror) is not bool:
-            raise InvalidArgument(f"mirror must be True or False, got {self.mirror!r}.")
         check_count("min_tag_count", self.min_tag_count, least=1)
         check_count("max_epochs", self.max_epochs, least=1)
         if self.batch_size is not None:
             check_count("batch_size", self.batch_size, least=1)
         check_range("held_out", self.held_out, least=0, most=0.9)
         check_count("tune_trials", self.tune_trials, least=1)
-        names = [name for name in WORD_SETTINGS if name != "mirror"]
-        VisualWordSettings(**{name: getattr(checked, name) for name in names}).check()
+        VisualWordSettings(**{name: getattr(checked, name) for name in WORD_SETTINGS}).check()
         check_choice("activation", self.activation, ACTIVATIONS)
         TrainerConfig(
             generative_weight=self.generative_weight,
@@ -120,15 +117,6 @@ class SceneSettings:
         if self.batch_size is not None:
             return self.batch_size
         return min(max(n_images // MIN_UPDATES, MIN_BATCH), MAX_BATCH)
-
-    @property
-    def n_passes(self) -> int:
-        """Largest number of passes over all documents, of which a mirrored photograph has two.
-
-        >>> SceneSettings(max_epochs=40).n_passes, SceneSettings(mirror=False).n_passes
-        (20, 40)
-        """
-        return max(self.max_epochs // 2, 1) if self.mirror else self.max_epochs
 
     @classmethod
     def names(cls) -> list[str]:

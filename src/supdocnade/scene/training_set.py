@@ -1,8 +1,6 @@
 """The photographs that a model was fitted on, as word counts.
 
-They are stored in the model, so that more photographs can be added. A mirror image shows the same
-scene, so it has the label and the tags of its photograph. Only fitting uses mirror images:
-photographs are held out, predicted, explained and shown as they are.
+They are stored in the model, so that more photographs can be added.
 """
 
 from dataclasses import dataclass, replace
@@ -21,9 +19,6 @@ from supdocnade.visual_words.encoder import damp_counts
 
 Float32s = NDArray[np.float32]
 
-_FEATURES = ("features", "mirrored_features")
-"""Names of the features in files."""
-
 
 @dataclass(frozen=True, eq=False)
 class TrainingSet:
@@ -35,27 +30,21 @@ class TrainingSet:
     """(photographs, words in regions)."""
     in_words_B: NDArray[np.bool_]
     """(photographs,) True for those that the visual words were learned from."""
-    mirrored: sparse.csr_array | None = None
-    """Counts of the mirror images; None: the model is not fitted on them."""
     features_BF: Float32s | None = None
     """(photographs, features) of whole photographs; None unless a network describes them."""
-    mirrored_features_BF: Float32s | None = None
-    """Features of the mirror images."""
 
     def take(self, rows: NDArray[np.integer]) -> "TrainingSet":
-        """Return some of the photographs, each with its mirror image."""
-        arrays = (self.mirrored, self.features_BF, self.mirrored_features_BF)
+        """Return some of the photographs."""
         return TrainingSet(
             self.photographs.take(rows),
             self.counts[rows],
             self.in_words_B[rows],
-            *(None if each is None else each[rows] for each in arrays),
+            None if self.features_BF is None else self.features_BF[rows],
         )
 
     def damp(self, scale: float | None) -> "TrainingSet":
         """Return the photographs with damped counts; None leaves them as they are."""
-        mirrored = None if self.mirrored is None else damp_counts(self.mirrored, scale)
-        return replace(self, counts=damp_counts(self.counts, scale), mirrored=mirrored)
+        return replace(self, counts=damp_counts(self.counts, scale))
 
     def join(self, other: "TrainingSet") -> "TrainingSet":
         """Return these photographs and others; a photograph in both is taken from the other."""
@@ -69,9 +58,9 @@ class TrainingSet:
                 name += " (before)"
             taken.add(name)
             own_names.append(name)
-        mirrored = None
-        if own.mirrored is not None and other.mirrored is not None:
-            mirrored = _stack(own.mirrored, other.mirrored)
+        features_BF = None
+        if own.features_BF is not None and other.features_BF is not None:
+            features_BF = np.concatenate([own.features_BF, other.features_BF])
         return TrainingSet(
             Photographs(
                 sources=[*mine.sources, *theirs.sources],
@@ -80,43 +69,19 @@ class TrainingSet:
                 tags=[*mine.tags, *theirs.tags],
                 keys=[*mine.content_keys(), *theirs.content_keys()],
             ),
-            _stack(own.counts, other.counts),
+            sparse.csr_array(sparse.vstack([own.counts, other.counts], format="csr")),
             np.concatenate([own.in_words_B, other.in_words_B]),
-            mirrored,
-            _join(own.features_BF, other.features_BF),
-            _join(own.mirrored_features_BF, other.mirrored_features_BF),
+            features_BF,
         )
 
-    @property
-    def n_sides(self) -> int:
-        """Documents per photograph: 2 with mirror images, otherwise 1."""
-        return 1 if self.mirrored is None else 2
-
-    @property
-    def document_counts(self) -> sparse.csr_array:
-        """Counts of all photographs, followed by those of all mirror images."""
-        return self.counts if self.mirrored is None else _stack(self.counts, self.mirrored)
-
-    @property
-    def document_features(self) -> Float32s | None:
-        """Features of the rows of `document_counts`."""
-        if self.mirrored is None:
-            return self.features_BF
-        return _join(self.features_BF, self.mirrored_features_BF)
-
-    @property
-    def document_labels(self) -> list[str | None]:
-        """Labels of the rows of `document_counts`."""
-        return self.photographs.labels * self.n_sides
-
-    def document_tags(self, vocabulary: AnnotationVocabulary) -> dict[str, Any]:
-        """Return the annotation arguments of a topic model's `fit` for `document_counts`."""
+    def encode_tags(self, vocabulary: AnnotationVocabulary) -> dict[str, Any]:
+        """Return the annotation arguments of a topic model's `fit`."""
         if not len(vocabulary):
             return {}
         tags = vocabulary.encode(self.photographs.tags)
         return {
-            "annotations": _stack(*[tags.annotations] * self.n_sides),
-            "annotation_mask": np.tile(tags.known, self.n_sides),
+            "annotations": tags.annotations,
+            "annotation_mask": tags.known,
             "annotation_names": list(vocabulary.names),
         }
 
@@ -134,23 +99,18 @@ class TrainingSet:
         }
 
 
-def _join(first: Float32s | None, second: Float32s | None) -> Float32s | None:
-    return None if first is None or second is None else np.concatenate([first, second])
-
-
-def _stack(*parts: sparse.csr_array) -> sparse.csr_array:
-    return sparse.csr_array(sparse.vstack(parts, format="csr"))
-
-
 def training_set_to_storage(training_set: TrainingSet) -> tuple[Arrays, dict[str, Any]]:
     """Return a training set as arrays, and a description of everything else."""
     photographs = training_set.photographs
-    arrays = {**_counts_to_storage("", training_set.counts), "in_words": training_set.in_words_B}
-    if training_set.mirrored is not None:
-        arrays |= _counts_to_storage("mirrored_", training_set.mirrored)
-    for name in _FEATURES:
-        if (features_BF := getattr(training_set, f"{name}_BF")) is not None:
-            arrays[name] = features_BF
+    counts = training_set.counts
+    arrays = {
+        "ends": counts.indptr.astype(np.int64),
+        "words": counts.indices.astype(np.int32),
+        "counts": counts.data.astype(np.int32),
+        "in_words": training_set.in_words_B,
+    }
+    if training_set.features_BF is not None:
+        arrays["features"] = training_set.features_BF
     description = {
         "names": photographs.names,
         "labels": photographs.labels,
@@ -160,21 +120,11 @@ def training_set_to_storage(training_set: TrainingSet) -> tuple[Arrays, dict[str
     return arrays, description
 
 
-def _counts_to_storage(prefix: str, counts: sparse.csr_array) -> Arrays:
-    return {
-        f"{prefix}ends": counts.indptr.astype(np.int64),
-        f"{prefix}words": counts.indices.astype(np.int32),
-        f"{prefix}counts": counts.data.astype(np.int32),
-    }
-
-
 def training_set_from_storage(
     arrays: Arrays,
     description: dict[str, Any],
     n_features: int,
     n_global_features: int,
-    *,
-    mirror: bool,
 ) -> TrainingSet:
     """Return the training set that `training_set_to_storage` described, checked.
 
@@ -182,7 +132,6 @@ def training_set_from_storage(
     ----------
     n_features : number of different words.
     n_global_features : number of features of a whole photograph.
-    mirror : whether there are mirror images.
     """
     names, labels, tags, keys = (description[key] for key in ("names", "labels", "tags", "keys"))
     check_shape("in_words", arrays["in_words"].shape, (len(names),))
@@ -195,25 +144,22 @@ def training_set_from_storage(
     photographs = Photographs(
         sources=[b""] * len(names), names=names, labels=labels, tags=tags, keys=keys
     )
-    shape = (len(names), n_features)
-    features: list[Float32s | None] = [None, None]
+    features_BF = None
     if n_global_features:
-        for number, name in enumerate(_FEATURES[: 2 if mirror else 1]):
-            features[number] = arrays[name]
-            check_shape(name, arrays[name].shape, (len(names), n_global_features))
-            if arrays[name].dtype != np.float32 or not np.isfinite(arrays[name]).all():
-                raise InvalidArgument(f"{name} must be finite float32")
+        features_BF = arrays["features"]
+        check_shape("features", features_BF.shape, (len(names), n_global_features))
+        if features_BF.dtype != np.float32 or not np.isfinite(features_BF).all():
+            raise InvalidArgument("features must be finite float32")
     return TrainingSet(
         photographs,
-        _counts_from_storage("", arrays, shape),
+        _read_counts(arrays, (len(names), n_features)),
         arrays["in_words"].astype(np.bool_),
-        _counts_from_storage("mirrored_", arrays, shape) if mirror else None,
-        *features,
+        features_BF,
     )
 
 
-def _counts_from_storage(prefix: str, arrays: Arrays, shape: tuple[int, int]) -> sparse.csr_array:
-    ends, words, counts = (arrays[prefix + name] for name in ("ends", "words", "counts"))
+def _read_counts(arrays: Arrays, shape: tuple[int, int]) -> sparse.csr_array:
+    ends, words, counts = (arrays[name] for name in ("ends", "words", "counts"))
     check_shape("ends", ends.shape, (shape[0] + 1,))
     check_shape("counts", counts.shape, words.shape)
     sound = ends[0] == 0 and ends[-1] == len(words) and (np.diff(ends) >= 0).all()

@@ -20,9 +20,9 @@ class ImageWords(NamedTuple):
     """The words of an image, its features as a whole, and its key."""
 
     ids: NDArray[np.int32]
-    """Columns of the count matrix; with mirror images, theirs are among them."""
-    features_VF: NDArray[np.float32] | None = None
-    """(views, features) of the whole image, and of its mirror image if that is encoded, too."""
+    """Columns of the count matrix."""
+    features_F: NDArray[np.float32] | None = None
+    """(features,) of the whole image; None unless a network describes images."""
     key: str | None = None
     """Digest of its contents."""
 
@@ -66,7 +66,7 @@ class WordCache:
     folder : created if it is missing.
     fingerprint : fingerprint of the encoder.
     n_features : number of columns of the encoder; it decides the type of the words on disk.
-    features_shape : shape of the features of an image; None if the encoder gives none.
+    n_image_features : number of features of a whole image.
     """
 
     def __init__(
@@ -74,11 +74,11 @@ class WordCache:
         folder: str | Path,
         fingerprint: str,
         n_features: int,
-        features_shape: tuple[int, int] | None = None,
+        n_image_features: int = 0,
     ):
         self.folder = Path(folder) / fingerprint
         self._type = np.dtype("<u2" if n_features <= 2**16 else "<i4")
-        self._n_features, self._features_shape = n_features, features_shape
+        self._n_features, self._n_image_features = n_features, n_image_features
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -95,19 +95,19 @@ class WordCache:
         body = content[_DIGEST_BYTES:]
         if content[:_DIGEST_BYTES] != _digest(body):
             return None
-        features_VF = None
-        if self._features_shape is not None:  # They follow the words.
-            end = len(body) - 4 * self._features_shape[0] * self._features_shape[1]
+        features_F = None
+        if self._n_image_features:  # They follow the words.
+            end = len(body) - 4 * self._n_image_features
             if end < 0:
                 return None
-            features_VF = np.frombuffer(body, "<f4", offset=end).reshape(self._features_shape)
+            features_F = np.frombuffer(body, "<f4", offset=end)
             body = body[:end]
         if len(body) % self._type.itemsize:
             return None
         ids = np.frombuffer(body, self._type).astype(np.int32)
         if ids.size and not (ids.min() >= 0 and ids.max() < self._n_features):
             return None
-        return ImageWords(ids, features_VF, key)
+        return ImageWords(ids, features_F, key)
 
     def put(self, words: ImageWords) -> None:
         """Store the words of an image; several processes may do so at the same time.
@@ -118,8 +118,8 @@ class WordCache:
         if key is None:
             return
         body = words.ids.astype(self._type).tobytes()
-        if words.features_VF is not None:
-            body += words.features_VF.astype("<f4").tobytes()
+        if words.features_F is not None:
+            body += words.features_F.astype("<f4").tobytes()
         path = self._path(key)
         temporary = path.with_name(f".{key}.{os.getpid()}.{threading.get_ident()}")
         try:

@@ -235,18 +235,29 @@ class NetworkDescriber(_ColorDescriber):
             (centres_S2 - 0.5).astype(np.float32),
             norm_S,
             np.full(len(norm_S), side, np.int32),
-            image_F / root_mean_square(image_F),
+            normalize_features(image_F),
         )
 
-    def divide_features(self, pixels: NDArray[np.uint8]) -> Floats | None:
+    def divide_features(
+        self, pixels: NDArray[np.uint8], *, mirror: bool, device: str = "cpu"
+    ) -> Floats | None:
         """Return features of the patches whose mean is the features of the image, (patches, F).
 
         They are None if the network describes the image by a token of its own.
+
+        Parameters
+        ----------
+        mirror : whether the patches of the mirror image follow, as in `EncodedImage`.
         """
         if self.network.description.class_tokens:
             return None
-        patches_SF, image_F = self.network.describe(pixels, device="cpu")
-        return patches_SF / root_mean_square(image_F)
+        sides = [pixels, np.ascontiguousarray(pixels[:, ::-1])] if mirror else [pixels]
+        parts = []
+        for side in sides:
+            patches_SF, image_F = self.network.describe(side, device=device)
+            parts.append(patches_SF / root_mean_square(image_F))
+        parts_SF: Floats = np.concatenate(parts)
+        return parts_SF / root_mean_square(parts_SF.mean(axis=0))
 
     def project(self, patches_SD: Floats) -> Floats:
         """Return the principal components of features, or the features before `fit`."""
@@ -270,6 +281,11 @@ class NetworkDescriber(_ColorDescriber):
         largest_P = components_DP[abs(components_DP).argmax(axis=0), np.arange(n_components)]
         components_DP = (components_DP * np.sign(largest_P)).astype(np.float32)
         return replace(self, projection=Projection(mean_D, components_DP))
+
+
+def normalize_features(features_F: Floats) -> Floats:
+    """Return the features of an image divided by their root mean square."""
+    return features_F / root_mean_square(features_F)
 
 
 def root_mean_square(features_F: Floats) -> np.float32:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from supdocnade.checks import check_count, check_shape
+from supdocnade.checks import check_count, check_flag, check_shape
 from supdocnade.errors import StorageError, SupDocNADEError
 from supdocnade.images.decode import DecodeConfig
 from supdocnade.images.dense_sift import DenseSIFTConfig, patch_places
@@ -20,7 +20,13 @@ from supdocnade.images.regions import Regions
 from supdocnade.storage import Arrays
 from supdocnade.visual_words.cache import ImageWords
 from supdocnade.visual_words.codebook import Codebook
-from supdocnade.visual_words.describer import Describer, NetworkDescriber, Projection, SIFTDescriber
+from supdocnade.visual_words.describer import (
+    Describer,
+    NetworkDescriber,
+    Projection,
+    SIFTDescriber,
+    normalize_features,
+)
 
 FORMAT = 1
 """Format of `ImageEncoder.settings`; it changes when the same settings come to mean other words."""
@@ -31,23 +37,24 @@ class EncodedImage(NamedTuple):
 
     ids: NDArray[np.int32]
     """(patches · words per patch · grids,) columns of the count matrix, one per visual word and
-    region; with mirror images, theirs follow."""
+    region."""
     words_SM: NDArray[np.int32]
-    """(patches, words per patch) visual words."""
+    """(patches, words per patch) visual words. The patches of the mirror image follow those of the
+    image if the encoder has `mirror`."""
     centres_S2: NDArray[np.float32]
-    """(patches, 2): y and x in pixels of the resized image."""
+    """(patches, 2): y and x in pixels of the resized image, for mirrored patches, too."""
     patch_size_S: NDArray[np.int32]
     """(patches,) pixels along a side."""
     size: tuple[int, int]
     """Height and width of the resized image."""
-    features_VF: NDArray[np.float32] | None = None
-    """(views, features) of the image, and of its mirror image if that is encoded, too; None unless
-    a network describes images."""
+    features_F: NDArray[np.float32] | None = None
+    """(features,) of the image, the mean of both sides with `mirror`, divided by their root mean
+    square; None unless a network describes images."""
 
     @property
     def words(self) -> ImageWords:
         """The words and features alone."""
-        return ImageWords(self.ids, self.features_VF)
+        return ImageWords(self.ids, self.features_F)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -62,11 +69,10 @@ class ImageEncoder:
     n_nearest: int = 1
     """Each patch has so many of the nearest visual words."""
     mirror: bool = False
-    """True if the words of the mirror image follow those of the image, in columns of their own.
+    """True if an image also has the words of its mirror image, in the same columns.
 
-    With dense SIFT they are the words of the same patches, mirrored. An image with mirrored pixels
-    has the same words if the patches of each size lie as far from its left edge as from its right
-    edge. A network or function describes the mirrored pixels."""
+    With dense SIFT they are the words of the same patches, mirrored. A network or function
+    describes the mirrored pixels."""
 
     @property
     def n_words(self) -> int:
@@ -76,15 +82,15 @@ class ImageEncoder:
 
     @property
     def n_features(self) -> int:
-        """Number of columns: visual words times regions, twice that with mirror images."""
-        return self.n_words * self.regions.n_regions * (2 if self.mirror else 1)
+        """Number of columns: visual words times regions."""
+        return self.n_words * self.regions.n_regions
 
     @property
-    def features_shape(self) -> tuple[int, int] | None:
-        """Shape of `EncodedImage.features_VF`."""
+    def n_image_features(self) -> int:
+        """Number of features of a whole image; 0 unless a network describes images."""
         if not isinstance(self.describer, NetworkDescriber) or self.describer.projection is None:
-            return None
-        return (2 if self.mirror else 1), len(self.describer.projection.mean_D)
+            return 0
+        return len(self.describer.projection.mean_D)
 
     @cached_property
     def mirrored_codebook(self) -> Codebook:
@@ -102,32 +108,39 @@ class ImageEncoder:
         device : on which a network runs.
         """
         pixels, colors = self.read(source, name)
-        found, size = self.describer.describe(pixels, device), (pixels.shape[0], pixels.shape[1])
-        features = [] if found.image_F is None else [found.image_F]
+        size = (pixels.shape[0], pixels.shape[1])
+        found = self.describer.describe(pixels, device)
         words_SM = self.codebook.assign_nearest(found.values_SD, self.n_nearest)
-        if isinstance(self.describer, SIFTDescriber):
-            cells_SG = self.regions.cells(found.centres_S2, size, mirror=self.mirror)
-            if self.mirror:
-                mirrored = self.mirrored_codebook.assign_nearest(found.values_SD, self.n_nearest)
-                words_SM = np.concatenate([words_SM, mirrored])
+        centres_S2, patch_size_S = found.centres_S2, found.patch_size_S
+        features_F, mirror = found.image_F, self.mirror
+        if mirror and isinstance(self.describer, SIFTDescriber):
+            mirrored_SM = self.mirrored_codebook.assign_nearest(found.values_SD, self.n_nearest)
+            words_SM = np.concatenate([words_SM, mirrored_SM])
+            cells_SG = self.regions.cells(centres_S2, size, mirror=True)
+            centres_S2, patch_size_S = np.tile(centres_S2, (2, 1)), np.tile(patch_size_S, 2)
+        elif mirror:
+            flipped = self.describer.describe(np.ascontiguousarray(pixels[:, ::-1]), device)
+            mirrored_SM = self.codebook.assign_nearest(flipped.values_SD, self.n_nearest)
+            words_SM = np.concatenate([words_SM, mirrored_SM])
+            cells_SG = self.regions.cells(np.concatenate([centres_S2, flipped.centres_S2]), size)
+            places_S2 = flipped.centres_S2.copy()
+            places_S2[:, 1] = size[1] - 1 - places_S2[:, 1]
+            centres_S2 = np.concatenate([centres_S2, places_S2])
+            patch_size_S = np.concatenate([patch_size_S, flipped.patch_size_S])
+            if features_F is not None and flipped.image_F is not None:
+                features_F = normalize_features(features_F + flipped.image_F)
         else:
-            cells_SG = self.regions.cells(found.centres_S2, size)
-            if self.mirror:
-                flipped = self.describer.describe(np.ascontiguousarray(pixels[:, ::-1]), device)
-                mirrored = self.codebook.assign_nearest(flipped.values_SD, self.n_nearest)
-                words_SM = np.concatenate([words_SM, mirrored])
-                cells_SG = np.concatenate([cells_SG, self.regions.n_regions + cells_SG])
-                features += [] if flipped.image_F is None else [flipped.image_F]
+            cells_SG = self.regions.cells(centres_S2, size)
         if colors is not None:
             color_words_S1 = self.assign_colors(colors, found.centres_S2, found.patch_size_S)
             words_SM = np.hstack([words_SM, color_words_S1])
         return EncodedImage(
             self.regions.words(words_SM, cells_SG, self.n_words).astype(np.int32),
-            words_SM[: len(found.values_SD)],
-            found.centres_S2,
-            found.patch_size_S,
+            words_SM,
+            centres_S2,
+            patch_size_S,
             size,
-            np.stack(features) if features else None,
+            features_F,
         )
 
     def read(
@@ -170,15 +183,10 @@ class ImageEncoder:
         for name, array in self.arrays().items():
             digest.update(b"" if name == "centres" else name.encode())
             digest.update(array.tobytes())
-        if self.mirror:
-            digest.update(b"both sides")
         return digest.hexdigest()
 
     def settings(self) -> dict[str, Any]:
-        """Return the settings as plain values; together with the arrays they define the encoder.
-
-        `mirror` is not among them: it is chosen whenever images are encoded.
-        """
+        """Return the settings as plain values; together with the arrays they define the encoder."""
         kind: dict[str, Any]
         if isinstance(self.describer, SIFTDescriber):
             kind = {
@@ -194,6 +202,8 @@ class ImageEncoder:
             kind = {"function": repr(self.describer.function)}
         if self.n_nearest != 1:  # Older files have one word per patch.
             kind["n_nearest"] = self.n_nearest
+        if self.mirror:  # Older files are without it.
+            kind["mirror"] = True
         return {
             "format": FORMAT,
             "decoding": asdict(self.describer.decoding),
@@ -233,6 +243,7 @@ class ImageEncoder:
                 color_codebook=None if color_centres is None else Codebook(color_centres),
                 regions=Regions.of([tuple(grid) for grid in settings["grids"]]),
                 n_nearest=check_count("n_nearest", settings.get("n_nearest", 1), least=1),
+                mirror=check_flag("mirror", settings.get("mirror", False)),
             )
         except StorageError:
             raise
@@ -245,12 +256,10 @@ class ImageEncoder:
 def _read_describer(settings: Any, arrays: Arrays) -> SIFTDescriber | NetworkDescriber:
     decoding = DecodeConfig(**settings["decoding"])
     if "network" not in settings:
-        if type(settings["keep_constant"]) is not bool:
-            raise TypeError("keep_constant must be true or false")
         return SIFTDescriber(
             decoding=decoding,
             sift=DenseSIFTConfig(**settings["sift"]),
-            keep_constant=settings["keep_constant"],
+            keep_constant=check_flag("keep_constant", settings["keep_constant"]),
         )
     projection = Projection(*(arrays[each] for each in Projection._fields))
     shape = (len(projection.mean_D), arrays["centres"].shape[1])

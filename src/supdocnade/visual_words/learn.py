@@ -73,6 +73,7 @@ def fit_words(
     n_words: int,
     min_words: int | None = None,
     n_nearest: int = 1,
+    mirror: bool = False,
     n_color_words: int = 0,
     seed: int,
     contrast_percentile: float = 0.0,
@@ -85,6 +86,7 @@ def fit_words(
     ----------
     min_words : as for `fit_codebook`.
     n_nearest : number of words of a patch.
+    mirror : whether the encoder adds the words of mirror images.
     n_color_words : maximum number of words for colours; there are none if all images are grey.
     contrast_percentile : patches with less contrast than this percentile of the sample get shorter
         descriptors.
@@ -126,6 +128,7 @@ def fit_words(
             color_codebook=color_codebook,
             regions=regions,
             n_nearest=n_nearest,
+            mirror=mirror,
         ),
         examples=np.concatenate([patches for patches, _ in examples]),
         n_examples_K=np.concatenate([counts for _, counts in examples]),

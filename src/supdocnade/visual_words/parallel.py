@@ -169,7 +169,7 @@ def encode_images(
     cache = None
     if options.cache is not None:
         cache = WordCache(
-            options.cache, encoder.fingerprint(), encoder.n_features, encoder.features_shape
+            options.cache, encoder.fingerprint(), encoder.n_features, encoder.n_image_features
         )
     total = len(images) if numbers is None else len(numbers)
     device = None

@@ -201,17 +201,34 @@ def network(tmp_path):
 def test_words_of_a_network(network, tmp_path):
     settings = {"features": network, "grid": (1, 1), "n_nearest": 2, "on_error": "skip", **SETTINGS}
     bag = BagOfVisualWords(**settings).fit(COLORED)
-    found = bag.encode([*COLORED[:3], b"", COLORED[3]], mirror=True)
-    assert found.counts.shape == found.mirrored.shape == (5, 9)
+    found = bag.encode([*COLORED[:3], b"", COLORED[3]])
+    assert found.counts.shape == (5, 9)
     assert found.counts.sum(axis=1).tolist() == [32, 32, 32, 0, 32]
-    assert found.global_features.shape == found.mirrored_features.shape == (5, 3)
+    assert found.global_features.shape == (5, 3)
     assert not found.global_features[3].any()
-    flipped = bag.encode([np.fliplr(image) for image in COLORED[:3]])
-    assert (flipped.counts != found.mirrored[:3]).nnz == 0
-    np.testing.assert_array_equal(flipped.global_features, found.mirrored_features[:3])
     features = bag.encode(COLORED).global_features
     np.testing.assert_allclose(np.square(features).mean(axis=1), 1, rtol=1e-5)
     assert bag.example_patches(0).shape[1:] == (48, 48, 3)
+
+
+def mean_colors_of_cells(pixels):
+    rows, columns = pixels.shape[0] // 8, pixels.shape[1] // 8
+    cells = pixels[: 8 * rows, : 8 * columns].reshape(rows, 8, columns, 8, 3).mean(axis=(1, 3))
+    y, x = np.mgrid[:rows, :columns].reshape(2, -1)
+    return cells.reshape(-1, 3), np.stack([y, x], axis=1) * 8 + 3.5, 8
+
+
+@pytest.mark.parametrize("features", ["sift", "network", mean_colors_of_cells])
+def test_mirror_adds_the_words_of_the_mirror_image(features, network):
+    settings = {"features": network if features == "network" else features, **SETTINGS}
+    one, both = (BagOfVisualWords(**settings, mirror=each).fit(COLORED) for each in (False, True))
+    flipped = [image[:, ::-1] for image in COLORED]
+    expected = one.transform(COLORED) + one.transform(flipped)
+    found = both.transform(COLORED)
+    if features == "sift":  # Patches lie on a grid from the other edge.
+        assert abs(found - expected).sum() < 0.5 * abs(found - 2 * one.transform(COLORED)).sum()
+    else:
+        assert (found != expected).nnz == 0
 
 
 def test_workers_and_the_cache_do_not_change_what_a_network_finds(network, tmp_path):
@@ -259,20 +276,10 @@ def test_patches_described_by_sift_may_have_several_words():
     assert (counts.sum(axis=1) == 2 * BAG.transform(IMAGES).sum(axis=1)).all()
 
 
-def mean_colors_of_cells(pixels):
-    rows, columns = pixels.shape[0] // 8, pixels.shape[1] // 8
-    cells = pixels[: 8 * rows, : 8 * columns].reshape(rows, 8, columns, 8, 3).mean(axis=(1, 3))
-    y, x = np.mgrid[:rows, :columns].reshape(2, -1)
-    return cells.reshape(-1, 3), np.stack([y, x], axis=1) * 8 + 3.5, 8
-
-
 def test_a_function_as_feature(tmp_path):
     bag = clone(BagOfVisualWords(4, features=mean_colors_of_cells, random_state=0)).fit(IMAGES)
-    encoded = bag.encode(IMAGES, mirror=True)
+    encoded = bag.encode(IMAGES)
     assert encoded.global_features is None
-    # The mirror image has the words of the mirrored places.
-    flipped = bag.transform([image[:, ::-1] for image in IMAGES])
-    np.testing.assert_array_equal(encoded.mirrored.toarray(), flipped.toarray())
     with_threads = bag.set_params(n_jobs=2).transform(IMAGES)
     np.testing.assert_array_equal(encoded.counts.toarray(), with_threads.toarray())
     with pytest.raises(InvalidArgument, match="cannot be saved: their features are a function"):

@@ -1,6 +1,7 @@
-"""Learning from mirror images, too; the drawn scenes of other tests have `mirror=False`."""
+"""Photographs with the words of their mirror images; other tests have `mirror=False`."""
 
 from copy import copy
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -43,37 +44,43 @@ def fits(monkeypatch):
     return calls
 
 
-def test_neither_side_of_a_held_out_photograph_is_used_for_training(fits):
+def test_a_held_out_photograph_is_not_used_for_training(fits):
     model = fit(max_epochs=2)
     (first, _, _), (last, labels, _) = fits
     learned = model.fitted_.training_set
-    chosen, n_chosen = learned.in_words_B, int(learned.in_words_B.sum())
-    assert 0 < model.fitted_.held_out.n_images == 24 - n_chosen
-    sides = [model.fitted_.damp(each) for each in (learned.counts, learned.mirrored)]
-    for number, side in enumerate(sides):
-        rows = slice(number * n_chosen, (number + 1) * n_chosen)
-        assert (first[rows] != side[chosen]).nnz == 0
-        assert (last[24 * number : 24 * (number + 1)] != side).nnz == 0
-    assert first.shape[0] == 2 * n_chosen
-    assert labels == 2 * columns(scenes())[1]
+    chosen, counts = learned.in_words_B, model.fitted_.damp(learned.counts)
+    assert 0 < model.fitted_.held_out.n_images == 24 - int(chosen.sum())
+    assert (first != counts[chosen]).nnz == 0
+    assert (last != counts).nnz == 0
+    assert labels == columns(scenes())[1]
 
 
-def test_mirror_images_are_those_of_mirrored_pixels():
-    """On average: patches lie on another grid, counted from the other edge."""
+def test_a_photograph_has_the_words_of_both_sides():
     model = both_sides()
-    learned, images = model.fitted_.training_set, columns(scenes())[0]
-    flipped = model.fitted_.bag.transform([np.fliplr(image) for image in images])
-    near, far = (abs(flipped - each).sum() for each in (learned.mirrored, learned.counts))
-    assert near < 0.6 * far
-    np.testing.assert_array_equal(
-        learned.counts.toarray(), model.fitted_.bag.transform(images).toarray()
+    fitted, images = model.fitted_, columns(scenes())[0]
+    one_side = copy(fitted.bag)
+    one_side.encoder_ = replace(fitted.encoder, mirror=False)
+    here, there = (
+        one_side.transform(some) for some in (images, [np.fliplr(image) for image in images])
     )
+    counts = fitted.training_set.counts
+    assert counts.sum() == here.sum() + there.sum()
+    # On average: patches of a mirror image lie on another grid, counted from the other edge.
+    assert abs(counts - here - there).sum() < 0.6 * abs(counts - 2 * here).sum()
+    np.testing.assert_array_equal(counts.toarray(), fitted.bag.transform(images).toarray())
+
+
+def test_a_mirror_image_has_almost_the_same_topics():
+    model = both_sides()
+    here, there = (model.transform(some) for some in (NEW, [np.fliplr(image) for image in NEW]))
+    others = model.transform(NEW[::-1])
+    assert np.square(here - there).sum() < 0.1 * np.square(here - others).sum()
 
 
 def test_without_mirror_images_a_topic_model_learns_from_photographs_alone():
     """It has the bits of the estimator fitted to the counts."""
     fitted = fit(mirror=False).fitted_
-    assert fitted.training_set.mirrored is None
+    assert not fitted.encoder.mirror
     _, labels, tags = columns(scenes())
     vocabulary = AnnotationVocabulary.of(tags, min_count=2)
     names = ("n_topics", "learning_rate", "annotation_weight", "generative_weight", "batch_size")
@@ -110,21 +117,18 @@ def test_tuning_tries_both_outputs_of_tags(output, other):
     assert weights == set(fitting.TUNED_TAGS)
 
 
-def test_as_many_updates_as_without_mirror_images():
+def test_an_epoch_has_one_update_per_batch():
     updates = {}
-    for mirror in (True, False):
-        fit(lambda *now, mirror=mirror: updates.update({(mirror, now[0]): now[2]}), mirror=mirror)
-    # 21 photographs are 6 batches of 4, and 42 documents are 11.
-    assert updates[False, "learning"] == 12 * 6
-    assert updates[True, "learning"] == 6 * 11
-    assert updates[True, "reading photographs"] == 24
+    fit(lambda *now: updates.update({now[0]: now[2]}))
+    assert updates["learning"] == 12 * 6  # 21 photographs are 6 batches of 4.
+    assert updates["reading photographs"] == 24
 
 
 def test_it_predicts_the_right_classes():
     model = both_sides()
     assert (model.predict(NEW) == columns(scenes(4, 7))[1]).mean() > 0.7
     assert model.fitted_.data["n_images"] == 24
-    assert model.fitted_.choices.n_epochs <= 6
+    assert model.fitted_.choices.n_epochs <= 12
     why = model.explain(NEW[0])
     assert abs(why.share_S.sum() - (why.whole - why.empty)) < 1e-3
 
@@ -148,52 +152,45 @@ def test_an_interrupted_fit_resumes(tmp_path):
     np.testing.assert_array_equal(model.predict_proba(NEW), both_sides().predict_proba(NEW))
 
 
-def test_a_cache_keeps_photographs_and_both_sides_apart(tmp_path):
+def test_prediction_uses_the_cache_of_training(tmp_path):
     model = fit(cache=tmp_path)
     expected = both_sides().transform(NEW)
     for _ in range(2):
         np.testing.assert_array_equal(model.transform(NEW), expected)
-    assert len(list(tmp_path.iterdir())) == 2
+    assert len(list(tmp_path.iterdir())) == 1
 
 
 def test_a_loaded_model_learns_more_from_both_sides(tmp_path):
     both_sides().save(tmp_path / "model")
     loaded = SceneModel.load(tmp_path / "model")
     assert loaded.mirror is True
-    before = loaded.fitted_.training_set.mirrored
-    assert (before != both_sides().fitted_.training_set.mirrored).nnz == 0
+    np.testing.assert_array_equal(loaded.transform(NEW), both_sides().transform(NEW))
+    before = loaded.fitted_.training_set.counts
     loaded.fit_more(*columns(scenes(2, 11)))
-    assert loaded.fitted_.training_set.mirrored.shape[0] == loaded.fitted_.data["n_images"] == 30
-    assert (loaded.fitted_.training_set.mirrored[:24] != before).nnz == 0
+    after = loaded.fitted_.training_set.counts
+    assert after.shape[0] == loaded.fitted_.data["n_images"] == 30
+    assert (after[:24] != before).nnz == 0
+    assert after[24:].sum(axis=1).tolist() == [before[0].sum()] * 6
     with pytest.raises(InvalidArgument, match="mirror must be as before, True"):
         loaded.set_params(mirror=False).fit_more(*columns(scenes(2, 12)))
 
 
-def test_mirror_images_count_where_an_svm_has_too_many(monkeypatch):
-    monkeypatch.setattr("supdocnade.scene.fitting.MAX_SVM", 40)
-    with pytest.raises(InvalidArgument, match=r"at most 20 labelled.*or mirror=False"):
-        fit(classifier="svm")
-
-
-def limited(n_labelled, extends=False, **settings):
-    return fitting._limit_svm(n_labelled, SceneSettings(**settings).check(), extends=extends)
+def limited(n_labelled, **settings):
+    return fitting._limit_svm(n_labelled, SceneSettings(**settings).check())
 
 
 def test_auto_tries_no_svm_of_more_than_four_gigabytes():
     assert round(fitting.SVM_BYTES * fitting.MAX_AUTO_SVM**2 / 1e9, 1) == 4
-    assert limited(6450).classifier == limited(12_900, mirror=False).classifier == "auto"
-    with pytest.warns(UserWarning, match=r"softmax.* on 10000 labelled.* 9\.6 GB.*at most 6450"):
-        assert limited(10_000).classifier == "softmax"
-    assert limited(10_000, classifier="svm").classifier == "svm"
+    assert limited(12_900).classifier == "auto"
+    with pytest.warns(UserWarning, match=r"softmax.* on 20000 labelled.* 9\.6 GB.*at most 12900"):
+        assert limited(20_000).classifier == "softmax"
+    assert limited(20_000, classifier="svm").classifier == "svm"
     assert limited(50_000, classifier="softmax").classifier == "softmax"
 
 
 def test_the_refusal_of_an_svm_names_options_of_the_command_line():
-    with pytest.raises(InvalidArgument, match=r"\(--classifier softmax, or --no-mirror\)"):
-        limited(16_000, classifier="svm")
-    # The mirror images of the photographs before cannot be left out.
-    with pytest.raises(InvalidArgument, match=r"'softmax' \(--classifier softmax\)"):
-        limited(16_000, extends=True, classifier="svm")
+    with pytest.raises(InvalidArgument, match=r"at most 30000.*'softmax' \(--classifier softmax\)"):
+        limited(31_000, classifier="svm")
 
 
 def test_grey_photographs_have_no_words_for_colors():

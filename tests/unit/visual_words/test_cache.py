@@ -14,20 +14,20 @@ def test_words_come_back(tmp_path, n_features):
     assert cache.get(KEY) is None
     cache.put(WORDS)
     found = cache.get(KEY)
-    assert (found.ids.dtype, found.features_VF, found.key) == (np.int32, None, KEY)
+    assert (found.ids.dtype, found.features_F, found.key) == (np.int32, None, KEY)
     np.testing.assert_array_equal(found.ids, WORDS.ids)
     cache.put(ImageWords(np.empty(0, np.int32), key=KEY))
     assert cache.get(KEY).ids.size == 0
 
 
 def test_features_come_back(tmp_path):
-    cache = WordCache(tmp_path, "a", 960, (2, 3))
-    features = np.random.default_rng(0).random((2, 3)).astype(np.float32)
-    cache.put(WORDS._replace(features_VF=features))
+    cache = WordCache(tmp_path, "a", 960, 3)
+    features = np.random.default_rng(0).random(3).astype(np.float32)
+    cache.put(WORDS._replace(features_F=features))
     found = cache.get(KEY)
     np.testing.assert_array_equal(found.ids, WORDS.ids)
-    np.testing.assert_array_equal(found.features_VF, features)
-    assert WordCache(tmp_path, "a", 960, (99, 99)).get(KEY) is None
+    np.testing.assert_array_equal(found.features_F, features)
+    assert WordCache(tmp_path, "a", 960, 9999).get(KEY) is None
 
 
 def test_another_encoder_has_words_of_its_own(tmp_path):

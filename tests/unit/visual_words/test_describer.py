@@ -8,7 +8,11 @@ from tests.networks import mean_colors, write_network
 
 from supdocnade.errors import InvalidArgument
 from supdocnade.images.decode import DecodeConfig
-from supdocnade.visual_words.describer import FunctionDescriber, NetworkDescriber
+from supdocnade.visual_words.describer import (
+    FunctionDescriber,
+    NetworkDescriber,
+    normalize_features,
+)
 
 RNG = np.random.default_rng(0)
 PIXELS = RNG.integers(0, 256, (8, 8, 3)).astype(np.uint8)
@@ -68,13 +72,18 @@ def test_components_are_principal_ones_of_the_sample(describer):
 def test_features_of_an_image_are_divided_among_its_patches(describer, tmp_path):
     patches_ND = RNG.normal(0, 1, (50, 3)).astype(np.float32)
     fitted = describer.fit(patches_ND)
-    parts_SF = fitted.divide_features(PIXELS)
+    image_F = fitted.describe(PIXELS).image_F
+    parts_SF = fitted.divide_features(PIXELS, mirror=False)
+    np.testing.assert_allclose(parts_SF.mean(axis=0), image_F, rtol=1e-4, atol=1e-5)
+    sum_F = image_F + fitted.describe(np.ascontiguousarray(PIXELS[:, ::-1])).image_F
+    both_SF = fitted.divide_features(PIXELS, mirror=True)
+    assert len(both_SF) == 2 * len(parts_SF)
     np.testing.assert_allclose(
-        parts_SF.mean(axis=0), fitted.describe(PIXELS).image_F, rtol=1e-4, atol=1e-5
+        both_SF.mean(axis=0), normalize_features(sum_F), rtol=1e-4, atol=1e-5
     )
     tokens = {"layout": "tokens", "leading": [[1, 2, 3]], "class_tokens": 1}
     other = NetworkDescriber.find(str(write_network(tmp_path / "other.onnx", **tokens)))
-    assert other.fit(patches_ND).divide_features(PIXELS) is None
+    assert other.fit(patches_ND).divide_features(PIXELS, mirror=True) is None
 
 
 def test_a_relative_path_is_found_from_other_folders(describer, tmp_path, monkeypatch):

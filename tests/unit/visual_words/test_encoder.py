@@ -108,7 +108,7 @@ def test_fingerprints_differ_where_words_could():
 
 def test_settings_make_the_same_encoder():
     sift = DenseSIFTConfig(patch_size=(16, 24), contrast_floor=1 / 3, root=True)
-    before = encoder(replace(PLAIN, sift=sift), grid=[(1, 1), (2, 3)])
+    before = replace(encoder(replace(PLAIN, sift=sift), grid=[(1, 1), (2, 3)]), mirror=True)
     settings = json.loads(json.dumps(before.settings()))
     after = ImageEncoder.from_settings(settings, ARRAYS, "a file")
     assert after.fingerprint() == before.fingerprint()
@@ -123,6 +123,7 @@ def test_settings_make_the_same_encoder():
         {"decoding": {"max_side": -1}},
         {"sift": {"speed": 9}},
         {"keep_constant": 1},
+        {"mirror": 1},
         {"grids": [[0, 1]]},
         {"grids": 5},
     ],
@@ -157,12 +158,14 @@ def test_mirrored_words_are_those_of_mirrored_pixels(patch_size, shape, color):
     one = encoder(described, [(1, 1), (2, 2), (2, 3)], codebook)
     both = replace(one, mirror=True)
     here, there = one.encode(image).ids, one.encode(np.fliplr(image)).ids
-    assert both.n_features == 2 * one.n_features
-    found = both.encode(image)
+    assert both.n_features == one.n_features
+    found, words = both.encode(image), one.encode(image)
     np.testing.assert_array_equal(found.ids[: len(here)], here)
-    np.testing.assert_array_equal(found.words_SM, one.encode(image).words_SM)
-    mirrored = found.ids[len(here) :] - one.n_features
-    np.testing.assert_array_equal(np.sort(mirrored), np.sort(there))
+    np.testing.assert_array_equal(np.sort(found.ids[len(here) :]), np.sort(there))
+    np.testing.assert_array_equal(found.words_SM[: len(words.words_SM)], words.words_SM)
+    # A mirrored patch is at the place of the patch.
+    np.testing.assert_array_equal(found.centres_S2, np.tile(words.centres_S2, (2, 1)))
+    np.testing.assert_array_equal(found.patch_size_S, np.tile(words.patch_size_S, 2))
     assert (np.sort(here) != np.sort(there)).any()
 
 
@@ -200,11 +203,10 @@ def test_mirrored_words_for_colors_are_those_of_mirrored_pixels():
     image = colored(4)
     one = replace(encoder(grid=[(1, 1), (2, 2)]), color_codebook=COLOR_CODEBOOK)
     both = replace(one, mirror=True)
-    ids = both.encode(image).ids
-    here = ids[ids < one.n_features]
-    np.testing.assert_array_equal(np.sort(here), np.sort(one.encode(image).ids))
-    mirrored = ids[ids >= one.n_features] - one.n_features
-    np.testing.assert_array_equal(np.sort(mirrored), np.sort(one.encode(np.fliplr(image)).ids))
+    ids, here = both.encode(image).ids, one.encode(image).ids
+    np.testing.assert_array_equal(ids[: len(here)], here)
+    there = one.encode(np.fliplr(image)).ids
+    np.testing.assert_array_equal(np.sort(ids[len(here) :]), np.sort(there))
     is_color = ids % one.n_words >= 12
     np.testing.assert_array_equal(np.sort(both.color_ids(image)), np.sort(ids[is_color]))
 
@@ -231,7 +233,7 @@ def test_a_patch_has_its_nearest_words(tmp_path):
     np.testing.assert_array_equal(found.words_SM[:, :1], one.encode(image).words_SM)
     regions = np.array([0, 1, 0, 1])
     np.testing.assert_array_equal(found.ids.reshape(4, 3), 5 * regions[:, None] + found.words_SM)
-    assert found.features_VF.shape == three.features_shape == (1, 3)
+    assert found.features_F.shape == (three.n_image_features,) == (3,)
     assert one.fingerprint() != three.fingerprint()
 
 
@@ -242,10 +244,16 @@ def test_a_network_describes_mirrored_pixels(tmp_path):
     found, here = both.encode(image), one.encode(image)
     there = one.encode(np.fliplr(image))
     np.testing.assert_array_equal(found.ids[:8], here.ids)
-    np.testing.assert_array_equal(found.ids[8:] - one.n_features, there.ids)
-    np.testing.assert_array_equal(
-        found.features_VF, np.concatenate([here.features_VF, there.features_VF])
+    np.testing.assert_array_equal(found.ids[8:], there.ids)
+    mean_F = (here.features_F + there.features_F) / 2
+    np.testing.assert_allclose(
+        found.features_F, mean_F / np.sqrt(np.square(mean_F).mean()), rtol=1e-6
     )
+    # The mirror image of the patch on the left is on the left of the photograph.
+    np.testing.assert_allclose(found.centres_S2[4:], here.centres_S2[[1, 0, 3, 2]])
+    other_side = both.encode(np.fliplr(image))
+    np.testing.assert_array_equal(np.sort(other_side.ids), np.sort(found.ids))
+    np.testing.assert_allclose(other_side.features_F, found.features_F, rtol=1e-6)
 
 
 def test_settings_and_arrays_make_the_same_network_encoder(tmp_path):
@@ -255,7 +263,7 @@ def test_settings_and_arrays_make_the_same_network_encoder(tmp_path):
     assert after.fingerprint() == before.fingerprint()
     image = colored(3, (20, 30))
     np.testing.assert_array_equal(after.encode(image).ids, before.encode(image).ids)
-    np.testing.assert_array_equal(after.encode(image).features_VF, before.encode(image).features_VF)
+    np.testing.assert_array_equal(after.encode(image).features_F, before.encode(image).features_F)
     for name, array in before.arrays().items():
         for change in (None, array[..., :1], array.astype(np.float64), np.full_like(array, np.nan)):
             arrays = {**before.arrays(), name: change}
