@@ -49,6 +49,8 @@ class EncodedImages(NamedTuple):
     """Counts of the mirror images, if requested."""
     keys: tuple[str | None, ...] = ()
     """Digests of the contents of the images; None for those that were skipped."""
+    n_pixels_B: NDArray[np.int32] | None = None
+    """(images,) pixels that they were described from; 0 for those that were skipped."""
     global_features: NDArray[np.float32] | None = None
     """(images, features) of whole images, each row divided by its root mean square, if a network
     describes them; rows of images that were skipped are zero."""
@@ -230,7 +232,8 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
             features_BVF = np.array([each.features_VF for each in words], np.float32)
             views = list(features_BVF.reshape(-1, *shape).swapaxes(0, 1))
         keys = tuple(each.key for each in words)
-        return EncodedImages(counts, read, tuple(skipped), mirrored, keys, *views)
+        n_pixels_B = np.array([each.n_pixels for each in words], np.int32)
+        return EncodedImages(counts, read, tuple(skipped), mirrored, keys, n_pixels_B, *views)
 
     def iter_words(self, X: Any) -> Iterator[NDArray[np.int32] | SkippedImage]:
         """Yield the words (columns) of each image, one per patch and grid.

@@ -254,6 +254,7 @@ def _encode(
         encoded.mirrored,
         encoded.global_features,
         encoded.mirrored_features,
+        encoded.n_pixels_B,
     )
     training_set = replace(whole.take(read), photographs=readable)
     return training_set, encoded.skipped

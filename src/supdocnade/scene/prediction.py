@@ -82,7 +82,7 @@ class Prediction:
     tags: tuple[tuple[str, float], ...]
     """The tags whose probability reaches the fitted threshold, most probable first."""
     small: bool = False
-    """True if the photograph is much smaller than those that the model was fitted on."""
+    """True if the photograph has far fewer pixels than those that the model was fitted on."""
     unfamiliar: bool = False
     """True if the photograph is unlike those that the model was fitted on: farther from them, in
     the space of topics, than 95 % of the held-out photographs."""
@@ -138,13 +138,13 @@ class FittedScene:
         return topics
 
     @cached_property
-    def min_words(self) -> float:
-        """Half the words of the smallest photographs it was fitted on, without 5 % of them.
+    def min_pixels(self) -> float:
+        """Half the pixels of the smallest photographs it was fitted on, without 5 % of them.
 
-        The number of patches, hence of words, is in proportion to the area of a photograph.
+        It is 0 in models that were fitted before the pixels were counted.
         """
-        counts = self.training_set.counts.sum(axis=1)
-        return float(np.quantile(counts, 0.05)) / 2
+        n_pixels_B = self.training_set.n_pixels_B
+        return 0.0 if n_pixels_B is None else float(np.quantile(n_pixels_B, 0.05)) / 2
 
     @cached_property
     def neighbours(self) -> TopicNeighbours:
@@ -300,7 +300,7 @@ def predict_words(
             yield words
         else:
             prediction = next(predictions)
-            is_small = len(words.ids) < fitted.min_words
+            is_small = words.n_pixels < fitted.min_pixels
             yield replace(prediction, small=True) if is_small else prediction
 
 

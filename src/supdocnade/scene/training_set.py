@@ -41,10 +41,12 @@ class TrainingSet:
     """(photographs, features) of whole photographs; None unless a network describes them."""
     mirrored_features_BF: Float32s | None = None
     """Features of the mirror images."""
+    n_pixels_B: NDArray[np.int32] | None = None
+    """(photographs,) pixels that they were described from; None in models that are older."""
 
     def take(self, rows: NDArray[np.integer]) -> "TrainingSet":
         """Return some of the photographs, each with its mirror image."""
-        arrays = (self.mirrored, self.features_BF, self.mirrored_features_BF)
+        arrays = (self.mirrored, self.features_BF, self.mirrored_features_BF, self.n_pixels_B)
         return TrainingSet(
             self.photographs.take(rows),
             self.counts[rows],
@@ -85,6 +87,7 @@ class TrainingSet:
             mirrored,
             _join(own.features_BF, other.features_BF),
             _join(own.mirrored_features_BF, other.mirrored_features_BF),
+            _join(own.n_pixels_B, other.n_pixels_B),
         )
 
     @property
@@ -102,7 +105,8 @@ class TrainingSet:
         """Features of the rows of `document_counts`."""
         if self.mirrored is None:
             return self.features_BF
-        return _join(self.features_BF, self.mirrored_features_BF)
+        joined: Float32s | None = _join(self.features_BF, self.mirrored_features_BF)
+        return joined
 
     @property
     def document_labels(self) -> list[str | None]:
@@ -134,7 +138,8 @@ class TrainingSet:
         }
 
 
-def _join(first: Float32s | None, second: Float32s | None) -> Float32s | None:
+def _join(first: Any, second: Any) -> Any:
+    """Return two arrays as one; None if one of them is missing."""
     return None if first is None or second is None else np.concatenate([first, second])
 
 
@@ -151,6 +156,8 @@ def training_set_to_storage(training_set: TrainingSet) -> tuple[Arrays, dict[str
     for name in _FEATURES:
         if (features_BF := getattr(training_set, f"{name}_BF")) is not None:
             arrays[name] = features_BF
+    if training_set.n_pixels_B is not None:
+        arrays["n_pixels"] = training_set.n_pixels_B
     description = {
         "names": photographs.names,
         "labels": photographs.labels,
@@ -203,12 +210,17 @@ def training_set_from_storage(
             check_shape(name, arrays[name].shape, (len(names), n_global_features))
             if arrays[name].dtype != np.float32 or not np.isfinite(arrays[name]).all():
                 raise InvalidArgument(f"{name} must be finite float32")
+    n_pixels_B = arrays.get("n_pixels")
+    if n_pixels_B is not None:
+        check_shape("n_pixels", n_pixels_B.shape, (len(names),))
     return TrainingSet(
         photographs,
         _counts_from_storage("", arrays, shape),
         arrays["in_words"].astype(np.bool_),
         _counts_from_storage("mirrored_", arrays, shape) if mirror else None,
-        *features,
+        features_BF=features[0],
+        mirrored_features_BF=features[1],
+        n_pixels_B=n_pixels_B,
     )
 
 

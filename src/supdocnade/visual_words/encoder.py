@@ -43,11 +43,13 @@ class EncodedImage(NamedTuple):
     features_VF: NDArray[np.float32] | None = None
     """(views, features) of the image, and of its mirror image if that is encoded, too; None unless
     a network describes images."""
+    n_pixels: int = 0
+    """As in `ImageWords`."""
 
     @property
     def words(self) -> ImageWords:
         """The words and features alone."""
-        return ImageWords(self.ids, self.features_VF)
+        return ImageWords(self.ids, self.features_VF, n_pixels=self.n_pixels)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -128,6 +130,7 @@ class ImageEncoder:
             found.patch_size_S,
             size,
             np.stack(features) if features else None,
+            self.describer.count_pixels(size),
         )
 
     def read(
