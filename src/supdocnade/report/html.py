@@ -41,6 +41,7 @@ from supdocnade.report.evaluation import (
     tag_results,
 )
 from supdocnade.scene.held_out import HeldOutImage
+from supdocnade.scene.novelty import MARKED_UNKNOWN
 from supdocnade.scene.prediction import FittedScene
 from supdocnade.scene.thumbnails import Thumbnails
 from supdocnade.storage import write_atomically
@@ -115,6 +116,7 @@ def render_report(
         n_words=fitted.encoder.n_words,
         settings=_settings(fitted, random_state),
         choices=_choices(fitted),
+        marked_unknown=MARKED_UNKNOWN["sift" if fitted.settings.features == "sift" else "network"],
         **_held_out(fitted),
     )
 

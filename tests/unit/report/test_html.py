@@ -9,6 +9,7 @@ from tests.drawn import SETTINGS, columns, scenes, small_model
 
 from supdocnade import SceneModel
 from supdocnade.report.html import TITLE, render_report, write_report
+from supdocnade.scene.novelty import MARKED_UNKNOWN
 from supdocnade.scene.thumbnails import Thumbnails
 
 VOID = {"meta", "img", "br", "hr", "input", "link"}
@@ -189,3 +190,15 @@ def test_an_empty_row_of_the_matrix_is_explained():
     images = tuple(each for each in fitted.held_out.images if each.label != "coast")
     few = replace(fitted, held_out=replace(fitted.held_out, images=images))
     assert "An empty row: no photograph of the class was held out." in render_report(few)
+
+
+def test_the_mark_of_unlike_photographs_is_explained():
+    fitted = small_model().fitted_
+    sentence = "marked as unlike the training photographs"
+    assert sentence not in render_report(fitted)
+    for novelty, has_share in (("classes", True), ("neighbours", False)):
+        choices = replace(fitted.choices, unfamiliar_above=1.0, novelty=novelty)
+        page = render_report(replace(fitted, choices=choices))
+        assert sentence in page
+        share = f"{100 * MARKED_UNKNOWN['sift']:.0f}\u202f% of their photographs"
+        assert (share in page) == has_share

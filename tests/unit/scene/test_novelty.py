@@ -1,4 +1,6 @@
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -6,6 +8,7 @@ from tests.drawn import scenes, small_model
 
 from supdocnade.likelihood.cpu.threads import limit_threads
 from supdocnade.scene.novelty import (
+    MARKED_UNKNOWN,
     SHRINKAGE,
     ClassNovelty,
     NeighbourNovelty,
@@ -94,6 +97,15 @@ def test_one_in_twenty_known_photographs_is_beyond_the_limit():
     assert unfamiliar_above(np.arange(18.0)) is None
     assert unfamiliar_above(np.arange(19.0)[::-1]) == 18
     assert unfamiliar_above(np.arange(99.0)) == 94
+
+
+def test_the_shares_in_reports_are_those_of_the_experiment():
+    results = Path(__file__).parents[3] / "experiments" / "results" / "novelty.json"
+    runs = json.loads(results.read_text())["runs"].values()
+    for kind, share in MARKED_UNKNOWN.items():
+        same = [run for run in runs if (run["features"] == "sift") == (kind == "sift")]
+        assert len(same) == 8
+        assert round(np.mean([run["flagged"]["unfamiliar"]["unknown"] for run in same]), 2) == share
 
 
 def with_limit(limit, novelty="neighbours"):
