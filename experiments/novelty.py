@@ -17,6 +17,7 @@ from sklearn.metrics import roc_auc_score
 from experiments.common import read_results, write_results
 from experiments.scene_features import Part, pool_parts
 from supdocnade import SceneModel
+from supdocnade.scene.novelty import NOVELTY_SCORES, fit_novelty
 from supdocnade.scene.prediction import FittedScene, predict_topics
 from supdocnade.visual_words.encoder import count_words
 
@@ -28,6 +29,7 @@ PAIRS = (
     ("insidecity", "opencountry"),
 )
 N_FOLDS = 2
+SCORES = ("likelihood", *NOVELTY_SCORES, "logit", "probability")
 N_ORDERS = 4
 """Orders of the words that log p is averaged over."""
 
@@ -48,10 +50,21 @@ def score(fitted: FittedScene, paths: list[Any]) -> dict[str, NDArray[Any]]:
         features_BF = np.array([each.features_F for each in words])
     log_p_B = fitted.topics.log_prob(counts, n_orderings=N_ORDERS, global_features=features_BF)
     hidden_BH = fitted.topics_of(words)
+    data = fitted.training_set
+    reference_BH, labels = (
+        fitted.compute_topics(data.counts, data.features_BF),
+        data.photographs.labels,
+    )
+    outputs = fitted.network.parameters
+    logit_BC = hidden_BH @ outputs["label_weight"].T + outputs["label_bias"]
     predictions = predict_topics(fitted, [str(path) for path in paths], hidden_BH)
     return {
         "likelihood": -log_p_B / counts.sum(axis=1),
-        "distance": fitted.neighbours.distances(hidden_BH),
+        **{
+            name: fit_novelty(name, reference_BH, labels).scores(hidden_BH)
+            for name in NOVELTY_SCORES
+        },
+        "logit": -logit_BC.max(axis=1),
         "probability": -np.array([each.probability for each in predictions]),
         "unfamiliar": np.array([each.unfamiliar for each in predictions]),
         "unsure": np.array([each.unsure for each in predictions]),
@@ -62,17 +75,17 @@ def measure(features: str, left_out: tuple[str, str], parts: tuple[Part, Part]) 
     """Return the area under the ROC curve of every score, and the shares that are flagged."""
     train, test = parts
     learned = set(train[1]) - set(left_out)
-    model = SceneModel(features=features, random_state=0).fit(*take(train, learned))
+    model = SceneModel(features=features, random_state=0, n_jobs=-1).fit(*take(train, learned))
     known = score(model.fitted_, take(test, learned)[0])
     others = [path for part in parts for path in take(part, set(left_out))[0]]
     unknown = score(model.fitted_, others)
-    is_unknown = np.repeat([0, 1], [len(known["distance"]), len(others)])
+    is_unknown = np.repeat([0, 1], [len(known["unsure"]), len(others)])
     return {
-        "n_known": len(known["distance"]),
+        "n_known": len(known["unsure"]),
         "n_unknown": len(others),
         "area": {
             name: float(roc_auc_score(is_unknown, np.concatenate([known[name], unknown[name]])))
-            for name in ("likelihood", "distance", "probability")
+            for name in SCORES
         },
         "flagged": {
             name: {"known": float(known[name].mean()), "unknown": float(unknown[name].mean())}

@@ -12,6 +12,7 @@ from typing import Any
 from benchmarks.common import update_page
 
 from experiments.common import RESULTS, mean_and_spread
+from experiments.novelty import SCORES
 from supdocnade.metrics import NORMAL_95
 from supdocnade.paper.page import markdown
 
@@ -112,14 +113,15 @@ def novelty() -> str:
     for features in dict.fromkeys(run["features"] for run in runs):
         same = [run for run in runs if run["features"] == features]
         cells = []
-        for name in ("likelihood", "distance", "probability"):
+        for name in SCORES:
             area = mean_and_spread([run["area"][name] for run in same])
             cells.append(f"{area['mean']:.2f} ({area['standard_deviation']:.2f})")
         for name, part in product(("unfamiliar", "unsure"), ("known", "unknown")):
             cells.append(f"{100 * _mean([run['flagged'][name] for run in same], part):.0f}")
         rows.append([features, *cells])
     header = [
-        "features", "AUROC, likelihood", "distance", "probability of the class",
+        "features", "AUROC, likelihood", "nearest photographs", "classes", "logit",
+        "probability of the class",
         "unlike, known classes (%)", "left out (%)", "unsure, known classes (%)", "left out (%)",
     ]  # fmt: skip
     return markdown(header, rows)

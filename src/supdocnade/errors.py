@@ -51,3 +51,27 @@ class UnreadableImages(UnreadableImage):
     def __reduce__(self) -> tuple[type, tuple[object, ...]]:
         """Pickle the reasons, not the message."""
         return type(self), (self.reasons,)
+
+
+def install_command(extra: str) -> str:
+    """Return the command that installs an extra of this package, for messages.
+
+    The package is in no public index, so it names the clone that the package was installed from,
+    which pip has recorded.
+    """
+    import json  # Here, since every command imports this module.
+    from importlib.metadata import PackageNotFoundError, distribution
+    from pathlib import Path
+    from urllib.parse import urlsplit
+    from urllib.request import url2pathname
+
+    clone = "."
+    try:
+        record = distribution("supdocnade").read_text("direct_url.json")
+    except PackageNotFoundError:
+        record = None
+    if record is not None:
+        folder = Path(url2pathname(urlsplit(json.loads(record)["url"]).path))
+        clone = str(folder) if (folder / "pyproject.toml").exists() else clone
+    where = " in a clone of supdocnade" if clone == "." else ""
+    return f"pip install '{clone}[{extra}]'{where}"

@@ -21,7 +21,7 @@ def test_a_model_of_format_2_predicts_as_it_did():
     np.testing.assert_allclose(model.predict_proba(images), answers["probabilities"], atol=1e-4)
     np.testing.assert_allclose(model.transform(images), answers["topics"], atol=1e-4)
     assert [list(tags) for tags in model.annotate(images, top=3)] == answers["tags"]
-    assert "forest" in render_report(model)
+    assert "forest" in render_report(model.fitted_)
     # It is older than the class term of tags: its tags are ranked as in the paper.
     assert model.fitted_.choices.class_tag_weight == 0
     assert model.explain(images[0], tag=answers["tags"][0][0]).score.endswith(")")

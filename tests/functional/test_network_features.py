@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 from tests.commands import supdocnade
 from tests.drawn import SETTINGS, columns, scenes
 from tests.networks import write_network
@@ -74,6 +75,20 @@ def test_a_mirror_image_has_the_same_prediction(model):
     # What supports the class lies at mirrored places.
     here_RC, there_RC = (each.share_S.reshape(8, 8) for each in (here, there))
     np.testing.assert_allclose(here_RC, there_RC[:, ::-1], atol=1e-4)
+
+
+def test_small_photographs_are_marked_by_their_size(model, tmp_path):
+    """The number of words is the same for all sizes; the network sees 64 × 64 pixels."""
+    model.save(tmp_path / "model")
+    image = tinted()[0][0]
+    sides = [64, 40, 20]
+    photographs = [np.asarray(Image.fromarray(image).resize((side, side))) for side in sides]
+    for each in (model, SceneModel.load(tmp_path / "model")):
+        assert each.fitted_.min_pixels == 64 * 64 / 2
+        found = list(each.iter_predictions([image, *photographs]))
+        assert [prediction.small for prediction in found] == [False, False, True, True]
+    again = SceneModel.load(tmp_path / "model").fit_more(photographs[2:], ["coast"])
+    assert again.fitted_.training_set.n_pixels_B.tolist().count(20 * 20) == 1
 
 
 def test_workers_cache_and_resumption_do_not_change_a_bit(model, network, tmp_path):

@@ -45,6 +45,11 @@ def test_neither_torch_nor_scikit_learn_is_imported(tmp_path, command):
     assert not imported_by(command, model, str(photograph), *options) & set(HEAVY)
 
 
+def test_a_report_needs_neither_torch_nor_scikit_learn(tmp_path):
+    model, page = str(GOLDEN / "scene_model_format_2"), str(tmp_path / "report.html")
+    assert not imported_by("report", model, "-o", page) & set(HEAVY)
+
+
 @pytest.mark.parametrize("command", ["predict", "train", "features"])
 def test_help_imports_no_numerical_package(command):
     assert not imported_by(command, "--help") & {*HEAVY, "numba", "scipy", "numpy"}

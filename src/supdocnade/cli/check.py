@@ -35,7 +35,7 @@ def check(
     PHOTOS is read as by `train`, but nothing is learned and nothing is written. The result lists
     classes, tags, files that are passed over, all files that cannot be read, rare tags, names that
     look alike, near-duplicates, photographs in two classes, and classes with few photographs. The
-    exit code is 1 if some photographs cannot be read.
+    exit code is 1 if some photographs or lines of the metadata cannot be read.
 
     \b
     Examples:
@@ -49,7 +49,7 @@ def check(
     else:
         for line in format_check(found):
             print_line(line)
-    if found["unreadable"]:
+    if found["unreadable"] or found["invalid_lines"]:
         raise typer.Exit(1)
 
 
@@ -64,7 +64,7 @@ def check_folder(
     from supdocnade.scene.dataset import SMALL_CLASS, from_records
     from supdocnade.scene.inspection import find_class_conflicts, inspect_photographs
 
-    folder = scan_folder(photos, progress)
+    folder = scan_folder(photos, progress, on_error="skip")
     photographs = from_records(folder.records)
     settings = SceneSettings().check()
     describer, _ = VisualWordSettings(
@@ -91,6 +91,7 @@ def check_folder(
         "similar_tags": find_similar_names(tags),
         "passed_over": dict(folder.passed_over),
         "notes": list(folder.notes),
+        "invalid_lines": list(folder.invalid_lines),
         "unreadable": [{"file": each.name, "reason": each.reason} for each in unreadable],
         "near_duplicates": [names for names in members.values() if len(names) > 1],
         "in_two_classes": find_class_conflicts(photographs, picture_B),
@@ -116,8 +117,13 @@ def format_check(found: dict[str, Any]) -> list[str]:
         rows.append(["without a class", str(found["n_unlabelled"])])
     lines += [f"  {line}" for line in format_table(rows).splitlines()]
     repeated = [" = ".join(names) for names in found["near_duplicates"]]
+    invalid, n_more = found["invalid_lines"][:MAX_NAMED], len(found["invalid_lines"]) - MAX_NAMED
     problems = [
         *found["notes"],
+        *invalid,
+        f"{format_count(n_more, 'other line')} of the metadata cannot be read."
+        if n_more > 0
+        else "",
         describe_small_classes(found["classes"], MAX_NAMED),
         describe_similar_names(found["classes"], "classes", MAX_NAMED),
         describe_rare_tags(found["tags"], found["min_tag_count"], MAX_NAMED),

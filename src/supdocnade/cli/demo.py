@@ -141,7 +141,7 @@ def run_demo(
     options = RunOptions(n_jobs=jobs, device=device, progress=progress)
     evaluation = evaluate_photographs(model.fitted_, read_folder(folder / FRESH), options)
     progress("writing the report", 0, 1)
-    write_report(model, folder / REPORT)
+    write_report(model.fitted_, folder / REPORT, random_state=seed)
     progress("writing the report", 1, 1)
     return model, evaluation
 

@@ -121,11 +121,11 @@ def format_evaluation(evaluation: "Evaluation", *, all_rows: bool = False) -> st
             right = format_right(evaluation.accuracy_of_sure, n_sure)
             rows.append(["  where the model is sure", right])
             rows.append(["  answers marked unsure", f"{evaluation.n_unsure}"])
-        rows.append(["  calibration error", f"{evaluation.class_calibration_error:.3f}"])
+        rows.append(["  calibration error", _format_error(evaluation.class_calibration_error)])
     if evaluation.f_measure is not None:
         rows.append(["F-measure of five tags", f"{evaluation.f_measure:.3f}"])
         rows.append(["F-measure of predicted tags", f"{evaluation.f_measure_of_given:.3f}"])
-        rows.append(["  calibration error", f"{evaluation.tag_calibration_error:.3f}"])
+        rows.append(["  calibration error", _format_error(evaluation.tag_calibration_error)])
     text = format_table(rows)
     if evaluation.n_unknown_classes:
         n_unknown = format_count(evaluation.n_unknown_classes, "photograph")
@@ -139,16 +139,21 @@ def format_evaluation(evaluation: "Evaluation", *, all_rows: bool = False) -> st
     return text
 
 
+def _format_error(error: float | None) -> str:
+    return "-" if error is None else f"{100 * error:.1f} %"
+
+
 def _format_confusion(confusion: dict[str, dict[str, int]]) -> str:
     """Return one row per true class: its name, the share of correct predictions, and counts."""
     predicted = list(next(iter(confusion.values())))
     header = ["true class", "right", *(f"[{n}]" for n in range(1, len(predicted) + 1))]
     rows = [header]
     for label, row in confusion.items():
-        number = f"[{predicted.index(label) + 1}] " if label in predicted else ""
+        name = f"{clean_name(label)} (not known)"
+        if label in predicted:
+            name = f"[{predicted.index(label) + 1}] {clean_name(label)}"
         right = format_percent(row.get(label, 0) / max(sum(row.values()), 1))
-        counts = [str(row[name]) for name in predicted]
-        rows.append([f"{number}{clean_name(label)}", right, *counts])
+        rows.append([name, right, *(str(row[each]) for each in predicted)])
     # Columns of classes that no photograph has are named below.
     others = [
         f"[{number}] {clean_name(name)}"
@@ -165,7 +170,8 @@ def _format_classes(confusion: dict[str, dict[str, int]]) -> str:
     pairs = []
     for label, row in confusion.items():
         total = sum(row.values())
-        rows.append([clean_name(label), str(total), format_percent(row.get(label, 0) / total)])
+        name = clean_name(label) if label in row else f"{clean_name(label)} (not known)"
+        rows.append([name, str(total), format_percent(row.get(label, 0) / total)])
         pairs += [(count, total, label, name) for name, count in row.items() if name != label]
     lines = [format_table(rows)]
     frequent = sorted(pairs, key=lambda pair: -pair[0])[:MAX_CLASSES]

@@ -8,7 +8,7 @@ import typer
 
 from supdocnade.cli.console import format_table, print_json, print_line, print_message
 from supdocnade.cli.options import Debug, Json, Quiet, UsageError
-from supdocnade.errors import SupDocNADEError
+from supdocnade.errors import SupDocNADEError, install_command
 from supdocnade.text import clean_name
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def list_features(*, json: bool, quiet: bool) -> None:
     if find_spec("onnxruntime") is None:
         names = []
         if not quiet:
-            print_message("note: networks need an extra: pip install 'supdocnade[deep]'.")
+            print_message(f"note: networks need an extra: {install_command('deep')}.")
     n_failed = 0
     for name in names:
         try:

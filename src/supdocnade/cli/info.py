@@ -66,6 +66,13 @@ def format_info(fitted: "FittedScene", seed: int | None) -> str:
         ["features", settings["features"]],
         ["made by supdocnade", fitted.versions.get("supdocnade", "?")],
     ]
+    figures = fitted.held_out.figures
+    errors = {"classes": "class_calibration_error", "tags": "tag_calibration_error"}
+    rows += [
+        [f"calibration error of {name}", f"{100 * figures[figure]:.1f} %"]
+        for name, figure in errors.items()
+        if figure in figures
+    ]
     parts = [format_table(rows), format_held_out(fitted)]
     if fitted.classes:
         counts = [[clean_name(name), f"{data['images_of_class'][name]}"] for name in fitted.classes]

@@ -5,6 +5,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from supdocnade.errors import install_command
+
 
 class UsageError(typer.TyperException):
     """Invalid or conflicting options."""
@@ -72,5 +74,7 @@ def describe_features(features: str) -> str:
     """Return a line that names the features of a model."""
     if features != "sift":
         return f"features: the pretrained network {features}"
-    hint = "; pip install 'supdocnade[deep]' adds a network, which is more accurate"
-    return f"features: SIFT{hint if resolve_features('auto') == 'sift' else ''}"
+    hint = ""
+    if resolve_features("auto") == "sift":
+        hint = f"; {install_command('deep')} adds a network, which is more accurate"
+    return f"features: SIFT{hint}"

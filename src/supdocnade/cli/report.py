@@ -34,10 +34,11 @@ def report(
       supdocnade report scenes -o scenes.html
     """
     from supdocnade.report.html import write_report
-    from supdocnade.scene.model import SceneModel
+    from supdocnade.scene.persistence import load_scene
 
     path = model / REPORT if output is None else output
-    write_report(SceneModel.load(model), path)
+    fitted, params = load_scene(model)
+    write_report(fitted, path, random_state=params["random_state"])
     if json:
         print_json({"report": os.fspath(path)})
     elif not quiet:

@@ -10,7 +10,7 @@ import typer
 from supdocnade.cli.console import print_json, print_line, print_message
 from supdocnade.cli.index import default_index
 from supdocnade.cli.options import Debug, Jobs, Json, Model, Quiet
-from supdocnade.errors import BackendUnavailable, InvalidArgument, StorageError
+from supdocnade.errors import BackendUnavailable, InvalidArgument, StorageError, install_command
 
 if TYPE_CHECKING:
     from supdocnade.gallery.photo_index import Gallery
@@ -171,6 +171,6 @@ def _check_extra() -> None:
     missing = [name for name in REQUIRED if find_spec(name) is None]
     if missing:
         raise BackendUnavailable(
-            "serving needs an extra that is not installed: pip install 'supdocnade[serve]' "
+            f"serving needs an extra that is not installed: {install_command('serve')} "
             f"({missing[0]} is missing)."
         )

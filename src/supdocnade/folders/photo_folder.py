@@ -77,6 +77,8 @@ class PhotoFolder:
     """Number of files that are no photographs, by the ending of their names in lower case."""
     notes: tuple[str, ...]
     """Sentences about files, folders and columns that were not read."""
+    invalid_lines: tuple[str, ...] = ()
+    """Sentences about lines of the metadata file that were not read."""
 
 
 def distinct_tags(tags: Iterable[str]) -> tuple[str, ...]:
@@ -94,7 +96,10 @@ def read_folder(root: str | os.PathLike[str]) -> list[ImageRecord]:
 
 
 def scan_folder(
-    root: str | os.PathLike[str], progress: ProgressCallback = no_progress
+    root: str | os.PathLike[str],
+    progress: ProgressCallback = no_progress,
+    *,
+    on_error: str = "raise",
 ) -> PhotoFolder:
     """Return the photographs below a folder with their classes and tags.
 
@@ -102,10 +107,15 @@ def scan_folder(
     metadata file gives another one. The tags of photographs for which the metadata gives none are
     their keywords (see `keywords`), or unknown.
 
+    Parameters
+    ----------
+    on_error : "skip" leaves out lines of the metadata that are invalid or name a file that is not a
+        photograph; `invalid_lines` of the result describes them.
+
     Raises
     ------
-    StorageError : the folder is missing or has no photograph, or a line of its metadata is invalid
-        or names a file that is not a photograph.
+    StorageError : the folder is missing or has no photograph, its metadata cannot be read, or some
+        of its lines are invalid.
     """
     root = Path(root)
     photographs, others = list_folder(root)
@@ -116,14 +126,14 @@ def scan_folder(
         raise StorageError(f"{root} must hold photographs ({', '.join(EXTENSIONS)}), got {got}.")
     _check_metadata_location(root)
     metadata = find_metadata(root)
-    rows = _read_rows(metadata) if metadata else []
-    entries = _match_names(metadata, _parse_rows(metadata, rows), names) if metadata else {}
-    notes += _describe_rows(metadata, rows) if metadata else []
-    unmatched = entries.keys() - set(names)
-    for name, entry in entries.items():
-        if name in unmatched:
-            reason = "is no photograph" if (root / name).exists() else "does not exist"
-            raise StorageError(f"{metadata}, line {entry.line} names {name}, which {reason}.")
+    entries: dict[str, MetadataEntry] = {}
+    errors: Errors = {}
+    if metadata:
+        rows, errors = _read_rows(metadata)
+        entries = _match_names(metadata, _parse_rows(metadata, rows, errors), names, errors)
+        notes += _describe_rows(metadata, rows)
+    if errors and on_error == "raise":
+        raise _summarize(errors)
     records = []
     for name in names:
         label, tags = folder_label(name), None
@@ -137,7 +147,8 @@ def scan_folder(
         if keywords is not None:
             records[number] = replace(records[number], tags=distinct_tags(keywords))
     notes += [*keyword_notes, *_describe_relabelled(root, records)]
-    return PhotoFolder(records, _count_endings(others), tuple(notes))
+    invalid_lines = tuple(str(errors[line]) for line in sorted(errors))
+    return PhotoFolder(records, _count_endings(others), tuple(notes), invalid_lines)
 
 
 def _describe_relabelled(root: Path, records: Sequence[ImageRecord]) -> list[str]:
@@ -262,6 +273,9 @@ def folder_label(name: str) -> str | None:
 Row = tuple[int, dict[str, Any]]
 """Line number and columns."""
 
+Errors = dict[int, StorageError]
+"""Line number and error of invalid lines."""
+
 
 class MetadataEntry(NamedTuple):
     """Class and tags of one photograph in a metadata file."""
@@ -289,34 +303,63 @@ def read_metadata(path: Path) -> dict[str, MetadataEntry]:
     ------
     StorageError : a line is invalid, or names a file outside the folder or a second time.
     """
-    return _parse_rows(path, _read_rows(path))
+    rows, errors = _read_rows(path)
+    entries = _parse_rows(path, rows, errors)
+    if errors:
+        raise _summarize(errors)
+    return entries
 
 
-def _read_rows(path: Path) -> list[Row]:
+def _summarize(errors: Errors) -> StorageError:
+    """Return the error of the first invalid line, with the number of others."""
+    first, n_others = errors[min(errors)], len(errors) - 1
+    if not n_others:
+        return first
+    lines = "another line is" if n_others == 1 else f"{n_others} other lines are"
+    return StorageError(
+        f"{str(first).rstrip('.')}; {lines} wrong, too: supdocnade check lists them."
+    )
+
+
+def _read_rows(path: Path) -> tuple[list[Row], Errors]:
+    """Return the lines of a metadata file, and the errors of those that cannot be read."""
     readers = {".jsonl": _json_rows, ".csv": _csv_rows, ".tsv": _tsv_rows}
     check_choice(f"the ending of {path.name}", path.suffix, tuple(readers))
-    return list(readers[path.suffix](path))
+    rows: list[Row] = []
+    errors: Errors = {}
+    for line, row in readers[path.suffix](path):
+        if isinstance(row, StorageError):
+            errors[line] = row
+        else:
+            rows.append((line, row))
+    return rows, errors
 
 
-def _parse_rows(path: Path, rows: list[Row]) -> dict[str, MetadataEntry]:
+def _parse_rows(path: Path, rows: list[Row], errors: Errors) -> dict[str, MetadataEntry]:
+    """Return the entries of valid lines; the errors of others are added to `errors`."""
     entries: dict[str, MetadataEntry] = {}
     for line, row in rows:
-        name = _parse_name(path, line, row.get("file_name"))
-        if name in entries:
-            raise _repeated_name(path, line, name, entries[name].line)
-        label = _parse_label(path, line, row.get("label"))
-        tags = _parse_tags(path, line, row.get("tags"))
-        entries[name] = MetadataEntry(line, "label" in row, label, tags)
+        try:
+            name = _parse_name(path, line, row.get("file_name"))
+            if name in entries:
+                raise _repeated_name(path, line, name, entries[name].line)
+            label = _parse_label(path, line, row.get("label"))
+            tags = _parse_tags(path, line, row.get("tags"))
+        except StorageError as error:
+            errors[line] = error
+        else:
+            entries[name] = MetadataEntry(line, "label" in row, label, tags)
     return entries
 
 
 def _match_names(
-    path: Path, entries: dict[str, MetadataEntry], names: Sequence[str]
+    path: Path, entries: dict[str, MetadataEntry], names: Sequence[str], errors: Errors
 ) -> dict[str, MetadataEntry]:
     """Return the entries of a metadata file by the names of photographs on disk.
 
     A name that is not on disk matches one with other Unicode composition, as file systems of
-    macOS write it, and with slashes for the backslashes of Windows. Others stay as they are.
+    macOS write it, and with slashes for the backslashes of Windows. The errors of others are added
+    to `errors`.
     """
     on_disk = set(names)
     composed = {unicodedata.normalize("NFC", name): name for name in names}
@@ -325,10 +368,15 @@ def _match_names(
         forms = (given, PureWindowsPath(given).as_posix())
         keys = [unicodedata.normalize("NFC", form) for form in forms]
         found = [given] if given in on_disk else [composed[key] for key in keys if key in composed]
-        name = found[0] if found else given
-        if name in matched:
-            raise _repeated_name(path, entry.line, name, matched[name].line)
-        matched[name] = entry
+        if not found:
+            reason = "is no photograph" if (path.parent / given).exists() else "does not exist"
+            text = f"{path}, line {entry.line} names {given}, which {reason}."
+            errors[entry.line] = StorageError(text)
+        elif found[0] in matched:
+            earlier = matched[found[0]].line
+            errors[entry.line] = _repeated_name(path, entry.line, found[0], earlier)
+        else:
+            matched[found[0]] = entry
     return matched
 
 
@@ -355,20 +403,18 @@ def _describe_rows(path: Path, rows: list[Row]) -> list[str]:
     return notes
 
 
-def _json_rows(path: Path) -> Iterator[Row]:
+def _json_rows(path: Path) -> Iterator[tuple[int, Any]]:
     for line, text in enumerate(read_lines(path), start=1):
         if not text.strip():
             continue
         try:
             row = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise line_error(path, line, "a JSON object", text) from error
-        if not isinstance(row, dict):
-            raise line_error(path, line, "a JSON object", text)
-        yield line, row
+        except (ValueError, RecursionError):
+            row = None
+        yield line, row if isinstance(row, dict) else line_error(path, line, "a JSON object", text)
 
 
-def _csv_rows(path: Path) -> Iterator[Row]:
+def _csv_rows(path: Path) -> Iterator[tuple[int, Any]]:
     text = read_text(path)
     first_line, _, _ = text.lstrip().partition("\n")
     separator = ","
@@ -390,21 +436,25 @@ def _csv_rows(path: Path) -> Iterator[Row]:
                     expected = "different names of columns, one of them file_name"
                     raise line_error(path, start, expected, separator.join(cells))
                 continue
-            if len(cells) != len(header):
-                raise line_error(path, start, f"{len(header)} cells", separator.join(cells))
-            yield start, dict(zip(header, cells, strict=True))
+            if len(cells) == len(header):
+                yield start, dict(zip(header, cells, strict=True))
+            else:
+                expected = f"{len(header)} cells"
+                yield start, line_error(path, start, expected, separator.join(cells))
     except csv.Error as error:
-        raise StorageError(f"{path}, line {line}: expected a line of CSV, got {error}.") from error
+        text = f"{path}, line {line}: expected a line of CSV, got {error}."
+        yield line, StorageError(text)
 
 
-def _tsv_rows(path: Path) -> Iterator[Row]:
+def _tsv_rows(path: Path) -> Iterator[tuple[int, Any]]:
     for line, text in enumerate(read_lines(path), start=1):
         cells = text.split("\t")
         if not text.strip() or (line == 1 and cells[0].strip().casefold() in _TSV_HEADERS):
             continue
-        if len(cells) != 2:
-            raise line_error(path, line, "file<TAB>tag|tag", text)
-        yield line, {"file_name": cells[0], "tags": cells[1]}
+        if len(cells) == 2:
+            yield line, {"file_name": cells[0], "tags": cells[1]}
+        else:
+            yield line, line_error(path, line, "file<TAB>tag|tag", text)
 
 
 def _parse_name(path: Path, line: int, name: object) -> str:

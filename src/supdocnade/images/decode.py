@@ -25,7 +25,7 @@ from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
 from PIL.JpegImagePlugin import JpegImageFile
 
 from supdocnade.checks import check_choice, check_count
-from supdocnade.errors import InvalidArgument, UnreadableImage
+from supdocnade.errors import InvalidArgument, UnreadableImage, install_command
 from supdocnade.storage import write_atomically
 
 FORMATS: tuple[str, ...] = ("JPEG", "PNG", "WEBP", "BMP", "TIFF", "GIF", "AVIF")
@@ -288,7 +288,7 @@ def _is_heic(start: bytes, name: str) -> bool:
         import pillow_heif  # type: ignore[import-not-found, unused-ignore]
     except ImportError as error:
         raise UnreadableImage(
-            f"{name} is a HEIC image, which needs an extra: pip install 'supdocnade[heic]'."
+            f"{name} is a HEIC image, which needs an extra: {install_command('heic')}."
         ) from error
     pillow_heif.register_heif_opener()
     return True

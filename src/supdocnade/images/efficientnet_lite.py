@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from supdocnade.errors import InvalidArgument, StorageError, UnwritableFile
+from supdocnade.errors import StorageError, UnwritableFile
 from supdocnade.images.feature_network import (
-    INSTALL,
     FeatureNetwork,
     NetworkDescription,
+    missing_package,
     write_network,
 )
 from supdocnade.storage import read_file
@@ -148,7 +148,7 @@ class _Graph:
         try:
             import onnx
         except ImportError as error:
-            raise InvalidArgument(f"onnx, which converts networks, {INSTALL}") from error
+            raise missing_package("onnx, which converts networks,") from error
         self.onnx = onnx
         self.weights = weights
         self.nodes: list[Any] = []

@@ -25,16 +25,19 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from supdocnade.checks import check_choice, check_count, check_range
-from supdocnade.errors import BackendUnavailable, InvalidArgument, StorageError, UnwritableFile
+from supdocnade.errors import (
+    BackendUnavailable,
+    InvalidArgument,
+    StorageError,
+    UnwritableFile,
+    install_command,
+)
 from supdocnade.run_options import DEVICES
 from supdocnade.storage import read_file
 from supdocnade.text import read_text
 
 MAX_INPUT_SIDE = 2048
 """Largest side of an input image, in pixels."""
-
-INSTALL = "is not installed; pip install 'supdocnade[deep]'."
-"""End of the message about a missing package."""
 
 _NAME = re.compile(r"(?!.*\.onnx$)[A-Za-z0-9][A-Za-z0-9._-]*")
 _CPU, _CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
@@ -261,13 +264,18 @@ def write_network(
         raise UnwritableFile(f"{folder} cannot be written: {error.strerror}.") from error
 
 
+def missing_package(what: str) -> InvalidArgument:
+    """Return the error about a package of the extra `deep`, which starts with the words given."""
+    return InvalidArgument(f"{what} is not installed; {install_command('deep')}.")
+
+
 def _import_onnxruntime() -> Any:
     # Since release 1.29 it reports every process and network to its makers, unless this is set.
     os.environ["ORT_DISABLE_TELEMETRY"] = "1"
     try:
         import onnxruntime
     except ImportError as error:
-        raise InvalidArgument(f"onnxruntime, which runs networks, {INSTALL}") from error
+        raise missing_package("onnxruntime, which runs networks,") from error
     onnxruntime.disable_telemetry_events()  # If another module had imported it before.
     return onnxruntime
 
@@ -281,7 +289,7 @@ def _read_network(path: Path) -> tuple[bytes, tuple[Path, ...]]:
     try:
         import onnx
     except ImportError as error:
-        raise InvalidArgument(f"onnx, which reads {path}, {INSTALL}") from error
+        raise missing_package(f"onnx, which reads {path},") from error
     try:
         model = onnx.load_model_from_string(content)
     except Exception as error:

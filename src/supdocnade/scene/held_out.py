@@ -10,6 +10,7 @@ from supdocnade.checks import check_choice, check_count, check_range
 from supdocnade.errors import InvalidArgument
 from supdocnade.model.config import ANNOTATION_OUTPUTS
 from supdocnade.scene.calibration import TagCalibration
+from supdocnade.scene.novelty import NOVELTY_SCORES
 
 TUNED = ("generative_weight", "learning_rate", "annotation_output", "annotation_weight")
 """Settings that tuning may change."""
@@ -29,8 +30,9 @@ class Choices:
     unsure_below: float = 0.0
     """Labels with a smaller probability were wrong more often than right."""
     unfamiliar_above: float | None = None
-    """Distance from the training photographs that 5 % of the held-out ones exceed; None: too few
-    were held out. See `novelty`."""
+    """Novelty that 5 % of the held-out photographs exceed; None: too few were held out."""
+    novelty: str = "neighbours"
+    """Name of the score of `novelty`; models that are older than its other scores have this one."""
     class_tag_weight: float = 0.0
     """α, the weight of the class term of tags; 0 is the paper's ranking."""
     tags: TagCalibration | None = None
@@ -45,7 +47,8 @@ class Choices:
         check_range("temperature", self.temperature, above=0)
         check_range("unsure_below", self.unsure_below, least=0, most=1)
         if self.unfamiliar_above is not None:
-            check_range("unfamiliar_above", self.unfamiliar_above, least=0)
+            check_range("unfamiliar_above", self.unfamiliar_above)
+        check_choice("novelty", self.novelty, NOVELTY_SCORES)
         check_range("class_tag_weight", self.class_tag_weight, least=0)
         for name, value in self.tuned.items():
             check_choice("tuned", name, TUNED)

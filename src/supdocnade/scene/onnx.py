@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from supdocnade.errors import InvalidArgument
+from supdocnade.errors import InvalidArgument, install_command
 from supdocnade.scene.calibration import logit
 from supdocnade.scene.prediction import FittedScene
 from supdocnade.storage import write_atomically
@@ -35,9 +35,7 @@ def export_onnx(fitted: FittedScene, path: Path) -> None:
     try:
         import onnx  # type: ignore[import-not-found, import-untyped, unused-ignore]
     except ImportError as error:
-        raise InvalidArgument(
-            "exporting needs an extra: pip install 'supdocnade[onnx]'."
-        ) from error
+        raise InvalidArgument(f"exporting needs an extra: {install_command('onnx')}.") from error
     graph = _Graph(onnx)
     topics = _topics(graph, fitted)
     outputs: list[tuple[str, str, Any, int]] = [

@@ -26,7 +26,7 @@ from supdocnade.run_options import RunOptions
 from supdocnade.scene.calibration import tag_presence
 from supdocnade.scene.dataset import expand_folders
 from supdocnade.scene.held_out import Choices, HeldOut
-from supdocnade.scene.novelty import TopicNeighbours, take_references
+from supdocnade.scene.novelty import Novelty, fit_novelty, take_references
 from supdocnade.scene.settings import TAG_PRECISION, SceneSettings
 from supdocnade.scene.svm import RBFSVM
 from supdocnade.scene.tag_ranking import tag_scores, topic_tag_scores
@@ -82,10 +82,10 @@ class Prediction:
     tags: tuple[tuple[str, float], ...]
     """The tags whose probability reaches the fitted threshold, most probable first."""
     small: bool = False
-    """True if the photograph is much smaller than those that the model was fitted on."""
+    """True if the photograph has far fewer pixels than those that the model was fitted on."""
     unfamiliar: bool = False
-    """True if the photograph is unlike those that the model was fitted on: farther from them, in
-    the space of topics, than 95 % of the held-out photographs."""
+    """True if the photograph is unlike those that the model was fitted on: its `novelty`, in the
+    space of topics, exceeds that of 95 % of the held-out photographs."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -138,32 +138,31 @@ class FittedScene:
         return topics
 
     @cached_property
-    def min_words(self) -> float:
-        """Half the words of the smallest photographs it was fitted on, without 5 % of them.
+    def min_pixels(self) -> float:
+        """Half the pixels of the smallest photographs it was fitted on, without 5 % of them.
 
-        The number of patches, hence of words, is in proportion to the area of a photograph.
+        It is 0 in models that were fitted before the pixels were counted.
         """
-        counts = self.training_set.counts.sum(axis=1)
-        return float(np.quantile(counts, 0.05)) / 2
+        n_pixels_B = self.training_set.n_pixels_B
+        return 0.0 if n_pixels_B is None else float(np.quantile(n_pixels_B, 0.05)) / 2
 
     @cached_property
-    def neighbours(self) -> TopicNeighbours:
-        """The training photographs in the space of topics."""
+    def novelty(self) -> Novelty:
+        """The score that tells photographs that are unlike the training photographs."""
         training_set = self.training_set
         rows = take_references(len(training_set.photographs))
         features_BF = training_set.features_BF
-        return TopicNeighbours(
-            self.compute_topics(
-                training_set.counts[rows], None if features_BF is None else features_BF[rows]
-            )
+        hidden_BH = self.compute_topics(
+            training_set.counts[rows], None if features_BF is None else features_BF[rows]
         )
+        return fit_novelty(self.choices.novelty, hidden_BH, training_set.photographs.labels[rows])
 
     def is_unfamiliar(self, hidden_BH: Float32s) -> NDArray[np.bool_]:
         """Return True for photographs unlike those that it was fitted on, (B,)."""
         limit = self.choices.unfamiliar_above
         if limit is None:
             return np.zeros(len(hidden_BH), np.bool_)
-        return self.neighbours.distances(hidden_BH) > limit
+        return self.novelty.scores(hidden_BH) > limit
 
     def damp(self, raw: sparse.csr_array) -> sparse.csr_array:
         """Return word counts as the topic model takes them."""
@@ -300,7 +299,7 @@ def predict_words(
             yield words
         else:
             prediction = next(predictions)
-            is_small = len(words.ids) < fitted.min_words
+            is_small = words.n_pixels < fitted.min_pixels
             yield replace(prediction, small=True) if is_small else prediction
 
 

@@ -23,7 +23,7 @@ from supdocnade.scene.calibration import (
 )
 from supdocnade.scene.dataset import Photographs
 from supdocnade.scene.held_out import Choices, HeldOut, HeldOutImage
-from supdocnade.scene.novelty import TopicNeighbours, take_references, unfamiliar_above
+from supdocnade.scene.novelty import choose_novelty, fit_novelty, unfamiliar_above
 from supdocnade.scene.svm import choose_svm, fit_svm
 from supdocnade.scene.tag_ranking import (
     choose_class_weight,
@@ -118,14 +118,15 @@ def select_candidate(
     share_CA = photograph_tag_shares(training, classes, vocabulary)
     fits_svm = classifier != "softmax" and len(classes) > 1
     fits_softmax = not fits_svm or (classifier == "auto" and len(known) > 0)
+    novelty_name = choose_novelty(training.labels)
     found = []
     for number, each in enumerate(candidates):
 
         def report(done: int, total: int, before: int = number) -> None:
             options.progress(stage, before * total + done, len(candidates) * total)
 
-        references_BH = each.hidden_BH[take_references(len(training))]
-        distance_B = TopicNeighbours(references_BH).distances(each.held_out_BH)
+        novelty = fit_novelty(novelty_name, each.hidden_BH, training.labels)
+        novelty_B = novelty.scores(each.held_out_BH)
         classifiers: list[tuple[float | None, float | None, Floats | None]] = []
         if fits_softmax:
             classifiers.append((None, None, each.softmax_BC))
@@ -158,7 +159,8 @@ def select_candidate(
                 C=chosen_C,
                 gamma=chosen_gamma,
                 temperature=temperature,
-                unfamiliar_above=unfamiliar_above(distance_B),
+                unfamiliar_above=unfamiliar_above(novelty_B),
+                novelty=novelty_name,
                 class_tag_weight=weight,
                 tuned=tuned,
             )

@@ -32,14 +32,17 @@ class TrainingSet:
     """(photographs,) True for those that the visual words were learned from."""
     features_BF: Float32s | None = None
     """(photographs, features) of whole photographs; None unless a network describes them."""
+    n_pixels_B: NDArray[np.int32] | None = None
+    """(photographs,) pixels that they were described from; None in models that are older."""
 
     def take(self, rows: NDArray[np.integer]) -> "TrainingSet":
         """Return some of the photographs."""
+        arrays = (self.features_BF, self.n_pixels_B)
         return TrainingSet(
             self.photographs.take(rows),
             self.counts[rows],
             self.in_words_B[rows],
-            None if self.features_BF is None else self.features_BF[rows],
+            *(None if each is None else each[rows] for each in arrays),
         )
 
     def damp(self, scale: float | None) -> "TrainingSet":
@@ -58,9 +61,6 @@ class TrainingSet:
                 name += " (before)"
             taken.add(name)
             own_names.append(name)
-        features_BF = None
-        if own.features_BF is not None and other.features_BF is not None:
-            features_BF = np.concatenate([own.features_BF, other.features_BF])
         return TrainingSet(
             Photographs(
                 sources=[*mine.sources, *theirs.sources],
@@ -71,7 +71,8 @@ class TrainingSet:
             ),
             sparse.csr_array(sparse.vstack([own.counts, other.counts], format="csr")),
             np.concatenate([own.in_words_B, other.in_words_B]),
-            features_BF,
+            _join(own.features_BF, other.features_BF),
+            _join(own.n_pixels_B, other.n_pixels_B),
         )
 
     def encode_tags(self, vocabulary: AnnotationVocabulary) -> dict[str, Any]:
@@ -99,6 +100,11 @@ class TrainingSet:
         }
 
 
+def _join(first: Any, second: Any) -> Any:
+    """Return two arrays as one; None if one of them is missing."""
+    return None if first is None or second is None else np.concatenate([first, second])
+
+
 def training_set_to_storage(training_set: TrainingSet) -> tuple[Arrays, dict[str, Any]]:
     """Return a training set as arrays, and a description of everything else."""
     photographs = training_set.photographs
@@ -111,6 +117,8 @@ def training_set_to_storage(training_set: TrainingSet) -> tuple[Arrays, dict[str
     }
     if training_set.features_BF is not None:
         arrays["features"] = training_set.features_BF
+    if training_set.n_pixels_B is not None:
+        arrays["n_pixels"] = training_set.n_pixels_B
     description = {
         "names": photographs.names,
         "labels": photographs.labels,
@@ -150,11 +158,15 @@ def training_set_from_storage(
         check_shape("features", features_BF.shape, (len(names), n_global_features))
         if features_BF.dtype != np.float32 or not np.isfinite(features_BF).all():
             raise InvalidArgument("features must be finite float32")
+    n_pixels_B = arrays.get("n_pixels")
+    if n_pixels_B is not None:
+        check_shape("n_pixels", n_pixels_B.shape, (len(names),))
     return TrainingSet(
         photographs,
         _read_counts(arrays, (len(names), n_features)),
         arrays["in_words"].astype(np.bool_),
         features_BF,
+        n_pixels_B,
     )
 
 

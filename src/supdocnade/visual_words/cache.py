@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from supdocnade.errors import UnwritableFile
 from supdocnade.images.decode import read_image_file
 
-_DIGEST_BYTES = 16
+_DIGEST_BYTES, _SIZE_BYTES = 16, 8
 
 
 class ImageWords(NamedTuple):
@@ -25,6 +25,8 @@ class ImageWords(NamedTuple):
     """(features,) of the whole image; None unless a network describes images."""
     key: str | None = None
     """Digest of its contents."""
+    n_pixels: int = 0
+    """Pixels that it was described from, after scaling down: `describer.count_pixels`."""
 
 
 def content_key(source: Any) -> str | None:
@@ -95,6 +97,7 @@ class WordCache:
         body = content[_DIGEST_BYTES:]
         if content[:_DIGEST_BYTES] != _digest(body):
             return None
+        n_pixels, body = int.from_bytes(body[:_SIZE_BYTES], "little"), body[_SIZE_BYTES:]
         features_F = None
         if self._n_image_features:  # They follow the words.
             end = len(body) - 4 * self._n_image_features
@@ -107,7 +110,7 @@ class WordCache:
         ids = np.frombuffer(body, self._type).astype(np.int32)
         if ids.size and not (ids.min() >= 0 and ids.max() < self._n_features):
             return None
-        return ImageWords(ids, features_F, key)
+        return ImageWords(ids, features_F, key, n_pixels)
 
     def put(self, words: ImageWords) -> None:
         """Store the words of an image; several processes may do so at the same time.
@@ -117,7 +120,8 @@ class WordCache:
         key = words.key
         if key is None:
             return
-        body = words.ids.astype(self._type).tobytes()
+        body = words.n_pixels.to_bytes(_SIZE_BYTES, "little")
+        body += words.ids.astype(self._type).tobytes()
         if words.features_F is not None:
             body += words.features_F.astype("<f4").tobytes()
         path = self._path(key)
@@ -136,4 +140,5 @@ class WordCache:
 
 
 def _digest(body: bytes) -> bytes:
-    return hashlib.blake2b(body, digest_size=_DIGEST_BYTES).digest()
+    # Files without the number of pixels had another digest, so that they count as missing.
+    return hashlib.blake2b(body, digest_size=_DIGEST_BYTES, person=b"pixels").digest()

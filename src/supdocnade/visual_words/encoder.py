@@ -50,11 +50,13 @@ class EncodedImage(NamedTuple):
     features_F: NDArray[np.float32] | None = None
     """(features,) of the image, the mean of both sides with `mirror`, divided by their root mean
     square; None unless a network describes images."""
+    n_pixels: int = 0
+    """As in `ImageWords`."""
 
     @property
     def words(self) -> ImageWords:
         """The words and features alone."""
-        return ImageWords(self.ids, self.features_F)
+        return ImageWords(self.ids, self.features_F, n_pixels=self.n_pixels)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -141,6 +143,7 @@ class ImageEncoder:
             patch_size_S,
             size,
             features_F,
+            self.describer.count_pixels(size),
         )
 
     def read(

@@ -287,7 +287,8 @@ def _finish_batch(
         if not isinstance(each, DecodedImage):
             yield each
             continue
-        found = ImageWords(next(words), key=each.key)
+        height, width = each.pixels.shape[:2]
+        found = ImageWords(next(words), key=each.key, n_pixels=height * width)
         if cache is not None:
             cache.put(found)
         yield found

@@ -72,3 +72,30 @@ def test_the_exit_code_tells_whether_all_can_be_read(photos):
     (photos / "metadata.jsonl").unlink()
     done = supdocnade("check", photos, "--jobs", 1)
     assert (done.code, done.out.splitlines()[-1]) == (0, "no problems found")
+
+
+def test_all_wrong_lines_of_the_metadata_are_listed(photos):
+    """The other lines are read."""
+    lines = ['{"file_name": "building/000.png", "tags": ["wall"]}', "no JSON"]
+    lines += ['{"file_name": "building/000.png"}', '{"file_name": "../x.png"}']
+    lines += [f'{{"file_name": "building/gone{i}.png"}}' for i in range(20)]
+    (photos / "metadata.jsonl").write_text("\n".join(lines))
+    found = check_folder(photos, min_tag_count=3, jobs=1)
+    assert found["tags"] == {"wall": 1}
+    wrong = found["invalid_lines"]
+    assert len(wrong) == 23
+    for line, text in (
+        (2, "expected a JSON object, got 'no JSON'"),
+        (3, "expected each file once, got 'building/000.png, which line 1 names'"),
+        (4, "expected a path below"),
+        (24, " names building/gone19.png, which does not exist."),
+    ):
+        assert f"metadata.jsonl, line {line}" in wrong[line - 2]
+        assert text in wrong[line - 2]
+    printed = "\n".join(format_check(found))
+    assert wrong[19] in printed
+    assert wrong[20] not in printed
+    assert "3 other lines of the metadata cannot be read." in printed
+    for path in (photos / "building").glob("[bn]*.*"):
+        path.unlink()
+    assert supdocnade("check", photos, "--jobs", 1).code == 1

@@ -38,6 +38,22 @@ def test_columns_of_classes_without_photographs_are_named():
     assert text.endswith("\nother predicted classes: [2] b, [3] c")
 
 
+def test_classes_that_the_model_does_not_know_are_marked():
+    for n_classes in (3, 13):
+        known = evaluation(n_classes)
+        odd = {**known.confusion, "x": dict.fromkeys(known.confusion, 1)}
+        text = format_evaluation(replace(known, confusion=odd, n_unknown_classes=n_classes))
+        assert "\nx (not known)  " in text
+        assert text.count("(not known)") == 1
+
+
+def test_calibration_errors_are_in_percent():
+    figures = {"f_measure": 0.5, "f_measure_of_given": 0.6, "tag_calibration_error": 0.0042}
+    text = format_evaluation(replace(evaluation(2), **figures))
+    errors = [line.split()[2:] for line in text.splitlines() if "calibration error" in line]
+    assert errors == [["1.0", "%"], ["0.4", "%"]]
+
+
 def test_many_classes_have_their_shares_and_confusions():
     text = format_evaluation(evaluation(13))
     assert max(map(len, text.splitlines())) < 80

@@ -17,4 +17,6 @@ def test_info_lists_classes_tags_settings_and_figures():
     assert ["coast", "8"] in lines
     assert ["features", "sift"] in lines
     assert ["n_topics", "12"] in lines
+    error = f"{100 * fitted.held_out.figures['class_calibration_error']:.1f}"
+    assert ["calibration", "error", "of", "classes", error, "%"] in lines
     assert any(line[-1:] == ["%"] for line in lines)

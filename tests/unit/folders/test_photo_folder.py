@@ -341,3 +341,18 @@ def test_only_one_metadata_file_is_allowed(tmp_path):
 def test_distinct_tags():
     assert distinct_tags(["b", " a ", "b", "", "  ", "A"]) == ("b", "a", "A")
     assert distinct_tags([]) == ()
+
+
+def test_other_invalid_lines_are_counted(tmp_path):
+    text = "no tab\nsea/a.jpg\tsky\nsea/b.jpg\tsky\nsea/c.jpg\tsky\n"
+    metadata = write(tmp_path, "tags.tsv", text)
+    write_files(tmp_path, "sea/a.jpg")
+    first = "line 1: expected file<TAB>tag|tag, got 'no tab'"
+    lists = "wrong, too: supdocnade check lists them."
+    with pytest.raises(StorageError) as error:
+        scan_folder(tmp_path)
+    assert str(error.value) == f"{metadata}, {first}; 2 other lines are {lists}"
+    metadata.write_text("no tab\nno tab\n")
+    with pytest.raises(StorageError) as error:
+        read_metadata(metadata)
+    assert str(error.value) == f"{metadata}, {first}; another line is {lists}"

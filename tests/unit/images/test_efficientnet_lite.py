@@ -189,5 +189,5 @@ def test_other_files_are_no_weights(tmp_path):
 
 def test_the_missing_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
-    with pytest.raises(InvalidArgument, match=r"onnx, which .* pip install 'supdocnade\[deep\]'\."):
+    with pytest.raises(InvalidArgument, match=r"onnx, which .* pip install '.*\[deep\]'\."):
         convert(tiny_weights())

@@ -9,6 +9,7 @@ from tests.drawn import SETTINGS, columns, scenes, small_model
 
 from supdocnade import SceneModel
 from supdocnade.report.html import TITLE, render_report, write_report
+from supdocnade.scene.novelty import MARKED_UNKNOWN
 from supdocnade.scene.thumbnails import Thumbnails
 
 VOID = {"meta", "img", "br", "hr", "input", "link"}
@@ -78,7 +79,7 @@ def quick(known=(True, True), n_classes=3, **settings):
 
 def test_a_report_shows_everything():
     model = small_model()
-    page = check(render_report(model))
+    page = check(render_report(model.fitted_))
     text = " ".join(page.text)
     assert TITLE in text
     for heading in ("Results", "Confusions", "Classes", "Topics", "Predictions", "Settings"):
@@ -89,6 +90,11 @@ def test_a_report_shows_everything():
     assert "a model that was not trained on them" in text
     share = f"{100 * fitted.held_out.figures['accuracy']:.1f}\u202f%"
     assert share in text
+    error = f"{100 * fitted.held_out.figures['class_calibration_error']:.1f}\u202f%"
+    assert error in text
+    assert f"{fitted.held_out.figures['f_measure']:.3f}" in text
+    assert "visual words of SIFT descriptors" in text
+    assert "An empty row" not in text
     assert "(16, 32)" in page.text  # Two sizes of patches, not a rectangle.
     assert len(page.values("id")) == 6 + len(fitted.classes) + len(fitted.thumbnails.topics)
 
@@ -97,9 +103,9 @@ def test_a_report_is_made_from_the_folder_alone_and_always_the_same(tmp_path):
     model = small_model()
     model.save(tmp_path / "model")
     for name in ("one.html", "other.html"):
-        write_report(SceneModel.load(tmp_path / "model"), tmp_path / name)
+        write_report(SceneModel.load(tmp_path / "model").fitted_, tmp_path / name)
     one, other = (tmp_path / name for name in ("one.html", "other.html"))
-    assert one.read_bytes() == other.read_bytes() == render_report(model).encode()
+    assert one.read_bytes() == other.read_bytes() == render_report(model.fitted_).encode()
 
 
 @pytest.mark.parametrize(
@@ -120,7 +126,7 @@ def test_a_report_is_made_from_the_folder_alone_and_always_the_same(tmp_path):
     ],
 )
 def test_models_that_know_less_have_a_report(options, present, absent):
-    text = " ".join(check(render_report(quick(**options))).text)
+    text = " ".join(check(render_report(quick(**options).fitted_)).text)
     for words in present:
         assert words in text
     for words in absent:
@@ -136,7 +142,7 @@ def test_forty_classes_with_odd_names():
     model.fitted_ = replace(
         model.fitted_, classes=(*model.fitted_.classes[:-1], "lone \udcff surrogate\x00")
     )
-    text = render_report(model, title=HOSTILE)
+    text = render_report(model.fitted_, title=HOSTILE)
     page = check(text)
     assert "alert(" in " ".join(page.text)
     assert "<script" not in text
@@ -147,7 +153,7 @@ def test_forty_classes_with_odd_names():
 
 def test_cover_names_the_class_or_the_file():
     def captions(model):
-        cover = render_report(model).split('<ul class="cover">')[1].split("</ul>")[0]
+        cover = render_report(model.fitted_).split('<ul class="cover">')[1].split("</ul>")[0]
         return re.findall(r"<span><bdi>(.*?)</bdi>", cover)
 
     assert set(captions(small_model())) == set(small_model().classes_)
@@ -160,12 +166,39 @@ def test_without_examples_there_are_no_photographs():
     model = quick()
     bare = SceneModel()
     bare.fitted_ = replace(model.fitted_, thumbnails=Thumbnails())
-    text = render_report(bare)
+    text = render_report(bare.fitted_)
     check(text)
     assert "Held-out photograph" not in text
 
 
 def test_a_title_of_ones_own(tmp_path):
-    write_report(small_model(), tmp_path / "report.html", title="Holidays & <friends>")
+    write_report(small_model().fitted_, tmp_path / "report.html", title="Holidays & <friends>")
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "<title>Holidays &amp; &lt;friends&gt;</title>" in text
+
+
+def test_the_network_is_named():
+    fitted = small_model().fitted_
+    named = replace(fitted, settings=replace(fitted.settings, features="efficientnet-lite2"))
+    assert "of the pretrained network efficientnet-lite2" in " ".join(
+        check(render_report(named)).text
+    )
+
+
+def test_an_empty_row_of_the_matrix_is_explained():
+    fitted = small_model().fitted_
+    images = tuple(each for each in fitted.held_out.images if each.label != "coast")
+    few = replace(fitted, held_out=replace(fitted.held_out, images=images))
+    assert "An empty row: no photograph of the class was held out." in render_report(few)
+
+
+def test_the_mark_of_unlike_photographs_is_explained():
+    fitted = small_model().fitted_
+    sentence = "marked as unlike the training photographs"
+    assert sentence not in render_report(fitted)
+    for novelty, has_share in (("classes", True), ("neighbours", False)):
+        choices = replace(fitted.choices, unfamiliar_above=1.0, novelty=novelty)
+        page = render_report(replace(fitted, choices=choices))
+        assert sentence in page
+        share = f"{100 * MARKED_UNKNOWN['sift']:.0f}\u202f% of their photographs"
+        assert (share in page) == has_share

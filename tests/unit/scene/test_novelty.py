@@ -1,10 +1,22 @@
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from tests.drawn import scenes, small_model
 
-from supdocnade.scene.novelty import TopicNeighbours, take_references, unfamiliar_above
+from supdocnade.likelihood.cpu.threads import limit_threads
+from supdocnade.scene.novelty import (
+    MARKED_UNKNOWN,
+    SHRINKAGE,
+    ClassNovelty,
+    NeighbourNovelty,
+    choose_novelty,
+    fit_novelty,
+    take_references,
+    unfamiliar_above,
+)
 from supdocnade.scene.persistence import load_scene, save_scene
 from supdocnade.scene.prediction import predict_topics
 
@@ -18,11 +30,62 @@ def test_the_distance_is_that_of_the_third_nearest_photograph(n_known):
     scale = known.std(axis=0)
     scale[scale == 0] = 1
     ranked = [sorted(np.linalg.norm((known - row) / scale, axis=1)) for row in NEW]
-    neighbours = TopicNeighbours(known)
-    distance_B = neighbours.distances(NEW)
+    neighbours = NeighbourNovelty(known)
+    distance_B = neighbours.scores(NEW)
     np.testing.assert_allclose(distance_B, [each[:3][-1] for each in ranked])
     # A row has the same bits alone.
-    assert neighbours.distances(NEW[4:5])[0] == distance_B[4]
+    assert neighbours.scores(NEW[4:5])[0] == distance_B[4]
+
+
+def mahalanobis(rows, mean, centred):
+    """Squared distances of rows by the formula, with a shrunk covariance."""
+    covariance = centred.T @ centred / len(centred)
+    identity = np.eye(len(covariance)) * np.trace(covariance) / len(covariance)
+    shrunk = (1 - SHRINKAGE) * covariance + SHRINKAGE * identity
+    away = rows - mean
+    return (away @ np.linalg.inv(shrunk) * away).sum(axis=1)
+
+
+def test_the_score_is_the_distance_to_the_nearest_class_relative_to_all():
+    labels = ["sea", "street", None] * 10
+    scale = KNOWN.std(axis=0)
+    scale[scale == 0] = 1
+    known, new = ((each - KNOWN.mean(axis=0)) / scale for each in (KNOWN, NEW))
+    means = [known[number::3].mean(axis=0) for number in range(3)]
+    within = known - np.tile(means, (10, 1))
+    nearest = np.min([mahalanobis(new, mean, within) for mean in means], axis=0)
+    novelty = ClassNovelty(KNOWN, labels)
+    score_B = novelty.scores(NEW)
+    np.testing.assert_allclose(score_B, nearest - mahalanobis(new, 0, known), rtol=1e-5)
+    assert novelty.scores(NEW[4:5])[0] == score_B[4]
+
+
+def test_classes_are_told_from_a_class_that_was_left_out():
+    """Its topics lie between two classes, near to the mean of all photographs."""
+    centres = {"sea": [8, 0, 0], "street": [-8, 0, 0]}
+    labels = ["sea", "street"] * 100
+    noise = RNG.normal(size=(240, 3)) * [0.5, 1, 1]
+    known = noise[:200] + [centres[label] for label in labels]
+    seen, left_out = noise[200:220] + centres["sea"], noise[220:] + np.array([0, 0, 3])
+    novelty = fit_novelty(choose_novelty(labels), known, labels)
+    assert novelty.scores(seen).max() < novelty.scores(left_out).min()
+
+
+def test_equal_photographs_of_a_class_have_a_finite_score():
+    known = np.repeat(np.eye(3, dtype=np.float32), 4, axis=0)
+    score_B = ClassNovelty(known, list("aaaabbbbcccc")).scores(NEW[:, :3])
+    assert np.isfinite(score_B).all()
+
+
+def test_the_number_of_threads_does_not_change_a_bit():
+    rng = np.random.default_rng(1)
+    known, new = rng.normal(size=(300, 200)), rng.normal(size=(5, 200))
+    found = []
+    for n_threads in (1, 2, 3):
+        with limit_threads(n_threads):
+            found.append(ClassNovelty(known, ["a", "b", "c"] * 100).scores(new))
+    assert (found[0] == found[1]).all()
+    assert (found[0] == found[2]).all()
 
 
 def test_many_photographs_are_thinned_out():
@@ -36,9 +99,19 @@ def test_one_in_twenty_known_photographs_is_beyond_the_limit():
     assert unfamiliar_above(np.arange(99.0)) == 94
 
 
-def with_limit(limit):
+def test_the_shares_in_reports_are_those_of_the_experiment():
+    results = Path(__file__).parents[3] / "experiments" / "results" / "novelty.json"
+    runs = json.loads(results.read_text())["runs"].values()
+    for kind, share in MARKED_UNKNOWN.items():
+        same = [run for run in runs if (run["features"] == "sift") == (kind == "sift")]
+        assert len(same) == 8
+        assert round(np.mean([run["flagged"]["unfamiliar"]["unknown"] for run in same]), 2) == share
+
+
+def with_limit(limit, novelty="neighbours"):
     fitted = small_model().fitted_
-    return replace(fitted, choices=replace(fitted.choices, unfamiliar_above=limit))
+    choices = replace(fitted.choices, unfamiliar_above=limit, novelty=novelty)
+    return replace(fitted, choices=choices)
 
 
 def topics():
@@ -49,12 +122,16 @@ def test_photographs_beyond_the_limit_are_unfamiliar(tmp_path):
     hidden_BH = topics()
     training_set = small_model().fitted_.training_set
     known_BH = small_model().fitted_.compute_topics(training_set.counts)
-    distance_B = TopicNeighbours(known_BH).distances(hidden_BH)
-    fitted = with_limit(float(np.median(distance_B)))
-    save_scene(fitted, {"random_state": 0}, tmp_path / "model")
-    for model in (fitted, load_scene(tmp_path / "model")[0]):
-        predictions = predict_topics(model, ["name"] * 6, hidden_BH)
-        assert [each.unfamiliar for each in predictions] == list(distance_B > np.median(distance_B))
+    distance_B = NeighbourNovelty(known_BH).scores(hidden_BH)
+    labels = training_set.photographs.labels
+    novelty_B = ClassNovelty(known_BH, labels).scores(hidden_BH)
+    assert distance_B.argmax() != novelty_B.argmax()
+    for novelty, score_B in (("neighbours", distance_B), ("classes", novelty_B)):
+        fitted = with_limit(float(np.sort(score_B)[-2]), novelty)
+        save_scene(fitted, {"random_state": 0}, tmp_path / novelty)
+        for model in (fitted, load_scene(tmp_path / novelty)[0]):
+            predictions = predict_topics(model, ["name"] * 6, hidden_BH)
+            assert [each.unfamiliar for each in predictions] == list(score_B == score_B.max())
 
 
 def test_without_a_limit_none_is_unfamiliar():

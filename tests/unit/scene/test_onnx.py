@@ -100,6 +100,6 @@ def test_other_models_are_exported_too(tmp_path, activation):
 
 def test_the_extra_is_named_where_it_is_missing(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
-    with pytest.raises(InvalidArgument, match=r"pip install 'supdocnade\[onnx\]'"):
+    with pytest.raises(InvalidArgument, match=r"pip install '.*\[onnx\]'"):
         small_model().export_onnx(tmp_path / "model.onnx")
     assert not (tmp_path / "model.onnx").exists()

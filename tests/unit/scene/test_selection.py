@@ -4,7 +4,7 @@ import pytest
 from supdocnade.folders.tags import AnnotationVocabulary
 from supdocnade.run_options import RunOptions
 from supdocnade.scene.dataset import Photographs
-from supdocnade.scene.novelty import TopicNeighbours
+from supdocnade.scene.novelty import fit_novelty
 from supdocnade.scene.selection import (
     DEFAULT_C,
     Candidate,
@@ -95,14 +95,29 @@ def test_the_limit_of_familiar_photographs_is_that_of_the_candidate():
     twice = one._replace(
         held_out_BH=np.tile(one.held_out_BH, (2, 1)), tag_log_p_BA=np.tile(one.tag_log_p_BA, (2, 1))
     )
-    distance_B = np.sort(TopicNeighbours(one.hidden_BH).distances(twice.held_out_BH))
+    novelty = fit_novelty("classes", one.hidden_BH, SEEN.labels)
+    novelty_B = np.sort(novelty.scores(twice.held_out_BH))
     limits = []
     for each, n_sides in ((one, 1), (twice, 2)):
         unseen = photographs(UNSEEN_LABELS * n_sides, TAGS * n_sides)
         found = select_candidate([each], SEEN, unseen, VOCABULARY, "svm", tuned={})
         limits.append(found.choices.unfamiliar_above)
-    # 17 held-out photographs are too few; of 34 it is the largest distance.
-    assert limits == [None, distance_B[33]]
+    # 17 held-out photographs are too few; of 34 it is the largest score.
+    assert limits == [None, novelty_B[33]]
+    assert found.choices.novelty == "classes"
+
+
+def test_without_classes_photographs_are_compared_with_their_neighbours():
+    unlabelled = photographs([None] * len(SEEN.labels), SEEN.tags)
+    one = candidate(5, 0.3)._replace(softmax_BC=None)
+    twice = one._replace(
+        held_out_BH=np.tile(one.held_out_BH, (2, 1)), tag_log_p_BA=np.tile(one.tag_log_p_BA, (2, 1))
+    )
+    unseen = photographs([None] * 34, TAGS * 2)
+    found = select_candidate([twice], unlabelled, unseen, VOCABULARY, "svm", tuned={})
+    novelty = fit_novelty("neighbours", one.hidden_BH, unlabelled.labels)
+    assert found.choices.novelty == "neighbours"
+    assert found.choices.unfamiliar_above == novelty.scores(twice.held_out_BH).max()
 
 
 def test_without_labels_to_select_by_the_svm_is_taken():

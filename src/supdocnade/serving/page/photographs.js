@@ -156,7 +156,7 @@ class Card {
     const parts = [this.header(
       prediction.label === null ? null : h("h3", { class: "prediction" }, bdi(prediction.label), " ", h("small", {}, percent(prediction.probability))),
       prediction.unsure ? h("p", { class: "unsure" }, "Unsure: in tests, answers with so low a probability were mostly wrong.") : null,
-      prediction.unfamiliar ? h("p", { class: "unsure" }, "Unlike the training photographs: perhaps none of these classes and tags fits.") : null,
+      prediction.unfamiliar ? h("p", { class: "unsure" }, "Unlike the training photographs: perhaps none of these classes and tags fits. In tests, fewer than 5 % of the photographs of known classes got this mark, and 20 to 45 % of those of unknown classes.") : null,
     )];
     if (prediction.label !== null) parts.push(h("section", { class: "part" }, h("h4", {}, "Class"), ...this.probabilityLists(prediction)));
     parts.push(h("section", { class: "part" }, h("h4", {}, "Tags"),
