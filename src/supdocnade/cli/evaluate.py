@@ -75,17 +75,17 @@ def evaluate(
 
 
 def evaluate_model(
-    model: Path, photos: Path, *, device: str = "auto", jobs: int, quiet: bool
+    model: Path, photos: str, *, device: str = "auto", jobs: int, quiet: bool
 ) -> "tuple[Evaluation, int]":
     """Return the evaluation of a model, and the number of photographs it was trained on."""
-    from supdocnade.folders.photo_folder import scan_folder
+    from supdocnade.folders.photo_sources import scan_photographs
     from supdocnade.report.evaluation import evaluate_photographs
     from supdocnade.scene.dataset import from_records
     from supdocnade.scene.persistence import load_scene
 
     fitted, _ = load_scene(model)
     with ProgressBars(quiet=quiet, stage_lines=False) as progress:
-        folder = scan_folder(photos, progress)
+        folder = scan_photographs(photos, progress)
     records = folder.records
     for note in () if quiet else folder.notes:
         print_message(f"note: {note}")

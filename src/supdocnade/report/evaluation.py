@@ -67,7 +67,7 @@ def evaluate_photographs(
     skipped: list[SkippedImage] = []
     read: list[ImageRecord] = []
     options = replace(options, on_error="skip")
-    results = iter_predictions(fitted, [record.path for record in records], options)
+    results = iter_predictions(fitted, [record.source for record in records], options)
     for number, (record, result) in enumerate(zip(records, results, strict=True), start=1):
         if isinstance(result, SkippedImage):
             skipped.append(result)
