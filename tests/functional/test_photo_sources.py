@@ -1,14 +1,18 @@
 """Commands on photographs in tar and Parquet files, in lists and on another file system."""
 
 import json
+from collections import Counter
 from pathlib import Path
 
+import fsspec
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 from tests.commands import SMALL, draw, learned, supdocnade
 from tests.packed import copy_to_memory, tar_members, write_parquet, write_tar
 
 from supdocnade import SceneModel
 from supdocnade.folders.photo_folder import read_folder
+from supdocnade.images.source import read_source, source_name
 
 
 @pytest.fixture(scope="module")
@@ -142,6 +146,52 @@ def test_the_python_interface_takes_places_and_addresses(places, folder, model):
         n_topics=8, features="sift", n_words=20, max_epochs=2, min_tag_count=2, random_state=0
     ).fit(places["parquet"])
     assert list(fitted.classes_) == list(scene.classes_)
+
+
+@pytest.fixture
+def reads(monkeypatch):
+    """Return a count of the reads of each photograph."""
+    counts = Counter()
+
+    def count(source):
+        counts[source_name(source)] += 1
+        return read_source(source)
+
+    monkeypatch.setattr("supdocnade.images.decode.read_source", count)
+    return counts
+
+
+def test_evaluation_and_an_index_read_each_photograph_once(places, model, reads, tmp_path):
+    for arguments in (("evaluate", model, places["tar"]), ("index", model, places["tar"])):
+        output = ("-o", tmp_path / "index") if arguments[0] == "index" else ()
+        assert supdocnade(*arguments, *output).code == 0
+        assert len(reads) == 18
+        assert set(reads.values()) == {1}
+        reads.clear()
+
+
+def test_local_copies_spare_training_the_remote_file_system(places, model, tmp_path, monkeypatch):
+    monkeypatch.setitem(
+        fsspec.config.conf, "filecache", {"cache_storage": str(tmp_path / "copies")}
+    )
+    fetched = Counter()
+    get_file = MemoryFileSystem.get_file
+
+    def count(self, path, *arguments, **options):
+        fetched[path] += path.endswith(".jpg")
+        return get_file(self, path, *arguments, **options)
+
+    monkeypatch.setattr(MemoryFileSystem, "get_file", count)
+    place = f"filecache::{places['remote']}"
+    done = supdocnade("train", place, "-o", tmp_path / "scenes", *SMALL)
+    assert done.code == 0, done.err
+    assert +fetched == dict.fromkeys((f"/functional/{name}" for name in names_in(model)), 1)
+    assert learned(tmp_path / "scenes")[0] == learned(model)[0]
+
+
+def names_in(model):
+    folder = model.with_name("photos")
+    return [record.path.relative_to(folder).as_posix() for record in read_folder(folder)]
 
 
 def test_errors_of_places_are_one_sentence(model, tmp_path):

@@ -133,15 +133,19 @@ def expand_pattern(address: str) -> list[str]:
         return [name for part in each for name in expand_pattern(part)]
     if not glob.has_magic(address):
         return [address]
-    if is_remote(address):
-        system, path = open_file_system(address)
-        with storage_errors(address):
-            found = [system.unstrip_protocol(name) for name in system.glob(path)]
-    else:
-        found = glob.glob(address)
+    found = _expand_remote(address) if is_remote(address) else glob.glob(address)
     if not found:
         raise StorageError(f"{address} must stand for files, got none.")
     return sorted(found)
+
+
+def _expand_remote(address: str) -> list[str]:
+    system, path = open_file_system(address)
+    # The file system returns paths of its own, which end as the addresses do.
+    fixed = re.split(r"[*?[]", address, maxsplit=1)[0].rpartition("/")[0]
+    start = len(path) - len(address) + len(fixed)
+    with storage_errors(address):
+        return [fixed + found[start:] for found in system.glob(path)]
 
 
 def _read_list(address: str) -> tuple[str, list[str]]:

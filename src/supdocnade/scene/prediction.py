@@ -86,6 +86,8 @@ class Prediction:
     unfamiliar: bool = False
     """True if the photograph is unlike those that the model was fitted on: farther from them, in
     the space of topics, than 95 % of the held-out photographs."""
+    key: str | None = None
+    """Digest of the contents of the photograph; None if they were not read for the prediction."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -299,9 +301,8 @@ def predict_words(
         if isinstance(words, SkippedImage):
             yield words
         else:
-            prediction = next(predictions)
             is_small = len(words.ids) < fitted.min_words
-            yield replace(prediction, small=True) if is_small else prediction
+            yield replace(next(predictions), small=is_small, key=words.key)
 
 
 def predict_topics(

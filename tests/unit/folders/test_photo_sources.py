@@ -139,8 +139,8 @@ def test_several_shards_are_read_in_order(tmp_path, monkeypatch):
     address = copy_to_memory(tmp_path, "test_pattern")
     records = scan_photographs(f"{address}/p-1?.tar").records
     assert [source_name(record.source) for record in records] == [
-        "memory:///test_pattern/p-10.tar/10.jpg",
-        "memory:///test_pattern/p-11.tar/11.jpg",
+        "memory://test_pattern/p-10.tar/10.jpg",
+        "memory://test_pattern/p-11.tar/11.jpg",
     ]
 
 
