@@ -17,6 +17,7 @@ are ignored; `describe_rows` names such columns.
 import csv
 import io
 import json
+import ntpath
 import os
 import re
 import sys
@@ -129,10 +130,11 @@ def match_names(
     composed = {unicodedata.normalize("NFC", name): name for name in names}
     matched: dict[str, MetadataEntry] = {}
     for given, entry in entries.items():
-        forms = (given, PureWindowsPath(given).as_posix())
-        keys = [unicodedata.normalize("NFC", form) for form in forms]
-        found = [given] if given in on_disk else [composed[key] for key in keys if key in composed]
-        name = found[0] if found else given
+        name = given
+        if name not in on_disk:
+            forms = (given, PureWindowsPath(given).as_posix())
+            keys = [unicodedata.normalize("NFC", form) for form in forms]
+            name = next((composed[key] for key in keys if key in composed), given)
         if name in matched:
             raise _repeated_name(path, entry.line, name, matched[name].line)
         matched[name] = entry
@@ -216,7 +218,8 @@ def _parse_name(path: str, line: int, name: object) -> str:
     if not isinstance(name, str) or not name.strip():
         raise line_error(path, line, "the name of a file as file_name", name)
     given = PurePosixPath(name.strip())
-    if given.is_absolute() or ".." in given.parts or PureWindowsPath(name.strip()).anchor:
+    is_absolute = name.strip().startswith(("/", "\\")) or ntpath.splitdrive(name.strip())[0]
+    if is_absolute or ".." in given.parts:
         folder = path.rpartition("/")[0] if is_remote(path) else os.path.dirname(path)
         raise line_error(path, line, f"a path below {folder}", name)
     return given.as_posix()

@@ -28,7 +28,7 @@ from supdocnade.folders.metadata import (
 from supdocnade.images.source import (
     Source,
     is_remote,
-    join_address,
+    join_addresses,
     normalize_address,
     open_file_system,
     source_name,
@@ -151,8 +151,8 @@ def scan_folder(
             reason = "is no photograph" if name in listing.others else "does not exist"
             raise StorageError(f"{metadata}, line {entry.line} names {name}, which {reason}.")
     labels = [folder_label(name) for name in names]
-    records = make_records([join_address(root, name) for name in names], names, labels, entries)
-    sidecars = {join_address(root, name) for name in listing.sidecars}
+    records = make_records(join_addresses(root, names), names, labels, entries)
+    sidecars = set(join_addresses(root, listing.sidecars))
     records, keyword_notes = add_keywords(records, sidecars, progress)
     notes += [*row_notes, *keyword_notes, *_describe_relabelled(records, labels)]
     return PhotoFolder(records, count_endings(listing.others), tuple(notes))

@@ -38,6 +38,7 @@ from supdocnade.images.source import (
     absolute_address,
     is_remote,
     join_address,
+    join_addresses,
     normalize_address,
     open_file_system,
     read_address,
@@ -99,7 +100,8 @@ def find_sources(place: Source) -> list[tuple[str, Source]]:
         folder, names = _read_list(os.fspath(place))
         return [(name, _join(folder, name)) for name in names]
     folder = normalize_address(place)
-    return [(name, join_address(folder, name)) for name in list_folder(folder).photographs]
+    names = list_folder(folder).photographs
+    return list(zip(names, join_addresses(folder, names), strict=True))
 
 
 def folder_of_place(place: str | os.PathLike[str]) -> str:

@@ -71,6 +71,19 @@ def join_address(folder: str, name: str) -> str:
     return str(Path(folder, name))
 
 
+def join_addresses(folder: str, names: Iterable[str]) -> list[str]:
+    """Return the paths or addresses of files below a folder; names have slashes.
+
+    >>> join_addresses("photos/", ["coast/a.jpg"])
+    ['photos/coast/a.jpg']
+    """
+    start = join_address(folder, "x")[:-1]
+    separator = "/" if is_remote(folder) else os.sep
+    if separator == "/":
+        return [start + name for name in names]
+    return [start + name.replace("/", separator) for name in names]
+
+
 def normalize_address(address: str | os.PathLike[str]) -> str:
     """Return a path without needless parts, or an address without a slash at its end.
 
