@@ -17,7 +17,6 @@ from pathlib import Path
 
 from benchmarks.common import print_table, write_results
 from supdocnade.folders.photo_folder import list_folder, scan_folder
-from supdocnade.scene.dataset import from_records
 
 N_PHOTOGRAPHS, N_CLASSES, RUNS = 50_000, 20, 3
 
@@ -59,9 +58,6 @@ def main() -> None:
         figures = {
             "list": measure(lambda: list_folder(folder), n_photographs),
             "scan": measure(lambda: scan_folder(folder), n_photographs),
-            "photographs": measure(
-                lambda: from_records(scan_folder(folder).records), n_photographs
-            ),
         }
     rows = [[name, *(f"{value:.1f}" for value in each.values())] for name, each in figures.items()]
     print_table("Per photograph of a folder", ["result", "µs of CPU time", "bytes"], rows)
