@@ -155,6 +155,7 @@ def predict(
         check_local_files(images)
     named = [] if files_from is None else read_paths(files_from)
     # Not SceneModel, an estimator: importing scikit-learn and torch takes seconds.
+    from supdocnade.scene.dataset import expand_folders
     from supdocnade.scene.persistence import load_scene
 
     fitted, _ = load_scene(model)
@@ -173,7 +174,10 @@ def predict(
     if csv:
         print_line(CSV_HEADER)
     form = format_json if json else format_csv if csv else format_text
-    batches = [images, *named] if isinstance(named, list) else chain([images], named)
+    # A list may name files of all kinds, as `find` does; those that are no photographs are errors.
+    listed = (expand_folders(batch, with_files=False) for batch in named)
+    streamed = chain([expand_folders(images)], listed)
+    batches = list(streamed) if isinstance(named, list) else streamed
     if not quiet:
         print_passed_over(images)
     try:
@@ -207,14 +211,14 @@ def open_record(record: Path | None, *, dry_run: bool) -> Path:
 def predict_all(
     fitted: "FittedScene",
     options: RunOptions,
-    batches: Iterable[list[str]],
+    batches: Iterable[Sequence[Source]],
     form: "Callable[[Prediction, int | None], str]",
     sidecars: Sidecars | None = None,
     *,
     top: int | None = None,
     quiet: bool = False,
 ) -> int:
-    """Print a line for each photograph, also for those in folders; return the number of failures.
+    """Print a line for each photograph; return the number of failures.
 
     Parameters
     ----------
@@ -222,24 +226,20 @@ def predict_all(
         predictions of the previous one.
     form : returns the line of a prediction, with the `top` best tags.
     """
-    from supdocnade.scene.dataset import expand_folders
-    from supdocnade.scene.prediction import iter_predictions
+    from supdocnade.scene.prediction import predict_sources
     from supdocnade.visual_words.parallel import SkippedImage
 
     total = None
-    sources: Iterable[Sequence[Source]]
     if isinstance(batches, list):
-        photographs = expand_folders(chain.from_iterable(batches))
-        sources, total = [photographs], len(photographs)
-    else:
-        sources = map(expand_folders, batches)
+        batches = [[source for batch in batches for source in batch]]
+        total = len(batches[0])
     if sidecars is not None:
-        sources = map(check_local_files, sources)
+        batches = map(check_local_files, batches)
     done = n_failed = 0
     small: list[str] = []
     # Results on a terminal are progress enough.
     with ProgressBars(quiet=quiet or sys.stdout.isatty(), stage_lines=False) as progress:
-        for result in chain.from_iterable(iter_predictions(fitted, b, options) for b in sources):
+        for result in chain.from_iterable(predict_sources(fitted, b, options) for b in batches):
             if isinstance(result, SkippedImage):
                 failure: str | None = result.reason
             else:

@@ -183,6 +183,7 @@ def _image_column(address: str, schema: Any) -> str:
 
 
 def _scan_parquet(address: str) -> list[ImageRecord]:
+    _read_row_group.cache_clear()  # The file may have changed.
     with _open_parquet(address) as file:
         schema = file.schema_arrow
         in_struct = _image_column(address, schema) != "image"

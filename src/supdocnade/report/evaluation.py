@@ -17,7 +17,7 @@ from supdocnade.metrics import N_TAGS, evaluate_classes, evaluate_tags, reliabil
 from supdocnade.run_options import RunOptions
 from supdocnade.scene.dataset import from_records
 from supdocnade.scene.held_out import HeldOutImage
-from supdocnade.scene.prediction import FittedScene, Prediction, iter_predictions
+from supdocnade.scene.prediction import FittedScene, Prediction, predict_sources
 from supdocnade.scene.tag_ranking import present_tags
 from supdocnade.visual_words.parallel import SkippedImage
 
@@ -69,7 +69,7 @@ def evaluate_photographs(
     skipped: list[SkippedImage] = []
     read: list[ImageRecord] = []
     options = replace(options, on_error="skip")
-    results = iter_predictions(fitted, [record.source for record in records], options)
+    results = predict_sources(fitted, [record.source for record in records], options)
     for number, (record, result) in enumerate(zip(records, results, strict=True), start=1):
         if isinstance(result, SkippedImage):
             skipped.append(result)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from supdocnade.errors import InvalidArgument, UnreadableImage
 from supdocnade.folders.photo_folder import ImageRecord
-from supdocnade.folders.photo_sources import find_sources, scan_photographs
+from supdocnade.folders.photo_sources import find_sources, kind_of_place, scan_photographs
 from supdocnade.folders.splits import split_per_class
 from supdocnade.folders.tags import Tags
 from supdocnade.images.source import source_name
@@ -125,12 +125,18 @@ def from_records(records: Sequence[ImageRecord]) -> Photographs:
     )
 
 
-def expand_folders(images: Any) -> list[Any]:
-    """Return a list of images, in which folders and other places are replaced by photographs."""
+def expand_folders(images: Any, *, with_files: bool = True) -> list[Any]:
+    """Return a list of images, in which folders and other places are replaced by photographs.
+
+    Parameters
+    ----------
+    with_files : False keeps files that hold photographs, such as lists and tar files.
+    """
     given = [images] if isinstance(images, str | os.PathLike) else check_images(images)
     found: list[Any] = []
     for source in given:
-        if isinstance(source, str | os.PathLike):
+        is_path = isinstance(source, str | os.PathLike)
+        if is_path and (with_files or kind_of_place(source) == "folder"):
             found += [photograph for _, photograph in find_sources(source)]
         else:
             found.append(source)

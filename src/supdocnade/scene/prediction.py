@@ -277,10 +277,16 @@ def iter_predictions(
 
     Parameters
     ----------
-    images : a folder, or a list of paths, folders, bytes, arrays or PIL images.
+    images : a folder or another place, or a list of paths, places, bytes, arrays or PIL images.
     options : with `on_error="skip"` a `SkippedImage` replaces a photograph that cannot be read.
     """
-    sources = expand_folders(images)
+    yield from predict_sources(fitted, expand_folders(images), options)
+
+
+def predict_sources(
+    fitted: FittedScene, sources: Sequence[Any], options: RunOptions = RunOptions()
+) -> Iterator[Prediction | SkippedImage]:
+    """Do the work of `iter_predictions` for sources that are photographs, not folders of them."""
     waiting: list[tuple[str, ImageWords | SkippedImage]] = []
     block = 1
     for number, words in enumerate(encode_images(fitted.encoder, sources, options)):

@@ -152,6 +152,12 @@ def test_images_may_be_plain_bytes_and_classes_strings(tmp_path):
     assert found(path) == [("0", b"a", None, None)]
 
 
+def test_a_file_that_was_replaced_is_read_again(tmp_path):
+    for content in (b"before", b"after"):
+        path = write_table(tmp_path / "replaced.parquet", image=[content])
+        assert found(path) == [("0", content, None, None)]
+
+
 def test_repeated_names_become_numbers(tmp_path):
     images = [{"bytes": b"a", "path": "1.jpg"}, {"bytes": b"b", "path": "1.jpg"}]
     path = write_table(tmp_path / "repeated.parquet", image=images)
