@@ -151,16 +151,13 @@ def predict(
     if not images and files_from is None:
         raise UsageError("no photographs were given; name some or use --files-from.")
     images = [normalize_address(image) for image in images or ()]
-    if write_xmp:
-        check_local_files(images)
     named = [] if files_from is None else read_paths(files_from)
     # Not SceneModel, an estimator: importing scikit-learn and torch takes seconds.
-    from supdocnade.scene.dataset import expand_folders
     from supdocnade.scene.persistence import load_scene
 
-    fitted, _ = load_scene(model)
-    sidecars = None
+    (fitted, _), sidecars = load_scene(model), None
     if write_xmp:
+        check_local_files(images)
         sidecars = Sidecars(
             by_stem=xmp_name == "stem",
             with_label=xmp_label,
@@ -171,22 +168,36 @@ def predict(
             dry_run=dry_run,
         )
     options = RunOptions(n_jobs=jobs, device=device, on_error="skip")
+    form = format_json if json else format_csv if csv else format_text
     if csv:
         print_line(CSV_HEADER)
-    form = format_json if json else format_csv if csv else format_text
-    # A list may name files of all kinds, as `find` does; those that are no photographs are errors.
-    listed = (expand_folders(batch, with_files=False) for batch in named)
-    streamed = chain([expand_folders(images)], listed)
-    batches = list(streamed) if isinstance(named, list) else streamed
     if not quiet:
         print_passed_over(images)
+    photos = expand_batches(images, named)
     try:
-        n_failed = predict_all(fitted, options, batches, form, sidecars, top=top, quiet=quiet)
+        n_failed = predict_all(fitted, options, photos, form, sidecars, top=top, quiet=quiet)
     finally:  # Also after Ctrl-C: the summary names the record.
         if sidecars is not None and not quiet:
             print_message(sidecars.summary())
     if n_failed:
         raise typer.Exit(1)
+
+
+def expand_batches(
+    images: Sequence[str], named: Iterable[Sequence[str]]
+) -> Iterable[Sequence[Source]]:
+    """Return batches of photographs: those on the command line, then those of --files-from.
+
+    Parameters
+    ----------
+    named : batches of names, of files of all kinds if `find` lists them: only folders among them
+        are expanded. The result is a list if this is one.
+    """
+    from supdocnade.scene.dataset import expand_folders
+
+    listed = (expand_folders(batch, with_files=False) for batch in named)
+    batches = chain([expand_folders(images)], listed)
+    return list(batches) if isinstance(named, list) else batches
 
 
 def check_xmp_options(**options: object) -> None:
