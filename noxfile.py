@@ -32,7 +32,9 @@ def lowest(session: nox.Session) -> None:
     """Run the unit tests and some functional tests with the lowest allowed versions."""
     extras = PROJECT["optional-dependencies"]
     triton = [requirement for requirement in extras["dev"] if requirement.startswith("triton")]
-    requirements = [*PROJECT["dependencies"], *extras["deep"], *extras["serve"], *triton]
+    tested = ("deep", "parquet", "remote", "serve")
+    chosen = [requirement for name in tested for requirement in extras[name]]
+    requirements = [*PROJECT["dependencies"], *chosen, *triton]
     session.install(
         *map(lowest_version, requirements),
         *(
@@ -74,7 +76,8 @@ def minimal(session: nox.Session) -> None:
     """Run the commands without any extra, and check that those needing one say so."""
     session.install(*CONSTRAINED, ".", "pandas", "pytest", "pytest-timeout", "pytest-xdist")
     missing = (
-        "import fastapi, uvicorn, prometheus_client, multipart, onnx, onnxruntime, pillow_heif"
+        "import fastapi, uvicorn, prometheus_client, multipart, onnx, onnxruntime, pillow_heif, "
+        "pyarrow"
     )
     session.run("python", "-c", missing, success_codes=[1], silent=True)
     session.run("supdocnade", "--version")

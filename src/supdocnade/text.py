@@ -17,6 +17,16 @@ def read_text(path: Path) -> str:
         content = path.read_bytes()
     except OSError as error:
         raise StorageError(f"{path} cannot be read: {error.strerror}.") from error
+    return decode_text(content, path)
+
+
+def decode_text(content: bytes, path: str | Path) -> str:
+    """Return the text of UTF-8 bytes without a byte order mark, line ends unchanged.
+
+    Parameters
+    ----------
+    path : file of the bytes, for errors.
+    """
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -26,15 +36,20 @@ def read_text(path: Path) -> str:
 
 
 def read_lines(path: Path) -> list[str]:
-    """Return the lines of a UTF-8 file without their ends (LF, CR LF or CR).
+    """Return the lines of a UTF-8 file, see `split_lines`."""
+    return split_lines(read_text(path))
 
-    A line end at the end of the file does not start another line.
+
+def split_lines(text: str) -> list[str]:
+    """Return the lines of a text without their ends (LF, CR LF or CR).
+
+    A line end at the end of the text does not start another line.
     """
-    lines = read_text(path).replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     return lines if lines[-1] else lines[:-1]
 
 
-def line_error(path: Path, line: int, expected: str, got: object) -> StorageError:
+def line_error(path: str | Path, line: int, expected: str, got: object) -> StorageError:
     """Return the error for an unexpected line; of a long one it quotes the beginning.
 
     >>> print(line_error(Path("tags.tsv"), 3, "one tab", "sea"))

@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 from tests.commands import SMALL, draw, supdocnade
+from tests.packed import copy_to_memory, tar_members, write_parquet, write_tar
 from tests.serving import run_server
+
+from supdocnade.folders.photo_folder import read_folder
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), ROOT / "changes/README.md", *(ROOT / "docs").rglob("*.md")])
@@ -86,6 +89,23 @@ def test_the_commands_of_a_document_run(document, tmp_path, monkeypatch):
     assert Path("scenes/report.html").is_file()
     if document == "README.md":
         assert Path("supdocnade-demo/report.html").is_file()
+
+
+def test_the_commands_of_the_sources_page_run(tmp_path, monkeypatch):
+    (block,) = re.findall(r"```sh\n(.*?)```", (ROOT / "docs/sources.md").read_text(), re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    records = read_folder(draw(Path("photos")))
+    write_tar("photos.tar", tar_members(records))
+    for number in range(2):
+        write_tar(f"shards-{number}.tar", tar_members(records[number::2]))
+    write_parquet("photos.parquet", records)
+    Path("photos/some.txt").write_text("coast/coast_0001.jpg\nforest/forest_0001.jpg\n")
+    copy_to_memory(Path("photos"), "photos")
+    for line in block.splitlines():
+        _, command, *arguments = shlex.split(line)
+        done = supdocnade(command, *arguments, *(SMALL if command == "train" else ()))
+        assert done.code == 0, (command, done.err)
+        assert done.out
 
 
 @pytest.mark.skipif(not shutil.which("curl"), reason="curl is not installed")

@@ -13,8 +13,8 @@ from supdocnade.errors import InvalidArgument, UnreadableImage, install_command
 from supdocnade.images.decode import decode
 
 EXTRAS = (
-    *("fastapi", "multipart", "onnx", "onnxruntime", "pillow_heif", "prometheus_client"),
-    "uvicorn",
+    *("fastapi", "fsspec", "multipart", "onnx", "onnxruntime", "pillow_heif"),
+    *("prometheus_client", "pyarrow", "uvicorn"),
 )
 HEIC = b"\x00\x00\x00\x18ftypheic\x00\x00\x00\x00heicmif1" + bytes(64)
 
@@ -53,6 +53,18 @@ def test_an_explanation_needs_no_extra(model, photos, tmp_path):
     done = supdocnade("explain", model, photos / "coast/coast_0001.jpg", "-o", tmp_path / "a.png")
     assert done.code == 0, done.err
     assert (tmp_path / "a.png").is_file()
+
+
+@pytest.mark.parametrize(
+    ("place", "extra"), [("s3://bucket/photos", "remote"), ("photos.parquet", "parquet")]
+)
+def test_places_name_their_extra_in_one_sentence(model, place, extra, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "photos.parquet").touch()
+    for arguments in (("check", place), ("predict", model, place)):
+        done = supdocnade(*arguments)
+        assert done.code == 1
+        assert done.err == f"error: {place} needs an extra: pip install 'supdocnade[{extra}]'.\n"
 
 
 def test_serve_names_its_extra_in_one_sentence(model):

@@ -1,7 +1,6 @@
 """`supdocnade check`: look for problems in a folder of photographs before training."""
 
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import typer
@@ -54,17 +53,17 @@ def check(
 
 
 def check_folder(
-    photos: Path, *, min_tag_count: int, jobs: int, progress: ProgressCallback = no_progress
+    photos: str, *, min_tag_count: int, jobs: int, progress: ProgressCallback = no_progress
 ) -> dict[str, Any]:
     """Return the object that `--json` prints."""
     from supdocnade.estimators.settings import VisualWordSettings
-    from supdocnade.folders.photo_folder import scan_folder
+    from supdocnade.folders.photo_sources import scan_photographs
     from supdocnade.folders.tags import count_tags, find_similar_names
     from supdocnade.run_options import RunOptions
     from supdocnade.scene.dataset import SMALL_CLASS, from_records
     from supdocnade.scene.inspection import find_class_conflicts, inspect_photographs
 
-    folder = scan_folder(photos, progress, on_error="skip")
+    folder = scan_photographs(photos, progress, on_error="skip")
     photographs = from_records(folder.records)
     settings = SceneSettings().check()
     describer, _ = VisualWordSettings(
@@ -78,7 +77,7 @@ def check_folder(
     classes = Counter(label for label in photographs.labels if label is not None)
     tags = count_tags(photographs.tags)
     return {
-        "folder": str(photos),
+        "folder": photos,
         "n_images": len(photographs),
         "n_unlabelled": photographs.labels.count(None),
         "n_tagged": sum(bool(some) for some in photographs.tags),

@@ -9,7 +9,6 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from supdocnade.text import clean_name, format_percent
@@ -65,12 +64,13 @@ def print_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     print_message(f"note: {' '.join(str(message).split())}")
 
 
-def print_passed_over(folders: Iterable[Path]) -> None:
+def print_passed_over(places: Iterable[str]) -> None:
     """Print notes about the files in folders that are no photographs."""
     from supdocnade.folders.photo_folder import describe_passed_over, list_folder
+    from supdocnade.folders.photo_sources import kind_of_place
 
-    for folder in folders:
-        for note in describe_passed_over(list_folder(folder)[1], with_tables=False):
+    for folder in (place for place in places if kind_of_place(place) == "folder"):
+        for note in describe_passed_over(list_folder(folder).others, with_tables=False):
             print_message(f"note: {folder}: {note}")
 
 

@@ -55,11 +55,11 @@ def evaluate(
       supdocnade evaluate scenes other-photos --json
     """
     check_device(device)
-    evaluation, n_learned = evaluate_model(model, photos, device=device, jobs=jobs, quiet=quiet)
-    if n_learned and not quiet:
-        were = "was" if n_learned == 1 else "were"
+    evaluation = evaluate_model(model, photos, device=device, jobs=jobs, quiet=quiet)
+    if evaluation.n_trained and not quiet:
+        were = "was" if evaluation.n_trained == 1 else "were"
         print_message(
-            f"note: {n_learned} of these photographs {were} used for training, "
+            f"note: {evaluation.n_trained} of these photographs {were} used for training, "
             "so the figures are too good."
         )
     if evaluation.small and not quiet:
@@ -75,17 +75,16 @@ def evaluate(
 
 
 def evaluate_model(
-    model: Path, photos: Path, *, device: str = "auto", jobs: int, quiet: bool
-) -> "tuple[Evaluation, int]":
-    """Return the evaluation of a model, and the number of photographs it was trained on."""
-    from supdocnade.folders.photo_folder import scan_folder
+    model: Path, photos: str, *, device: str = "auto", jobs: int, quiet: bool
+) -> "Evaluation":
+    """Return the evaluation of a model."""
+    from supdocnade.folders.photo_sources import scan_photographs
     from supdocnade.report.evaluation import evaluate_photographs
-    from supdocnade.scene.dataset import from_records
     from supdocnade.scene.persistence import load_scene
 
     fitted, _ = load_scene(model)
     with ProgressBars(quiet=quiet, stage_lines=False) as progress:
-        folder = scan_folder(photos, progress)
+        folder = scan_photographs(photos, progress)
     records = folder.records
     for note in () if quiet else folder.notes:
         print_message(f"note: {note}")
@@ -96,9 +95,7 @@ def evaluate_model(
         )
     with ProgressBars(quiet=quiet, stage_lines=False) as progress:
         options = RunOptions(n_jobs=jobs, device=device, progress=progress)
-        evaluation = evaluate_photographs(fitted, records, options)
-    learned = set(fitted.training_set.photographs.content_keys())
-    return evaluation, sum(key in learned for key in from_records(records).content_keys())
+        return evaluate_photographs(fitted, records, options)
 
 
 def evaluation_to_dict(evaluation: "Evaluation") -> dict[str, Any]:

@@ -15,11 +15,19 @@ from supdocnade.cli.console import (
     print_passed_over,
 )
 from supdocnade.cli.options import Debug, Jobs, Json, Model, Quiet
+from supdocnade.images.source import normalize_address
 
 
 def index(
     model: Model,
-    photos: Annotated[Path, typer.Argument(metavar="PHOTOS", help="Folder of photographs.")],
+    photos: Annotated[
+        str,
+        typer.Argument(
+            metavar="PHOTOS",
+            callback=normalize_address,
+            help="Folder of photographs, or another place, as for train.",
+        ),
+    ],
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Index to write; default: MODEL.index.")
     ] = None,

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 from supdocnade.errors import install_command
+from supdocnade.images.source import normalize_address
 
 
 class UsageError(typer.TyperException):
@@ -22,7 +23,13 @@ def _check_jobs(jobs: int) -> int:
 
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of a model.")]
 Photos = Annotated[
-    Path, typer.Argument(metavar="PHOTOS", help="Folder of photographs, one sub-folder per class.")
+    str,
+    typer.Argument(
+        callback=normalize_address,
+        metavar="PHOTOS",
+        help="Folder of photographs, one sub-folder per class; or an address (s3://bucket/photos), "
+        "tar or Parquet files, or a text file that lists photographs.",
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print results as JSON.")]
 Quiet = Annotated[

@@ -5,7 +5,7 @@ import queue
 import stat
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from io import RawIOBase
 from itertools import chain
@@ -29,6 +29,7 @@ from supdocnade.cli.console import (
 from supdocnade.cli.options import Debug, Device, Jobs, Json, Quiet, UsageError, check_device
 from supdocnade.cli.xmp import Sidecars, append_text, undo_sidecars
 from supdocnade.errors import InvalidArgument, StorageError
+from supdocnade.images.source import Source, is_local_file, normalize_address, source_name
 from supdocnade.run_options import RunOptions
 from supdocnade.scene.settings import TAG_PRECISION
 
@@ -44,9 +45,12 @@ LineQueue = queue.Queue[bytes | OSError | None]
 
 OptionalModel = Annotated[Path | None, typer.Argument(metavar="MODEL", help="Folder of a model.")]
 Images = Annotated[
-    list[Path] | None,
-    # Unreadable files are reported one by one, not as a wrong command line.
-    typer.Argument(metavar="IMAGE", readable=False, help="Photographs or folders."),
+    list[str] | None,
+    typer.Argument(
+        metavar="IMAGE",
+        help="Photographs, folders, addresses (s3://bucket/photos), tar or Parquet files, or text "
+        "files that list photographs.",
+    ),
 ]
 FilesFrom = Annotated[
     str | None,
@@ -146,13 +150,14 @@ def predict(
         raise UsageError("missing argument 'MODEL'.")
     if not images and files_from is None:
         raise UsageError("no photographs were given; name some or use --files-from.")
+    images = [normalize_address(image) for image in images or ()]
     named = [] if files_from is None else read_paths(files_from)
     # Not SceneModel, an estimator: importing scikit-learn and torch takes seconds.
     from supdocnade.scene.persistence import load_scene
 
-    fitted, _ = load_scene(model)
-    sidecars = None
+    (fitted, _), sidecars = load_scene(model), None
     if write_xmp:
+        check_local_files(images)
         sidecars = Sidecars(
             by_stem=xmp_name == "stem",
             with_label=xmp_label,
@@ -163,19 +168,36 @@ def predict(
             dry_run=dry_run,
         )
     options = RunOptions(n_jobs=jobs, device=device, on_error="skip")
+    form = format_json if json else format_csv if csv else format_text
     if csv:
         print_line(CSV_HEADER)
-    form = format_json if json else format_csv if csv else format_text
-    batches = [images or [], *named] if isinstance(named, list) else chain([images or []], named)
     if not quiet:
-        print_passed_over(path for path in images or () if path.is_dir())
+        print_passed_over(images)
+    photos = expand_batches(images, named)
     try:
-        n_failed = predict_all(fitted, options, batches, form, sidecars, top=top, quiet=quiet)
+        n_failed = predict_all(fitted, options, photos, form, sidecars, top=top, quiet=quiet)
     finally:  # Also after Ctrl-C: the summary names the record.
         if sidecars is not None and not quiet:
             print_message(sidecars.summary())
     if n_failed:
         raise typer.Exit(1)
+
+
+def expand_batches(
+    images: Sequence[str], named: Iterable[Sequence[str]]
+) -> Iterable[Sequence[Source]]:
+    """Return batches of photographs: those on the command line, then those of --files-from.
+
+    Parameters
+    ----------
+    named : batches of names, of files of all kinds if `find` lists them: only folders among them
+        are expanded. The result is a list if this is one.
+    """
+    from supdocnade.scene.dataset import expand_folders
+
+    listed = (expand_folders(batch, with_files=False) for batch in named)
+    batches = chain([expand_folders(images)], listed)
+    return list(batches) if isinstance(named, list) else batches
 
 
 def check_xmp_options(**options: object) -> None:
@@ -200,14 +222,14 @@ def open_record(record: Path | None, *, dry_run: bool) -> Path:
 def predict_all(
     fitted: "FittedScene",
     options: RunOptions,
-    batches: Iterable[list[Path]],
+    batches: Iterable[Sequence[Source]],
     form: "Callable[[Prediction, int | None], str]",
     sidecars: Sidecars | None = None,
     *,
     top: int | None = None,
     quiet: bool = False,
 ) -> int:
-    """Print a line for each photograph, also for those in folders; return the number of failures.
+    """Print a line for each photograph; return the number of failures.
 
     Parameters
     ----------
@@ -215,19 +237,20 @@ def predict_all(
         predictions of the previous one.
     form : returns the line of a prediction, with the `top` best tags.
     """
-    from supdocnade.scene.dataset import expand_folders
-    from supdocnade.scene.prediction import iter_predictions
+    from supdocnade.scene.prediction import predict_sources
     from supdocnade.visual_words.parallel import SkippedImage
 
     total = None
     if isinstance(batches, list):
-        batches = [expand_folders(chain.from_iterable(batches))]
+        batches = [[source for batch in batches for source in batch]]
         total = len(batches[0])
+    if sidecars is not None:
+        batches = map(check_local_files, batches)
     done = n_failed = 0
     small: list[str] = []
     # Results on a terminal are progress enough.
     with ProgressBars(quiet=quiet or sys.stdout.isatty(), stage_lines=False) as progress:
-        for result in chain.from_iterable(iter_predictions(fitted, b, options) for b in batches):
+        for result in chain.from_iterable(predict_sources(fitted, b, options) for b in batches):
             if isinstance(result, SkippedImage):
                 failure: str | None = result.reason
             else:
@@ -246,6 +269,19 @@ def predict_all(
     if small and not quiet:
         print_small_note(len(small), small[0])
     return n_failed
+
+
+def check_local_files(sources: Sequence[Source]) -> Sequence[Source]:
+    """Return photographs; raise `InvalidArgument` if a sidecar cannot be beside one of them."""
+    from supdocnade.folders.photo_sources import kind_of_place
+
+    for source in sources:
+        if not is_local_file(source) or kind_of_place(source) == "shards":
+            raise InvalidArgument(
+                "--write-xmp writes beside photographs that are files on this machine, "
+                f"got {source_name(source)}."
+            )
+    return sources
 
 
 def _write_sidecar(sidecars: Sidecars, prediction: "Prediction", top: int | None) -> str | None:
@@ -276,7 +312,7 @@ def undo_all(record: Path, *, dry_run: bool, quiet: bool) -> int:
     return n_failed
 
 
-def read_paths(files_from: str) -> list[list[Path]] | Iterator[list[Path]]:
+def read_paths(files_from: str) -> list[list[str]] | Iterator[list[str]]:
     """Return the paths in a file, one per line, in the encoding of the file system.
 
     The result is one batch in a list for a regular file, and an iterator over batches for a pipe.
@@ -301,10 +337,10 @@ def read_paths(files_from: str) -> list[list[Path]] | Iterator[list[Path]]:
     return [[path for batch in batches for path in batch]] if is_regular else batches
 
 
-def _stream_paths(files_from: str, file: RawIOBase) -> Iterator[list[Path]]:
+def _stream_paths(files_from: str, file: RawIOBase) -> Iterator[list[str]]:
     try:
         for batch in stream_lines(file):
-            yield [Path(os.fsdecode(line)) for line in batch]
+            yield [normalize_address(os.fsdecode(line)) for line in batch]
     except OSError as error:
         raise StorageError(f"{files_from} cannot be read: {error.strerror}.") from error
 

@@ -22,6 +22,7 @@ from supdocnade.errors import (
     UnreadableImages,
     UnwritableFile,
 )
+from supdocnade.images.source import absolute_address
 from supdocnade.partial_folder import PartialFolder
 
 if TYPE_CHECKING:
@@ -64,11 +65,11 @@ class PartialRun(PartialFolder):
             with self.lock():
                 pass
 
-    def write_settings(self, photos: Path, settings: dict[str, Any]) -> None:
+    def write_settings(self, photos: str, settings: dict[str, Any]) -> None:
         """Write the settings of a new or a resumed run."""
         from supdocnade.storage import write_atomically
 
-        described = {"photos": os.path.abspath(photos), "settings": settings}
+        described = {"photos": absolute_address(photos), "settings": settings}
         path, content = self.folder / RUN, json.dumps(described, indent=1).encode()
         if path.is_file() and path.read_bytes() == content:
             return
@@ -80,7 +81,7 @@ class PartialRun(PartialFolder):
                 super().discard()
             raise
 
-    def read_settings(self, photos: Path) -> dict[str, Any]:
+    def read_settings(self, photos: str) -> dict[str, Any]:
         """Return the settings of the interrupted run, which must be one on these photographs."""
         path = self.folder / RUN
         try:
@@ -92,7 +93,7 @@ class PartialRun(PartialFolder):
             ) from error
         except (ValueError, KeyError, TypeError) as error:
             raise StorageError(f"{path} is damaged; start again with --restart.") from error
-        if before != os.path.abspath(photos):
+        if before != absolute_address(photos):
             raise InvalidArgument(f"the run to resume learns from {before}, not from {photos}.")
         return settings
 
@@ -122,7 +123,7 @@ class PartialRun(PartialFolder):
 class TrainingRequest:
     """Arguments of a training run."""
 
-    photos: Path
+    photos: str
     output: Path
     settings: dict[str, Any]
     """Settings of `SceneModel`."""
@@ -145,10 +146,10 @@ def train_model(request: TrainingRequest) -> "tuple[SceneModel, dict[str, float]
     partial = PartialRun(request.output)
     partial.check_idle()
     settings = _choose_settings(request, partial)
-    from supdocnade.folders.photo_folder import scan_folder
+    from supdocnade.folders.photo_sources import scan_photographs
 
     with ProgressBars(quiet=request.quiet, stage_lines=False) as progress:
-        folder = scan_folder(request.photos, progress)
+        folder = scan_photographs(request.photos, progress)
     check_records(request.photos, folder.records)
     if not request.quiet:
         extends = settings.get("add") is not None
@@ -246,7 +247,7 @@ def _train(
         _print_estimate(model, records, request)
     fit = model.fit if previous is None else model.fit_more
     fit(
-        [record.path for record in records],
+        [record.source for record in records],
         [record.label for record in records],
         [record.tags for record in records],
         progress=progress,
@@ -301,7 +302,7 @@ def check_output(output: Path, *, force: bool) -> None:
         raise StorageError(f"{output} holds a model; --force replaces it.")
 
 
-def check_records(photos: Path, records: "Sequence[ImageRecord]") -> None:
+def check_records(photos: str, records: "Sequence[ImageRecord]") -> None:
     """Raise if there is nothing to learn."""
     if not any(record.label is not None or record.tags for record in records):
         raise InvalidArgument(
@@ -375,7 +376,7 @@ def _resumed_settings(request: TrainingRequest, before: dict[str, Any]) -> dict[
 
 
 def _resume_command(request: TrainingRequest) -> str:
-    parts = ["supdocnade", "train", os.fspath(request.photos), "-o", os.fspath(request.output)]
+    parts = ["supdocnade", "train", request.photos, "-o", os.fspath(request.output)]
     if request.force:
         parts.append("--force")
     if request.cache is not None:

@@ -121,6 +121,7 @@ def train(
       supdocnade train photos -o scenes
       supdocnade train photos -o scenes --tune --seed 1
       supdocnade train photos -o scenes --resume
+      supdocnade train 'shards-{000..010}.tar' -o scenes
       supdocnade train more-photos --add scenes -o more-scenes
     """
     check_device(device)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from supdocnade.errors import StorageError, SupDocNADEError
-from supdocnade.folders.photo_folder import find_photographs
+from supdocnade.folders.photo_sources import find_sources, folder_of_place
 from supdocnade.gallery.photo_index import (
     DESCRIPTION,
     FORMAT,
@@ -32,6 +32,7 @@ from supdocnade.gallery.photo_index import (
     write_pictures,
 )
 from supdocnade.images.decode import make_thumbnail, read_image_file
+from supdocnade.images.source import Source, is_remote, stamp_sources
 from supdocnade.partial_folder import PartialFolder
 from supdocnade.progress import no_progress
 from supdocnade.run_options import RunOptions
@@ -97,7 +98,7 @@ Photograph = tuple[ImageWords, bytes]
 
 def build_gallery(
     fitted: FittedScene,
-    photos: Path,
+    photos: str | Path,
     output: Path,
     options: RunOptions = RunOptions(),
 ) -> tuple[Gallery, list[SkippedImage]]:
@@ -106,10 +107,11 @@ def build_gallery(
     Parameters
     ----------
     fitted : the model.
-    photos : folder of photographs, searched recursively.
+    photos : folder of photographs, searched recursively, or another place (`photo_sources`).
     output : folder of the index; an existing one is replaced atomically.
     """
-    stamps = {path.as_posix(): _stamp(photos / path) for path in find_photographs(photos)}
+    sources = dict(find_sources(photos))
+    stamps = dict(zip(sources, stamp_sources(sources.values()), strict=True))
     if not stamps:
         raise StorageError(f"{photos} must hold photographs, got none.")
     target = Path(os.path.realpath(output))
@@ -126,7 +128,9 @@ def build_gallery(
                     places[name] = (known, row)
         paths = _unused_paths(partial.folder)
         todo = [name for name in stamps if name not in places]
-        for read in _read(fitted, photos, todo, len(places), options, skipped):
+        for read in _read(
+            fitted, {name: sources[name] for name in todo}, len(places), options, skipped
+        ):
             rows = _rows(fitted, read, stamps)
             pictures = [picture for _, picture in read.values()]
             block = save_block(next(paths), fingerprint, rows, pictures)
@@ -138,9 +142,9 @@ def build_gallery(
     return Gallery.load(output, fitted), skipped
 
 
-def _check_target(target: Path, photos: Path) -> None:
+def _check_target(target: Path, photos: str | Path) -> None:
     """Raise unless the target is new or an index."""
-    if target == Path(os.path.realpath(photos)):
+    if not is_remote(photos) and target == Path(os.path.realpath(photos)):
         raise StorageError(f"{target} must not be the folder of the photographs.")
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         try:
@@ -155,27 +159,19 @@ def _unused_paths(folder: Path) -> Iterator[Path]:
     return (folder / f"{number:06d}.safetensors" for number in count(first))
 
 
-def _stamp(path: Path) -> Stamp:
-    try:
-        status = path.stat()
-    except OSError:  # The file was removed since it was listed; reading it raises the error.
-        return (0, 0)
-    return status.st_size, status.st_mtime_ns
-
-
 def _read(
     fitted: FittedScene,
-    photos: Path,
-    todo: Sequence[str],
+    todo: dict[str, Source],
     n_kept: int,
     options: RunOptions,
     skipped: list[SkippedImage],
 ) -> Iterator[dict[str, Photograph]]:
     """Yield blocks of photographs as they are read; append unreadable ones to `skipped`."""
     block: dict[str, Photograph] = {}
-    sources = [photos / name for name in todo]
     results = map_images(
-        _ReadPhotograph(fitted), sources, replace(options, on_error="skip", progress=no_progress)
+        _ReadPhotograph(fitted),
+        list(todo.values()),
+        replace(options, on_error="skip", progress=no_progress),
     )
     for number, (name, result) in enumerate(zip(todo, results, strict=True), start=1):
         if isinstance(result, SkippedImage):
@@ -195,7 +191,7 @@ class _ReadPhotograph:
         self.encoder = fitted.encoder
 
     def __call__(self, source: Any, name: str, number: int) -> tuple[ImageWords, bytes]:
-        content = read_image_file(source, name)
+        content = read_image_file(source)
         words = self.encoder.encode(content, name).words
         return words, make_thumbnail(content, SIDE, QUALITY, name)
 
@@ -214,7 +210,10 @@ def _rows(fitted: FittedScene, read: dict[str, Photograph], stamps: dict[str, St
 
 
 def _write(
-    target: Path, photos: Path, fingerprint: str, places: Sequence[tuple[Gallery | Block, int]]
+    target: Path,
+    photos: str | Path,
+    fingerprint: str,
+    places: Sequence[tuple[Gallery | Block, int]],
 ) -> None:
     """Write the index to a temporary folder and move it to its place."""
     fresh = target.with_name(f".{target.name}.new")
@@ -229,7 +228,7 @@ def _write(
             "format": FORMAT,
             "kind": KIND,
             "model": fingerprint,
-            "folder": os.path.abspath(photos),
+            "folder": folder_of_place(photos),
             "pictures": digest,
         }
         write_atomically(fresh / DESCRIPTION, json.dumps(description, indent=1).encode())

@@ -25,7 +25,8 @@ from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
 from PIL.JpegImagePlugin import JpegImageFile
 
 from supdocnade.checks import check_choice, check_count
-from supdocnade.errors import InvalidArgument, UnreadableImage, install_command
+from supdocnade.errors import InvalidArgument, StorageError, UnreadableImage, install_command
+from supdocnade.images.source import PackedImage, Source, read_source, source_name
 from supdocnade.storage import write_atomically
 
 FORMATS: tuple[str, ...] = ("JPEG", "PNG", "WEBP", "BMP", "TIFF", "GIF", "AVIF")
@@ -118,13 +119,12 @@ def decode_with_color(
     return _resize(image, config), _resize(image, in_color)
 
 
-def read_image_file(path: str | os.PathLike[str], name: str = "") -> bytes:
-    """Return the contents of a file; raise `UnreadableImage` if it cannot be read."""
+def read_image_file(source: Source) -> bytes:
+    """Return the bytes of an image file; raise `UnreadableImage` if it cannot be read."""
     try:
-        return Path(path).read_bytes()
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise UnreadableImage(f"{name or os.fspath(path)} cannot be read: {reason}.") from error
+        return read_source(source)
+    except StorageError as error:
+        raise UnreadableImage(str(error)) from error
 
 
 def image_size(content: bytes, name: str = "the image") -> tuple[int, int]:
@@ -155,9 +155,9 @@ def _load(
         return _load_pixels(source, name or "the image")
     if isinstance(source, bytes | bytearray | memoryview):
         content, name = bytes(source), name or "the image"
-    elif isinstance(source, str | os.PathLike):
-        name = name or os.fspath(source)
-        content = read_image_file(source, name)
+    elif isinstance(source, str | os.PathLike | PackedImage):
+        name = name or source_name(source)
+        content = read_image_file(source)
     else:
         raise InvalidArgument(
             f"an image must be a path, bytes, an array or a PIL image, got {type(source).__name__}."

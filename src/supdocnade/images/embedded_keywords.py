@@ -1,16 +1,17 @@
 """Keywords inside image files, in XMP packets and IPTC records."""
 
-from pathlib import Path
+import os
 
 from PIL import IptcImagePlugin
 
 from supdocnade.images.decode import ignore_pillow_warnings, open_image
+from supdocnade.images.source import open_address
 
 _KEYWORDS, _CHARACTER_SET = (2, 25), (1, 90)
 """Data sets of the IPTC standard."""
 
 
-def read_embedded_keywords(path: Path) -> tuple[bytes, list[str]]:
+def read_embedded_keywords(path: str | os.PathLike[str]) -> tuple[bytes, list[str]]:
     """Return the XMP packet of an image file and its IPTC keywords; both are empty if it has none.
 
     Only the header of most files is read. A file that cannot be read has no keywords: decoding
@@ -19,8 +20,8 @@ def read_embedded_keywords(path: Path) -> tuple[bytes, list[str]]:
     try:
         with (
             ignore_pillow_warnings(),  # About odd metadata.
-            path.open("rb") as file,
-            open_image(file, str(path)) as image,
+            open_address(path) as file,
+            open_image(file, os.fspath(path)) as image,
         ):
             packet = image.info.get("xmp", b"")
             records = IptcImagePlugin.getiptcinfo(image) or {}

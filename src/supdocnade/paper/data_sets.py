@@ -24,12 +24,8 @@ from scipy import sparse
 
 from supdocnade.checks import check_choice
 from supdocnade.errors import StorageError
-from supdocnade.folders.photo_folder import (
-    ImageRecord,
-    distinct_tags,
-    find_photographs,
-    read_metadata,
-)
+from supdocnade.folders.metadata import distinct_tags, read_metadata
+from supdocnade.folders.photo_folder import ImageRecord, find_photographs
 from supdocnade.folders.tags import AnnotationVocabulary
 from supdocnade.images.decode import read_image_file
 from supdocnade.progress import ProgressCallback, no_progress

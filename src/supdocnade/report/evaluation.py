@@ -17,7 +17,7 @@ from supdocnade.metrics import N_TAGS, evaluate_classes, evaluate_tags, reliabil
 from supdocnade.run_options import RunOptions
 from supdocnade.scene.dataset import from_records
 from supdocnade.scene.held_out import HeldOutImage
-from supdocnade.scene.prediction import FittedScene, Prediction, iter_predictions
+from supdocnade.scene.prediction import FittedScene, Prediction, predict_sources
 from supdocnade.scene.tag_ranking import present_tags
 from supdocnade.visual_words.parallel import SkippedImage
 
@@ -32,6 +32,8 @@ class Evaluation:
     """Those that are much smaller than the photographs that the model was fitted on."""
     n_unfamiliar: int = 0
     """Photographs that are unlike those that the model was fitted on."""
+    n_trained: int = 0
+    """Photographs that the model was fitted on: their results are too good."""
     n_labelled: int = 0
     accuracy: float | None = None
     """Share of labelled photographs whose class is right; unknown classes count as mistakes."""
@@ -67,7 +69,7 @@ def evaluate_photographs(
     skipped: list[SkippedImage] = []
     read: list[ImageRecord] = []
     options = replace(options, on_error="skip")
-    results = iter_predictions(fitted, [record.path for record in records], options)
+    results = predict_sources(fitted, [record.source for record in records], options)
     for number, (record, result) in enumerate(zip(records, results, strict=True), start=1):
         if isinstance(result, SkippedImage):
             skipped.append(result)
@@ -77,6 +79,7 @@ def evaluate_photographs(
         options.progress("predicting", number, len(records))
     if not predictions:
         raise InvalidArgument("there must be a photograph that can be read, got none.")
+    trained = set(fitted.training_set.photographs.content_keys())
     figures = {**_class_figures(read, predictions), **_tag_figures(fitted, read, predictions)}
     if not figures:
         raise InvalidArgument(
@@ -88,6 +91,7 @@ def evaluate_photographs(
         n_images=len(predictions),
         small=small,
         n_unfamiliar=sum(each.unfamiliar for each in predictions),
+        n_trained=sum(each.key in trained for each in predictions),
         skipped=tuple(skipped),
         **figures,
     )

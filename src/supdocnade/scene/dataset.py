@@ -6,16 +6,17 @@ import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from supdocnade.errors import InvalidArgument, UnreadableImage
-from supdocnade.folders.photo_folder import ImageRecord, find_photographs, scan_folder
+from supdocnade.folders.photo_folder import ImageRecord
+from supdocnade.folders.photo_sources import find_sources, kind_of_place, scan_photographs
 from supdocnade.folders.splits import split_per_class
 from supdocnade.folders.tags import Tags
+from supdocnade.images.source import source_name
 from supdocnade.visual_words.cache import read_with_key
 from supdocnade.visual_words.parallel import check_images, image_name
 
@@ -31,7 +32,7 @@ class Photographs:
 
     sources: list[Any]
     names: list[str]
-    """Paths, or "image" and a number."""
+    """Names of the sources, or "image" and a number."""
     labels: list[str | None]
     tags: list[Tags]
     keys: list[str] | None = None
@@ -81,15 +82,15 @@ def read_photographs(
 
     Parameters
     ----------
-    images : a folder, one sub-folder per class, with optional metadata; or a list of paths, bytes
-        of files, arrays or PIL images.
+    images : a folder, one sub-folder per class, with optional metadata, or another place (see
+        `photo_sources`); or a list of paths, addresses, bytes of files, arrays or PIL images.
     labels : their classes, None where unknown; not with a folder, which has its own.
     tags : a list of tags per photograph, None where unknown; not with a folder.
     """
     if isinstance(images, str | os.PathLike):
         if labels is not None or tags is not None:
             raise InvalidArgument("labels and tags must be None with a folder, which has its own.")
-        folder = scan_folder(images)
+        folder = scan_photographs(images)
         for note in folder.notes:
             warnings.warn(note, stacklevel=3)
         return from_records(folder.records)
@@ -117,20 +118,26 @@ def read_photographs(
 def from_records(records: Sequence[ImageRecord]) -> Photographs:
     """Return the photographs of a data set."""
     return Photographs(
-        sources=[record.path for record in records],
-        names=[str(record.path) for record in records],
+        sources=[record.source for record in records],
+        names=[source_name(record.source) for record in records],
         labels=[record.label for record in records],
         tags=[record.tags for record in records],
     )
 
 
-def expand_folders(images: Any) -> list[Any]:
-    """Return a list of images, in which folders are replaced by the photographs below them."""
+def expand_folders(images: Any, *, with_files: bool = True) -> list[Any]:
+    """Return a list of images, in which folders and other places are replaced by photographs.
+
+    Parameters
+    ----------
+    with_files : False keeps files that hold photographs, such as lists and tar files.
+    """
     given = [images] if isinstance(images, str | os.PathLike) else check_images(images)
     found: list[Any] = []
     for source in given:
-        if isinstance(source, str | os.PathLike) and os.path.isdir(source):
-            found += [Path(source) / below for below in find_photographs(Path(source))]
+        is_path = isinstance(source, str | os.PathLike)
+        if is_path and (with_files or kind_of_place(source) == "folder"):
+            found += [photograph for _, photograph in find_sources(source)]
         else:
             found.append(source)
     return found
@@ -205,7 +212,7 @@ def hold_out(
 def _content_key(source: Any, number: int) -> str:
     """Return the digest of a photograph, or its number if it cannot be read."""
     try:
-        key = read_with_key(source, "")[1]
+        key = read_with_key(source)[1]
     except UnreadableImage:
         key = None
     return key or f"image {number}"

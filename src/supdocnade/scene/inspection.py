@@ -75,7 +75,7 @@ def _inspect_photograph(
     describer: SIFTDescriber | None, source: Any, name: str, number: int
 ) -> tuple[NDArray[np.uint8], str | None]:
     """Return the thumbnail and the key of a photograph."""
-    source, key = read_with_key(source, name)
+    source, key = read_with_key(source)
     thumbnail = comparison_thumbnail(source, name)
     if describer is not None:
         describer.check_size(source, name)

@@ -127,8 +127,8 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
 
         Parameters
         ----------
-        images : a folder with one sub-folder per class and optional metadata; or a list of paths,
-            bytes of files, arrays or PIL images.
+        images : a folder with one sub-folder per class and optional metadata, or another place
+            (docs/sources.md); or a list of paths, addresses, bytes of files, arrays or PIL images.
         labels : their classes, None where unknown.
         tags : a list of tags per photograph, None where unknown.
         progress : called with the stage, the units done and their total.
@@ -190,7 +190,8 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
 
         Parameters
         ----------
-        images : a folder, or a list of paths, folders, bytes, arrays or PIL images.
+        images : a folder or another place (docs/sources.md), or a list of paths, places, bytes,
+            arrays or PIL images.
         """
         fitted = self._with_classes()
         best = self.predict_proba(images).argmax(axis=1)

@@ -86,6 +86,8 @@ class Prediction:
     unfamiliar: bool = False
     """True if the photograph is unlike those that the model was fitted on: its `novelty`, in the
     space of topics, exceeds that of 95 % of the held-out photographs."""
+    key: str | None = None
+    """Digest of the contents of the photograph; None if they were not read for the prediction."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -274,10 +276,16 @@ def iter_predictions(
 
     Parameters
     ----------
-    images : a folder, or a list of paths, folders, bytes, arrays or PIL images.
+    images : a folder or another place, or a list of paths, places, bytes, arrays or PIL images.
     options : with `on_error="skip"` a `SkippedImage` replaces a photograph that cannot be read.
     """
-    sources = expand_folders(images)
+    yield from predict_sources(fitted, expand_folders(images), options)
+
+
+def predict_sources(
+    fitted: FittedScene, sources: Sequence[Any], options: RunOptions = RunOptions()
+) -> Iterator[Prediction | SkippedImage]:
+    """Do the work of `iter_predictions` for sources that are photographs, not folders of them."""
     waiting: list[tuple[str, ImageWords | SkippedImage]] = []
     block = 1
     for number, words in enumerate(encode_images(fitted.encoder, sources, options)):
@@ -298,9 +306,8 @@ def predict_words(
         if isinstance(words, SkippedImage):
             yield words
         else:
-            prediction = next(predictions)
             is_small = words.n_pixels < fitted.min_pixels
-            yield replace(prediction, small=True) if is_small else prediction
+            yield replace(next(predictions), small=is_small, key=words.key)
 
 
 def predict_topics(

@@ -8,6 +8,7 @@ from pathlib import PurePath
 from supdocnade.folders.tags import normalize_tag
 from supdocnade.gallery.photo_index import Gallery
 from supdocnade.images.decode import encode
+from supdocnade.images.source import is_remote, join_address
 from supdocnade.metrics import top_ranked
 from supdocnade.report.charts import mosaic
 from supdocnade.report.class_words import (
@@ -185,7 +186,7 @@ def describe_photograph(
     return NeighbourOut(
         photograph=row,
         name=name,
-        path=str(PurePath(gallery.folder, name)),
+        path=name if is_remote(name) else join_address(gallery.folder, name),
         picture=f"/v1/gallery/{row}/picture?v={gallery.version}",
         label=None if label is None else label[0],
         probability=None if label is None else label[1],

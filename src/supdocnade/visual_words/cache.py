@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from supdocnade.errors import UnwritableFile
 from supdocnade.images.decode import read_image_file
+from supdocnade.images.source import PackedImage
 
 _DIGEST_BYTES, _SIZE_BYTES = 16, 8
 
@@ -45,15 +46,10 @@ def content_key(source: Any) -> str | None:
     return digest.hexdigest()
 
 
-def read_with_key(source: Any, name: str) -> tuple[Any, str | None]:
-    """Return the contents of a file, or an image of another kind as it is, and its key.
-
-    Parameters
-    ----------
-    name : name of the image in errors.
-    """
-    if isinstance(source, str | os.PathLike):
-        source = read_image_file(source, name)
+def read_with_key(source: Any) -> tuple[Any, str | None]:
+    """Return the contents of a file, or an image of another kind as it is, and its key."""
+    if isinstance(source, str | os.PathLike | PackedImage):
+        source = read_image_file(source)
     return source, content_key(source)
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 
 from supdocnade.errors import InvalidArgument, UnreadableImage
+from supdocnade.images.source import PackedImage, source_name
 from supdocnade.progress import no_progress
 from supdocnade.run_options import RunOptions
 from supdocnade.visual_words.cache import ImageWords, WordCache, read_with_key
@@ -76,11 +77,10 @@ def check_images(images: Any) -> list[Any]:
 
 
 def image_name(images: Sequence[Any], number: int) -> str:
-    """Return the name of an image in messages: its path, or its number."""
+    """Return the name of an image in messages: that of its source, or its number."""
     source = images[number]
-    if isinstance(source, str | os.PathLike):
-        return os.fspath(source)
-    return f"image {number}"
+    is_source = isinstance(source, str | os.PathLike | PackedImage)
+    return source_name(source) if is_source else f"image {number}"
 
 
 def map_images(
@@ -228,7 +228,7 @@ def _encode_image(
     number: int,
 ) -> ImageWords:
     """Return the words of an image, from the cache if they are there."""
-    source, key = read_with_key(source, name)
+    source, key = read_with_key(source)
     words = None if cache is None else cache.get(key)
     if words is None:
         words = encoder.encode(source, name, device).words._replace(key=key)
@@ -243,7 +243,7 @@ def _decode_image(
     """Return the words of an image if they are in the cache, otherwise its pixels."""
     from supdocnade.visual_words.gpu import DecodedImage
 
-    source, key = read_with_key(source, name)
+    source, key = read_with_key(source)
     words = None if cache is None else cache.get(key)
     if words is not None:
         return words

@@ -1,7 +1,6 @@
 import io
 import os
 import threading
-from pathlib import Path
 
 import pytest
 
@@ -80,7 +79,7 @@ def test_an_error_comes_after_the_lines_before_it():
 def test_a_regular_file_is_one_batch(tmp_path):
     (tmp_path / "list").write_bytes(b"a b.jpg\r\n\n\xff.jpg")
     names = read_paths(str(tmp_path / "list"))
-    assert names == [[Path("a b.jpg"), Path(os.fsdecode(b"\xff.jpg"))]]
+    assert names == [["a b.jpg", os.fsdecode(b"\xff.jpg")]]
 
 
 def test_a_named_pipe_is_streamed(tmp_path):
@@ -89,7 +88,7 @@ def test_a_named_pipe_is_streamed(tmp_path):
     names = read_paths(str(tmp_path / "pipe"))
     assert not isinstance(names, list)
     os.write(end, b"one.jpg\n")
-    assert next(names) == [Path("one.jpg")]
+    assert next(names) == ["one.jpg"]
     os.close(end)
     assert list(names) == []
 

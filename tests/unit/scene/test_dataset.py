@@ -63,7 +63,7 @@ def test_invalid_labels_and_tags_are_refused(arguments, message):
 
 
 def test_folders_are_expanded(tmp_path):
-    paths = write_images(tmp_path / "a", 2)
+    paths = [str(path) for path in write_images(tmp_path / "a", 2)]
     image = stripes(0)
     assert expand_folders(tmp_path) == paths
     found = expand_folders([image, tmp_path / "a", paths[0]])

@@ -1,0 +1,290 @@
+"""Metadata files, which give the photographs of a folder tags and may give them other classes.
+
+A metadata file in the top folder is one of
+
+- `metadata.jsonl`: one JSON object per line with `file_name` and optional `label` and `tags`;
+- `metadata.csv`: a header line with `file_name` and optional `label` and `tags`, then one row per
+  photograph;
+- `tags.tsv`: one line `file<TAB>tag|tag` per photograph; a first line `file<TAB>tags` is a header.
+
+`file_name` is a path below the top folder, with slashes or backslashes. `label` replaces the name
+of the sub-folder; if it is empty or null, the class is unknown. `tags` is a list, or one string
+separated by `|`. Empty tags mean that the photograph has none; null or missing ones are unknown.
+Columns of `metadata.csv` may also be separated by semicolons or tabs. Other columns and empty lines
+are ignored; `describe_rows` names such columns.
+"""
+
+import csv
+import io
+import json
+import ntpath
+import os
+import re
+import sys
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import PurePosixPath, PureWindowsPath
+from typing import Any, NamedTuple
+
+from supdocnade.checks import check_choice
+from supdocnade.errors import StorageError
+from supdocnade.images.source import is_remote, join_address, read_address
+from supdocnade.text import MAX_QUOTED, decode_text, line_error, split_lines
+
+METADATA_NAMES: tuple[str, ...] = ("metadata.jsonl", "metadata.csv", "tags.tsv")
+
+COLUMNS = ("file_name", "label", "tags")
+
+_TSV_HEADERS = ("file", "file_name", "filename", "image", "path")
+
+
+def distinct_tags(tags: Iterable[str]) -> tuple[str, ...]:
+    """Return stripped tags without empty ones and repeats, in order of first appearance.
+
+    >>> distinct_tags(["sky", " sea", "", "sky"])
+    ('sky', 'sea')
+    """
+    # One string for a tag of many photographs.
+    return tuple(dict.fromkeys(sys.intern(tag) for tag in map(str.strip, tags) if tag))
+
+
+Row = tuple[int, dict[str, Any]]
+"""Line number and columns."""
+
+LineErrors = dict[int, StorageError]
+"""Line number and error of invalid lines."""
+
+
+class MetadataEntry(NamedTuple):
+    """Class and tags of one photograph in a metadata file."""
+
+    line: int
+    has_label: bool
+    """False if the class is that of the folder."""
+    label: str | None
+    tags: tuple[str, ...] | None
+
+
+def find_metadata(root: str | os.PathLike[str], present: Sequence[str]) -> str | None:
+    """Return the metadata file of a folder, None if there is none.
+
+    Parameters
+    ----------
+    present : names of the metadata files in the folder and below it.
+
+    Raises
+    ------
+    StorageError : there are several, or one in a sub-folder, which would be ignored silently.
+    """
+    root = os.fspath(root)
+    for name in present:
+        if name not in METADATA_NAMES:
+            path = join_address(root, name)
+            raise StorageError(f"{path} must be in {root}: metadata of sub-folders is not read.")
+    found = [name for name in METADATA_NAMES if name in present]
+    if len(found) > 1:
+        expected = ", ".join(METADATA_NAMES)
+        raise StorageError(f"{root} must hold one of {expected}, got {', '.join(found)}.")
+    return join_address(root, found[0]) if found else None
+
+
+def read_metadata(path: str | os.PathLike[str]) -> dict[str, MetadataEntry]:
+    """Return the entries of a metadata file by path of the photograph, which need not exist.
+
+    Raises
+    ------
+    StorageError : a line is invalid, or names a file outside the folder or a second time.
+    """
+    rows, errors = read_rows(path)
+    entries = parse_rows(os.fspath(path), rows, errors)
+    if errors:
+        raise summarize_errors(errors)
+    return entries
+
+
+def summarize_errors(errors: LineErrors) -> StorageError:
+    """Return the error of the first invalid line, with the number of others."""
+    first, n_others = errors[min(errors)], len(errors) - 1
+    if not n_others:
+        return first
+    lines = "another line is" if n_others == 1 else f"{n_others} other lines are"
+    return StorageError(
+        f"{str(first).rstrip('.')}; {lines} wrong, too: supdocnade check lists them."
+    )
+
+
+def read_rows(path: str | os.PathLike[str]) -> tuple[list[Row], LineErrors]:
+    """Return the rows of a metadata file, and the errors of lines that cannot be read."""
+    path = os.fspath(path)
+    name = PurePosixPath(path)
+    readers = {".jsonl": _json_rows, ".csv": _csv_rows, ".tsv": _tsv_rows}
+    check_choice(f"the ending of {name.name}", name.suffix, tuple(readers))
+    rows: list[Row] = []
+    errors: LineErrors = {}
+    for line, row in readers[name.suffix](path, decode_text(read_address(path), path)):
+        if isinstance(row, StorageError):
+            errors[line] = row
+        else:
+            rows.append((line, row))
+    return rows, errors
+
+
+def parse_rows(path: str, rows: list[Row], errors: LineErrors) -> dict[str, MetadataEntry]:
+    """Return the entries of valid lines; the errors of others are added to `errors`."""
+    entries: dict[str, MetadataEntry] = {}
+    for line, row in rows:
+        where = f"{path}, line {line}"
+        try:
+            name = _parse_name(path, line, row.get("file_name"))
+            if name in entries:
+                raise _repeated_name(path, line, name, entries[name].line)
+            label = parse_label(where, row.get("label"))
+            tags = parse_tags(where, row.get("tags"))
+        except StorageError as error:
+            errors[line] = error
+        else:
+            entries[name] = MetadataEntry(line, "label" in row, label, tags)
+    return entries
+
+
+def match_names(
+    path: str, entries: dict[str, MetadataEntry], names: Sequence[str], errors: LineErrors
+) -> dict[str, MetadataEntry]:
+    """Return the entries of a metadata file by the names of photographs on disk.
+
+    A name that is not on disk matches one with other Unicode composition, as file systems of
+    macOS write it, and with slashes for the backslashes of Windows. Others stay as they are. The
+    errors of names that match twice are added to `errors`.
+    """
+    on_disk = set(names)
+    composed = {unicodedata.normalize("NFC", name): name for name in names}
+    matched: dict[str, MetadataEntry] = {}
+    for given, entry in entries.items():
+        name = given
+        if name not in on_disk:
+            forms = (given, PureWindowsPath(given).as_posix())
+            keys = [unicodedata.normalize("NFC", form) for form in forms]
+            name = next((composed[key] for key in keys if key in composed), given)
+        if name in matched:
+            errors[entry.line] = _repeated_name(path, entry.line, name, matched[name].line)
+        else:
+            matched[name] = entry
+    return matched
+
+
+def _repeated_name(path: str, line: int, name: str, earlier: int) -> StorageError:
+    return line_error(path, line, "each file once", f"{name}, which line {earlier} names")
+
+
+def describe_rows(path: str, rows: list[Row]) -> list[str]:
+    """Return sentences about columns that are not read, and lists that are read as one tag."""
+    notes, name = [], PurePosixPath(path).name
+    unknown = dict.fromkeys(key for _, row in rows for key in row if key not in COLUMNS)
+    if unknown:
+        names = ", ".join(unknown)
+        notes.append(f"{name}: not read: {names}; the columns are {', '.join(COLUMNS)}.")
+    single = [
+        tags
+        for _, row in rows
+        if isinstance(tags := row.get("tags"), str) and "|" not in tags and re.search("[,;]", tags)
+    ]
+    if single:
+        notes.append(f"{name}: {single[0]!r} is read as one tag; several tags are separated by |.")
+    return notes
+
+
+def _json_rows(path: str, content: str) -> Iterator[tuple[int, Any]]:
+    for line, text in enumerate(split_lines(content), start=1):
+        if not text.strip():
+            continue
+        try:
+            row = json.loads(text)
+        except (ValueError, RecursionError):
+            row = None
+        yield line, row if isinstance(row, dict) else line_error(path, line, "a JSON object", text)
+
+
+def _csv_rows(path: str, text: str) -> Iterator[tuple[int, Any]]:
+    first_line, _, _ = text.lstrip().partition("\n")
+    separator = ","
+    for other in ";\t":  # Semicolons: Excel, where the comma is the decimal point.
+        if "file_name" in [cell.strip().strip('"') for cell in first_line.split(other)]:
+            separator = other
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+    header: list[str] = []
+    line = 1
+    try:
+        for cells in reader:
+            # A quoted cell may span several lines; a row has the number of its first line.
+            start, line = line, reader.line_num + 1
+            if not any(cells):
+                continue
+            if not header:
+                header = [cell.strip() for cell in cells]
+                if header.count("file_name") != 1 or len(set(header)) < len(header):
+                    expected = "different names of columns, one of them file_name"
+                    raise line_error(path, start, expected, separator.join(cells))
+                continue
+            if len(cells) == len(header):
+                yield start, dict(zip(header, cells, strict=True))
+            else:
+                expected = f"{len(header)} cells"
+                yield start, line_error(path, start, expected, separator.join(cells))
+    except csv.Error as error:
+        yield line, StorageError(f"{path}, line {line}: expected a line of CSV, got {error}.")
+
+
+def _tsv_rows(path: str, content: str) -> Iterator[tuple[int, Any]]:
+    for line, text in enumerate(split_lines(content), start=1):
+        cells = text.split("\t")
+        if not text.strip() or (line == 1 and cells[0].strip().casefold() in _TSV_HEADERS):
+            continue
+        if len(cells) == 2:
+            yield line, {"file_name": cells[0], "tags": cells[1]}
+        else:
+            yield line, line_error(path, line, "file<TAB>tag|tag", text)
+
+
+def _parse_name(path: str, line: int, name: object) -> str:
+    """Return the normalised path of a photograph, which must lie below the folder."""
+    if not isinstance(name, str) or not name.strip():
+        raise line_error(path, line, "the name of a file as file_name", name)
+    given = PurePosixPath(name.strip())
+    is_absolute = name.strip().startswith(("/", "\\")) or ntpath.splitdrive(name.strip())[0]
+    if is_absolute or ".." in given.parts:
+        folder = path.rpartition("/")[0] if is_remote(path) else os.path.dirname(path)
+        raise line_error(path, line, f"a path below {folder}", name)
+    return given.as_posix()
+
+
+def parse_label(where: str, label: object) -> str | None:
+    """Return the class that a string or an integer gives, None if it is empty.
+
+    Parameters
+    ----------
+    where : file and line, for errors.
+    """
+    if isinstance(label, int) and not isinstance(label, bool):
+        return str(label)
+    if label is not None and not isinstance(label, str):
+        raise _value_error(where, "a string as label", label)
+    return sys.intern(label.strip()) or None if label else None
+
+
+def parse_tags(where: str, tags: object) -> tuple[str, ...] | None:
+    """Return the tags that a list or a string separated by `|` gives, None if they are unknown.
+
+    Parameters
+    ----------
+    where : file and line, for errors.
+    """
+    if tags is None:
+        return None
+    names = tags.split("|") if isinstance(tags, str) else tags
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise _value_error(where, "a list of strings, or one separated by |, as tags", tags)
+    return distinct_tags(names)
+
+
+def _value_error(where: str, expected: str, got: object) -> StorageError:
+    return StorageError(f"{where}: expected {expected}, got {str(got)[:MAX_QUOTED]!r}.")

@@ -1,0 +1,204 @@
+"""Sources of images: each has a name and a way to get its bytes.
+
+A source is the path of a file, the address of a file on another file system (`s3://bucket/a.jpg`),
+which fsspec opens, or a `PackedImage` inside a file that holds many. Sources can be pickled, so
+that a worker on another machine can read the image.
+"""
+
+import hashlib
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from supdocnade.errors import StorageError
+
+BLOCK_SIZE = 1 << 16
+"""Bytes that are read at least from a file on another file system, of which a part is needed."""
+
+
+@dataclass(frozen=True, slots=True)
+class PackedImage:
+    """An image inside a file that holds many; subclasses read it."""
+
+    container: str
+    """Path or address of the file."""
+    member: str
+    """Name within the file."""
+
+    @property
+    def name(self) -> str:
+        """The name in predictions and errors, `photos.tar/coast/1.jpg`."""
+        return f"{self.container}/{self.member}"
+
+    def read(self) -> bytes:
+        """Return the bytes of the image; raise `StorageError` if they cannot be read."""
+        raise NotImplementedError
+
+
+Source = str | os.PathLike[str] | PackedImage
+
+
+def source_name(source: Source) -> str:
+    """Return the name of an image: a path, an address, or the name of a packed image."""
+    return source.name if isinstance(source, PackedImage) else os.fspath(source)
+
+
+def is_remote(address: str | os.PathLike[str]) -> bool:
+    """Return whether an address is one that fsspec opens, such as `s3://bucket/photos`.
+
+    >>> is_remote("s3://bucket/photos"), is_remote("photos/coast")
+    (True, False)
+    """
+    return "://" in os.fspath(address)
+
+
+def is_local_file(source: Source) -> bool:
+    """Return whether a source is the path of a file of its own on this machine."""
+    return not isinstance(source, PackedImage) and not is_remote(source)
+
+
+def join_address(folder: str, name: str) -> str:
+    """Return the path or address of a file below a folder.
+
+    >>> join_address("s3://bucket/photos/", "a.jpg"), join_address(".", "a.jpg")
+    ('s3://bucket/photos/a.jpg', 'a.jpg')
+    """
+    if is_remote(folder):
+        return f"{folder.rstrip('/')}/{name}"
+    return str(Path(folder, name))
+
+
+def join_addresses(folder: str, names: Iterable[str]) -> list[str]:
+    """Return the paths or addresses of files below a folder; names have slashes.
+
+    >>> join_addresses("photos/", ["coast/a.jpg"])
+    ['photos/coast/a.jpg']
+    """
+    start = join_address(folder, "x")[:-1]
+    separator = "/" if is_remote(folder) else os.sep
+    if separator == "/":
+        return [start + name for name in names]
+    return [start + name.replace("/", separator) for name in names]
+
+
+def normalize_address(address: str | os.PathLike[str]) -> str:
+    """Return a path without needless parts, or an address without a slash at its end.
+
+    >>> normalize_address("./photos/"), normalize_address("s3://bucket/")
+    ('photos', 's3://bucket')
+    """
+    return os.fspath(address).rstrip("/") if is_remote(address) else str(Path(address))
+
+
+def absolute_address(address: str | os.PathLike[str]) -> str:
+    """Return an absolute path; an address of another file system is one already."""
+    return os.fspath(address) if is_remote(address) else os.path.abspath(address)
+
+
+def read_source(source: Source) -> bytes:
+    """Return the bytes of an image; raise `StorageError` if they cannot be read."""
+    return source.read() if isinstance(source, PackedImage) else read_address(source)
+
+
+def read_address(address: str | os.PathLike[str], start: int = 0, size: int | None = None) -> bytes:
+    """Return the bytes of a file, or `size` of them from `start`.
+
+    Raises
+    ------
+    StorageError : the file cannot be read.
+    """
+    end = None if size is None else start + size
+    if is_remote(address):
+        system, path = open_file_system(os.fspath(address))
+        with storage_errors(address):
+            content: bytes = system.cat_file(path, start=start or None, end=end)
+            return content
+    with storage_errors(address), open(address, "rb") as file:
+        file.seek(start)
+        return file.read(-1 if size is None else size)
+
+
+@contextmanager
+def open_address(address: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """Open a file for reading; on another file system only the parts that are read are fetched.
+
+    Raises
+    ------
+    StorageError : the file cannot be opened.
+    """
+    if is_remote(address):
+        system, path = open_file_system(os.fspath(address))
+        with storage_errors(address):
+            file: IO[bytes] = system.open(path, "rb", block_size=BLOCK_SIZE)
+    else:
+        with storage_errors(address):
+            file = open(address, "rb")  # noqa: SIM115 (closed below)
+    with file:
+        yield file
+
+
+def open_file_system(address: str) -> tuple[Any, str]:
+    """Return the file system of an address, and the path on it."""
+    try:
+        import fsspec
+    except ImportError as error:
+        raise StorageError(
+            f"{address} needs an extra: pip install 'supdocnade[remote]'."
+        ) from error
+    with storage_errors(address):
+        system, path = fsspec.core.url_to_fs(address)
+    return system, path
+
+
+@contextmanager
+def storage_errors(address: str | os.PathLike[str]) -> Iterator[None]:
+    """Turn errors of a file system into a `StorageError` that names the file.
+
+    File systems of fsspec raise errors of many types.
+    """
+    try:
+        yield
+    except StorageError:
+        raise
+    except Exception as error:
+        reason = getattr(error, "strerror", None) or str(error).strip().rstrip(".")
+        if isinstance(error, FileNotFoundError):
+            reason = os.strerror(2)
+        reason = reason or type(error).__name__
+        raise StorageError(f"{os.fspath(address)} cannot be read: {reason}.") from error
+
+
+def stamp_sources(sources: Iterable[Source]) -> list[tuple[int, int]]:
+    """Return two numbers for each source that change with its file: size and modification time.
+
+    They are (0, 0) for a file that cannot be found, so that reading it raises the error. Instead of
+    the time, a file on another file system has a digest of what is known about it.
+    """
+    known: dict[str, tuple[int, int]] = {}
+    stamps = []
+    for source in sources:
+        if isinstance(source, PackedImage):  # Its file is asked for once.
+            if source.container not in known:
+                known[source.container] = _stamp_file(source.container)
+            stamps.append(known[source.container])
+        else:
+            stamps.append(_stamp_file(os.fspath(source)))
+    return stamps
+
+
+def _stamp_file(address: str) -> tuple[int, int]:
+    try:
+        if not is_remote(address):
+            status = os.stat(address)
+            return status.st_size, status.st_mtime_ns
+        system, path = open_file_system(address)
+        with storage_errors(address):
+            about = system.info(path)
+    except (OSError, StorageError):
+        return (0, 0)
+    described = repr(sorted((key, str(value)) for key, value in about.items()))
+    digest = hashlib.blake2b(described.encode(), digest_size=7).digest()
+    return int(about.get("size") or 0), int.from_bytes(digest, "big")

@@ -1,0 +1,226 @@
+"""Commands on photographs in tar and Parquet files, in lists and on another file system."""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import fsspec
+import pytest
+from fsspec.implementations.memory import MemoryFileSystem
+from tests.commands import SMALL, draw, learned, supdocnade
+from tests.packed import copy_to_memory, tar_members, write_parquet, write_tar
+
+from supdocnade import SceneModel
+from supdocnade.folders.photo_folder import read_folder
+from supdocnade.images.source import read_source, source_name
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return draw(tmp_path_factory.mktemp("photos") / "photos")
+
+
+@pytest.fixture(scope="module")
+def model(folder):
+    path = folder.with_name("scenes")
+    assert supdocnade("train", folder, "-o", path, *SMALL).code == 0
+    return path
+
+
+@pytest.fixture(scope="module")
+def places(folder):
+    """Return the same photographs in the same order at other places."""
+    records = read_folder(folder)
+    above = folder.parent
+    write_tar(above / "photos-0.tar", tar_members(records[:7]))
+    write_tar(above / "photos-1.tar", tar_members(records[7:]))
+    write_parquet(above / "photos.parquet", records)
+    names = [record.path.relative_to(folder).as_posix() for record in records]
+    (folder / "all.txt").write_text("\n".join(names))
+    return {
+        "tar": f"{above}/photos-{{0..1}}.tar",
+        "parquet": str(above / "photos.parquet"),
+        "list": str(folder / "all.txt"),
+        "remote": copy_to_memory(folder, "functional"),
+    }
+
+
+@pytest.mark.parametrize("kind", ["tar", "parquet", "remote"])
+def test_training_gives_the_model_of_the_folder(kind, places, model, tmp_path):
+    done = supdocnade("train", places[kind], "-o", tmp_path / "scenes", *SMALL)
+    assert done.code == 0, done.err
+    assert learned(tmp_path / "scenes")[0] == learned(model)[0]
+
+
+@pytest.mark.parametrize("kind", ["tar", "parquet", "list", "remote"])
+def test_predictions_and_figures_are_those_of_the_folder(kind, places, folder, model):
+    expected = supdocnade("predict", model, folder, "--json").objects
+    done = supdocnade("predict", model, places[kind], "--json")
+    assert done.code == 0, done.err
+    for found, wanted in zip(done.objects, expected, strict=True):
+        assert {**found, "file": None} == {**wanted, "file": None}
+    evaluated = supdocnade("evaluate", model, places[kind], "--json")
+    assert evaluated.code == 0, evaluated.err
+    assert f"{len(expected)} of these photographs were used for training" in evaluated.err
+    assert evaluated.objects == supdocnade("evaluate", model, folder, "--json").objects
+
+
+def test_names_have_the_shard(places, model):
+    names = {
+        kind: supdocnade("predict", model, places[kind], "--json").objects[0]["file"]
+        for kind in places
+    }
+    above = model.parent
+    assert names == {
+        "tar": f"{above}/photos-0.tar/coast_coast_0001.jpg",
+        "parquet": f"{above}/photos.parquet/coast-coast_0001.jpg",
+        "list": f"{above}/photos/coast/coast_0001.jpg",
+        "remote": "memory://functional/coast/coast_0001.jpg",
+    }
+
+
+@pytest.mark.parametrize("kind", ["tar", "parquet", "list", "remote"])
+def test_an_index_reads_only_changed_photographs(kind, places, model, tmp_path, monkeypatch):
+    output = tmp_path / "index"
+    done = supdocnade("index", model, places[kind], "-o", output, "--json")
+    assert done.code == 0, done.err
+    assert done.objects == [{"index": str(output), "n_images": 18, "skipped": []}]
+
+    def refuse(*_):
+        raise AssertionError("read again")
+
+    monkeypatch.setattr("supdocnade.gallery.build._ReadPhotograph.__call__", refuse)
+    done = supdocnade("index", model, places[kind], "-o", output, "--json")
+    assert done.code == 0, done.err
+
+
+@pytest.mark.parametrize("kind", ["tar", "parquet", "remote"])
+def test_check_describes_a_place_as_the_folder(kind, places, folder):
+    (found,) = supdocnade("check", places[kind], "--json").objects
+    (expected,) = supdocnade("check", folder, "--json").objects
+    same = ("n_images", "classes", "tags", "n_tagged", "unreadable", "in_two_classes")
+    assert {key: found[key] for key in same} == {key: expected[key] for key in same}
+    assert found["folder"] == places[kind]
+
+
+@pytest.mark.parametrize("kind", ["tar", "parquet", "remote"])
+def test_sidecars_are_refused_where_no_file_can_be_beside(kind, places, model):
+    done = supdocnade("predict", model, places[kind], "--write-xmp", "--dry-run")
+    assert done.code == 1
+    assert done.out == ""
+    message = "error: --write-xmp writes beside photographs that are files on this machine, got "
+    assert done.err.splitlines()[0].startswith(message)
+
+
+def test_names_from_a_pipe_are_photographs_or_folders(places, model, tmp_path):
+    photo = f"{model.parent}/photos/coast/coast_0001.jpg"
+    (tmp_path / "names").write_text(f"{places['list']}\n{model.parent}/photos-0.tar\n{photo}\n")
+    done = supdocnade("predict", model, "--files-from", tmp_path / "names", "--json")
+    assert done.code == 1
+    assert [each["file"] for each in done.objects] == [photo]
+    assert done.err.count("is no image of a known format") == 2
+
+
+def test_a_damaged_photograph_in_a_shard_is_named(places, model, tmp_path):
+    good = next(iter(tar_members(read_folder(model.with_name("photos"))[:1]).values()))
+    shard = write_tar(tmp_path / "some.tar", {"a.jpg": good, "b.jpg": good[:500], "c.jpg": b""})
+    done = supdocnade("predict", model, shard, "--json")
+    assert done.code == 1
+    assert [each["file"] for each in done.objects] == [f"{shard}/a.jpg"]
+    first, second = done.err.splitlines()
+    assert first.startswith(f"error: {shard}/b.jpg is damaged: ")
+    assert second == f"error: {shard}/c.jpg is empty."
+
+
+def test_a_stopped_run_on_a_shard_resumes(model, folder, tmp_path):
+    members = tar_members(read_folder(folder))
+    shard = write_tar(tmp_path / "photos.tar", {**members, "z.jpg": b"", "z.cls": b"coast"})
+    done = supdocnade("train", shard, "-o", tmp_path / "scenes", *SMALL)
+    assert done.code == 1
+    assert f"continue with: supdocnade train {shard} -o" in done.err
+    write_tar(shard, members)
+    done = supdocnade("train", shard, "-o", tmp_path / "scenes", "--resume")
+    assert done.code == 0, done.err
+    assert learned(tmp_path / "scenes")[0] == learned(model)[0]
+
+
+def test_the_python_interface_takes_places_and_addresses(places, folder, model):
+    scene = SceneModel.load(model)
+    expected = scene.predict_proba(folder)
+    for place in places.values():
+        assert (scene.predict_proba(place) == expected).all()
+    one = "memory://functional/coast/coast_0001.jpg"
+    assert (scene.predict_proba([one, places["tar"]])[[0, 1]] == expected[[0, 0]]).all()
+    fitted = SceneModel(
+        n_topics=8, features="sift", n_words=20, max_epochs=2, min_tag_count=2, random_state=0
+    ).fit(places["parquet"])
+    assert list(fitted.classes_) == list(scene.classes_)
+
+
+@pytest.fixture
+def reads(monkeypatch):
+    """Return a count of the reads of each photograph."""
+    counts = Counter()
+
+    def count(source):
+        counts[source_name(source)] += 1
+        return read_source(source)
+
+    monkeypatch.setattr("supdocnade.images.decode.read_source", count)
+    return counts
+
+
+def test_evaluation_and_an_index_read_each_photograph_once(places, model, reads, tmp_path):
+    for arguments in (("evaluate", model, places["tar"]), ("index", model, places["tar"])):
+        output = ("-o", tmp_path / "index") if arguments[0] == "index" else ()
+        assert supdocnade(*arguments, *output).code == 0
+        assert len(reads) == 18
+        assert set(reads.values()) == {1}
+        reads.clear()
+
+
+def test_local_copies_spare_training_the_remote_file_system(places, model, tmp_path, monkeypatch):
+    monkeypatch.setitem(
+        fsspec.config.conf, "filecache", {"cache_storage": str(tmp_path / "copies")}
+    )
+    fetched = Counter()
+    get_file = MemoryFileSystem.get_file
+
+    def count(self, path, *arguments, **options):
+        fetched[path] += path.endswith(".jpg")
+        return get_file(self, path, *arguments, **options)
+
+    monkeypatch.setattr(MemoryFileSystem, "get_file", count)
+    place = f"filecache::{places['remote']}"
+    done = supdocnade("train", place, "-o", tmp_path / "scenes", *SMALL)
+    assert done.code == 0, done.err
+    assert +fetched == dict.fromkeys((f"/functional/{name}" for name in names_in(model)), 1)
+    assert learned(tmp_path / "scenes")[0] == learned(model)[0]
+
+
+def names_in(model):
+    folder = model.with_name("photos")
+    return [record.path.relative_to(folder).as_posix() for record in read_folder(folder)]
+
+
+def test_errors_of_places_are_one_sentence(model, tmp_path):
+    (tmp_path / "bad.parquet").write_bytes(b"PAR1")
+    for place, message in {
+        "nowhere://photos": "Protocol not known: nowhere",
+        str(tmp_path / "none.tar"): "none.tar cannot be read: No such file or directory.",
+        str(tmp_path / "bad.parquet"): "bad.parquet cannot be read: ",
+        "memory://nothing": "memory://nothing must hold photographs",
+    }.items():
+        done = supdocnade("check", place)
+        assert done.code == 1
+        assert done.err.startswith("error: ")
+        assert done.err.count("\n") == 1
+        assert message in done.err
+
+
+def test_records_of_a_folder_are_compact(folder):
+    records = read_folder(folder)
+    assert all(type(record.source) is str for record in records)
+    assert len({id(record.label) for record in records}) == 3
+    assert json.dumps([record.source for record in records])
+    assert Path(records[0].source).is_file()

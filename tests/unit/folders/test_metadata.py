@@ -1,0 +1,169 @@
+import json
+
+import pytest
+
+from supdocnade.errors import InvalidArgument, StorageError
+from supdocnade.folders.metadata import (
+    MetadataEntry,
+    distinct_tags,
+    find_metadata,
+    read_metadata,
+)
+from supdocnade.folders.photo_folder import scan_folder
+
+
+def write(folder, name, text, encoding="utf-8"):
+    (folder / name).write_bytes(text.encode(encoding))
+    return folder / name
+
+
+def test_json_lines(tmp_path):
+    rows = [
+        {"file_name": "a.jpg", "label": " sea ", "tags": ["sky", "sky", " sand "]},
+        {"file_name": "./b/c.jpg", "label": None, "tags": []},
+        {"file_name": "d.jpg", "label": "", "tags": None, "width": 3},
+        {"file_name": "e.jpg", "label": 7, "tags": "sea|sky|"},
+        {"file_name": "f.jpg", "tags": ""},
+    ]
+    text = "\r\n\r\n".join(json.dumps(row) for row in rows)
+    entries = read_metadata(write(tmp_path, "metadata.jsonl", text, "utf-8-sig"))
+    assert entries == {
+        "a.jpg": MetadataEntry(1, True, "sea", ("sky", "sand")),
+        "b/c.jpg": MetadataEntry(3, True, None, ()),
+        "d.jpg": MetadataEntry(5, True, None, None),
+        "e.jpg": MetadataEntry(7, True, "7", ("sea", "sky")),
+        "f.jpg": MetadataEntry(9, False, None, ()),
+    }
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
+def test_csv(tmp_path, end, encoding):
+    lines = [
+        "file_name,label,tags,note",
+        'a.jpg,coast,sea|sky,"two',
+        'lines, one cell"',
+        "",
+        '"b,c.jpg",,,',
+        "Küste/d.jpg,Küste, sea ,",
+    ]
+    file = write(tmp_path, "metadata.csv", end.join(lines), encoding)
+    assert read_metadata(file) == {
+        "a.jpg": MetadataEntry(2, True, "coast", ("sea", "sky")),
+        "b,c.jpg": MetadataEntry(5, True, None, ()),
+        "Küste/d.jpg": MetadataEntry(6, True, "Küste", ("sea",)),
+    }
+
+
+def test_csv_may_lack_labels_or_tags(tmp_path):
+    file = write(tmp_path, "metadata.csv", "tags,file_name\nsea,a.jpg\n")
+    assert read_metadata(file) == {"a.jpg": MetadataEntry(2, False, None, ("sea",))}
+    file = write(tmp_path, "metadata.csv", "file_name,label\na.jpg,coast\n")
+    assert read_metadata(file) == {"a.jpg": MetadataEntry(2, True, "coast", None)}
+
+
+@pytest.mark.parametrize("separator", [";", "\t"])
+@pytest.mark.parametrize("name", ["file_name", '"file_name"'])
+def test_csv_with_other_separators(tmp_path, separator, name):
+    rows = [(name, "label", "tags"), ("a.jpg", "coast", "sea, calm|sky")]
+    text = "".join(separator.join(row) + "\r\n" for row in rows)
+    file = write(tmp_path, "metadata.csv", text, "utf-8-sig")
+    assert read_metadata(file) == {"a.jpg": MetadataEntry(2, True, "coast", ("sea, calm", "sky"))}
+    rows = [("file_name", "tags"), ("a.jpg", "b", "c")]
+    file = write(tmp_path, "metadata.csv", "\n".join(map(separator.join, rows)))
+    with pytest.raises(StorageError, match=r"line 2: expected 2 cells, got 'a\.jpg"):
+        read_metadata(file)
+
+
+@pytest.mark.parametrize("header", ["", "file\ttags\n", "File_Name\tTags\n"])
+def test_tsv(tmp_path, header):
+    file = write(tmp_path, "tags.tsv", f"{header}a.jpg\tsea|sky\n\nb/c d.jpg\t\n")
+    first = 2 if header else 1
+    assert read_metadata(file) == {
+        "a.jpg": MetadataEntry(first, False, None, ("sea", "sky")),
+        "b/c d.jpg": MetadataEntry(first + 2, False, None, ()),
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("metadata.jsonl", "{}", "line 1: expected the name of a file as file_name, got 'None'"),
+        ("metadata.jsonl", '\n["a.jpg"]', "line 2: expected a JSON object, got '[\"a.jpg\"]'"),
+        ("metadata.jsonl", "a.jpg", "line 1: expected a JSON object, got 'a.jpg'"),
+        ("metadata.jsonl", "[" * 100_000, "line 1: expected a JSON object"),
+        ("metadata.jsonl", '{"file_name": 3}', "expected the name of a file as file_name, got '3'"),
+        (
+            "metadata.jsonl",
+            '{"file_name": "a.jpg", "label": ["sea"]}',
+            "line 1: expected a string as label, got \"['sea']\"",
+        ),
+        (
+            "metadata.jsonl",
+            '{"file_name": "a.jpg", "label": true}',
+            "line 1: expected a string as label, got 'True'",
+        ),
+        (
+            "metadata.jsonl",
+            '{"file_name": "a.jpg", "tags": [1]}',
+            "line 1: expected a list of strings, or one separated by |, as tags, got '[1]'",
+        ),
+        ("metadata.csv", "name,label\na.jpg,b\n", "line 1: expected different names of columns"),
+        ("metadata.csv", "name;tags\na.jpg;b\n", "line 1: expected different names of"),
+        ("metadata.csv", "file_name,tags,tags\n", "line 1: expected different names of columns"),
+        ("metadata.csv", "file_name,tags\na.jpg\n", "line 2: expected 2 cells, got 'a.jpg'"),
+        ("metadata.csv", "file_name,tags\na.jpg,b,c\n", "line 2: expected 2 cells, got 'a.jpg,b"),
+        ("metadata.csv", "file_name,tags\n,sea\n", "line 2: expected the name of a file"),
+        ("metadata.csv", 'file_name\na.jpg\n"b.jpg\n', "line 3: expected a line of CSV, got"),
+        ("tags.tsv", "a.jpg\tsea\nb.jpg\n", "line 2: expected file<TAB>tag|tag, got 'b.jpg'"),
+        ("tags.tsv", "a.jpg\tsea\tsky\n", r"line 1: expected file<TAB>tag|tag, got 'a.jpg\tsea"),
+        ("tags.tsv", "a.jpg\tsea\nfile\ttags\n./a.jpg\tsky\n", "line 3: expected each file once"),
+    ],
+)
+def test_invalid_lines_are_reported(tmp_path, name, text, message):
+    file = write(tmp_path, name, text)
+    with pytest.raises(StorageError) as raised:
+        read_metadata(file)
+    assert str(file) in str(raised.value)
+    assert message in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "name", ["../x.jpg", "a/../../x.jpg", "/etc/x.jpg", "C:\\x.jpg", "c:x.jpg", "\\\\host\\x.jpg"]
+)
+def test_paths_outside_the_folder_are_errors(tmp_path, name):
+    file = write(tmp_path, "metadata.jsonl", json.dumps({"file_name": name}))
+    with pytest.raises(StorageError, match="line 1: expected a path below"):
+        read_metadata(file)
+
+
+def test_unknown_metadata_format(tmp_path):
+    with pytest.raises(InvalidArgument, match=r"ending of tags\.txt must be one of '\.jsonl', "):
+        read_metadata(write(tmp_path, "tags.txt", ""))
+
+
+def test_only_one_metadata_file_is_allowed(tmp_path):
+    assert find_metadata(tmp_path, []) is None
+    assert find_metadata(tmp_path, ["tags.tsv"]) == str(tmp_path / "tags.tsv")
+    with pytest.raises(StorageError, match=r"got metadata\.csv, tags\.tsv\."):
+        find_metadata(tmp_path, ["tags.tsv", "metadata.csv"])
+
+
+def test_distinct_tags():
+    assert distinct_tags(["b", " a ", "b", "", "  ", "A"]) == ("b", "a", "A")
+    assert distinct_tags([]) == ()
+
+
+def test_other_invalid_lines_are_counted(tmp_path):
+    text = "no tab\na.jpg\tsky\nb.jpg\tsky\nc.jpg\tsky\n"
+    metadata = write(tmp_path, "tags.tsv", text)
+    write(tmp_path, "a.jpg", "")
+    first = "line 1: expected file<TAB>tag|tag, got 'no tab'"
+    lists = "wrong, too: supdocnade check lists them."
+    with pytest.raises(StorageError) as error:
+        scan_folder(tmp_path)
+    assert str(error.value) == f"{metadata}, {first}; 2 other lines are {lists}"
+    metadata.write_text("no tab\nno tab\n")
+    with pytest.raises(StorageError) as error:
+        read_metadata(metadata)
+    assert str(error.value) == f"{metadata}, {first}; another line is {lists}"

@@ -1,0 +1,179 @@
+import os
+
+import pytest
+from tests.packed import copy_to_memory, write_tar
+from tests.textures import plain_packet
+
+from supdocnade.errors import StorageError
+from supdocnade.folders.photo_folder import scan_folder
+from supdocnade.folders.photo_sources import (
+    expand_pattern,
+    find_sources,
+    folder_of_place,
+    kind_of_place,
+    scan_photographs,
+)
+from supdocnade.images.source import read_source, source_name
+
+NAMES = ("sea/a.jpg", "sea/deep/b.jpg", "forest/c.jpg", "d.jpg", "_unlabelled/e.jpg")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for name in (*NAMES, "sea/f.mov", ".hidden/g.jpg", "__MACOSX/sea/h.jpg", "table.csv"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(name.encode())
+    (tmp_path / "metadata.jsonl").write_text('{"file_name": "d.jpg", "label": "x", "tags": "y"}\n')
+    (tmp_path / "sea" / "a.jpg.xmp").write_bytes(plain_packet("keyword"))
+    (tmp_path / "forest" / "c.XMP").write_bytes(plain_packet("tree"))
+    return tmp_path
+
+
+def described(found, root):
+    return [
+        (source_name(record.source).removeprefix(f"{root}/"), record.label, record.tags)
+        for record in found.records
+    ]
+
+
+def test_a_folder_on_another_file_system_is_read_as_one_here(folder):
+    address = copy_to_memory(folder, "test_photo_sources")
+    here, there = scan_photographs(folder), scan_photographs(f"{address}/")
+    assert (
+        described(there, address)
+        == described(here, folder)
+        == [
+            ("_unlabelled/e.jpg", None, None),
+            ("d.jpg", "x", ("y",)),
+            ("forest/c.jpg", "forest", ("tree",)),
+            ("sea/a.jpg", "sea", ("keyword",)),
+            ("sea/deep/b.jpg", "sea", None),
+        ]
+    )
+    assert there.passed_over == here.passed_over
+    assert [note.replace(address, str(folder)) for note in there.notes] == list(here.notes)
+    assert [read_source(record.source) for record in there.records] == [
+        read_source(record.source) for record in here.records
+    ]
+
+
+def test_metadata_on_another_file_system_is_checked(folder):
+    (folder / "metadata.jsonl").write_text('{"file_name": "d.jpg", "tags": [3]}\n')
+    address = copy_to_memory(folder, "test_bad_metadata")
+    with pytest.raises(
+        StorageError, match=r"^memory://test_bad_metadata/metadata\.jsonl, line 1: "
+    ):
+        scan_folder(address)
+    (folder / "metadata.jsonl").rename(folder / "sea" / "metadata.jsonl")
+    with pytest.raises(
+        StorageError, match=r"^memory://test_misplaced/sea/metadata\.jsonl must be "
+    ):
+        scan_folder(copy_to_memory(folder, "test_misplaced"))
+
+
+def test_an_empty_folder_on_another_file_system_is_an_error():
+    with pytest.raises(
+        StorageError, match=r"^memory://nothing must hold photographs .*got none\.$"
+    ):
+        scan_photographs("memory://nothing")
+
+
+def test_a_list_names_photographs_relative_to_its_folder(folder):
+    lines = ["sea/deep/b.jpg", "", "./d.jpg", f"  {folder}/forest/c.jpg", "memory://list/sky/z.jpg"]
+    (folder / "some.txt").write_text("\r\n".join(lines))
+    (folder / "z.jpg").write_bytes(b"z")
+    copy_to_memory(folder, "list/sky")
+    found = scan_photographs(folder / "some.txt")
+    assert described(found, folder) == [
+        ("sea/deep/b.jpg", "sea", None),
+        ("d.jpg", "x", ("y",)),
+        ("forest/c.jpg", "forest", None),
+        ("memory://list/sky/z.jpg", "sky", None),
+    ]
+    assert read_source(found.records[3].source) == b"z"
+    sources = find_sources(folder / "some.txt")
+    assert [source for _, source in sources] == [record.source for record in found.records]
+    assert [name for name, _ in sources][1:3] == ["d.jpg", "forest/c.jpg"]
+    assert folder_of_place(folder / "some.txt") == str(folder)
+
+
+def test_a_list_on_this_machine_finds_sidecars(folder):
+    (folder / "some.txt").write_text("sea/a.jpg\nforest/c.jpg\n")
+    assert [record.tags for record in scan_photographs(folder / "some.txt").records] == [
+        ("keyword",),
+        ("tree",),
+    ]
+
+
+def test_a_list_on_another_file_system_names_photographs_there(folder):
+    (folder / "some.txt").write_text("sea/a.jpg\n")
+    address = copy_to_memory(folder, "test_remote_list")
+    found = scan_photographs(f"{address}/some.txt")
+    assert described(found, address) == [("sea/a.jpg", "sea", None)]
+    assert read_source(found.records[0].source) == b"sea/a.jpg"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("\n \n", r"some\.txt must list photographs, got none\.$"),
+        ("d.jpg\n./d.jpg\n", r"some\.txt must name each photograph once, got .*d\.jpg twice\.$"),
+    ],
+)
+def test_bad_lists_are_reported(folder, text, message):
+    (folder / "some.txt").write_text(text)
+    with pytest.raises(StorageError, match=message):
+        scan_photographs(folder / "some.txt")
+
+
+def test_several_shards_are_read_in_order(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for number in range(9, 12):
+        write_tar(tmp_path / f"p-{number:02}.tar", {f"{number}.jpg": b"", f"{number}.cls": b"sea"})
+    names = ["p-09.tar/9.jpg", "p-10.tar/10.jpg", "p-11.tar/11.jpg"]
+    for pattern in ("p-{09..11}.tar", "p-*.tar"):
+        records = scan_photographs(pattern).records
+        assert [source_name(record.source) for record in records] == names
+        assert [name for name, _ in find_sources(pattern)] == names
+    assert folder_of_place("p-*.tar") == str(tmp_path)
+    address = copy_to_memory(tmp_path, "test_pattern")
+    records = scan_photographs(f"{address}/p-1?.tar").records
+    assert [source_name(record.source) for record in records] == [
+        "memory://test_pattern/p-10.tar/10.jpg",
+        "memory://test_pattern/p-11.tar/11.jpg",
+    ]
+
+
+def test_a_pattern_must_stand_for_files(tmp_path):
+    with pytest.raises(StorageError, match=r"\*\.tar must stand for files, got none\."):
+        expand_pattern(f"{tmp_path}/*.tar")
+    with pytest.raises(StorageError, match=r"must have a range that rises, got \{3\.\.1\}\."):
+        expand_pattern("p-{3..1}.tar")
+    with pytest.raises(StorageError, match=r"p-1\.tar cannot be read: No such file"):
+        scan_photographs(f"{tmp_path}/p-{{1..2}}.tar")
+    (tmp_path / "p-{1..2}.tar").touch()
+    assert expand_pattern(f"{tmp_path}/p-{{1..2}}.tar") == [f"{tmp_path}/p-{{1..2}}.tar"]
+
+
+def test_kinds_of_places(tmp_path):
+    (tmp_path / "folder.tar").mkdir()
+    expected = {
+        tmp_path: "folder",
+        tmp_path / "folder.tar": "folder",
+        "photos.TAR": "shards",
+        "s3://bucket/photos.parquet": "shards",
+        "train.txt": "list",
+        "s3://bucket/photos": "folder",
+        "s3://bucket/a.JPG": "photograph",
+        "a.jpg": "photograph",
+        "missing": "photograph",
+    }
+    assert {place: kind_of_place(place) for place in expected} == expected
+
+
+def test_names_of_a_folder_are_relative_to_it(folder):
+    found = dict(find_sources(folder))
+    assert sorted(found) == sorted(NAMES)
+    assert found["sea/a.jpg"] == str(folder / "sea" / "a.jpg")
+    assert folder_of_place(os.path.relpath(folder)) == str(folder)
+    assert find_sources(folder / "d.jpg") == [(str(folder / "d.jpg"), folder / "d.jpg")]

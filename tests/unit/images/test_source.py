@@ -1,0 +1,99 @@
+import os
+import pickle
+import sys
+
+import pytest
+from tests.packed import copy_to_memory
+
+from supdocnade.errors import StorageError
+from supdocnade.images.source import (
+    PackedImage,
+    absolute_address,
+    is_local_file,
+    open_address,
+    read_address,
+    read_source,
+    source_name,
+    stamp_sources,
+)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "a.jpg").write_bytes(b"0123456789")
+    return tmp_path
+
+
+@pytest.fixture
+def remote(folder):
+    return copy_to_memory(folder, "test_source")
+
+
+class Digits(PackedImage):
+    def read(self):
+        return read_address(self.container)[:3]
+
+
+@pytest.mark.parametrize("place", ["folder", "remote"])
+def test_whole_files_and_ranges_are_read(place, request):
+    address = f"{request.getfixturevalue(place)}/a.jpg"
+    assert read_source(address) == b"0123456789"
+    assert read_address(address, 2, 3) == b"234"
+    assert read_address(address, 8, 5) == b"89"
+    with open_address(address) as file:
+        file.seek(7)
+        assert file.read() == b"789"
+
+
+def test_a_source_has_a_name_and_can_be_sent_to_another_process(folder):
+    packed = Digits(str(folder / "a.jpg"), "first")
+    for source in (str(folder / "a.jpg"), folder / "a.jpg", packed):
+        again = pickle.loads(pickle.dumps(source))
+        assert source_name(again) == source_name(source)
+        assert read_source(again) == read_source(source)
+    assert source_name(packed) == f"{folder}/a.jpg/first"
+    assert read_source(packed) == b"012"
+    assert [is_local_file(source) for source in ("a.jpg", packed, "s3://a.jpg")] == [1, 0, 0]
+
+
+@pytest.mark.parametrize("place", ["folder", "remote"])
+def test_missing_files_are_reported_with_their_address(place, request):
+    address = f"{request.getfixturevalue(place)}/none.jpg"
+    message = rf"^{address} cannot be read: No such file or directory\.$"
+    with pytest.raises(StorageError, match=message):
+        read_address(address)
+    with pytest.raises(StorageError, match=message), open_address(address):
+        pass
+
+
+def test_unknown_file_systems_are_reported():
+    with pytest.raises(StorageError, match=r"^nowhere://a\.jpg cannot be read: Protocol not known"):
+        read_source("nowhere://a.jpg")
+
+
+def test_without_fsspec_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "fsspec", None)
+    with pytest.raises(StorageError, match=r"s3://a/b\.jpg needs an extra: .*supdocnade\[remote\]"):
+        read_source("s3://a/b.jpg")
+
+
+@pytest.mark.parametrize("place", ["folder", "remote"])
+def test_stamps_change_with_the_file(place, request, folder):
+    address = f"{request.getfixturevalue(place)}/a.jpg"
+    packed = [Digits(address, "one"), Digits(address, "two")]
+    before = stamp_sources([address, *packed, f"{address}.gone"])
+    assert before == stamp_sources([address, *packed, f"{address}.gone"])
+    assert before[0] == before[1] == before[2]
+    assert before[0][0] == 10
+    assert before[3] == (0, 0)
+    (folder / "a.jpg").write_bytes(b"9876543210")
+    os.utime(folder / "a.jpg", ns=(1, 1))
+    copy_to_memory(folder, "test_source")
+    (after,) = stamp_sources([address])
+    assert after != before[0]
+
+
+def test_an_address_of_another_file_system_is_absolute(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert absolute_address("photos") == str(tmp_path / "photos")
+    assert absolute_address("s3://bucket/photos") == "s3://bucket/photos"
