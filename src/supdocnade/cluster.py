@@ -1,0 +1,161 @@
+"""Shards of work, on a Ray cluster or one after the other in this process.
+
+A shard is done by a pure function: done twice, it has the same result. So Ray may run the task of a
+worker that died again, and nothing else is needed to survive it. Another engine would be another
+branch of `map_shards`.
+"""
+
+import os
+import socket
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+from joblib import effective_n_jobs
+
+from supdocnade.errors import ClusterError, UnwritableFile
+from supdocnade.progress import ProgressCallback, no_progress
+from supdocnade.run_options import RunOptions
+
+Shard = TypeVar("Shard")
+Result = TypeVar("Result")
+
+TASKS_PER_CORE = 2
+"""Tasks per core of the cluster that are submitted ahead of the consumer of the results."""
+
+CONNECT_SECONDS = 10.0
+"""Seconds in which a cluster must answer."""
+
+MAX_RETRIES = 3
+"""Times that Ray runs a task again if its worker died or could not write."""
+
+
+def map_shards(
+    function: Callable[[Shard], Result], shards: Sequence[Shard], options: RunOptions
+) -> Generator[Result, None, None]:
+    """Apply a function to each shard and yield the results in the order of the shards.
+
+    Parameters
+    ----------
+    function : a pure function, which must be picklable; a cluster needs the package on every
+        machine.
+    options : `cluster` names the cluster, and `n_jobs` is the number of tasks at a time; without a
+        cluster the function is called in this process, when the next result is requested.
+    """
+    if options.cluster is None:
+        yield from map(function, shards)
+        return
+    ray = _import_ray()
+    with _connect(ray, options):
+        n_ahead = options.n_jobs or 1
+        if n_ahead < 0:  # All cores.
+            n_ahead = TASKS_PER_CORE * max(int(ray.cluster_resources().get("CPU", 1)), 1)
+        task = ray.remote(
+            num_cpus=1,
+            num_gpus=1 if options.device == "cuda" else 0,
+            max_retries=MAX_RETRIES,
+            retry_exceptions=[UnwritableFile],
+        )(_run_task)
+        stored = ray.put(function)
+        running: deque[Any] = deque()
+        for shard in shards:
+            running.append(task.remote([stored], shard))
+            if len(running) == n_ahead:
+                yield _result(ray, running.popleft())
+        while running:
+            yield _result(ray, running.popleft())
+
+
+def shard_options(options: RunOptions, progress: ProgressCallback = no_progress) -> RunOptions:
+    """Return the options of the work within a shard.
+
+    A task of a cluster has one core. Only a shard in this process can report its progress.
+    """
+    if options.cluster is None:
+        return replace(options, progress=progress)
+    return replace(options, cluster=None, n_jobs=1, progress=no_progress)
+
+
+def absolute_source(source: Any, options: RunOptions) -> Any:
+    """Return an image source that the workers of a cluster find: they run in other folders."""
+    is_file = isinstance(source, str | os.PathLike) and "://" not in os.fspath(source)
+    return source if options.cluster is None or not is_file else Path(os.path.abspath(source))
+
+
+def _run_task(stored: list[Any], shard: Any) -> Any:
+    # In a list, so that Ray passes the reference: a worker unpickles the function once.
+    return _fetch(stored[0])(shard)
+
+
+@lru_cache(maxsize=1)
+def _fetch(reference: Any) -> Any:
+    import ray
+
+    return ray.get(reference)
+
+
+def _import_ray() -> Any:
+    # Ray reports its use to its makers unless this is set before it is imported.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        import ray
+    except ImportError as error:
+        raise ClusterError(
+            "a cluster needs Ray, which is not installed; pip install 'supdocnade[ray]'."
+        ) from error
+    return ray
+
+
+@contextmanager
+def _connect(ray: Any, options: RunOptions) -> Iterator[None]:
+    """Connect to a cluster, or start one on this machine; keep a connection that exists.
+
+    Ray itself reads the user's settings of authentication (RAY_AUTH_MODE and others); without any,
+    the cluster that it starts requires a token.
+    """
+    if ray.is_initialized():
+        yield
+        return
+    quiet = {"log_to_driver": False, "logging_level": "ERROR"}
+    try:
+        if options.cluster == "local":
+            ray.init(
+                "local",
+                num_cpus=effective_n_jobs(options.n_jobs),
+                include_dashboard=False,
+                **quiet,
+            )
+        else:
+            _check_address(str(options.cluster))
+            ray.init(options.cluster, **quiet)
+    except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+        reason = str(error).partition("\n")[0].partition(". ")[0].rstrip(".")
+        raise ClusterError(f"no Ray cluster at {options.cluster!r}: {reason}.") from error
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def _check_address(address: str) -> None:
+    """Raise `OSError` if nothing answers; Ray itself would try for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host and port.isdigit():
+        socket.create_connection((host, int(port)), CONNECT_SECONDS).close()
+
+
+def _result(ray: Any, reference: Any) -> Any:
+    """Wait for the result of a task; raise the error that the task raised."""
+    try:
+        return ray.get(reference)
+    except ray.exceptions.RayTaskError as error:
+        raise error.cause from error
+    except ray.exceptions.RayError as error:
+        reason = str(error).strip().partition("\n")[0].partition(". ")[0].rstrip(".")
+        raise ClusterError(
+            f"the cluster failed: {reason}; the attempts per task were {MAX_RETRIES + 1}."
+        ) from error
