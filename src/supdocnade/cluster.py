@@ -7,12 +7,12 @@ branch of `map_shards`.
 
 import os
 import socket
+import sys
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import replace
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, TypeVar
 
 from joblib import effective_n_jobs
@@ -50,7 +50,8 @@ def map_shards(
         yield from map(function, shards)
         return
     ray = _import_ray()
-    with _connect(ray, options):
+    # Ray prints to stdout when a worker dies, where only results belong.
+    with _connect(ray, options), redirect_stdout(sys.stderr):
         n_ahead = options.n_jobs or 1
         if n_ahead < 0:  # All cores.
             n_ahead = TASKS_PER_CORE * max(int(ray.cluster_resources().get("CPU", 1)), 1)
@@ -63,7 +64,7 @@ def map_shards(
         stored = ray.put(function)
         running: deque[Any] = deque()
         for shard in shards:
-            running.append(task.remote([stored], shard))
+            running.append(task.remote([stored], os.getcwd(), shard))
             if len(running) == n_ahead:
                 yield _result(ray, running.popleft())
         while running:
@@ -80,13 +81,10 @@ def shard_options(options: RunOptions, progress: ProgressCallback = no_progress)
     return replace(options, cluster=None, n_jobs=1, progress=no_progress)
 
 
-def absolute_source(source: Any, options: RunOptions) -> Any:
-    """Return an image source that the workers of a cluster find: they run in other folders."""
-    is_file = isinstance(source, str | os.PathLike) and "://" not in os.fspath(source)
-    return source if options.cluster is None or not is_file else Path(os.path.abspath(source))
-
-
-def _run_task(stored: list[Any], shard: Any) -> Any:
+def _run_task(stored: list[Any], folder: str, shard: Any) -> Any:
+    """Apply the stored function to a shard, in the folder of the process that started the run."""
+    with suppress(OSError):  # It need not exist if all paths are absolute.
+        os.chdir(folder)
     # In a list, so that Ray passes the reference: a worker unpickles the function once.
     return _fetch(stored[0])(shard)
 
@@ -101,6 +99,8 @@ def _fetch(reference: Any) -> Any:
 def _import_ray() -> Any:
     # Ray reports its use to its makers unless this is set before it is imported.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    # After an error it would also print those of the tasks that nobody waits for any more.
+    os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
     try:
         import ray
     except ImportError as error:

@@ -1,14 +1,15 @@
 """Files of an output that is made shard by shard, by this process or by a cluster."""
 
 import json
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 from supdocnade.cluster import map_shards
-from supdocnade.errors import ClusterError, StorageError
-from supdocnade.partial_folder import PartialFolder
+from supdocnade.errors import ClusterError, StorageError, UnwritableFile
+from supdocnade.partial_folder import LOCK, PartialFolder
 from supdocnade.run_options import RunOptions
 from supdocnade.storage import read_file, write_atomically
 
@@ -31,12 +32,17 @@ class ShardParts(PartialFolder):
     """
 
     def __init__(self, output: Path, plan: dict[str, Any], suffix: str):
-        super().__init__(output)
-        self.plan, self.suffix = plan, suffix
+        super().__init__(Path(os.path.abspath(output)))
+        self.output, self.plan, self.suffix = Path(output), plan, suffix
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        """Hold the folder for a run, which removes it if it fails before its first part."""
+        """Hold the folder for a run, which removes it if it fails before its first part.
+
+        `StorageError` is raised if there is an output already.
+        """
+        if self.output.exists() and (not self.output.is_dir() or any(self.output.iterdir())):
+            raise StorageError(f"{self.output} must be a new or an empty folder.")
         self.create()
         with self.lock():
             self._check_plan()
@@ -56,6 +62,17 @@ class ShardParts(PartialFolder):
                 f"{self.folder} holds an interrupted run with another model, other photographs or "
                 "other settings: repeat that run to finish it, or remove the folder."
             )
+
+    def publish(self) -> None:
+        """Make the folder with all its parts the output."""
+        try:
+            os.replace(self.folder, self.output)
+        except OSError as error:
+            raise UnwritableFile(
+                f"{self.output} cannot be written: {error.strerror or error}."
+            ) from error
+        for name in (PLAN, LOCK):
+            (self.output / name).unlink(missing_ok=True)
 
     def path(self, number: int) -> Path:
         """Return the path of a part."""

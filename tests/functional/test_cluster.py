@@ -18,6 +18,7 @@ from supdocnade.errors import ClusterError, UnwritableFile
 from supdocnade.folders.photo_folder import scan_folder
 from supdocnade.run_options import RunOptions
 from supdocnade.scene.dataset import from_records
+from supdocnade.storage import load_arrays
 from supdocnade.visual_words.to_corpus import encode_shuffled
 
 ROOT = Path(__file__).parents[2]
@@ -92,6 +93,59 @@ def test_workers_write_the_corpus_of_one_process(n_workers, model, photos, seria
     assert done.objects[0]["n_images"] == N_PHOTOGRAPHS
 
 
+def test_a_cluster_evaluates_as_one_process(model, photos):
+    here, there = (
+        supdocnade("evaluate", model, photos, "--json", *extra)
+        for extra in ((), ("--cluster", "auto"))
+    )
+    assert (here.code, there.code) == (0, 0), there.err
+    assert there.out == here.out
+
+
+def test_a_cluster_writes_the_predictions_of_one_process(model, photos, tmp_path):
+    here, there = tmp_path / "here", tmp_path / "there"
+    for folder, *extra in ((here,), (there, "--cluster", "auto")):
+        done = supdocnade("predict", model, photos, "-o", folder, "--shard-size", "4", *extra)
+        assert (done.code, done.err) == (0, "")
+    assert contents(there) == contents(here)
+
+
+def contents(folder):
+    """Return the contents of all files; safetensors has no fixed order of its header."""
+    return {path.name: content(path) for path in folder.iterdir()}
+
+
+def content(path):
+    if path.suffix != ".safetensors":
+        return path.read_bytes()
+    arrays, description = load_arrays(path)
+    return description, {name: (each.shape, each.tobytes()) for name, each in arrays.items()}
+
+
+def test_a_cluster_makes_the_index_of_one_process(model, photos, tmp_path):
+    for folder, *extra in (("here",), ("there", "--cluster", "auto")):
+        done = supdocnade("index", model, photos, "-o", tmp_path / folder, *extra)
+        assert done.code == 0, done.err
+    here, there = contents(tmp_path / "here"), contents(tmp_path / "there")
+    assert there.keys() == here.keys()
+    assert there == here
+
+
+def test_a_corrupt_photograph_is_named_or_skipped(model, photos, tmp_path):
+    broken = draw(tmp_path / "photos")
+    (broken / "coast" / "coast_0002.jpg").write_bytes(b"\xff\xd8 no image")
+    command = ("encode", model, broken, "-o", tmp_path / "corpus", "--cluster", "auto")
+    done = supdocnade(*command, "--shard-size", SHARD_SIZE)
+    assert done.code == 1
+    assert done.err.count("\n") == 1
+    assert "coast_0002.jpg" in done.err
+    assert "--skip-unreadable" in done.err
+    done = supdocnade(*command, "--shard-size", SHARD_SIZE, "--skip-unreadable", "--json")
+    assert done.code == 0, done.err
+    assert done.objects[0]["n_images"] == N_PHOTOGRAPHS - 1
+    assert [Path(name).name for name in done.objects[0]["skipped"]] == ["coast_0002.jpg"]
+
+
 def test_a_worker_that_is_killed_changes_nothing(encoder, photos, serial, tmp_path):
     killed = faulty(Killed, encoder, marker=tmp_path / "killed")
     assert encode(killed, photos, tmp_path / "corpus") == serial
@@ -133,21 +187,6 @@ def test_a_driver_that_is_killed_resumes(model, encoder, photos, serial, address
 
 def parts_of(folder):
     return {path: path.stat().st_mtime_ns for path in folder.parent.glob("*.partial/part-*")}
-
-
-def test_a_corrupt_photograph_is_named_or_skipped(model, photos, tmp_path):
-    broken = draw(tmp_path / "photos")
-    (broken / "coast" / "coast_0002.jpg").write_bytes(b"\xff\xd8 no image")
-    command = ("encode", model, broken, "-o", tmp_path / "corpus", "--cluster", "auto")
-    done = supdocnade(*command, "--shard-size", SHARD_SIZE)
-    assert done.code == 1
-    assert done.err.count("\n") == 1
-    assert "coast_0002.jpg" in done.err
-    assert "--skip-unreadable" in done.err
-    done = supdocnade(*command, "--shard-size", SHARD_SIZE, "--skip-unreadable", "--json")
-    assert done.code == 0, done.err
-    assert done.objects[0]["n_images"] == N_PHOTOGRAPHS - 1
-    assert [Path(name).name for name in done.objects[0]["skipped"]] == ["coast_0002.jpg"]
 
 
 @pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="mounts need root")

@@ -14,7 +14,7 @@ from supdocnade.images.decode import decode
 
 EXTRAS = (
     *("fastapi", "multipart", "onnx", "onnxruntime", "pillow_heif", "prometheus_client"),
-    *("ray", "uvicorn"),
+    *("pyarrow", "ray", "uvicorn"),
 )
 HEIC = b"\x00\x00\x00\x18ftypheic\x00\x00\x00\x00heicmif1" + bytes(64)
 
@@ -67,6 +67,14 @@ def test_a_cluster_names_its_extra_in_one_sentence(model, photos, tmp_path):
     done = supdocnade("encode", model, photos, "-o", tmp_path / "corpus", "--cluster", "local")
     assert done.code == 1
     assert "pip install 'supdocnade[ray]'" in done.err
+    assert done.err.count("\n") == 1
+    assert not [*tmp_path.iterdir()]
+
+
+def test_parquet_names_its_extra_in_one_sentence(model, photos, tmp_path):
+    done = supdocnade("predict", model, photos, "-o", tmp_path / "out", "--parquet")
+    assert done.code == 1
+    assert "pip install 'supdocnade[parquet]'" in done.err
     assert done.err.count("\n") == 1
     assert not [*tmp_path.iterdir()]
 

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from supdocnade.cluster import absolute_source, map_shards, shard_options
+from supdocnade.cluster import map_shards, shard_options
 from supdocnade.errors import ClusterError
 from supdocnade.progress import no_progress
 from supdocnade.run_options import RunOptions
@@ -52,12 +52,3 @@ def test_a_task_has_one_core_and_a_shard_in_this_process_all_of_them():
     assert (here.n_jobs, here.progress) == (3, report)
     there = shard_options(RunOptions(n_jobs=3, cluster="auto"), report)
     assert (there.n_jobs, there.progress, there.cluster) == (1, no_progress, None)
-
-
-def test_workers_get_absolute_paths(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    there = RunOptions(cluster="auto")
-    assert absolute_source("a.jpg", RunOptions()) == "a.jpg"
-    assert absolute_source("a.jpg", there) == tmp_path / "a.jpg"
-    assert absolute_source("s3://photos/a.jpg", there) == "s3://photos/a.jpg"
-    assert absolute_source(b"bytes", there) == b"bytes"

@@ -60,8 +60,7 @@ def encode(
       supdocnade encode scenes photos -o photos.corpus
       supdocnade encode scenes photos -o photos.corpus --cluster local
     """
-    if cluster is None:
-        check_device(device)
+    check_device(device, cluster)
     from supdocnade.folders.photo_folder import scan_folder
     from supdocnade.scene.dataset import from_records
     from supdocnade.scene.persistence import load_scene

@@ -65,9 +65,9 @@ DeviceName = Literal["auto", "cpu", "cuda"]
 Device = Annotated[DeviceName, typer.Option("--device", help="Device to compute on.")]
 
 
-def check_device(device: str) -> None:
-    """Raise if the machine does not have the device."""
-    if device == "cuda":
+def check_device(device: str, cluster: str | None = None) -> None:
+    """Raise if this machine does not have the device; those of a cluster are not known."""
+    if device == "cuda" and cluster is None:
         from supdocnade.devices import choose_device
 
         choose_device(device)

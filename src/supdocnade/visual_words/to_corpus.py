@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supdocnade.checks import check_count
-from supdocnade.cluster import absolute_source, shard_options
+from supdocnade.cluster import shard_options
 from supdocnade.corpus.disk import Corpus
 from supdocnade.corpus.disk_files import MANIFEST_NAME
-from supdocnade.errors import InvalidArgument, StorageError, UnreadableImage
+from supdocnade.errors import InvalidArgument, UnreadableImage
 from supdocnade.run_options import RunOptions
 from supdocnade.seeding import named_generator
 from supdocnade.shard_parts import ShardParts
@@ -124,13 +124,11 @@ def encode_shuffled(
     the corpus, and the images that could not be read, by their numbers among those given.
     """
     names = _check_lists(images, labels, tags, shard_size)
-    target = Path(os.path.abspath(folder))
-    _check_new(target)
     order = named_generator(seed, "shards").permutation(len(images))
     numbers = [order[n : n + shard_size].tolist() for n in range(0, len(images), shard_size)]
     shards = [
         ShardImages(
-            sources=[absolute_source(images[n], options) for n in part],
+            sources=[images[n] for n in part],
             names=[names[n] for n in part],
             labels=[None if labels is None else labels[n] for n in part],
             tags=[None if tags is None else _listed(tags[n]) for n in part],
@@ -138,7 +136,7 @@ def encode_shuffled(
         for part in numbers
     ]
     plan = {"encoder": encoder.fingerprint(), "shards": _digest(shards)}
-    parts = ShardParts(target, plan, ".safetensors")
+    parts = ShardParts(Path(folder), plan, ".safetensors")
     skipped: list[SkippedImage] = []
     with parts.open():
         corpus = _open_or_create(parts.folder / "corpus", encoder)
@@ -152,9 +150,9 @@ def encode_shuffled(
         if not n_documents:
             parts.discard()
             raise UnreadableImage(f"none of the {len(images)} images can be read.")
-        os.replace(corpus.folder, target)
+        os.replace(corpus.folder, folder)
     parts.discard()
-    return Corpus.open(target), tuple(skipped)
+    return Corpus.open(folder), tuple(skipped)
 
 
 def _encode_shards(
@@ -179,7 +177,7 @@ def _encode_shards(
 def _write_shard(
     encoder: ImageEncoder, options: RunOptions, task: tuple[Path, ShardImages]
 ) -> None:
-    """Write the words of the images of a shard to a file: the same bytes whenever it is done."""
+    """Write the words of the images of a shard to a file: the same whenever it is done."""
     path, shard = task
     read: list[int] = []
     ids: list[NDArray[np.int32]] = []
@@ -231,13 +229,6 @@ def _check_lists(
         repeated = next(name for name in names if names.count(name) > 1)
         raise InvalidArgument(f"X must name every image once, got {repeated} twice.")
     return names
-
-
-def _check_new(target: Path) -> None:
-    if (target / MANIFEST_NAME).exists():
-        raise StorageError(f"{target} holds a corpus already; use another folder.")
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise StorageError(f"{target} must be a new or an empty folder.")
 
 
 def _open_or_create(folder: str | Path, encoder: ImageEncoder) -> Corpus:
