@@ -5,6 +5,7 @@ worker that died again, and nothing else is needed to survive it. Another engine
 branch of `map_shards`.
 """
 
+import logging
 import os
 import socket
 import sys
@@ -52,9 +53,6 @@ def map_shards(
     ray = _import_ray()
     # Ray prints to stdout when a worker dies, where only results belong.
     with _connect(ray, options), redirect_stdout(sys.stderr):
-        n_ahead = options.n_jobs or 1
-        if n_ahead < 0:  # All cores.
-            n_ahead = TASKS_PER_CORE * max(int(ray.cluster_resources().get("CPU", 1)), 1)
         task = ray.remote(
             num_cpus=1,
             num_gpus=1 if options.device == "cuda" else 0,
@@ -65,10 +63,17 @@ def map_shards(
         running: deque[Any] = deque()
         for shard in shards:
             running.append(task.remote([stored], os.getcwd(), shard))
-            if len(running) == n_ahead:
+            while len(running) >= _n_ahead(ray, options):
                 yield _result(ray, running.popleft())
         while running:
             yield _result(ray, running.popleft())
+
+
+def _n_ahead(ray: Any, options: RunOptions) -> int:
+    """Return the number of tasks to submit; it grows with machines that join the cluster."""
+    if options.n_jobs is None or options.n_jobs > 0:
+        return options.n_jobs or 1
+    return TASKS_PER_CORE * max(int(ray.cluster_resources().get("CPU", 1)), 1)
 
 
 def shard_options(options: RunOptions, progress: ProgressCallback = no_progress) -> RunOptions:
@@ -120,7 +125,7 @@ def _connect(ray: Any, options: RunOptions) -> Iterator[None]:
     if ray.is_initialized():
         yield
         return
-    quiet = {"log_to_driver": False, "logging_level": "ERROR"}
+    quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
     try:
         if options.cluster == "local":
             ray.init(

@@ -4,6 +4,8 @@ One cluster with two workers is started for all tests.
 """
 
 import os
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -144,6 +146,21 @@ def test_a_corrupt_photograph_is_named_or_skipped(model, photos, tmp_path):
     assert done.code == 0, done.err
     assert done.objects[0]["n_images"] == N_PHOTOGRAPHS - 1
     assert [Path(name).name for name in done.objects[0]["skipped"]] == ["coast_0002.jpg"]
+
+
+def test_the_commands_of_the_scaling_page_run(model, tmp_path, monkeypatch):
+    page = (ROOT / "docs/scaling.md").read_text()
+    lines = [line for line in page.splitlines() if line.startswith("supdocnade")]
+    commands = [shlex.split(line, comments=True)[1:] for line in lines if "--cluster local" in line]
+    assert {command for command, *_ in commands} == {"encode", "predict", "evaluate", "index"}
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(model, "scenes")
+    for number, folder in enumerate(("photos", "new-photos", "test-photos")):
+        draw(Path(folder), 1, seed=number)
+    for command in commands:  # The cluster of the tests takes the place of a new one.
+        done = supdocnade(*command)
+        assert done.code == 0, (command, done.err)
+        assert done.out
 
 
 def test_a_worker_that_is_killed_changes_nothing(encoder, photos, serial, tmp_path):
