@@ -16,6 +16,7 @@ from tests.commands import draw, supdocnade
 from tests.drawn import small_model
 from tests.faults import FullDisk, Killed, Mended, faulty
 
+from supdocnade.corpus.disk import Corpus
 from supdocnade.errors import ClusterError, UnwritableFile
 from supdocnade.folders.photo_folder import scan_folder
 from supdocnade.run_options import RunOptions
@@ -79,13 +80,23 @@ def encode(encoder, photos, folder, options=EXISTING):
 
 
 @pytest.fixture(scope="module")
-def serial(encoder, photos, tmp_path_factory):
+def corpus(encoder, photos, tmp_path_factory):
+    """Return the corpus that one process writes."""
+    folder = tmp_path_factory.mktemp("serial") / "corpus"
+    encode(encoder, photos, folder, RunOptions())
+    return folder
+
+
+@pytest.fixture(scope="module")
+def serial(corpus):
     """Return the fingerprint of the corpus that one process writes."""
-    return encode(encoder, photos, tmp_path_factory.mktemp("serial") / "corpus", RunOptions())
+    return Corpus.open(corpus).fingerprint()
 
 
 @pytest.mark.parametrize("n_workers", [1, 2])
-def test_workers_write_the_corpus_of_one_process(n_workers, model, photos, serial, tmp_path):
+def test_workers_write_the_corpus_of_one_process(
+    n_workers, model, photos, corpus, serial, tmp_path
+):
     done = supdocnade(
         *("encode", model, photos, "-o", tmp_path / "corpus", "--shard-size", SHARD_SIZE),
         *("--cluster", "auto", "--jobs", n_workers, "--json"),
@@ -93,6 +104,7 @@ def test_workers_write_the_corpus_of_one_process(n_workers, model, photos, seria
     assert done.code == 0, done.err
     assert done.objects[0]["fingerprint"] == serial
     assert done.objects[0]["n_images"] == N_PHOTOGRAPHS
+    assert contents(tmp_path / "corpus") == contents(corpus)
 
 
 def test_a_cluster_evaluates_as_one_process(model, photos):

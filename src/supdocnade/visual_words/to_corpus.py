@@ -20,11 +20,12 @@ from supdocnade.checks import check_count
 from supdocnade.cluster import shard_options
 from supdocnade.corpus.disk import Corpus
 from supdocnade.corpus.disk_files import MANIFEST_NAME
-from supdocnade.errors import InvalidArgument, UnreadableImage
+from supdocnade.errors import InvalidArgument, StorageError, UnreadableImage
 from supdocnade.run_options import RunOptions
 from supdocnade.seeding import named_generator
 from supdocnade.shard_parts import ShardParts
-from supdocnade.storage import damage_errors, load_arrays, save_arrays
+from supdocnade.storage import Arrays, damage_errors, load_arrays, save_arrays
+from supdocnade.visual_words.cache import ImageWords
 from supdocnade.visual_words.encoder import ImageEncoder
 from supdocnade.visual_words.parallel import READING, SkippedImage, encode_images, image_name
 
@@ -82,6 +83,10 @@ def encode_corpus(
     return corpus, tuple(skipped)
 
 
+IMAGES = "images-{:05d}.safetensors"
+"""File in the folder of a corpus for each of its shards: keys and features of the images."""
+
+
 class ShardImages(NamedTuple):
     """The images of one shard."""
 
@@ -89,6 +94,17 @@ class ShardImages(NamedTuple):
     names: list[str]
     labels: list[str | None]
     tags: list[list[str] | None]
+
+
+class EncodedShard(NamedTuple):
+    """The images of one shard that could be read, and those that could not."""
+
+    ids: list[NDArray[np.int32]]
+    images: Arrays
+    """See `read_image_arrays`."""
+    records: dict[str, list[Any]]
+    """Names, labels and tags."""
+    skipped: list[SkippedImage]
 
 
 def encode_shuffled(
@@ -106,6 +122,9 @@ def encode_shuffled(
 
     The order is a function of the seed and the number of images. Training reads a corpus through a
     window; shards that are sorted by class would cost it much accuracy.
+
+    Beside the words there are the keys of the images, and their features if a network describes
+    them (`read_image_arrays`).
 
     The bytes of the corpus do not depend on the workers. Shards are kept in `FOLDER.partial`, from
     which a run that was killed resumes, and the corpus appears when it is complete.
@@ -140,13 +159,14 @@ def encode_shuffled(
     skipped: list[SkippedImage] = []
     with parts.open():
         corpus = _open_or_create(parts.folder / "corpus", encoder)
-        documents = _encode_shards(encoder, shards, parts, options)
+        encoded = _encode_shards(encoder, shards, parts, options)
         n_known, n_documents = len(corpus), 0
-        for part, (ids, records, failed) in zip(numbers, documents, strict=True):
-            skipped += [each._replace(number=part[each.number]) for each in failed]
-            if ids and n_documents >= n_known:  # A run that was killed appended the others.
-                corpus.append(ids, **records)
-            n_documents += len(ids)
+        for part, shard in zip(numbers, encoded, strict=True):
+            skipped += [each._replace(number=part[each.number]) for each in shard.skipped]
+            if shard.ids and n_documents >= n_known:  # A run that was killed appended the others.
+                save_arrays(corpus.folder / IMAGES.format(len(corpus.shards)), shard.images, {})
+                corpus.append(shard.ids, **shard.records)
+            n_documents += len(shard.ids)
         if not n_documents:
             parts.discard()
             raise UnreadableImage(f"none of the {len(images)} images can be read.")
@@ -157,8 +177,8 @@ def encode_shuffled(
 
 def _encode_shards(
     encoder: ImageEncoder, shards: Sequence[ShardImages], parts: ShardParts, options: RunOptions
-) -> Iterator[tuple[list[NDArray[np.int32]], dict[str, list[Any]], list[SkippedImage]]]:
-    """Yield ids, records and skipped images of each shard, after those without a part are done."""
+) -> Iterator[EncodedShard]:
+    """Yield the shards in their order; those without a part are encoded."""
     done, total = 0, sum(len(shard.names) for shard in shards)
 
     def report(stage: str, within: int, _: int | None) -> None:
@@ -166,12 +186,12 @@ def _encode_shards(
 
     write = partial(_write_shard, encoder, shard_options(options, report))
     for shard, path in zip(shards, parts.write(write, shards, options), strict=True):
-        ids, records, skipped = _read_shard(path)
-        if skipped and options.on_error == "raise":
-            raise UnreadableImage(skipped[0].reason)
+        encoded = _read_shard(path)
+        if encoded.skipped and options.on_error == "raise":
+            raise UnreadableImage(encoded.skipped[0].reason)
         done += len(shard.names)
         options.progress(READING, done, total)
-        yield ids, records, skipped
+        yield encoded
 
 
 def _write_shard(
@@ -180,18 +200,23 @@ def _write_shard(
     """Write the words of the images of a shard to a file: the same whenever it is done."""
     path, shard = task
     read: list[int] = []
-    ids: list[NDArray[np.int32]] = []
+    found: list[ImageWords] = []
     skipped: list[SkippedImage] = []
     for number, words in enumerate(encode_images(encoder, shard.sources, options)):
         if isinstance(words, SkippedImage):
             skipped.append(words)
         else:
             read.append(number)
-            ids.append(np.sort(words.ids))
+            found.append(words)
+    keys = b"".join(bytes.fromhex(words.key or "") for words in found)
     arrays = {
-        "ids": np.concatenate([np.empty(0, np.int32), *ids]),
-        "ends": np.cumsum([len(each) for each in ids], dtype=np.int64),
+        "ids": np.concatenate([np.empty(0, np.int32), *(np.sort(words.ids) for words in found)]),
+        "ends": np.cumsum([len(words.ids) for words in found], dtype=np.int64),
+        "keys": np.frombuffer(keys, np.uint8).reshape(len(found), -1 if keys else 0),
     }
+    if encoder.features_shape is not None:
+        features = np.array([words.features_VF for words in found], np.float32)
+        arrays["features"] = features.reshape(len(found), *encoder.features_shape)
     records = {
         name: [getattr(shard, name)[number] for number in read]
         for name in ("names", "labels", "tags")
@@ -199,15 +224,28 @@ def _write_shard(
     save_arrays(path, arrays, {**records, "skipped": [list(each) for each in skipped]})
 
 
-def _read_shard(
-    path: Path,
-) -> tuple[list[NDArray[np.int32]], dict[str, list[Any]], list[SkippedImage]]:
-    """Return what `_write_shard` wrote: ids, records and skipped images."""
+def _read_shard(path: Path) -> EncodedShard:
+    """Return what `_write_shard` wrote."""
     arrays, records = load_arrays(path)
     with damage_errors(str(path)):
+        ids = np.split(arrays.pop("ids"), arrays.pop("ends"))[:-1]
         skipped = [SkippedImage(*each) for each in records.pop("skipped")]
-        ids = np.split(arrays["ids"], arrays["ends"])[:-1]
-        return ids, records, skipped
+        return EncodedShard(ids, arrays, records, skipped)
+
+
+def read_image_arrays(corpus: Corpus) -> Iterator[Arrays]:
+    """Yield keys and features of the images of each shard that `encode_shuffled` wrote.
+
+    "keys", (images, bytes), has the digests of the contents, which are equal for copies of an
+    image; "features", (images, views, features), is there if a network describes images.
+    """
+    for number, shard in enumerate(corpus.shards):
+        path = corpus.folder / IMAGES.format(number)
+        arrays, _ = load_arrays(path)
+        lengths = {len(array) for array in arrays.values()}
+        if "keys" not in arrays or lengths != {shard.entry.documents}:
+            raise StorageError(f"{path} is damaged: it must have {shard.entry.documents} images.")
+        yield arrays
 
 
 def _check_lists(
