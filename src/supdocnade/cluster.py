@@ -14,6 +14,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import replace
 from functools import lru_cache
+from importlib import import_module
 from typing import Any, TypeVar
 
 from joblib import effective_n_jobs
@@ -62,7 +63,7 @@ def map_shards(
         stored = ray.put(function)
         running: deque[Any] = deque()
         for shard in shards:
-            running.append(task.remote([stored], os.getcwd(), shard))
+            running.append(task.remote([stored], _version(), os.getcwd(), shard))
             while len(running) >= _n_ahead(ray, options):
                 yield _result(ray, running.popleft())
         while running:
@@ -86,12 +87,22 @@ def shard_options(options: RunOptions, progress: ProgressCallback = no_progress)
     return replace(options, cluster=None, n_jobs=1, progress=no_progress)
 
 
-def _run_task(stored: list[Any], folder: str, shard: Any) -> Any:
+def _run_task(stored: list[Any], version: str, folder: str, shard: Any) -> Any:
     """Apply the stored function to a shard, in the folder of the process that started the run."""
+    if version != _version():
+        raise ClusterError(
+            f"every machine must have supdocnade {version}, got {_version()} "
+            f"on {socket.gethostname()}."
+        )
     with suppress(OSError):  # It need not exist if all paths are absolute.
         os.chdir(folder)
     # In a list, so that Ray passes the reference: a worker unpickles the function once.
     return _fetch(stored[0])(shard)
+
+
+def _version() -> str:
+    """Return the version of this package, which itself imports what stands above this module."""
+    return str(import_module("supdocnade").__version__)
 
 
 @lru_cache(maxsize=1)
@@ -157,10 +168,13 @@ def _result(ray: Any, reference: Any) -> Any:
     """Wait for the result of a task; raise the error that the task raised."""
     try:
         return ray.get(reference)
-    except ray.exceptions.RayTaskError as error:
-        raise error.cause from error
     except ray.exceptions.RayError as error:
-        reason = str(error).strip().partition("\n")[0].partition(". ")[0].rstrip(".")
+        cause = getattr(error, "cause", None)
+        if isinstance(cause, Exception) and not isinstance(cause, ray.exceptions.RayError):
+            raise cause from error
+        # Neither the function nor its errors, but what is around it.
+        reason = str(cause or error).strip().partition("\n")[0].partition(". ")[0].rstrip(".")
         raise ClusterError(
-            f"the cluster failed: {reason}; the attempts per task were {MAX_RETRIES + 1}."
+            f"the cluster failed, with {MAX_RETRIES + 1} attempts per task: {reason}; every "
+            "machine needs the same version of this package and enough memory."
         ) from error
