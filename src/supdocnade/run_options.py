@@ -26,6 +26,8 @@ class RunOptions:
     """Folder that stores the visual words of images by content."""
     checkpoint: Path | None = None
     """Folder from which training resumes."""
+    cluster: str | None = None
+    """Ray cluster that does the work: "local", "auto" or an address; None: this process."""
     progress: ProgressCallback = no_progress
 
     def __post_init__(self) -> None:

@@ -14,7 +14,7 @@ from supdocnade.images.decode import decode
 
 EXTRAS = (
     *("fastapi", "fsspec", "multipart", "onnx", "onnxruntime", "pillow_heif"),
-    *("prometheus_client", "pyarrow", "uvicorn"),
+    *("prometheus_client", "pyarrow", "ray", "uvicorn"),
 )
 HEIC = b"\x00\x00\x00\x18ftypheic\x00\x00\x00\x00heicmif1" + bytes(64)
 
@@ -64,7 +64,7 @@ def test_places_name_their_extra_in_one_sentence(model, place, extra, tmp_path, 
     for arguments in (("check", place), ("predict", model, place)):
         done = supdocnade(*arguments)
         assert done.code == 1
-        assert done.err == f"error: {place} needs an extra: pip install 'supdocnade[{extra}]'.\n"
+        assert done.err == f"error: {place} needs an extra: {install_command(extra)}.\n"
 
 
 def test_serve_names_its_extra_in_one_sentence(model):
@@ -73,6 +73,22 @@ def test_serve_names_its_extra_in_one_sentence(model):
     assert done.out == ""
     assert install_command("serve") in done.err
     assert done.err.count("\n") == 1
+
+
+def test_a_cluster_names_its_extra_in_one_sentence(model, photos, tmp_path):
+    done = supdocnade("encode", model, photos, "-o", tmp_path / "corpus", "--cluster", "local")
+    assert done.code == 1
+    assert "[ray]'" in done.err
+    assert done.err.count("\n") == 1
+    assert not [*tmp_path.iterdir()]
+
+
+def test_parquet_names_its_extra_in_one_sentence(model, photos, tmp_path):
+    done = supdocnade("predict", model, photos, "-o", tmp_path / "out", "--parquet")
+    assert done.code == 1
+    assert "[parquet]'" in done.err
+    assert done.err.count("\n") == 1
+    assert not [*tmp_path.iterdir()]
 
 
 def test_an_onnx_export_names_its_extra(model, tmp_path):

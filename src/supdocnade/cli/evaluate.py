@@ -1,6 +1,6 @@
 """`supdocnade evaluate`: measure a model on photographs with known classes and tags."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,7 +16,17 @@ from supdocnade.cli.console import (
     print_message,
     print_small_note,
 )
-from supdocnade.cli.options import Debug, Device, Jobs, Json, Model, Photos, Quiet, check_device
+from supdocnade.cli.options import (
+    Cluster,
+    Debug,
+    Device,
+    Jobs,
+    Json,
+    Model,
+    Photos,
+    Quiet,
+    check_device,
+)
 from supdocnade.errors import InvalidArgument
 from supdocnade.run_options import RunOptions
 from supdocnade.text import clean_name, format_percent
@@ -35,6 +45,7 @@ def evaluate(
     model: Model,
     photos: Photos,
     all_rows: All = False,
+    cluster: Cluster = None,
     device: Device = "auto",
     jobs: Jobs = -1,
     json: Json = False,
@@ -54,8 +65,9 @@ def evaluate(
       supdocnade evaluate scenes other-photos
       supdocnade evaluate scenes other-photos --json
     """
-    check_device(device)
-    evaluation = evaluate_model(model, photos, device=device, jobs=jobs, quiet=quiet)
+    check_device(device, cluster)
+    options = RunOptions(n_jobs=jobs, device=device, cluster=cluster)
+    evaluation = evaluate_model(model, photos, options, quiet=quiet)
     if evaluation.n_trained and not quiet:
         were = "was" if evaluation.n_trained == 1 else "were"
         print_message(
@@ -74,9 +86,7 @@ def evaluate(
         raise typer.Exit(1)
 
 
-def evaluate_model(
-    model: Path, photos: str, *, device: str = "auto", jobs: int, quiet: bool
-) -> "Evaluation":
+def evaluate_model(model: Path, photos: str, options: RunOptions, *, quiet: bool) -> "Evaluation":
     """Return the evaluation of a model."""
     from supdocnade.folders.photo_sources import scan_photographs
     from supdocnade.report.evaluation import evaluate_photographs
@@ -94,8 +104,7 @@ def evaluate_model(
             "folder above it, with one sub-folder per class, or a folder with tags."
         )
     with ProgressBars(quiet=quiet, stage_lines=False) as progress:
-        options = RunOptions(n_jobs=jobs, device=device, progress=progress)
-        return evaluate_photographs(fitted, records, options)
+        return evaluate_photographs(fitted, records, replace(options, progress=progress))
 
 
 def evaluation_to_dict(evaluation: "Evaluation") -> dict[str, Any]:

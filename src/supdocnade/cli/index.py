@@ -14,7 +14,7 @@ from supdocnade.cli.console import (
     print_message,
     print_passed_over,
 )
-from supdocnade.cli.options import Debug, Jobs, Json, Model, Quiet
+from supdocnade.cli.options import Cluster, Debug, Jobs, Json, Model, Quiet
 from supdocnade.images.source import normalize_address
 
 
@@ -31,6 +31,7 @@ def index(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Index to write; default: MODEL.index.")
     ] = None,
+    cluster: Cluster = None,
     jobs: Jobs = -1,
     json: Json = False,
     quiet: Quiet = False,
@@ -58,7 +59,7 @@ def index(
         print_passed_over([photos])
     with ProgressBars(quiet=quiet) as progress:
         gallery, skipped = build_gallery(
-            fitted, photos, target, RunOptions(n_jobs=jobs, progress=progress)
+            fitted, photos, target, RunOptions(n_jobs=jobs, cluster=cluster, progress=progress)
         )
     for each in skipped:
         print_message(f"error: {each.reason}")

@@ -24,6 +24,7 @@ from supdocnade.cli.bench import bench
 from supdocnade.cli.check import check
 from supdocnade.cli.console import print_message, print_warning
 from supdocnade.cli.demo import demo
+from supdocnade.cli.encode import encode
 from supdocnade.cli.evaluate import evaluate
 from supdocnade.cli.explain import explain
 from supdocnade.cli.features import features
@@ -45,7 +46,7 @@ app = typer.Typer(
 )
 COMMANDS = (
     *(demo, check, train, predict, evaluate, explain, info, report, index, serve, features),
-    *(reproduce, bench),
+    *(encode, reproduce, bench),
 )
 for command in COMMANDS:
     app.command()(command)

@@ -56,13 +56,27 @@ Features = Annotated[
         "network of the extra deep if it is installed, otherwise sift."
     ),
 ]
+SkipUnreadable = Annotated[
+    bool, typer.Option("--skip-unreadable", help="Skip files that cannot be read.")
+]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="Work on a Ray cluster: local starts one on this machine, auto finds the one that "
+        "runs here, anything else is its address. Does not affect results.",
+    ),
+]
+ShardSize = Annotated[
+    int, typer.Option(min=1, help="Photographs per shard, of which each is one task.")
+]
 DeviceName = Literal["auto", "cpu", "cuda"]
 Device = Annotated[DeviceName, typer.Option("--device", help="Device to compute on.")]
 
 
-def check_device(device: str) -> None:
-    """Raise if the machine does not have the device."""
-    if device == "cuda":
+def check_device(device: str, cluster: str | None = None) -> None:
+    """Raise if this machine does not have the device; those of a cluster are not known."""
+    if device == "cuda" and cluster is None:
         from supdocnade.devices import choose_device
 
         choose_device(device)

@@ -6,6 +6,7 @@ import stat
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from io import RawIOBase
 from itertools import chain
@@ -26,7 +27,17 @@ from supdocnade.cli.console import (
     print_passed_over,
     print_small_note,
 )
-from supdocnade.cli.options import Debug, Device, Jobs, Json, Quiet, UsageError, check_device
+from supdocnade.cli.options import (
+    Cluster,
+    Debug,
+    Device,
+    Jobs,
+    Json,
+    Quiet,
+    ShardSize,
+    UsageError,
+    check_device,
+)
 from supdocnade.cli.xmp import Sidecars, append_text, undo_sidecars
 from supdocnade.errors import InvalidArgument, StorageError
 from supdocnade.images.source import Source, is_local_file, normalize_address, source_name
@@ -63,6 +74,17 @@ Top = Annotated[
     ),
 ]
 Csv = Annotated[bool, typer.Option("--csv", help="Print results as CSV.")]
+Output = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FOLDER",
+        help="Write results to files in a new FOLDER, not to stdout: JSON lines, or --parquet. "
+        "An interrupted run resumes.",
+    ),
+]
+Parquet = Annotated[bool, typer.Option("--parquet", help="Write results of --output as Parquet.")]
 WriteXmp = Annotated[
     bool, typer.Option("--write-xmp", help="Write tags to .xmp files beside photographs.")
 ]
@@ -109,6 +131,9 @@ def predict(
     top: Top = None,
     json: Json = False,
     csv: Csv = False,
+    output: Output = None,
+    parquet: Parquet = False,
+    shard_size: ShardSize = 1000,
     write_xmp: WriteXmp = False,
     min_probability: MinProbability = None,
     xmp_label: XmpLabel = False,
@@ -116,6 +141,7 @@ def predict(
     record: Record = None,
     undo: Undo = None,
     dry_run: DryRun = False,
+    cluster: Cluster = None,
     device: Device = "auto",
     jobs: Jobs = -1,
     quiet: Quiet = False,
@@ -133,13 +159,15 @@ def predict(
       supdocnade predict scenes photo.jpg
       supdocnade predict scenes holiday/ --json > holiday.jsonl
       find . -name '*.jpg' | supdocnade predict scenes --files-from - --csv
+      supdocnade predict scenes archive/ -o archive-tags --cluster local
       supdocnade predict scenes holiday/ --write-xmp --dry-run
       supdocnade predict scenes holiday/ --write-xmp --record holiday.jsonl
       supdocnade predict --undo holiday.jsonl
     """
-    check_device(device)
+    check_device(device, cluster)
     if json and csv:
         raise UsageError("--json and --csv must not both be given.")
+    check_output_options(output, cluster=cluster, parquet=parquet, csv=csv, write_xmp=write_xmp)
     if undo is not None:
         if model is not None or files_from is not None or write_xmp or json or csv:
             raise UsageError("--undo takes no model, no photographs and no option but --dry-run.")
@@ -155,25 +183,23 @@ def predict(
     # Not SceneModel, an estimator: importing scikit-learn and torch takes seconds.
     from supdocnade.scene.persistence import load_scene
 
-    (fitted, _), sidecars = load_scene(model), None
+    fitted, _ = load_scene(model)
+    options = RunOptions(n_jobs=jobs, device=device, on_error="skip", cluster=cluster)
+    photos = expand_batches(images, named)
+    if output is not None:
+        form_of_parts = (top, shard_size, parquet)
+        sources = list(chain.from_iterable(photos))
+        raise typer.Exit(predict_to_folder(fitted, sources, output, options, *form_of_parts, quiet))
+    sidecars = None
     if write_xmp:
         check_local_files(images)
-        sidecars = Sidecars(
-            by_stem=xmp_name == "stem",
-            with_label=xmp_label,
-            min_probability=TAG_PRECISION if min_probability is None else min_probability,
-            thresholds=fitted.precise_thresholds if min_probability is None else None,
-            spellings=fitted.tag_spellings,
-            record=open_record(record, dry_run=dry_run),
-            dry_run=dry_run,
-        )
-    options = RunOptions(n_jobs=jobs, device=device, on_error="skip")
+        xmp = (xmp_name, xmp_label, min_probability, record)
+        sidecars = open_sidecars(fitted, *xmp, dry_run=dry_run)
     form = format_json if json else format_csv if csv else format_text
     if csv:
         print_line(CSV_HEADER)
     if not quiet:
         print_passed_over(images)
-    photos = expand_batches(images, named)
     try:
         n_failed = predict_all(fitted, options, photos, form, sidecars, top=top, quiet=quiet)
     finally:  # Also after Ctrl-C: the summary names the record.
@@ -200,11 +226,43 @@ def expand_batches(
     return list(batches) if isinstance(named, list) else batches
 
 
+def check_output_options(output: Path | None, **options: object) -> None:
+    """Raise `UsageError` if an option needs --output, or excludes it."""
+    for name, value in options.items():
+        option = f"--{name.replace('_', '-')}"
+        needs_output = name in ("cluster", "parquet")
+        if value and needs_output and output is None:
+            raise UsageError(f"{option} needs --output.")
+        if value and not needs_output and output is not None:
+            raise UsageError(f"{option} must not be given with --output.")
+
+
 def check_xmp_options(**options: object) -> None:
     """Raise `UsageError` if an option of --write-xmp is given without it."""
     for name, value in options.items():
         if value is not None and value is not False:
             raise UsageError(f"--{name.replace('_', '-')} needs --write-xmp.")
+
+
+def open_sidecars(
+    fitted: "FittedScene",
+    name: str,
+    with_label: bool,
+    min_probability: float | None,
+    record: Path | None,
+    *,
+    dry_run: bool,
+) -> Sidecars:
+    """Return the writer of sidecars, with the options of the command."""
+    return Sidecars(
+        by_stem=name == "stem",
+        with_label=with_label,
+        min_probability=TAG_PRECISION if min_probability is None else min_probability,
+        thresholds=fitted.precise_thresholds if min_probability is None else None,
+        spellings=fitted.tag_spellings,
+        record=open_record(record, dry_run=dry_run),
+        dry_run=dry_run,
+    )
 
 
 def open_record(record: Path | None, *, dry_run: bool) -> Path:
@@ -217,6 +275,32 @@ def open_record(record: Path | None, *, dry_run: bool) -> Path:
     if not dry_run:
         append_text(record, "")
     return record
+
+
+def predict_to_folder(
+    fitted: "FittedScene",
+    sources: Sequence[Source],
+    output: Path,
+    options: RunOptions,
+    top: int | None,
+    shard_size: int,
+    parquet: bool,
+    quiet: bool,
+) -> int:
+    """Write predictions to files; return the exit code."""
+    from supdocnade.cli.prediction_parts import write_predictions
+
+    if not sources:
+        raise InvalidArgument("no photographs were named, and the folders contain none.")
+    with ProgressBars(quiet=quiet, stage_lines=False) as progress:
+        options = replace(options, progress=progress)
+        reasons = write_predictions(fitted, sources, output, options, top, shard_size, parquet)
+    for reason in reasons:
+        print_message(f"error: {reason}")
+    if not quiet:
+        n_predicted = format_count(len(sources) - len(reasons), "photograph")
+        print_line(f"predictions of {n_predicted} written to {output}")
+    return 1 if reasons else 0
 
 
 def predict_all(

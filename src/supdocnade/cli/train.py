@@ -17,6 +17,7 @@ from supdocnade.cli.options import (
     Photos,
     Quiet,
     Seed,
+    SkipUnreadable,
     check_device,
     resolve_features,
 )
@@ -58,9 +59,6 @@ Mirror = Annotated[
 ]
 Tune = Annotated[bool, typer.Option("--tune", help="Also search for better settings.")]
 TuneTrials = Annotated[int, typer.Option(min=1, help="Number of settings that --tune tries.")]
-SkipUnreadable = Annotated[
-    bool, typer.Option("--skip-unreadable", help="Skip files that cannot be read.")
-]
 Cache = Annotated[
     Path | None, typer.Option(help="Cache folder, so that photographs are not analysed again.")
 ]

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from supdocnade.errors import StorageError
+from supdocnade.errors import StorageError, install_command
 from supdocnade.folders.metadata import parse_label, parse_tags
 from supdocnade.folders.photo_folder import EXTENSIONS, ImageRecord, folder_label
 from supdocnade.images.source import PackedImage, open_address, read_address, storage_errors
@@ -152,9 +152,7 @@ def _open_parquet(address: str) -> Iterator[Any]:
     try:
         from pyarrow import parquet
     except ImportError as error:
-        raise StorageError(
-            f"{address} needs an extra: pip install 'supdocnade[parquet]'."
-        ) from error
+        raise StorageError(f"{address} needs an extra: {install_command('parquet')}.") from error
     with open_address(address) as file, storage_errors(address):
         yield parquet.ParquetFile(file)
 

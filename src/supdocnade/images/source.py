@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from supdocnade.errors import StorageError
+from supdocnade.errors import StorageError, install_command
 
 BLOCK_SIZE = 1 << 16
 """Bytes that are read at least from a file on another file system, of which a part is needed."""
@@ -145,9 +145,7 @@ def open_file_system(address: str) -> tuple[Any, str]:
     try:
         import fsspec
     except ImportError as error:
-        raise StorageError(
-            f"{address} needs an extra: pip install 'supdocnade[remote]'."
-        ) from error
+        raise StorageError(f"{address} needs an extra: {install_command('remote')}.") from error
     with storage_errors(address):
         system, path = fsspec.core.url_to_fs(address)
     return system, path

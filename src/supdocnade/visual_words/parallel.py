@@ -2,8 +2,9 @@
 
 Each image is read by one thread from beginning to end, so its result does not depend on the number
 of workers. Workers are threads, because decoding, SIFT and the search for words release the
-interpreter lock; `joblib.parallel_config` can make them processes or other machines. With a GPU the
-workers only decode, and the GPU does the rest in batches (`visual_words.gpu`).
+interpreter lock; `joblib.parallel_config` can make them processes. With a GPU the workers only
+decode, and the GPU does the rest in batches (`visual_words.gpu`). On a cluster some images at a
+time are a task (`cluster`).
 """
 
 import os
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 
+from supdocnade.cluster import map_shards
 from supdocnade.errors import InvalidArgument, UnreadableImage
 from supdocnade.images.source import PackedImage, source_name
 from supdocnade.progress import no_progress
@@ -41,6 +43,9 @@ a GPU needs to start."""
 
 CHUNK, CHUNKS_AHEAD = 4, 16
 """Images per task of a worker, and tasks per worker that may run ahead of the consumer."""
+
+CLUSTER_CHUNK = 64
+"""Images per task of a cluster, which takes far longer than to schedule the task."""
 
 
 class SkippedImage(NamedTuple):
@@ -105,6 +110,9 @@ def map_images(
         before the results of all of them are consumed. None: 64 per worker.
     """
     chosen = range(len(images)) if numbers is None else numbers
+    if options.cluster is not None:
+        yield from _map_on_cluster(function, images, chosen, options, stage)
+        return
     done = start = 0
     with Parallel(n_jobs=options.n_jobs, prefer="threads", return_as="generator") as workers:
         n_workers = effective_n_jobs(options.n_jobs)
@@ -132,6 +140,26 @@ def map_images(
             finally:
                 # A consumer that stops early waits for the few images that were started.
                 deque(finished, maxlen=0)
+
+
+def _map_on_cluster(
+    function: Callable[[Any, str, int], Result],
+    images: Sequence[Any],
+    chosen: Sequence[int],
+    options: RunOptions,
+    stage: str,
+) -> Generator[Result | SkippedImage, None, None]:
+    """Do the work of `map_images` on a cluster."""
+    parts = [chosen[i : i + CLUSTER_CHUNK] for i in range(0, len(chosen), CLUSTER_CHUNK)]
+    tasks = [[(images[n], image_name(images, n), n) for n in part] for part in parts]
+    map_chunk = partial(_map_chunk, function, skip=options.on_error == "skip")
+    with closing(map_shards(map_chunk, tasks, options)) as finished:
+        done = 0
+        for results in finished:
+            for result in results:
+                done += 1
+                options.progress(stage, done, len(chosen))
+                yield result
 
 
 def _map_chunk(
@@ -174,6 +202,7 @@ def encode_images(
     total = len(images) if numbers is None else len(numbers)
     device = None
     on_cpu = options.device == "cpu" or (options.device == "auto" and total < MIN_GPU_IMAGES)
+    on_cpu = on_cpu or options.cluster is not None  # This process only waits for the workers.
     for_gpu = isinstance(encoder.describer, SIFTDescriber) and encoder.n_nearest == 1
     if for_gpu and not on_cpu:
         from supdocnade.devices import choose_device  # Imports torch.

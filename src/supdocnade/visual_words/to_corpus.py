@@ -1,20 +1,33 @@
-"""Encoding of images into a corpus on disk, shard by shard, in bounded memory."""
+"""Encoding of images into a corpus on disk, shard by shard, in bounded memory.
 
-from collections.abc import Sequence
+`encode_corpus` appends images in their order, and adds to a corpus. `encode_shuffled` shuffles them
+and makes every shard a task of its own, which a cluster can run.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from supdocnade.checks import check_count
+from supdocnade.cluster import shard_options
 from supdocnade.corpus.disk import Corpus
 from supdocnade.corpus.disk_files import MANIFEST_NAME
-from supdocnade.errors import InvalidArgument
+from supdocnade.errors import InvalidArgument, StorageError, UnreadableImage
 from supdocnade.run_options import RunOptions
+from supdocnade.seeding import named_generator
+from supdocnade.shard_parts import ShardParts
+from supdocnade.storage import Arrays, damage_errors, load_arrays, save_arrays
+from supdocnade.visual_words.cache import ImageWords
 from supdocnade.visual_words.encoder import ImageEncoder
-from supdocnade.visual_words.parallel import SkippedImage, encode_images, image_name
+from supdocnade.visual_words.parallel import READING, SkippedImage, encode_images, image_name
 
 SHARD_SIZE = 1000
 """Images per shard: about 4 MB of words at 961 per image."""
@@ -42,22 +55,8 @@ def encode_corpus(
     labels, tags : label and tags of each image; None if unknown.
     shard_size : number of images that are held in memory and written together.
     """
-    check_count("shard_size", shard_size, least=1)
-    for name, given in (("labels", labels), ("tags", tags)):
-        if given is not None and len(given) != len(images):
-            raise InvalidArgument(
-                f"{name} must have one entry for each of the {len(images)} images, "
-                f"got {len(given)}."
-            )
-    fingerprint = encoder.fingerprint()
-    if (Path(folder) / MANIFEST_NAME).exists():
-        corpus = Corpus.open(folder, encoder=fingerprint)
-    else:
-        corpus = Corpus.create(folder, n_words=encoder.n_features, encoder=fingerprint)
-    names = [image_name(images, number) for number in range(len(images))]
-    if len(set(names)) != len(names):
-        repeated = next(name for name in names if names.count(name) > 1)
-        raise InvalidArgument(f"X must name every image once, got {repeated} twice.")
+    names = _check_lists(images, labels, tags, shard_size)
+    corpus = _open_or_create(folder, encoder)
     known = set(corpus.names)
     missing = [number for number, name in enumerate(names) if name not in known]
     skipped: list[SkippedImage] = []
@@ -82,3 +81,208 @@ def encode_corpus(
                 tags=None if tags is None else [tags[number] for number in found],
             )
     return corpus, tuple(skipped)
+
+
+IMAGES = "images-{:05d}.safetensors"
+"""File in the folder of a corpus for each of its shards: keys and features of the images."""
+
+
+class ShardImages(NamedTuple):
+    """The images of one shard."""
+
+    sources: list[Any]
+    names: list[str]
+    labels: list[str | None]
+    tags: list[list[str] | None]
+
+
+class EncodedShard(NamedTuple):
+    """The images of one shard that could be read, and those that could not."""
+
+    ids: list[NDArray[np.int32]]
+    images: Arrays
+    """See `read_image_arrays`."""
+    records: dict[str, list[Any]]
+    """Names, labels and tags."""
+    skipped: list[SkippedImage]
+
+
+def encode_shuffled(
+    encoder: ImageEncoder,
+    images: Sequence[Any],
+    folder: str | Path,
+    options: RunOptions = RunOptions(),
+    *,
+    labels: Sequence[str | None] | None = None,
+    tags: Sequence[Sequence[str] | None] | None = None,
+    seed: int = 0,
+    shard_size: int = SHARD_SIZE,
+) -> tuple[Corpus, tuple[SkippedImage, ...]]:
+    """Write the words of images to a new corpus, in a random order.
+
+    The order is a function of the seed and the number of images. Training reads a corpus through a
+    window; shards that are sorted by class would cost it much accuracy.
+
+    Beside the words there are the keys of the images, and their features if a network describes
+    them (`read_image_arrays`).
+
+    The bytes of the corpus do not depend on the workers. Shards are kept in `FOLDER.partial`, from
+    which a run that was killed resumes, and the corpus appears when it is complete.
+
+    Parameters
+    ----------
+    folder : folder of the corpus, which must not exist or be empty.
+    options : `cluster` makes each shard a task of a cluster, whose machines must find the images
+        and the folder under the same names.
+    labels, tags : label and tags of each image; None if unknown.
+    seed : of the order.
+    shard_size : number of images of a shard.
+
+    Returns
+    -------
+    the corpus, and the images that could not be read, by their numbers among those given.
+    """
+    names = _check_lists(images, labels, tags, shard_size)
+    order = named_generator(seed, "shards").permutation(len(images))
+    numbers = [order[n : n + shard_size].tolist() for n in range(0, len(images), shard_size)]
+    shards = [
+        ShardImages(
+            sources=[images[n] for n in part],
+            names=[names[n] for n in part],
+            labels=[None if labels is None else labels[n] for n in part],
+            tags=[None if tags is None else _listed(tags[n]) for n in part],
+        )
+        for part in numbers
+    ]
+    plan = {"encoder": encoder.fingerprint(), "shards": _digest(shards)}
+    parts = ShardParts(Path(folder), plan, ".safetensors")
+    skipped: list[SkippedImage] = []
+    with parts.open():
+        corpus = _open_or_create(parts.folder / "corpus", encoder)
+        encoded = _encode_shards(encoder, shards, parts, options)
+        n_known, n_documents = len(corpus), 0
+        for part, shard in zip(numbers, encoded, strict=True):
+            skipped += [each._replace(number=part[each.number]) for each in shard.skipped]
+            if shard.ids and n_documents >= n_known:  # A run that was killed appended the others.
+                save_arrays(corpus.folder / IMAGES.format(len(corpus.shards)), shard.images, {})
+                corpus.append(shard.ids, **shard.records)
+            n_documents += len(shard.ids)
+        if not n_documents:
+            parts.discard()
+            raise UnreadableImage(f"none of the {len(images)} images can be read.")
+        os.replace(corpus.folder, folder)
+    parts.discard()
+    return Corpus.open(folder), tuple(skipped)
+
+
+def _encode_shards(
+    encoder: ImageEncoder, shards: Sequence[ShardImages], parts: ShardParts, options: RunOptions
+) -> Iterator[EncodedShard]:
+    """Yield the shards in their order; those without a part are encoded."""
+    done, total = 0, sum(len(shard.names) for shard in shards)
+
+    def report(stage: str, within: int, _: int | None) -> None:
+        options.progress(stage, done + within, total)
+
+    write = partial(_write_shard, encoder, shard_options(options, report))
+    for shard, path in zip(shards, parts.write(write, shards, options), strict=True):
+        encoded = _read_shard(path)
+        if encoded.skipped and options.on_error == "raise":
+            raise UnreadableImage(encoded.skipped[0].reason)
+        done += len(shard.names)
+        options.progress(READING, done, total)
+        yield encoded
+
+
+def _write_shard(
+    encoder: ImageEncoder, options: RunOptions, task: tuple[Path, ShardImages]
+) -> None:
+    """Write the words of the images of a shard to a file: the same whenever it is done."""
+    path, shard = task
+    read: list[int] = []
+    found: list[ImageWords] = []
+    skipped: list[SkippedImage] = []
+    for number, words in enumerate(encode_images(encoder, shard.sources, options)):
+        if isinstance(words, SkippedImage):
+            skipped.append(words)
+        else:
+            read.append(number)
+            found.append(words)
+    keys = b"".join(bytes.fromhex(words.key or "") for words in found)
+    arrays = {
+        "ids": np.concatenate([np.empty(0, np.int32), *(np.sort(words.ids) for words in found)]),
+        "ends": np.cumsum([len(words.ids) for words in found], dtype=np.int64),
+        "keys": np.frombuffer(keys, np.uint8).reshape(len(found), -1 if keys else 0),
+    }
+    if encoder.n_image_features:
+        features = np.array([words.features_F for words in found], np.float32)
+        arrays["features"] = features.reshape(len(found), encoder.n_image_features)
+    records = {
+        name: [getattr(shard, name)[number] for number in read]
+        for name in ("names", "labels", "tags")
+    }
+    save_arrays(path, arrays, {**records, "skipped": [list(each) for each in skipped]})
+
+
+def _read_shard(path: Path) -> EncodedShard:
+    """Return what `_write_shard` wrote."""
+    arrays, records = load_arrays(path)
+    with damage_errors(str(path)):
+        ids = np.split(arrays.pop("ids"), arrays.pop("ends"))[:-1]
+        skipped = [SkippedImage(*each) for each in records.pop("skipped")]
+        return EncodedShard(ids, arrays, records, skipped)
+
+
+def read_image_arrays(corpus: Corpus) -> Iterator[Arrays]:
+    """Yield keys and features of the images of each shard that `encode_shuffled` wrote.
+
+    "keys", (images, bytes), has the digests of the contents, which are equal for copies of an
+    image; "features", (images, features), is there if a network describes images.
+    """
+    for number, shard in enumerate(corpus.shards):
+        path = corpus.folder / IMAGES.format(number)
+        arrays, _ = load_arrays(path)
+        lengths = {len(array) for array in arrays.values()}
+        if "keys" not in arrays or lengths != {shard.entry.documents}:
+            raise StorageError(f"{path} is damaged: it must have {shard.entry.documents} images.")
+        yield arrays
+
+
+def _check_lists(
+    images: Sequence[Any],
+    labels: Sequence[Any] | None,
+    tags: Sequence[Any] | None,
+    shard_size: int,
+) -> list[str]:
+    """Return the names of images; raise `InvalidArgument` if an argument does not fit to them."""
+    check_count("shard_size", shard_size, least=1)
+    for name, given in (("labels", labels), ("tags", tags)):
+        if given is not None and len(given) != len(images):
+            raise InvalidArgument(
+                f"{name} must have one entry for each of the {len(images)} images, "
+                f"got {len(given)}."
+            )
+    names = [image_name(images, number) for number in range(len(images))]
+    if len(set(names)) != len(names):
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise InvalidArgument(f"X must name every image once, got {repeated} twice.")
+    return names
+
+
+def _open_or_create(folder: str | Path, encoder: ImageEncoder) -> Corpus:
+    fingerprint = encoder.fingerprint()
+    if (Path(folder) / MANIFEST_NAME).exists():
+        return Corpus.open(folder, encoder=fingerprint)
+    return Corpus.create(folder, n_words=encoder.n_features, encoder=fingerprint)
+
+
+def _listed(tags: Sequence[str] | None) -> list[str] | None:
+    return None if tags is None else list(tags)
+
+
+def _digest(shards: Sequence[ShardImages]) -> str:
+    """Return a digest of the names, labels and tags of all images in their order."""
+    digest = hashlib.blake2b(digest_size=16)
+    for shard in shards:
+        digest.update(json.dumps(shard[1:]).encode())
+    return digest.hexdigest()

@@ -11,7 +11,7 @@ from supdocnade.errors import StorageError
 BENCH = sys.modules["supdocnade.cli.bench"]
 COMMANDS = (
     *("demo", "check", "train", "predict", "evaluate", "explain", "info", "report", "index"),
-    *("serve", "features", "reproduce", "bench"),
+    *("serve", "features", "encode", "reproduce", "bench"),
 )
 
 

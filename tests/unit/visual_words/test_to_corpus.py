@@ -1,12 +1,19 @@
 import numpy as np
 import pytest
+from tests.networks import write_network
 from tests.textures import stripes, write_images
 
 from supdocnade import BagOfVisualWords, DocNADE
 from supdocnade.errors import InvalidArgument, StorageError, UnreadableImage
 from supdocnade.run_options import RunOptions
+from supdocnade.visual_words.cache import content_key
 from supdocnade.visual_words.encoder import ImageEncoder
-from supdocnade.visual_words.to_corpus import encode_corpus
+from supdocnade.visual_words.to_corpus import (
+    IMAGES,
+    encode_corpus,
+    encode_shuffled,
+    read_image_arrays,
+)
 
 BAG = BagOfVisualWords(n_words=9, random_state=0).fit([stripes(number) for number in range(6)])
 ENCODER = BAG.encoder_
@@ -90,3 +97,90 @@ def test_odd_arguments_are_refused(tmp_path):
         encode_corpus(ENCODER, paths, tmp_path / "corpus", labels=["a"])
     with pytest.raises(InvalidArgument, match="X must name every image once"):
         encode_corpus(ENCODER, [paths[0], paths[0]], tmp_path / "corpus")
+
+
+def test_a_shuffled_corpus_has_every_image_once_in_the_order_of_the_seed(tmp_path):
+    paths = write_images(tmp_path / "images", 20)
+    labels, tags = ["a"] * 10 + ["b"] * 10, [[str(number)] for number in range(20)]
+    seen = []
+    one, skipped = encode_shuffled(
+        ENCODER,
+        paths,
+        tmp_path / "one",
+        RunOptions(progress=lambda *now: seen.append(now[1:])),
+        labels=labels,
+        tags=tags,
+        shard_size=6,
+    )
+    assert not skipped
+    rows = [paths.index(type(paths[0])(name)) for name in one.names]
+    assert sorted(rows) == list(range(20))
+    assert rows != sorted(rows)
+    assert {*one.labels[:6]} == {"a", "b"}
+    assert one.labels == [labels[row] for row in rows]
+    assert one.tags == [tags[row] for row in rows]
+    np.testing.assert_array_equal(one.counts().toarray(), BAG.transform(paths).toarray()[rows])
+    assert [len(each.offsets()) - 1 for each in one.shards] == [6, 6, 6, 2]
+    assert list(dict.fromkeys(seen)) == [(done, 20) for done in range(1, 21)]
+    assert not (tmp_path / "one.partial").exists()
+    keys = np.concatenate([arrays["keys"] for arrays in read_image_arrays(one)])
+    assert [key.tobytes().hex() for key in keys] == [
+        content_key(paths[row].read_bytes()) for row in rows
+    ]
+    again, _ = encode_shuffled(
+        ENCODER, paths, tmp_path / "2", RunOptions(n_jobs=2), labels=labels, tags=tags, shard_size=6
+    )
+    other, _ = encode_shuffled(ENCODER, paths, tmp_path / "3", seed=1)
+    assert again.fingerprint() == one.fingerprint()
+    assert other.names != one.names
+
+
+def test_a_shuffled_run_that_was_killed_does_no_finished_shard_again(tmp_path, monkeypatch):
+    paths = write_images(tmp_path / "images", 10)
+    whole, _ = encode_shuffled(ENCODER, paths, tmp_path / "whole", shard_size=3)
+    encode, seen = ImageEncoder.encode, []
+
+    def killed(self, source, name="", device="cpu"):
+        if len(seen) == 7:
+            raise KeyboardInterrupt
+        seen.append(name)
+        return encode(self, source, name)
+
+    monkeypatch.setattr(ImageEncoder, "encode", killed)
+    with pytest.raises(KeyboardInterrupt):
+        encode_shuffled(ENCODER, paths, tmp_path / "corpus", shard_size=3)
+    assert not (tmp_path / "corpus").exists()
+    with pytest.raises(StorageError, match="other settings"):
+        encode_shuffled(ENCODER, paths, tmp_path / "corpus", shard_size=3, seed=1)
+    seen.clear()
+    corpus, _ = encode_shuffled(ENCODER, paths, tmp_path / "corpus", shard_size=3)
+    assert len(seen) == 4
+    assert corpus.fingerprint() == whole.fingerprint()
+    with pytest.raises(StorageError, match="corpus must be a new or an empty folder"):
+        encode_shuffled(ENCODER, paths, tmp_path / "corpus", shard_size=3)
+
+
+def test_a_shuffled_run_names_and_skips_what_cannot_be_read(tmp_path):
+    paths = [*write_images(tmp_path / "images", 5), tmp_path / "missing.png"]
+    skip = RunOptions(on_error="skip")
+    with pytest.raises(UnreadableImage, match=r"missing\.png"):
+        encode_shuffled(ENCODER, paths, tmp_path / "one", shard_size=1)
+    one, skipped = encode_shuffled(ENCODER, paths, tmp_path / "one", skip, shard_size=1)
+    assert [(each.number, each.name) for each in skipped] == [(5, str(paths[5]))]
+    assert len(one) == 5
+    with pytest.raises(UnreadableImage, match="none of the 1 images"):
+        encode_shuffled(ENCODER, paths[5:], tmp_path / "two", skip)
+    assert not [*tmp_path.glob("two*")]
+
+
+def test_the_features_of_images_are_stored_beside_their_words(tmp_path):
+    paths = write_images(tmp_path / "images", 5)
+    network = str(write_network(tmp_path / "tiny.onnx"))
+    bag = BagOfVisualWords(n_words=4, features=network, random_state=0).fit(paths)
+    corpus, _ = encode_shuffled(bag.encoder_, paths, tmp_path / "corpus", shard_size=2)
+    features = np.concatenate([arrays["features"] for arrays in read_image_arrays(corpus)])
+    expected = [bag.encoder_.encode(name).features_VF for name in corpus.names]
+    np.testing.assert_array_equal(features, expected)
+    (tmp_path / "corpus" / IMAGES.format(2)).replace(tmp_path / "corpus" / IMAGES.format(0))
+    with pytest.raises(StorageError, match=r"images-00000\.safetensors is damaged: it must have 2"):
+        list(read_image_arrays(corpus))

@@ -1,0 +1,112 @@
+"""`supdocnade encode`: write the visual words of photographs as a corpus."""
+
+import os
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from supdocnade.cli.console import (
+    ProgressBars,
+    format_count,
+    print_json,
+    print_line,
+    print_message,
+)
+from supdocnade.cli.options import (
+    Cluster,
+    Debug,
+    Device,
+    Jobs,
+    Json,
+    Model,
+    Photos,
+    Quiet,
+    Seed,
+    ShardSize,
+    SkipUnreadable,
+    check_device,
+)
+from supdocnade.errors import InvalidArgument, UnreadableImage, UnwritableFile
+from supdocnade.run_options import RunOptions
+
+
+def encode(
+    model: Model,
+    photos: Photos,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="CORPUS", help="Corpus to write.")
+    ],
+    seed: Seed = 0,
+    shard_size: ShardSize = 1000,
+    skip_unreadable: SkipUnreadable = False,
+    cluster: Cluster = None,
+    device: Device = "auto",
+    jobs: Jobs = -1,
+    json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Write the visual words of photographs as a corpus.
+
+    The words are those of a trained model. PHOTOS is read as by `train`; CORPUS has the words,
+    names, classes and tags of the photographs in a random order, from which a topic model can
+    learn without reading the photographs again. A run that was interrupted resumes when it is
+    started again. The corpus is the same for any number of workers and any cluster.
+
+    \b
+    Examples:
+      supdocnade encode scenes photos -o photos.corpus
+      supdocnade encode scenes photos -o photos.corpus --cluster local
+    """
+    check_device(device, cluster)
+    from supdocnade.folders.photo_sources import scan_photographs
+    from supdocnade.scene.dataset import from_records
+    from supdocnade.scene.persistence import load_scene
+    from supdocnade.visual_words.to_corpus import encode_shuffled
+
+    fitted, _ = load_scene(model)
+    with ProgressBars(quiet=quiet, stage_lines=False) as progress:
+        photographs = from_records(scan_photographs(photos, progress).records)
+    if not len(photographs):
+        raise InvalidArgument(f"{photos} must hold photographs, got none.")
+    with ProgressBars(quiet=quiet) as progress:
+        options = RunOptions(
+            n_jobs=jobs,
+            device=device,
+            on_error="skip" if skip_unreadable else "raise",
+            cluster=cluster,
+            progress=progress,
+        )
+        try:
+            corpus, skipped = encode_shuffled(
+                fitted.encoder,
+                photographs.sources,
+                output,
+                options,
+                labels=photographs.labels,
+                tags=photographs.tags,
+                seed=seed,
+                shard_size=shard_size,
+            )
+        except UnreadableImage as error:
+            raise UnreadableImage(
+                f"{str(error).rstrip('.')}; repair it, or add --skip-unreadable to leave it out, "
+                "then continue with the same command."
+            ) from error
+        except UnwritableFile as error:
+            again = shlex.join(["supdocnade", "encode", os.fspath(model), photos])
+            raise UnwritableFile(
+                f"{str(error).rstrip('.')}; the work so far is kept, resume with: "
+                f"{again} -o {shlex.quote(os.fspath(output))}"
+            ) from error
+    for each in () if quiet else skipped:
+        print_message(f"skipped: {each.reason}")
+    if json:
+        figures = {"n_images": len(corpus), "n_words": corpus.n_words, "n_tokens": corpus.n_tokens}
+        names = [each.name for each in skipped]
+        described = {"corpus": os.fspath(output), "fingerprint": corpus.fingerprint()}
+        print_json({**described, **figures, "skipped": names})
+    elif not quiet:
+        print_line(f"{format_count(len(corpus), 'photograph')} encoded in {output}")
