@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from supdocnade.checks import check_count
 from supdocnade.corpus.disk import Corpus
-from supdocnade.corpus.disk_files import MANIFEST_NAME
+from supdocnade.corpus.manifest import is_corpus
 from supdocnade.errors import InvalidArgument
 from supdocnade.run_options import RunOptions
 from supdocnade.visual_words.encoder import ImageEncoder
@@ -50,7 +50,7 @@ def encode_corpus(
                 f"got {len(given)}."
             )
     fingerprint = encoder.fingerprint()
-    if (Path(folder) / MANIFEST_NAME).exists():
+    if is_corpus(Path(folder)):
         corpus = Corpus.open(folder, encoder=fingerprint)
     else:
         corpus = Corpus.create(folder, n_words=encoder.n_features, encoder=fingerprint)
