@@ -8,7 +8,7 @@ are arrays, too (`pack_strings`). Reading never executes anything.
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
@@ -112,6 +112,27 @@ def unpack_strings(name: str, arrays: Mapping[str, NDArray[Any]]) -> list[str]:
         raise InvalidArgument(f"{name}_bytes must be UTF-8: {error}") from error
 
 
+def pack_labels(name: str, labels: Sequence[str | None]) -> Arrays:
+    """Return labels as arrays; None stays None, and equal labels are stored once.
+
+    Parameters
+    ----------
+    name : the arrays are called `name_numbers` and `name_values_...`.
+    """
+    number_of = _number_strings(label for label in labels if label is not None)
+    return {
+        f"{name}_numbers": np.array([-1 if x is None else number_of[x] for x in labels], np.int32),
+        **pack_strings(f"{name}_values", list(number_of)),
+    }
+
+
+def unpack_labels(name: str, arrays: Mapping[str, NDArray[Any]]) -> list[str | None]:
+    """Return what `pack_labels` packed; anything else raises as `unpack_strings` does."""
+    values = unpack_strings(f"{name}_values", arrays)
+    numbers = _check_numbers(f"{name}_numbers", arrays, -1, len(values) - 1)
+    return [None if number < 0 else values[number] for number in numbers.tolist()]
+
+
 def pack_string_lists(name: str, lists: Sequence[Sequence[str] | None]) -> Arrays:
     """Return lists of strings as arrays; None stays None, and equal strings are stored once.
 
@@ -119,12 +140,11 @@ def pack_string_lists(name: str, lists: Sequence[Sequence[str] | None]) -> Array
     ----------
     name : the arrays are called `name_lengths`, `name_numbers` and `name_values_...`.
     """
-    number_of: dict[str, int] = {}
-    numbers = [number_of.setdefault(each, len(number_of)) for some in lists for each in some or ()]
-    lengths = [-1 if some is None else len(some) for some in lists]
+    flat = [each for some in lists for each in some or ()]
+    number_of = _number_strings(flat)
     return {
-        f"{name}_lengths": np.array(lengths, np.int32),
-        f"{name}_numbers": np.array(numbers, np.int32),
+        f"{name}_lengths": np.array([-1 if x is None else len(x) for x in lists], np.int32),
+        f"{name}_numbers": np.array([number_of[each] for each in flat], np.int32),
         **pack_strings(f"{name}_values", list(number_of)),
     }
 
@@ -133,15 +153,27 @@ def unpack_string_lists(name: str, arrays: Mapping[str, NDArray[Any]]) -> list[l
     """Return what `pack_string_lists` packed; anything else raises as `unpack_strings` does."""
     values = unpack_strings(f"{name}_values", arrays)
     lengths = _check_array(f"{name}_lengths", arrays, np.int32)
-    numbers = _check_array(f"{name}_numbers", arrays, np.int32)
+    numbers = _check_numbers(f"{name}_numbers", arrays, 0, len(values) - 1)
     ends = np.cumsum(np.maximum(lengths, 0), dtype=np.int64)
     if (lengths < -1).any() or len(numbers) != (ends[-1] if len(ends) else 0):
         raise InvalidArgument(f"{name}_lengths must add up to {len(numbers)}")
-    if len(numbers) and not (numbers.min() >= 0 and numbers.max() < len(values)):
-        raise InvalidArgument(f"{name}_numbers must lie in 0 .. {len(values) - 1}")
     flat = [values[number] for number in numbers.tolist()]
     pairs = zip(lengths.tolist(), ends.tolist(), strict=True)
     return [None if length < 0 else flat[end - length : end] for length, end in pairs]
+
+
+def _number_strings(strings: Iterable[str]) -> dict[str, int]:
+    """Return different strings with their numbers, in the order of their first occurrence."""
+    return {each: number for number, each in enumerate(dict.fromkeys(strings))}
+
+
+def _check_numbers(
+    name: str, arrays: Mapping[str, NDArray[Any]], least: int, most: int
+) -> NDArray[np.int32]:
+    numbers = _check_array(name, arrays, np.int32)
+    if len(numbers) and not (numbers.min() >= least and numbers.max() <= most):
+        raise InvalidArgument(f"{name} must lie in {least} .. {most}")
+    return numbers
 
 
 def _check_array(name: str, arrays: Mapping[str, NDArray[Any]], dtype: type) -> NDArray[Any]:

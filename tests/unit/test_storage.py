@@ -8,9 +8,11 @@ from supdocnade.errors import InvalidArgument, StorageError
 from supdocnade.storage import (
     damage_errors,
     load_arrays,
+    pack_labels,
     pack_string_lists,
     pack_strings,
     save_arrays,
+    unpack_labels,
     unpack_string_lists,
     unpack_strings,
     write_atomically,
@@ -116,6 +118,16 @@ def test_strings_are_read_back(strings, tmp_path):
     save_arrays(tmp_path / "file", pack_strings("names", strings), {})
     arrays, _ = load_arrays(tmp_path / "file")
     assert unpack_strings("names", arrays) == strings
+
+
+@pytest.mark.parametrize("labels", [[], [None], ["coast", None, "street", "coast", ""]])
+def test_labels_are_read_back(labels):
+    arrays = pack_labels("labels", labels)
+    assert unpack_labels("labels", arrays) == labels
+    for numbers in ([-2], [3]):
+        arrays["labels_numbers"] = np.array(numbers, np.int32)
+        with pytest.raises(InvalidArgument, match="labels_numbers must lie in -1"):
+            unpack_labels("labels", arrays)
 
 
 @pytest.mark.parametrize("lists", [[], [None], [["sea"], None, [], ["sky", "sea"], ["é"]]])
