@@ -149,6 +149,7 @@ class Corpus:
         names: Sequence[str | None] | None = None,
         labels: Sequence[str | None] | None = None,
         tags: Sequence[Sequence[str] | None] | None = None,
+        keys: Sequence[str | None] | None = None,
     ) -> None:
         """Append documents as one shard: all of them, or none if it fails or is killed.
 
@@ -159,13 +160,16 @@ class Corpus:
         names : names of the documents, None where unknown.
         labels : their classes, None where unknown.
         tags : their annotations, None where unknown.
+        keys : digests that are equal for copies of a document, None where unknown.
         """
         if isinstance(documents, list | tuple):
             ids_N, offsets_B1 = _tokens_from_ids(documents, self.n_words)
             counts_N = None
         else:
             ids_N, offsets_B1, counts_N = _tokens_from_matrix(documents, self.n_words)
-        given = {"names": names, "labels": labels, "tags": tags}
+        given: dict[str, Any] = {"names": names, "labels": labels, "tags": tags}
+        if keys is not None:
+            given["keys"] = keys
         records = _make_records(given, n_documents=len(offsets_B1) - 1)
         number = len(self.shards)
         with lock_folder(self.folder):
@@ -235,6 +239,16 @@ class Corpus:
     def tags(self) -> list[list[str] | None]:
         """Annotations of the documents, None where unknown."""
         return [tags for records in self._records for tags in records["tags"]]
+
+    @property
+    def keys(self) -> list[str | None]:
+        """Digests that are equal for copies of a document, None where unknown."""
+        unknown = [None]
+        return [
+            key
+            for records in self._records
+            for key in records.get("keys", unknown * len(records["names"]))
+        ]
 
     @property
     def length_B(self) -> NDArray[np.int64]:

@@ -34,7 +34,8 @@ MAX_OPEN_FILES = 4096
 """Files that a corpus keeps open; fewer if the process may have fewer than four times as many."""
 
 Records = dict[str, list[Any]]
-"""Names, labels and tags of the documents of a shard, None where unknown."""
+"""Names, labels and tags of the documents of a shard, and keys if they were given; None where
+unknown."""
 
 
 class OpenFile:
@@ -140,11 +141,11 @@ class Shard:
         return offsets
 
     def records(self) -> Records:
-        """Return names, labels and tags of the documents."""
+        """Return names, labels and tags of the documents, and keys if they were given."""
         content = self._content("records")
         try:
             records: Records = json.loads(content)
-            if records.keys() != {"names", "labels", "tags"}:
+            if records.keys() - {"keys"} != {"names", "labels", "tags"}:
                 raise ValueError(f"it has the entries {sorted(records)}")
             check_records(records, self.entry.documents)
         except (ValueError, TypeError, AttributeError, RecursionError) as error:

@@ -5,14 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from supdocnade.checks import check_count
 from supdocnade.corpus.disk import Corpus
 from supdocnade.corpus.manifest import is_corpus
 from supdocnade.errors import InvalidArgument
 from supdocnade.run_options import RunOptions
+from supdocnade.visual_words.cache import ImageWords
 from supdocnade.visual_words.encoder import ImageEncoder
 from supdocnade.visual_words.parallel import SkippedImage, encode_images, image_name
 
@@ -68,16 +66,17 @@ def encode_corpus(
             options.progress(stage, before + done, len(missing))
 
         words = encode_images(encoder, images, replace(options, progress=report), numbers=part)
-        found: dict[int, NDArray[np.int32]] = {}
+        found: dict[int, ImageWords] = {}
         for number, each in zip(part, words, strict=True):
             if isinstance(each, SkippedImage):
                 skipped.append(each)
             else:
-                found[number] = each.ids
+                found[number] = each
         if found:
             corpus.append(
-                list(found.values()),
+                [each.ids for each in found.values()],
                 names=[names[number] for number in found],
+                keys=[each.key for each in found.values()],
                 labels=None if labels is None else [labels[number] for number in found],
                 tags=None if tags is None else [tags[number] for number in found],
             )

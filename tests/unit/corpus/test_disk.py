@@ -92,6 +92,16 @@ def test_blocks_are_bounded_and_complete(corpus, n_tokens):
         corpus.blocks(0)
 
 
+def test_keys_are_stored_if_they_are_given(corpus):
+    content = (corpus.folder / "shard-00000.json").read_bytes()
+    assert b"keys" not in content
+    corpus.append(PARTS, keys=["f00", None])
+    for one in (corpus, Corpus.open(corpus.folder, verify=True)):
+        assert one.keys == [None] * 8 + ["f00", None]
+    with pytest.raises(InvalidArgument, match="keys must be a list of 2, got 1"):
+        corpus.append(PARTS, keys=["f00"])
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="open files are counted in /proc")
 def test_few_files_stay_open(tmp_path, monkeypatch):
     monkeypatch.setattr(disk_files, "MAX_OPEN_FILES", 3)

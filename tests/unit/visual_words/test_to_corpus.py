@@ -5,6 +5,7 @@ from tests.textures import stripes, write_images
 from supdocnade import BagOfVisualWords, DocNADE
 from supdocnade.errors import InvalidArgument, StorageError, UnreadableImage
 from supdocnade.run_options import RunOptions
+from supdocnade.visual_words.cache import content_key
 from supdocnade.visual_words.encoder import ImageEncoder
 from supdocnade.visual_words.to_corpus import encode_corpus
 
@@ -30,6 +31,7 @@ def test_a_corpus_has_the_counts_of_its_images(tmp_path):
     assert corpus.names == [str(path) for path in paths]
     assert corpus.labels == labels
     assert corpus.tags == tags
+    assert corpus.keys == [content_key(path.read_bytes()) for path in paths]
     assert len(corpus.shards) == 3
     assert seen == [(done, 7) for done in range(1, 8)]
     model = DocNADE(n_topics=3, max_epochs=2, random_state=0)
