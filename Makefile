@@ -47,6 +47,7 @@ bench: $(READY)  ## compare speed with plain torch and VLFeat; writes benchmarks
 	$(PYTHON) -m benchmarks.bench_encoding
 	$(PYTHON) -m benchmarks.bench_network
 	$(PYTHON) -m benchmarks.bench_imports
+	$(PYTHON) -m benchmarks.bench_corpus
 	$(PYTHON) -m benchmarks.page
 
 bench-gpu: $(READY)  ## compare speed on a GPU with plain torch on it; writes benchmarks/results/

@@ -110,6 +110,34 @@ def figures() -> str:
     return "\n".join(lines)
 
 
+def corpora() -> str:
+    """Return the table of corpora on disk."""
+    found = load("corpus")
+    reading, appending = found["ms_per_batch_by_shards"], found["ms_per_append_by_shards"]
+    epochs = found["us_per_document_by_documents"]
+    rows = [
+        (
+            "64 random documents × 961 words from 10, 100, 1,000 shards",
+            f"{', '.join(f'{ms:.2f}' for ms in reading.values())} ms",
+        ),
+        ("1,000 shards relative to 10", f"{found['batch_from_1000_over_10_shards']:.2f}"),
+        (
+            "an append after 1,000 and after 10,000 shards",
+            f"{', '.join(f'{ms:.1f}' for ms in appending.values())} ms",
+        ),
+        ("10,000 shards relative to 1,000", f"{found['append_at_10000_over_1000_shards']:.2f}"),
+        (
+            "reading all of 1,000 and of 10,000 documents, per document",
+            f"{', '.join(f'{us:.1f}' for us in epochs.values())} µs",
+        ),
+        ("10,000 documents relative to 1,000", f"{found['document_of_10000_over_1000']:.2f}"),
+    ]
+    lines = ["| quantity | value |", "|---|---|"]
+    lines += [f"| {what} | {value} |" for what, value in rows]
+    lines += ["", f"{found['cpu']}, Python {found['python']}, NumPy {found['numpy']}."]
+    return "\n".join(lines)
+
+
 def second_machine() -> str:
     """Return the results of two cores of a quieter machine (`taskset -c 0,1`)."""
     operation, training = load("second_machine/tree_nll"), load("second_machine/training")
@@ -208,7 +236,11 @@ def serving() -> str:
 def main() -> None:
     update_page(GPU, {"gpu": gpu()})
     update_page(KERNELS, {"order": order()})
-    sections = {"figures": figures(), "second machine": second_machine()}
+    sections = {
+        "figures": figures(),
+        "second machine": second_machine(),
+        "corpora": corpora(),
+    }
     update_page(PAGE, {**sections, "gpu encoding": gpu_encoding()})
     update_page(SERVING, {"serving": serving()})
 

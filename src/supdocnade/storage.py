@@ -1,13 +1,16 @@
 """Atomic file writes, and arrays with a JSON description in one safetensors file.
 
-The description and a digest of all contents are in the header. Reading never executes anything.
+The description and a digest of all contents are in the header. A header has at most 100 MB, so a
+longer description is an array of its own, and strings of which there are as many as photographs
+are arrays, too (`pack_strings`). Reading never executes anything.
 """
 
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +19,13 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from supdocnade.errors import StorageError, UnwritableFile
+from supdocnade.errors import InvalidArgument, StorageError, UnwritableFile
 
 _KEY, _DIGEST = "supdocnade", "supdocnade.digest"
 Arrays = dict[str, NDArray[Any]]
+
+MAX_HEADER_TEXT = 2**24
+"""Longest description in a header, in bytes; quoting may double it."""
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -50,6 +56,8 @@ def save_arrays(
     contiguous = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     text = json.dumps(description, allow_nan=False)
     metadata = {_KEY: text, _DIGEST: _digest(contiguous, text)}
+    if len(text) > MAX_HEADER_TEXT:
+        contiguous[_KEY] = np.frombuffer(metadata.pop(_KEY).encode(), np.uint8)
     write_atomically(path, save(contiguous, metadata=metadata))
 
 
@@ -59,7 +67,9 @@ def load_arrays(path: Path) -> tuple[Arrays, dict[str, Any]]:
     try:
         arrays: Arrays = load(content)
         header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
-        text, digest = header["__metadata__"][_KEY], header["__metadata__"][_DIGEST]
+        metadata = header["__metadata__"]
+        digest = metadata[_DIGEST]
+        text = arrays.pop(_KEY).tobytes().decode() if _KEY in arrays else metadata[_KEY]
         description = json.loads(text)
     except (SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise StorageError(f"{path} is damaged, or not a file of supdocnade: {error}.") from error
@@ -68,6 +78,111 @@ def load_arrays(path: Path) -> tuple[Arrays, dict[str, Any]]:
     if digest != _digest(arrays, text):
         raise StorageError(f"{path} is damaged: its contents are not those that were written.")
     return arrays, description
+
+
+def pack_strings(name: str, strings: Sequence[str]) -> Arrays:
+    """Return strings as two arrays: their UTF-8 bytes, and where each begins and the last ends.
+
+    Parameters
+    ----------
+    name : the arrays are called `name_bytes` and `name_offsets`.
+    """
+    # File names may be no valid Unicode.
+    encoded = [each.encode(errors="surrogatepass") for each in strings]
+    return {
+        f"{name}_bytes": np.frombuffer(b"".join(encoded), np.uint8),
+        f"{name}_offsets": np.cumsum([0, *map(len, encoded)], dtype=np.int64),
+    }
+
+
+def unpack_strings(name: str, arrays: Mapping[str, NDArray[Any]]) -> list[str]:
+    """Return what `pack_strings` packed; anything else raises `KeyError` or `InvalidArgument`.
+
+    Call it within `damage_errors`, which names the file.
+    """
+    content = _check_array(f"{name}_bytes", arrays, np.uint8).tobytes()
+    offsets = _check_array(f"{name}_offsets", arrays, np.int64)
+    rising = len(offsets) > 0 and offsets[0] == 0 and (np.diff(offsets) >= 0).all()
+    if not rising or offsets[-1] != len(content):
+        raise InvalidArgument(f"{name}_offsets must rise from 0 to {len(content)}")
+    bounds = pairwise(offsets.tolist())
+    try:
+        return [content[a:b].decode(errors="surrogatepass") for a, b in bounds]
+    except UnicodeDecodeError as error:
+        raise InvalidArgument(f"{name}_bytes must be UTF-8: {error}") from error
+
+
+def pack_labels(name: str, labels: Sequence[str | None]) -> Arrays:
+    """Return labels as arrays; None stays None, and equal labels are stored once.
+
+    Parameters
+    ----------
+    name : the arrays are called `name_numbers` and `name_values_...`.
+    """
+    number_of = _number_strings(label for label in labels if label is not None)
+    return {
+        f"{name}_numbers": np.array([-1 if x is None else number_of[x] for x in labels], np.int32),
+        **pack_strings(f"{name}_values", list(number_of)),
+    }
+
+
+def unpack_labels(name: str, arrays: Mapping[str, NDArray[Any]]) -> list[str | None]:
+    """Return what `pack_labels` packed; anything else raises as `unpack_strings` does."""
+    values = unpack_strings(f"{name}_values", arrays)
+    numbers = _check_numbers(f"{name}_numbers", arrays, -1, len(values) - 1)
+    return [None if number < 0 else values[number] for number in numbers.tolist()]
+
+
+def pack_string_lists(name: str, lists: Sequence[Sequence[str] | None]) -> Arrays:
+    """Return lists of strings as arrays; None stays None, and equal strings are stored once.
+
+    Parameters
+    ----------
+    name : the arrays are called `name_lengths`, `name_numbers` and `name_values_...`.
+    """
+    flat = [each for some in lists for each in some or ()]
+    number_of = _number_strings(flat)
+    return {
+        f"{name}_lengths": np.array([-1 if x is None else len(x) for x in lists], np.int32),
+        f"{name}_numbers": np.array([number_of[each] for each in flat], np.int32),
+        **pack_strings(f"{name}_values", list(number_of)),
+    }
+
+
+def unpack_string_lists(name: str, arrays: Mapping[str, NDArray[Any]]) -> list[list[str] | None]:
+    """Return what `pack_string_lists` packed; anything else raises as `unpack_strings` does."""
+    values = unpack_strings(f"{name}_values", arrays)
+    lengths = _check_array(f"{name}_lengths", arrays, np.int32)
+    numbers = _check_numbers(f"{name}_numbers", arrays, 0, len(values) - 1)
+    ends = np.cumsum(np.maximum(lengths, 0), dtype=np.int64)
+    if (lengths < -1).any() or len(numbers) != (ends[-1] if len(ends) else 0):
+        raise InvalidArgument(f"{name}_lengths must add up to {len(numbers)}")
+    flat = [values[number] for number in numbers.tolist()]
+    pairs = zip(lengths.tolist(), ends.tolist(), strict=True)
+    return [None if length < 0 else flat[end - length : end] for length, end in pairs]
+
+
+def _number_strings(strings: Iterable[str]) -> dict[str, int]:
+    """Return different strings with their numbers, in the order of their first occurrence."""
+    return {each: number for number, each in enumerate(dict.fromkeys(strings))}
+
+
+def _check_numbers(
+    name: str, arrays: Mapping[str, NDArray[Any]], least: int, most: int
+) -> NDArray[np.int32]:
+    numbers = _check_array(name, arrays, np.int32)
+    if len(numbers) and not (numbers.min() >= least and numbers.max() <= most):
+        raise InvalidArgument(f"{name} must lie in {least} .. {most}")
+    return numbers
+
+
+def _check_array(name: str, arrays: Mapping[str, NDArray[Any]], dtype: type) -> NDArray[Any]:
+    array = arrays[name]
+    if array.dtype != dtype or array.ndim != 1:
+        raise InvalidArgument(
+            f"{name} must be a row of {dtype.__name__}, got {array.dtype} of shape {array.shape}"
+        )
+    return array
 
 
 def read_file(path: Path) -> bytes:
@@ -98,5 +213,5 @@ def _digest(arrays: Mapping[str, NDArray[Any]], description: str) -> str:
     for name in sorted(arrays):
         array = arrays[name]
         digest.update(repr((name, array.dtype.str, array.shape)).encode())
-        digest.update(array.tobytes())
+        digest.update(array.data if array.size else b"")
     return digest.hexdigest()

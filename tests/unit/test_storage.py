@@ -3,8 +3,20 @@ import os
 import numpy as np
 import pytest
 
-from supdocnade.errors import StorageError
-from supdocnade.storage import load_arrays, save_arrays, write_atomically
+from supdocnade import storage
+from supdocnade.errors import InvalidArgument, StorageError
+from supdocnade.storage import (
+    damage_errors,
+    load_arrays,
+    pack_labels,
+    pack_string_lists,
+    pack_strings,
+    save_arrays,
+    unpack_labels,
+    unpack_string_lists,
+    unpack_strings,
+    write_atomically,
+)
 
 
 def test_arrays_and_description_are_read_back(tmp_path):
@@ -80,3 +92,77 @@ def test_permissions_are_kept(tmp_path):
     path.chmod(0o600)
     write_atomically(path, b"two")
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_long_description_is_stored_beside_the_header(tmp_path, monkeypatch):
+    path = tmp_path / "file"
+    monkeypatch.setattr(storage, "MAX_HEADER_TEXT", 50)
+    description = {"names": [f"é{number}" for number in range(20)]}
+    save_arrays(path, {"a": np.arange(3)}, description)
+    header = path.read_bytes()[8 : 8 + int.from_bytes(path.read_bytes()[:8], "little")]
+    assert b"names" not in header
+    arrays, loaded = load_arrays(path)
+    assert loaded == description
+    assert arrays.keys() == {"a"}
+    damaged = path.read_bytes().replace(b"u00e919", b"u00e918")
+    path.write_bytes(damaged)
+    with pytest.raises(StorageError, match="not those that were written"):
+        load_arrays(path)
+
+
+STRINGS = ["", "Straße", "a\0b", "\udc80 no Unicode", "\U0001f600", ""]
+
+
+@pytest.mark.parametrize("strings", [[], [""], STRINGS])
+def test_strings_are_read_back(strings, tmp_path):
+    save_arrays(tmp_path / "file", pack_strings("names", strings), {})
+    arrays, _ = load_arrays(tmp_path / "file")
+    assert unpack_strings("names", arrays) == strings
+
+
+@pytest.mark.parametrize("labels", [[], [None], ["coast", None, "street", "coast", ""]])
+def test_labels_are_read_back(labels):
+    arrays = pack_labels("labels", labels)
+    assert unpack_labels("labels", arrays) == labels
+    for numbers in ([-2], [3]):
+        arrays["labels_numbers"] = np.array(numbers, np.int32)
+        with pytest.raises(InvalidArgument, match="labels_numbers must lie in -1"):
+            unpack_labels("labels", arrays)
+
+
+@pytest.mark.parametrize("lists", [[], [None], [["sea"], None, [], ["sky", "sea"], ["é"]]])
+def test_lists_of_strings_are_read_back(lists):
+    arrays = pack_string_lists("tags", lists)
+    assert unpack_string_lists("tags", arrays) == lists
+    assert len(unpack_strings("tags_values", arrays)) == len(
+        {tag for some in lists for tag in some or ()}
+    )
+
+
+@pytest.mark.parametrize(
+    ("array", "value", "message"),
+    [
+        ("tags_values_bytes", np.array([0xFF, 97, 97, 97], np.uint8), "must be UTF-8"),
+        ("tags_values_bytes", np.zeros(4, np.int8), "must be a row of uint8, got int8"),
+        ("tags_values_offsets", np.array([0, 2, 9]), "must rise from 0 to 4"),
+        ("tags_values_offsets", np.array([1, 2, 4]), "must rise from 0 to 4"),
+        ("tags_values_offsets", np.array([0, 5, 4]), "must rise from 0 to 4"),
+        ("tags_values_offsets", np.array([], np.int64), "must rise from 0 to 4"),
+        ("tags_values_offsets", np.array([[0, 4]]), r"got int64 of shape \(1, 2\)"),
+        ("tags_lengths", np.array([1, -2, 2], np.int32), "must add up to 3"),
+        ("tags_lengths", np.array([2**31 - 1] * 3, np.int32), "must add up to 3"),
+        ("tags_lengths", np.array([], np.int32), "must add up to 3"),
+        ("tags_numbers", np.array([0, 2, 1], np.int32), "must lie in 0 .. 1"),
+        ("tags_numbers", np.array([0, -1, 1], np.int32), "must lie in 0 .. 1"),
+        ("tags_numbers", None, "it lacks 'tags_numbers'"),
+    ],
+)
+def test_damaged_strings_are_refused_by_name(array, value, message):
+    arrays = {**pack_string_lists("tags", [["aa"], None, ["bb", "aa"]]), array: value}
+    if value is None:
+        del arrays[array]
+    with pytest.raises(StorageError, match=f"^file is damaged: .*{message}"), damage_errors("file"):
+        unpack_string_lists("tags", arrays)
+    if value is not None:
+        with pytest.raises(InvalidArgument, match=array):
+            unpack_string_lists("tags", arrays)

@@ -5,6 +5,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
@@ -16,26 +17,30 @@ from scipy import sparse
 from supdocnade.checks import check_count
 from supdocnade.corpus.counts import canonical_counts, split_blocks, split_counts
 from supdocnade.corpus.disk_files import (
-    MANIFEST_NAME,
-    MAX_VOCABULARY,
-    Manifest,
     Records,
     Shard,
     check_counts,
     check_ids,
     check_records,
-    checksum,
-    read_manifest,
+    max_open_files,
     remove_shard,
     run_bounds,
-    write_manifest,
+    shard_path,
     write_shard,
+)
+from supdocnade.corpus.manifest import (
+    MANIFEST_NAME,
+    MAX_VOCABULARY,
+    Manifest,
+    append_entry,
+    check_current,
+    checksum,
+    is_corpus,
+    read_manifest,
+    write_manifest,
 )
 from supdocnade.errors import InvalidArgument, StorageError
 from supdocnade.partial_folder import LOCK, lock_folder
-
-OPEN_SHARDS = 32
-"""Shards whose files stay open; each takes one or two file handles."""
 
 
 class Corpus:
@@ -61,8 +66,8 @@ class Corpus:
     def __init__(self, folder: Path, manifest: Manifest):
         self.folder = folder
         self._manifest = manifest
-        self.shards = tuple(Shard(folder, n, entry) for n, entry in enumerate(manifest.shards))
-        self._maps = lru_cache(OPEN_SHARDS)(_map_shard)
+        self.shards = [Shard(folder, n, entry) for n, entry in enumerate(manifest.shards)]
+        self._open = lru_cache(max_open_files())(Shard.open)
 
     @classmethod
     def create(cls, folder: str | Path, *, n_words: int, encoder: str | None = None) -> "Corpus":
@@ -83,7 +88,7 @@ class Corpus:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StorageError(f"{path} cannot be written: {error.strerror}.") from error
-        if (path / MANIFEST_NAME).exists():
+        if is_corpus(path):
             raise StorageError(f"{path} holds a corpus already; open it, or use another folder.")
         # An interrupted creation may have left these two files.
         found = {entry.name for entry in path.iterdir()} - {LOCK, f".{MANIFEST_NAME}.partial"}
@@ -91,10 +96,9 @@ class Corpus:
             raise StorageError(f"{path} must be empty for a new corpus, got {min(found)!r} in it.")
         manifest = Manifest(int(n_words), encoder)
         with lock_folder(path):
-            if (path / MANIFEST_NAME).exists():
+            if is_corpus(path):
                 raise StorageError(f"{path} was made a corpus by another process.")
-            write_manifest(path, manifest)
-        return cls(path, manifest)
+            return cls(path, write_manifest(path, manifest))
 
     @classmethod
     def open(
@@ -121,6 +125,14 @@ class Corpus:
         corpus = cls(path, manifest)
         for shard in corpus.shards:
             shard.check()
+        # A kill leaves the files of one shard that is not in the manifest, never of two.
+        n_shards = len(corpus.shards)
+        later = shard_path(path, n_shards + 1, "ids")
+        if later.exists() and len(read_manifest(path).shards) == n_shards:
+            raise StorageError(
+                f"{path / MANIFEST_NAME} is damaged: it has {n_shards} shards, but there is a file "
+                f"{later.name}."
+            )
         if verify:
             corpus.verify()
         return corpus
@@ -137,6 +149,7 @@ class Corpus:
         names: Sequence[str | None] | None = None,
         labels: Sequence[str | None] | None = None,
         tags: Sequence[Sequence[str] | None] | None = None,
+        keys: Sequence[str | None] | None = None,
     ) -> None:
         """Append documents as one shard: all of them, or none if it fails or is killed.
 
@@ -147,34 +160,33 @@ class Corpus:
         names : names of the documents, None where unknown.
         labels : their classes, None where unknown.
         tags : their annotations, None where unknown.
+        keys : digests that are equal for copies of a document, None where unknown.
         """
         if isinstance(documents, list | tuple):
             ids_N, offsets_B1 = _tokens_from_ids(documents, self.n_words)
             counts_N = None
         else:
             ids_N, offsets_B1, counts_N = _tokens_from_matrix(documents, self.n_words)
-        given = {"names": names, "labels": labels, "tags": tags}
+        given: dict[str, Any] = {"names": names, "labels": labels, "tags": tags}
+        if keys is not None:
+            given["keys"] = keys
         records = _make_records(given, n_documents=len(offsets_B1) - 1)
         number = len(self.shards)
         with lock_folder(self.folder):
-            if read_manifest(self.folder) != self._manifest:
-                raise StorageError(
-                    f"{self.folder} has changed since it was opened; open it again to append."
-                )
+            check_current(self.folder, self._manifest)
+            if self._manifest.end == 0:  # Format 1, which cannot be appended to.
+                self._manifest = write_manifest(self.folder, self._manifest)
             try:
                 shard = write_shard(self.folder, number, ids_N, offsets_B1, counts_N, records)
-                manifest = Manifest(
-                    self.n_words, self.encoder, (*self._manifest.shards, shard.entry)
-                )
-                write_manifest(self.folder, manifest)
+                append_entry(self.folder, self._manifest, shard.entry)
             except BaseException:
-                # Unless the manifest was written just before, it does not name the shard.
+                # Unless its line was written just before, the manifest does not name the shard.
                 with suppress(StorageError):
                     if len(read_manifest(self.folder).shards) == number:
                         remove_shard(self.folder, number)
                 raise
-        self._manifest, self.shards = manifest, (*self.shards, shard)
-        for cached in ("_offsets", "_records"):
+        self.shards.append(shard)
+        for cached in ("_offsets", "_records", "fractional"):
             self.__dict__.pop(cached, None)
 
     def __len__(self) -> int:
@@ -185,8 +197,8 @@ class Corpus:
         return f"Corpus({str(self.folder)!r}: {len(self)} documents over {self.n_words} words)"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Other processes map the files again.
-        return Corpus, (self.folder, self._manifest)
+        manifest = replace(self._manifest, shards=list(self._manifest.shards))
+        return Corpus, (self.folder, manifest)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -208,7 +220,7 @@ class Corpus:
         """Fingerprint of the encoder that made the words, if it was given."""
         return self._manifest.encoder
 
-    @property
+    @cached_property
     def fractional(self) -> bool:
         """True if any count is not a whole number."""
         return any(shard.entry.counts is not None for shard in self.shards)
@@ -229,13 +241,23 @@ class Corpus:
         return [tags for records in self._records for tags in records["tags"]]
 
     @property
+    def keys(self) -> list[str | None]:
+        """Digests that are equal for copies of a document, None where unknown."""
+        unknown = [None]
+        return [
+            key
+            for records in self._records
+            for key in records.get("keys", unknown * len(records["names"]))
+        ]
+
+    @property
     def length_B(self) -> NDArray[np.int64]:
         """Number of tokens of every document."""
         return self._offsets[0]
 
     def fingerprint(self) -> str:
         """Return a digest of the vocabulary size and of the shards' checksums in their order."""
-        return checksum(repr((self.n_words, self._manifest.shards)).encode())
+        return checksum(repr((self.n_words, tuple(self._manifest.shards))).encode())
 
     def counts(self, rows: ArrayLike | slice | None = None) -> sparse.csr_array:
         """Return counts as a matrix, (chosen documents, words).
@@ -301,19 +323,28 @@ class Corpus:
         ends_B = np.cumsum(length_B)
         ids_N = np.empty(int(length_B.sum()), np.int32)
         counts_N = np.zeros(len(ids_N)) if self.fractional else None
-        # Consecutive documents are read at once; shard by shard, so that each is opened once.
+        if not len(ids_N):
+            return ids_N, counts_N
+        # Consecutive documents are read at once, in the order of the files.
         cuts = np.flatnonzero((np.diff(rows_B) != 1) | (np.diff(shard_B) != 0)) + 1
-        runs = list(zip([0, *cuts], [*cuts, len(rows_B)], strict=True)) if len(rows_B) else []
-        for first, last in sorted(runs, key=lambda run: rows_B[run[0]]):
-            shard = self.shards[shard_B[first]]
-            ids, counts = self._maps(shard)
-            target = slice(ends_B[first] - length_B[first], ends_B[last - 1])
-            source = slice(start_B[first], start_B[last - 1] + length_B[last - 1])
-            ids_N[target] = ids[source]
-            check_ids(shard.path("ids"), ids_N[target], self.n_words)
-            if counts_N is not None and counts is not None:
-                counts_N[target] = counts[source]
-                check_counts(shard.path("counts"), counts_N[target])
+        first_R, last_R = np.append(0, cuts), np.append(cuts, len(rows_B)) - 1
+        runs = zip(
+            shard_B[first_R].tolist(),
+            start_B[first_R].tolist(),
+            (ends_B - length_B)[first_R].tolist(),
+            ends_B[last_R].tolist(),
+            strict=True,
+        )
+        for number, source, first, last in sorted(runs):
+            shard = self.shards[number]
+            self._open(shard, "ids").read_into(ids_N[first:last], source)
+            if counts_N is not None and shard.entry.counts is not None:
+                self._open(shard, "counts").read_into(counts_N[first:last], source)
+                check_counts(shard.path("counts"), counts_N[first:last])
+        if ids_N.size and not (ids_N.min() >= 0 and ids_N.max() < self.n_words):
+            for number, length, end in zip(shard_B, length_B, ends_B, strict=True):
+                path = self.shards[number].path("ids")
+                check_ids(path, ids_N[end - length : end], self.n_words)
         return ids_N, counts_N
 
     @cached_property
@@ -331,12 +362,6 @@ class Corpus:
     @cached_property
     def _records(self) -> list[Records]:
         return [shard.records() for shard in self.shards]
-
-
-def _map_shard(shard: Shard) -> tuple[NDArray[np.int32], NDArray[np.float64] | None]:
-    return shard.memory_map("ids"), None if shard.entry.counts is None else shard.memory_map(
-        "counts"
-    )
 
 
 def _tokens_from_matrix(

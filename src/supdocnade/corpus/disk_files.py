@@ -1,8 +1,7 @@
-"""Files of a corpus on disk: its manifest, and the shards of token ids, offsets and records.
+"""Shards of a corpus on disk: files of token ids, offsets and records.
 
-Arrays are one-dimensional .npy files, which any program reads and the system can map into memory.
-The manifest holds the sizes and checksums of the shards. It names no paths and no types: both
-follow from the number of a shard, so no manifest leads to files elsewhere.
+Arrays are one-dimensional .npy files, which any program reads. The manifest has their sizes and
+checksums (`manifest`).
 """
 
 import hashlib
@@ -11,7 +10,7 @@ import os
 import stat
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from io import BufferedReader, BytesIO
 from pathlib import Path
 from typing import IO, Any
@@ -20,129 +19,73 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supdocnade.corpus.counts import BLOCK_TOKENS, split_blocks
+from supdocnade.corpus.manifest import CHECKSUM_BYTES, PARTS, ShardEntry, checksum
 from supdocnade.errors import StorageError
-from supdocnade.storage import write_atomically
-
-FORMAT = 1
-MANIFEST_NAME = "manifest.json"
-
-MAX_VOCABULARY = 2**31 - 1
-"""Word ids are int32."""
-MAX_SHARD_TOKENS = 2**48
-"""Far more tokens than fit on a disk, far fewer than overflow."""
-
-CHECKSUM_BYTES = 16
-PARTS = ("ids", "offsets", "records", "counts")
-"""Files of a shard; the last exists only if some counts are fractions."""
 
 DTYPES = {"ids": "<i4", "offsets": "<i8", "counts": "<f8"}
 
 MAGIC = b"\x93NUMPY\x01\x00"
 """Start of a .npy file of version 1; the next two bytes give the length of the header."""
 
+MAX_READ = 2**24
+"""Bytes that are read at a time on systems without `preadv`."""
+
+MAX_OPEN_FILES = 4096
+"""Files that a corpus keeps open; fewer if the process may have fewer than four times as many."""
+
 Records = dict[str, list[Any]]
-"""Names, labels and tags of the documents of a shard, None where unknown."""
+"""Names, labels and tags of the documents of a shard, and keys if they were given; None where
+unknown."""
 
 
-@dataclass(frozen=True)
-class ShardEntry:
-    """Sizes of a shard, and the checksums of its files in hexadecimal digits."""
+class OpenFile:
+    """A file of values, open until nothing refers to it; several threads may read from it.
 
-    documents: int
-    tokens: int
-    ids: str
-    offsets: str
-    records: str
-    counts: str | None
+    It is not mapped into memory: one that was truncated since then is an error.
+    """
+
+    def __init__(self, path: str, start: int):
+        self.path, self.start = path, start
+        self._descriptor: int | None = None
+        try:
+            self._descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+        except OSError as error:
+            raise StorageError(f"{path} cannot be read: {error.strerror}.") from error
+
+    def __del__(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+
+    def read_into(self, target: NDArray[Any], first: int) -> None:
+        """Fill an array with the values from the given one on."""
+        position, rest = self.start + first * target.itemsize, target.view(np.uint8)
+        while rest.size:
+            try:
+                n_read = self._read(rest, position)
+            except OSError as error:
+                raise StorageError(f"{self.path} cannot be read: {error.strerror}.") from error
+            if n_read == 0:
+                raise StorageError(f"{self.path} is damaged: it was truncated.")
+            position, rest = position + n_read, rest[n_read:]
+
+    def _read(self, target: NDArray[np.uint8], position: int) -> int:
+        assert self._descriptor is not None
+        if hasattr(os, "preadv"):
+            return os.preadv(self._descriptor, [target.data], position)
+        os.lseek(self._descriptor, position, os.SEEK_SET)
+        content = os.read(self._descriptor, min(len(target), MAX_READ))
+        target[: len(content)] = np.frombuffer(content, np.uint8)
+        return len(content)
 
 
-@dataclass(frozen=True)
-class Manifest:
-    """Contents of a manifest."""
-
-    n_words: int
-    encoder: str | None
-    shards: tuple[ShardEntry, ...] = ()
-
-
-def checksum(content: bytes) -> str:
-    """Return the checksum of the content of a file."""
-    return hashlib.blake2b(content, digest_size=CHECKSUM_BYTES).hexdigest()
-
-
-def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Replace the manifest of a folder, atomically."""
-    write_atomically(folder / MANIFEST_NAME, _encode({"format": FORMAT, **asdict(manifest)}))
-
-
-def read_manifest(folder: Path) -> Manifest:
-    """Read the manifest of a folder; a damaged or foreign one raises `StorageError`."""
-    path = folder / MANIFEST_NAME
+def max_open_files() -> int:
+    """Return the number of files that a corpus keeps open."""
     try:
-        content = path.read_bytes()
-    except FileNotFoundError as error:
-        raise StorageError(f"{folder} is not a corpus: it has no {MANIFEST_NAME}.") from error
-    except OSError as error:
-        raise StorageError(f"{path} cannot be read: {error.strerror}.") from error
-    try:
-        stored = json.loads(content)["corpus"]
-        # Any changed byte changes the checksum, or differs from what would be written.
-        intact = isinstance(stored, dict) and content == _encode(stored)
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise StorageError(f"{path} is damaged, or not a corpus manifest: {error}.") from error
-    if not intact:
-        raise StorageError(f"{path} is damaged: its contents are not those that were written.")
-    if stored.get("format") != FORMAT:
-        raise StorageError(
-            f"{path} has format {stored.get('format')!r}, this version reads {FORMAT}."
-        )
-    try:
-        return _parse_manifest(stored)
-    except (KeyError, TypeError, ValueError) as error:
-        raise StorageError(f"{path} is damaged: {error}.") from error
-
-
-def _encode(stored: dict[str, Any]) -> bytes:
-    text = json.dumps(stored, sort_keys=True)
-    whole = {"checksum": checksum(text.encode()), "corpus": stored}
-    return json.dumps(whole, sort_keys=True, indent=1).encode() + b"\n"
-
-
-def _parse_manifest(stored: dict[str, Any]) -> Manifest:
-    """Return a manifest after a check of every value."""
-    if stored.keys() != {"format", "n_words", "encoder", "shards"}:
-        raise ValueError(f"it has the entries {sorted(stored)}")
-    encoder, shards = stored["encoder"], stored["shards"]
-    if encoder is not None and not isinstance(encoder, str):
-        raise ValueError(f"encoder must be a str or null, got {encoder!r}")
-    if not isinstance(shards, list):
-        raise ValueError(f"shards must be a list, got {shards!r}")
-    n_words = _check_int("n_words", stored["n_words"], 1, MAX_VOCABULARY)
-    return Manifest(
-        n_words, encoder, tuple(_parse_entry(number, e) for number, e in enumerate(shards))
-    )
-
-
-def _parse_entry(number: int, given: Any) -> ShardEntry:
-    if not isinstance(given, dict) or given.keys() != {"documents", "tokens", *PARTS}:
-        expected = sorted({"documents", "tokens", *PARTS})
-        raise ValueError(f"shard {number} must have the entries {expected}, got {given!r}")
-    for part in PARTS:
-        text = given[part]
-        missing = text is None and part == "counts"
-        if not missing and not (isinstance(text, str) and len(text) == 2 * CHECKSUM_BYTES):
-            raise ValueError(f"the checksum of shard {number}'s {part} is {text!r}")
-    _check_int(f"documents of shard {number}", given["documents"], 1, MAX_SHARD_TOKENS)
-    _check_int(f"tokens of shard {number}", given["tokens"], 0, MAX_SHARD_TOKENS)
-    return ShardEntry(**given)
-
-
-def _check_int(name: str, value: object, minimum: int, maximum: int) -> int:
-    if type(value) is not int or not minimum <= value <= maximum:
-        raise ValueError(
-            f"{name} must be a whole number from {minimum} to {maximum}, got {value!r}"
-        )
-    return value
+        import resource
+    except ImportError:  # Windows, where threads cannot share an open file either.
+        return 0
+    allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return MAX_OPEN_FILES if allowed < 0 else min(allowed // 4, MAX_OPEN_FILES)
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,6 +95,8 @@ class Shard:
     folder: Path
     number: int
     entry: ShardEntry
+    _places: dict[str, tuple[str, int]] = field(default_factory=dict, init=False)
+    """Paths of files whose headers have been checked, and where their values begin."""
 
     def path(self, part: str) -> Path:
         """Return the path of one of the files."""
@@ -169,18 +114,19 @@ class Shard:
         with open_file(self.path("records")):
             pass
 
-    def memory_map(self, part: str) -> NDArray[Any]:
-        """Return an array that stays on disk until it is accessed."""
-        path, size = self.path(part), self._size(part)
-        with open_file(path) as file:
-            start = _check_header(file, path, part, size)
-            if size == 0:  # An empty file cannot be mapped.
-                return np.empty(0, DTYPES[part])
-            try:
-                mapped = np.memmap(file, DTYPES[part], "r", start, (size,))
-            except (OSError, ValueError) as error:
-                raise StorageError(f"{path} cannot be read: {error}.") from error
-        return mapped.view(np.ndarray)
+    def open(self, part: str) -> "OpenFile":
+        """Open one of the files for reading, after a check of its header at the first time."""
+        if part not in self._places:
+            path = self.path(part)
+            with open_file(path) as file:
+                self._places[part] = str(path), _check_header(file, path, part, self._size(part))
+        return OpenFile(*self._places[part])
+
+    def read(self, part: str, first: int, last: int) -> NDArray[Any]:
+        """Return some values of a file."""
+        values = np.empty(last - first, DTYPES[part])
+        self.open(part).read_into(values, first)
+        return values
 
     def offsets(self) -> NDArray[np.int64]:
         """Return where documents begin and where the last one ends, (documents + 1,)."""
@@ -195,11 +141,11 @@ class Shard:
         return offsets
 
     def records(self) -> Records:
-        """Return names, labels and tags of the documents."""
+        """Return names, labels and tags of the documents, and keys if they were given."""
         content = self._content("records")
         try:
             records: Records = json.loads(content)
-            if records.keys() != {"names", "labels", "tags"}:
+            if records.keys() - {"keys"} != {"names", "labels", "tags"}:
                 raise ValueError(f"it has the entries {sorted(records)}")
             check_records(records, self.entry.documents)
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
@@ -217,19 +163,17 @@ class Shard:
                 _check_digest(self.path(part), found, expected)
         self.records()
         offsets = self.offsets()
-        ids = self.memory_map("ids")
-        counts = self.memory_map("counts") if self.entry.counts is not None else None
         for rows in split_blocks(np.diff(offsets), BLOCK_TOKENS):
-            first, last = offsets[rows[0]], offsets[rows[-1] + 1]
-            ids_N, starts = ids[first:last], offsets[rows[0] : rows[-1] + 1] - first
+            first, last = int(offsets[rows[0]]), int(offsets[rows[-1] + 1])
+            ids_N, starts = self.read("ids", first, last), offsets[rows[0] : rows[-1] + 1] - first
             check_ids(self.path("ids"), ids_N, n_words)
             bounds = run_bounds(ids_N, starts)
             if (np.diff(ids_N[bounds]) < 0)[~np.isin(bounds[1:], starts)].any():
                 raise StorageError(
                     f"{self.path('ids')} is damaged: ids must rise within a document."
                 )
-            if counts is not None:
-                self._verify_counts(counts[first:last], bounds)
+            if self.entry.counts is not None:
+                self._verify_counts(self.read("counts", first, last), bounds)
 
     def _verify_counts(self, counts_N: NDArray[np.float64], bounds: NDArray[np.int64]) -> None:
         path = self.path("counts")

@@ -255,10 +255,13 @@ def _fit(
     """Choose on the held-out photographs, and fit on all."""
     data = training_set.damp(settings.damping)
     photographs = data.photographs
-    choices, held_out = _choose(data, held_B, settings, seed, options)
+    choices, held_out = default_choices(data, settings), HeldOut()
+    if held_B.any():
+        part, held = data.take(np.flatnonzero(~held_B)), data.take(np.flatnonzero(held_B))
+        choices, held_out = choose_on_held_out(part, part, held, settings, seed, options)
     tuned = replace(settings, **dict[str, Any](choices.tuned))
     vocabulary = AnnotationVocabulary.of(photographs.tags, min_count=settings.min_tag_count)
-    topics = _fit_topics(
+    topics = fit_scene_topics(
         data, vocabulary, tuned, seed, options, "learning from all", stop_after=choices.n_epochs
     )
     network = topics.network_.arrays()
@@ -288,17 +291,15 @@ def _fit(
     )
 
 
-def _choose(
-    data: TrainingSet,
-    held_B: NDArray[np.bool_],
+def choose_on_held_out(
+    part: TrainingSet,
+    sample: TrainingSet,
+    held_out: TrainingSet,
     settings: SceneSettings,
     seed: int,
     options: RunOptions,
 ) -> tuple[Choices, HeldOut]:
-    """Fit on the photographs that are not held out, and choose on those that are."""
-    if not held_B.any():
-        return _default_choices(data, settings), HeldOut()
-    part, held_out = data.take(np.flatnonzero(~held_B)), data.take(np.flatnonzero(held_B))
+    """Fit on a part of the photographs, and choose on others by a sample of that part."""
     vocabulary = AnnotationVocabulary.of(part.photographs.tags, min_count=settings.min_tag_count)
     trials = _list_trials(settings, seed)
     found = []
@@ -307,6 +308,7 @@ def _choose(
         stage = "learning" if single else f"trial {number + 1} of {len(trials)}"
         candidates = _fit_candidates(
             part,
+            sample,
             held_out,
             vocabulary,
             replace(settings, **dict[str, Any](tuned)),
@@ -317,7 +319,7 @@ def _choose(
         found.append(
             select_candidate(
                 candidates,
-                part.photographs,
+                sample.photographs,
                 held_out.photographs,
                 vocabulary,
                 settings.classifier,
@@ -335,7 +337,7 @@ def _choose(
     )
 
 
-def _default_choices(data: TrainingSet, settings: SceneSettings) -> Choices:
+def default_choices(data: TrainingSet, settings: SceneSettings) -> Choices:
     """Return the choices if no photographs are held out: the uncalibrated model."""
     vocabulary = AnnotationVocabulary.of(data.photographs.tags, min_count=settings.min_tag_count)
     calibration = None
@@ -378,6 +380,7 @@ def _list_trials(settings: SceneSettings, seed: int) -> list[dict[str, Any]]:
 
 def _fit_candidates(
     part: TrainingSet,
+    sample: TrainingSet,
     held_out: TrainingSet,
     vocabulary: AnnotationVocabulary,
     settings: SceneSettings,
@@ -398,7 +401,7 @@ def _fit_candidates(
                 path = folder / f"epoch-{epoch}.safetensors"
                 save_arrays(path, parameters[epoch], {"epoch": epoch})
 
-    topics = _fit_topics(
+    topics = fit_scene_topics(
         part, vocabulary, settings, seed, options, stage, on_epoch=store_parameters
     )
     network = topics.network_.arrays()
@@ -407,7 +410,7 @@ def _fit_candidates(
         if epoch not in parameters and folder is not None:  # Stored before the run was resumed.
             parameters[epoch], _ = load_arrays(folder / f"epoch-{epoch}.safetensors")
         at_epoch = NetworkArrays(network.config, parameters[epoch], network.tree)
-        candidates.append(make_candidate(at_epoch, epoch, part, held_out))
+        candidates.append(make_candidate(at_epoch, epoch, sample, held_out))
     return candidates
 
 
@@ -415,7 +418,7 @@ def _checkpoint_folder(options: RunOptions, stage: str) -> Path | None:
     return None if options.checkpoint is None else options.checkpoint / stage.replace(" ", "-")
 
 
-def _fit_topics(
+def fit_scene_topics(
     data: TrainingSet,
     vocabulary: AnnotationVocabulary,
     settings: SceneSettings,

@@ -1,16 +1,26 @@
 """Choices made on the held-out photographs, and the results measured on them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from supdocnade.checks import check_choice, check_count, check_range
+from supdocnade.checks import check_choice, check_count, check_range, check_shape
 from supdocnade.errors import InvalidArgument
 from supdocnade.model.config import ANNOTATION_OUTPUTS
 from supdocnade.scene.calibration import TagCalibration
 from supdocnade.scene.novelty import NOVELTY_SCORES
+from supdocnade.storage import (
+    Arrays,
+    pack_labels,
+    pack_string_lists,
+    pack_strings,
+    unpack_labels,
+    unpack_string_lists,
+    unpack_strings,
+)
 
 TUNED = ("generative_weight", "learning_rate", "annotation_output", "annotation_weight")
 """Settings that tuning may change."""
@@ -96,3 +106,55 @@ class HeldOut:
         check_count("n_images", self.n_images)
         for name, value in self.figures.items():
             check_range(str(name), value)
+
+
+def held_out_to_storage(images: Sequence[HeldOutImage]) -> tuple[Arrays, dict[str, Any]]:
+    """Return held-out photographs as arrays, and an empty description."""
+    probabilities = [np.nan if each.probability is None else each.probability for each in images]
+    arrays: Arrays = {
+        **pack_strings("names", [each.name for each in images]),
+        **pack_labels("labels", [each.label for each in images]),
+        **pack_labels("predicted", [each.predicted for each in images]),
+        "probabilities": np.array(probabilities, np.float64),
+        **pack_string_lists("tags", [each.tags for each in images]),
+        **pack_string_lists("given", [[tag for tag, _ in each.given] for each in images]),
+        "given_probabilities": np.array([p for each in images for _, p in each.given], np.float64),
+    }
+    return arrays, {}
+
+
+def held_out_from_storage(arrays: Arrays, description: dict[str, Any]) -> tuple[HeldOutImage, ...]:
+    """Return what `held_out_to_storage` described; anything else raises an error."""
+    if "images" in description:  # Format 2 of scene models.
+        return tuple(_read_described(each) for each in description["images"])
+    given = unpack_string_lists("given", arrays)
+    probability_of_tags = iter(arrays["given_probabilities"].tolist())
+    n_given = sum(len(tags or ()) for tags in given)
+    check_shape("given_probabilities", arrays["given_probabilities"].shape, (n_given,))
+    tags = unpack_string_lists("tags", arrays)
+    return tuple(
+        HeldOutImage(
+            name=name,
+            label=label,
+            predicted=predicted,
+            probability=None if np.isnan(probability) else probability,
+            tags=None if tags_of_image is None else tuple(tags_of_image),
+            given=tuple((tag, next(probability_of_tags)) for tag in given_tags or ()),
+        )
+        for name, label, predicted, probability, tags_of_image, given_tags in zip(
+            unpack_strings("names", arrays),
+            unpack_labels("labels", arrays),
+            unpack_labels("predicted", arrays),
+            arrays["probabilities"].tolist(),
+            tags,
+            given,
+            strict=True,
+        )
+    )
+
+
+def _read_described(given: dict[str, Any]) -> HeldOutImage:
+    """Return a photograph of the description of a model of format 2."""
+    tags = None if given["tags"] is None else tuple(given["tags"])
+    ranked = tuple((name, probability) for name, probability in given["given"])
+    return HeldOutImage(**{**given, "tags": tags, "given": ranked})

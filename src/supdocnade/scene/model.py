@@ -12,12 +12,15 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from supdocnade.checks import check_count
+from supdocnade.corpus.disk import Corpus
 from supdocnade.errors import InvalidArgument
+from supdocnade.estimators.bag_of_visual_words import BagOfVisualWords
 from supdocnade.estimators.inputs import read_seed
 from supdocnade.folders.tags import Tags
 from supdocnade.progress import ProgressCallback, no_progress
 from supdocnade.run_options import RunOptions
 from supdocnade.scene.attribution import Explanation, explain_image
+from supdocnade.scene.corpus_fitting import fit_scene_corpus
 from supdocnade.scene.dataset import expand_folders, read_photographs
 from supdocnade.scene.fitting import extend_scene, fit_scene
 from supdocnade.scene.onnx import export_onnx
@@ -121,6 +124,7 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
         labels: Sequence[Any] | None = None,
         tags: Sequence[Tags] | None = None,
         *,
+        words: BagOfVisualWords | None = None,
         progress: ProgressCallback | None = None,
     ) -> Self:
         """Learn from photographs.
@@ -128,12 +132,27 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
         Parameters
         ----------
         images : a folder with one sub-folder per class and optional metadata, or another place
-            (docs/sources.md); or a list of paths, addresses, bytes of files, arrays or PIL images.
-        labels : their classes, None where unknown.
-        tags : a list of tags per photograph, None where unknown.
+            (docs/sources.md); or a list of paths, addresses, bytes of files, arrays or PIL images;
+            or a `Corpus` of photographs encoded with `words`, which need not fit into memory. From
+            a corpus the model learns without an SVM, and `fit_more` cannot add to it.
+        labels : their classes, None where unknown; None with a corpus: those of the corpus.
+        tags : a list of tags per photograph, None where unknown; None with a corpus: those of the
+            corpus.
+        words : the fitted visual words of a corpus; None otherwise.
         progress : called with the stage, the units done and their total.
         """
         settings, options = self.check(), self._options(progress)
+        if (words is not None) != isinstance(images, Corpus):
+            raise InvalidArgument(
+                "words must be the fitted visual words of a corpus, and None without a corpus, "
+                f"got {type(words).__name__} for images of {type(images).__name__}."
+            )
+        if isinstance(images, Corpus) and words is not None:
+            check_is_fitted(words, "encoder_")
+            seed = read_seed(self.random_state)
+            self.fitted_ = fit_scene_corpus(images, labels, tags, words, settings, seed, options)
+            self.skipped_: tuple[SkippedImage, ...] = ()
+            return self
         photographs = read_photographs(images, labels, tags)
         self.fitted_, self.skipped_ = fit_scene(
             photographs,
@@ -162,6 +181,12 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
         images, labels, tags, progress : as for `fit`.
         """
         previous = self._fitted()
+        n_stored, n_images = len(previous.training_set.photographs), previous.data["n_images"]
+        if n_stored < n_images:
+            raise InvalidArgument(
+                f"this model was fitted on a corpus of {n_images} photographs, of which it stores "
+                f"{n_stored}; append the others to the corpus, and fit on it."
+            )
         settings, options = self.check(), self._options(progress)
         for name in WORD_SETTINGS:
             if getattr(settings, name) != getattr(previous.settings, name):

@@ -11,7 +11,7 @@ report.html        if one was written
 
 The model is one file, so that it is replaced in one step: a reader, even after a kill, finds the
 old one or the new one (docs/decisions/0013-model-file.md). Nothing that is read is ever executed,
-and the digest is compared before anything is built. The arrays are in five parts, each with a
+and the digest is compared before anything is built. The arrays are in six parts, each with a
 description of its own:
 
 =========== ================================================================
@@ -20,7 +20,11 @@ topics      the topic model with its tree and history (`estimator_to_storage`)
 classifier  the SVM, the frequencies of tags, and their shares in classes
 examples    thumbnails of some photographs
 learned     the training set as words, so that photographs can be added
+held_out    the held-out photographs with their predictions
 =========== ================================================================
+
+Names, labels and tags of photographs are arrays. In format 2 they were in the header, which has no
+room for those of more than half a million photographs.
 """
 
 import hashlib
@@ -37,7 +41,12 @@ from supdocnade.estimators.persistence import read_topic_model, read_words
 from supdocnade.estimators.settings import DocNADESettings, SupDocNADESettings
 from supdocnade.partial_folder import PartialFolder
 from supdocnade.scene.calibration import TagCalibration
-from supdocnade.scene.held_out import Choices, HeldOut, HeldOutImage
+from supdocnade.scene.held_out import (
+    Choices,
+    HeldOut,
+    held_out_from_storage,
+    held_out_to_storage,
+)
 from supdocnade.scene.prediction import FittedScene
 from supdocnade.scene.settings import SceneSettings
 from supdocnade.scene.svm import RBFSVM
@@ -52,9 +61,11 @@ from supdocnade.storage import (
     write_atomically,
 )
 
-FORMAT = 2
+FORMAT = 3
+FORMATS = (2, FORMAT)
+"""Formats that are read."""
 SCENE, DESCRIPTION, REPORT = "scene.safetensors", "model.json", "report.html"
-PARTS = ("words", "topics", "classifier", "examples", "learned")
+PARTS = ("words", "topics", "classifier", "examples", "learned", "held_out")
 Parts = dict[str, tuple[Arrays, dict[str, Any]]]
 
 _KIND = "SceneModel"
@@ -138,6 +149,8 @@ def _read_scene(folder: Path) -> tuple[Parts, dict[str, Any]]:
     arrays, description = load_arrays(path)
     _check_kind(path, description)
     inner = description.pop("parts", None)
+    if description["format"] == 2 and isinstance(inner, dict):
+        inner["held_out"] = description.get("held_out")
     if not isinstance(inner, dict) or not all(isinstance(inner.get(part), dict) for part in PARTS):
         raise StorageError(f"{path} is damaged: it must describe {', '.join(PARTS)}.")
     parts: Parts = {part: ({}, inner[part]) for part in PARTS}
@@ -184,10 +197,10 @@ def _describe_missing(folder: Path) -> str:
 def _check_kind(path: Path, description: dict[str, Any]) -> None:
     if description.get("kind") != _KIND:
         raise StorageError(f"{path} describes no scene model.")
-    if description.get("format") != FORMAT:
-        raise StorageError(
-            f"{path} has format {description.get('format')!r}, this version reads {FORMAT}."
-        )
+    found = description.get("format")
+    if found not in FORMATS:
+        known = " and ".join(map(str, FORMATS))
+        raise StorageError(f"{path} has format {found!r}, this version reads {known}.")
 
 
 def _digest(content: bytes) -> str:
@@ -215,6 +228,7 @@ def _describe(fitted: FittedScene, params: dict[str, Any]) -> tuple[Parts, dict[
         "classifier": (classifier, {"gamma": gamma}),
         "examples": thumbnails_to_storage(fitted.thumbnails),
         "learned": training_set_to_storage(fitted.training_set),
+        "held_out": held_out_to_storage(fitted.held_out.images),
     }
     held_out = fitted.held_out
     description = {
@@ -225,11 +239,7 @@ def _describe(fitted: FittedScene, params: dict[str, Any]) -> tuple[Parts, dict[
         "classes": list(fitted.classes),
         "tags": list(fitted.tag_names),
         "choices": asdict(fitted.choices),
-        "held_out": {
-            "n_images": held_out.n_images,
-            "figures": held_out.figures,
-            "images": [asdict(image) for image in held_out.images],
-        },
+        "held_out": {"n_images": held_out.n_images, "figures": held_out.figures},
         "data": fitted.data,
     }
     return parts, description
@@ -268,7 +278,7 @@ def _build(parts: Parts, description: dict[str, Any], name: str) -> FittedScene:
     svm = _read_svm(parts, settings, (len(classes), config.n_topics))
     frequency_A, share_CA = _read_tags(parts["classifier"][0], choices, (len(classes), len(tags)))
     held_out = description["held_out"]
-    images = tuple(_read_image(each) for each in held_out["images"])
+    images = held_out_from_storage(*parts["held_out"])
     versions = description["versions"]
     if not all(isinstance(text, str) for pair in versions.items() for text in pair):
         raise InvalidArgument("its versions must be strings")
@@ -330,12 +340,6 @@ def _read_tags(arrays: Arrays, choices: Choices, shape: tuple[int, int]) -> tupl
         if not ((share_CA > 0) & (share_CA <= 1)).all():
             raise InvalidArgument("its shares of tags must lie above 0 and be at most 1")
     return frequency_A, share_CA
-
-
-def _read_image(given: dict[str, Any]) -> HeldOutImage:
-    tags = None if given["tags"] is None else tuple(given["tags"])
-    ranked = tuple((name, probability) for name, probability in given["given"])
-    return HeldOutImage(**{**given, "tags": tags, "given": ranked})
 
 
 def _check_data(given: Any, classes: tuple[str, ...]) -> dict[str, Any]:

@@ -66,10 +66,17 @@ class Thumbnails:
         return self.pictures[self.names.index(name)] if name in self.names else None
 
     def add_from(self, previous: "Thumbnails", names: Iterable[str]) -> "Thumbnails":
-        """Return these thumbnails, and those of further photographs from another model."""
+        """Return these thumbnails, and those of further photographs from another model.
+
+        The limits hold for all of them together.
+        """
         missing = set(names) - set(self.names)
-        pairs = zip(previous.names, previous.pictures, strict=True)
-        added = {name: picture for name, picture in pairs if name in missing}
+        n_bytes, added = sum(map(len, self.pictures)), dict[str, bytes]()
+        for name, picture in zip(previous.names, previous.pictures, strict=True):
+            fits = n_bytes + len(picture) <= MAX_BYTES
+            if name in missing and fits and len(self.names) + len(added) < MAX_PHOTOGRAPHS:
+                n_bytes += len(picture)
+                added[name] = picture
         return replace(
             self, names=(*self.names, *added), pictures=(*self.pictures, *added.values())
         )

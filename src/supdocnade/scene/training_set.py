@@ -3,6 +3,7 @@
 They are stored in the model, so that more photographs can be added.
 """
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +15,15 @@ from supdocnade.checks import check_shape
 from supdocnade.errors import InvalidArgument
 from supdocnade.folders.tags import AnnotationVocabulary
 from supdocnade.scene.dataset import Photographs
-from supdocnade.storage import Arrays
+from supdocnade.storage import (
+    Arrays,
+    pack_labels,
+    pack_string_lists,
+    pack_strings,
+    unpack_labels,
+    unpack_string_lists,
+    unpack_strings,
+)
 from supdocnade.visual_words.encoder import damp_counts
 
 Float32s = NDArray[np.float32]
@@ -89,12 +98,11 @@ class TrainingSet:
     def describe(self) -> dict[str, Any]:
         """Return the numbers of photographs, classes and tags, and a fingerprint."""
         photographs = self.photographs
+        n_images = Counter(photographs.labels)
         return {
             "n_images": len(photographs),
-            "images_of_class": {
-                label: photographs.labels.count(label) for label in photographs.classes
-            },
-            "n_unlabelled": photographs.labels.count(None),
+            "images_of_class": {label: n_images[label] for label in photographs.classes},
+            "n_unlabelled": n_images[None],
             "n_tagged": sum(tags is not None for tags in photographs.tags),
             "fingerprint": photographs.fingerprint(),
         }
@@ -106,26 +114,32 @@ def _join(first: Any, second: Any) -> Any:
 
 
 def training_set_to_storage(training_set: TrainingSet) -> tuple[Arrays, dict[str, Any]]:
-    """Return a training set as arrays, and a description of everything else."""
+    """Return a training set as arrays, and an empty description.
+
+    Strings are arrays, too: a description has no room for those of millions of photographs.
+    """
     photographs = training_set.photographs
     counts = training_set.counts
     arrays = {
         "ends": counts.indptr.astype(np.int64),
-        "words": counts.indices.astype(np.int32),
-        "counts": counts.data.astype(np.int32),
+        "words": _to_smallest_type(counts.indices),
+        "counts": _to_smallest_type(counts.data),
         "in_words": training_set.in_words_B,
     }
     if training_set.features_BF is not None:
         arrays["features"] = training_set.features_BF
     if training_set.n_pixels_B is not None:
         arrays["n_pixels"] = training_set.n_pixels_B
-    description = {
-        "names": photographs.names,
-        "labels": photographs.labels,
-        "tags": [None if tags is None else list(tags) for tags in photographs.tags],
-        "keys": photographs.content_keys(),
-    }
-    return arrays, description
+    arrays |= pack_strings("names", photographs.names)
+    arrays |= pack_strings("keys", photographs.content_keys())
+    arrays |= pack_labels("labels", photographs.labels)
+    arrays |= pack_string_lists("tags", photographs.tags)
+    return arrays, {}
+
+
+def _to_smallest_type(numbers: NDArray[Any]) -> NDArray[Any]:
+    """Return numbers that are whole and not negative in the smallest type that holds them."""
+    return numbers.astype(np.min_scalar_type(int(numbers.max(initial=0))))
 
 
 def training_set_from_storage(
@@ -141,14 +155,14 @@ def training_set_from_storage(
     n_features : number of different words.
     n_global_features : number of features of a whole photograph.
     """
-    names, labels, tags, keys = (description[key] for key in ("names", "labels", "tags", "keys"))
+    if "names" in description:  # Format 2 of scene models.
+        names, labels, tags, keys = _read_described(description)
+    else:
+        names, keys = (unpack_strings(name, arrays) for name in ("names", "keys"))
+        labels, tags = unpack_labels("labels", arrays), unpack_string_lists("tags", arrays)
     check_shape("in_words", arrays["in_words"].shape, (len(names),))
     if len({len(names), len(labels), len(tags), len(keys)}) != 1:
         raise InvalidArgument("its photographs have different numbers of names, labels and tags")
-    flat_tags = [tag for some in tags if some is not None for tag in some]
-    strings = [*names, *keys, *flat_tags, *(label for label in labels if label is not None)]
-    if not all(isinstance(each, str) for each in strings):
-        raise InvalidArgument("its names, labels and tags must be strings")
     photographs = Photographs(
         sources=[b""] * len(names), names=names, labels=labels, tags=tags, keys=keys
     )
@@ -170,13 +184,25 @@ def training_set_from_storage(
     )
 
 
+def _read_described(description: dict[str, Any]) -> tuple[list[Any], ...]:
+    """Return names, labels, tags and keys from the description of a model of format 2."""
+    names, labels, tags, keys = (description[key] for key in ("names", "labels", "tags", "keys"))
+    flat_tags = [tag for some in tags if some is not None for tag in some]
+    strings = [*names, *keys, *flat_tags, *(label for label in labels if label is not None)]
+    if not all(isinstance(each, str) for each in strings):
+        raise InvalidArgument("its names, labels and tags must be strings")
+    return names, labels, tags, keys
+
+
 def _read_counts(arrays: Arrays, shape: tuple[int, int]) -> sparse.csr_array:
     ends, words, counts = (arrays[name] for name in ("ends", "words", "counts"))
     check_shape("ends", ends.shape, (shape[0] + 1,))
     check_shape("counts", counts.shape, words.shape)
+    if {each.dtype.kind for each in (ends, words, counts)} - {"i", "u"}:
+        raise InvalidArgument("its words and counts must be whole numbers")
     sound = ends[0] == 0 and ends[-1] == len(words) and (np.diff(ends) >= 0).all()
     if not sound or (words.size and not (words.min() >= 0 and words.max() < shape[1])):
         raise InvalidArgument("its words are out of range")
     if counts.size and counts.min() < 1:
         raise InvalidArgument("its counts must be positive")
-    return sparse.csr_array((counts.astype(np.int64), words, ends), shape)
+    return sparse.csr_array((counts.astype(np.int64), words.astype(np.int32), ends), shape)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from supdocnade.checks import check_count
 from supdocnade.cluster import shard_options
 from supdocnade.corpus.disk import Corpus
-from supdocnade.corpus.disk_files import MANIFEST_NAME
+from supdocnade.corpus.manifest import is_corpus
 from supdocnade.errors import InvalidArgument, StorageError, UnreadableImage
 from supdocnade.run_options import RunOptions
 from supdocnade.seeding import named_generator
@@ -67,24 +67,25 @@ def encode_corpus(
             options.progress(stage, before + done, len(missing))
 
         words = encode_images(encoder, images, replace(options, progress=report), numbers=part)
-        found: dict[int, NDArray[np.int32]] = {}
+        found: dict[int, ImageWords] = {}
         for number, each in zip(part, words, strict=True):
             if isinstance(each, SkippedImage):
                 skipped.append(each)
             else:
-                found[number] = each.ids
+                found[number] = each
         if found:
             corpus.append(
-                list(found.values()),
+                [each.ids for each in found.values()],
                 names=[names[number] for number in found],
+                keys=[each.key for each in found.values()],
                 labels=None if labels is None else [labels[number] for number in found],
                 tags=None if tags is None else [tags[number] for number in found],
             )
     return corpus, tuple(skipped)
 
 
-IMAGES = "images-{:05d}.safetensors"
-"""File in the folder of a corpus for each of its shards: keys and features of the images."""
+FEATURES = "features-{:05d}.safetensors"
+"""File in the folder of a corpus for each of its shards, if a network describes images."""
 
 
 class ShardImages(NamedTuple):
@@ -100,10 +101,10 @@ class EncodedShard(NamedTuple):
     """The images of one shard that could be read, and those that could not."""
 
     ids: list[NDArray[np.int32]]
-    images: Arrays
-    """See `read_image_arrays`."""
+    features: Arrays
+    """Features of the images, if a network describes them."""
     records: dict[str, list[Any]]
-    """Names, labels and tags."""
+    """Names, keys, labels and tags."""
     skipped: list[SkippedImage]
 
 
@@ -123,8 +124,8 @@ def encode_shuffled(
     The order is a function of the seed and the number of images. Training reads a corpus through a
     window; shards that are sorted by class would cost it much accuracy.
 
-    Beside the words there are the keys of the images, and their features if a network describes
-    them (`read_image_arrays`).
+    Beside the words there are the features of the images if a network describes them
+    (`read_features`).
 
     The bytes of the corpus do not depend on the workers. Shards are kept in `FOLDER.partial`, from
     which a run that was killed resumes, and the corpus appears when it is complete.
@@ -164,7 +165,9 @@ def encode_shuffled(
         for part, shard in zip(numbers, encoded, strict=True):
             skipped += [each._replace(number=part[each.number]) for each in shard.skipped]
             if shard.ids and n_documents >= n_known:  # A run that was killed appended the others.
-                save_arrays(corpus.folder / IMAGES.format(len(corpus.shards)), shard.images, {})
+                if shard.features:
+                    path = corpus.folder / FEATURES.format(len(corpus.shards))
+                    save_arrays(path, shard.features, {})
                 corpus.append(shard.ids, **shard.records)
             n_documents += len(shard.ids)
         if not n_documents:
@@ -208,11 +211,9 @@ def _write_shard(
         else:
             read.append(number)
             found.append(words)
-    keys = b"".join(bytes.fromhex(words.key or "") for words in found)
     arrays = {
         "ids": np.concatenate([np.empty(0, np.int32), *(np.sort(words.ids) for words in found)]),
         "ends": np.cumsum([len(words.ids) for words in found], dtype=np.int64),
-        "keys": np.frombuffer(keys, np.uint8).reshape(len(found), -1 if keys else 0),
     }
     if encoder.n_image_features:
         features = np.array([words.features_F for words in found], np.float32)
@@ -221,6 +222,7 @@ def _write_shard(
         name: [getattr(shard, name)[number] for number in read]
         for name in ("names", "labels", "tags")
     }
+    records["keys"] = [words.key for words in found]
     save_arrays(path, arrays, {**records, "skipped": [list(each) for each in skipped]})
 
 
@@ -233,19 +235,17 @@ def _read_shard(path: Path) -> EncodedShard:
         return EncodedShard(ids, arrays, records, skipped)
 
 
-def read_image_arrays(corpus: Corpus) -> Iterator[Arrays]:
-    """Yield keys and features of the images of each shard that `encode_shuffled` wrote.
+def read_features(corpus: Corpus) -> Iterator[NDArray[np.float32]]:
+    """Yield the features of the images of each shard, (images, features), by a network.
 
-    "keys", (images, bytes), has the digests of the contents, which are equal for copies of an
-    image; "features", (images, features), is there if a network describes images.
+    `encode_shuffled` wrote them, if a network describes images.
     """
     for number, shard in enumerate(corpus.shards):
-        path = corpus.folder / IMAGES.format(number)
+        path = corpus.folder / FEATURES.format(number)
         arrays, _ = load_arrays(path)
-        lengths = {len(array) for array in arrays.values()}
-        if "keys" not in arrays or lengths != {shard.entry.documents}:
+        if "features" not in arrays or len(arrays["features"]) != shard.entry.documents:
             raise StorageError(f"{path} is damaged: it must have {shard.entry.documents} images.")
-        yield arrays
+        yield arrays["features"]
 
 
 def _check_lists(
@@ -271,7 +271,7 @@ def _check_lists(
 
 def _open_or_create(folder: str | Path, encoder: ImageEncoder) -> Corpus:
     fingerprint = encoder.fingerprint()
-    if (Path(folder) / MANIFEST_NAME).exists():
+    if is_corpus(Path(folder)):
         return Corpus.open(folder, encoder=fingerprint)
     return Corpus.create(folder, n_words=encoder.n_features, encoder=fingerprint)
 

@@ -1,10 +1,12 @@
 """Corpora on disk: documents are stored and read back, wrong ones are refused."""
 
+import gc
 import json
 import os
 import pickle
 import shutil
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -12,7 +14,7 @@ import pytest
 from scipy import sparse
 
 from supdocnade import Corpus
-from supdocnade.corpus import disk
+from supdocnade.corpus import disk, disk_files
 from supdocnade.errors import InvalidArgument, StorageError
 from supdocnade.partial_folder import lock_folder
 
@@ -54,7 +56,7 @@ def test_files_are_as_documented(corpus):
     names = {path.name for path in corpus.folder.iterdir()} - {".lock"}
     stems = [f"shard-{n:05d}" for n in range(3)]
     assert names == {
-        "manifest.json", "shard-00001.counts.npy", *(f"{stem}.json" for stem in stems),
+        "manifest.jsonl", "shard-00001.counts.npy", *(f"{stem}.json" for stem in stems),
         *(f"{stem}.{part}.npy" for stem in stems for part in ("ids", "offsets")),
     }  # fmt: skip
     ids, offsets, counts = (
@@ -68,13 +70,6 @@ def test_files_are_as_documented(corpus):
     with open(corpus.folder / "shard-00001.json") as file:
         assert json.load(file) == {"names": [None, None], "labels": [None, None],
                                    "tags": [["sand", "tide"], None]}  # fmt: skip
-
-
-def test_ids_stay_on_disk(corpus):
-    ids = corpus.shards[0].memory_map("ids")
-    assert ids.tolist() == [0, 0, 2, 0, 1, 2, 3, 1, 1, 1, 1, 1]
-    assert not ids.flags.writeable
-    assert isinstance(ids.base, np.memmap)
 
 
 def test_rows_are_indexed_as_in_an_array(corpus):
@@ -97,15 +92,47 @@ def test_blocks_are_bounded_and_complete(corpus, n_tokens):
         corpus.blocks(0)
 
 
+def test_keys_are_stored_if_they_are_given(corpus):
+    content = (corpus.folder / "shard-00000.json").read_bytes()
+    assert b"keys" not in content
+    corpus.append(PARTS, keys=["f00", None])
+    for one in (corpus, Corpus.open(corpus.folder, verify=True)):
+        assert one.keys == [None] * 8 + ["f00", None]
+    with pytest.raises(InvalidArgument, match="keys must be a list of 2, got 1"):
+        corpus.append(PARTS, keys=["f00"])
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="open files are counted in /proc")
 def test_few_files_stay_open(tmp_path, monkeypatch):
-    monkeypatch.setattr(disk, "OPEN_SHARDS", 2)
+    monkeypatch.setattr(disk_files, "MAX_OPEN_FILES", 3)
     corpus = Corpus.create(tmp_path / "corpus", n_words=2)
     for _ in range(10):
         corpus.append(np.ones((2, 2)))
     before = len(os.listdir("/proc/self/fd"))
     assert corpus.counts().sum() == 40
-    assert len(os.listdir("/proc/self/fd")) <= before + 2
+    assert len(os.listdir("/proc/self/fd")) == before + 3
+    del corpus
+    gc.collect()
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_an_append_writes_no_more_after_many_shards(tmp_path, monkeypatch):
+    """The bytes that are read and written do not depend on the number of shards."""
+    corpus = Corpus.create(tmp_path / "corpus", n_words=2)
+    path = corpus.folder / "manifest.jsonl"
+    sizes = []
+    for _ in range(30):
+        corpus.append(np.ones((1, 2)))
+        sizes.append(path.stat().st_size)
+    assert len(set(np.diff(sizes))) == 1
+
+    def forbid(*_):
+        raise AssertionError("the whole manifest is read or written")
+
+    monkeypatch.setattr(disk, "read_manifest", forbid)
+    monkeypatch.setattr(disk, "write_manifest", forbid)
+    corpus.append(np.ones((1, 2)))
+    assert len(corpus) == 31
 
 
 def test_the_fingerprint_sees_contents_and_order(tmp_path):
@@ -204,9 +231,9 @@ def test_folders_with_other_contents_are_refused(tmp_path, corpus):
         Corpus.create(tmp_path, n_words=4)
     with pytest.raises(StorageError, match=r"photo.jpg cannot be written: File exists"):
         Corpus.create(tmp_path / "photo.jpg", n_words=4)
-    with pytest.raises(StorageError, match=r"is not a corpus: it has no manifest.json"):
+    with pytest.raises(StorageError, match=r"is not a corpus: it has no manifest.jsonl"):
         Corpus.open(tmp_path)
-    with pytest.raises(StorageError, match=r"manifest.json cannot be read: Not a directory"):
+    with pytest.raises(StorageError, match=r"manifest.jsonl cannot be read: Not a directory"):
         Corpus.open(tmp_path / "photo.jpg")
 
 
@@ -231,7 +258,7 @@ def test_one_of_two_appenders_is_refused(corpus):
     assert again.counts().toarray().tolist() == np.vstack([EVERYTHING, WHOLE, PARTS]).tolist()
 
 
-@pytest.mark.parametrize("broken", ["write_shard", "write_manifest"])
+@pytest.mark.parametrize("broken", ["write_shard", "append_entry"])
 def test_a_failed_append_leaves_the_old_corpus(corpus, monkeypatch, broken):
     whole = getattr(disk, broken)
 
@@ -271,3 +298,41 @@ def test_a_full_disk_or_a_missing_folder_is_named(corpus, monkeypatch):
     shutil.rmtree(corpus.folder)
     with pytest.raises(StorageError, match="cannot be written: No such file"):
         corpus.append(WHOLE)
+
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_corpora_of_all_formats_are_read_and_appended_to(tmp_path, version):
+    folder = tmp_path / "corpus"
+    shutil.copytree(GOLDEN / f"corpus_format_{version}", folder)
+    corpus = Corpus.open(folder, encoder="sift", verify=True)
+    assert corpus.fingerprint() == "e12276fda5618c984113388ff725570f"
+    counts = [[2, 0, 1, 0], [0, 0, 0, 0], [0.5, 2.25, 0, 3]]
+    assert corpus.counts().toarray().tolist() == counts
+    assert corpus.names == ["a", "Straße", None]
+    assert corpus.labels == ["sea", None, None]
+    assert corpus.tags == [None, None, ["sand", "tide"]]
+    other = Corpus.open(folder)
+    corpus.append(WHOLE)
+    assert not (folder / "manifest.json").exists()
+    with pytest.raises(StorageError, match="has changed since it was opened"):
+        other.append(WHOLE)
+    for one in (corpus, Corpus.open(folder, encoder="sift", verify=True)):
+        assert one.counts().toarray().tolist() == [*counts, *WHOLE.tolist()]
+
+
+def test_files_are_read_without_positional_reads(corpus, monkeypatch):
+    """As on Windows."""
+    monkeypatch.delattr(os, "preadv", raising=False)
+    monkeypatch.setattr(disk_files, "MAX_READ", 5)
+    assert corpus.counts([5, 0]).toarray().tolist() == EVERYTHING[[5, 0]].tolist()
+
+
+def test_a_truncated_file_is_refused_while_it_is_read(corpus):
+    assert corpus.counts([0]).toarray().tolist() == [[2, 0, 1, 0]]
+    path = corpus.shards[0].path("ids")
+    os.truncate(path, path.stat().st_size - 4)
+    with pytest.raises(StorageError, match=r"shard-00000.ids.npy is damaged: it was truncated"):
+        corpus.counts([3])

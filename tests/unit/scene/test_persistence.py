@@ -1,17 +1,31 @@
 import json
-from dataclasses import asdict
+import shutil
+from dataclasses import asdict, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import sparse
 from tests.drawn import SETTINGS, columns, scenes, small_model
 from tests.elsewhere import answers, answers_elsewhere
 
 from supdocnade import SceneModel
 from supdocnade.errors import StorageError
-from supdocnade.scene.persistence import DESCRIPTION, SCENE, seal_description
+from supdocnade.scene.dataset import Photographs
+from supdocnade.scene.held_out import HeldOutImage
+from supdocnade.scene.persistence import (
+    DESCRIPTION,
+    SCENE,
+    load_scene,
+    save_scene,
+    seal_description,
+)
+from supdocnade.scene.thumbnails import Thumbnails
+from supdocnade.scene.training_set import TrainingSet
 from supdocnade.storage import load_arrays, save_arrays
 
 IMAGES, LABELS, TAGS = columns(scenes(2, 5))
+GOLDEN = Path(__file__).parents[2] / "golden" / "scene_model_format_2"
 
 
 @pytest.mark.parametrize("settings", [("svm",), ("softmax",), ("softmax", "sigmoid")], ids="-".join)
@@ -171,7 +185,8 @@ def rewrite(folder, change):
 @pytest.mark.parametrize(
     "change",
     [
-        lambda d: d.update(format=3),
+        lambda d: d.update(format=4),
+        lambda d: d.update(format=[2]),
         lambda d: d.update(kind="other"),
         lambda d: d.update(classes=["coast", "forest"]),
         lambda d: d.update(classes=["a", "b", "c"]),
@@ -182,7 +197,6 @@ def rewrite(folder, change):
         lambda d: d["settings"].update(surprise=1),
         lambda d: d["choices"].update(surprise=1),
         lambda d: d["choices"]["tags"].update(threshold=7),
-        lambda d: d["held_out"].update(images=[{}]),
         lambda d: d.update(parts={}),
         lambda d: d.update(parts=None),
         lambda d: d["parts"].update(words=[]),
@@ -203,8 +217,6 @@ def rewrite(folder, change):
         lambda d: d.update(tags=list(range(len(d["tags"])))),
         lambda d: d["held_out"].update(n_images="x"),
         lambda d: d["held_out"].update(figures={"accuracy": "x"}),
-        lambda d: d["held_out"]["images"][0].update(probability=7e5),
-        lambda d: d["held_out"]["images"][0].update(label={}),
         lambda d: d.update(data=[]),
         lambda d: d.update(versions=3),
         lambda d: d["settings"].update(classifier="softmax"),
@@ -216,6 +228,57 @@ def test_hostile_descriptions_are_refused(tmp_path, change):
     small_model().save(tmp_path / "model")
     rewrite(tmp_path / "model", change)
     with pytest.raises(StorageError, match="model"):
+        SceneModel.load(tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda d: d["held_out"].update(images=[{}]),
+        lambda d: d["held_out"].pop("images"),
+        lambda d: d["held_out"]["images"][0].update(probability=7e5),
+        lambda d: d["held_out"]["images"][0].update(label={}),
+        lambda d: d["parts"]["learned"].update(names="x"),
+        lambda d: d["parts"]["learned"]["labels"].pop(),
+        lambda d: d["parts"]["learned"]["tags"].__setitem__(0, [7]),
+        lambda d: d.update(parts={}),
+        lambda d: d.update(format=3),
+    ],
+)
+def test_hostile_descriptions_of_format_2_are_refused(tmp_path, change):
+    shutil.copytree(GOLDEN, tmp_path / "model")
+    SceneModel.load(tmp_path / "model")
+    rewrite(tmp_path / "model", change)
+    with pytest.raises(StorageError, match="model"):
+        SceneModel.load(tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("held_out/probabilities", lambda a: a + 7e5),
+        ("held_out/probabilities", lambda a: a[1:]),
+        ("held_out/probabilities", lambda a: a[:, None]),
+        ("held_out/given_probabilities", lambda a: a[1:]),
+        ("held_out/given_probabilities", lambda a: a - 2),
+        ("held_out/labels_numbers", lambda a: a + 7),
+        ("held_out/names_offsets", lambda a: a[::-1]),
+        ("learned/names_bytes", lambda a: a + 128),
+        ("learned/keys_offsets", lambda a: a[1:]),
+        ("learned/labels_numbers", lambda a: a[1:]),
+        ("learned/tags_lengths", lambda a: a + 1),
+        ("learned/words", lambda a: a.astype(np.float32)),
+        ("learned/words", lambda a: a.astype(np.int64) - 2**40),
+        ("learned/counts", lambda a: a * 0),
+        ("learned/ends", lambda a: a[::-1]),
+    ],
+)
+def test_hostile_arrays_are_refused(tmp_path, name, change):
+    small_model().save(tmp_path / "model")
+    arrays, description = load_arrays(tmp_path / "model" / SCENE)
+    arrays[name] = np.ascontiguousarray(change(arrays[name]))
+    save_arrays(tmp_path / "model" / SCENE, arrays, description)
+    with pytest.raises(StorageError, match=r"scene.safetensors is damaged"):
         SceneModel.load(tmp_path / "model")
 
 
@@ -250,8 +313,8 @@ def test_later_formats_are_refused_by_name(tmp_path):
     small_model().save(tmp_path / "model")
     path = tmp_path / "model" / DESCRIPTION
     description = json.loads(path.read_text())
-    path.write_bytes(seal_description({**description, "format": 3}))
-    with pytest.raises(StorageError, match="has format 3, this version reads 2"):
+    path.write_bytes(seal_description({**description, "format": 4}))
+    with pytest.raises(StorageError, match="has format 4, this version reads 2 and 3"):
         SceneModel.load(tmp_path / "model")
 
 
@@ -271,3 +334,74 @@ def test_folders_without_a_model_are_refused(tmp_path):
     (tmp_path / "nowhere.partial").mkdir()
     with pytest.raises(StorageError, match=r"nowhere; an interrupted run is in .*nowhere\.partial"):
         SceneModel.load(tmp_path / "nowhere")
+
+
+def many_photographs(n_photographs, n_words, n_words_each=12):
+    """Return a training set of photographs with random words, labels and tags."""
+    rng = np.random.default_rng(0)
+    numbers = range(n_photographs)
+    ends = n_words_each * np.arange(n_photographs + 1)
+    words = rng.integers(0, n_words - n_words_each, n_photographs)[:, None] + np.arange(
+        n_words_each
+    )
+    counts = sparse.csr_array(
+        (rng.integers(1, 200, words.size), words.ravel().astype(np.int32), ends),
+        (n_photographs, n_words),
+    )
+    tags = [None, [], ["sea"], ["sea", "Straße"]]
+    photographs = Photographs(
+        sources=[b""] * n_photographs,
+        names=[f"photos/2026/a folder/IMG_{number:07d}.jpg" for number in numbers],
+        labels=[(None, "coast", "forest")[number % 3] for number in numbers],
+        tags=[tags[number % 4] for number in numbers],
+        keys=[f"{number:040x}" for number in numbers],
+    )
+    return TrainingSet(photographs, counts, np.arange(n_photographs) % 7 > 0, counts[::-1])
+
+
+def test_the_file_of_a_hundred_thousand_photographs_is_bounded(tmp_path):
+    """Every photograph takes a fixed number of bytes, and nothing of it is in a header."""
+    small = small_model()
+    fitted, params = small.fitted_, {"random_state": 0}
+    sizes = {}
+    for n_photographs in (1000, 100_000):
+        folder = tmp_path / str(n_photographs)
+        training_set = many_photographs(n_photographs, fitted.encoder.n_features)
+        images = tuple(
+            HeldOutImage(
+                name=f"{number}.jpg",
+                label=(None, "coast")[number % 2],
+                predicted="coast",
+                probability=None if number % 2 else number / n_photographs,
+                tags=(None, (), ("sea",))[number % 3],
+                given=(("sea", 0.5), ("sky", 0.25))[: number % 3],
+            )
+            for number in range(n_photographs // 10)
+        )
+        held_out = replace(fitted.held_out, images=images)
+        large = replace(
+            fitted,
+            settings=replace(fitted.settings, mirror=True),
+            training_set=training_set,
+            held_out=held_out,
+            thumbnails=Thumbnails(),
+        )
+        save_scene(large, params, folder)
+        sizes[n_photographs] = (folder / SCENE).stat().st_size
+        assert (folder / DESCRIPTION).stat().st_size < 10_000
+        with open(folder / SCENE, "rb") as file:
+            assert int.from_bytes(file.read(8), "little") < 20_000
+    loaded = load_scene(folder)[0]
+    assert loaded.held_out.images == images
+    before, after = training_set, loaded.training_set
+    for name in ("names", "labels", "tags", "keys"):
+        assert getattr(after.photographs, name) == getattr(before.photographs, name)
+    for name in ("counts", "mirrored"):
+        one, other = getattr(after, name), getattr(before, name)
+        assert (one != other).nnz == 0
+        assert one.data.dtype == np.int64
+    np.testing.assert_array_equal(after.in_words_B, before.in_words_B)
+    bytes_each = (sizes[100_000] - sizes[1000]) / 99_000
+    # Two sides of 12 words, 3 bytes each, and their ends; name and key of 38 and 40 bytes and their
+    # ends, label and tags; a tenth of a held-out photograph.
+    assert bytes_each < 2 * (12 * 3 + 8) + (38 + 8) + (40 + 8) + 4 + (4 + 4) + 1 + 6

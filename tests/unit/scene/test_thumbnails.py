@@ -26,6 +26,16 @@ TINY = Thumbnails(
 )
 
 
+def test_the_limits_hold_for_thumbnails_of_an_earlier_model(monkeypatch):
+    earlier = Thumbnails(names=("c", "d", "e"), pictures=(b"1234", b"12", b"123"))
+    names = [*TINY.names, *earlier.names]
+    assert TINY.add_from(earlier, names[:-1]).names == ("a", "b", "c", "d")
+    monkeypatch.setattr(thumbnails, "MAX_BYTES", sum(map(len, TINY.pictures)) + 3)
+    assert TINY.add_from(earlier, names).names == ("a", "b", "d")
+    monkeypatch.setattr(thumbnails, "MAX_PHOTOGRAPHS", 2)
+    assert TINY.add_from(earlier, names) == TINY
+
+
 def test_thumbnails_show_held_out_photographs_and_topics():
     fitted = small_model().fitted_
     kept = fitted.thumbnails

@@ -9,10 +9,10 @@ from supdocnade.run_options import RunOptions
 from supdocnade.visual_words.cache import content_key
 from supdocnade.visual_words.encoder import ImageEncoder
 from supdocnade.visual_words.to_corpus import (
-    IMAGES,
+    FEATURES,
     encode_corpus,
     encode_shuffled,
-    read_image_arrays,
+    read_features,
 )
 
 BAG = BagOfVisualWords(n_words=9, random_state=0).fit([stripes(number) for number in range(6)])
@@ -37,6 +37,7 @@ def test_a_corpus_has_the_counts_of_its_images(tmp_path):
     assert corpus.names == [str(path) for path in paths]
     assert corpus.labels == labels
     assert corpus.tags == tags
+    assert corpus.keys == [content_key(path.read_bytes()) for path in paths]
     assert len(corpus.shards) == 3
     assert seen == [(done, 7) for done in range(1, 8)]
     model = DocNADE(n_topics=3, max_epochs=2, random_state=0)
@@ -123,10 +124,7 @@ def test_a_shuffled_corpus_has_every_image_once_in_the_order_of_the_seed(tmp_pat
     assert [len(each.offsets()) - 1 for each in one.shards] == [6, 6, 6, 2]
     assert list(dict.fromkeys(seen)) == [(done, 20) for done in range(1, 21)]
     assert not (tmp_path / "one.partial").exists()
-    keys = np.concatenate([arrays["keys"] for arrays in read_image_arrays(one)])
-    assert [key.tobytes().hex() for key in keys] == [
-        content_key(paths[row].read_bytes()) for row in rows
-    ]
+    assert one.keys == [content_key(paths[row].read_bytes()) for row in rows]
     again, _ = encode_shuffled(
         ENCODER, paths, tmp_path / "2", RunOptions(n_jobs=2), labels=labels, tags=tags, shard_size=6
     )
@@ -178,9 +176,11 @@ def test_the_features_of_images_are_stored_beside_their_words(tmp_path):
     network = str(write_network(tmp_path / "tiny.onnx"))
     bag = BagOfVisualWords(n_words=4, features=network, random_state=0).fit(paths)
     corpus, _ = encode_shuffled(bag.encoder_, paths, tmp_path / "corpus", shard_size=2)
-    features = np.concatenate([arrays["features"] for arrays in read_image_arrays(corpus)])
-    expected = [bag.encoder_.encode(name).features_VF for name in corpus.names]
+    features = np.concatenate(list(read_features(corpus)))
+    expected = [bag.encoder_.encode(name).features_F for name in corpus.names]
     np.testing.assert_array_equal(features, expected)
-    (tmp_path / "corpus" / IMAGES.format(2)).replace(tmp_path / "corpus" / IMAGES.format(0))
-    with pytest.raises(StorageError, match=r"images-00000\.safetensors is damaged: it must have 2"):
-        list(read_image_arrays(corpus))
+    (tmp_path / "corpus" / FEATURES.format(2)).replace(tmp_path / "corpus" / FEATURES.format(0))
+    with pytest.raises(
+        StorageError, match=r"features-00000\.safetensors is damaged: it must have 2"
+    ):
+        list(read_features(corpus))

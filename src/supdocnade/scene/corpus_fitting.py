@@ -1,0 +1,240 @@
+"""Fitting of a scene model on a corpus on disk, in bounded memory.
+
+The visual words exist already, and the corpus has the words of every photograph, its label and its
+tags. A bounded number of photographs is held out, by a hash of their contents, so that copies stay
+together and the choice depends neither on their order nor on the others. Damped counts are written
+to a corpus of their own, first those to fit on, then the held-out ones for the final fit; topics
+are learned from there. In memory are the held-out photographs, a sample of the others, and the
+names, labels and tags of all.
+"""
+
+import hashlib
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from supdocnade.corpus.disk import Corpus
+from supdocnade.errors import InvalidArgument
+from supdocnade.estimators.bag_of_visual_words import BagOfVisualWords
+from supdocnade.estimators.persistence import estimator_to_storage, words_to_storage
+from supdocnade.folders.tags import AnnotationVocabulary, Tags
+from supdocnade.run_options import RunOptions
+from supdocnade.scene.dataset import SMALL_CLASS, Photographs, read_photographs
+from supdocnade.scene.fitting import choose_on_held_out, default_choices, fit_scene_topics
+from supdocnade.scene.held_out import Choices, HeldOut
+from supdocnade.scene.prediction import FittedScene
+from supdocnade.scene.settings import WORD_SETTINGS, SceneSettings
+from supdocnade.scene.tag_ranking import photograph_tag_shares, tag_frequency
+from supdocnade.scene.training_set import TrainingSet
+from supdocnade.visual_words.encoder import damp_counts
+
+MAX_HELD_OUT, MAX_SAMPLE = 10_000, 10_000
+"""Photographs that are held out, and others that stay in memory and in the model."""
+
+SHARD_SIZE = 1000
+"""Photographs that are damped and written at a time."""
+
+
+def fit_scene_corpus(
+    corpus: Corpus,
+    labels: Sequence[Any] | None,
+    tags: Sequence[Tags] | None,
+    words: BagOfVisualWords,
+    settings: SceneSettings,
+    seed: int,
+    options: RunOptions,
+) -> FittedScene:
+    """Fit a scene model on a corpus.
+
+    Parameters
+    ----------
+    labels, tags : of the photographs; None: those of the corpus.
+    words : the fitted visual words that the corpus was encoded with.
+    """
+    settings = _check_settings(corpus, words, settings)
+    photographs = _read_records(corpus, labels, tags)
+    place_B = hash_keys(photographs.content_keys())
+    held_B = hold_out_by_place(photographs, place_B, settings.held_out)
+    held, others = np.flatnonzero(held_B), np.flatnonzero(~held_B)
+    sampled = _take_sample(photographs, place_B, others)
+    stored = np.concatenate([sampled, held])
+    in_memory = TrainingSet(
+        photographs.take(stored),
+        sparse.csr_array(corpus.counts(stored), dtype=np.int64),
+        np.isin(stored, sampled),
+    )
+    with _working_folder(options) as folder:
+        damped = Corpus.create(folder, n_words=corpus.n_words)
+        _append_damped(damped, corpus, others, settings.damping)
+        part = _from_corpus(photographs.take(others), damped)
+        choices, held_out = _choose(part, in_memory, len(sampled), settings, seed, options)
+        _append_damped(damped, corpus, held, settings.damping)
+        whole = _from_corpus(photographs.take(np.concatenate([others, held])), damped)
+        tuned = replace(settings, **dict[str, Any](choices.tuned))
+        vocabulary = AnnotationVocabulary.of(photographs.tags, min_count=settings.min_tag_count)
+        topics = fit_scene_topics(
+            whole,
+            vocabulary,
+            tuned,
+            seed,
+            options,
+            "learning from all",
+            stop_after=choices.n_epochs,
+        )
+    classes = tuple(photographs.classes)
+    share_CA = photograph_tag_shares(photographs, classes, vocabulary)
+    topics.set_params(n_jobs=None, checkpoint=None, device="auto")
+    return FittedScene(
+        settings=settings,
+        encoder=words.encoder_,
+        network=topics.network_.arrays(),
+        stored_words=words_to_storage(words),
+        stored_topics=estimator_to_storage(topics),
+        classes=classes,
+        svm=None,
+        tag_names=vocabulary.names,
+        tag_frequency_A=tag_frequency(photographs, vocabulary),
+        class_tag_share_CA=share_CA if choices.class_tag_weight else None,
+        choices=choices,
+        held_out=held_out,
+        data=whole.describe(),
+        training_set=in_memory,
+    )
+
+
+def _check_settings(
+    corpus: Corpus, words: BagOfVisualWords, settings: SceneSettings
+) -> SceneSettings:
+    """Return the settings with those of the words, and the network's softmax as classifier."""
+    encoder = words.encoder_
+    if corpus.encoder != encoder.fingerprint():
+        raise InvalidArgument(
+            f"images must be a corpus that was encoded with words, got {corpus.folder}, which was "
+            f"made with encoder {corpus.encoder!r}."
+        )
+    if encoder.n_image_features:
+        raise InvalidArgument(
+            "words must describe photographs by words alone, since a corpus holds nothing else, "
+            f"got features {words.features!r}."
+        )
+    if settings.classifier == "svm":
+        raise InvalidArgument("classifier must be 'auto' or 'softmax' with a corpus, got 'svm'.")
+    if not len(corpus):
+        raise InvalidArgument(f"images must have a photograph, got none in {corpus.folder}.")
+    of_words = {name: getattr(words, name) for name in WORD_SETTINGS}
+    of_words["n_words"] = encoder.codebook.n_words
+    return replace(settings, **of_words, classifier="softmax").check()
+
+
+def _read_records(
+    corpus: Corpus, labels: Sequence[Any] | None, tags: Sequence[Tags] | None
+) -> Photographs:
+    names = [name or f"image {number}" for number, name in enumerate(corpus.names)]
+    photographs = read_photographs(
+        [b""] * len(corpus),
+        corpus.labels if labels is None else labels,
+        corpus.tags if tags is None else tags,
+    )
+    keys = [key or name for key, name in zip(corpus.keys, names, strict=True)]
+    return replace(photographs, names=names, keys=keys)
+
+
+def hash_keys(keys: Sequence[str]) -> NDArray[np.float64]:
+    """Return a number in 0 .. 1 for every key, equal for equal keys.
+
+    >>> hash_keys(["a", "b", "a"]).round(3).tolist()
+    [0.118, 0.667, 0.118]
+    """
+    digests = b"".join(
+        hashlib.blake2b(key.encode(errors="surrogatepass"), digest_size=8).digest() for key in keys
+    )
+    return np.frombuffer(digests, "<u8") / 2.0**64
+
+
+def hold_out_by_place(
+    photographs: Photographs, place_B: NDArray[np.float64], fraction: float
+) -> NDArray[np.bool_]:
+    """Return a mask of the held-out photographs, at most `MAX_HELD_OUT`.
+
+    No photographs of classes with fewer than five are held out, and no class as a whole.
+
+    Parameters
+    ----------
+    place_B : of `hash_keys`; the smallest are held out.
+    fraction : share of the photographs.
+    """
+    held_B = place_B < fraction
+    if held_B.sum() > MAX_HELD_OUT:
+        held_B = place_B < np.partition(place_B, MAX_HELD_OUT)[MAX_HELD_OUT]
+    classes = photographs.classes
+    label_B = photographs.label_numbers(classes) + 1  # 0 where unknown.
+    n_all = np.bincount(label_B, minlength=len(classes) + 1)
+    n_held = np.bincount(label_B, held_B, minlength=len(classes) + 1)
+    kept = (n_all < SMALL_CLASS) | (n_held == n_all)
+    # Copies with another label stay together.
+    held_B[np.isin(place_B, place_B[kept[label_B]])] = False
+    return held_B
+
+
+def _take_sample(
+    photographs: Photographs, place_B: NDArray[np.float64], rows: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return at most `MAX_SAMPLE` of the rows, and one of each class if it is not among them."""
+    chosen = rows[np.argsort(place_B[rows], kind="stable")[:MAX_SAMPLE]]
+    label_B = photographs.label_numbers(photographs.classes)
+    first = rows[np.unique(label_B[rows], return_index=True)[1]]
+    missing = first[~np.isin(label_B[first], label_B[chosen])]
+    return np.sort(np.concatenate([chosen, missing]))
+
+
+def _choose(
+    part: TrainingSet,
+    in_memory: TrainingSet,
+    n_sampled: int,
+    settings: SceneSettings,
+    seed: int,
+    options: RunOptions,
+) -> tuple[Choices, HeldOut]:
+    """Choose on the held-out photographs, which follow the sample in `in_memory`."""
+    data = in_memory.damp(settings.damping)
+    rows = np.arange(len(data.photographs))
+    if n_sampled == len(rows):
+        return default_choices(part, settings), HeldOut()
+    sample, held_out = data.take(rows[:n_sampled]), data.take(rows[n_sampled:])
+    return choose_on_held_out(part, sample, held_out, settings, seed, options)
+
+
+def _from_corpus(photographs: Photographs, corpus: Corpus) -> TrainingSet:
+    """Return a training set whose counts stay on disk; only topics can be learned from it."""
+    counts = cast(sparse.csr_array, corpus)
+    return TrainingSet(photographs, counts, np.ones(len(photographs), np.bool_))
+
+
+def _append_damped(
+    target: Corpus, source: Corpus, rows: NDArray[np.int64], damping: float | None
+) -> None:
+    for start in range(0, len(rows), SHARD_SIZE):
+        target.append(damp_counts(source.counts(rows[start : start + SHARD_SIZE]), damping))
+
+
+@contextmanager
+def _working_folder(options: RunOptions) -> Iterator[Path]:
+    """Make a folder for damped counts; a resumed run writes the same ones again."""
+    if options.checkpoint is None:
+        with TemporaryDirectory() as temporary:
+            yield Path(temporary)
+        return
+    folder = options.checkpoint / "documents"
+    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,152 @@
+"""Scene models that are fitted on a corpus on disk."""
+
+import numpy as np
+import pytest
+from tests.drawn import SETTINGS, columns, scenes, small_model
+
+from supdocnade import Corpus, SceneModel
+from supdocnade.errors import InvalidArgument
+from supdocnade.folders.tags import AnnotationVocabulary
+from supdocnade.run_options import RunOptions
+from supdocnade.scene import corpus_fitting
+from supdocnade.scene.corpus_fitting import hash_keys, hold_out_by_place
+from supdocnade.scene.dataset import Photographs
+from supdocnade.scene.fitting import fit_scene_topics
+from supdocnade.scene.training_set import TrainingSet
+from supdocnade.visual_words.to_corpus import encode_corpus
+
+IMAGES, LABELS, TAGS = columns(scenes())
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("encoded") / "corpus"
+    encoder = small_model().fitted_.encoder
+    return encode_corpus(encoder, IMAGES, folder, labels=LABELS, tags=TAGS, shard_size=5)[0]
+
+
+def fit(corpus, *given, **settings):
+    words = small_model().fitted_.bag
+    return SceneModel(**{**SETTINGS, **settings}).fit(corpus, *given, words=words)
+
+
+def test_a_model_is_fitted_on_a_corpus(corpus, tmp_path, monkeypatch):
+    monkeypatch.setattr(corpus_fitting, "MAX_SAMPLE", 6)
+    monkeypatch.setattr(corpus_fitting, "SHARD_SIZE", 7)
+    model = fit(corpus, checkpoint=tmp_path / "checkpoint")
+    fitted = model.fitted_
+    assert fitted.data == {**small_model().fitted_.data, "fingerprint": fitted.data["fingerprint"]}
+    assert fitted.classes == small_model().fitted_.classes
+    assert fitted.tag_names == small_model().fitted_.tag_names
+    assert 0 < fitted.held_out.n_images < 12
+    held_out = {image.name for image in fitted.held_out.images}
+    stored = fitted.training_set
+    assert 6 <= len(stored.photographs) - len(held_out) <= 8
+    assert held_out == set(np.array(stored.photographs.names)[~stored.in_words_B])
+    assert set(stored.photographs.labels) == set(LABELS)
+    assert (model.predict(IMAGES) == LABELS).mean() > 0.8
+    # The damped counts are no longer needed; the same settings give the same model.
+    assert not (tmp_path / "checkpoint" / "documents").exists()
+    again = fit(corpus)
+    np.testing.assert_array_equal(again.predict_proba(IMAGES), model.predict_proba(IMAGES))
+    model.save(tmp_path / "model")
+    loaded = SceneModel.load(tmp_path / "model")
+    assert list(loaded.iter_predictions(IMAGES)) == list(model.iter_predictions(IMAGES))
+    with pytest.raises(InvalidArgument, match="was fitted on a corpus of 24 photographs"):
+        loaded.fit_more(IMAGES, LABELS, TAGS)
+
+
+def test_topics_are_those_of_documents_in_memory(corpus):
+    model = fit(corpus, held_out=0.0)
+    fitted = model.fitted_
+    photographs = fitted.training_set.photographs
+    assert photographs.names == [f"image {number}" for number in range(24)]
+    np.testing.assert_array_equal(
+        fitted.training_set.counts.toarray(), small_model().fitted_.training_set.counts.toarray()
+    )
+    in_memory = fit_scene_topics(
+        TrainingSet(photographs, fitted.training_set.counts, np.ones(24, np.bool_)).damp(
+            fitted.settings.damping
+        ),
+        AnnotationVocabulary(fitted.tag_names),
+        fitted.settings,
+        SETTINGS["random_state"],
+        RunOptions(),
+        "learning",
+    )
+    for name, array in in_memory.network_.arrays().parameters.items():
+        np.testing.assert_array_equal(fitted.network.parameters[name], array)
+
+
+def test_an_interrupted_fit_resumes(corpus, tmp_path):
+    whole = fit(corpus)
+    words, stages = small_model().fitted_.bag, []
+
+    def interrupt(stage, done, total):
+        stages.append(stage)
+        if stage == "learning from all" and done > total // 2:
+            raise KeyboardInterrupt
+
+    model = SceneModel(**SETTINGS, checkpoint=tmp_path / "checkpoint")
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(corpus, words=words, progress=interrupt)
+    assert "learning" in stages
+    assert not hasattr(model, "fitted_")
+    model.fit(corpus, words=words)
+    np.testing.assert_array_equal(model.predict_proba(IMAGES), whole.predict_proba(IMAGES))
+
+
+def test_given_labels_and_tags_replace_those_of_the_corpus(corpus):
+    labels = [None if number % 2 else "other" for number in range(24)]
+    model = fit(corpus, labels, [["sea"]] * 24, max_epochs=1)
+    assert model.fitted_.classes == ("other",)
+    assert model.fitted_.tag_names == ("sea",)
+    assert model.fitted_.data["n_unlabelled"] == 12
+
+
+def test_wrong_arguments_are_refused(corpus, tmp_path):
+    words = small_model().fitted_.bag
+    for images, given in ((corpus, None), (IMAGES, words)):
+        with pytest.raises(InvalidArgument, match="words must be the fitted visual words"):
+            SceneModel().fit(images, words=given)
+    with pytest.raises(InvalidArgument, match="classifier must be 'auto' or 'softmax'"):
+        fit(corpus, classifier="svm")
+    with pytest.raises(InvalidArgument, match="labels must have an entry for each of the 24"):
+        fit(corpus, ["coast"])
+    other = Corpus.create(tmp_path / "other", n_words=3, encoder="another")
+    with pytest.raises(InvalidArgument, match="which was made with encoder 'another'"):
+        fit(other)
+
+
+def many(n_photographs, n_classes):
+    keys = [f"key {number // 2}" for number in range(n_photographs)]
+    return Photographs(
+        sources=[b""] * n_photographs,
+        names=keys,
+        labels=[f"class {number // 2 % n_classes}" for number in range(n_photographs)],
+        tags=[None] * n_photographs,
+        keys=keys,
+    )
+
+
+def test_a_share_of_the_contents_is_held_out(monkeypatch):
+    photographs = many(4000, 10)
+    place_B = hash_keys(photographs.keys)
+    held_B = hold_out_by_place(photographs, place_B, 0.15)
+    assert 0.12 < held_B.mean() < 0.18
+    np.testing.assert_array_equal(held_B[::2], held_B[1::2])
+    # It does not depend on the others.
+    rows = np.arange(1000, 3000)
+    fewer_B = hold_out_by_place(photographs.take(rows), place_B[rows], 0.15)
+    np.testing.assert_array_equal(fewer_B, held_B[rows])
+    monkeypatch.setattr(corpus_fitting, "MAX_HELD_OUT", 100)
+    bounded_B = hold_out_by_place(photographs, place_B, 0.15)
+    assert 90 <= bounded_B.sum() <= 100
+    assert (held_B | ~bounded_B).all()
+
+
+def test_small_classes_are_not_held_out():
+    photographs = many(400, 200)  # Two photographs of each class.
+    assert not hold_out_by_place(photographs, hash_keys(photographs.keys), 0.5).any()
+    photographs = many(10, 1)
+    assert not hold_out_by_place(photographs, np.zeros(10), 0.5).any()
