@@ -133,7 +133,7 @@ def _add_gallery_routes(service: Service, routes: APIRouter) -> None:
     ) -> GalleryOut:
         """List the photographs of the gallery most similar to one of them."""
         gallery = gallery_with(number)
-        topics_H = gallery.rows.topics_NH[number]
+        topics_H = gallery.topics(number)
         pairs = await asyncio.to_thread(gallery.nearest, topics_H, top, but=number)
         photographs = [describe_photograph(gallery, row, distance) for row, distance in pairs]
         return GalleryOut(total=len(photographs), offset=0, photographs=photographs)

@@ -181,11 +181,10 @@ def describe_photograph(
 ) -> NeighbourOut:
     """Return the description of a photograph of the gallery."""
     label = gallery.label(row)
-    name = gallery.rows.names[row].encode("utf-8", "replace").decode()
     return NeighbourOut(
         photograph=row,
-        name=name,
-        path=str(PurePath(gallery.folder, name)),
+        name=_printable(gallery.name(row)),
+        path=_printable(gallery.path(row)),
         picture=f"/v1/gallery/{row}/picture?v={gallery.version}",
         label=None if label is None else label[0],
         probability=None if label is None else label[1],
@@ -193,3 +192,7 @@ def describe_photograph(
         distance=distance,
         match=match,
     )
+
+
+def _printable(name: str) -> str:
+    return name.encode("utf-8", "replace").decode()
