@@ -1,4 +1,4 @@
-"""`supdocnade index`: index a folder of photographs for the gallery."""
+"""`supdocnade index`: index folders of photographs for the gallery."""
 
 import os
 from pathlib import Path
@@ -19,7 +19,9 @@ from supdocnade.cli.options import Debug, Jobs, Json, Model, Quiet
 
 def index(
     model: Model,
-    photos: Annotated[Path, typer.Argument(metavar="PHOTOS", help="Folder of photographs.")],
+    photos: Annotated[
+        list[Path], typer.Argument(metavar="PHOTOS...", help="Folders of photographs.")
+    ],
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Index to write; default: MODEL.index.")
     ] = None,
@@ -28,16 +30,17 @@ def index(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Index a folder of photographs for the gallery.
+    """Index folders of photographs for the gallery.
 
     The gallery of `supdocnade serve` finds similar photographs and photographs with a tag. The
     index holds topics, predictions and thumbnails; the photographs are only read. A second run
-    reads only new and changed files, and resumes an interrupted one. Files that cannot be read are
-    listed on stderr; the exit code is then 1.
+    reads only new and changed files, drops those that are no longer in the folders, and resumes an
+    interrupted run. Files that cannot be read are listed on stderr; the exit code is then 1.
 
     \b
     Examples:
       supdocnade index scenes holiday
+      supdocnade index scenes holiday family archive
       supdocnade index scenes holiday -o holiday.index
     """
     from supdocnade.gallery.build import build_gallery
@@ -47,18 +50,21 @@ def index(
     target = default_index(model) if output is None else output
     fitted, _ = load_scene(model)
     if not quiet:
-        print_passed_over([photos])
+        print_passed_over(photos)
     with ProgressBars(quiet=quiet) as progress:
         gallery, skipped = build_gallery(
             fitted, photos, target, RunOptions(n_jobs=jobs, progress=progress)
         )
     for each in skipped:
         print_message(f"error: {each.reason}")
+    n_copies = gallery.count_copies()
     if json:
-        described = {"index": os.fspath(target), "n_images": len(gallery)}
+        described = {"index": os.fspath(target), "n_images": len(gallery), "n_copies": n_copies}
         print_json({**described, "skipped": [each.name for each in skipped]})
     elif not quiet:
         print_line(f"{format_count(len(gallery), 'photograph')} indexed in {target}")
+        if n_copies:
+            print_line(f"{n_copies} of them {'is a copy' if n_copies == 1 else 'are copies'}")
     if skipped:
         raise typer.Exit(1)
 

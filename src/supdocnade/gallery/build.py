@@ -26,7 +26,7 @@ from supdocnade.gallery.manifest import (
     unused_number,
     write_manifest,
 )
-from supdocnade.gallery.neighbours import write_approximate
+from supdocnade.gallery.neighbours import MIN_APPROXIMATE, write_approximate
 from supdocnade.gallery.photo_index import (
     Gallery,
     Mask,
@@ -88,7 +88,7 @@ def build_gallery(
     photos : folder of photographs, searched recursively, or several.
     output : folder of the index.
     """
-    folders = [photos] if isinstance(photos, Path) else list(photos)
+    folders = [photos] if isinstance(photos, Path) else list(dict.fromkeys(photos))
     paths = {folder: find_photographs(folder) for folder in folders}
     if not any(paths.values()):
         raise StorageError(f"{_list(folders)} must hold photographs, got none.")
@@ -256,10 +256,12 @@ class IndexWriter:
         if smallest:
             self._merge(smallest)
         opened = [self._open(entry) for entry in self.manifest.segments]
-        segments = tuple(
-            replace(entry, approximate=entry.approximate or write_approximate(segment))
-            for entry, (segment, _) in zip(self.manifest.segments, opened, strict=True)
-        )
+        segments = self.manifest.segments
+        if sum(entry.rows for entry in segments) >= MIN_APPROXIMATE:
+            segments = tuple(
+                replace(entry, approximate=entry.approximate or write_approximate(segment))
+                for entry, (segment, _) in zip(segments, opened, strict=True)
+            )
         name = self._next_name()
         save_arrays(order_path(self.folder, name), {"positions": sort_positions(opened)}, {})
         self._commit(segments=segments, order=name)

@@ -1,7 +1,7 @@
 """Search for the nearest topic features of a segment.
 
-The search is exact, by matrix products in blocks. In a large segment an inverted file of FAISS,
-if that is installed, names candidates; only the extra `search` needs it. In both cases the
+The search is exact, by matrix products in blocks. In a large index inverted files of
+FAISS, if that is installed, name candidates; it comes with the extra `search`. In both cases the
 distances of the candidates are computed anew by differences, so that a photograph is at distance 0
 from itself.
 """
@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from supdocnade.errors import UnwritableFile
 from supdocnade.gallery.segment import Int64s, Segment, digest_file
+from supdocnade.likelihood.cpu.threads import one_blas_thread
 
-MIN_APPROXIMATE = 100_000
-"""Photographs of a segment from which on the search is approximate."""
+MIN_APPROXIMATE, MIN_INVERTED = 200_000, 20_000
+"""Photographs of an index from which on the search is approximate, in segments of this size."""
 
 CELLS_PER_ROOT, TRAINING_ROWS, N_PROBES = 2, 40, 48
 """Cells per square root of the photographs, training photographs per cell, cells searched."""
@@ -43,7 +44,8 @@ def nearest_rows(
     """
     n = 2 * top + 16  # Rounding of the products may change the order of the nearest.
     if approximate is None:
-        rows = _nearest_by_products(segment, topics_H, n, is_deleted_N)
+        with one_blas_thread():  # There is a thread per question.
+            rows = _nearest_by_products(segment, topics_H, n, is_deleted_N)
     else:
         rows = _nearest_candidates(approximate, topics_H, n, is_deleted_N)
     differences = segment.arrays["topics"][rows].astype(np.float64) - topics_H
@@ -79,9 +81,12 @@ def _nearest_candidates(
 
 
 def write_approximate(segment: Segment) -> str | None:
-    """Write the inverted file of a large segment, if FAISS is installed; return its digest."""
-    if len(segment) < MIN_APPROXIMATE or find_spec("faiss") is None:
-        return segment.entry.approximate
+    """Write the inverted file of a segment; return its digest.
+
+    There is none, and the result is None, for a small segment and without FAISS.
+    """
+    if len(segment) < MIN_INVERTED or find_spec("faiss") is None:
+        return None
     import faiss
 
     faiss.omp_set_num_threads(1)  # Several threads may change the last bits.
@@ -109,7 +114,7 @@ def open_approximate(segment: Segment) -> Any:
         return None
     import faiss
 
-    faiss.omp_set_num_threads(1)  # There is a thread per question.
+    faiss.omp_set_num_threads(1)
     index: Any = faiss.read_index(os.fspath(path), faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY)
     index.nprobe = N_PROBES
     return index

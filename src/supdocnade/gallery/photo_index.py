@@ -18,6 +18,7 @@ from supdocnade.errors import StorageError
 from supdocnade.gallery.manifest import Manifest, read_manifest
 from supdocnade.gallery.neighbours import nearest_rows, open_approximate
 from supdocnade.gallery.segment import Int64s, Segment, SegmentEntry, Widths
+from supdocnade.scene.inspection import comparison_thumbnail, group_near_duplicates
 from supdocnade.storage import damage_errors, load_arrays
 from supdocnade.text import fold_words, natural_key
 
@@ -195,7 +196,12 @@ class Gallery:
         return segment.picture(row)
 
     def nearest(
-        self, topics_H: NDArray[np.float32], top: int, *, but: int | None = None
+        self,
+        topics_H: NDArray[np.float32],
+        top: int,
+        *,
+        but: int | None = None,
+        exact: bool = False,
     ) -> list[tuple[int, float]]:
         """Return the photographs nearest in topic space, with their distances.
 
@@ -204,18 +210,36 @@ class Gallery:
         topics_H : topic features of the query.
         top : number of photographs.
         but : photograph to leave out, usually the query itself.
+        exact : search large segments without their inverted files, too.
         """
         numbers, distances = [np.empty(0, np.int64)], [np.empty(0)]
         for which, segment in enumerate(self._segments):
-            rows, away = nearest_rows(
-                segment, topics_H, top + 1, self._deleted[which], self._approximate[which]
-            )
+            approximate = None if exact else self._approximate[which]
+            rows, away = nearest_rows(segment, topics_H, top + 1, self._deleted[which], approximate)
             numbers.append(self._number[rows + self._starts[which]])
             distances.append(away)
         number_N, away_N = np.concatenate(numbers), np.concatenate(distances)
         order = np.lexsort((number_N, away_N))
         order = order[number_N[order] != (-1 if but is None else but)][:top]
         return list(zip(number_N[order].tolist(), away_N[order].tolist(), strict=True))
+
+    def near_duplicates(self, picture: Any, numbers: Sequence[int]) -> set[int]:
+        """Return those of some photographs that show the picture of another image.
+
+        Parameters
+        ----------
+        picture : an image file or pixels.
+        """
+        images = [picture, *map(self.picture, numbers)]
+        thumbnails = [comparison_thumbnail(image) for image in images]
+        first, *groups = group_near_duplicates(thumbnails, list(map(str, range(len(images)))))
+        return {number for number, group in zip(numbers, groups, strict=True) if group == first}
+
+    def count_copies(self) -> int:
+        """Return the number of photographs with the same thumbnail as one before them."""
+        digests = [segment.arrays["picture_digests"] for segment in self._segments]
+        kept = np.concatenate(digests)[self._order]
+        return len(self) - len(np.unique(kept.view(f"V{kept.shape[1]}")))
 
     def search(
         self,

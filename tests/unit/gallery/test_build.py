@@ -7,7 +7,7 @@ import pytest
 from tests.serving import build_index, photograph
 
 from supdocnade.errors import StorageError
-from supdocnade.gallery import build
+from supdocnade.gallery import build, neighbours
 from supdocnade.gallery.build import build_gallery
 from supdocnade.gallery.manifest import read_manifest
 from supdocnade.gallery.photo_index import Gallery
@@ -243,3 +243,18 @@ def test_several_folders_are_one_gallery(tmp_path, fitted, monkeypatch):
     gallery, _ = build_gallery(fitted, two, tmp_path / "index")
     assert [gallery.name(number) for number in range(len(gallery))] == ["1.jpg"]
     assert read == []
+
+
+def test_a_large_index_is_searched_with_inverted_files(tmp_path, fitted, monkeypatch):
+    pytest.importorskip("faiss")
+    exact, photos = build_index(tmp_path)
+    monkeypatch.setattr(build, "MIN_APPROXIMATE", 24)
+    monkeypatch.setattr(neighbours, "MIN_INVERTED", 24)
+    monkeypatch.setattr(neighbours, "CELLS_PER_ROOT", 0.5)
+    gallery, _ = build_gallery(fitted, photos, tmp_path / "large")
+    assert [path.name for path in (tmp_path / "large").glob("*.faiss")] == ["segment-000000.faiss"]
+    assert contents(gallery) == contents(exact)
+    assert gallery.nearest(gallery.topics(7), 24) == exact.nearest(exact.topics(7), 24)
+    monkeypatch.setattr(neighbours, "find_spec", lambda name: None)
+    without = Gallery.load(tmp_path / "large", fitted)
+    assert without.nearest(without.topics(7), 24) == exact.nearest(exact.topics(7), 24)

@@ -51,7 +51,7 @@ def test_the_exact_search_finds_the_nearest_in_all_blocks(segment, monkeypatch):
 def test_large_segments_are_searched_with_an_inverted_file(segment, monkeypatch):
     pytest.importorskip("faiss")
     assert write_approximate(segment) is None  # The segment is small.
-    monkeypatch.setattr(neighbours, "MIN_APPROXIMATE", 2000)
+    monkeypatch.setattr(neighbours, "MIN_INVERTED", 2000)
     digest = write_approximate(segment)
     assert write_approximate(segment) == digest  # It is the same every time.
     assert open_approximate(segment) is None

@@ -173,3 +173,21 @@ def test_an_empty_index_is_refused(tmp_path, fitted):
     write_manifest(tmp_path, Manifest(model=model_fingerprint(fitted)))
     with pytest.raises(StorageError, match="run supdocnade index again"):
         Gallery.load(tmp_path, fitted)
+
+
+def test_copies_and_near_duplicates_are_found(tmp_path, fitted):
+    photos = tmp_path / "photos"
+    photos.mkdir()
+    for name, number in (("a", 0), ("b", 1), ("c", 0), ("d", 0), ("e", 2)):
+        (photos / f"{name}.jpg").write_bytes(photograph(number))
+    gallery, _ = build_gallery(fitted, photos, tmp_path / "index")
+    assert gallery.count_copies() == 2
+    assert gallery.near_duplicates(photograph(0, "PNG"), [0, 1, 2, 4]) == {0, 2}
+    assert gallery.near_duplicates(photograph(0), []) == set()
+    (photos / "c.jpg").unlink()
+    assert build_gallery(fitted, photos, tmp_path / "index")[0].count_copies() == 1
+
+
+def test_the_exact_search_does_not_need_inverted_files(gallery):
+    topics_H = gallery.topics(7)
+    assert gallery.nearest(topics_H, 5, exact=True) == gallery.nearest(topics_H, 5)
