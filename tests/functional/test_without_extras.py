@@ -13,7 +13,7 @@ from supdocnade.errors import InvalidArgument, UnreadableImage
 from supdocnade.images.decode import decode
 
 EXTRAS = (
-    *("fastapi", "multipart", "onnx", "onnxruntime", "pillow_heif", "prometheus_client"),
+    *("faiss", "fastapi", "multipart", "onnx", "onnxruntime", "pillow_heif", "prometheus_client"),
     "uvicorn",
 )
 HEIC = b"\x00\x00\x00\x18ftypheic\x00\x00\x00\x00heicmif1" + bytes(64)

@@ -139,7 +139,7 @@ class Segment:
     def name(self, row: int) -> str:
         """Return the path of a photograph below its folder."""
         start, end = _bounds(self.arrays["name_ends"], row)
-        return self.arrays["names"][start:end].tobytes().decode("utf-8", "surrogateescape")
+        return self.arrays["names"][start:end].tobytes().decode("utf-8", "surrogatepass")
 
     def keys(self) -> Iterator[tuple[int, str, Stamp]]:
         """Yield folder, name and stamp of all rows."""
@@ -206,8 +206,8 @@ def write_block(
         "folders": np.array([each.folder for each in photographs], np.int32),
     }
     columns["norms"] = np.square(columns["topics"]).sum(axis=1)
-    names = [each.name.encode("utf-8", "surrogateescape") for each in photographs]
-    words = [each.words.encode("utf-8", "surrogateescape") for each in photographs]
+    names = [each.name.encode("utf-8", "surrogatepass") for each in photographs]
+    words = [each.words.encode("utf-8", "surrogatepass") for each in photographs]
     pictures = [each.picture for each in photographs]
     digests = b"".join(map(_digest_picture, pictures))
     columns["picture_digests"] = np.frombuffer(digests, np.uint8).reshape(-1, DIGEST_BYTES)
