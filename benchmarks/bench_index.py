@@ -10,7 +10,6 @@ asked in a process of its own, whose memory is reported.
 """
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -148,9 +147,9 @@ def ask(model: Path, folder: Path) -> dict[str, float]:
 
 
 def resident_mib() -> float:
-    """Return the memory of this process, with the pages of mapped files that it has read."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+    """Return the memory of this process without the pages of mapped files."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("RssAnon:")[1].split()[0]) / 1024
 
 
 def median_nearest(topics_NH: Floats) -> float:

@@ -35,6 +35,7 @@ from supdocnade.gallery.photo_index import (
     model_widths,
     order_path,
     read_deleted,
+    read_order,
     sort_positions,
 )
 from supdocnade.gallery.segment import (
@@ -177,8 +178,11 @@ class IndexWriter:
                 with suppress(StorageError):
                     self._open(entry)
             intact = tuple(each for each in earlier.segments if each.name in self._segments)
-            order = earlier.order if intact == earlier.segments else None
-            self.manifest = replace(earlier, segments=intact, order=order)
+            self.manifest = replace(earlier, segments=intact, order=None)
+            with suppress(StorageError):
+                if earlier.order is not None and intact == earlier.segments:
+                    read_order(folder, earlier.order)
+                    self.manifest = earlier
         self._numbers = count(unused_number(folder))
         if self.manifest.order is None:
             self._commit()

@@ -85,6 +85,14 @@ def read_deleted(folder: Path, entry: SegmentEntry) -> Mask | None:
     return is_deleted_N
 
 
+def read_order(folder: Path, name: str) -> Int64s:
+    """Return the positions of the photographs in the order of the gallery."""
+    path = order_path(folder, name)
+    with damage_errors(str(path)):
+        positions: Int64s = load_arrays(path)[0]["positions"]
+    return positions
+
+
 def sort_positions(segments: Sequence[tuple[Segment, Mask | None]]) -> Int64s:
     """Return the positions of all photographs by folder and natural order of names."""
     keys, start = [], 0
@@ -124,9 +132,7 @@ class Gallery:
             pairs = zip(self._segments, self._deleted, strict=True)
             self._order = sort_positions(list(pairs))
         else:
-            path = order_path(folder, manifest.order)
-            with damage_errors(str(path)):
-                self._order = load_arrays(path)[0]["positions"]
+            self._order = read_order(folder, manifest.order)
         n_deleted = sum(0 if mask is None else int(mask.sum()) for mask in self._deleted)
         self._number = np.full(self._starts[-1], -1)
         if len(self._order) != self._starts[-1] - n_deleted or (

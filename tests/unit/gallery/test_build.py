@@ -201,14 +201,15 @@ def test_a_full_disk_leaves_an_index(tmp_path, fitted, monkeypatch):
     assert {path.name for path in tmp_path.iterdir()} == {"photos", "index"}
 
 
-def test_a_damaged_segment_is_read_again(tmp_path, fitted, monkeypatch):
+@pytest.mark.parametrize(("file", "n_read"), [("segment-*", 24), ("order-*", 0)])
+def test_a_damaged_file_is_made_again(tmp_path, fitted, monkeypatch, file, n_read):
     gallery, photos = build_index(tmp_path)
     before = contents(gallery)
-    (path,) = (tmp_path / "index").glob("segment-*.safetensors")
+    (path,) = (tmp_path / "index").glob(f"{file}.safetensors")
     path.write_bytes(path.read_bytes()[:-1] + b"x")
     read = counted(monkeypatch)
     gallery, _ = build_gallery(fitted, photos, tmp_path / "index")
-    assert len(read) == 24
+    assert len(read) == n_read
     assert contents(gallery) == before
 
 

@@ -6,7 +6,9 @@ from supdocnade.errors import StorageError
 from supdocnade.gallery.segment import (
     Photograph,
     Segment,
+    SegmentEntry,
     Widths,
+    _header,
     merge_segments,
     segment_path,
     write_block,
@@ -89,3 +91,8 @@ def test_a_segment_of_another_model_is_refused(tmp_path):
     entry = write_block(tmp_path, "000001", photographs(3), WIDTHS)
     with pytest.raises(StorageError, match="header"):
         Segment(tmp_path, entry, Widths(topics=5, classes=2, tags=3))
+
+
+def test_ten_million_photographs_have_a_short_header():
+    entry = SegmentEntry("000001", 10**7, 60 * 10**7, 60 * 10**7, "")
+    assert len(_header(entry, Widths(topics=512, classes=15, tags=200))) < 2000
