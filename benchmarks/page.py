@@ -233,6 +233,32 @@ def serving() -> str:
     return "\n".join(lines)
 
 
+def index() -> str:
+    found = load("index")
+    lines = [
+        "| photographs | add them | add 100 more | open | question, median | 95 % | exact question "
+        "| recall at 10 | search by a word | on disk | memory |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for size, each in found["sizes"].items():
+        memory = each["open_mib"] + each["questions_mib"]
+        lines.append(
+            f"| {int(size):,} | {each['build_seconds']:.0f} s | {each['add_seconds']:.1f} s "
+            f"| {each['open_seconds']:.1f} s | {each['question_ms']:.1f} ms "
+            f"| {each['question_ms_p95']:.1f} ms | {each['exact_ms']:.0f} ms "
+            f"| {each['recall_at_10']:.3f} | {each['first_word_search_ms']:.0f} ms "
+            f"| {each['megabytes']:,.0f} MB | {memory:,.0f} MiB |"
+        )
+    lines += [
+        "",
+        f"{found['n_topics']} topics of {found['photographs']:,} photographs of LabelMe and "
+        "Scene15, and perturbed copies of them: the median distance of a photograph from the "
+        f"nearest is {found['nearest_photograph']:.1f}, that of a copy among as many copies "
+        f"{found['nearest_of_as_many_copies']:.1f}. {found['cpu']}, Python {found['python']}.",
+    ]
+    return "\n".join(lines)
+
+
 def main() -> None:
     update_page(GPU, {"gpu": gpu()})
     update_page(KERNELS, {"order": order()})
@@ -240,8 +266,10 @@ def main() -> None:
         "figures": figures(),
         "second machine": second_machine(),
         "corpora": corpora(),
+        "gpu encoding": gpu_encoding(),
+        "index": index(),
     }
-    update_page(PAGE, {**sections, "gpu encoding": gpu_encoding()})
+    update_page(PAGE, sections)
     update_page(SERVING, {"serving": serving()})
 
 

@@ -48,6 +48,14 @@ def huge_png(width, height):
     return buffer.getvalue()
 
 
+def tiff(content):
+    """An image file as a TIFF file, which browsers do not show."""
+    buffer = io.BytesIO()
+    with Image.open(io.BytesIO(content)) as image:
+        image.save(buffer, "TIFF")
+    return buffer.getvalue()
+
+
 def upload_form(*contents, names=None):
     """The files of a multipart request."""
     names = names or [f"{number}.jpg" for number in range(len(contents))]

@@ -1,5 +1,6 @@
-"""Text files from users, and names cleaned for display."""
+"""Text files from users, and names cleaned for display, sorted and searched."""
 
+import re
 import unicodedata
 from pathlib import Path
 
@@ -86,3 +87,33 @@ def shorten_name(name: str, max_length: int) -> str:
     """
     clean = clean_name(name)
     return clean if len(clean) <= max_length else clean[: max_length - 1] + "…"
+
+
+def fold_words(text: str) -> list[str]:
+    """Return the words of a text for a search, without case, accents and punctuation.
+
+    >>> fold_words("Été/Plage_À-Nice 12.JPG")
+    ['ete', 'plage', 'a', 'nice', '12', 'jpg']
+    """
+    return "".join(letter if letter.isalnum() else " " for letter in _fold(text)).split()
+
+
+def _fold(text: str) -> str:
+    """Return a text without case and accents."""
+    decomposed = unicodedata.normalize("NFKD", text.casefold())
+    return "".join(letter for letter in decomposed if unicodedata.category(letter) != "Mn")
+
+
+def natural_key(path: str) -> tuple[str, str]:
+    """Return a key that sorts paths by their parts without accents, and numbers by value.
+
+    >>> sorted(["b/img10", "b/IMG2", "b c/img1", "a"], key=natural_key)
+    ['a', 'b/IMG2', 'b/img10', 'b c/img1']
+    """
+    # A number sorts by its length first; no character sorts before the end of a part.
+    numbered = re.sub("0*([0-9]+)", lambda found: _with_length(found[1]), _fold(path))
+    return numbered.replace("/", "\0"), path
+
+
+def _with_length(digits: str) -> str:
+    return chr(ord("0") + len(digits)) + digits

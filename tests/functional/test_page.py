@@ -16,7 +16,7 @@ from tests.browser import (
     run_page_server,
 )
 from tests.drawn import CLASSES, small_model
-from tests.serving import photograph
+from tests.serving import photograph, tiff
 
 pytestmark = needs_a_browser
 
@@ -72,6 +72,17 @@ def test_dropped_photograph_gets_its_prediction(page):
     expect(card.locator(".tags button bdi")).to_have_text([tag for tag, _ in expected.tags])
     expect(page.locator("#status")).to_contain_text(expected.label)
     assert page.evaluate("document.querySelector('.picture img').naturalWidth") == 128
+
+
+def test_a_file_that_browsers_cannot_show_gets_a_preview(page):
+    file = {"name": "scan.tif", "mimeType": "image/tiff", "buffer": tiff(photograph(0))}
+    page.set_input_files("#files", [file, BAD_FILE])
+    expect(page.locator(".prediction")).to_have_count(1)
+    image = page.locator(".result", has_text="scan.tif").locator(".picture img")
+    expect(image).to_have_js_property("naturalWidth", 128)
+    page.locator(".result .tags button").first.click()
+    expect(page.locator(".result canvas").first).to_be_visible()
+    expect(page.locator(".no-preview")).to_have_text("This file cannot be displayed.")
 
 
 def test_every_file_gets_its_own_card(page):

@@ -1,4 +1,4 @@
-"""`supdocnade index`: index a folder of photographs for the gallery."""
+"""`supdocnade index`: index folders of photographs for the gallery."""
 
 import os
 from pathlib import Path
@@ -21,11 +21,10 @@ from supdocnade.images.source import normalize_address
 def index(
     model: Model,
     photos: Annotated[
-        str,
+        list[str],
         typer.Argument(
-            metavar="PHOTOS",
-            callback=normalize_address,
-            help="Folder of photographs, or another place, as for train.",
+            metavar="PHOTOS...",
+            help="Folders of photographs, or other places, as for train.",
         ),
     ],
     output: Annotated[
@@ -37,37 +36,42 @@ def index(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Index a folder of photographs for the gallery.
+    """Index folders of photographs for the gallery.
 
     The gallery of `supdocnade serve` finds similar photographs and photographs with a tag. The
     index holds topics, predictions and thumbnails; the photographs are only read. A second run
-    reads only new and changed files, and resumes an interrupted one. Files that cannot be read are
-    listed on stderr; the exit code is then 1.
+    reads only new and changed files, drops those that are no longer in the folders, and resumes an
+    interrupted run. Files that cannot be read are listed on stderr; the exit code is then 1.
 
     \b
     Examples:
       supdocnade index scenes holiday
+      supdocnade index scenes holiday family archive
       supdocnade index scenes holiday -o holiday.index
     """
     from supdocnade.gallery.build import build_gallery
     from supdocnade.run_options import RunOptions
     from supdocnade.scene.persistence import load_scene
 
+    photos = [normalize_address(place) for place in photos]
     target = default_index(model) if output is None else output
     fitted, _ = load_scene(model)
     if not quiet:
-        print_passed_over([photos])
+        print_passed_over(photos)
     with ProgressBars(quiet=quiet) as progress:
         gallery, skipped = build_gallery(
             fitted, photos, target, RunOptions(n_jobs=jobs, cluster=cluster, progress=progress)
         )
     for each in skipped:
         print_message(f"error: {each.reason}")
+    n_copies = gallery.count_copies()
     if json:
-        described = {"index": os.fspath(target), "n_images": len(gallery)}
+        described = {"index": os.fspath(target), "n_images": len(gallery), "n_copies": n_copies}
         print_json({**described, "skipped": [each.name for each in skipped]})
     elif not quiet:
         print_line(f"{format_count(len(gallery), 'photograph')} indexed in {target}")
+        if n_copies:
+            print_line(f"{n_copies} of them {'is a copy' if n_copies == 1 else 'are copies'}")
     if skipped:
         raise typer.Exit(1)
 

@@ -154,17 +154,20 @@ def _load_gallery(
     """Return the gallery of an index; None if the default index is missing or cannot be used."""
     from supdocnade.gallery.photo_index import Gallery
 
-    if index is not None:
-        return Gallery.load(index, fitted)
-    folder = default_index(model)
-    if not folder.exists():
+    folder = default_index(model) if index is None else index
+    if index is None and not folder.exists():
         return None
     try:
-        return Gallery.load(folder, fitted)
+        gallery = Gallery.load(folder, fitted)
     except StorageError as error:  # Such as the index of a model that was replaced.
+        if index is not None:
+            raise
         if not quiet:
             print_message(f"note: there is no gallery: {error}")
         return None
+    if not gallery.is_complete and not quiet:
+        print_message(f"note: {folder} is not complete; run supdocnade index again.")
+    return gallery
 
 
 def _check_extra() -> None:

@@ -1,187 +1,342 @@
-"""Building an index of photographs.
+"""Building and updating an index of photographs.
 
-An unfinished run keeps blocks of photographs in `INDEX.partial` and resumes from them. Photographs
-of an earlier index are read again only if their size or modification time has changed.
+A run adds blocks of new photographs as segments, and each is in the index as soon as it is
+written, so that a run that is killed is resumed by the next one. Photographs are read again only
+if their size or modification time has changed.
 """
 
-import json
 import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import lru_cache
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from supdocnade.errors import StorageError, SupDocNADEError
+from supdocnade.errors import StorageError
 from supdocnade.folders.photo_sources import find_sources, folder_of_place
+from supdocnade.gallery.manifest import (
+    Manifest,
+    format_number,
+    is_index,
+    read_manifest,
+    unused_number,
+    write_manifest,
+)
+from supdocnade.gallery.neighbours import MIN_APPROXIMATE, write_approximate
 from supdocnade.gallery.photo_index import (
-    DESCRIPTION,
-    FORMAT,
-    KIND,
-    PICTURES,
-    ROWS,
     Gallery,
-    Rows,
+    Mask,
+    deleted_path,
     model_fingerprint,
-    read_description,
-    write_pictures,
+    model_widths,
+    order_path,
+    read_deleted,
+    read_order,
+    sort_positions,
+)
+from supdocnade.gallery.segment import (
+    Photograph,
+    Segment,
+    SegmentEntry,
+    Stamp,
+    merge_segments,
+    write_block,
 )
 from supdocnade.images.decode import make_thumbnail, read_image_file
-from supdocnade.images.source import Source, is_remote, stamp_sources
-from supdocnade.partial_folder import PartialFolder
+from supdocnade.images.source import (
+    Source,
+    absolute_address,
+    is_remote,
+    source_name,
+    stamp_sources,
+)
+from supdocnade.partial_folder import lock_folder
 from supdocnade.progress import no_progress
 from supdocnade.run_options import RunOptions
 from supdocnade.scene.prediction import FittedScene
-from supdocnade.storage import load_arrays, save_arrays, write_atomically
+from supdocnade.storage import save_arrays
+from supdocnade.text import fold_words
 from supdocnade.visual_words.cache import ImageWords
 from supdocnade.visual_words.parallel import READING, SkippedImage, map_images
-
-
-class Block:
-    """Photographs that a run has read, stored in one file."""
-
-    def __init__(self, path: Path, rows: Rows):
-        self.path, self.rows = path, rows
-
-    def picture(self, row: int) -> bytes:
-        """Return the thumbnail of a photograph."""
-        start = int(self.rows.lengths_N[:row].sum())
-        return _pictures(self)[start : start + int(self.rows.lengths_N[row])]
-
-
-@lru_cache(maxsize=2)
-def _pictures(block: Block) -> bytes:
-    # Cached by block, not by path: another run may have a block at the same path.
-    return load_arrays(block.path)[0]["pictures"].tobytes()
-
-
-def save_block(path: Path, fingerprint: str, rows: Rows, pictures: Sequence[bytes]) -> Block:
-    """Write a block of photographs."""
-    joined = np.frombuffer(b"".join(pictures), np.uint8)
-    described = {"model": fingerprint, "names": list(rows.names)}
-    save_arrays(path, {**rows.arrays(), "pictures": joined}, described)
-    return Block(path, rows)
-
-
-def load_earlier(
-    fitted: FittedScene, fingerprint: str, target: Path, partial: Path
-) -> Iterator[Gallery | Block]:
-    """Yield the photographs that earlier runs of the same model have read, if undamaged."""
-    with suppress(SupDocNADEError):
-        yield Gallery.load(target, fitted)
-    for path in sorted(partial.glob("*.safetensors")):
-        with suppress(SupDocNADEError, KeyError):
-            arrays, description = load_arrays(path)
-            if description["model"] == fingerprint:
-                rows = Rows.restored(arrays, description["names"], fitted)
-                if int(rows.lengths_N.sum()) == len(arrays["pictures"]):
-                    yield Block(path, rows)
-
 
 BLOCK_SIZE = 128
 """Photographs per block: at most so many are read again when a run is resumed."""
 
+MERGED_AT_ONCE = 16
+"""Segments of about the same size that are merged while a run adds photographs."""
+
+MAX_DELETED = 0.25
+"""Share of deleted photographs from which on a segment is written again."""
+
 SIDE, QUALITY = 360, 82
 """Longest side of a thumbnail in pixels, and its JPEG quality."""
 
-Stamp = tuple[int, int]
-
-
-Photograph = tuple[ImageWords, bytes]
-"""Visual words and thumbnail."""
+Key = tuple[int, str]
+"""Number of the folder of a photograph, and its path below it."""
 
 
 def build_gallery(
     fitted: FittedScene,
-    photos: str | Path,
+    photos: str | Path | Sequence[str | Path],
     output: Path,
     options: RunOptions = RunOptions(),
 ) -> tuple[Gallery, list[SkippedImage]]:
-    """Index a folder of photographs; return the index and the skipped photographs.
+    """Index folders of photographs; return the index and the skipped photographs.
+
+    An existing index of the same model is updated: photographs that are not in the folders are
+    removed from it.
 
     Parameters
     ----------
     fitted : the model.
-    photos : folder of photographs, searched recursively, or another place (`photo_sources`).
-    output : folder of the index; an existing one is replaced atomically.
+    photos : folder of photographs, searched recursively, or another place (`photo_sources`); or
+        several.
+    output : folder of the index.
     """
-    sources = dict(find_sources(photos))
-    stamps = dict(zip(sources, stamp_sources(sources.values()), strict=True))
-    if not stamps:
-        raise StorageError(f"{photos} must hold photographs, got none.")
+    places = [photos] if isinstance(photos, str | Path) else list(dict.fromkeys(photos))
+    sources = [find_sources(place) for place in places]
+    if not any(sources):
+        raise StorageError(f"{_list(places)} must hold photographs, got none.")
     target = Path(os.path.realpath(output))
-    _check_target(target, photos)
-    partial = PartialFolder(target)
-    partial.create()
-    fingerprint = model_fingerprint(fitted)
+    is_new = _check_target(target, places)
     skipped: list[SkippedImage] = []
-    with partial.lock():
-        places: dict[str, tuple[Gallery | Block, int]] = {}
-        for known in load_earlier(fitted, fingerprint, target, partial.folder):
-            for row, name in enumerate(known.rows.names):
-                if stamps.get(name) == tuple(known.rows.stamps_N2[row].tolist()):
-                    places[name] = (known, row)
-        paths = _unused_paths(partial.folder)
-        todo = [name for name in stamps if name not in places]
-        for read in _read(
-            fitted, {name: sources[name] for name in todo}, len(places), options, skipped
-        ):
-            rows = _rows(fitted, read, stamps)
-            pictures = [picture for _, picture in read.values()]
-            block = save_block(next(paths), fingerprint, rows, pictures)
-            places |= {name: (block, row) for row, name in enumerate(rows.names)}
-        if not places:
-            raise StorageError(f"{photos} has no photograph that can be read.")
-        _write(target, photos, fingerprint, [places[name] for name in stamps if name in places])
-        partial.discard()
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"{target} cannot be created: {error.strerror}.") from error
+    with lock_folder(target):
+        writer = IndexWriter(fitted, target)
+        numbers = writer.number_folders([folder_of_place(place) for place in places])
+        listed = _list_photographs(sources, numbers)
+        writer.keep(listed)
+        todo = [key for key in listed if key not in writer.kept]
+        for block in _read(fitted, listed, todo, options, skipped):
+            writer.add(block)
+        if not writer.manifest.segments:
+            if is_new:
+                shutil.rmtree(target, ignore_errors=True)
+            raise StorageError(f"{_list(places)} has no photograph that can be read.")
+        writer.finish()
     return Gallery.load(output, fitted), skipped
 
 
-def _check_target(target: Path, photos: str | Path) -> None:
-    """Raise unless the target is new or an index."""
-    if not is_remote(photos) and target == Path(os.path.realpath(photos)):
+def _list(places: Sequence[str | Path]) -> str:
+    return ", ".join(map(str, places))
+
+
+def _check_target(target: Path, places: Sequence[str | Path]) -> bool:
+    """Return True if the target is new; raise unless it is new or an index."""
+    if target in [Path(os.path.realpath(place)) for place in places if not is_remote(place)]:
         raise StorageError(f"{target} must not be the folder of the photographs.")
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        try:
-            read_description(target)
-        except StorageError as error:
-            raise StorageError(f"{target} must be new or an index: {error}") from error
+    is_new = not target.exists() or (target.is_dir() and not any(target.iterdir()))
+    if not is_new and not is_index(target):
+        raise StorageError(f"{target} must be new or an index of supdocnade.")
+    return is_new
 
 
-def _unused_paths(folder: Path) -> Iterator[Path]:
-    """Yield paths for new blocks."""
-    first = max((int(path.stem) + 1 for path in folder.glob("*.safetensors")), default=0)
-    return (folder / f"{number:06d}.safetensors" for number in count(first))
+def _list_photographs(
+    sources: Sequence[list[tuple[str, Source]]], numbers: Sequence[int]
+) -> dict[Key, tuple[Source, Stamp]]:
+    """Return sources and stamps of all photographs; one that is in two folders counts once.
+
+    Parameters
+    ----------
+    sources : of every place, names and sources of its photographs.
+    numbers : numbers of the folders of the places.
+    """
+    found: dict[Key, Source] = {}
+    seen: set[str] = set()
+    for number, some in zip(numbers, sources, strict=True):
+        for name, source in some:
+            if len(sources) > 1:
+                full = absolute_address(source_name(source))
+                if full in seen:
+                    continue
+                seen.add(full)
+            found[number, name] = source
+    stamps = stamp_sources(found.values())
+    return {
+        key: (source, stamp) for (key, source), stamp in zip(found.items(), stamps, strict=True)
+    }
+
+
+class IndexWriter:
+    """Changes an index; every change leaves a consistent index on disk.
+
+    Attributes
+    ----------
+    manifest : contents of the index.
+    kept : photographs that are in the index and need not be read.
+    """
+
+    def __init__(self, fitted: FittedScene, folder: Path):
+        self.folder, self.widths = folder, model_widths(fitted)
+        self.kept: set[Key] = set()
+        self.manifest = earlier = Manifest(model=model_fingerprint(fitted))
+        self._segments: dict[str, tuple[Segment, Mask | None]] = {}
+        # What is new, damaged or of an older format is read again.
+        with suppress(StorageError):
+            earlier = read_manifest(folder)
+        if earlier.model == self.manifest.model:
+            for entry in earlier.segments:
+                with suppress(StorageError):
+                    self._open(entry)
+            intact = tuple(each for each in earlier.segments if each.name in self._segments)
+            self.manifest = replace(earlier, segments=intact, order=None)
+            with suppress(StorageError):
+                if earlier.order is not None and intact == earlier.segments:
+                    read_order(folder, earlier.order)
+                    self.manifest = earlier
+        self._numbers = count(unused_number(folder))
+        if self.manifest.order is None:
+            self._commit()
+
+    def _commit(self, **changes: Any) -> None:
+        self.manifest = replace(self.manifest, **changes)
+        write_manifest(self.folder, self.manifest)
+        names = {each.name for each in self.manifest.segments}
+        self._segments = {name: self._segments[name] for name in names & self._segments.keys()}
+
+    def _open(self, entry: SegmentEntry) -> tuple[Segment, Mask | None]:
+        """Return a segment, and which of its rows are deleted; it is opened once."""
+        if entry.name not in self._segments:
+            segment = Segment(self.folder, entry, self.widths)
+            self._segments[entry.name] = segment, read_deleted(self.folder, entry)
+        return self._segments[entry.name]
+
+    def _next_name(self) -> str:
+        return format_number(next(self._numbers))
+
+    def number_folders(self, folders: Sequence[str]) -> list[int]:
+        """Return the numbers of folders in the index; new ones get new numbers."""
+        known = list(self.manifest.folders)
+        known += [folder for folder in dict.fromkeys(folders) if folder not in known]
+        self.manifest = replace(self.manifest, folders=tuple(known))
+        return [known.index(folder) for folder in folders]
+
+    def keep(self, listed: dict[Key, tuple[Source, Stamp]]) -> None:
+        """Mark all photographs as deleted but those listed with the same stamp."""
+        entries = []
+        for entry in self.manifest.segments:
+            segment, was_deleted_N = self._open(entry)
+            is_deleted_N = np.zeros(len(segment), np.bool_)
+            for row, (folder, name, stamp) in enumerate(segment.keys()):
+                _, current = listed.get((folder, name), (None, None))
+                is_deleted_N[row] = current != stamp
+            if was_deleted_N is not None:
+                is_deleted_N |= was_deleted_N
+            if is_deleted_N.all():
+                continue
+            rows = np.flatnonzero(is_deleted_N)
+            if len(rows) > (0 if was_deleted_N is None else was_deleted_N.sum()):
+                deleted = self._next_name()
+                save_arrays(deleted_path(self.folder, deleted), {"rows": rows}, {})
+                entry = replace(entry, deleted=deleted)
+                self._segments[entry.name] = segment, is_deleted_N
+            kept_N = ~is_deleted_N
+            self.kept |= {
+                each[:2] for each, kept in zip(segment.keys(), kept_N, strict=True) if kept
+            }
+            entries.append(entry)
+        if entries != list(self.manifest.segments):
+            self._commit(segments=tuple(entries), order=None)
+
+    def add(self, photographs: Sequence[Photograph]) -> None:
+        """Add photographs to the index."""
+        entry = write_block(self.folder, self._next_name(), photographs, self.widths)
+        self._commit(segments=(*self.manifest.segments, entry), order=None)
+        tier = [each for each in self.manifest.segments if _tier(each) == _tier(entry)]
+        while len(tier) >= MERGED_AT_ONCE:
+            merged = self._merge(tier)
+            tier = [each for each in self.manifest.segments if _tier(each) == _tier(merged)]
+
+    def finish(self) -> None:
+        """Merge small segments, and write the order of the photographs, unless all is done."""
+        if self.manifest.order is not None:
+            return
+        entries = self.manifest.segments
+        smallest = [entries[number] for number in choose_segments([each.rows for each in entries])]
+        for entry in entries:
+            is_deleted_N = self._open(entry)[1]
+            share = 0.0 if is_deleted_N is None else is_deleted_N.mean()
+            if share > MAX_DELETED and entry not in smallest:
+                self._merge([entry])
+        if smallest:
+            self._merge(smallest)
+        opened = [self._open(entry) for entry in self.manifest.segments]
+        segments = self.manifest.segments
+        if sum(entry.rows for entry in segments) >= MIN_APPROXIMATE:
+            segments = tuple(
+                replace(entry, approximate=entry.approximate or write_approximate(segment))
+                for entry, (segment, _) in zip(segments, opened, strict=True)
+            )
+        name = self._next_name()
+        save_arrays(order_path(self.folder, name), {"positions": sort_positions(opened)}, {})
+        self._commit(segments=segments, order=name)
+
+    def _merge(self, entries: Sequence[SegmentEntry]) -> SegmentEntry:
+        """Replace segments by one without the deleted photographs; return its entry."""
+        parts = []
+        for segment, is_deleted_N in map(self._open, entries):
+            kept_N = np.ones(len(segment), np.bool_) if is_deleted_N is None else ~is_deleted_N
+            parts.append((segment, np.flatnonzero(kept_N)))
+        merged = merge_segments(self.folder, self._next_name(), parts, self.widths)
+        others = [each for each in self.manifest.segments if each not in entries]
+        self._commit(segments=(*others, merged), order=None)
+        return merged
+
+
+def _tier(entry: SegmentEntry) -> int:
+    """Return a number that is equal for segments of about the same size."""
+    return int(np.log2(max(entry.rows / BLOCK_SIZE, 1)) / np.log2(MERGED_AT_ONCE) + 1e-9)
+
+
+def choose_segments(sizes: Sequence[int]) -> list[int]:
+    """Return the segments to merge, so that each has more photographs than all smaller ones.
+
+    There are then few segments, and merging after every run costs a photograph few copies.
+
+    >>> choose_segments([1000, 100, 60, 50])
+    [3, 2, 1]
+    >>> choose_segments([1000, 100, 60])
+    []
+    """
+    order = sorted(range(len(sizes)), key=lambda number: (sizes[number], -number))
+    chosen, total = 0, 0
+    for place, number in enumerate(order):
+        if place and sizes[number] <= total:
+            chosen = place + 1
+        total += sizes[number]
+    return order[:chosen]
 
 
 def _read(
     fitted: FittedScene,
-    todo: dict[str, Source],
-    n_kept: int,
+    listed: dict[Key, tuple[Source, Stamp]],
+    todo: Sequence[Key],
     options: RunOptions,
     skipped: list[SkippedImage],
-) -> Iterator[dict[str, Photograph]]:
+) -> Iterator[list[Photograph]]:
     """Yield blocks of photographs as they are read; append unreadable ones to `skipped`."""
-    block: dict[str, Photograph] = {}
+    block: dict[Key, tuple[ImageWords, bytes]] = {}
+    sources = [listed[key][0] for key in todo]
+    n_kept = len(listed) - len(todo)
     results = map_images(
-        _ReadPhotograph(fitted),
-        list(todo.values()),
-        replace(options, on_error="skip", progress=no_progress),
+        _ReadPhotograph(fitted), sources, replace(options, on_error="skip", progress=no_progress)
     )
-    for number, (name, result) in enumerate(zip(todo, results, strict=True), start=1):
+    for number, (key, result) in enumerate(zip(todo, results, strict=True), start=1):
         if isinstance(result, SkippedImage):
             skipped.append(result)
         else:
-            block[name] = result
+            block[key] = result
         if block and (len(block) == BLOCK_SIZE or number == len(todo)):
-            yield block
+            yield _predict(fitted, block, listed)
             block = {}
-        options.progress(READING, n_kept + number, n_kept + len(todo))
+        options.progress(READING, n_kept + number, len(listed))
 
 
 class _ReadPhotograph:
@@ -196,52 +351,25 @@ class _ReadPhotograph:
         return words, make_thumbnail(content, SIDE, QUALITY, name)
 
 
-def _rows(fitted: FittedScene, read: dict[str, Photograph], stamps: dict[str, Stamp]) -> Rows:
-    topics_NH = fitted.topics_of([words for words, _ in read.values()])
-    proba_NC = fitted.class_proba(topics_NH) if fitted.classes else np.empty((len(read), 0))
-    return Rows(
-        names=tuple(read),
-        stamps_N2=np.array([stamps[name] for name in read], np.int64),
-        topics_NH=topics_NH,
-        proba_NC=proba_NC.astype(np.float32),
-        presence_NA=fitted.tag_proba(topics_NH).astype(np.float32),
-        lengths_N=np.array([len(picture) for _, picture in read.values()], np.int64),
-    )
-
-
-def _write(
-    target: Path,
-    photos: str | Path,
-    fingerprint: str,
-    places: Sequence[tuple[Gallery | Block, int]],
-) -> None:
-    """Write the index to a temporary folder and move it to its place."""
-    fresh = target.with_name(f".{target.name}.new")
-    old = target.with_name(f".{target.name}.old")
-    try:
-        shutil.rmtree(fresh, ignore_errors=True)
-        fresh.mkdir(parents=True)
-        digest = write_pictures(fresh / PICTURES, (known.picture(row) for known, row in places))
-        rows = Rows.joined([known.rows.take([row]) for known, row in places])
-        save_arrays(fresh / ROWS, rows.arrays(), {"names": list(rows.names)})
-        description = {
-            "format": FORMAT,
-            "kind": KIND,
-            "model": fingerprint,
-            "folder": folder_of_place(photos),
-            "pictures": digest,
-        }
-        write_atomically(fresh / DESCRIPTION, json.dumps(description, indent=1).encode())
-        shutil.rmtree(old, ignore_errors=True)
-        if target.exists():
-            os.replace(target, old)
-        os.replace(fresh, target)
-    except OSError as error:
-        raise StorageError(f"{target} cannot be written: {error.strerror or error}.") from error
-    finally:
-        with suppress(OSError):
-            # If anything, Ctrl-C too, stopped it between the two moves, the old index is restored.
-            if old.exists() and not target.exists():
-                os.replace(old, target)
-            shutil.rmtree(fresh, ignore_errors=True)
-            shutil.rmtree(old, ignore_errors=True)
+def _predict(
+    fitted: FittedScene,
+    block: dict[Key, tuple[ImageWords, bytes]],
+    listed: dict[Key, tuple[Source, Stamp]],
+) -> list[Photograph]:
+    """Return photographs with their features and predictions."""
+    topics_NH = fitted.topics_of([words for words, _ in block.values()])
+    proba_NC = fitted.class_proba(topics_NH) if fitted.classes else np.empty((len(block), 0))
+    presence_NA = fitted.tag_proba(topics_NH)
+    return [
+        Photograph(
+            folder=key[0],
+            name=key[1],
+            words="".join(f" {word}" for word in fold_words(key[1])),
+            stamp=listed[key][1],
+            topics_H=topics_NH[row],
+            proba_C=proba_NC[row].astype(np.float32),
+            presence_A=presence_NA[row].astype(np.float32),
+            picture=picture,
+        )
+        for row, (key, (_, picture)) in enumerate(block.items())
+    ]

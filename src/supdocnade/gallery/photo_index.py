@@ -1,34 +1,33 @@
-"""The index of a folder of photographs: search by similarity, class and tag.
+"""The index of folders of photographs: search by similarity, class and tag.
 
-An index is a folder of three files: `index.json` names the model and holds checksums,
-`photographs.safetensors` holds names, topic features and predictions, and `pictures.bin` holds the
-thumbnails, concatenated JPEG files. The photographs themselves are never opened.
+An index is a folder of segments (`segment`) and a manifest of them (`manifest`). The photographs
+themselves are never opened. In the gallery a photograph has a number, its place in the natural
+order of names; in the segments it has a position, which counts the rows of all segments.
 """
 
 import hashlib
-import json
-import os
-import re
-import weakref
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from supdocnade.checks import check_shape
-from supdocnade.errors import InvalidArgument, StorageError
-from supdocnade.folders.tags import normalize_tag
-from supdocnade.metrics import top_ranked
-from supdocnade.storage import Arrays, load_arrays
+from supdocnade.errors import StorageError
+from supdocnade.gallery.manifest import Manifest, read_manifest
+from supdocnade.gallery.neighbours import nearest_rows, open_approximate
+from supdocnade.gallery.segment import Int64s, Segment, SegmentEntry, Widths
+from supdocnade.images.source import is_remote, join_address
+from supdocnade.scene.inspection import comparison_thumbnail, group_near_duplicates
+from supdocnade.storage import damage_errors, load_arrays
+from supdocnade.text import fold_words, natural_key
 
 if TYPE_CHECKING:
     from supdocnade.scene.prediction import FittedScene
 
-Floats = NDArray[np.float32]
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 
 
 def model_fingerprint(fitted: "FittedScene") -> str:
@@ -57,136 +56,101 @@ def model_fingerprint(fitted: "FittedScene") -> str:
     return digest.hexdigest()
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Rows:
-    """Names, features and predictions of photographs, one row each."""
-
-    names: tuple[str, ...]
-    """Paths relative to the folder, with slashes."""
-    stamps_N2: NDArray[np.int64]
-    """File size and modification time, by which changed files are found."""
-    topics_NH: Floats
-    proba_NC: Floats
-    """Class probabilities."""
-    presence_NA: Floats
-    """Tag probabilities."""
-    lengths_N: NDArray[np.int64]
-    """Sizes of the thumbnails in bytes."""
-
-    def __len__(self) -> int:
-        """The number of photographs."""
-        return len(self.names)
-
-    def take(self, chosen: Sequence[int]) -> "Rows":
-        """Return the given rows."""
-        rows = np.array(chosen, np.int64)
-        return Rows(
-            names=tuple(self.names[row] for row in chosen),
-            **{name: getattr(self, name)[rows] for name in _ARRAYS},
-        )
-
-    @staticmethod
-    def joined(parts: Sequence["Rows"]) -> "Rows":
-        """Return the rows of several parts, of which there must be one at least."""
-        return Rows(
-            names=tuple(name for part in parts for name in part.names),
-            **{name: np.concatenate([getattr(part, name) for part in parts]) for name in _ARRAYS},
-        )
-
-    def arrays(self) -> Arrays:
-        """Return the arrays by name, for storage."""
-        return {name: getattr(self, name) for name in _ARRAYS}
-
-    @classmethod
-    def restored(cls, arrays: Arrays, names: Any, fitted: "FittedScene") -> "Rows":
-        """Return stored rows; invalid ones raise `InvalidArgument`."""
-        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise InvalidArgument("the names of its photographs must be strings")
-        n, n_topics = len(names), fitted.network.config.n_topics
-        shapes = {
-            "stamps_N2": (n, 2),
-            "topics_NH": (n, n_topics),
-            "proba_NC": (n, len(fitted.classes)),
-            "presence_NA": (n, len(fitted.tag_names)),
-            "lengths_N": (n,),
-        }
-        for name, shape in shapes.items():
-            check_shape(name, arrays[name].shape, shape)
-        for name in ("topics_NH", "proba_NC", "presence_NA"):
-            if not np.isfinite(arrays[name]).all():
-                raise InvalidArgument(f"{name} must be finite")
-        if len(set(names)) < n or (arrays["lengths_N"] <= 0).any():
-            raise InvalidArgument("its photographs must be distinct and have thumbnails")
-        return cls(names=tuple(names), **{name: arrays[name] for name in _ARRAYS})
+def model_widths(fitted: "FittedScene") -> Widths:
+    """Return the widths of the arrays of an index of a model."""
+    n_topics = fitted.network.config.n_topics
+    return Widths(n_topics, len(fitted.classes), len(fitted.tag_names))
 
 
-_ARRAYS = ("stamps_N2", "topics_NH", "proba_NC", "presence_NA", "lengths_N")
+def deleted_path(folder: Path, name: str) -> Path:
+    """Return the path of a list of deleted rows."""
+    return folder / f"deleted-{name}.safetensors"
 
 
-_BLOCK = 2**20
+def order_path(folder: Path, name: str) -> Path:
+    """Return the path of the order of the photographs."""
+    return folder / f"order-{name}.safetensors"
 
 
-class PictureFile:
-    """The thumbnails of an index; the file stays open, so that it may be replaced meanwhile."""
-
-    def __init__(self, path: Path):
-        try:
-            self._file = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
-        except OSError as error:
-            raise StorageError(f"{path} cannot be read: {error.strerror}.") from error
-        weakref.finalize(self, os.close, self._file)
-
-    def read(self, start: int, length: int) -> bytes:
-        """Return some bytes of the file; threads may read at the same time."""
-        return os.pread(self._file, length, start)
-
-    def digest(self) -> tuple[str, int]:
-        """Return the digest and the length of the file."""
-        digest, length = hashlib.blake2b(digest_size=16), 0
-        while block := self.read(length, _BLOCK):
-            digest.update(block)
-            length += len(block)
-        return digest.hexdigest(), length
+def read_deleted(folder: Path, entry: SegmentEntry) -> Mask | None:
+    """Return which rows of a segment are deleted; None if none is."""
+    if entry.deleted is None:
+        return None
+    path = deleted_path(folder, entry.deleted)
+    is_deleted_N = np.zeros(entry.rows, np.bool_)
+    with damage_errors(str(path)):
+        rows = load_arrays(path)[0]["rows"]
+        if rows.min() < 0 or rows.max() >= entry.rows:
+            raise ValueError("rows are out of range")
+    is_deleted_N[rows] = True
+    return is_deleted_N
 
 
-def write_pictures(path: Path, pictures: Iterable[bytes]) -> str:
-    """Write concatenated thumbnails; return their digest."""
-    digest = hashlib.blake2b(digest_size=16)
-    with open(path, "wb") as file:
-        for picture in pictures:
-            file.write(picture)
-            digest.update(picture)
-        file.flush()
-        os.fsync(file.fileno())
-    return digest.hexdigest()
+def read_order(folder: Path, name: str) -> Int64s:
+    """Return the positions of the photographs in the order of the gallery."""
+    path = order_path(folder, name)
+    with damage_errors(str(path)):
+        positions: Int64s = load_arrays(path)[0]["positions"]
+    return positions
 
 
-FORMAT, KIND = 1, "Gallery"
-DESCRIPTION, ROWS, PICTURES = "index.json", "photographs.safetensors", "pictures.bin"
+def sort_positions(segments: Sequence[tuple[Segment, Mask | None]]) -> Int64s:
+    """Return the positions of all photographs by folder and natural order of names."""
+    keys, start = [], 0
+    for segment, is_deleted_N in segments:
+        for row, (folder, name, _) in enumerate(segment.keys()):
+            if is_deleted_N is None or not is_deleted_N[row]:
+                keys.append((folder, natural_key(name), start + row))
+        start += len(segment)
+    keys.sort()
+    return np.array([position for *_, position in keys], np.int64)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
 class Gallery:
-    """The index of a folder of photographs."""
+    """The index of folders of photographs.
 
-    folder: str
-    """Folder of the photographs when they were indexed, for display."""
-    rows: Rows
-    classes: tuple[str, ...]
-    tag_names: tuple[str, ...]
-    threshold: float
-    """Probability from which on a photograph has a tag."""
-    pictures: PictureFile
-    version: str
-    """Version of the thumbnails in their addresses, so that browsers do not show outdated ones."""
+    Attributes
+    ----------
+    folders : absolute paths of the folders when they were indexed, for display.
+    classes, tag_names : those of the model.
+    threshold : probability from which on a photograph has a tag.
+    is_complete : False if the run that writes the index is unfinished.
+    version : part of the addresses of thumbnails, so that browsers do not show outdated ones.
+    """
+
+    def __init__(self, folder: Path, manifest: Manifest, fitted: "FittedScene"):
+        self.folders = manifest.folders
+        self.classes, self.tag_names = fitted.classes, fitted.tag_names
+        self.threshold = fitted.tag_threshold
+        self.is_complete = manifest.order is not None
+        self.version = hashlib.blake2b(repr(manifest).encode(), digest_size=4).hexdigest()
+        widths = model_widths(fitted)
+        self._segments = [Segment(folder, entry, widths) for entry in manifest.segments]
+        self._deleted = [read_deleted(folder, entry) for entry in manifest.segments]
+        self._starts = np.cumsum([0, *(len(segment) for segment in self._segments)])
+        self._approximate = [open_approximate(segment) for segment in self._segments]
+        if manifest.order is None:
+            pairs = zip(self._segments, self._deleted, strict=True)
+            self._order = sort_positions(list(pairs))
+        else:
+            self._order = read_order(folder, manifest.order)
+        n_deleted = sum(0 if mask is None else int(mask.sum()) for mask in self._deleted)
+        self._number = np.full(self._starts[-1], -1)
+        if len(self._order) != self._starts[-1] - n_deleted or (
+            len(self._order) and not 0 <= self._order.min() <= self._order.max() < self._starts[-1]
+        ):
+            raise StorageError(f"{folder} is damaged: its order is that of another index.")
+        self._number[self._order] = np.arange(len(self._order))
 
     def __len__(self) -> int:
         """The number of photographs."""
-        return len(self.rows)
+        return len(self._order)
 
     @classmethod
     def load(cls, folder: str | Path, fitted: "FittedScene") -> "Gallery":
-        """Read an index; a damaged one, or one of another model, raises `StorageError`.
+        """Open an index; a damaged one, or one of another model, raises `StorageError`.
+
+        Everything is checked but the thumbnails, each of which is checked when it is read.
 
         Parameters
         ----------
@@ -194,31 +158,60 @@ class Gallery:
         fitted : the model that made it.
         """
         path = Path(folder)
-        description = read_description(path)
-        if description["model"] != model_fingerprint(fitted):
+        manifest = read_manifest(path)
+        if manifest.model != model_fingerprint(fitted):
             raise StorageError(
                 f"{path} was made with another model; make it again with supdocnade index."
             )
-        arrays, names = load_arrays(path / ROWS)
-        try:
-            rows = Rows.restored(arrays, names["names"], fitted)
-        except (KeyError, InvalidArgument) as error:
-            raise StorageError(f"{path / ROWS} is damaged: {error}.") from error
-        pictures = PictureFile(path / PICTURES)
-        if pictures.digest() != (description["pictures"], int(rows.lengths_N.sum())):
-            raise StorageError(f"{path / PICTURES} is damaged, or belongs to another index.")
-        return cls(
-            folder=description["folder"],
-            rows=rows,
-            classes=fitted.classes,
-            tag_names=fitted.tag_names,
-            threshold=fitted.tag_threshold,
-            pictures=pictures,
-            version=description["pictures"][:8],
-        )
+        if not manifest.segments:
+            raise StorageError(f"{path} has no photographs yet; run supdocnade index again.")
+        return cls(path, manifest, fitted)
+
+    def _locate(self, number: int) -> tuple[Segment, int]:
+        """Return the segment and the row of a photograph."""
+        position = int(self._order[number])
+        which = int(np.searchsorted(self._starts, position, "right")) - 1
+        return self._segments[which], position - int(self._starts[which])
+
+    def name(self, number: int) -> str:
+        """Return the path of a photograph below its folder, after the folder if there are more."""
+        segment, row = self._locate(number)
+        name = segment.name(row)
+        if not self._has_several_folders:
+            return name
+        return f"{PurePath(self.folders[segment.arrays['folders'][row]]).name}/{name}"
+
+    @cached_property
+    def _has_several_folders(self) -> bool:
+        folders = [segment.arrays["folders"] for segment in self._segments]
+        return len({int(bound) for each in folders for bound in (each.min(), each.max())}) > 1
+
+    def path(self, number: int) -> str:
+        """Return the path or address of a photograph when it was indexed."""
+        segment, row = self._locate(number)
+        name = segment.name(row)
+        if is_remote(name):
+            return name
+        return join_address(self.folders[segment.arrays["folders"][row]], name)
+
+    def topics(self, number: int) -> NDArray[np.float32]:
+        """Return the topic features of a photograph, (H,)."""
+        segment, row = self._locate(number)
+        topics_H: NDArray[np.float32] = segment.arrays["topics"][row]
+        return topics_H
+
+    def picture(self, number: int) -> bytes:
+        """Return the thumbnail of a photograph, a JPEG file."""
+        segment, row = self._locate(number)
+        return segment.picture(row)
 
     def nearest(
-        self, topics_H: NDArray[np.float32], top: int, *, but: int | None = None
+        self,
+        topics_H: NDArray[np.float32],
+        top: int,
+        *,
+        but: int | None = None,
+        exact: bool = False,
     ) -> list[tuple[int, float]]:
         """Return the photographs nearest in topic space, with their distances.
 
@@ -226,13 +219,37 @@ class Gallery:
         ----------
         topics_H : topic features of the query.
         top : number of photographs.
-        but : row of a photograph to leave out, usually the query itself.
+        but : photograph to leave out, usually the query itself.
+        exact : search large segments without their inverted files, too.
         """
-        away_N = np.linalg.norm(self.rows.topics_NH - topics_H, axis=1).astype(np.float64)
-        if but is not None:
-            away_N[but] = np.inf
-        most = min(top, len(self) - (but is not None))
-        return [(row, float(away_N[row])) for row in top_ranked(-away_N[None], most)[0].tolist()]
+        numbers, distances = [np.empty(0, np.int64)], [np.empty(0)]
+        for which, segment in enumerate(self._segments):
+            approximate = None if exact else self._approximate[which]
+            rows, away = nearest_rows(segment, topics_H, top + 1, self._deleted[which], approximate)
+            numbers.append(self._number[rows + self._starts[which]])
+            distances.append(away)
+        number_N, away_N = np.concatenate(numbers), np.concatenate(distances)
+        order = np.lexsort((number_N, away_N))
+        order = order[number_N[order] != (-1 if but is None else but)][:top]
+        return list(zip(number_N[order].tolist(), away_N[order].tolist(), strict=True))
+
+    def near_duplicates(self, picture: Any, numbers: Sequence[int]) -> set[int]:
+        """Return those of some photographs that show the picture of another image.
+
+        Parameters
+        ----------
+        picture : an image file or pixels.
+        """
+        images = [picture, *map(self.picture, numbers)]
+        thumbnails = [comparison_thumbnail(image) for image in images]
+        first, *groups = group_near_duplicates(thumbnails, list(map(str, range(len(images)))))
+        return {number for number, group in zip(numbers, groups, strict=True) if group == first}
+
+    def count_copies(self) -> int:
+        """Return the number of photographs with the same thumbnail as one before them."""
+        digests = [segment.arrays["picture_digests"] for segment in self._segments]
+        kept = np.concatenate(digests)[self._order]
+        return len(self) - len(np.unique(kept.view(f"V{kept.shape[1]}")))
 
     def search(
         self,
@@ -255,84 +272,112 @@ class Gallery:
         min_probability : of a tag; None: that from which on tags are given.
         """
         least = self.threshold if min_probability is None else min_probability
-        proba_N = np.ones(len(self))
+        proba_P = np.ones(self._starts[-1])
         if label is not None:
-            proba_N *= self._class_matches([self.classes.index(label)])
+            proba_P *= self._class_matches([self.classes.index(label)])
         for tag in tags:
-            proba_N *= self._tag_matches([self.tag_names.index(tag)], least)
-        for word in normalize_tag(words).split():
-            proba_N *= np.maximum.reduce(
+            proba_P *= self._tag_matches([self.tag_names.index(tag)], least)
+        for word in fold_words(words):
+            proba_P *= np.maximum.reduce(
                 [
                     self._class_matches(_having_word(self.classes, word)),
                     self._tag_matches(_having_word(self.tag_names, word), least),
                     self._path_matches(word),
                 ]
             )
-        order = np.argsort(-proba_N, kind="stable")
-        rows = order[proba_N[order] > 0]
-        return rows, proba_N[rows]
+        proba_N = proba_P[self._order]
+        found = np.flatnonzero(proba_N)
+        numbers = found[np.argsort(-proba_N[found], kind="stable")]
+        return numbers, proba_N[numbers]
 
-    def _class_matches(self, numbers: Sequence[int]) -> NDArray[np.float64]:
+    def _class_matches(self, classes: Sequence[int]) -> Floats:
         """Return the probability of the predicted class, 0 unless it is one of those given."""
-        if not numbers:
-            return np.zeros(len(self))
-        predicted_N = np.isin(self.rows.proba_NC.argmax(axis=1), numbers)
-        return np.where(predicted_N, self.rows.proba_NC.max(axis=1), 0.0).astype(np.float64)
-
-    def _tag_matches(self, numbers: Sequence[int], least: float) -> NDArray[np.float64]:
-        """Return the largest probability of some tags, 0 if it is less than it must be."""
-        presence_N = self.rows.presence_NA[:, list(numbers)].max(axis=1, initial=0.0)
-        return np.where(presence_N >= least, presence_N, 0.0).astype(np.float64)
-
-    def _path_matches(self, word: str) -> NDArray[np.float64]:
-        """Return 1 where a part of the path begins with a word, otherwise 0."""
-        begins = re.compile(rf"(?<![^\W_]){re.escape(word)}")
-        found = [begins.search(path) is not None for path in self._paths]
-        return np.array(found, np.float64)
+        if not classes:
+            return np.zeros(self._starts[-1])
+        predicted_P, proba_P = self._predicted
+        return np.where(np.isin(predicted_P, classes), proba_P, 0.0)
 
     @cached_property
-    def _paths(self) -> list[str]:
-        """The paths in the form of tags, for comparison with words."""
-        return [normalize_tag(name) for name in self.rows.names]
+    def _predicted(self) -> tuple[Int64s, Floats]:
+        """The predicted classes at all positions, and their probabilities."""
+        parts = [segment.arrays["proba"] for segment in self._segments]
+        predicted = [part.argmax(axis=1) for part in parts]
+        proba = [part.max(axis=1).astype(np.float64) for part in parts]
+        return np.concatenate(predicted), np.concatenate(proba)
 
-    def count_tags(self, rows: NDArray[np.int64]) -> list[tuple[str, int]]:
+    def _tag_matches(self, tags: Sequence[int], least: float) -> Floats:
+        """Return the largest probability of some tags, 0 if it is less than it must be."""
+        parts = [
+            segment.arrays["presence"][list(tags)].max(axis=0, initial=0.0)
+            for segment in self._segments
+        ]
+        presence_P = np.concatenate(parts).astype(np.float64)
+        return np.where(presence_P >= least, presence_P, 0.0)
+
+    def _path_matches(self, word: str) -> Floats:
+        """Return 1 where a part of the path begins with a word, otherwise 0."""
+        match_P = np.zeros(self._starts[-1])
+        for segment, start in zip(self._segments, self._starts[:-1], strict=True):
+            match_P[segment.rows_with_word(word) + start] = 1
+        return match_P
+
+    def count_tags(self, numbers: Int64s) -> list[tuple[str, int]]:
         """Return the tags of some photographs with their numbers, the most frequent first."""
-        given_NA = self.rows.presence_NA[rows] >= self.threshold
-        return _rank_counts(given_NA.sum(axis=0), self.tag_names)
+        everything = len(numbers) == len(self)
+        counts_A = self._tag_counts if everything else self._count_tags(numbers)
+        return _rank_counts(counts_A, self.tag_names)
 
-    def count_classes(self, rows: NDArray[np.int64]) -> list[tuple[str, int]]:
+    @cached_property
+    def _tag_counts(self) -> Int64s:
+        return self._count_tags(np.arange(len(self)))
+
+    def _count_tags(self, numbers: Int64s) -> Int64s:
+        counts_A = np.zeros(len(self.tag_names), np.int64)
+        for segment, rows in self._split(numbers):
+            for tag, presence_N in enumerate(segment.arrays["presence"]):
+                counts_A[tag] += np.count_nonzero(presence_N[rows] >= self.threshold)
+        return counts_A
+
+    def _split(self, numbers: Int64s) -> Iterator[tuple[Segment, Int64s]]:
+        """Yield the segments of some photographs, with their rows."""
+        positions = np.sort(self._order[numbers])
+        bounds = np.searchsorted(positions, self._starts)
+        for which, segment in enumerate(self._segments):
+            rows = positions[bounds[which] : bounds[which + 1]] - self._starts[which]
+            if len(rows):
+                yield segment, rows
+
+    def count_classes(self, numbers: Int64s) -> list[tuple[str, int]]:
         """Return the predicted classes of some photographs with their numbers."""
         if not self.classes:
             return []
-        predicted = self.rows.proba_NC[rows].argmax(axis=1)
+        predicted = self._predicted[0][self._order[numbers]]
         return _rank_counts(np.bincount(predicted, minlength=len(self.classes)), self.classes)
 
-    def label(self, row: int) -> tuple[str, float] | None:
+    def label(self, number: int) -> tuple[str, float] | None:
         """Return the predicted class and its probability; None if the model has no classes."""
         if not self.classes:
             return None
-        best = int(self.rows.proba_NC[row].argmax())
-        return self.classes[best], float(self.rows.proba_NC[row, best])
+        segment, row = self._locate(number)
+        proba_C = segment.arrays["proba"][row]
+        best = int(proba_C.argmax())
+        return self.classes[best], float(proba_C[best])
 
-    def tags(self, row: int) -> list[tuple[str, float]]:
+    def tags(self, number: int) -> list[tuple[str, float]]:
         """Return the tags of a photograph, the most probable first."""
-        presence_A = self.rows.presence_NA[row]
+        segment, row = self._locate(number)
+        presence_A = segment.arrays["presence"][:, row]
         order = np.argsort(-presence_A, kind="stable")
         return [
             (self.tag_names[tag], float(presence_A[tag]))
-            for tag in order
+            for tag in order.tolist()
             if presence_A[tag] >= self.threshold
         ]
-
-    def picture(self, row: int) -> bytes:
-        """Return the thumbnail of a photograph, a JPEG file."""
-        start = int(self.rows.lengths_N[:row].sum())
-        return self.pictures.read(start, int(self.rows.lengths_N[row]))
 
 
 def _having_word(names: Sequence[str], word: str) -> list[int]:
     """Return the numbers of the names that have a word; without any, those with a longer one."""
-    parts = [normalize_tag(name).split() for name in names]
+    parts = [fold_words(name) for name in names]
     whole = [number for number, each in enumerate(parts) if word in each]
     longer = (n for n, each in enumerate(parts) if any(part.startswith(word) for part in each))
     return whole or list(longer)
@@ -341,23 +386,3 @@ def _having_word(names: Sequence[str], word: str) -> list[int]:
 def _rank_counts(counts: NDArray[np.integer], names: Sequence[str]) -> list[tuple[str, int]]:
     order = np.argsort(-counts, kind="stable").tolist()
     return [(names[number], int(counts[number])) for number in order if counts[number]]
-
-
-def read_description(folder: Path) -> dict[str, Any]:
-    """Return the content of `index.json`, checked."""
-    path = folder / DESCRIPTION
-    try:
-        description = json.loads(path.read_bytes())
-    except OSError as error:
-        raise StorageError(f"{folder} is no index: {path}: {error.strerror}.") from error
-    except (ValueError, RecursionError) as error:
-        raise StorageError(f"{path} is damaged: {error}.") from error
-    if not isinstance(description, dict) or description.get("kind") != KIND:
-        raise StorageError(f"{folder} is no index of supdocnade.")
-    if description.get("format") != FORMAT:
-        raise StorageError(
-            f"{folder} has format {description.get('format')!r}, this version reads {FORMAT}."
-        )
-    if not all(isinstance(description.get(key), str) for key in ("model", "folder", "pictures")):
-        raise StorageError(f"{path} is damaged: entries are missing.")
-    return description

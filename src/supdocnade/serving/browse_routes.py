@@ -10,7 +10,8 @@ from pydantic import Field
 from supdocnade import __version__
 from supdocnade.folders.tags import normalize_tag
 from supdocnade.gallery.photo_index import Gallery
-from supdocnade.serving.explore import describe_photograph
+from supdocnade.serving.explore import describe_photograph, describe_similar
+from supdocnade.serving.predict_routes import JPEG
 from supdocnade.serving.problems import ApiError, openapi_responses
 from supdocnade.serving.schemas import (
     CountOut,
@@ -29,9 +30,6 @@ MAX_TERMS, MAX_WORDS = 20, 200
 CACHED = {"Cache-Control": "private, max-age=86400"}
 
 Number = Annotated[int, Path(ge=0, le=MAX_NUMBER)]
-JPEG: dict[int | str, dict[str, Any]] = {
-    200: {"content": {"image/jpeg": {"schema": {"type": "string", "format": "binary"}}}}
-}
 
 
 def browse_routes(service: Service) -> APIRouter:
@@ -133,9 +131,11 @@ def _add_gallery_routes(service: Service, routes: APIRouter) -> None:
     ) -> GalleryOut:
         """List the photographs of the gallery most similar to one of them."""
         gallery = gallery_with(number)
-        topics_H = gallery.rows.topics_NH[number]
-        pairs = await asyncio.to_thread(gallery.nearest, topics_H, top, but=number)
-        photographs = [describe_photograph(gallery, row, distance) for row, distance in pairs]
+        photographs = await asyncio.to_thread(
+            lambda: describe_similar(
+                gallery, gallery.picture(number), gallery.topics(number), top, but=number
+            )
+        )
         return GalleryOut(total=len(photographs), offset=0, photographs=photographs)
 
     @routes.get("/gallery/{number}", response_model=NeighbourOut, responses=errors)

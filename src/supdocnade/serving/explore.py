@@ -5,10 +5,12 @@ from dataclasses import asdict
 from functools import lru_cache
 from pathlib import PurePath
 
+import numpy as np
+from numpy.typing import NDArray
+
 from supdocnade.folders.tags import normalize_tag
 from supdocnade.gallery.photo_index import Gallery
 from supdocnade.images.decode import encode
-from supdocnade.images.source import is_remote, join_address
 from supdocnade.metrics import top_ranked
 from supdocnade.report.charts import mosaic
 from supdocnade.report.class_words import (
@@ -33,6 +35,8 @@ from supdocnade.serving.schemas import (
 )
 
 N_CLASSES_OF_TOPIC, N_TOPICS_OF_TAG, N_EXAMPLES = 3, 3, 8
+N_COMPARED = 24
+"""Photographs that are compared with a picture to find near-duplicates."""
 MOSAIC_CACHE_SIZE = 512
 
 
@@ -178,19 +182,52 @@ def _describe_frequencies(frequencies: Sequence[Frequency]) -> list[FrequencyOut
 
 
 def describe_photograph(
-    gallery: Gallery, row: int, distance: float | None = None, match: float | None = None
+    gallery: Gallery,
+    row: int,
+    *,
+    distance: float | None = None,
+    match: float | None = None,
+    near_duplicate: bool = False,
 ) -> NeighbourOut:
     """Return the description of a photograph of the gallery."""
     label = gallery.label(row)
-    name = gallery.rows.names[row].encode("utf-8", "replace").decode()
     return NeighbourOut(
         photograph=row,
-        name=name,
-        path=name if is_remote(name) else join_address(gallery.folder, name),
+        name=_printable(gallery.name(row)),
+        path=_printable(gallery.path(row)),
         picture=f"/v1/gallery/{row}/picture?v={gallery.version}",
         label=None if label is None else label[0],
         probability=None if label is None else label[1],
         tags=[TagOut(tag=tag, probability=probability) for tag, probability in gallery.tags(row)],
         distance=distance,
         match=match,
+        near_duplicate=near_duplicate,
     )
+
+
+def describe_similar(
+    gallery: Gallery,
+    picture: bytes,
+    topics_H: NDArray[np.float32],
+    top: int,
+    but: int | None = None,
+) -> list[NeighbourOut]:
+    """Return the photographs of the gallery nearest to an image, and which show the same picture.
+
+    Parameters
+    ----------
+    picture : file of the image.
+    topics_H : topic features of the image.
+    top, but : as for `Gallery.nearest`.
+    """
+    pairs = gallery.nearest(topics_H, top, but=but)
+    compared = [number for number, _ in pairs[:N_COMPARED]]
+    same = gallery.near_duplicates(picture, compared)
+    return [
+        describe_photograph(gallery, number, distance=distance, near_duplicate=number in same)
+        for number, distance in pairs
+    ]
+
+
+def _printable(name: str) -> str:
+    return name.encode("utf-8", "replace").decode()

@@ -9,7 +9,7 @@ import numpy as np
 from fastapi import APIRouter, Query, Request, Response
 
 from supdocnade.report.heatmap import diverging
-from supdocnade.serving.explore import describe_photograph
+from supdocnade.serving.explore import describe_similar
 from supdocnade.serving.problems import ApiError, Problem, openapi_responses
 from supdocnade.serving.schemas import (
     ExplainOut,
@@ -82,6 +82,9 @@ def _describe_body() -> dict[str, Any]:
 
 
 BODY = _describe_body()
+JPEG: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"image/jpeg": {"schema": {"type": "string", "format": "binary"}}}}
+}
 
 Top = Annotated[
     int | None,
@@ -99,17 +102,11 @@ def image_routes(service: Service) -> APIRouter:
     routes = APIRouter(prefix="/v1", responses=ERRORS, tags=["images"])
     _add_predict_routes(service, routes)
     _add_explain_route(service, routes)
+    _add_preview_route(service, routes)
     return routes
 
 
 def _add_predict_routes(service: Service, routes: APIRouter) -> None:
-    async def predict_images(request: Request) -> list[ImageResult]:
-        with service.memory.reservation() as reserve:
-            images = await read_images(request, service.settings, reserve)
-            return await service.process(
-                request, [ImageRequest(name=name, content=content) for name, content in images]
-            )
-
     @routes.post("/predict", response_model=PredictOut, openapi_extra=BODY)
     async def predict(request: Request, top: Top = None) -> Response:
         """Predict the class and the tags of images.
@@ -117,7 +114,9 @@ def _add_predict_routes(service: Service, routes: APIRouter) -> None:
         Images that cannot be read are listed under `errors`; if none can be read, the status is
         422.
         """
-        results = await predict_images(request)
+        with service.memory.reservation() as reserve:
+            images = await read_images(request, service.settings, reserve)
+            results = await service.process(request, _predict_requests(images))
         errors = _problems(results)
         predictions = [
             _describe_prediction(number, result, top)
@@ -140,22 +139,23 @@ def _add_predict_routes(service: Service, routes: APIRouter) -> None:
     ) -> Response:
         """Find the photographs of the gallery that are most similar to the images."""
         gallery = service.get_gallery()
-        results = await predict_images(request)
-        errors = _problems(results)
-        found = [
-            SimilarTo(
-                file=result.prediction.name,
-                number=number,
-                photographs=[
-                    describe_photograph(gallery, row, distance)
-                    for row, distance in await asyncio.to_thread(
-                        gallery.nearest, result.topics_H, top
-                    )
-                ],
-            )
-            for number, result in enumerate(results)
-            if isinstance(result, PredictResult)
-        ]
+        with service.memory.reservation() as reserve:
+            images = await read_images(request, service.settings, reserve)
+            results = await service.process(request, _predict_requests(images))
+            errors = _problems(results)
+            found = [
+                SimilarTo(
+                    file=name,
+                    number=number,
+                    photographs=await asyncio.to_thread(
+                        describe_similar, gallery, content, result.topics_H, top
+                    ),
+                )
+                for number, ((name, content), result) in enumerate(
+                    zip(images, results, strict=True)
+                )
+                if isinstance(result, PredictResult)
+            ]
         return _json(SimilarOut(similar=found, errors=errors))
 
 
@@ -181,11 +181,7 @@ def _add_explain_route(service: Service, routes: APIRouter) -> None:
         """Show which parts of one image support its class, another class, or a tag."""
         with service.memory.reservation() as reserve:
             images = await read_images(request, service.settings, reserve)
-            if len(images) > 1:
-                raise ApiError(
-                    "too_many_images", f"only one image can be explained, got {len(images)}."
-                )
-            ((name, content),) = images
+            name, content = _check_single(images, "explained")
             image_request = ImageRequest(
                 name=name,
                 content=content,
@@ -200,6 +196,32 @@ def _add_explain_route(service: Service, routes: APIRouter) -> None:
         if format == "png":
             return Response(result.picture, media_type="image/png")
         return _json(_describe_explanation(result))
+
+
+def _add_preview_route(service: Service, routes: APIRouter) -> None:
+    @routes.post("/preview", response_class=Response, openapi_extra=BODY, responses=JPEG)
+    async def preview(request: Request) -> Response:
+        """Show one image as a small JPEG file, for browsers that do not know its format."""
+        with service.memory.reservation() as reserve:
+            images = await read_images(request, service.settings, reserve)
+            name, content = _check_single(images, "shown")
+            image_request = ImageRequest(name=name, content=content, preview=True)
+            (result,) = await service.process(request, [image_request])
+        if isinstance(result, ApiError):
+            raise result
+        assert isinstance(result, bytes)
+        return Response(result, media_type="image/jpeg")
+
+
+def _predict_requests(images: Sequence[tuple[str, bytes]]) -> list[ImageRequest]:
+    return [ImageRequest(name=name, content=content) for name, content in images]
+
+
+def _check_single(images: Sequence[tuple[str, bytes]], use: str) -> tuple[str, bytes]:
+    """Return the only image of a request, or raise an `ApiError`."""
+    if len(images) > 1:
+        raise ApiError("too_many_images", f"only one image can be {use}, got {len(images)}.")
+    return images[0]
 
 
 def _json(value: Schema) -> Response:

@@ -112,6 +112,11 @@ class NeighbourOut(Schema):
     distance: float | None = Field(
         None, ge=0, description="Distance in topic space; 0 for the same photograph."
     )
+    near_duplicate: bool = Field(
+        False,
+        description="It shows the picture that was searched for, perhaps resized or saved again; "
+        "told of the nearest 24.",
+    )
     match: Probability | None = Field(
         None, description="Probability that it has the class, tags and words of the search."
     )

@@ -13,7 +13,7 @@ from supdocnade.serving.service import Service
 METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
 """Methods with a metric of their own: clients may invent others, and every label uses memory."""
 
-IMAGE_ROUTES = frozenset(("/v1/predict", "/v1/explain", "/v1/similar"))
+IMAGE_ROUTES = frozenset(("/v1/predict", "/v1/explain", "/v1/similar", "/v1/preview"))
 """Routes that take images; a test compares them with the OpenAPI description."""
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")

@@ -19,7 +19,7 @@ from starlette.requests import Request
 
 from supdocnade.errors import InvalidArgument, UnreadableImage
 from supdocnade.gallery.photo_index import Gallery, model_fingerprint
-from supdocnade.images.decode import encode, image_size
+from supdocnade.images.decode import encode, image_size, make_thumbnail
 from supdocnade.likelihood.cpu.threads import limit_threads
 from supdocnade.report.heatmap import contribution_scale, draw_explanation
 from supdocnade.scene.attribution import Explanation, explain_image
@@ -33,7 +33,7 @@ from supdocnade.serving.workers import QueueFull, Workers, WorkInterrupted
 
 @dataclass(frozen=True, kw_only=True)
 class ImageRequest:
-    """An image to predict, or to explain if `explain` is set."""
+    """An image to predict, or to explain or to show if `explain` or `preview` is set."""
 
     name: str
     content: bytes
@@ -43,6 +43,8 @@ class ImageRequest:
     """The class to explain; by default the predicted one."""
     tag: str | None = None
     """The tag to explain instead of a class."""
+    preview: bool = False
+    """Return the image as a small JPEG file."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -65,7 +67,13 @@ class ExplainResult:
     """Largest contribution of one hundredth of the area to the score."""
 
 
-ImageResult = PredictResult | ExplainResult | ApiError
+ImageResult = PredictResult | ExplainResult | bytes | ApiError
+"""The bytes are those of a preview."""
+
+_OUTCOMES = {PredictResult: "predicted", ExplainResult: "explained", bytes: "shown"}
+
+PREVIEW_SIDE, PREVIEW_QUALITY = 1024, 85
+"""Longest side of a preview in pixels, and its JPEG quality."""
 
 
 def process_images(
@@ -85,7 +93,12 @@ def process_images(
         for request in requests:
             try:
                 _check_size(request, max_pixels)
-                if request.explain is not None:
+                if request.preview:
+                    picture = make_thumbnail(
+                        request.content, PREVIEW_SIDE, PREVIEW_QUALITY, request.name
+                    )
+                    results.append(picture)
+                elif request.explain is not None:
                     results.append(_explain(fitted, request))
                 else:
                     words.append(fitted.encoder.encode(request.content, request.name).words)
@@ -315,10 +328,7 @@ class Service:
 
     def _count(self, results: Sequence[ImageResult]) -> None:
         for result in results:
-            if isinstance(result, ApiError):
-                outcome = result.code
-            else:
-                outcome = "predicted" if isinstance(result, PredictResult) else "explained"
+            outcome = result.code if isinstance(result, ApiError) else _OUTCOMES[type(result)]
             self.metrics.images.labels(outcome).inc()
 
     def _record_batch(self, n_images: int, seconds: float) -> None:

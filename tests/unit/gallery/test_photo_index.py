@@ -1,4 +1,3 @@
-import json
 import os
 from dataclasses import replace
 
@@ -8,13 +7,19 @@ from tests.drawn import small_model
 from tests.serving import photograph
 
 from supdocnade.errors import StorageError
+from supdocnade.gallery.build import build_gallery
+from supdocnade.gallery.manifest import Manifest, write_manifest
 from supdocnade.gallery.photo_index import Gallery, _having_word, model_fingerprint
+
+
+def topics(gallery):
+    return np.stack([gallery.topics(number) for number in range(len(gallery))])
 
 
 def test_an_index_holds_what_the_model_says(gallery):
     assert len(gallery) == 24
-    files = [photograph(int(name[-6:-4])) for name in gallery.rows.names]
-    assert np.array_equal(gallery.rows.topics_NH, small_model().transform(files))
+    files = [photograph(int(gallery.name(number)[-6:-4])) for number in range(24)]
+    assert np.array_equal(topics(gallery), small_model().transform(files))
     for row, said in enumerate(small_model().iter_predictions(files)):
         label, probability = gallery.label(row)
         assert label == said.label
@@ -23,12 +28,12 @@ def test_an_index_holds_what_the_model_says(gallery):
 
 
 def test_the_nearest_are_the_nearest(gallery):
-    topics_NH = gallery.rows.topics_NH.astype(np.float64)
-    found = gallery.nearest(gallery.rows.topics_NH[7], 24)
+    topics_NH = topics(gallery).astype(np.float64)
+    found = gallery.nearest(gallery.topics(7), 24)
     away_N = np.linalg.norm(topics_NH - topics_NH[7], axis=1)
     assert [row for row, _ in found] == np.argsort(away_N, kind="stable").tolist()
     assert found[0] == (7, 0.0)
-    others = gallery.nearest(gallery.rows.topics_NH[7], 100, but=7)
+    others = gallery.nearest(gallery.topics(7), 100, but=7)
     assert [row for row, _ in others] == [row for row, _ in found[1:]]
 
 
@@ -68,8 +73,8 @@ def test_words_are_found_in_tags_classes_and_paths(gallery):
     assert row in gallery.search(words=tag[:3].upper())[0]
     predicted, _ = gallery.search(label="forest")
     assert set(predicted) <= set(gallery.search(words="forest")[0])
-    number = gallery.rows.names[3][-6:-4]
-    assert gallery.search(words=f"{gallery.rows.names[3][:5]} {number}")[0].tolist() == [3]
+    number = gallery.name(3)[-6:-4]
+    assert gallery.search(words=f"{gallery.name(3)[:5]} {number}")[0].tolist() == [3]
     assert gallery.search(words="est/")[0].tolist() == []  # Not at the beginning of a part.
     assert len(gallery.search(words=" ")[0]) == 24
 
@@ -125,10 +130,18 @@ def test_an_index_stays_valid_unless_probabilities_change(fitted):
         assert model_fingerprint(replace(fitted, choices=changed)) != model_fingerprint(fitted)
 
 
-@pytest.mark.parametrize("file", ["index.json", "photographs.safetensors", "pictures.bin"])
+def read_everything(folder, fitted):
+    gallery = Gallery.load(folder, fitted)
+    return [gallery.picture(number) for number in range(24)]
+
+
+FILES = ("index.json", "order-*.safetensors", "segment-*.safetensors", "segment-*.pictures")
+
+
+@pytest.mark.parametrize("file", FILES)
 @pytest.mark.parametrize("damage", ["cut", "missing", "changed", "empty"])
 def test_a_damaged_index_is_refused_with_a_sentence(folder, fitted, file, damage):
-    path = folder / "index" / file
+    (path,) = (folder / "index").glob(file)
     content = path.read_bytes()
     try:
         if damage == "missing":
@@ -141,20 +154,40 @@ def test_a_damaged_index_is_refused_with_a_sentence(folder, fitted, file, damage
             middle = len(content) // 2
             path.write_bytes(content[:middle] + b"\x01\x02" + content[middle + 2 :])
         with pytest.raises(StorageError, match="index"):
-            Gallery.load(folder / "index", fitted)
+            read_everything(folder / "index", fitted)
     finally:
         path.write_bytes(content)
 
 
-@pytest.mark.parametrize(
-    "changed", [{"format": 2}, {"kind": "SceneModel"}, {"model": 5}, {"pictures": None}]
-)
-def test_odd_descriptions_are_refused(folder, fitted, changed):
-    path = folder / "index" / "index.json"
-    content = path.read_bytes()
-    try:
-        path.write_text(json.dumps({**json.loads(content), **changed}))
-        with pytest.raises(StorageError, match="index"):
-            Gallery.load(folder / "index", fitted)
-    finally:
-        path.write_bytes(content)
+def test_accents_and_case_do_not_matter(tmp_path, fitted):
+    (tmp_path / "photos" / "Été à Nice").mkdir(parents=True)
+    (tmp_path / "photos" / "Été à Nice" / "plage.jpg").write_bytes(photograph(0))
+    (tmp_path / "photos" / "Zebra.jpg").write_bytes(photograph(1))
+    gallery, _ = build_gallery(fitted, tmp_path / "photos", tmp_path / "index")
+    assert gallery.search(words="ETE nice")[0].tolist() == [0]
+    assert gallery.search(words="zébra")[0].tolist() == [1]
+    assert _having_word(("forêt", "FOREST"), "foret") == [0]
+
+
+def test_an_empty_index_is_refused(tmp_path, fitted):
+    write_manifest(tmp_path, Manifest(model=model_fingerprint(fitted)))
+    with pytest.raises(StorageError, match="run supdocnade index again"):
+        Gallery.load(tmp_path, fitted)
+
+
+def test_copies_and_near_duplicates_are_found(tmp_path, fitted):
+    photos = tmp_path / "photos"
+    photos.mkdir()
+    for name, number in (("a", 0), ("b", 1), ("c", 0), ("d", 0), ("e", 2)):
+        (photos / f"{name}.jpg").write_bytes(photograph(number))
+    gallery, _ = build_gallery(fitted, photos, tmp_path / "index")
+    assert gallery.count_copies() == 2
+    assert gallery.near_duplicates(photograph(0, "PNG"), [0, 1, 2, 4]) == {0, 2}
+    assert gallery.near_duplicates(photograph(0), []) == set()
+    (photos / "c.jpg").unlink()
+    assert build_gallery(fitted, photos, tmp_path / "index")[0].count_copies() == 1
+
+
+def test_the_exact_search_does_not_need_inverted_files(gallery):
+    topics_H = gallery.topics(7)
+    assert gallery.nearest(topics_H, 5, exact=True) == gallery.nearest(topics_H, 5)

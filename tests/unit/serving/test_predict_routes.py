@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from PIL import Image
 from tests.drawn import small_model
-from tests.serving import check_problem, huge_png, photograph, upload_form
+from tests.serving import check_problem, huge_png, photograph, tiff, upload_form
 
 
 def test_predictions_are_those_of_the_model(server):
@@ -68,7 +68,7 @@ def test_request_with_only_unreadable_images_is_a_problem(server):
 def test_images_with_too_many_pixels_are_refused_before_they_are_decoded(server):
     bomb = huge_png(20_000, 20_000)
     assert len(bomb) < 200_000
-    for path in ("/v1/predict", "/v1/explain", "/v1/similar"):
+    for path in ("/v1/predict", "/v1/explain", "/v1/similar", "/v1/preview"):
         response = server.post(path, files=upload_form(huge_png(2_000, 2_000), names=["big.png"]))
         assert "2000 × 2000" in check_problem(response, 422, "too_many_pixels", "big.png")
         # Pillow itself refuses the bomb.
@@ -127,3 +127,26 @@ def test_similar_photographs_are_the_nearest(server):
     picture = server.get(nearest["picture"])
     assert picture.headers["content-type"] == "image/jpeg"
     assert Image.open(io.BytesIO(picture.content)).size == (128, 96)
+
+
+def test_a_smaller_copy_is_a_near_duplicate(server):
+    small = io.BytesIO()
+    with Image.open(io.BytesIO(photograph(5))) as image:
+        image.reduce(2).save(small, "JPEG", quality=80)
+    response = server.post("/v1/similar?top=24", files=upload_form(small.getvalue())).json()
+    ((same,),) = [
+        [each["name"] for each in found["photographs"] if each["near_duplicate"]]
+        for found in response["similar"]
+    ]
+    assert same.endswith("05.jpg")
+
+
+def test_a_preview_is_a_small_jpeg_file(server):
+    response = server.post("/v1/preview", files=upload_form(tiff(photograph(0))))
+    assert response.headers["content-type"] == "image/jpeg"
+    with Image.open(io.BytesIO(response.content)) as image:
+        assert (image.format, image.width) == ("JPEG", 128)
+    problem = server.post("/v1/preview", files=upload_form(b"x"))
+    check_problem(problem, 422, "unreadable_image", file="0.jpg")
+    two = upload_form(photograph(0), photograph(1))
+    check_problem(server.post("/v1/preview", files=two), 422, "too_many_images")

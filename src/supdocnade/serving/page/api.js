@@ -66,13 +66,13 @@ async function request(path, options = {}) {
 
 export const get = async (path) => (await request(path)).json();
 
-// Sends one photograph; retries while the server is busy, until the signal aborts.
-export async function send(path, file, { onBusy = () => {}, signal } = {}) {
+// Sends one photograph and reads the result as "json" or "blob"; retries while the server is busy, until the signal aborts.
+export async function send(path, file, { onBusy = () => {}, signal, read = "json" } = {}) {
   for (let attempt = 1; ; attempt += 1) {
     const form = new FormData();
     form.append("images", file, file.name || "pasted image");
     try {
-      return await (await request(path, { method: "POST", body: form, signal })).json();
+      return await (await request(path, { method: "POST", body: form, signal }))[read]();
     } catch (error) {
       if (!error.retryAfter || attempt === MAX_ATTEMPTS) throw error;
       onBusy(error.retryAfter);

@@ -13,7 +13,7 @@ export function photoGrid(photographs, size = "") {
     const match = each.match === null ? null : h("span", { class: "soft" }, `${percent(each.match)} match`);
     return h("li", {}, h("a", { href: `#/gallery/${each.photograph}` }, image,
       h("span", { class: "caption" }, h("span", { class: "first" }, bdi(each.label ?? each.name), match), h("small", {}, bdi(each.name)),
-        each.distance === 0 ? h("strong", {}, "the same photograph") : null)));
+        each.distance === 0 ? h("strong", {}, "the same photograph") : each.near_duplicate ? h("strong", {}, "near-duplicate") : null)));
   }));
 }
 

@@ -100,12 +100,21 @@ class Card {
     this.similar = h("div", { class: "similar" });
     this.element = h("li", {}, h("article", { class: "result", "aria-label": this.name },
       h("figure", {}, this.picture, this.legend), this.body, this.similar));
-    this.photograph.addEventListener("error", () => {
-      this.photograph.replaceWith(h("p", { class: "no-preview soft small" }, "This browser cannot display this file."));
-      this.photograph = null;
-    });
+    this.photograph.addEventListener("error", () => this.loadPreview(), { once: true });
     this.photograph.src = URL.createObjectURL(file);
     this.showMessage("waiting", "Waiting …");
+  }
+
+  // Shows a preview of the server where the browser does not know the format, such as TIFF.
+  async loadPreview() {
+    try {
+      const preview = await send("/v1/preview", this.file, { signal: this.abort.signal, read: "blob" });
+      URL.revokeObjectURL(this.photograph.src);
+      this.photograph.src = URL.createObjectURL(preview);
+    } catch {
+      this.photograph.replaceWith(h("p", { class: "no-preview soft small" }, "This file cannot be displayed."));
+      this.photograph = null;
+    }
   }
 
   header(...children) {
