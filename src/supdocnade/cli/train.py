@@ -20,7 +20,7 @@ from supdocnade.cli.options import (
     check_device,
     resolve_features,
 )
-from supdocnade.cli.run import OPTIONS, TrainingRequest, train_model
+from supdocnade.cli.run import OPTIONS, TrainingRequest, share_training, train_model
 from supdocnade.scene.settings import SceneSettings
 
 if TYPE_CHECKING:
@@ -49,6 +49,21 @@ Classifier = Annotated[
 ]
 Epochs = Annotated[int, typer.Option(min=1, help="Maximum number of epochs.")]
 LearningRate = Annotated[float, typer.Option(min=0, help="Learning rate of the topic model.")]
+BatchGroups = Annotated[
+    int,
+    typer.Option(
+        min=1,
+        help="Groups of a batch, which the processes share; changes the last bits of a model.",
+    ),
+]
+Processes = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="Processes that share the training of topics, at most --batch-groups. Does not affect "
+        "results.",
+    ),
+]
 Mirror = Annotated[
     bool, typer.Option("--mirror/--no-mirror", help="Also learn from mirror images.")
 ]
@@ -84,6 +99,7 @@ def train(
     classifier: Classifier = "auto",
     epochs: Epochs = _DEFAULTS.max_epochs,
     learning_rate: LearningRate = _DEFAULTS.learning_rate,
+    batch_groups: BatchGroups = _DEFAULTS.batch_groups,
     mirror: Mirror = _DEFAULTS.mirror,
     min_tag_count: MinTagCount = _DEFAULTS.min_tag_count,
     tune: Tune = False,
@@ -97,6 +113,7 @@ def train(
     seed: Seed = 0,
     device: Device = "auto",
     jobs: Jobs = -1,
+    processes: Processes = None,
     json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
@@ -109,14 +126,15 @@ def train(
     as keywords. Nothing leaves this machine.
 
     --resume continues a run that was interrupted with Ctrl-C or by a file that cannot be read.
-    Settings must stay the same, except --skip-unreadable, --jobs, --cache, --force, --json and
-    --quiet.
+    Settings must stay the same, except --skip-unreadable, --jobs, --processes, --cache, --force,
+    --json and --quiet.
 
     \b
     Examples:
       supdocnade train photos -o scenes
       supdocnade train photos -o scenes --tune --seed 1
       supdocnade train photos -o scenes --resume
+      supdocnade train photos -o scenes --batch-groups 4 --processes 2
       supdocnade train more-photos --add scenes -o more-scenes
     """
     check_device(device)
@@ -132,6 +150,7 @@ def train(
             if getattr(context.get_parameter_source(option), "name", "") == "COMMANDLINE"
         ),
         jobs=jobs,
+        processes=processes,
         device=device,
         cache=cache,
         add=add,
@@ -140,7 +159,10 @@ def train(
         restart=restart,
         quiet=quiet,
     )
-    model, seconds = train_model(request)
+    with share_training(processes) as first:
+        if not first:
+            return
+        model, seconds = train_model(request)
     if json:
         print_json(model_to_dict(model, output, seconds))
     elif not quiet:

@@ -449,6 +449,7 @@ def _fit_topics(
         "annotation_weight": settings.annotation_weight,
         "learning_rate": settings.learning_rate,
         "batch_size": settings.batch_of(len(data.photographs)),
+        "batch_groups": settings.batch_groups,
         "max_epochs": settings.n_passes,
         "n_jobs": options.n_jobs,
         "device": options.device,

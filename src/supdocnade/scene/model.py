@@ -77,6 +77,9 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
         Largest number of passes over every photograph, half of them over its mirror image.
     batch_size : int, optional
         Photographs per update; None: a twelfth of them, within 4 to 64.
+    batch_groups : int, default=1
+        Groups of a batch whose gradients are summed in a fixed order. Several processes share them
+        (`training_processes`); the number changes the last bits of a result.
     held_out : float, default=0.15
         Share of the photographs on which the epochs, the SVM's settings, the temperature of
         probabilities and the threshold of tags are chosen. Then the model is fitted on all.
@@ -132,7 +135,7 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
         tags : a list of tags per photograph, None where unknown.
         progress : called with the stage, the units done and their total.
         """
-        settings, options = self.check(), self._options(progress)
+        settings, options = self._check_fit(), self._options(progress)
         photographs = read_photographs(images, labels, tags)
         self.fitted_, self.skipped_ = fit_scene(
             photographs,
@@ -161,7 +164,7 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
         images, labels, tags, progress : as for `fit`.
         """
         previous = self._fitted()
-        settings, options = self.check(), self._options(progress)
+        settings, options = self._check_fit(), self._options(progress)
         for name in WORD_SETTINGS:
             if getattr(settings, name) != getattr(previous.settings, name):
                 raise InvalidArgument(
@@ -292,6 +295,14 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
         model = cls(**params)
         model.fitted_, model.skipped_ = fitted, ()
         return model
+
+    def _check_fit(self) -> SceneSettings:
+        """Return the settings, complete, or raise `InvalidArgument` before anything is read."""
+        from supdocnade.training.process_group import check_groups
+
+        settings = self.check()
+        check_groups(settings.batch_groups)
+        return settings
 
     def _options(self, progress: ProgressCallback | None = None) -> RunOptions:
         return RunOptions(
