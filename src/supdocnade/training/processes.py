@@ -6,10 +6,12 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from datetime import timedelta
 from typing import Any
+from uuid import uuid4
 
 import torch
 import torch.distributed as dist
@@ -36,9 +38,6 @@ TIMEOUT = 300.0
 
 INTERFACE = "GLOO_SOCKET_IFNAME"
 """Environment variable for the network interface that Gloo uses."""
-
-_n_joined = 0
-"""How often this process has joined the group of torchrun."""
 
 WORKER = "from supdocnade.training.processes import run_worker; run_worker()"
 
@@ -105,8 +104,6 @@ def in_process_group() -> bool:
 @contextmanager
 def _join_group(n_processes: int | None, timeout: float) -> Iterator[ProcessGroup]:
     """Connect with the processes of torchrun, or use a group that the program has connected."""
-    global _n_joined
-    _n_joined += 1
     initialized = dist.is_initialized()
     size = dist.get_world_size() if initialized else int(os.environ["WORLD_SIZE"])
     if n_processes not in (None, size):
@@ -115,20 +112,46 @@ def _join_group(n_processes: int | None, timeout: float) -> Iterator[ProcessGrou
             f"got {n_processes}."
         )
     n_local = int(os.environ.get("LOCAL_WORLD_SIZE", size))
-    # A second block, or a restart, must not read what an earlier one has stored.
-    prefix = f"supdocnade {os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')} {_n_joined}"
     if initialized:
         handle = dist.new_group(backend=_backend(n_local), timeout=timedelta(seconds=timeout))
-        store = PrefixStore(prefix, dist.distributed_c10d._get_default_store())
+        default_store = dist.distributed_c10d._get_default_store()
+        store = _fresh_store(default_store, handle.rank(), size, timeout)
         yield ProcessGroup(handle, store, local=False)
         return
     _choose_gpu(int(os.environ.get("LOCAL_RANK", "0")))
     with detect_loss():
         connections = rendezvous("env://", timeout=timedelta(seconds=timeout))
         shared_store, rank, _ = next(connections)
-    store = PrefixStore(prefix, shared_store)
+    store = _fresh_store(shared_store, rank, size, timeout)
     with _connect(store, rank, size, n_local=n_local, timeout=timeout, loopback=False) as handle:
         yield ProcessGroup(handle, store, local=False)
+
+
+def _fresh_store(store: Store, rank: int, size: int, timeout: float) -> PrefixStore:
+    """Return a part of a store in which no earlier process has left anything.
+
+    After a restart the store of torchrun still has the keys of processes that are gone. The first
+    process gives every other one the same new prefix, by a key that only this one knows.
+    """
+    own, deadline = uuid4().hex, time.monotonic() + timeout
+    with detect_loss():
+        if rank > 0:
+            store.set(f"supdocnade {rank}", own)
+            prefix = str(store.get(f"supdocnade answer {own}"), "utf-8")
+            store.set(f"{prefix} {rank}", "")
+            return PrefixStore(prefix, store)
+        missing = set(range(1, size))
+        while missing:
+            for other in sorted(missing):
+                if store.check([f"supdocnade {other}"]):
+                    theirs = str(store.get(f"supdocnade {other}"), "utf-8")
+                    store.set(f"supdocnade answer {theirs}", own)
+                if store.check([f"{own} {other}"]):
+                    missing.remove(other)
+            if time.monotonic() > deadline:
+                raise ProcessLost(f"{len(missing)} of {size} training processes did not start.")
+            time.sleep(0.05)
+    return PrefixStore(own, store)
 
 
 @contextmanager

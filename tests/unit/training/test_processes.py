@@ -4,10 +4,12 @@ import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from scipy import sparse
 from tests.scenes import network_for, parameter_bits, scene_corpus
 
@@ -15,7 +17,7 @@ from supdocnade.corpus import Documents
 from supdocnade.errors import InvalidArgument, ProcessLost, TrainingDiverged
 from supdocnade.likelihood.contract import SPARSE_ROWS
 from supdocnade.training import processes
-from supdocnade.training.processes import training_processes
+from supdocnade.training.processes import _fresh_store, training_processes
 from supdocnade.training.trainer import Trainer
 from supdocnade.training.trainer_config import TrainerConfig
 
@@ -170,6 +172,19 @@ def test_torchrun_starts_the_processes(tmp_path):
     )
     assert found.returncode == 0, found.stderr
     assert found.stdout.strip() == repr(train(*CASES["touched rows"])[1])
+
+
+def test_a_restart_reads_no_keys_of_processes_that_are_gone():
+    store = torch.distributed.HashStore()
+    for _ in range(2):
+        with ThreadPoolExecutor(3) as pool:
+            # The first process of a restart is sometimes the quickest, and finds old keys.
+            found = list(pool.map(lambda rank: _fresh_store(store, rank, 3, 20.0), range(3)))
+        assert not found[0].check(["message"])
+        found[0].set("message", "new")
+        assert [bytes(each.get("message")) for each in found] == [b"new"] * 3
+    with pytest.raises(ProcessLost, match="1 of 2 training processes did not start"):
+        _fresh_store(torch.distributed.HashStore(), 0, 2, 0.1)
 
 
 @pytest.mark.parametrize(
