@@ -148,22 +148,25 @@ def test_one_process_needs_no_groups():
 
 
 TORCHRUN = """
-import sys
+import torch
 from supdocnade import training_processes
-from tests.scenes import parameter_bits
 from tests.unit.training.test_processes import CASES, train
 
 with training_processes() as first:
     if first:
         bits, history = train(*CASES["touched rows"])
         print(repr(history))
-with training_processes(2) as first:
-    if first:
-        assert train(*CASES["touched rows"])[0] == bits
+torch.distributed.init_process_group("gloo")
+for _ in range(2):
+    with training_processes(2) as first:
+        if first:
+            assert train(*CASES["touched rows"])[0] == bits
+torch.distributed.destroy_process_group()
 """
 
 
 def test_torchrun_starts_the_processes(tmp_path):
+    """Processes that are connected here, or by the program, share trainings, block after block."""
     (tmp_path / "script.py").write_text(TORCHRUN)
     command = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "script.py"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
