@@ -22,7 +22,6 @@ import torch.distributed as dist
 from torch import Tensor
 
 from supdocnade.errors import InvalidArgument, ProcessLost, TrainingDiverged
-from supdocnade.likelihood.cpu.threads import n_threads
 from supdocnade.training.groups import (
     GradientLayout,
     GroupSum,
@@ -97,10 +96,6 @@ class ProcessGroup:
         self._lock = threading.Lock()
         self.lost = False
         """True if the others cannot be reached, or wait for an exchange that will not come."""
-
-    def n_threads(self) -> int:
-        """Return how many threads this process should use."""
-        return max(n_threads() // self.size, 1) if self.local else n_threads()
 
     @contextmanager
     def _exchanging(self) -> Iterator[None]:

@@ -22,7 +22,7 @@ from supdocnade.corpus.counts import Rows
 from supdocnade.corpus.documents import Documents
 from supdocnade.devices import choose_device
 from supdocnade.errors import InvalidArgument, TrainingDiverged
-from supdocnade.likelihood.cpu.threads import limit_threads, one_torch_thread
+from supdocnade.likelihood.cpu.threads import limit_threads, n_threads, one_torch_thread
 from supdocnade.model.network import DocNADENetwork, SupDocNADENetwork
 from supdocnade.model.outputs import TreeOutput
 from supdocnade.training.batches import epoch_batches
@@ -60,6 +60,8 @@ class TrainingTask:
     """Moments of each optimizer by parameter."""
     corpus: Documents
     on_gpu: bool
+    n_threads: int | None
+    """Threads of every process; None: each machine has its own number."""
 
 
 class Trainer:
@@ -145,8 +147,9 @@ class Trainer:
             moments=[optimizer.state_dict()["state"] for optimizer in self.optimizers],
             corpus=corpus,
             on_gpu=self.network.word_embedding.is_cuda,
+            n_threads=max(n_threads() // group.size, 1) if group.local else None,
         )
-        with limit_threads(group.n_threads()), group.training(task):
+        with limit_threads(task.n_threads), group.training(task):
             self._group = group
             try:
                 yield
@@ -161,7 +164,7 @@ class Trainer:
         trainer = cls(network, replace(task.config, averaging=None), class_weight=task.class_weight)
         trainer.state, trainer._group = task.state, group
         load_moments(trainer.optimizers, task.moments)
-        with limit_threads(group.n_threads()):
+        with limit_threads(task.n_threads):
             while group.receive() == EPOCH:
                 with suppress(TrainingDiverged):  # The first process raises it, too.
                     trainer.run_epoch(task.corpus)
