@@ -104,6 +104,11 @@ def test_processes_do_not_change_a_bit(tmp_path, workers):
             train(CORPUS, {"optimizer": "sgd", "learning_rate": 1e30})
         with pytest.raises(InvalidArgument, match="at least the number of training processes, 2"):
             train(CORPUS, {"batch_groups": 1})
+        local_function = Trainer(
+            network_for(CORPUS, activation=lambda values: values.relu()), TrainerConfig(**SETTINGS)
+        )
+        with pytest.raises(InvalidArgument, match="local functions cannot be sent"):
+            local_function.fit(CORPUS)
         nested = pytest.raises(InvalidArgument, match="must not be used within another")
         with nested, training_processes(2):
             pass
