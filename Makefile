@@ -75,6 +75,7 @@ experiments: $(READY)  ## measure on published corpora (two hours); writes exper
 	$(PYTHON) -m experiments.visual_words
 	$(PYTHON) -m experiments.labelme_product
 	$(PYTHON) -m experiments.novelty
+	$(PYTHON) -m experiments.batch_size
 	$(PYTHON) -m experiments.page
 
 reproduction-page: $(READY)  ## write docs/reproduction.md from experiments/*/results.json

@@ -225,6 +225,40 @@ def explanations() -> str:
     )
 
 
+def batch_size() -> str:
+    results = load("batch_size")
+    rows = [
+        [
+            name,
+            f"{record['learning_rate']:.2g}",
+            str(record["updates"]),
+            f"{record['perplexity']:.0f}",
+            f"{100 * record['accuracy']:.1f}",
+        ]
+        for name, record in sorted(results["tmn"].items(), key=_batch_and_rate)
+    ]
+    texts = markdown(["TagMyNews: batch", "rate", "updates", "perplexity", "accuracy (%)"], rows)
+    rows = [
+        [
+            name,
+            f"{record['learning_rate']:.2g}",
+            str(record["updates"]),
+            f"{record['perplexity']['mean']:.0f}",
+            *(
+                f"{100 * record[each]['mean']:.1f} ({100 * record[each]['standard_deviation']:.1f})"
+                for each in ("softmax", "svm")
+            ),
+        ]
+        for name, record in sorted(results["labelme"].items(), key=_batch_and_rate)
+    ]
+    header = ["LabelMe: batch", "rate", "updates", "perplexity", "softmax (%)", "SVM (%)"]
+    return texts + "\n\n" + markdown(header, rows)
+
+
+def _batch_and_rate(trial: tuple[str, dict[str, Any]]) -> tuple[int, float]:
+    return trial[1]["batch_size"], trial[1]["learning_rate"]
+
+
 def _mean(records: list[dict[str, Any]], name: str) -> float:
     return mean_and_spread([record[name] for record in records])["mean"]
 
@@ -239,6 +273,7 @@ SECTIONS = {
     "visual_words": visual_words,
     "network_splits": network_splits,
     "explanations": explanations,
+    "batch_size": batch_size,
 }
 
 

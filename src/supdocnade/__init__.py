@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from supdocnade.estimators.topic_fitting import fit_many
     from supdocnade.model.outputs import WordOutput
     from supdocnade.scene.model import SceneModel
+    from supdocnade.training.processes import training_processes
 
 __version__ = "0.1.0"
 
@@ -27,6 +28,7 @@ _MODULES = {
     "WordOutput": "model.outputs",
     "fit_many": "estimators.topic_fitting",
     "make_annotation_scorer": "estimators.scoring",
+    "training_processes": "training.processes",
 }
 
 __all__ = [
@@ -40,6 +42,7 @@ __all__ = [
     "WordOutput",
     "fit_many",
     "make_annotation_scorer",
+    "training_processes",
 ]
 
 

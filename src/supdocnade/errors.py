@@ -27,6 +27,10 @@ class TrainingDiverged(SupDocNADEError, ValueError):
     """The objective is no longer finite."""
 
 
+class ProcessLost(SupDocNADEError):
+    """Another process that takes part in a training ended or does not answer."""
+
+
 class StorageError(SupDocNADEError, ValueError):
     """A file or folder is missing, damaged or of another format."""
 

@@ -46,6 +46,17 @@ def test_the_python_code_of_the_tour_runs(tmp_path):
     assert (tmp_path / "explanation.png").is_file()
 
 
+def test_the_page_about_several_machines_is_right(tmp_path):
+    page = ROOT / "docs" / "scaling.md"
+    code, _ = run_snippet(page, tmp_path)
+    assert "training_processes(2)" in code
+    help_text = supdocnade("train", "--help").out
+    commands = re.findall(r"supdocnade train (.*)", page.read_text())
+    options = {option for each in commands for option in re.findall(r"--[a-z-]+", each)}
+    assert {"--processes", "--batch-groups"} <= options
+    assert all(option in help_text for option in options)
+
+
 def test_the_code_of_the_extending_page_runs(capsys):
     text = (ROOT / "docs" / "extending.md").read_text()
     blocks, names = re.findall(r"```python\n(.*?)```", text, re.DOTALL), {}

@@ -7,6 +7,7 @@ import shlex
 import shutil
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from supdocnade.cli.console import ProgressBars, format_count, print_message, pr
 from supdocnade.cli.options import describe_features
 from supdocnade.errors import (
     InvalidArgument,
+    ProcessLost,
     StorageError,
     UnreadableImage,
     UnreadableImages,
@@ -39,6 +41,7 @@ OPTIONS = {
     "classifier": "classifier",
     "max_epochs": "epochs",
     "learning_rate": "learning_rate",
+    "batch_groups": "batch_groups",
     "mirror": "mirror",
     "min_tag_count": "min_tag_count",
     "tune": "tune",
@@ -130,6 +133,8 @@ class TrainingRequest:
     explicit: frozenset[str] = frozenset()
     """Settings on the command line; only `on_error` may differ from those of a run to resume."""
     jobs: int = -1
+    processes: int | None = None
+    """Processes that share the training of topics; None: those of torchrun, otherwise one."""
     device: str = "auto"
     cache: Path | None = None
     add: Path | None = None
@@ -138,6 +143,15 @@ class TrainingRequest:
     resume: bool = False
     restart: bool = False
     quiet: bool = False
+
+
+def share_training(processes: int | None) -> AbstractContextManager[bool]:
+    """Return a block that runs in the first of several processes, where it is True."""
+    if processes is None and "WORLD_SIZE" not in os.environ:
+        return nullcontext(True)
+    from supdocnade.training.processes import training_processes
+
+    return training_processes(processes)
 
 
 def train_model(request: TrainingRequest) -> "tuple[SceneModel, dict[str, float]]":
@@ -201,6 +215,13 @@ def _train_resumably(
         if not partial.discard_if_empty():
             raise
         raise UnwritableFile(
+            f"{str(error).rstrip('.')}; the work so far is kept, resume with: "
+            f"{_resume_command(request)}"
+        ) from error
+    except ProcessLost as error:
+        if not partial.discard_if_empty():
+            raise
+        raise ProcessLost(
             f"{str(error).rstrip('.')}; the work so far is kept, resume with: "
             f"{_resume_command(request)}"
         ) from error
@@ -335,6 +356,9 @@ def _choose_settings(request: TrainingRequest, partial: PartialRun) -> dict[str,
     """Return the settings of a new run or of the run to resume."""
     if request.resume and request.restart:
         raise InvalidArgument("--resume and --restart must not both be given.")
+    if "TORCHELASTIC_RUN_ID" in os.environ and partial.exists and not request.restart:
+        # torchrun starts the same command again after a process was lost.
+        return _resumed_settings(request, partial.read_settings(request.photos))
     if request.resume:
         return _resumed_settings(request, partial.read_settings(request.photos))
     if partial.exists and not request.restart:
@@ -381,4 +405,6 @@ def _resume_command(request: TrainingRequest) -> str:
         parts.append("--force")
     if request.cache is not None:
         parts += ["--cache", os.fspath(request.cache)]
+    if request.processes is not None:
+        parts += ["--processes", str(request.processes)]
     return shlex.join([*parts, "--resume"])

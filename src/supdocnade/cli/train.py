@@ -21,7 +21,7 @@ from supdocnade.cli.options import (
     check_device,
     resolve_features,
 )
-from supdocnade.cli.run import OPTIONS, TrainingRequest, train_model
+from supdocnade.cli.run import OPTIONS, TrainingRequest, share_training, train_model
 from supdocnade.scene.settings import SceneSettings
 
 if TYPE_CHECKING:
@@ -50,6 +50,21 @@ Classifier = Annotated[
 ]
 Epochs = Annotated[int, typer.Option(min=1, help="Maximum number of epochs.")]
 LearningRate = Annotated[float, typer.Option(min=0, help="Learning rate of the topic model.")]
+BatchGroups = Annotated[
+    int,
+    typer.Option(
+        min=1,
+        help="Groups of a batch, which the processes share; changes the last bits of a model.",
+    ),
+]
+Processes = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="Processes that share the training of topics, at most --batch-groups. Does not affect "
+        "results.",
+    ),
+]
 Mirror = Annotated[
     bool | None,
     typer.Option(
@@ -86,6 +101,7 @@ def train(
     classifier: Classifier = "auto",
     epochs: Epochs = _DEFAULTS.max_epochs,
     learning_rate: LearningRate = _DEFAULTS.learning_rate,
+    batch_groups: BatchGroups = _DEFAULTS.batch_groups,
     mirror: Mirror = _DEFAULTS.mirror,
     min_tag_count: MinTagCount = _DEFAULTS.min_tag_count,
     tune: Tune = False,
@@ -99,6 +115,7 @@ def train(
     seed: Seed = 0,
     device: Device = "auto",
     jobs: Jobs = -1,
+    processes: Processes = None,
     json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
@@ -111,8 +128,8 @@ def train(
     as keywords. Nothing leaves this machine.
 
     --resume continues a run that was interrupted with Ctrl-C or by a file that cannot be read.
-    Settings must stay the same, except --skip-unreadable, --jobs, --cache, --force, --json and
-    --quiet.
+    Settings must stay the same, except --skip-unreadable, --jobs, --processes, --cache, --force,
+    --json and --quiet.
 
     \b
     Examples:
@@ -120,6 +137,7 @@ def train(
       supdocnade train photos -o scenes --tune --seed 1
       supdocnade train photos -o scenes --resume
       supdocnade train 'shards-{000..010}.tar' -o scenes
+      supdocnade train photos -o scenes --batch-groups 4 --processes 2
       supdocnade train more-photos --add scenes -o more-scenes
     """
     check_device(device)
@@ -135,6 +153,7 @@ def train(
             if getattr(context.get_parameter_source(option), "name", "") == "COMMANDLINE"
         ),
         jobs=jobs,
+        processes=processes,
         device=device,
         cache=cache,
         add=add,
@@ -143,7 +162,10 @@ def train(
         restart=restart,
         quiet=quiet,
     )
-    model, seconds = train_model(request)
+    with share_training(processes) as first:
+        if not first:
+            return
+        model, seconds = train_model(request)
     if json:
         print_json(model_to_dict(model, output, seconds))
     elif not quiet:

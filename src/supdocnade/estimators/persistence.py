@@ -40,6 +40,7 @@ _LATER: dict[str, Any] = {
     "global_dropout": 0.5,
     "n_global_features": 0,
     "annotation_output": "words",
+    "batch_groups": 1,
 }
 """Settings and sizes that a description may lack, and the values they have then."""
 

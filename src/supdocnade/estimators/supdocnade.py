@@ -49,9 +49,9 @@ class SupDocNADE(ClassifierMixin, TopicModel, SupDocNADESettings):  # type: igno
         Multiplies the class term of documents of each class; a class that a dict does not name has
         weight 1.
     n_topics, output, activation, annotation_output, annotation_weight, global_dropout, optimizer, \
-learning_rate, schedule, batch_size, max_epochs, clip_norm, averaging, early_stopping, \
-validation_fraction, n_epochs_no_change, metric, checkpoint, backend, device, n_jobs, \
-random_state, verbose
+learning_rate, schedule, batch_size, batch_groups, max_epochs, clip_norm, averaging, \
+early_stopping, validation_fraction, n_epochs_no_change, metric, checkpoint, backend, device, \
+n_jobs, random_state, verbose
         As in `DocNADE`.
 
     Attributes

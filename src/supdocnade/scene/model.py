@@ -81,6 +81,9 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
         Largest number of passes over all photographs.
     batch_size : int, optional
         Photographs per update; None: a twelfth of them, within 4 to 64.
+    batch_groups : int, default=1
+        Groups of a batch whose gradients are summed in a fixed order. Several processes share them
+        (`training_processes`); the number changes the last bits of a result.
     held_out : float, default=0.15
         Share of the photographs on which the epochs, the SVM's settings, the temperature of
         probabilities and the threshold of tags are chosen. Then the model is fitted on all.
@@ -141,7 +144,7 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
         words : the fitted visual words of a corpus; None otherwise.
         progress : called with the stage, the units done and their total.
         """
-        settings, options = self.check(), self._options(progress)
+        settings, options = self._check_fit(), self._options(progress)
         if (words is not None) != isinstance(images, Corpus):
             raise InvalidArgument(
                 "words must be the fitted visual words of a corpus, and None without a corpus, "
@@ -187,7 +190,7 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
                 f"this model was fitted on a corpus of {n_images} photographs, of which it stores "
                 f"{n_stored}; append the others to the corpus, and fit on it."
             )
-        settings, options = self.check(), self._options(progress)
+        settings, options = self._check_fit(), self._options(progress)
         for name in WORD_SETTINGS:
             if getattr(settings, name) != getattr(previous.settings, name):
                 raise InvalidArgument(
@@ -319,6 +322,14 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
         model = cls(**params)
         model.fitted_, model.skipped_ = fitted, ()
         return model
+
+    def _check_fit(self) -> SceneSettings:
+        """Return the settings, complete, or raise `InvalidArgument` before anything is read."""
+        from supdocnade.training.process_group import check_groups
+
+        settings = self.check()
+        check_groups(settings.batch_groups)
+        return settings
 
     def _options(self, progress: ProgressCallback | None = None) -> RunOptions:
         return RunOptions(

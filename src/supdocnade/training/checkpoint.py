@@ -23,6 +23,9 @@ MOMENTS = {"step", "exp_avg", "exp_avg_sq"}
 FINGERPRINTS = {"data", "validation data", "tree"}
 """Settings that are digests, whose values an error message need not show."""
 
+_LATER = {"batch_groups": 1}
+"""Settings that are left out where they have this value, as in older checkpoints."""
+
 Tensors = dict[str, Tensor]
 
 
@@ -135,10 +138,17 @@ def load_checkpoint(
     for group in copies:
         on_device = {name: t.to(parameters[name].device) for name, t in groups[group].items()}
         setattr(state, group, on_device)
+    load_moments(optimizers, moments_by_optimizer)
+    return state
+
+
+def load_moments(
+    optimizers: list[torch.optim.Optimizer], moments_by_optimizer: list[dict[int, Tensors]]
+) -> None:
+    """Set the moments of every optimizer, given by the numbers of its parameters."""
     for optimizer, moments in zip(optimizers, moments_by_optimizer, strict=True):
         param_groups = optimizer.state_dict()["param_groups"]
         optimizer.load_state_dict({"state": moments, "param_groups": param_groups})
-    return state
 
 
 def load_seed(path: Path) -> int | None:
@@ -198,7 +208,7 @@ def _check_settings(path: Path, stored: object, settings: dict[str, Any]) -> Non
     if not isinstance(stored, dict):
         raise StorageError(f"{path} is damaged: it names no settings.")
     for name in sorted(stored.keys() | settings.keys()):
-        before, now = stored.get(name), settings.get(name)
+        before, now = (each.get(name, _LATER.get(name)) for each in (stored, settings))
         if before != now and name in FINGERPRINTS:
             raise StorageError(
                 f"checkpoint {path} was made from other {name}; use the same or another checkpoint."

@@ -53,9 +53,12 @@ def make_graph_updates(
 ) -> "GraphUpdates | None":
     """Return updates recorded as a graph, or None if they must be computed one by one.
 
-    A graph needs our kernels on a GPU, words to model, and enough memory for the corpus.
+    A graph needs our kernels on a GPU, batches of one group, words to model, and enough memory for
+    the corpus.
     """
     weights = network.word_embedding
+    if config.batch_groups > 1:
+        return None
     if not weights.is_cuda or network.resolved_backend != "cuda":
         return None
     if network.config.n_words == 1 or not corpus.length_B.any():

@@ -28,6 +28,7 @@ def batch_loss(
     generative_weight: float,
     class_weight_C: Tensor | None = None,
     annotation_weight: float = 1.0,
+    n_documents: int | None = None,
 ) -> Tensor:
     """Return the sum over a batch of the weighted objectives of its documents, divided by B.
 
@@ -36,8 +37,10 @@ def batch_loss(
     generative_weight : λ; with 0 the word term is skipped.
     class_weight_C : multiplies the class term of documents of each class.
     annotation_weight : α, of annotations that are no words; words have it in their loss weights.
+    n_documents : B, if the batch is a group of a larger one.
     """
-    weight_B = batch.weight_B.to(network.word_embedding.dtype) / max(len(batch), 1)
+    n_documents = max(len(batch), 1) if n_documents is None else n_documents
+    weight_B = batch.weight_B.to(network.word_embedding.dtype) / n_documents
     if generative_weight == 0 and isinstance(network, SupDocNADENetwork):
         summary_BH = network.summary(batch.documents)
         loss = _class_loss(network, summary_BH, batch.label_B, weight_B, class_weight_C)

@@ -4,11 +4,12 @@ Every random choice is a function of the seed and of the position of the run, so
 killed and resumed from its checkpoint gives bit for bit the network of one that was not.
 """
 
+import copy
 import hashlib
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import asdict
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +20,18 @@ from numpy.typing import ArrayLike
 from supdocnade.checks import check_shape
 from supdocnade.corpus.counts import Rows
 from supdocnade.corpus.documents import Documents
-from supdocnade.errors import InvalidArgument
-from supdocnade.likelihood.cpu.threads import one_torch_thread
+from supdocnade.devices import choose_device
+from supdocnade.errors import InvalidArgument, TrainingDiverged
+from supdocnade.likelihood.cpu.threads import limit_threads, n_threads, one_torch_thread
 from supdocnade.model.network import DocNADENetwork, SupDocNADENetwork
 from supdocnade.model.outputs import TreeOutput
 from supdocnade.training.batches import epoch_batches
 from supdocnade.training.checkpoint import (
+    Tensors,
     TrainingState,
     copy_parameters,
     load_checkpoint,
+    load_moments,
     save_checkpoint,
     set_parameters,
 )
@@ -35,12 +39,29 @@ from supdocnade.training.cuda_graph import GraphUpdates, make_graph_updates
 from supdocnade.training.history import EpochRecord, History, TrainingProgress
 from supdocnade.training.objective import check_finite
 from supdocnade.training.optimizers import make_optimizers
+from supdocnade.training.process_group import EPOCH, ProcessGroup, active_group, check_groups
 from supdocnade.training.trainer_config import METRICS, TrainerConfig
 from supdocnade.training.updates import EagerUpdates, Updates
 from supdocnade.training.validation import available_metrics, compute_metrics
 
 REPORT_EVERY = 1_000
 """Updates between reports within an epoch where reading the loss means waiting for a GPU."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingTask:
+    """A training as the first process sends it to the others."""
+
+    network: DocNADENetwork
+    config: TrainerConfig
+    class_weight: torch.Tensor | None
+    state: TrainingState
+    moments: list[dict[int, Tensors]]
+    """Moments of each optimizer by parameter."""
+    corpus: Documents
+    on_gpu: bool
+    n_threads: int | None
+    """Threads of every process; None: each machine has its own number."""
 
 
 class Trainer:
@@ -87,6 +108,7 @@ class Trainer:
         self._batches: list[Rows] = []
         self._updates: Updates | None = None
         self._started = 0.0
+        self._group: ProcessGroup | None = None
 
     def set_class_weight(self, class_weight: ArrayLike | None) -> None:
         """Replace the factors of the class terms, (C,)."""
@@ -103,10 +125,49 @@ class Trainer:
         """
         with one_torch_thread():
             self.start(corpus, validation)
-            while not self.done:
-                self.run_epoch(corpus)
-                self.end_epoch(validation)
+            with self._share_work(corpus):
+                while not self.done:
+                    self.run_epoch(corpus)
+                    self.end_epoch(validation)
             return self.finish()
+
+    @contextmanager
+    def _share_work(self, corpus: Documents) -> Iterator[None]:
+        """Share the epochs within a block with the other training processes, if there are any."""
+        group = active_group()
+        if group is None or self.done:
+            yield
+            return
+        check_groups(self.config.batch_groups)
+        task = TrainingTask(
+            network=copy.deepcopy(self.network).cpu(),
+            config=self.config,
+            class_weight=None if self.class_weight is None else self.class_weight.cpu(),
+            state=replace(self.state, history=History(), average=None, best=None),
+            moments=[optimizer.state_dict()["state"] for optimizer in self.optimizers],
+            corpus=corpus,
+            on_gpu=self.network.word_embedding.is_cuda,
+            n_threads=max(n_threads() // group.size, 1) if group.local else None,
+        )
+        with limit_threads(task.n_threads), group.training(task):
+            self._group = group
+            try:
+                yield
+            finally:
+                self._group = None
+
+    @classmethod
+    def take_part(cls, task: "TrainingTask", group: ProcessGroup) -> None:
+        """Compute a share of every epoch of a network that the first process trains."""
+        network = task.network.to(choose_device("cuda" if task.on_gpu else "cpu"))
+        # The first process averages the parameters.
+        trainer = cls(network, replace(task.config, averaging=None), class_weight=task.class_weight)
+        trainer.state, trainer._group = task.state, group
+        load_moments(trainer.optimizers, task.moments)
+        with limit_threads(task.n_threads):
+            while group.receive() == EPOCH:
+                with suppress(TrainingDiverged):  # The first process raises it, too.
+                    trainer.run_epoch(task.corpus)
 
     def start(self, corpus: Documents, validation: Documents | None) -> None:
         """Check the arguments of `fit`, and resume from the checkpoint if there is one."""
@@ -130,7 +191,8 @@ class Trainer:
     def run_epoch(self, corpus: Documents) -> None:
         """Pass over the corpus once, or over the rest of an interrupted epoch."""
         device = torch.cuda.device_of(self.network.word_embedding)  # type: ignore[no-untyped-call]
-        with one_torch_thread(), device:
+        epoch = nullcontext() if self._group is None else self._group.epoch()
+        with one_torch_thread(), device, epoch:
             self.begin_updates(corpus)
             while not self.updates_done:
                 if self.run_update():
@@ -144,8 +206,9 @@ class Trainer:
         self._n_documents = len(corpus)
         self._batches = epoch_batches(len(corpus), config.batch_size, config.seed, state.epoch)
         self._updates = self.graph_updates(corpus) or EagerUpdates(
-            self.network, config, corpus, self.optimizers, self.class_weight, state.average
-        )
+            self.network, config, corpus, self.optimizers, self.class_weight, state.average,
+            self._group,
+        )  # fmt: skip
         self._updates.begin_epoch(state.epoch, self._batches, state.update, state.loss_sum)
 
     def graph_updates(self, corpus: Documents) -> GraphUpdates | None:
@@ -285,6 +348,8 @@ class Trainer:
             del settings["n_global_features"], settings["global_dropout"]
         if not self.network.config.n_tag_outputs:
             del settings["annotation_output"]
+        if self.config.batch_groups == 1:
+            del settings["batch_groups"]
         return {
             **settings,
             "backend": self.network.resolved_backend,

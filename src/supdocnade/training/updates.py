@@ -1,5 +1,6 @@
 """Updates of the parameters of a network, one per batch."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 import torch
@@ -10,8 +11,10 @@ from supdocnade.model.network import DocNADENetwork
 from supdocnade.seeding import token_order
 from supdocnade.training.batches import LabelledBatch, drop_features, make_batch
 from supdocnade.training.checkpoint import Tensors
+from supdocnade.training.groups import GradientLayout, GroupSum, split_groups, sum_groups
 from supdocnade.training.objective import batch_loss, check_finite
 from supdocnade.training.optimizers import clip_gradients, coalesce_gradients, set_learning_rate
+from supdocnade.training.process_group import ProcessGroup
 from supdocnade.training.trainer_config import TrainerConfig
 
 
@@ -54,6 +57,7 @@ class EagerUpdates:
     ----------
     class_weight_C : multiplies the class term of documents of each class.
     average : moving average of the parameters, updated in place.
+    group : the processes that share the work; None: this one does all of it.
     """
 
     synchronous = True
@@ -66,9 +70,11 @@ class EagerUpdates:
         optimizers: list[torch.optim.Optimizer],
         class_weight_C: torch.Tensor | None,
         average: Tensors | None,
+        group: ProcessGroup | None = None,
     ):
         self.network, self.config, self.corpus = network, config, corpus
         self.optimizers, self.class_weight_C, self.average = optimizers, class_weight_C, average
+        self._group, self._layout = group, GradientLayout(network)
         self._epoch, self._update, self._loss_sum = 0, 0, 0.0
         self._batches: list[Rows] = []
 
@@ -84,14 +90,11 @@ class EagerUpdates:
         config, parameters = self.config, list(self.network.parameters())
         position = self._epoch, self._update, len(self._batches)
         when = f"in epoch {self._epoch + 1}, update {self._update + 1}"
-        batch = self._gather(self._batches[self._update])
+        rows_B = self._batches[self._update]
         for parameter in parameters:
             parameter.grad = None
-        loss = self._loss(batch)
-        value = float(loss.detach())
+        value = self._compute_gradients(rows_B)
         check_finite(config, "the objective", value, when)
-        loss.backward()  # type: ignore[no-untyped-call]
-        coalesce_gradients(parameters)
         if config.clip_norm is not None:
             norm = clip_gradients(parameters, config.clip_norm)
             check_finite(config, "the norm of the gradients", float(norm), when)
@@ -103,7 +106,7 @@ class EagerUpdates:
                 for name, parameter in self.network.named_parameters():
                     self.average[name].lerp_(parameter, 1 - config.decay_at(*position))
         self._update += 1
-        self._loss_sum += value * len(batch)
+        self._loss_sum += value * len(rows_B)
 
     def loss_sum(self) -> float:
         """See `Updates`."""
@@ -113,13 +116,45 @@ class EagerUpdates:
         """Compute the last objective again: no later update would notice that it diverged."""
         if not self._batches:
             return
-        with torch.no_grad():
-            loss = self._loss(self._gather(self._batches[-1]))
-        check_finite(self.config, "the objective", float(loss), f"after epoch {self._epoch + 1}")
+        rows_B = self._batches[-1]
+        groups = split_groups(rows_B, self.config.batch_groups)
 
-    def _loss(self, batch: LabelledBatch) -> torch.Tensor:
+        def compute(number: int) -> GroupSum:
+            return GroupSum(self._loss(groups[number], len(rows_B))[None])
+
+        with torch.no_grad():
+            total = self._sum(len(groups), compute, gradients=False)
+        value, when = float(total.vector_P[0]), f"after epoch {self._epoch + 1}"
+        check_finite(self.config, "the objective", value, when)
+
+    def _compute_gradients(self, rows_B: Rows) -> float:
+        """Set the gradients of a batch, and return its objective."""
+        groups = split_groups(rows_B, self.config.batch_groups)
+
+        def compute(number: int) -> GroupSum:
+            return self._layout.read(self._backward(groups[number], len(rows_B)))
+
+        if self._group is None and len(groups) == 1:
+            return float(self._backward(rows_B, len(rows_B)))
+        return self._layout.write(self._sum(len(groups), compute))
+
+    def _sum(
+        self, n_groups: int, compute: Callable[[int], GroupSum], *, gradients: bool = True
+    ) -> GroupSum:
+        if self._group is None:
+            return sum_groups((0, n_groups), compute)
+        return self._group.sum_groups(n_groups, self._layout, compute, gradients=gradients)
+
+    def _backward(self, rows_B: Rows, n_documents: int) -> torch.Tensor:
+        """Set the gradients of some documents of a batch, and return their objective."""
+        loss = self._loss(rows_B, n_documents)
+        loss.backward()  # type: ignore[no-untyped-call]
+        coalesce_gradients(self._layout.parameters)
+        return loss.detach()
+
+    def _loss(self, rows_B: Rows, n_documents: int) -> torch.Tensor:
         weights = self.config.generative_weight, self.class_weight_C, self.config.annotation_weight
-        return batch_loss(self.network, batch, *weights)
+        return batch_loss(self.network, self._gather(rows_B), *weights, n_documents)
 
     def _gather(self, rows_B: Rows) -> LabelledBatch:
         """Gather documents with their words in the order of this epoch."""

@@ -74,7 +74,8 @@ def test_a_run_without_global_features_does_not_depend_on_their_dropout(tmp_path
     options = {"checkpoint": tmp_path / "run", "validation": None}
     train(TrainerConfig(max_epochs=2, stop_after=1), **options)
     settings = load_arrays(tmp_path / "run")[1]["settings"]
-    assert not {"global_dropout", "n_global_features", "annotation_output"} & settings.keys()
+    later = {"global_dropout", "n_global_features", "annotation_output", "batch_groups"}
+    assert not later & settings.keys()
     with pytest.raises(StorageError, match="stop_after"):
         train(TrainerConfig(max_epochs=2, global_dropout=0.1), **options)
 
@@ -111,6 +112,7 @@ def test_row_updates_resume_too(tmp_path, monkeypatch):
     [
         ({"learning_rate": 0.5}, r"learning_rate = 0.01, this run has 0.5"),
         ({"seed": 1}, "seed = 0, this run has 1"),
+        ({"batch_groups": 2}, "batch_groups = 1, this run has 2"),
     ],
 )
 def test_a_checkpoint_of_other_settings_is_refused(tmp_path, change, message):

@@ -1,0 +1,32 @@
+"""Processes that share a GPU give the network of one process, bit for bit."""
+
+import numpy as np
+import pytest
+import torch
+from scipy import sparse
+
+from supdocnade import SupDocNADE, training_processes
+from supdocnade.likelihood.contract import SPARSE_ROWS
+
+pytestmark = pytest.mark.skipif(
+    not torch.cuda.is_available(), reason="needs a GPU that torch can use"
+)
+
+
+def fit(n_words: int) -> list[bytes]:
+    rng = np.random.default_rng(0)
+    places = np.repeat(np.arange(60), 40), rng.integers(0, n_words, 2_400)
+    counts = sparse.csr_array((np.ones(2_400), places), (60, n_words))
+    model = SupDocNADE(
+        16, batch_groups=3, batch_size=20, max_epochs=3, learning_rate=0.01, device="cuda",
+        averaging=0.9, clip_norm=1.0, random_state=0,
+    )  # fmt: skip
+    model.fit(counts, np.arange(60) % 3)
+    return [p.detach().numpy().tobytes() for p in model.network_.parameters()]
+
+
+def test_processes_do_not_change_a_bit():
+    sizes = 50, SPARSE_ROWS + 100
+    alone = [fit(n_words) for n_words in sizes]
+    with training_processes(2):
+        assert [fit(n_words) for n_words in sizes] == alone
