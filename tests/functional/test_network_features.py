@@ -91,6 +91,37 @@ def test_small_photographs_are_marked_by_their_size(model, tmp_path):
     assert again.fitted_.training_set.n_pixels_B.tolist().count(20 * 20) == 1
 
 
+@pytest.mark.parametrize("better", ["sift", "network"])
+def test_the_better_features_are_chosen_on_held_out_photographs(
+    network, better, monkeypatch, tmp_path
+):
+    monkeypatch.setattr("supdocnade.images.network_library.choose_features", lambda: network)
+    images, labels, tags = tinted()
+    if better == "sift":  # The network sees colours alone, and they say nothing here.
+        tint_B3 = np.random.default_rng(0).uniform(0.2, 1, (len(images), 3))
+        grey = [image.mean(axis=2, keepdims=True) for image in columns(scenes())[0]]
+        images = [(each * tint).astype(np.uint8) for each, tint in zip(grey, tint_B3, strict=True)]
+    settings = {**SETTINGS, "n_words": 12, "held_out": 0.3, "features": "best"}
+    model = SceneModel(**settings)
+    with pytest.warns(UserWarning, match="accuracy and F-measure on held-out photographs add up"):
+        model.fit(images, labels, tags)
+    chosen = model.fitted_.settings.features
+    assert chosen == (network if better == "network" else "sift")
+    assert model.features == "best"
+    alone = SceneModel(**{**settings, "features": chosen}).fit(images, labels, tags)
+    np.testing.assert_array_equal(model.transform(images[:4]), alone.transform(images[:4]))
+    model.save(tmp_path / "model")
+    assert SceneModel.load(tmp_path / "model").features == chosen
+    model.fit_more(images[:6], labels[:6], tags[:6])
+    assert model.fitted_.settings.features == chosen
+
+
+def test_the_choice_between_features_needs_a_network(monkeypatch):
+    monkeypatch.setattr("supdocnade.images.network_library.choose_features", lambda: "sift")
+    with pytest.raises(InvalidArgument, match=r"compares SIFT with a network.*\[deep\]"):
+        SceneModel(features="best").fit(*tinted())
+
+
 def test_workers_cache_and_resumption_do_not_change_a_bit(model, network, tmp_path):
     settings = {**SETTINGS, "features": network, "mirror": True, "cache": tmp_path / "cache"}
     stages = []

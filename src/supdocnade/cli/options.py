@@ -53,7 +53,8 @@ Features = Annotated[
     str,
     typer.Option(
         help="Description of patches: sift, a network (see supdocnade features), or auto: the "
-        "network of the extra deep if it is installed, otherwise sift."
+        "network of the extra deep if it is installed, otherwise sift; or best: the one "
+        "of both that does better on held-out photographs."
     ),
 ]
 SkipUnreadable = Annotated[
@@ -93,6 +94,8 @@ def resolve_features(features: str) -> str:
 
 def describe_features(features: str) -> str:
     """Return a line that names the features of a model."""
+    if features == "best":
+        return "features: the better of SIFT and a pretrained network"
     if features != "sift":
         return f"features: the pretrained network {features}"
     hint = ""

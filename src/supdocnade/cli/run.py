@@ -293,8 +293,11 @@ def _print_estimate(
 
     options = RunOptions(n_jobs=request.jobs, device=request.device)
     previous = getattr(model, "fitted_", None)
-    cost = estimate_fit(from_records(records), model.check(), options, previous)
-    if cost is not None:
+    photographs = from_records(records)
+    costs = [estimate_fit(photographs, each, options, previous) for each in model.candidates()]
+    known = [cost for cost in costs if cost is not None]
+    if known:
+        cost = sum(seconds for seconds, _ in known), max(n_bytes for _, n_bytes in known)
         n_images = format_count(len(records), "photograph")
         n_cores = format_count(effective_n_jobs(request.jobs), "core")
         faster = ", less with the GPU" if choose_device(request.device).type != "cpu" else ""

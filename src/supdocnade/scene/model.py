@@ -22,7 +22,7 @@ from supdocnade.run_options import RunOptions
 from supdocnade.scene.attribution import Explanation, explain_image
 from supdocnade.scene.corpus_fitting import fit_scene_corpus
 from supdocnade.scene.dataset import expand_folders, read_photographs
-from supdocnade.scene.fitting import extend_scene, fit_scene
+from supdocnade.scene.fitting import extend_scene, fit_best
 from supdocnade.scene.onnx import export_onnx
 from supdocnade.scene.persistence import load_scene, save_scene
 from supdocnade.scene.prediction import FittedScene, Prediction, iter_predictions
@@ -45,7 +45,8 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
     features : str, default="sift"
         Description of patches: "sift", the name of a network (`supdocnade features` lists them), or
         the path of its ONNX file. The features of whole photographs by a network enter the topic
-        model, too.
+        model, too. "best" fits a model with the network of the extra `deep` and one with SIFT, and
+        keeps the one that does better on the held-out photographs.
     n_words : int, optional
         Number of visual words; None: 500, or 1000 with a network, and a quarter of the number of
         different patches if the photographs have fewer patches than that.
@@ -144,7 +145,7 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
         words : the fitted visual words of a corpus; None otherwise.
         progress : called with the stage, the units done and their total.
         """
-        settings, options = self._check_fit(), self._options(progress)
+        candidates, options = self._check_fit(), self._options(progress)
         if (words is not None) != isinstance(images, Corpus):
             raise InvalidArgument(
                 "words must be the fitted visual words of a corpus, and None without a corpus, "
@@ -153,16 +154,18 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
         if isinstance(images, Corpus) and words is not None:
             check_is_fitted(words, "encoder_")
             seed = read_seed(self.random_state)
-            self.fitted_ = fit_scene_corpus(images, labels, tags, words, settings, seed, options)
+            self.fitted_ = fit_scene_corpus(
+                images, labels, tags, words, candidates[0], seed, options
+            )
             self.skipped_: tuple[SkippedImage, ...] = ()
             return self
         photographs = read_photographs(images, labels, tags)
-        self.fitted_, self.skipped_ = fit_scene(
+        self.fitted_, self.skipped_ = fit_best(
             photographs,
-            settings,
+            candidates,
             read_seed(self.random_state),
             options,
-            min_words=settings.n_nearest if self.n_words is None else None,
+            may_have_fewer_words=self.n_words is None,
         )
         return self
 
@@ -190,7 +193,9 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
                 f"this model was fitted on a corpus of {n_images} photographs, of which it stores "
                 f"{n_stored}; append the others to the corpus, and fit on it."
             )
-        settings, options = self._check_fit(), self._options(progress)
+        candidates, options = self._check_fit(), self._options(progress)
+        same = [each for each in candidates if each.features == previous.settings.features]
+        settings = (same or candidates)[0]
         for name in WORD_SETTINGS:
             if getattr(settings, name) != getattr(previous.settings, name):
                 raise InvalidArgument(
@@ -323,13 +328,13 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
         model.fitted_, model.skipped_ = fitted, ()
         return model
 
-    def _check_fit(self) -> SceneSettings:
-        """Return the settings, complete, or raise `InvalidArgument` before anything is read."""
+    def _check_fit(self) -> list[SceneSettings]:
+        """Return the settings to choose from, or raise `InvalidArgument` before any reading."""
         from supdocnade.training.process_group import check_groups
 
-        settings = self.check()
-        check_groups(settings.batch_groups)
-        return settings
+        candidates = self.candidates()
+        check_groups(self.batch_groups)
+        return candidates
 
     def _options(self, progress: ProgressCallback | None = None) -> RunOptions:
         return RunOptions(

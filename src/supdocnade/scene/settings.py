@@ -4,9 +4,12 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from supdocnade.checks import check_choice, check_count, check_range
-from supdocnade.errors import InvalidArgument
+from supdocnade.errors import InvalidArgument, install_command
 
 CLASSIFIERS = ("auto", "svm", "softmax")
+
+BEST = "best"
+"""`features` that are chosen on held-out photographs."""
 
 MIN_UPDATES, MIN_BATCH, MAX_BATCH = 12, 4, 64
 """Smallest number of updates per epoch, within these batch sizes."""
@@ -109,6 +112,26 @@ class SceneSettings:
             batch_groups=self.batch_groups,
         )
         return checked
+
+    def candidates(self) -> "list[SceneSettings]":
+        """Return the settings to choose from: one, or one for each kind of features with "best".
+
+        Raises
+        ------
+        InvalidArgument : a setting is not valid, or no network is installed.
+        """
+        if self.features != BEST:
+            return [self.check()]
+        from supdocnade.images.network_library import choose_features
+
+        network = choose_features()
+        if network == "sift":
+            raise InvalidArgument(
+                f"features {BEST!r} compares SIFT with a network, and none is installed; "
+                f"{install_command('deep')}."
+            )
+        given = {name: getattr(self, name) for name in self.names()}
+        return [SceneSettings(**given | {"features": name}).check() for name in (network, "sift")]
 
     def batch_of(self, n_images: int) -> int:
         """Return the number of photographs per update.
