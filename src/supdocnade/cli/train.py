@@ -66,10 +66,10 @@ Processes = Annotated[
     ),
 ]
 Mirror = Annotated[
-    bool | None,
+    bool,
     typer.Option(
         "--mirror/--no-mirror",
-        help="Also use the mirror image of every photograph; by default with SIFT.",
+        help="Also use the mirror image of every photograph, which takes a network twice the time.",
     ),
 ]
 Tune = Annotated[bool, typer.Option("--tune", help="Also search for better settings.")]

@@ -65,9 +65,9 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
         Patches with less contrast than this percentile have shorter descriptors.
     damping : float or None, default=1.0
         A word that occurs n times counts round(damping · √n) times; None: n times.
-    mirror : bool, optional
-        Whether a photograph also has the words of its mirror image, in training and prediction;
-        None: True, or False with a network, which would take twice the time per photograph.
+    mirror : bool, default=True
+        Whether a photograph also has the words of its mirror image, in training and prediction. A
+        network takes twice the time for both.
     min_tag_count : int, default=3
         Tags of fewer photographs are ignored.
     annotation_output : {"words", "sigmoid"}, optional
