@@ -45,11 +45,16 @@ def places(folder):
     }
 
 
+def arrays_without_names(model):
+    """Return the arrays of a model but the names of photographs, which have those of the place."""
+    return {name: array for name, array in learned(model)[0].items() if "/names" not in name}
+
+
 @pytest.mark.parametrize("kind", ["tar", "parquet", "remote"])
 def test_training_gives_the_model_of_the_folder(kind, places, model, tmp_path):
     done = supdocnade("train", places[kind], "-o", tmp_path / "scenes", *SMALL)
     assert done.code == 0, done.err
-    assert learned(tmp_path / "scenes")[0] == learned(model)[0]
+    assert arrays_without_names(tmp_path / "scenes") == arrays_without_names(model)
 
 
 @pytest.mark.parametrize("kind", ["tar", "parquet", "list", "remote"])
@@ -84,7 +89,7 @@ def test_an_index_reads_only_changed_photographs(kind, places, model, tmp_path, 
     output = tmp_path / "index"
     done = supdocnade("index", model, places[kind], "-o", output, "--json")
     assert done.code == 0, done.err
-    assert done.objects == [{"index": str(output), "n_images": 18, "skipped": []}]
+    assert done.objects == [{"index": str(output), "n_images": 18, "n_copies": 0, "skipped": []}]
 
     def refuse(*_):
         raise AssertionError("read again")
@@ -141,7 +146,7 @@ def test_a_stopped_run_on_a_shard_resumes(model, folder, tmp_path):
     write_tar(shard, members)
     done = supdocnade("train", shard, "-o", tmp_path / "scenes", "--resume")
     assert done.code == 0, done.err
-    assert learned(tmp_path / "scenes")[0] == learned(model)[0]
+    assert arrays_without_names(tmp_path / "scenes") == arrays_without_names(model)
 
 
 def test_the_python_interface_takes_places_and_addresses(places, folder, model):
@@ -192,10 +197,11 @@ def test_local_copies_spare_training_the_remote_file_system(places, model, tmp_p
 
     monkeypatch.setattr(MemoryFileSystem, "get_file", count)
     place = f"filecache::{places['remote']}"
-    done = supdocnade("train", place, "-o", tmp_path / "scenes", *SMALL)
+    # One worker: fsspec's cache may lose the entry of a file while another thread adds one.
+    done = supdocnade("train", place, "-o", tmp_path / "scenes", *SMALL, "--jobs", "1")
     assert done.code == 0, done.err
     assert +fetched == dict.fromkeys((f"/functional/{name}" for name in names_in(model)), 1)
-    assert learned(tmp_path / "scenes")[0] == learned(model)[0]
+    assert arrays_without_names(tmp_path / "scenes") == arrays_without_names(model)
 
 
 def names_in(model):

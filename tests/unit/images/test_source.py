@@ -73,7 +73,9 @@ def test_unknown_file_systems_are_reported():
 
 def test_without_fsspec_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "fsspec", None)
-    with pytest.raises(StorageError, match=r"s3://a/b\.jpg needs an extra: .*supdocnade\[remote\]"):
+    with pytest.raises(
+        StorageError, match=r"s3://a/b\.jpg needs an extra: pip install '.*\[remote\]'"
+    ):
         read_source("s3://a/b.jpg")
 
 
