@@ -55,7 +55,7 @@ def lock_folder(folder: Path) -> Iterator[None]:
         raise StorageError(f"{folder} cannot be written: {error.strerror}.") from error
     with file:
         try:
-            _lock(file)
+            lock_file(file)
         except OSError as error:
             raise StorageError(
                 f"{folder} cannot be written now: another process is writing to it."
@@ -63,7 +63,8 @@ def lock_folder(folder: Path) -> Iterator[None]:
         yield
 
 
-def _lock(file: IO[bytes]) -> None:
+def lock_file(file: IO[bytes]) -> None:
+    """Lock an open file until it is closed; `BlockingIOError` if another one has locked it."""
     if sys.platform == "win32":
         import msvcrt
 

@@ -11,7 +11,7 @@ from supdocnade.cluster import map_shards
 from supdocnade.errors import ClusterError, StorageError, UnwritableFile
 from supdocnade.partial_folder import LOCK, PartialFolder
 from supdocnade.run_options import RunOptions
-from supdocnade.storage import read_file, write_atomically
+from supdocnade.storage import read_file, remove_leftovers, write_atomically
 
 PLAN = "plan.json"
 
@@ -65,6 +65,7 @@ class ShardParts(PartialFolder):
 
     def publish(self) -> None:
         """Make the folder with all its parts the output."""
+        remove_leftovers(self.folder)
         try:
             os.replace(self.folder, self.output)
         except OSError as error:

@@ -8,11 +8,14 @@ are arrays, too (`pack_strings`). Reading never executes anything.
 import hashlib
 import json
 import os
+import re
+import secrets
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +23,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from supdocnade.errors import InvalidArgument, StorageError, UnwritableFile
+from supdocnade.partial_folder import lock_file
 
 _KEY, _DIGEST = "supdocnade", "supdocnade.digest"
 Arrays = dict[str, NDArray[Any]]
@@ -28,25 +32,91 @@ MAX_HEADER_TEXT = 2**24
 """Longest description in a header, in bytes; quoting may double it."""
 
 
-def write_atomically(path: Path, content: bytes) -> None:
-    """Replace a file atomically: even after a kill, it is the old one or the new one."""
-    # One temporary name per target, so the next write replaces what a kill leaves behind.
-    temporary = path.with_name(f".{path.name}.partial")
+_TEMPORARY = re.compile(r"\.(.+)\.[0-9a-f]{8}\.partial", re.DOTALL)
+_swept: set[Path] = set()
+
+
+def write_atomically(path: Path, content: bytes, *, sync: bool = True) -> None:
+    """Replace a file atomically: even after a kill, it is the old one or the new one.
+
+    Every writer has a temporary file of its own, so of several writers the last one wins. The first
+    write of a process to a folder removes the temporary files of writers that were killed.
+
+    Parameters
+    ----------
+    sync : wait for the disk, so that the file also survives a power failure.
+    """
+    file = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with open(temporary, "wb") as file:
+        if path.parent not in _swept:
+            remove_leftovers(path.parent)
+            _swept.add(path.parent)
+        with _create_temporary(path) as file:
             file.write(content)
             file.flush()
-            os.fsync(file.fileno())
-        with suppress(FileNotFoundError):
-            os.chmod(temporary, path.stat().st_mode & 0o777)  # Permissions stay.
-        os.replace(temporary, path)
+            if sync:
+                os.fsync(file.fileno())
+            with suppress(FileNotFoundError):
+                os.chmod(file.name, path.stat().st_mode & 0o777)  # Permissions stay.
+            if sys.platform == "win32":
+                file.close()  # An open file cannot be moved there.
+            os.replace(file.name, path)  # While it is locked.
     except OSError as error:
         reason = error.strerror or error
         raise UnwritableFile(f"{path} cannot be written: {reason}.") from error
     finally:
-        with suppress(OSError):  # Its folder may not exist.
-            temporary.unlink(missing_ok=True)
+        if file is not None:
+            with suppress(OSError):
+                Path(file.name).unlink(missing_ok=True)
+
+
+def temporary_target(name: str) -> str:
+    """Return the name of the file that a temporary file becomes, or any other name unchanged.
+
+    >>> temporary_target(".model.json.0a1b2c3d.partial"), temporary_target("model.json")
+    ('model.json', 'model.json')
+    """
+    found = _TEMPORARY.fullmatch(name)
+    return name if found is None else found[1]
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove temporary files whose writers were killed; a writer at work has locked its own."""
+    if sys.platform == "win32":
+        return
+    try:
+        with os.scandir(folder) as entries:
+            names = [
+                entry.name
+                for entry in entries
+                if _TEMPORARY.fullmatch(entry.name) and entry.is_file(follow_symlinks=False)
+            ]
+    except OSError:
+        return
+    for name in names:
+        with suppress(OSError), open(folder / name, "r+b") as file:
+            lock_file(file)
+            (folder / name).unlink()
+
+
+def _create_temporary(path: Path) -> IO[bytes]:
+    """Return a new file beside a path, locked where the file system has locks."""
+    name = path.name
+    if len(os.fsencode(name)) > 230:  # File systems allow 255 bytes.
+        name = hashlib.blake2b(os.fsencode(name), digest_size=16).hexdigest()
+    while True:
+        file = open(path.with_name(f".{name}.{secrets.token_hex(4)}.partial"), "xb")  # noqa: SIM115
+        if sys.platform == "win32":
+            return file
+        try:
+            lock_file(file)
+            removed = os.fstat(file.fileno()).st_nlink == 0
+        except OSError as error:
+            removed = isinstance(error, BlockingIOError)
+        if not removed:
+            return file
+        file.close()  # Another process took it for a leftover before it was locked.
 
 
 def save_arrays(

@@ -22,9 +22,7 @@ Rows = NDArray[np.int64]
 def canonical_counts(name: str, counts: Any) -> sparse.csr_array:
     """Return a copy of a count matrix in canonical form: sorted, no duplicates, no zeros."""
     if sparse.issparse(counts):
-        if counts.ndim != 2:
-            raise InvalidArgument(f"{name} must have two dimensions, got {counts.ndim}.")
-        matrix = sparse.csr_array(counts, dtype=np.float64, copy=True)
+        matrix = sparse.csr_array(check_indices(name, counts), dtype=np.float64, copy=True)
     else:
         try:
             dense = np.asarray(counts, np.float64)
@@ -40,6 +38,49 @@ def canonical_counts(name: str, counts: Any) -> sparse.csr_array:
     if (matrix.data < 0).any():
         raise InvalidArgument(f"{name} must not be negative, got {matrix.data.min()}.")
     return matrix
+
+
+def check_indices(name: str, matrix: Any) -> Any:
+    """Return a sparse matrix whose indices lie within its shape, or raise `InvalidArgument`.
+
+    SciPy does not check the indices of a file that `load_npz` reads, and its conversions, as our
+    kernels, would read and write outside their arrays. A matrix in a rare format is returned in
+    coordinate format, any other one unchanged.
+    """
+    if matrix.ndim != 2:
+        raise InvalidArgument(f"{name} must have two dimensions, got {matrix.ndim}.")
+    try:
+        if matrix.format in ("csr", "csc"):
+            n_lines, width = matrix.shape if matrix.format == "csr" else matrix.shape[::-1]
+            n_values, axes = _check_ends(matrix.indptr, n_lines), [(matrix.indices, width)]
+        else:
+            matrix = matrix.tocoo()
+            n_values, axes = matrix.data.size, list(zip(matrix.coords, matrix.shape, strict=True))
+        for indices, size in axes:
+            _check_within(indices, size)
+            if len(indices) != matrix.data.size or n_values > len(indices):
+                raise ValueError(f"{n_values} values have {len(indices)} indices")
+    except (ValueError, IndexError, TypeError) as error:
+        raise InvalidArgument(
+            f"{name} must be a sparse matrix whose indices lie within its shape {matrix.shape}: "
+            f"{str(error).rstrip('.')}."
+        ) from error
+    return matrix
+
+
+def _check_ends(ends: NDArray[Any], n_lines: int) -> int:
+    """Return the last end of the rows or columns of a matrix, or raise `ValueError`."""
+    whole = ends.dtype.kind in "iu" and ends.shape == (n_lines + 1,)
+    if not whole or ends[0] != 0 or (ends[1:] < ends[:-1]).any():
+        raise ValueError(f"its index pointers must be {n_lines + 1} numbers that rise from 0")
+    return int(ends[-1])
+
+
+def _check_within(indices: NDArray[Any], size: int) -> None:
+    if indices.dtype.kind not in "iu" or indices.ndim != 1:
+        raise ValueError("indices must be a row of whole numbers")
+    if indices.size and not (indices.min() >= 0 and indices.max() < size):
+        raise ValueError(f"got indices {indices.min()} .. {indices.max()} on an axis of {size}")
 
 
 def split_counts(

@@ -41,6 +41,7 @@ from supdocnade.corpus.manifest import (
 )
 from supdocnade.errors import InvalidArgument, StorageError
 from supdocnade.partial_folder import LOCK, lock_folder
+from supdocnade.storage import temporary_target
 
 
 class Corpus:
@@ -91,7 +92,7 @@ class Corpus:
         if is_corpus(path):
             raise StorageError(f"{path} holds a corpus already; open it, or use another folder.")
         # An interrupted creation may have left these two files.
-        found = {entry.name for entry in path.iterdir()} - {LOCK, f".{MANIFEST_NAME}.partial"}
+        found = {temporary_target(entry.name) for entry in path.iterdir()} - {LOCK, MANIFEST_NAME}
         if found:
             raise StorageError(f"{path} must be empty for a new corpus, got {min(found)!r} in it.")
         manifest = Manifest(int(n_words), encoder)

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from supdocnade.checks import check_shape
-from supdocnade.corpus.counts import canonical_counts
+from supdocnade.corpus.counts import canonical_counts, check_indices
 from supdocnade.corpus.disk import Corpus
 from supdocnade.corpus.tokens import MemoryTokens, StoredTokens, TokenSource
 from supdocnade.errors import InvalidArgument
@@ -264,7 +264,7 @@ def _clear_unknown(annotations: Any, mask: ArrayLike, n_documents: int) -> Any:
     known = known.astype(np.bool_)
     if not sparse.issparse(annotations):
         return np.where(known[:, None], np.asarray(annotations, object), 0)
-    matrix = sparse.csr_array(annotations, copy=True)
+    matrix = sparse.csr_array(check_indices("annotations", annotations), copy=True)
     if matrix.shape[0] == n_documents:
         matrix.data[np.repeat(~known, np.diff(matrix.indptr))] = 0
     return matrix

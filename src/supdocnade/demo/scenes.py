@@ -22,7 +22,7 @@ from supdocnade.errors import InvalidArgument, StorageError
 from supdocnade.images.decode import SUFFIXES, encode
 from supdocnade.progress import ProgressCallback, no_progress
 from supdocnade.seeding import named_generator
-from supdocnade.storage import write_atomically
+from supdocnade.storage import temporary_target, write_atomically
 
 TAGS: tuple[str, ...] = (
     "balloon", "bird", "boat", "bridge", "building", "cactus", "car", "cloud", "fence", "house",
@@ -312,7 +312,7 @@ def _check_folder(root: Path, expected: set[str]) -> None:
     for path in sorted(root.rglob("*")):
         name = path.relative_to(root)
         # An interrupted call may leave a partial file.
-        final = name.with_name(name.name.removeprefix(".").removesuffix(".partial"))
+        final = name.with_name(temporary_target(name.name))
         if not path.is_dir() and not {name.as_posix(), final.as_posix()} & expected:
             raise StorageError(f"{root} must hold nothing but these scenes, got {name}.")
 

@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from supdocnade.checks import check_seed
-from supdocnade.corpus.counts import MAX_TOKENS
+from supdocnade.corpus.counts import MAX_TOKENS, check_indices
 from supdocnade.corpus.disk import Corpus
 from supdocnade.corpus.documents import NO_LABEL, read_global_features
 from supdocnade.errors import InvalidArgument
@@ -49,6 +49,8 @@ def read_counts(estimator: Any, X: Any, *, reset: bool) -> sparse.csr_array:
     if isinstance(X, Corpus):
         _check_corpus(estimator, X, reset=reset)
         return X.counts()
+    if sparse.issparse(X):
+        X = check_indices("X", X)
     # Infinite and negative counts are refused below, with one message.
     checked = validate_data(
         estimator,

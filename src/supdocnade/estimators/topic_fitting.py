@@ -19,7 +19,7 @@ from supdocnade.devices import choose_device
 from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.inputs import read_annotation_names, read_seed
 from supdocnade.estimators.topic_model import TopicModel
-from supdocnade.likelihood.cpu.threads import limit_threads
+from supdocnade.likelihood.cpu.threads import limit_threads, one_torch_thread
 from supdocnade.likelihood.operations import SOFTMAX_NLL, TREE_NLL
 from supdocnade.model.config import SupDocNADEConfig
 from supdocnade.model.network import DocNADENetwork, SupDocNADENetwork, random_tree
@@ -48,6 +48,7 @@ class PreparedFit(NamedTuple):
     validation: Documents | None
 
 
+@one_torch_thread()
 def fit_topic_model(
     model: TopicModel,
     X: Any,
@@ -93,6 +94,7 @@ def fit_topic_model(
         _store_result(model, prepared.trainer, names)
 
 
+@one_torch_thread()
 def fit_many(
     models: Sequence[TopicModel],
     X: Any,
@@ -145,6 +147,7 @@ def fit_many(
     return list(models)
 
 
+@one_torch_thread()
 def run_partial_fit(model: TopicModel, documents: Documents, names: list[str] | None) -> None:
     """Pass over the documents once, at a constant learning rate.
 

@@ -30,6 +30,7 @@ from supdocnade.likelihood.contract import (
     activate,
     has_sparse_gradients,
 )
+from supdocnade.likelihood.cpu.threads import one_torch_thread
 from supdocnade.model.config import DocNADEConfig, SupDocNADEConfig
 from supdocnade.model.inference import NetworkArrays
 from supdocnade.model.outputs import SoftmaxOutput, TreeOutput, WordOutput
@@ -324,6 +325,7 @@ class SupDocNADENetwork(DocNADENetwork):
         return log_p_BC.gather(1, labels_B[:, None])[:, 0] - terms.nll_B
 
 
+@one_torch_thread()
 @torch.no_grad()
 def network_from_arrays(arrays: NetworkArrays, *, backend: str = "auto") -> DocNADENetwork:
     """Return a network with a copy of the parameters in `arrays`."""

@@ -57,7 +57,9 @@ from supdocnade.storage import (
     damage_errors,
     load_arrays,
     read_file,
+    remove_leftovers,
     save_arrays,
+    temporary_target,
     write_atomically,
 )
 
@@ -88,6 +90,7 @@ def save_scene(fitted: FittedScene, params: dict[str, Any], folder: Path) -> Non
             if is_new:
                 folder.rmdir()
         raise
+    remove_leftovers(folder)
     write_atomically(folder / DESCRIPTION, seal_description(description))
     # A report of the replaced model does not describe this one.
     report = folder / REPORT
@@ -116,8 +119,8 @@ def check_target(folder: Path) -> None:
         raise StorageError(f"{folder} must be a folder that a model can be written to, got a file.")
     found = {entry.name for entry in folder.iterdir()}
     ours = {SCENE, DESCRIPTION, REPORT}
-    # A kill leaves such files behind, which the next write replaces.
-    found -= {f".{name}.partial" for name in ours}
+    # A kill leaves such files behind, which the next write removes.
+    found -= {name for name in found - ours if temporary_target(name) in ours}
     others = sorted(found - ours)
     if others or (found and not found & {SCENE, DESCRIPTION}):
         raise StorageError(

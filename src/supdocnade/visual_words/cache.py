@@ -2,8 +2,6 @@
 
 import hashlib
 import os
-import threading
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,6 +11,7 @@ from numpy.typing import NDArray
 from supdocnade.errors import UnwritableFile
 from supdocnade.images.decode import read_image_file
 from supdocnade.images.source import PackedImage
+from supdocnade.storage import write_atomically
 
 _DIGEST_BYTES, _SIZE_BYTES = 16, 8
 
@@ -120,16 +119,8 @@ class WordCache:
         body += words.ids.astype(self._type).tobytes()
         if words.features_F is not None:
             body += words.features_F.astype("<f4").tobytes()
-        path = self._path(key)
-        temporary = path.with_name(f".{key}.{os.getpid()}.{threading.get_ident()}")
-        try:
-            path.parent.mkdir(exist_ok=True)
-            temporary.write_bytes(_digest(body) + body)
-            os.replace(temporary, path)
-        except OSError as error:
-            with suppress(OSError):
-                temporary.unlink(missing_ok=True)
-            raise UnwritableFile(f"{path} cannot be written: {error.strerror}.") from error
+        # A file that a power failure cut off has another digest, so nobody waits for the disk.
+        write_atomically(self._path(key), _digest(body) + body, sync=False)
 
     def _path(self, key: str) -> Path:
         return self.folder / key[:2] / key

@@ -103,6 +103,9 @@ def one_torch_thread() -> Iterator[None]:
     the result, so torch gets one. Its other threads, which stay awake for a while after their work,
     then do not take time from the kernels either. The setting belongs to the calling thread, and to
     threads that use torch for the first time meanwhile.
+
+    In a forked child torch's other threads do not exist, and an operation that waited for them
+    would wait for ever: whatever estimators do with torch runs within this context.
     """
     with limit_threads(None):
         yield
