@@ -11,10 +11,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from joblib import effective_n_jobs
 
+from supdocnade.corpus.disk import Corpus
 from supdocnade.errors import UnreadableImage
 from supdocnade.images.regions import Regions
 from supdocnade.likelihood.cpu.threads import one_blas_thread
 from supdocnade.run_options import RunOptions
+from supdocnade.scene.corpus_fitting import (
+    MAX_HELD_OUT,
+    MAX_SAMPLE,
+    load_corpus_words,
+    with_word_settings,
+)
 from supdocnade.scene.dataset import Photographs
 from supdocnade.scene.fitting import EPOCH_SHARES, SVM_BYTES, make_bag, svm_limit
 from supdocnade.scene.prediction import FittedScene
@@ -46,6 +53,9 @@ training per pair and class. Measured on LabelMe with SIFT."""
 
 COUNT_BYTES, COUNT_COPIES = 12, 4
 """Memory of an entry of a count matrix, and number of such matrices at a time."""
+
+RECORD_BYTES = 300
+"""Memory of the name, label, tags and position of a photograph in a corpus."""
 
 
 class Speed(NamedTuple):
@@ -89,6 +99,28 @@ def estimate_fit(
     return (
         estimate_seconds(photographs.labels, settings, speed, n_workers, before),
         estimate_bytes(photographs.labels, settings, speed, before),
+    )
+
+
+def estimate_corpus_fit(
+    corpus: Corpus, settings: SceneSettings, options: RunOptions = RunOptions()
+) -> tuple[float, float]:
+    """Return the seconds and the bytes that a fit on a corpus takes.
+
+    Parameters
+    ----------
+    settings : as they are given; those of visual words are replaced by those of the corpus.
+    """
+    words = load_corpus_words(corpus)
+    settings = with_word_settings(settings, words).check()
+    n_photographs, n_features = len(corpus), words.encoder_.n_image_features
+    n_words = corpus.n_tokens / max(n_photographs, 1)
+    work = _training_work(corpus.labels, settings, n_words, effective_n_jobs(options.n_jobs))
+    n_stored = min(n_photographs, MAX_SAMPLE + MAX_HELD_OUT)
+    sample = n_stored * (n_words / 2 * COUNT_BYTES * COUNT_COPIES + n_features * 4 * 2)
+    return (
+        float(START_SECONDS + _time_multiplication() * work),
+        float(START_BYTES + n_photographs * RECORD_BYTES + sample),
     )
 
 
@@ -139,27 +171,42 @@ def estimate_seconds(
     before : labels of those of the model to which they are added.
     """
     assert settings.n_words is not None, "checked"
-    assert settings.n_topics is not None, "checked"
     n_sides, is_network = 2 if settings.mirror else 1, settings.features != "sift"
-    n_all, n_columns = len(labels) + len(before), min(speed.n_columns, N_COMPONENTS)
+    n_columns = min(speed.n_columns, N_COMPONENTS)
     n_sampled, n_rows = (0, 0) if before else _sample_sizes(len(labels), settings, speed)
     reading = (len(labels) + n_sampled) * (speed.read + speed.describe) + len(labels) * speed.read
     if is_network and settings.mirror:  # It describes the mirror images, too.
         reading += len(labels) * speed.describe
     n_described = KMEANS_ROUNDS * n_rows + n_sides * len(labels) * speed.n_patches
+    n_words = _words_per_photograph(settings, speed)
+    work = n_described * settings.n_words * n_columns / n_workers
+    work += _training_work([*labels, *before], settings, n_words, n_workers)
+    return float(START_SECONDS + reading / n_workers + speed.multiply * work)
+
+
+def _training_work(
+    labels: Sequence[str | None], settings: SceneSettings, n_words: float, n_workers: int
+) -> float:
+    """Return the multiplications that take as long as fitting topics and SVMs.
+
+    Parameters
+    ----------
+    labels : labels of all photographs.
+    n_words : words per photograph, before damping.
+    """
+    assert settings.n_words is not None, "checked"
+    assert settings.n_topics is not None, "checked"
     n_trials = (settings.tune_trials if settings.tune else 1) if settings.held_out else 0
     n_fits = n_trials * (1 - settings.held_out) + 1
-    n_words = _words_per_photograph(settings, speed) * (DAMPED_SHARE if settings.damping else 1)
+    n_damped = n_words * (DAMPED_SHARE if settings.damping else 1)
     n_leaves = settings.n_words * Regions.of(settings.grid).n_regions
-    n_tree = n_fits * settings.max_epochs * n_all * n_words * np.log2(n_leaves)
+    n_tree = n_fits * settings.max_epochs * len(labels) * n_damped * np.log2(n_leaves)
     n_svms = n_trials * len(EPOCH_SHARES) * (len(GRID) + 1) * (1 - settings.held_out) ** 2 + 1
-    n_pairs = n_svms * _count_svm([*labels, *before], settings) ** 2
-    n_classes = len({*labels, *before} - {None})
-    shared = n_described * settings.n_words * n_columns + TREE_WORK * n_tree * settings.n_topics
-    shared += SVM_CLASS_WORK * n_classes * n_pairs
+    n_pairs = n_svms * _count_svm(labels, settings) ** 2
+    n_classes = len({*labels} - {None})
+    shared = TREE_WORK * n_tree * settings.n_topics + SVM_CLASS_WORK * n_classes * n_pairs
     # One thread computes the kernels.
-    work = shared / n_workers + SVM_WORK * n_pairs
-    return float(START_SECONDS + reading / n_workers + speed.multiply * work)
+    return float(shared / n_workers + SVM_WORK * n_pairs)
 
 
 def estimate_bytes(

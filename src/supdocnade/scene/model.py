@@ -20,7 +20,11 @@ from supdocnade.folders.tags import Tags
 from supdocnade.progress import ProgressCallback, no_progress
 from supdocnade.run_options import RunOptions
 from supdocnade.scene.attribution import Explanation, explain_image
-from supdocnade.scene.corpus_fitting import fit_scene_corpus
+from supdocnade.scene.corpus_fitting import (
+    fit_scene_corpus,
+    load_corpus_words,
+    with_word_settings,
+)
 from supdocnade.scene.dataset import expand_folders, read_photographs
 from supdocnade.scene.fitting import extend_scene, fit_scene
 from supdocnade.scene.onnx import export_onnx
@@ -136,26 +140,32 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
         ----------
         images : a folder with one sub-folder per class and optional metadata, or another place
             (docs/sources.md); or a list of paths, addresses, bytes of files, arrays or PIL images;
-            or a `Corpus` of photographs encoded with `words`, which need not fit into memory. From
-            a corpus the model learns without an SVM, and `fit_more` cannot add to it.
+            or a `Corpus` of encoded photographs, which need not fit into memory. The settings of
+            visual words are those of the corpus then, the model learns without an SVM, and
+            `fit_more` cannot add to it.
         labels : their classes, None where unknown; None with a corpus: those of the corpus.
         tags : a list of tags per photograph, None where unknown; None with a corpus: those of the
             corpus.
-        words : the fitted visual words of a corpus; None otherwise.
+        words : the fitted visual words of a corpus; None: those stored in it.
         progress : called with the stage, the units done and their total.
         """
-        settings, options = self._check_fit(), self._options(progress)
-        if (words is not None) != isinstance(images, Corpus):
+        options = self._options(progress)
+        if isinstance(images, Corpus):
+            words = load_corpus_words(images) if words is None else words
+            check_is_fitted(words, "encoder_")
+            settings, seed = (
+                with_word_settings(self, words)._check_fit(),
+                read_seed(self.random_state),
+            )
+            self.fitted_ = fit_scene_corpus(images, labels, tags, words, settings, seed, options)
+            self.skipped_: tuple[SkippedImage, ...] = ()
+            return self
+        settings = self._check_fit()
+        if words is not None:
             raise InvalidArgument(
                 "words must be the fitted visual words of a corpus, and None without a corpus, "
                 f"got {type(words).__name__} for images of {type(images).__name__}."
             )
-        if isinstance(images, Corpus) and words is not None:
-            check_is_fitted(words, "encoder_")
-            seed = read_seed(self.random_state)
-            self.fitted_ = fit_scene_corpus(images, labels, tags, words, settings, seed, options)
-            self.skipped_: tuple[SkippedImage, ...] = ()
-            return self
         photographs = read_photographs(images, labels, tags)
         self.fitted_, self.skipped_ = fit_scene(
             photographs,
