@@ -56,7 +56,9 @@ def test_other_commands_work_with_the_model(trained, photos, tmp_path):
     labels = [each["label"] for each in supdocnade("predict", output, photos, "--json").objects]
     assert set(labels) == set(CLASSES)
     assert supdocnade("report", output).code == 0
-    assert "18 photographs" in (output / "report.html").read_text()
+    page = (output / "report.html").read_text()
+    assert "18 photographs" in page
+    assert "The class is predicted by " in page
     assert supdocnade("info", output).code == 0
     photo = min(photos.glob("coast/*.jpg"))
     assert supdocnade("explain", output, photo, "-o", tmp_path / "why.png").code == 0

@@ -28,7 +28,12 @@ from supdocnade.estimators.persistence import estimator_to_storage, words_to_sto
 from supdocnade.folders.tags import AnnotationVocabulary, Tags
 from supdocnade.run_options import RunOptions
 from supdocnade.scene.dataset import SMALL_CLASS, Photographs, read_photographs
-from supdocnade.scene.fitting import choose_on_held_out, default_choices, fit_scene_topics
+from supdocnade.scene.fitting import (
+    choose_on_held_out,
+    default_choices,
+    fit_final_svm,
+    fit_scene_topics,
+)
 from supdocnade.scene.held_out import Choices, HeldOut
 from supdocnade.scene.prediction import FittedScene
 from supdocnade.scene.settings import WORD_SETTINGS, SceneSettings
@@ -40,7 +45,11 @@ from supdocnade.visual_words.to_corpus import WORDS, read_features
 SettingsT = TypeVar("SettingsT", bound=SceneSettings)
 
 MAX_HELD_OUT, MAX_SAMPLE = 10_000, 10_000
-"""Photographs that are held out, and others that stay in memory and in the model."""
+"""Photographs that are held out, and others that stay in memory and in the model. An SVM is trained
+on them."""
+
+MAX_EXACT_SVM = 4000
+"""Labelled photographs in memory with an exact SVM, 0.4 GB; the kernel of more is approximated."""
 
 SHARD_SIZE = 1000
 """Photographs that are damped and written at a time."""
@@ -62,7 +71,7 @@ def fit_scene_corpus(
     labels, tags : of the photographs; None: those of the corpus.
     words : the fitted visual words that the corpus was encoded with.
     """
-    settings = _check_corpus(corpus, words, settings)
+    _check_corpus(corpus, words)
     photographs = _read_records(corpus, labels, tags)
     place_B = hash_keys(photographs.content_keys())
     held_B = hold_out_by_place(photographs, place_B, settings.held_out)
@@ -83,7 +92,11 @@ def fit_scene_corpus(
         damped = Corpus.create(folder / "words", n_words=corpus.n_words)
         _append_damped(damped, corpus, others, settings.damping)
         part = _from_corpus(photographs.take(others), damped, features_BF)
-        choices, held_out = _choose(part, in_memory, len(sampled), settings, seed, options)
+        n_labelled = len(stored) - in_memory.photographs.labels.count(None)
+        approximate = n_labelled > MAX_EXACT_SVM
+        choices, held_out = _choose(
+            part, in_memory, len(sampled), settings, seed, options, approximate
+        )
         _append_damped(damped, corpus, held, settings.damping)
         whole = _from_corpus(photographs.take(np.concatenate([others, held])), damped, features_BF)
         tuned = replace(settings, **dict[str, Any](choices.tuned))
@@ -99,15 +112,17 @@ def fit_scene_corpus(
         )
     classes = tuple(photographs.classes)
     share_CA = photograph_tag_shares(photographs, classes, vocabulary)
+    network = topics.network_.arrays()
+    in_svm = in_memory.damp(settings.damping)
     topics.set_params(n_jobs=None, checkpoint=None, device="auto")
     return FittedScene(
         settings=settings,
         encoder=words.encoder_,
-        network=topics.network_.arrays(),
+        network=network,
         stored_words=words_to_storage(words),
         stored_topics=estimator_to_storage(topics),
         classes=classes,
-        svm=None,
+        svm=fit_final_svm(network, in_svm, choices, options, approximate=approximate),
         tag_names=vocabulary.names,
         tag_frequency_A=tag_frequency(photographs, vocabulary),
         class_tag_share_CA=share_CA if choices.class_tag_weight else None,
@@ -136,20 +151,14 @@ def with_word_settings(settings: SettingsT, words: BagOfVisualWords) -> Settings
     return replace(settings, **of_words)
 
 
-def _check_corpus(
-    corpus: Corpus, words: BagOfVisualWords, settings: SceneSettings
-) -> SceneSettings:
-    """Return the settings with the network's softmax as classifier."""
+def _check_corpus(corpus: Corpus, words: BagOfVisualWords) -> None:
     if corpus.encoder != words.encoder_.fingerprint():
         raise InvalidArgument(
             f"images must be a corpus that was encoded with words, got {corpus.folder}, which was "
             f"made with encoder {corpus.encoder!r}."
         )
-    if settings.classifier == "svm":
-        raise InvalidArgument("classifier must be 'auto' or 'softmax' with a corpus, got 'svm'.")
     if not len(corpus):
         raise InvalidArgument(f"images must have a photograph, got none in {corpus.folder}.")
-    return replace(settings, classifier="softmax")
 
 
 def _read_records(
@@ -220,6 +229,7 @@ def _choose(
     settings: SceneSettings,
     seed: int,
     options: RunOptions,
+    approximate_svm: bool,
 ) -> tuple[Choices, HeldOut]:
     """Choose on the held-out photographs, which follow the sample in `in_memory`."""
     data = in_memory.damp(settings.damping)
@@ -227,7 +237,9 @@ def _choose(
     if n_sampled == len(rows):
         return default_choices(part, settings), HeldOut()
     sample, held_out = data.take(rows[:n_sampled]), data.take(rows[n_sampled:])
-    return choose_on_held_out(part, sample, held_out, settings, seed, options)
+    return choose_on_held_out(
+        part, sample, held_out, settings, seed, options, approximate_svm=approximate_svm
+    )
 
 
 def _from_corpus(

@@ -44,8 +44,8 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
         Number of topics; None: 200, or 512 with a network.
     classifier : {"auto", "svm", "softmax"}, default="auto"
         The paper's RBF SVM on topic features, or the model's own softmax; "auto" takes the one that
-        does better on the held-out photographs, and with more than 12,900 labelled photographs the
-        softmax: the SVM would need more than 4 GB of memory.
+        does better on the held-out photographs. With more than 12,900 labelled photographs, or
+        30,000 with "svm", the kernel of the SVM is approximated, to bound its memory.
     features : str, default="sift"
         Description of patches: "sift", the name of a network (`supdocnade features` lists them), or
         the path of its ONNX file. The features of whole photographs by a network enter the topic
@@ -141,8 +141,8 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
         images : a folder with one sub-folder per class and optional metadata, or another place
             (docs/sources.md); or a list of paths, addresses, bytes of files, arrays or PIL images;
             or a `Corpus` of encoded photographs, which need not fit into memory. The settings of
-            visual words are those of the corpus then, the model learns without an SVM, and
-            `fit_more` cannot add to it.
+            visual words are those of the corpus then, an SVM learns from at most 20,000 of the
+            photographs, and `fit_more` cannot add to it.
         labels : their classes, None where unknown; None with a corpus: those of the corpus.
         tags : a list of tags per photograph, None where unknown; None with a corpus: those of the
             corpus.

@@ -11,7 +11,7 @@ from supdocnade import BagOfVisualWords, Corpus, SceneModel
 from supdocnade.errors import InvalidArgument, StorageError
 from supdocnade.folders.tags import AnnotationVocabulary
 from supdocnade.run_options import RunOptions
-from supdocnade.scene import corpus_fitting
+from supdocnade.scene import corpus_fitting, svm
 from supdocnade.scene.corpus_fitting import hash_keys, hold_out_by_place
 from supdocnade.scene.dataset import Photographs
 from supdocnade.scene.fitting import fit_scene_topics
@@ -154,6 +154,17 @@ def test_damaged_features_are_refused(tmp_path):
         SceneModel().fit(corpus)
 
 
+def test_an_svm_is_fitted_on_the_photographs_in_memory(corpus, monkeypatch):
+    exact = fit(corpus, classifier="svm")
+    monkeypatch.setattr(corpus_fitting, "MAX_EXACT_SVM", 20)
+    monkeypatch.setattr(svm, "N_LANDMARKS", 9)
+    approximate = fit(corpus, classifier="svm")
+    assert len(exact.fitted_.svm.support_SH) > len(approximate.fitted_.svm.support_SH) == 9
+    for model in (exact, approximate):
+        assert (model.predict(IMAGES) == LABELS).mean() > 0.8
+    assert fit(corpus, classifier="softmax").fitted_.svm is None
+
+
 def test_given_labels_and_tags_replace_those_of_the_corpus(corpus):
     labels = [None if number % 2 else "other" for number in range(24)]
     model = fit(corpus, labels, [["sea"]] * 24, max_epochs=1)
@@ -168,8 +179,6 @@ def test_wrong_arguments_are_refused(corpus, tmp_path):
         SceneModel().fit(corpus)
     with pytest.raises(InvalidArgument, match="and None without a corpus"):
         SceneModel().fit(IMAGES, words=words)
-    with pytest.raises(InvalidArgument, match="classifier must be 'auto' or 'softmax'"):
-        fit(corpus, classifier="svm")
     with pytest.raises(InvalidArgument, match="labels must have an entry for each of the 24"):
         fit(corpus, ["coast"])
     other = Corpus.create(tmp_path / "other", n_words=3, encoder="another")
