@@ -90,8 +90,9 @@ def test_the_commands_of_a_document_run(document, tmp_path, monkeypatch):
             with run_server(*arguments) as (_, client):
                 assert client.get("/").status_code == 200
             continue
-        # Photographs that are added to a model take its settings.
-        extra = () if "--add" in arguments else quick.get(command, ())
+        # Photographs that are added to a model take its settings, and a corpus has visual words.
+        keeps_words = "--add" in arguments or arguments[:1] == ["photos.corpus"]
+        extra = () if keeps_words else quick.get(command, ())
         done = supdocnade(command, *arguments, *extra)
         assert done.code == 0, (command, done.err)
         assert done.out

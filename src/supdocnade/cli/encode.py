@@ -51,14 +51,16 @@ def encode(
     """Write the visual words of photographs as a corpus.
 
     The words are those of a trained model. PHOTOS is read as by `train`; CORPUS has the words,
-    names, classes and tags of the photographs in a random order, from which a topic model can
-    learn without reading the photographs again. A run that was interrupted resumes when it is
-    started again. The corpus is the same for any number of workers and any cluster.
+    names, classes and tags of the photographs in a random order, and the visual words; `train`
+    learns from it in bounded memory, without reading the photographs again. A run that was
+    interrupted resumes when it is started again. The corpus is the same for any number of workers
+    and any cluster.
 
     \b
     Examples:
       supdocnade encode scenes photos -o photos.corpus
       supdocnade encode scenes photos -o photos.corpus --cluster local
+      supdocnade train photos.corpus -o large-scenes
     """
     check_device(device, cluster)
     from supdocnade.folders.photo_sources import scan_photographs
@@ -89,6 +91,7 @@ def encode(
                 tags=photographs.tags,
                 seed=seed,
                 shard_size=shard_size,
+                stored_words=fitted.stored_words,
             )
         except UnreadableImage as error:
             raise UnreadableImage(

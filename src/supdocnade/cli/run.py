@@ -28,6 +28,7 @@ from supdocnade.images.source import absolute_address
 from supdocnade.partial_folder import PartialFolder
 
 if TYPE_CHECKING:
+    from supdocnade.corpus.disk import Corpus
     from supdocnade.folders.photo_folder import ImageRecord
     from supdocnade.scene.model import SceneModel
 
@@ -160,33 +161,55 @@ def train_model(request: TrainingRequest) -> "tuple[SceneModel, dict[str, float]
     partial = PartialRun(request.output)
     partial.check_idle()
     settings = _choose_settings(request, partial)
-    from supdocnade.folders.photo_sources import scan_photographs
-
-    with ProgressBars(quiet=request.quiet, stage_lines=False) as progress:
-        folder = scan_photographs(request.photos, progress)
-    check_records(request.photos, folder.records)
+    corpus, records, notes = _read_data(request)
+    check_records(request.photos, records)
     if not request.quiet:
         extends = settings.get("add") is not None
-        same = f"features: those of {settings.get('add')}"
-        print_message(same if extends else describe_features(settings["features"]))
-        for note in (*describe_records(folder.records, extends=extends), *folder.notes):
+        words_of = request.photos if corpus is not None else settings.get("add")
+        same = f"features: those of {words_of}"
+        print_message(describe_features(settings["features"]) if words_of is None else same)
+        for note in (*describe_records(records, extends=extends), *notes):
             print_message(f"note: {note}")
     if request.restart:
         partial.discard()
     partial.write_settings(request.photos, settings)
     # Outside the error handling below, which must not clean up the folder of another process.
     with partial.lock():
-        model, seconds = _train_resumably(request, partial, settings, folder.records)
+        model, seconds = _train_resumably(request, partial, settings, corpus, records)
     partial.discard()
     for each in () if request.quiet else model.skipped_:
         print_message(f"skipped: {each.reason}")
     return model, seconds
 
 
+def _read_data(
+    request: TrainingRequest,
+) -> "tuple[Corpus | None, Sequence[ImageRecord], Sequence[str]]":
+    """Return the corpus if there is one, the photographs, and notes about them."""
+    from supdocnade.corpus.manifest import is_corpus
+    from supdocnade.folders.photo_folder import ImageRecord
+    from supdocnade.folders.photo_sources import scan_photographs
+
+    if not is_corpus(Path(request.photos)):
+        with ProgressBars(quiet=request.quiet, stage_lines=False) as progress:
+            folder = scan_photographs(request.photos, progress)
+        return None, folder.records, folder.notes
+    from supdocnade.corpus.disk import Corpus
+
+    corpus = Corpus.open(request.photos)
+    rows = zip(corpus.names, corpus.labels, corpus.tags, strict=True)
+    records = [
+        ImageRecord(name or "", label, None if tags is None else tuple(tags))
+        for name, label, tags in rows
+    ]
+    return corpus, records, ()
+
+
 def _train_resumably(
     request: TrainingRequest,
     partial: PartialRun,
     settings: dict[str, Any],
+    corpus: "Corpus | None",
     records: "Sequence[ImageRecord]",
 ) -> "tuple[SceneModel, dict[str, float]]":
     """Train a model and write it; if this fails, tell how to resume the run."""
@@ -195,7 +218,7 @@ def _train_resumably(
             ProgressBars(quiet=request.quiet) as progress,
             print_warnings(quiet=request.quiet),
         ):
-            model = _train(request, partial, settings, records, progress)
+            model = _train(request, partial, settings, corpus, records, progress)
         return model, progress.seconds
     except KeyboardInterrupt:
         print_message(f"stopped; resume with: {_resume_command(request)}")
@@ -250,6 +273,7 @@ def _train(
     request: TrainingRequest,
     partial: PartialRun,
     settings: dict[str, Any],
+    corpus: "Corpus | None",
     records: "Sequence[ImageRecord]",
     progress: ProgressBars,
 ) -> "SceneModel":
@@ -265,14 +289,17 @@ def _train(
         checkpoint=partial.checkpoint,
     )
     if not request.quiet and not request.resume:
-        _print_estimate(model, records, request)
-    fit = model.fit if previous is None else model.fit_more
-    fit(
-        [record.source for record in records],
-        [record.label for record in records],
-        [record.tags for record in records],
-        progress=progress,
-    )
+        _print_estimate(model, corpus, records, request)
+    if corpus is not None:
+        model.fit(corpus, progress=progress)
+    else:
+        fit = model.fit if previous is None else model.fit_more
+        fit(
+            [record.source for record in records],
+            [record.label for record in records],
+            [record.tags for record in records],
+            progress=progress,
+        )
     progress("writing", 0, 1)
     check_output(request.output, force=request.force)
     model.save(request.output)
@@ -281,20 +308,25 @@ def _train(
 
 
 def _print_estimate(
-    model: "SceneModel", records: "Sequence[ImageRecord]", request: TrainingRequest
+    model: "SceneModel",
+    corpus: "Corpus | None",
+    records: "Sequence[ImageRecord]",
+    request: TrainingRequest,
 ) -> None:
     """Print a line with the time and memory that a run takes, if a photograph can be read."""
     from joblib import effective_n_jobs
 
     from supdocnade.devices import choose_device
     from supdocnade.run_options import RunOptions
-    from supdocnade.scene.cost import estimate_fit
+    from supdocnade.scene.cost import estimate_corpus_fit, estimate_fit
     from supdocnade.scene.dataset import from_records
 
     options = RunOptions(n_jobs=request.jobs, device=request.device)
-    previous = getattr(model, "fitted_", None)
-    photographs = from_records(records)
-    costs = [estimate_fit(photographs, each, options, previous) for each in model.candidates()]
+    if corpus is not None:
+        costs: list[tuple[float, float] | None] = [estimate_corpus_fit(corpus, model, options)]
+    else:
+        previous, photographs = getattr(model, "fitted_", None), from_records(records)
+        costs = [estimate_fit(photographs, each, options, previous) for each in model.candidates()]
     known = [cost for cost in costs if cost is not None]
     if known:
         cost = sum(seconds for seconds, _ in known), max(n_bytes for _, n_bytes in known)
@@ -369,17 +401,30 @@ def _choose_settings(request: TrainingRequest, partial: PartialRun) -> dict[str,
             f"{partial.folder} holds an interrupted run: continue it with --resume, "
             "or start again with --restart."
         )
+    from supdocnade.corpus.manifest import is_corpus
+
+    if is_corpus(Path(request.photos)):
+        if request.add is not None:
+            raise InvalidArgument(f"--add must not be given with a corpus, got {request.photos}.")
+        of_words = ("features", "n_words", "n_color_words", "mirror")
+        _check_not_explicit(request, of_words, "a corpus")
+        return {key: value for key, value in request.settings.items() if key not in of_words}
     if request.add is None:
         return request.settings
-    for name in ("features", "n_words", "n_color_words"):
-        if name in request.explicit:
-            raise InvalidArgument(
-                f"{_option(name)} must not be given with --add: the visual words stay."
-            )
+    _check_not_explicit(request, ("features", "n_words", "n_color_words"), "--add")
     # Other settings are those of the model to which photographs are added.
     names = request.explicit | {"on_error", "random_state"}
     settings = {name: request.settings[name] for name in request.settings if name in names}
     return {**settings, "add": os.path.abspath(request.add)}
+
+
+def _check_not_explicit(request: TrainingRequest, names: Sequence[str], given: str) -> None:
+    """Raise if a setting of visual words is on the command line."""
+    for name in names:
+        if name in request.explicit:
+            raise InvalidArgument(
+                f"{_option(name)} must not be given with {given}: the visual words stay."
+            )
 
 
 def _resumed_settings(request: TrainingRequest, before: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`supdocnade train`: learn a model from a folder of photographs."""
+"""`supdocnade train`: learn a model from photographs or from a corpus."""
 
 import os
 from pathlib import Path
@@ -125,7 +125,8 @@ def train(
     PHOTOS has one sub-folder per class: PHOTOS/coast/1.jpg. Photographs directly in PHOTOS, or in
     PHOTOS/_unlabelled, have no class. Tags are in PHOTOS/metadata.jsonl or metadata.csv (file_name,
     label, tags), in tags.tsv (file<TAB>tag|tag), or in XMP sidecars and the photographs themselves,
-    as keywords. Nothing leaves this machine.
+    as keywords. PHOTOS may also be a corpus of `supdocnade encode`: its visual words are used, and
+    the photographs need not fit into memory. Nothing leaves this machine.
 
     --resume continues a run that was interrupted with Ctrl-C or by a file that cannot be read.
     Settings must stay the same, except --skip-unreadable, --jobs, --processes, --cache, --force,
@@ -139,6 +140,7 @@ def train(
       supdocnade train 'shards-{000..010}.tar' -o scenes
       supdocnade train photos -o scenes --batch-groups 4 --processes 2
       supdocnade train more-photos --add scenes -o more-scenes
+      supdocnade train photos.corpus -o large-scenes
     """
     check_device(device)
     values = {name: context.params[option] for name, option in OPTIONS.items()}

@@ -20,6 +20,8 @@ from supdocnade.errors import InvalidArgument
 
 NO_LABEL = -1
 """Missing label. Estimators write it into documents; users pass None or NaN."""
+BLOCK_SIZE = 4096
+"""Documents whose global features are checked at a time."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -69,7 +71,8 @@ class Documents:
         annotation_mask : (documents,) false where the annotations are unknown.
         labels : (documents,) class numbers below `n_classes`, `NO_LABEL` where unknown.
         document_weight : (documents,) finite and not negative.
-        global_features : (documents, features) finite.
+        global_features : (documents, features) finite; an array of float32, such as a `np.memmap`,
+            is not copied.
         annotations_are_words : make annotations tokens of the joint vocabulary; otherwise only note
             which documents have them.
 
@@ -230,8 +233,10 @@ def read_global_features(given: Any, n_documents: int) -> NDArray[np.float32] | 
             f"global_features must have a row for each of the {n_documents} documents of X and at "
             f"least one column, got shape {shape}."
         )
-    if not np.isfinite(features_BF).all():
-        raise InvalidArgument("global_features must be finite, got NaN or infinity.")
+    # Block by block: the features may be a file that is larger than the memory.
+    for first in range(0, n_documents, BLOCK_SIZE):
+        if not np.isfinite(features_BF[first : first + BLOCK_SIZE]).all():
+            raise InvalidArgument("global_features must be finite, got NaN or infinity.")
     return features_BF
 
 

@@ -17,7 +17,7 @@ from supdocnade.corpus.disk import Corpus
 from supdocnade.devices import choose_device
 from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.inputs import read_seed
-from supdocnade.estimators.persistence import load_words, save_words
+from supdocnade.estimators.persistence import load_words, save_words, words_to_storage
 from supdocnade.estimators.settings import VisualWordSettings
 from supdocnade.progress import PrintProgress, ProgressCallback, no_progress
 from supdocnade.run_options import RunOptions
@@ -251,7 +251,8 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
     ) -> tuple[Corpus, tuple[SkippedImage, ...]]:
         """Write the words of images to a corpus on disk, a thousand images at a time.
 
-        Images that the corpus already holds are not read again, so that a killed run resumes.
+        Images that the corpus already holds are not read again, so that a killed run resumes. The
+        visual words are stored in its folder, so that `SceneModel.fit` needs nothing else.
 
         Parameters
         ----------
@@ -270,6 +271,8 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
             self._options(),
             labels=labels,
             tags=tags,
+            # A file cannot hold a function.
+            stored_words=None if callable(self.features) else words_to_storage(self),
         )
 
     def words_in(self, image: Any) -> EncodedImage:

@@ -3,9 +3,9 @@
 The visual words exist already, and the corpus has the words of every photograph, its label and its
 tags. A bounded number of photographs is held out, by a hash of their contents, so that copies stay
 together and the choice depends neither on their order nor on the others. Damped counts are written
-to a corpus of their own, first those to fit on, then the held-out ones for the final fit; topics
-are learned from there. In memory are the held-out photographs, a sample of the others, and the
-names, labels and tags of all.
+to a corpus of their own, first those to fit on, then the held-out ones for the final fit, and the
+features of a network to a file in the same order; topics are learned from there. In memory are the
+held-out photographs, a sample of the others, and the names, labels and tags of all.
 """
 
 import hashlib
@@ -15,29 +15,41 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from supdocnade.corpus.disk import Corpus
-from supdocnade.errors import InvalidArgument
+from supdocnade.errors import InvalidArgument, StorageError, UnwritableFile
 from supdocnade.estimators.bag_of_visual_words import BagOfVisualWords
 from supdocnade.estimators.persistence import estimator_to_storage, words_to_storage
 from supdocnade.folders.tags import AnnotationVocabulary, Tags
 from supdocnade.run_options import RunOptions
 from supdocnade.scene.dataset import SMALL_CLASS, Photographs, read_photographs
-from supdocnade.scene.fitting import choose_on_held_out, default_choices, fit_scene_topics
+from supdocnade.scene.fitting import (
+    choose_on_held_out,
+    default_choices,
+    fit_final_svm,
+    fit_scene_topics,
+)
 from supdocnade.scene.held_out import Choices, HeldOut
 from supdocnade.scene.prediction import FittedScene
 from supdocnade.scene.settings import WORD_SETTINGS, SceneSettings
 from supdocnade.scene.tag_ranking import photograph_tag_shares, tag_frequency
 from supdocnade.scene.training_set import TrainingSet
 from supdocnade.visual_words.encoder import damp_counts
+from supdocnade.visual_words.to_corpus import WORDS, read_features
+
+SettingsT = TypeVar("SettingsT", bound=SceneSettings)
 
 MAX_HELD_OUT, MAX_SAMPLE = 10_000, 10_000
-"""Photographs that are held out, and others that stay in memory and in the model."""
+"""Photographs that are held out, and others that stay in memory and in the model. An SVM is trained
+on them."""
+
+MAX_EXACT_SVM = 4000
+"""Labelled photographs in memory with an exact SVM, 0.4 GB; the kernel of more is approximated."""
 
 SHARD_SIZE = 1000
 """Photographs that are damped and written at a time."""
@@ -59,25 +71,34 @@ def fit_scene_corpus(
     labels, tags : of the photographs; None: those of the corpus.
     words : the fitted visual words that the corpus was encoded with.
     """
-    settings = _check_settings(corpus, words, settings)
+    _check_corpus(corpus, words)
     photographs = _read_records(corpus, labels, tags)
     place_B = hash_keys(photographs.content_keys())
     held_B = hold_out_by_place(photographs, place_B, settings.held_out)
     held, others = np.flatnonzero(held_B), np.flatnonzero(~held_B)
     sampled = _take_sample(photographs, place_B, others)
     stored = np.concatenate([sampled, held])
-    in_memory = TrainingSet(
-        photographs.take(stored),
-        sparse.csr_array(corpus.counts(stored), dtype=np.int64),
-        np.isin(stored, sampled),
-    )
     with _working_folder(options) as folder:
-        damped = Corpus.create(folder, n_words=corpus.n_words)
+        features_BF = None
+        if words.encoder_.n_image_features:
+            features_BF = _write_features(corpus, words.encoder_.n_image_features, held_B, folder)
+        position_B = np.argsort(np.concatenate([others, held]))  # In the working folder.
+        in_memory = TrainingSet(
+            photographs.take(stored),
+            sparse.csr_array(corpus.counts(stored), dtype=np.int64),
+            np.isin(stored, sampled),
+            None if features_BF is None else np.array(features_BF[position_B[stored]]),
+        )
+        damped = Corpus.create(folder / "words", n_words=corpus.n_words)
         _append_damped(damped, corpus, others, settings.damping)
-        part = _from_corpus(photographs.take(others), damped)
-        choices, held_out = _choose(part, in_memory, len(sampled), settings, seed, options)
+        part = _from_corpus(photographs.take(others), damped, features_BF)
+        n_labelled = len(stored) - in_memory.photographs.labels.count(None)
+        approximate = n_labelled > MAX_EXACT_SVM
+        choices, held_out = _choose(
+            part, in_memory, len(sampled), settings, seed, options, approximate
+        )
         _append_damped(damped, corpus, held, settings.damping)
-        whole = _from_corpus(photographs.take(np.concatenate([others, held])), damped)
+        whole = _from_corpus(photographs.take(np.concatenate([others, held])), damped, features_BF)
         tuned = replace(settings, **dict[str, Any](choices.tuned))
         vocabulary = AnnotationVocabulary.of(photographs.tags, min_count=settings.min_tag_count)
         topics = fit_scene_topics(
@@ -91,15 +112,17 @@ def fit_scene_corpus(
         )
     classes = tuple(photographs.classes)
     share_CA = photograph_tag_shares(photographs, classes, vocabulary)
+    network = topics.network_.arrays()
+    in_svm = in_memory.damp(settings.damping)
     topics.set_params(n_jobs=None, checkpoint=None, device="auto")
     return FittedScene(
         settings=settings,
         encoder=words.encoder_,
-        network=topics.network_.arrays(),
+        network=network,
         stored_words=words_to_storage(words),
         stored_topics=estimator_to_storage(topics),
         classes=classes,
-        svm=None,
+        svm=fit_final_svm(network, in_svm, choices, options, approximate=approximate),
         tag_names=vocabulary.names,
         tag_frequency_A=tag_frequency(photographs, vocabulary),
         class_tag_share_CA=share_CA if choices.class_tag_weight else None,
@@ -110,28 +133,32 @@ def fit_scene_corpus(
     )
 
 
-def _check_settings(
-    corpus: Corpus, words: BagOfVisualWords, settings: SceneSettings
-) -> SceneSettings:
-    """Return the settings with those of the words, and the network's softmax as classifier."""
-    encoder = words.encoder_
-    if corpus.encoder != encoder.fingerprint():
+def load_corpus_words(corpus: Corpus) -> BagOfVisualWords:
+    """Return the visual words that are stored in the folder of a corpus."""
+    path = corpus.folder / WORDS
+    if not path.exists():
+        raise InvalidArgument(
+            f"words must be the fitted visual words of {corpus.folder}, since it has no {WORDS}, "
+            "got None."
+        )
+    return BagOfVisualWords.load(path)
+
+
+def with_word_settings(settings: SettingsT, words: BagOfVisualWords) -> SettingsT:
+    """Return settings in which those of visual words are replaced by those of `words`."""
+    of_words = {name: getattr(words, name) for name in WORD_SETTINGS}
+    of_words["n_words"] = words.encoder_.codebook.n_words
+    return replace(settings, **of_words)
+
+
+def _check_corpus(corpus: Corpus, words: BagOfVisualWords) -> None:
+    if corpus.encoder != words.encoder_.fingerprint():
         raise InvalidArgument(
             f"images must be a corpus that was encoded with words, got {corpus.folder}, which was "
             f"made with encoder {corpus.encoder!r}."
         )
-    if encoder.n_image_features:
-        raise InvalidArgument(
-            "words must describe photographs by words alone, since a corpus holds nothing else, "
-            f"got features {words.features!r}."
-        )
-    if settings.classifier == "svm":
-        raise InvalidArgument("classifier must be 'auto' or 'softmax' with a corpus, got 'svm'.")
     if not len(corpus):
         raise InvalidArgument(f"images must have a photograph, got none in {corpus.folder}.")
-    of_words = {name: getattr(words, name) for name in WORD_SETTINGS}
-    of_words["n_words"] = encoder.codebook.n_words
-    return replace(settings, **of_words, classifier="softmax").check()
 
 
 def _read_records(
@@ -202,6 +229,7 @@ def _choose(
     settings: SceneSettings,
     seed: int,
     options: RunOptions,
+    approximate_svm: bool,
 ) -> tuple[Choices, HeldOut]:
     """Choose on the held-out photographs, which follow the sample in `in_memory`."""
     data = in_memory.damp(settings.damping)
@@ -209,13 +237,54 @@ def _choose(
     if n_sampled == len(rows):
         return default_choices(part, settings), HeldOut()
     sample, held_out = data.take(rows[:n_sampled]), data.take(rows[n_sampled:])
-    return choose_on_held_out(part, sample, held_out, settings, seed, options)
+    return choose_on_held_out(
+        part, sample, held_out, settings, seed, options, approximate_svm=approximate_svm
+    )
 
 
-def _from_corpus(photographs: Photographs, corpus: Corpus) -> TrainingSet:
-    """Return a training set whose counts stay on disk; only topics can be learned from it."""
-    counts = cast(sparse.csr_array, corpus)
-    return TrainingSet(photographs, counts, np.ones(len(photographs), np.bool_))
+def _from_corpus(
+    photographs: Photographs, corpus: Corpus, features_BF: NDArray[np.float32] | None
+) -> TrainingSet:
+    """Return a training set that stays on disk; only topics can be learned from it.
+
+    Parameters
+    ----------
+    features_BF : features of these photographs, and maybe of others after them.
+    """
+    n_photographs = len(photographs)
+    return TrainingSet(
+        photographs,
+        cast(sparse.csr_array, corpus),
+        np.ones(n_photographs, np.bool_),
+        None if features_BF is None else features_BF[:n_photographs],
+    )
+
+
+def _write_features(
+    corpus: Corpus, n_features: int, held_B: NDArray[np.bool_], folder: Path
+) -> NDArray[np.float32]:
+    """Write the features of all photographs to a file, the held-out ones last, and map it."""
+    path = folder / "features"
+    ends, start = [0, int((~held_B).sum())], 0
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with path.open("wb") as file:
+            for number, features_BF in enumerate(read_features(corpus)):
+                if features_BF.dtype != np.float32 or features_BF.shape[1:] != (n_features,):
+                    raise StorageError(
+                        f"{corpus.folder} is damaged: a photograph must have {n_features} features "
+                        f"of float32, got {features_BF.shape[1:]} of {features_BF.dtype} in shard "
+                        f"{number}."
+                    )
+                held = held_B[start : start + len(features_BF)]
+                start += len(held)
+                for part, rows_BF in enumerate((features_BF[~held], features_BF[held])):
+                    file.seek(ends[part] * n_features * 4)
+                    file.write(rows_BF.data)
+                    ends[part] += len(rows_BF)
+    except OSError as error:
+        raise UnwritableFile(f"{path} cannot be written: {error.strerror}.") from error
+    return np.memmap(path, np.float32, "r", shape=(len(held_B), n_features))
 
 
 def _append_damped(
@@ -230,7 +299,7 @@ def _working_folder(options: RunOptions) -> Iterator[Path]:
     """Make a folder for damped counts; a resumed run writes the same ones again."""
     if options.checkpoint is None:
         with TemporaryDirectory() as temporary:
-            yield Path(temporary)
+            yield Path(temporary) / "documents"
         return
     folder = options.checkpoint / "documents"
     shutil.rmtree(folder, ignore_errors=True)

@@ -11,15 +11,23 @@ from typing import Any, NamedTuple
 import numpy as np
 from joblib import effective_n_jobs
 
+from supdocnade.corpus.disk import Corpus
 from supdocnade.errors import UnreadableImage
 from supdocnade.images.regions import Regions
 from supdocnade.likelihood.cpu.threads import one_blas_thread
 from supdocnade.run_options import RunOptions
+from supdocnade.scene.corpus_fitting import (
+    MAX_EXACT_SVM,
+    MAX_HELD_OUT,
+    MAX_SAMPLE,
+    load_corpus_words,
+    with_word_settings,
+)
 from supdocnade.scene.dataset import Photographs
-from supdocnade.scene.fitting import EPOCH_SHARES, SVM_BYTES, make_bag, svm_limit
+from supdocnade.scene.fitting import EPOCH_SHARES, SVM_BYTES, exact_svm_limit, make_bag
 from supdocnade.scene.prediction import FittedScene
 from supdocnade.scene.settings import SceneSettings
-from supdocnade.scene.svm import GRID
+from supdocnade.scene.svm import GRID, MAX_APPROXIMATE, N_LANDMARKS
 from supdocnade.visual_words.describer import N_COMPONENTS, Describer, NetworkDescriber
 from supdocnade.visual_words.learn import (
     MAX_PIXEL_BYTES,
@@ -44,8 +52,14 @@ TREE_WORK, SVM_WORK, SVM_CLASS_WORK = 12, 1000, 100
 tree, forwards and backwards; as that of an SVM's kernel per pair of documents; and as that of its
 training per pair and class. Measured on LabelMe with SIFT."""
 
+LINEAR_CLASS_WORK = 1000
+"""The same for an approximate SVM per document, landmark and class. Measured on TagMyNews."""
+
 COUNT_BYTES, COUNT_COPIES = 12, 4
 """Memory of an entry of a count matrix, and number of such matrices at a time."""
+
+RECORD_BYTES = 300
+"""Memory of the name, label, tags and position of a photograph in a corpus."""
 
 
 class Speed(NamedTuple):
@@ -89,6 +103,30 @@ def estimate_fit(
     return (
         estimate_seconds(photographs.labels, settings, speed, n_workers, before),
         estimate_bytes(photographs.labels, settings, speed, before),
+    )
+
+
+def estimate_corpus_fit(
+    corpus: Corpus, settings: SceneSettings, options: RunOptions = RunOptions()
+) -> tuple[float, float]:
+    """Return the seconds and the bytes that a fit on a corpus takes.
+
+    Parameters
+    ----------
+    settings : as they are given; those of visual words are replaced by those of the corpus.
+    """
+    words = load_corpus_words(corpus)
+    settings = with_word_settings(settings, words).check()
+    n_photographs, n_features = len(corpus), words.encoder_.n_image_features
+    n_words = corpus.n_tokens / max(n_photographs, 1)
+    n_stored = min(n_photographs, MAX_SAMPLE + MAX_HELD_OUT)
+    labels, n_workers = corpus.labels, effective_n_jobs(options.n_jobs)
+    kernel = _count_svm(labels[:n_stored], settings, MAX_EXACT_SVM)
+    work = _training_work(labels, settings, n_words, n_workers, kernel)
+    sample = n_stored * (n_words / 2 * COUNT_BYTES * COUNT_COPIES + n_features * 4 * 2)
+    return (
+        float(START_SECONDS + _time_multiplication() * work),
+        float(START_BYTES + n_photographs * RECORD_BYTES + sample + SVM_BYTES * kernel[0]),
     )
 
 
@@ -139,27 +177,48 @@ def estimate_seconds(
     before : labels of those of the model to which they are added.
     """
     assert settings.n_words is not None, "checked"
-    assert settings.n_topics is not None, "checked"
     n_sides, is_network = 2 if settings.mirror else 1, settings.features != "sift"
-    n_all, n_columns = len(labels) + len(before), min(speed.n_columns, N_COMPONENTS)
+    n_columns = min(speed.n_columns, N_COMPONENTS)
     n_sampled, n_rows = (0, 0) if before else _sample_sizes(len(labels), settings, speed)
     reading = (len(labels) + n_sampled) * (speed.read + speed.describe) + len(labels) * speed.read
     if is_network and settings.mirror:  # It describes the mirror images, too.
         reading += len(labels) * speed.describe
     n_described = KMEANS_ROUNDS * n_rows + n_sides * len(labels) * speed.n_patches
+    n_words = _words_per_photograph(settings, speed)
+    work = n_described * settings.n_words * n_columns / n_workers
+    kernel = _count_svm([*labels, *before], settings)
+    work += _training_work([*labels, *before], settings, n_words, n_workers, kernel)
+    return float(START_SECONDS + reading / n_workers + speed.multiply * work)
+
+
+def _training_work(
+    labels: Sequence[str | None],
+    settings: SceneSettings,
+    n_words: float,
+    n_workers: int,
+    kernel: tuple[int, bool],
+) -> float:
+    """Return the multiplications that take as long as fitting topics and SVMs.
+
+    Parameters
+    ----------
+    labels : labels of all photographs.
+    n_words : words per photograph, before damping.
+    kernel : of the SVM, as `_count_svm` returns it.
+    """
+    assert settings.n_words is not None, "checked"
+    assert settings.n_topics is not None, "checked"
     n_trials = (settings.tune_trials if settings.tune else 1) if settings.held_out else 0
     n_fits = n_trials * (1 - settings.held_out) + 1
-    n_words = _words_per_photograph(settings, speed) * (DAMPED_SHARE if settings.damping else 1)
+    n_damped = n_words * (DAMPED_SHARE if settings.damping else 1)
     n_leaves = settings.n_words * Regions.of(settings.grid).n_regions
-    n_tree = n_fits * settings.max_epochs * n_all * n_words * np.log2(n_leaves)
+    n_tree = n_fits * settings.max_epochs * len(labels) * n_damped * np.log2(n_leaves)
     n_svms = n_trials * len(EPOCH_SHARES) * (len(GRID) + 1) * (1 - settings.held_out) ** 2 + 1
-    n_pairs = n_svms * _count_svm([*labels, *before], settings) ** 2
-    n_classes = len({*labels, *before} - {None})
-    shared = n_described * settings.n_words * n_columns + TREE_WORK * n_tree * settings.n_topics
-    shared += SVM_CLASS_WORK * n_classes * n_pairs
+    n_pairs, n_classes = n_svms * kernel[0], len({*labels} - {None})
+    class_work = LINEAR_CLASS_WORK if kernel[1] else SVM_CLASS_WORK
+    shared = TREE_WORK * n_tree * settings.n_topics + class_work * n_classes * n_pairs
     # One thread computes the kernels.
-    work = shared / n_workers + SVM_WORK * n_pairs
-    return float(START_SECONDS + reading / n_workers + speed.multiply * work)
+    return float(shared / n_workers + SVM_WORK * n_pairs)
 
 
 def estimate_bytes(
@@ -180,7 +239,7 @@ def estimate_bytes(
     counts = n_counts * COUNT_BYTES * COUNT_COPIES
     n_rows = 0 if before else _sample_sizes(len(labels), settings, speed)[1]
     sample = 2 * (n_rows * speed.n_columns * 4 + MAX_PIXEL_BYTES * bool(n_rows))
-    svm = SVM_BYTES * _count_svm([*labels, *before], settings) ** 2
+    svm = SVM_BYTES * _count_svm([*labels, *before], settings)[0]
     features = n_documents * speed.n_columns * 4 * 2 if settings.features != "sift" else 0
     return float(START_BYTES + features + max(sample, counts + svm))
 
@@ -201,8 +260,18 @@ def _words_per_photograph(settings: SceneSettings, speed: Speed) -> int:
     return n_sides * speed.n_patches * n_per_patch * len(Regions.of(settings.grid).grids)
 
 
-def _count_svm(labels: Sequence[str | None], settings: SceneSettings) -> int:
-    """Return the number of labelled photographs that an SVM is fitted on."""
+def _count_svm(
+    labels: Sequence[str | None], settings: SceneSettings, max_exact: int | None = None
+) -> tuple[int, bool]:
+    """Return the size of the kernel of an SVM, and whether it is approximate.
+
+    Parameters
+    ----------
+    max_exact : labelled photographs of an exact SVM; None: as for photographs.
+    """
     n_labelled = sum(label is not None for label in labels)
-    has_svm = settings.classifier != "softmax" and n_labelled <= svm_limit(settings)
-    return n_labelled if has_svm and len({*labels} - {None}) > 1 else 0
+    if settings.classifier == "softmax" or len({*labels} - {None}) < 2:
+        return 0, False
+    if n_labelled <= (exact_svm_limit(settings) if max_exact is None else max_exact):
+        return n_labelled**2, False
+    return min(n_labelled, MAX_APPROXIMATE) * N_LANDMARKS, True

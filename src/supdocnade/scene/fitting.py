@@ -48,7 +48,7 @@ from supdocnade.scene.selection import (
     select_candidate,
 )
 from supdocnade.scene.settings import ANNOTATION_WEIGHTS, WORD_SETTINGS, SceneSettings
-from supdocnade.scene.svm import RBFSVM, fit_svm
+from supdocnade.scene.svm import N_LANDMARKS, RBFSVM, fit_svm
 from supdocnade.scene.tag_ranking import photograph_tag_shares, tag_frequency
 from supdocnade.scene.thumbnails import make_thumbnails
 from supdocnade.scene.training_set import TrainingSet
@@ -69,8 +69,9 @@ TUNED_TAGS = (("words", 1.0), ("words", 30.0), ("sigmoid", 0.1), ("sigmoid", 1.0
 SVM_BYTES = 24
 """Memory of an SVM per pair of labelled photographs."""
 MAX_SVM, MAX_AUTO_SVM = 30_000, 12_900
-"""Labelled photographs of an SVM that was asked for, 22 GB, and of one that "auto" tries, 4 GB.
-They do not depend on the machine: one seed gives one model."""
+"""Labelled photographs of an exact SVM that was asked for, 22 GB, and of one that "auto" tries,
+4 GB; the kernel of larger ones is approximated. They do not depend on the machine: one seed gives
+one model."""
 
 
 def fit_best(
@@ -126,7 +127,6 @@ def fit_scene(
     min_words : as for `BagOfVisualWords.fit`.
     """
     _check_any(photographs)
-    settings = _limit_svm(len(photographs) - photographs.labels.count(None), settings)
     bag = make_bag(settings, seed, options)
     picture_B = _inspect(bag, photographs, options)
     held_B = hold_out(photographs, settings.held_out, seed, picture_B=picture_B)
@@ -161,8 +161,6 @@ def extend_scene(
     before, keys = previous.training_set, new.photographs.content_keys()
     in_words_B = np.isin(keys, _select_keys(before, before.in_words_B))
     training_set = before.join(replace(new, in_words_B=in_words_B))
-    labels = training_set.photographs.labels
-    settings = _limit_svm(len(labels) - labels.count(None), settings)
     # Near-duplicates are known among the new photographs, equal contents among the others.
     n_before = len(training_set.photographs) - len(new.photographs)
     keys = training_set.photographs.content_keys()[:n_before]
@@ -195,39 +193,22 @@ def _check_any(photographs: Photographs) -> None:
         raise InvalidArgument("images must have a photograph that can be read, got none.")
 
 
-def svm_limit(settings: SceneSettings) -> int:
-    """Return the largest number of labelled photographs that an SVM is fitted on."""
+def exact_svm_limit(settings: SceneSettings) -> int:
+    """Return the largest number of labelled photographs with an exact SVM."""
     return min(MAX_SVM, MAX_AUTO_SVM) if settings.classifier == "auto" else MAX_SVM
 
 
-def _limit_svm(n_labelled: int, settings: SceneSettings) -> SceneSettings:
-    """Return the settings with the softmax if the SVM of "auto" would need too much memory.
-
-    Parameters
-    ----------
-    n_labelled : number of labelled photographs.
-
-    Raises
-    ------
-    InvalidArgument : the SVM was asked for.
-    """
-    limit = svm_limit(settings)
-    if n_labelled <= limit or settings.classifier == "softmax":
-        return settings
-    if settings.classifier == "auto":
-        gigabytes = SVM_BYTES * n_labelled**2 / 1e9
-        warnings.warn(
-            f"the softmax of the model is its classifier: an SVM on {n_labelled} labelled "
-            f"photographs would need {gigabytes:.1f} GB of memory, and 'auto' tries one on at "
-            f"most {limit}.",
-            stacklevel=3,
-        )
-        return replace(settings, classifier="softmax")
-    raise InvalidArgument(
-        f"classifier 'svm' takes at most {limit} labelled photographs, since its memory "
-        f"grows with their square, got {n_labelled}; use classifier 'softmax' "
-        "(--classifier softmax)."
+def approximates_svm(labels: Sequence[str | None], settings: SceneSettings) -> bool:
+    """Return whether there are too many labelled photographs for an exact SVM; warn if so."""
+    n_labelled = sum(label is not None for label in labels)
+    if n_labelled <= exact_svm_limit(settings) or settings.classifier == "softmax":
+        return False
+    warnings.warn(
+        f"the SVM has an approximate kernel with {N_LANDMARKS} support vectors: an exact one of "
+        f"{n_labelled} labelled photographs would need {SVM_BYTES * n_labelled**2 / 1e9:.1f} GB.",
+        stacklevel=3,
     )
+    return True
 
 
 def _inspect(
@@ -294,10 +275,13 @@ def _fit(
     """Choose on the held-out photographs, and fit on all."""
     data = training_set.damp(settings.damping)
     photographs = data.photographs
+    approximate_svm = approximates_svm(photographs.labels, settings)
     choices, held_out = default_choices(data, settings), HeldOut()
     if held_B.any():
         part, held = data.take(np.flatnonzero(~held_B)), data.take(np.flatnonzero(held_B))
-        choices, held_out = choose_on_held_out(part, part, held, settings, seed, options)
+        choices, held_out = choose_on_held_out(
+            part, part, held, settings, seed, options, approximate_svm=approximate_svm
+        )
     tuned = replace(settings, **dict[str, Any](choices.tuned))
     vocabulary = AnnotationVocabulary.of(photographs.tags, min_count=settings.min_tag_count)
     topics = fit_scene_topics(
@@ -318,7 +302,7 @@ def _fit(
         stored_words=words_to_storage(bag),
         stored_topics=estimator_to_storage(topics),
         classes=classes,
-        svm=_fit_final_svm(network, data, choices, settings, options),
+        svm=fit_final_svm(network, data, choices, options, approximate=approximate_svm),
         tag_names=vocabulary.names,
         tag_frequency_A=tag_frequency(photographs, vocabulary),
         class_tag_share_CA=share_CA if choices.class_tag_weight else None,
@@ -337,6 +321,8 @@ def choose_on_held_out(
     settings: SceneSettings,
     seed: int,
     options: RunOptions,
+    *,
+    approximate_svm: bool = False,
 ) -> tuple[Choices, HeldOut]:
     """Fit on a part of the photographs, and choose on others by a sample of that part."""
     vocabulary = AnnotationVocabulary.of(part.photographs.tags, min_count=settings.min_tag_count)
@@ -365,6 +351,7 @@ def choose_on_held_out(
                 tuned=tuned,
                 options=options,
                 stage="tuning the classifier" if single else f"{stage}, tuning the classifier",
+                approximate_svm=approximate_svm,
             )
         )
     return measure_selected(
@@ -500,13 +487,15 @@ def fit_scene_topics(
     return topics
 
 
-def _fit_final_svm(
+def fit_final_svm(
     network: NetworkArrays,
     data: TrainingSet,
     choices: Choices,
-    settings: SceneSettings,
     options: RunOptions,
+    *,
+    approximate: bool,
 ) -> RBFSVM | None:
+    """Fit the SVM of a model, None if its classifier is the softmax."""
     classes = data.photographs.classes
     if choices.C is None or choices.gamma is None or len(classes) < 2:
         return None
@@ -519,4 +508,5 @@ def _fit_final_svm(
         C=choices.C,
         gamma=choices.gamma,
         n_jobs=options.n_jobs,
+        approximate=approximate,
     )

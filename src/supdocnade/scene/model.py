@@ -20,7 +20,11 @@ from supdocnade.folders.tags import Tags
 from supdocnade.progress import ProgressCallback, no_progress
 from supdocnade.run_options import RunOptions
 from supdocnade.scene.attribution import Explanation, explain_image
-from supdocnade.scene.corpus_fitting import fit_scene_corpus
+from supdocnade.scene.corpus_fitting import (
+    fit_scene_corpus,
+    load_corpus_words,
+    with_word_settings,
+)
 from supdocnade.scene.dataset import expand_folders, read_photographs
 from supdocnade.scene.fitting import extend_scene, fit_best
 from supdocnade.scene.onnx import export_onnx
@@ -40,8 +44,8 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
         Number of topics; None: 200, or 512 with a network.
     classifier : {"auto", "svm", "softmax"}, default="auto"
         The paper's RBF SVM on topic features, or the model's own softmax; "auto" takes the one that
-        does better on the held-out photographs, and with more than 12,900 labelled photographs the
-        softmax: the SVM would need more than 4 GB of memory.
+        does better on the held-out photographs. With more than 12,900 labelled photographs, or
+        30,000 with "svm", the kernel of the SVM is approximated, to bound its memory.
     features : str, default="sift"
         Description of patches: "sift", the name of a network (`supdocnade features` lists them), or
         the path of its ONNX file. The features of whole photographs by a network enter the topic
@@ -137,28 +141,30 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
         ----------
         images : a folder with one sub-folder per class and optional metadata, or another place
             (docs/sources.md); or a list of paths, addresses, bytes of files, arrays or PIL images;
-            or a `Corpus` of photographs encoded with `words`, which need not fit into memory. From
-            a corpus the model learns without an SVM, and `fit_more` cannot add to it.
+            or a `Corpus` of encoded photographs, which need not fit into memory. The settings of
+            visual words are those of the corpus then, an SVM learns from at most 20,000 of the
+            photographs, and `fit_more` cannot add to it.
         labels : their classes, None where unknown; None with a corpus: those of the corpus.
         tags : a list of tags per photograph, None where unknown; None with a corpus: those of the
             corpus.
-        words : the fitted visual words of a corpus; None otherwise.
+        words : the fitted visual words of a corpus; None: those stored in it.
         progress : called with the stage, the units done and their total.
         """
-        candidates, options = self._check_fit(), self._options(progress)
-        if (words is not None) != isinstance(images, Corpus):
+        options = self._options(progress)
+        if isinstance(images, Corpus):
+            words = load_corpus_words(images) if words is None else words
+            check_is_fitted(words, "encoder_")
+            (settings, *_) = with_word_settings(self, words)._check_fit()
+            seed = read_seed(self.random_state)
+            self.fitted_ = fit_scene_corpus(images, labels, tags, words, settings, seed, options)
+            self.skipped_: tuple[SkippedImage, ...] = ()
+            return self
+        candidates = self._check_fit()
+        if words is not None:
             raise InvalidArgument(
                 "words must be the fitted visual words of a corpus, and None without a corpus, "
                 f"got {type(words).__name__} for images of {type(images).__name__}."
             )
-        if isinstance(images, Corpus) and words is not None:
-            check_is_fitted(words, "encoder_")
-            seed = read_seed(self.random_state)
-            self.fitted_ = fit_scene_corpus(
-                images, labels, tags, words, candidates[0], seed, options
-            )
-            self.skipped_: tuple[SkippedImage, ...] = ()
-            return self
         photographs = read_photographs(images, labels, tags)
         self.fitted_, self.skipped_ = fit_best(
             photographs,

@@ -98,6 +98,7 @@ def select_candidate(
     tuned: dict[str, Any],
     options: RunOptions = RunOptions(),
     stage: str = "tuning the classifier",
+    approximate_svm: bool = False,
 ) -> Selected:
     """Return the candidate and classifier with the best probabilities of true classes and tags.
 
@@ -109,6 +110,7 @@ def select_candidate(
     classifier : "svm", "softmax", or "auto" for the better of both.
     tuned : settings of the candidates that tuning changed.
     stage : reported to `options.progress` with the number of SVMs tried.
+    approximate_svm : approximate the kernel of the SVMs, see `fit_svm`.
     """
     classes = training.classes
     label_B = training.label_numbers(classes)
@@ -142,8 +144,17 @@ def select_candidate(
                     len(classes),
                     n_jobs=options.n_jobs,
                     on_fit=report,
+                    approximate=approximate_svm,
                 )
-            svm = fit_svm(hidden, y, len(classes), C=C, gamma=gamma, n_jobs=options.n_jobs)
+            svm = fit_svm(
+                hidden,
+                y,
+                len(classes),
+                C=C,
+                gamma=gamma,
+                n_jobs=options.n_jobs,
+                approximate=approximate_svm,
+            )
             classifiers.append((C, gamma, svm.decide(each.held_out_BH)))
         for chosen_C, chosen_gamma, scores_BC in classifiers:
             score, temperature, proba_BC = 0.0, 1.0, None

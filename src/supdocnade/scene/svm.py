@@ -3,11 +3,18 @@
 One SVM per class against the rest, so that a decision value is a smooth function of the topics: it
 can be calibrated and explained. scikit-learn trains the SVMs; their support vectors, coefficients
 and intercepts are stored and evaluated here, without scikit-learn.
+
+The exact SVM needs the kernel of all pairs of documents. Where they are too many, Nyström's
+approximation takes its place: k(a, b) ≈ k(a, M) K_MM^-1 k(M, b) with some documents M, the
+landmarks. A linear SVM with weights w on the features k(a, M) K_MM^-1/2 is an SVM with the support
+vectors M and the coefficients K_MM^-1/2 w, so nothing else changes.
 """
 
 import itertools
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +23,9 @@ from numpy.typing import NDArray
 
 from supdocnade.checks import check_range, check_shape
 from supdocnade.errors import InvalidArgument
+from supdocnade.likelihood.cpu.threads import one_blas_thread
 from supdocnade.scene.calibration import mean_probability
+from supdocnade.seeding import named_generator
 
 Floats = NDArray[np.float64]
 
@@ -25,6 +34,12 @@ GAMMA_GRID = (0.1, 0.3, 1.0, 3.0)
 """In units of 1 / topics: features have unit variance."""
 
 GRID = tuple(itertools.product(C_GRID, GAMMA_GRID))
+
+N_LANDMARKS, MAX_APPROXIMATE = 500, 50_000
+"""Landmarks of an approximate SVM, and documents that it is trained on at most: 0.6 GB."""
+
+MIN_EIGENVALUE = 1e-10
+"""Smaller eigenvalues of K_MM, whose largest is near the number of landmarks, are rounding."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -100,6 +115,7 @@ def fit_svm(
     C: float,
     gamma: float,
     n_jobs: int | None = None,
+    approximate: bool = False,
 ) -> RBFSVM:
     """Train an SVM on topic features.
 
@@ -108,19 +124,21 @@ def fit_svm(
     label_B : (B,) class numbers, at least two different ones.
     C : cost of an error, weighted so that all classes cost the same in total.
     gamma : of the kernel, in units of 1 / topics.
+    approximate : approximate the kernel by landmarks, in bounded memory.
     """
     mean_H, scale_H = fit_scaler(hidden_BH)
+    hidden_BH, label_B, n_support = _order_documents(hidden_BH, label_B, approximate)
     scaled_BH = (hidden_BH - mean_H) / scale_H
     width = gamma / hidden_BH.shape[1]
-    kernel_BB = np.exp(-width * squared_distances(scaled_BH, scaled_BH))
-    fits = _fit_all(kernel_BB, label_B, n_classes, C, n_jobs)
-    coefficient_CB = np.stack([coefficient for coefficient, _ in fits])
-    used = np.any(coefficient_CB != 0, axis=0)
+    distance_BS = squared_distances(scaled_BH, scaled_BH[:n_support])
+    fits = _fit_all(distance_BS, width, label_B, n_classes, C, n_jobs, approximate)
+    coefficient_CS = np.stack([coefficient for coefficient, _ in fits])
+    used = np.any(coefficient_CS != 0, axis=0)
     return RBFSVM(
         mean_H=mean_H,
         scale_H=scale_H,
-        support_SH=np.ascontiguousarray(scaled_BH[used]),
-        coefficient_CS=np.ascontiguousarray(coefficient_CB[:, used]),
+        support_SH=np.ascontiguousarray(scaled_BH[:n_support][used]),
+        coefficient_CS=np.ascontiguousarray(coefficient_CS[:, used]),
         intercept_C=np.array([intercept for _, intercept in fits]),
         gamma=width,
     )
@@ -136,6 +154,7 @@ def choose_svm(
     grid: Sequence[tuple[float, float]] = GRID,
     n_jobs: int | None = None,
     on_fit: Callable[[int, int], None] | None = None,
+    approximate: bool = False,
 ) -> tuple[float, float, float]:
     """Return C, γ and the score of the best SVM on held-out documents.
 
@@ -146,16 +165,18 @@ def choose_svm(
     ----------
     held_out_BH, true_B : topics and class numbers of the held-out documents.
     on_fit : called with the number of SVMs tried and the size of the grid.
+    approximate : as for `fit_svm`.
     """
     mean_H, scale_H = fit_scaler(hidden_BH)
+    hidden_BH, label_B, n_support = _order_documents(hidden_BH, label_B, approximate)
     scaled_BH, other_BH = ((each - mean_H) / scale_H for each in (hidden_BH, held_out_BH))
-    inner_BB = squared_distances(scaled_BH, scaled_BH)
-    outer_BB = squared_distances(other_BH, scaled_BH)
+    inner_BS = squared_distances(scaled_BH, scaled_BH[:n_support])
+    outer_BS = squared_distances(other_BH, scaled_BH[:n_support])
     ranked = []
     for C, gamma in grid:
         width = gamma / hidden_BH.shape[1]
-        fits = _fit_all(np.exp(-width * inner_BB), label_B, n_classes, C, n_jobs)
-        outer = np.exp(-width * outer_BB)
+        fits = _fit_all(inner_BS, width, label_B, n_classes, C, n_jobs, approximate)
+        outer = np.exp(-width * outer_BS)
         values = np.stack([outer @ coefficient + b for coefficient, b in fits], axis=1)
         ranked.append((-mean_probability(values, true_B), C, gamma))
         if on_fit is not None:
@@ -179,16 +200,86 @@ def fit_scaler(hidden_BH: NDArray[np.floating]) -> tuple[Floats, Floats]:
     return mean_H, scale_H
 
 
+def _order_documents(
+    hidden_BH: NDArray[np.floating], label_B: NDArray[np.int64], approximate: bool
+) -> tuple[NDArray[np.floating], NDArray[np.int64], int]:
+    """Return documents with their labels, and the number of the first that may be support vectors.
+
+    Those of an approximate SVM are ordered so that the first ones have about as many of every
+    class: classes cost the same in total.
+    """
+    if not approximate:
+        return hidden_BH, label_B, len(label_B)
+    shuffled = named_generator(0, "landmarks").permutation(len(label_B))
+    rank_B = np.empty(len(label_B), np.int64)
+    for label in np.unique(label_B):
+        members = shuffled[label_B[shuffled] == label]
+        rank_B[members] = np.arange(len(members))
+    rows = shuffled[np.argsort(rank_B[shuffled], kind="stable")][:MAX_APPROXIMATE]
+    return hidden_BH[rows], label_B[rows], min(N_LANDMARKS, len(rows))
+
+
 def _fit_all(
-    kernel_BB: Floats, label_B: NDArray[np.int64], n_classes: int, C: float, n_jobs: int | None
+    distance_BS: Floats,
+    width: float,
+    label_B: NDArray[np.int64],
+    n_classes: int,
+    C: float,
+    n_jobs: int | None,
+    approximate: bool,
 ) -> list[tuple[Floats, float]]:
+    """Return the coefficients of the support vectors, and the intercept, of every class.
+
+    Parameters
+    ----------
+    distance_BS : squared distances of the documents from the first of them.
+    """
     if len(np.unique(label_B)) < 2:
         raise InvalidArgument("an SVM needs documents of at least two classes, got one.")
+    kernel_BS = np.exp(-width * distance_BS)
+    fit_one: Callable[..., tuple[Floats, float]] = _fit_one
+    if approximate:
+        with one_blas_thread():
+            value_S, vector_SS = np.linalg.eigh(kernel_BS[: kernel_BS.shape[1]])
+            root_SS = (vector_SS / np.sqrt(np.maximum(value_S, MIN_EIGENVALUE))) @ vector_SS.T
+            kernel_BS = kernel_BS @ root_SS
+        fit_one = partial(_fit_linear, root_SS)
     return list(
         Parallel(n_jobs=n_jobs, prefer="threads")(
-            delayed(_fit_one)(kernel_BB, label_B == label, C) for label in range(n_classes)
+            delayed(fit_one)(kernel_BS, label_B == label, C) for label in range(n_classes)
         )
     )
+
+
+def _fit_linear(
+    root_SS: Floats, feature_BS: Floats, member_B: NDArray[np.bool_], C: float
+) -> tuple[Floats, float]:
+    """Return the coefficients of all landmarks and the intercept of one class against the rest.
+
+    Parameters
+    ----------
+    root_SS : K_MM^-1/2 of the landmarks.
+    feature_BS : approximate features of the documents.
+    """
+    if not member_B.any():
+        return np.zeros(len(root_SS)), -1.0
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.svm import LinearSVC
+
+    # Its penalty includes the intercept, which a scale above 1 makes small.
+    svc: Any = LinearSVC(
+        C=C,
+        loss="hinge",
+        class_weight="balanced",
+        intercept_scaling=3.0,
+        tol=1e-2,
+        max_iter=500,
+        random_state=0,
+    )
+    with warnings.catch_warnings():  # It is near enough after that many passes.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        svc.fit(feature_BS, member_B)
+    return root_SS @ svc.coef_[0], float(svc.intercept_[0])
 
 
 def _fit_one(kernel_BB: Floats, member_B: NDArray[np.bool_], C: float) -> tuple[Floats, float]:

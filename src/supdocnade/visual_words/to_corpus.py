@@ -32,6 +32,13 @@ from supdocnade.visual_words.parallel import READING, SkippedImage, encode_image
 SHARD_SIZE = 1000
 """Images per shard: about 4 MB of words at 961 per image."""
 
+FEATURES = "features-{:05d}.safetensors"
+"""File in the folder of a corpus for each of its shards, if a network describes images."""
+WORDS = "words.safetensors"
+"""File in the folder of a corpus with its visual words, as `BagOfVisualWords.save` writes it."""
+StoredWords = tuple[Arrays, dict[str, Any]]
+"""Visual words as arrays and a description, as `words_to_storage` returns them."""
+
 
 def encode_corpus(
     encoder: ImageEncoder,
@@ -42,6 +49,7 @@ def encode_corpus(
     labels: Sequence[str | None] | None = None,
     tags: Sequence[Sequence[str] | None] | None = None,
     shard_size: int = SHARD_SIZE,
+    stored_words: StoredWords | None = None,
 ) -> tuple[Corpus, tuple[SkippedImage, ...]]:
     """Write the words of images to a corpus; return it with the images that could not be read.
 
@@ -54,9 +62,10 @@ def encode_corpus(
     folder : folder of a new corpus, or of one written with the same encoder.
     labels, tags : label and tags of each image; None if unknown.
     shard_size : number of images that are held in memory and written together.
+    stored_words : written to the corpus, for those who learn from it.
     """
     names = _check_lists(images, labels, tags, shard_size)
-    corpus = _open_or_create(folder, encoder)
+    corpus = _open_or_create(folder, encoder, stored_words)
     known = set(corpus.names)
     missing = [number for number, name in enumerate(names) if name not in known]
     skipped: list[SkippedImage] = []
@@ -74,6 +83,8 @@ def encode_corpus(
             else:
                 found[number] = each
         if found:
+            if encoder.n_image_features:
+                _write_features(corpus, [each.features_F for each in found.values()])
             corpus.append(
                 [each.ids for each in found.values()],
                 names=[names[number] for number in found],
@@ -82,10 +93,6 @@ def encode_corpus(
                 tags=None if tags is None else [tags[number] for number in found],
             )
     return corpus, tuple(skipped)
-
-
-FEATURES = "features-{:05d}.safetensors"
-"""File in the folder of a corpus for each of its shards, if a network describes images."""
 
 
 class ShardImages(NamedTuple):
@@ -118,6 +125,7 @@ def encode_shuffled(
     tags: Sequence[Sequence[str] | None] | None = None,
     seed: int = 0,
     shard_size: int = SHARD_SIZE,
+    stored_words: StoredWords | None = None,
 ) -> tuple[Corpus, tuple[SkippedImage, ...]]:
     """Write the words of images to a new corpus, in a random order.
 
@@ -138,6 +146,7 @@ def encode_shuffled(
     labels, tags : label and tags of each image; None if unknown.
     seed : of the order.
     shard_size : number of images of a shard.
+    stored_words : written to the corpus, for those who learn from it.
 
     Returns
     -------
@@ -159,15 +168,14 @@ def encode_shuffled(
     parts = ShardParts(Path(folder), plan, ".safetensors")
     skipped: list[SkippedImage] = []
     with parts.open():
-        corpus = _open_or_create(parts.folder / "corpus", encoder)
+        corpus = _open_or_create(parts.folder / "corpus", encoder, stored_words)
         encoded = _encode_shards(encoder, shards, parts, options)
         n_known, n_documents = len(corpus), 0
         for part, shard in zip(numbers, encoded, strict=True):
             skipped += [each._replace(number=part[each.number]) for each in shard.skipped]
             if shard.ids and n_documents >= n_known:  # A run that was killed appended the others.
                 if shard.features:
-                    path = corpus.folder / FEATURES.format(len(corpus.shards))
-                    save_arrays(path, shard.features, {})
+                    _write_features(corpus, shard.features["features"])
                 corpus.append(shard.ids, **shard.records)
             n_documents += len(shard.ids)
         if not n_documents:
@@ -235,11 +243,14 @@ def _read_shard(path: Path) -> EncodedShard:
         return EncodedShard(ids, arrays, records, skipped)
 
 
-def read_features(corpus: Corpus) -> Iterator[NDArray[np.float32]]:
-    """Yield the features of the images of each shard, (images, features), by a network.
+def _write_features(corpus: Corpus, features: Any) -> None:
+    """Write the features of the images of the shard that is appended next."""
+    path = corpus.folder / FEATURES.format(len(corpus.shards))
+    save_arrays(path, {"features": np.asarray(features, np.float32)}, {})
 
-    `encode_shuffled` wrote them, if a network describes images.
-    """
+
+def read_features(corpus: Corpus) -> Iterator[NDArray[np.float32]]:
+    """Yield the features of the images of each shard, (images, features), by a network."""
     for number, shard in enumerate(corpus.shards):
         path = corpus.folder / FEATURES.format(number)
         arrays, _ = load_arrays(path)
@@ -269,11 +280,18 @@ def _check_lists(
     return names
 
 
-def _open_or_create(folder: str | Path, encoder: ImageEncoder) -> Corpus:
+def _open_or_create(
+    folder: str | Path, encoder: ImageEncoder, stored_words: StoredWords | None
+) -> Corpus:
     fingerprint = encoder.fingerprint()
     if is_corpus(Path(folder)):
-        return Corpus.open(folder, encoder=fingerprint)
-    return Corpus.create(folder, n_words=encoder.n_features, encoder=fingerprint)
+        corpus = Corpus.open(folder, encoder=fingerprint)
+    else:
+        corpus = Corpus.create(folder, n_words=encoder.n_features, encoder=fingerprint)
+    path = corpus.folder / WORDS
+    if stored_words is not None and not path.exists():
+        save_arrays(path, *stored_words)
+    return corpus
 
 
 def _listed(tags: Sequence[str] | None) -> list[str] | None:

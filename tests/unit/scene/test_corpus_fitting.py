@@ -1,18 +1,24 @@
 """Scene models that are fitted on a corpus on disk."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tests.drawn import SETTINGS, columns, scenes, small_model
+from tests.networks import write_network
 
-from supdocnade import Corpus, SceneModel
-from supdocnade.errors import InvalidArgument
+from supdocnade import BagOfVisualWords, Corpus, SceneModel
+from supdocnade.errors import InvalidArgument, StorageError
 from supdocnade.folders.tags import AnnotationVocabulary
 from supdocnade.run_options import RunOptions
-from supdocnade.scene import corpus_fitting
+from supdocnade.scene import corpus_fitting, svm
 from supdocnade.scene.corpus_fitting import hash_keys, hold_out_by_place
 from supdocnade.scene.dataset import Photographs
 from supdocnade.scene.fitting import fit_scene_topics
+from supdocnade.scene.settings import WORD_SETTINGS
 from supdocnade.scene.training_set import TrainingSet
+from supdocnade.storage import save_arrays
+from supdocnade.visual_words import to_corpus
 from supdocnade.visual_words.to_corpus import encode_corpus
 
 IMAGES, LABELS, TAGS = columns(scenes())
@@ -96,6 +102,69 @@ def test_an_interrupted_fit_resumes(corpus, tmp_path):
     np.testing.assert_array_equal(model.predict_proba(IMAGES), whole.predict_proba(IMAGES))
 
 
+def test_the_words_of_the_corpus_are_used(corpus, tmp_path):
+    words = small_model().fitted_.bag
+    stored, _ = words.encode_corpus(IMAGES, tmp_path / "corpus", labels=LABELS, tags=TAGS)
+    given = {name: SETTINGS[name] for name in SETTINGS if name not in WORD_SETTINGS}
+    model = SceneModel(**given).fit(stored)
+    assert vars(model.fitted_.settings) == vars(fit(corpus).fitted_.settings)
+    np.testing.assert_array_equal(model.predict_proba(IMAGES), fit(corpus).predict_proba(IMAGES))
+
+
+def test_topics_learn_from_the_features_of_a_network(tmp_path, monkeypatch):
+    network = str(write_network(tmp_path / "tiny.onnx", side=64, patch=(8, 8)))
+    given = {**SETTINGS, "features": network, "max_epochs": 4, "held_out": 0.0}
+    words = SceneModel(**{**given, "max_epochs": 1}).fit(IMAGES, LABELS, TAGS).fitted_.bag
+    monkeypatch.setattr(to_corpus, "SHARD_SIZE", 5)
+    corpus, _ = words.encode_corpus(IMAGES, tmp_path / "corpus", labels=LABELS, tags=TAGS)
+    fitted = SceneModel(**{**given, "features": "sift"}).fit(corpus).fitted_
+    assert (fitted.settings.features, fitted.settings.annotation_output) == (network, "sigmoid")
+    encoded = words.encode(IMAGES)
+    np.testing.assert_array_equal(fitted.training_set.features_BF, encoded.global_features)
+    in_memory = fit_scene_topics(
+        replace(fitted.training_set, features_BF=encoded.global_features).damp(
+            fitted.settings.damping
+        ),
+        AnnotationVocabulary(fitted.tag_names),
+        fitted.settings,
+        SETTINGS["random_state"],
+        RunOptions(),
+        "learning",
+    )
+    for name, array in in_memory.network_.arrays().parameters.items():
+        np.testing.assert_array_equal(fitted.network.parameters[name], array)
+    # Held-out photographs come last in the file of features.
+    part = SceneModel(**{**given, "held_out": 0.3}).fit(corpus).fitted_.training_set
+    number = {key: row for row, key in enumerate(encoded.keys)}
+    rows = [number[key] for key in part.photographs.keys]
+    assert 0 < (~part.in_words_B).sum() < 12
+    np.testing.assert_array_equal(part.features_BF, encoded.global_features[rows])
+
+
+def test_damaged_features_are_refused(tmp_path):
+    network = str(write_network(tmp_path / "tiny.onnx", side=64, patch=(8, 8)))
+    words = BagOfVisualWords(n_words=4, features=network, random_state=0).fit(IMAGES)
+    corpus, _ = words.encode_corpus(IMAGES, tmp_path / "corpus", labels=LABELS)
+    path = corpus.folder / to_corpus.FEATURES.format(0)
+    save_arrays(path, {"features": np.zeros((24, 2), np.float32)}, {})
+    with pytest.raises(StorageError, match="must have 3 features of float32, got"):
+        SceneModel().fit(corpus)
+    path.unlink()
+    with pytest.raises(StorageError, match=r"features-00000\.safetensors"):
+        SceneModel().fit(corpus)
+
+
+def test_an_svm_is_fitted_on_the_photographs_in_memory(corpus, monkeypatch):
+    exact = fit(corpus, classifier="svm")
+    monkeypatch.setattr(corpus_fitting, "MAX_EXACT_SVM", 20)
+    monkeypatch.setattr(svm, "N_LANDMARKS", 9)
+    approximate = fit(corpus, classifier="svm")
+    assert len(exact.fitted_.svm.support_SH) > len(approximate.fitted_.svm.support_SH) == 9
+    for model in (exact, approximate):
+        assert (model.predict(IMAGES) == LABELS).mean() > 0.8
+    assert fit(corpus, classifier="softmax").fitted_.svm is None
+
+
 def test_given_labels_and_tags_replace_those_of_the_corpus(corpus):
     labels = [None if number % 2 else "other" for number in range(24)]
     model = fit(corpus, labels, [["sea"]] * 24, max_epochs=1)
@@ -106,11 +175,10 @@ def test_given_labels_and_tags_replace_those_of_the_corpus(corpus):
 
 def test_wrong_arguments_are_refused(corpus, tmp_path):
     words = small_model().fitted_.bag
-    for images, given in ((corpus, None), (IMAGES, words)):
-        with pytest.raises(InvalidArgument, match="words must be the fitted visual words"):
-            SceneModel().fit(images, words=given)
-    with pytest.raises(InvalidArgument, match="classifier must be 'auto' or 'softmax'"):
-        fit(corpus, classifier="svm")
+    with pytest.raises(InvalidArgument, match=r"of .*corpus, since it has no words\.safetensors"):
+        SceneModel().fit(corpus)
+    with pytest.raises(InvalidArgument, match="and None without a corpus"):
+        SceneModel().fit(IMAGES, words=words)
     with pytest.raises(InvalidArgument, match="labels must have an entry for each of the 24"):
         fit(corpus, ["coast"])
     other = Corpus.create(tmp_path / "other", n_words=3, encoder="another")

@@ -3,14 +3,17 @@ from types import SimpleNamespace
 import pytest
 from tests.textures import stripes
 
+from supdocnade import BagOfVisualWords
 from supdocnade.estimators.settings import VisualWordSettings
 from supdocnade.scene.cost import (
+    RECORD_BYTES,
     START_BYTES,
     START_SECONDS,
     SVM_CLASS_WORK,
     SVM_WORK,
     Speed,
     estimate_bytes,
+    estimate_corpus_fit,
     estimate_fit,
     estimate_seconds,
     measure_speed,
@@ -84,10 +87,11 @@ def test_memory_is_that_of_the_sample_or_of_counts_and_an_svm():
     many = ["coast", "street"] * 3000
     counts = 6_000 * 100 * 12 * 4
     assert estimate_bytes(many, settings(), READING) == START_BYTES + counts + 24 * 6_000**2
-    # "auto" tries no SVM on so many.
+    # The kernel of so many is approximated.
     many, larger = ["coast", "street"] * 7000, READING._replace(n_patches=2000)
     counts = 14_000 * 2000 * 12 * 4
-    assert estimate_bytes(many, settings(), larger) == START_BYTES + counts
+    kernel = 24 * 14_000 * 500
+    assert estimate_bytes(many, settings(), larger) == START_BYTES + counts + kernel
     svm = estimate_bytes(many, settings(classifier="svm"), larger)
     assert svm == START_BYTES + counts + 24 * 14_000**2
 
@@ -111,3 +115,14 @@ def test_the_cost_of_adding_counts_the_photographs_before():
     _, n_bytes = estimate_fit(photographs, settings(), previous=previous)
     assert n_bytes > START_BYTES + 24 * 6001**2
     assert estimate_fit(read_photographs([b"no image"]), settings()) is None
+
+
+def test_a_corpus_is_not_read_but_learned_from(tmp_path):
+    words = BagOfVisualWords(n_words=9, random_state=0).fit([stripes(n) for n in range(6)])
+    images = [stripes(number) for number in range(4)]
+    corpus, _ = words.encode_corpus(images, tmp_path / "corpus", labels=["coast", "street"] * 2)
+    few, more = (
+        estimate_corpus_fit(corpus, SceneSettings(max_epochs=epochs)) for epochs in (1, 10**7)
+    )
+    assert START_SECONDS < few[0] < START_SECONDS + 1 < more[0]
+    assert few[1] == more[1] >= START_BYTES + 4 * RECORD_BYTES

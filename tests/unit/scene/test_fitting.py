@@ -14,7 +14,7 @@ from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.topic_fitting import fit_topic_model
 from supdocnade.folders.tags import AnnotationVocabulary
 from supdocnade.images.decode import encode
-from supdocnade.scene import fitting
+from supdocnade.scene import fitting, svm
 from supdocnade.scene.settings import ANNOTATION_WEIGHTS, SceneSettings
 
 NEW = columns(scenes(4, 7))[0]
@@ -175,22 +175,36 @@ def test_a_loaded_model_learns_more_from_both_sides(tmp_path):
         loaded.set_params(mirror=False).fit_more(*columns(scenes(2, 12)))
 
 
-def limited(n_labelled, **settings):
-    return fitting._limit_svm(n_labelled, SceneSettings(**settings).check())
+def approximates(n_labelled, **settings):
+    labels = ["coast"] * n_labelled + [None] * 9
+    return fitting.approximates_svm(labels, SceneSettings(**settings).check())
 
 
-def test_auto_tries_no_svm_of_more_than_four_gigabytes():
+def test_auto_tries_no_exact_svm_of_more_than_four_gigabytes():
     assert round(fitting.SVM_BYTES * fitting.MAX_AUTO_SVM**2 / 1e9, 1) == 4
-    assert limited(12_900).classifier == "auto"
-    with pytest.warns(UserWarning, match=r"softmax.* on 20000 labelled.* 9\.6 GB.*at most 12900"):
-        assert limited(20_000).classifier == "softmax"
-    assert limited(20_000, classifier="svm").classifier == "svm"
-    assert limited(50_000, classifier="softmax").classifier == "softmax"
+    assert not approximates(12_900)
+    with pytest.warns(UserWarning, match=r"with 500 support vectors.* of 20000 .* need 9\.6 GB"):
+        assert approximates(20_000)
+    assert not approximates(20_000, classifier="svm")
+    assert not approximates(50_000, classifier="softmax")
+    with pytest.warns(UserWarning, match="of 31000 labelled photographs"):
+        assert approximates(31_000, classifier="svm")
 
 
-def test_the_refusal_of_an_svm_names_options_of_the_command_line():
-    with pytest.raises(InvalidArgument, match=r"at most 30000.*'softmax' \(--classifier softmax\)"):
-        limited(31_000, classifier="svm")
+def test_an_approximate_svm_classifies_saves_and_explains(tmp_path, monkeypatch):
+    monkeypatch.setattr(fitting, "MAX_SVM", 20)
+    monkeypatch.setattr(svm, "N_LANDMARKS", 10)
+    images, labels, tags = columns(scenes())
+    with pytest.warns(UserWarning, match="the SVM has an approximate kernel"):
+        model = SceneModel(classifier="svm", **SETTINGS).fit(images, labels, tags)
+    assert model.fitted_.svm.support_SH.shape == (10, 12)
+    assert (model.predict(images) == labels).mean() > 0.8
+    model.save(tmp_path / "model")
+    loaded = SceneModel.load(tmp_path / "model")
+    assert list(loaded.iter_predictions(images)) == list(model.iter_predictions(images))
+    explanation = loaded.explain(images[0])
+    total = explanation.whole - explanation.empty
+    assert explanation.share_S.sum() == pytest.approx(total, abs=1e-3)
 
 
 def test_grey_photographs_have_no_words_for_colors():

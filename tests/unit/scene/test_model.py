@@ -266,15 +266,6 @@ def test_tags_without_photographs_held_out_follow_their_frequency():
     assert all(each == ("sky",) for each in model.annotate(images, top=None))
 
 
-def test_too_many_photographs_for_an_svm_are_refused_at_once(monkeypatch):
-    monkeypatch.setattr("supdocnade.scene.fitting.MAX_SVM", 5)
-    with pytest.raises(InvalidArgument, match="takes at most 5 labelled photographs"):
-        fit(classifier="svm")
-    with pytest.warns(UserWarning, match="the softmax of the model is its classifier"):
-        fitted = fit(max_epochs=2).fitted_  # The softmax has no such limit.
-    assert (fitted.svm, fitted.settings.classifier) == (None, "softmax")
-
-
 def test_tuning_tries_settings_within_its_budget():
     seen = []
     model = SceneModel(**{**SETTINGS, "max_epochs": 2}, tune=True, tune_trials=3).fit(

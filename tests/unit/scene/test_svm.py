@@ -2,11 +2,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.kernel_approximation import Nystroem
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVC
+from sklearn.svm import SVC, LinearSVC
 
 from supdocnade.errors import InvalidArgument
+from supdocnade.scene import svm
 from supdocnade.scene.calibration import mean_probability
 from supdocnade.scene.svm import choose_svm, fit_svm
 
@@ -59,14 +61,15 @@ def test_gradients_are_finite_differences():
 def test_a_constant_topic_is_allowed():
     flat = X.copy()
     flat[:, 2] = 5.0
-    svm = fit_svm(flat, Y, N_CLASSES, C=1.0, gamma=1.0)
-    assert np.isfinite(svm.decide(flat)).all()
-    assert svm.scale_H[2] == 1.0
+    fitted = fit_svm(flat, Y, N_CLASSES, C=1.0, gamma=1.0)
+    assert np.isfinite(fitted.decide(flat)).all()
+    assert fitted.scale_H[2] == 1.0
 
 
-def test_a_class_without_documents_is_never_predicted():
-    svm = fit_svm(X, Y, N_CLASSES + 1, C=10.0, gamma=1.0)
-    assert (svm.decide(Z).argmax(axis=1) < N_CLASSES).all()
+@pytest.mark.parametrize("approximate", [False, True])
+def test_a_class_without_documents_is_never_predicted(approximate):
+    fitted = fit_svm(X, Y, N_CLASSES + 1, C=10.0, gamma=1.0, approximate=approximate)
+    assert (fitted.decide(Z).argmax(axis=1) < N_CLASSES).all()
 
 
 def test_the_choice_is_the_best_on_held_out_documents():
@@ -83,6 +86,46 @@ def test_the_choice_is_the_best_on_held_out_documents():
 def test_any_number_of_workers_gives_the_same_arrays():
     other = fit_svm(X, Y, N_CLASSES, C=10.0, gamma=1.0, n_jobs=2)
     np.testing.assert_array_equal(other.coefficient_CS, SVM.coefficient_CS)
+
+
+def test_an_svm_with_all_documents_as_landmarks_is_the_exact_one(monkeypatch):
+    approximate = fit_svm(X, Y, N_CLASSES, C=10.0, gamma=1.0, approximate=True)
+    assert approximate.support_SH.shape == X.shape
+    np.testing.assert_array_equal(approximate.mean_H, SVM.mean_H)
+    # Its penalty includes the intercepts.
+    np.testing.assert_allclose(approximate.decide(Z), SVM.decide(Z), atol=0.1)
+    # The decision is that of scikit-learn's own approximation with these landmarks.
+    monkeypatch.setattr(svm, "N_LANDMARKS", 20)
+    ours = fit_svm(X, Y, N_CLASSES, C=10.0, gamma=1.0, approximate=True)
+    theirs = Nystroem(gamma=ours.gamma, n_components=20, random_state=0).fit(ours.support_SH)
+    linear = LinearSVC(
+        C=10.0, loss="hinge", class_weight="balanced", intercept_scaling=3.0, tol=1e-6,
+        max_iter=100_000, random_state=0,
+    )  # fmt: skip
+    scaled_BH, other_BH = ((each - ours.mean_H) / ours.scale_H for each in (X, Z))
+    linear.fit(theirs.transform(scaled_BH), Y == 2)
+    expected = linear.decision_function(theirs.transform(other_BH))
+    np.testing.assert_allclose(ours.decide(Z)[:, 2], expected, atol=0.05)
+
+
+def test_landmarks_are_of_all_classes_in_any_number_of_documents(monkeypatch):
+    monkeypatch.setattr(svm, "N_LANDMARKS", 12)
+    monkeypatch.setattr(svm, "MAX_APPROXIMATE", 40)
+    many, labels = blobs(3, 600)
+    labels[labels == 3] = 0
+    labels[:4], many[:4] = 3, many[:4] + 40
+    fitted = fit_svm(many, labels, N_CLASSES, C=10.0, gamma=1.0, approximate=True)
+    assert len(fitted.support_SH) == 12
+    assert (fitted.decide(many[:4]).argmax(axis=1) == 3).all()
+    other = fit_svm(many, labels, N_CLASSES, C=10.0, gamma=1.0, approximate=True, n_jobs=2)
+    np.testing.assert_array_equal(other.coefficient_CS, fitted.coefficient_CS)
+
+
+def test_an_approximate_svm_is_about_as_accurate():
+    X_large, Y_large = blobs(4, 1500)
+    found = choose_svm(X_large, Y_large, Z, W, N_CLASSES, grid=[(10.0, 1.0)], approximate=True)
+    exact = choose_svm(X_large, Y_large, Z, W, N_CLASSES, grid=[(10.0, 1.0)])
+    assert found[2] == pytest.approx(exact[2], abs=0.02)
 
 
 def test_one_class_is_refused():

@@ -5,11 +5,13 @@ from tests.textures import stripes, write_images
 
 from supdocnade import BagOfVisualWords, DocNADE
 from supdocnade.errors import InvalidArgument, StorageError, UnreadableImage
+from supdocnade.estimators.persistence import words_to_storage
 from supdocnade.run_options import RunOptions
 from supdocnade.visual_words.cache import content_key
 from supdocnade.visual_words.encoder import ImageEncoder
 from supdocnade.visual_words.to_corpus import (
     FEATURES,
+    WORDS,
     encode_corpus,
     encode_shuffled,
     read_features,
@@ -179,8 +181,27 @@ def test_the_features_of_images_are_stored_beside_their_words(tmp_path):
     features = np.concatenate(list(read_features(corpus)))
     expected = [bag.encoder_.encode(name).features_F for name in corpus.names]
     np.testing.assert_array_equal(features, expected)
+    appended, _ = bag.encode_corpus(paths[:3], tmp_path / "appended")
+    (found,) = read_features(appended)
+    np.testing.assert_array_equal(
+        found, [bag.encoder_.encode(path).features_F for path in paths[:3]]
+    )
     (tmp_path / "corpus" / FEATURES.format(2)).replace(tmp_path / "corpus" / FEATURES.format(0))
     with pytest.raises(
         StorageError, match=r"features-00000\.safetensors is damaged: it must have 2"
     ):
         list(read_features(corpus))
+
+
+def test_the_visual_words_are_stored_in_the_corpus(tmp_path):
+    paths = write_images(tmp_path / "images", 4)
+    for name in ("new", "opened"):
+        BAG.encode_corpus(paths[:2], tmp_path / "corpus")
+        stored = BagOfVisualWords.load(tmp_path / "corpus" / WORDS)
+        assert stored.encoder_.fingerprint() == ENCODER.fingerprint(), name
+        (tmp_path / "corpus" / WORDS).unlink()  # As in a corpus of an older version.
+    shuffled, _ = encode_shuffled(
+        ENCODER, paths, tmp_path / "shuffled", stored_words=words_to_storage(BAG)
+    )
+    stored = BagOfVisualWords.load(shuffled.folder / WORDS)
+    assert stored.encoder_.fingerprint() == shuffled.encoder
