@@ -47,7 +47,7 @@ def info_to_dict(model: Path, fitted: "FittedScene", seed: int | None) -> dict[s
             tag: {"n_images": count, "written_from": thresholds[tag]}
             for tag, count in _tag_counts(fitted).items()
         },
-        "settings": {**asdict(fitted.settings), "random_state": seed},
+        "settings": {**fitted.settings.used(), "random_state": seed},
         "choices": asdict(fitted.choices),
         "held_out": {"n_images": fitted.held_out.n_images, **fitted.held_out.figures},
         "versions": fitted.versions,
@@ -56,7 +56,7 @@ def info_to_dict(model: Path, fitted: "FittedScene", seed: int | None) -> dict[s
 
 def format_info(fitted: "FittedScene", seed: int | None) -> str:
     """Return tables of the data, the classes, the tags and the settings of a model."""
-    data, settings = fitted.data, asdict(fitted.settings)
+    data, settings = fitted.data, fitted.settings.used()
     rows = [
         ["photographs", f"{data['n_images']}"],
         ["  without a class", f"{data['n_unlabelled']}"],

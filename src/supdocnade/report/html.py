@@ -289,7 +289,7 @@ def _history_chart(fitted: FittedScene) -> Markup | None:
 
 
 def _settings(fitted: FittedScene, random_state: int | None) -> list[tuple[str, str]]:
-    values = {**asdict(fitted.settings), "random_state": random_state}
+    values = {**fitted.settings.used(), "random_state": random_state}
     return [(name, _value(value)) for name, value in values.items()]
 
 

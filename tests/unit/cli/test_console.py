@@ -110,14 +110,22 @@ def test_text_has_class_and_tags():
     expected = "a.jpg: coast 93 %; unlike the training photographs; sea 90 %"
     assert format_text(unlike, 1) == expected
     assert json.loads(format_json(unlike))["unfamiliar"] is True
-    assert format_csv(unlike).endswith(",true")
+    assert format_csv(unlike).endswith(",true,false")
+
+
+def test_small_photographs_are_marked_for_programs():
+    small = prediction(small=True)
+    assert json.loads(format_json(small))["small"] is True
+    assert json.loads(format_json(prediction()))["small"] is False
+    assert format_csv(small).endswith(",false,true")
+    assert CSV_HEADER.endswith(",unfamiliar,small")
 
 
 def test_without_classes_or_tags():
     bare = prediction(label=None, probability=None, probabilities={}, tags=(), ranked_tags=())
     assert format_text(bare) == "a.jpg: no tags"
     assert json.loads(format_json(bare))["label"] is None
-    assert format_csv(bare) == "a.jpg,,,false,,,false"
+    assert format_csv(bare) == "a.jpg,,,false,,,false,false"
 
 
 def test_json_is_one_line_of_ascii():

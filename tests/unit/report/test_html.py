@@ -180,9 +180,10 @@ def test_a_title_of_ones_own(tmp_path):
 def test_the_network_is_named():
     fitted = small_model().fitted_
     named = replace(fitted, settings=replace(fitted.settings, features="efficientnet-lite2"))
-    assert "of the pretrained network efficientnet-lite2" in " ".join(
-        check(render_report(named)).text
-    )
+    text = " ".join(check(render_report(named)).text)
+    assert "of the pretrained network efficientnet-lite2" in text
+    assert "patch_size" not in text
+    assert "patch_size" in " ".join(check(render_report(fitted)).text)
 
 
 def test_an_empty_row_of_the_matrix_is_explained():
