@@ -373,6 +373,7 @@ def test_demo_resumes_and_ends_with_a_report(tmp_path, monkeypatch):
     ]
     assert f"The report: {folder / 'report.html'}" in done.out
     assert f"supdocnade explain '{folder / 'model'}'" in done.out
+    assert f"supdocnade serve '{folder / 'model'}'" in done.out
     assert "<html" in (folder / "report.html").read_text()
     assert "features: SIFT\n" in done.out
     assert done.out.count("  truth: ") == 4

@@ -30,10 +30,10 @@ def print_line(text: str) -> None:
 
 def print_small_note(n_small: int, example: str) -> None:
     """Print a note about photographs that are much smaller than those of the training set."""
-    are = "is" if n_small == 1 else "are"
+    found = f"{example} is" if n_small == 1 else f"{n_small} photographs, such as {example}, are"
     print_message(
-        f"note: {format_count(n_small, 'photograph')} {are} much smaller or narrower than those "
-        f"that the model learned from, such as {example}; expect more errors."
+        f"note: {found} much smaller or narrower than those that the model learned from; "
+        "expect more errors."
     )
 
 

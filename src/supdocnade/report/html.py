@@ -296,6 +296,7 @@ def _settings(fitted: FittedScene, random_state: int | None) -> list[tuple[str, 
 def _choices(fitted: FittedScene) -> list[tuple[str, str]]:
     choices = asdict(fitted.choices)
     tags, tuned = choices.pop("tags") or {}, choices.pop("tuned")
+    tags.pop("precise_thresholds", None)  # One per tag, which `supdocnade info` lists.
     values = {**choices, **{f"tags.{name}": value for name, value in tags.items()}, **tuned}
     return [(name, _value(value)) for name, value in values.items()]
 

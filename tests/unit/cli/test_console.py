@@ -16,6 +16,7 @@ from supdocnade.cli.console import (
     format_held_out,
     format_json,
     format_text,
+    print_small_note,
 )
 from supdocnade.scene.held_out import HeldOut
 from supdocnade.scene.prediction import Prediction
@@ -119,6 +120,14 @@ def test_small_photographs_are_marked_for_programs():
     assert json.loads(format_json(prediction()))["small"] is False
     assert format_csv(small).endswith(",false,true")
     assert CSV_HEADER.endswith(",unfamiliar,small")
+
+
+def test_a_note_names_a_small_photograph(capsys):
+    print_small_note(1, "a.jpg")
+    print_small_note(3, "a.jpg")
+    one, several = capsys.readouterr().err.splitlines()
+    assert one.startswith("note: a.jpg is much smaller or narrower than those")
+    assert several.startswith("note: 3 photographs, such as a.jpg, are much smaller")
 
 
 def test_without_classes_or_tags():

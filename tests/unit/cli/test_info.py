@@ -18,6 +18,8 @@ def test_info_lists_classes_tags_settings_and_figures():
     lines = [line.split() for line in format_info(fitted, 0).splitlines()]
     assert ["coast", "8"] in lines
     assert ["features", "sift"] in lines
+    assert ["classifier", "svm"] in lines
+    assert found["classifier"] == "svm"
     assert ["n_topics", "12"] in lines
     error = f"{100 * fitted.held_out.figures['class_calibration_error']:.1f}"
     assert ["calibration", "error", "of", "classes", error, "%"] in lines

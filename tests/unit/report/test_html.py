@@ -95,6 +95,8 @@ def test_a_report_shows_everything():
     assert f"{fitted.held_out.figures['f_measure']:.3f}" in text
     assert "visual words of SIFT descriptors" in text
     assert "An empty row" not in text
+    assert "tags.precise_threshold" in text
+    assert "precise_thresholds" not in text
     assert "(16, 32)" in page.text  # Two sizes of patches, not a rectangle.
     assert len(page.values("id")) == 6 + len(fitted.classes) + len(fitted.thumbnails.topics)
 
