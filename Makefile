@@ -17,6 +17,7 @@ $(READY): pyproject.toml constraints.txt
 
 demo: $(READY)  ## draw scenes, train a model on them, test it and write a report
 	$(VENV)/bin/supdocnade demo
+	@echo 'Before you type them, run: . $(VENV)/bin/activate'
 
 browser:  ## install Chromium for the tests of the web page, which are skipped without it
 	-@command -v chromium > /dev/null || command -v google-chrome > /dev/null \

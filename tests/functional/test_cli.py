@@ -115,8 +115,8 @@ def test_predict_prints_one_line_per_photograph(model, fresh):
 
 def test_predict_json_format(model, fresh):
     for each in supdocnade("predict", model, fresh, "--json", "--top", 3).objects:
-        keys = ["file", "label", "probability", "unsure", "unfamiliar", "probabilities", "tags"]
-        assert list(each) == keys
+        marks = ["unsure", "unfamiliar", "small"]
+        assert list(each) == ["file", "label", "probability", *marks, "probabilities", "tags"]
         assert set(each["probabilities"]) == set(CLASSES)
         assert each["probability"] == max(each["probabilities"].values())
         assert sum(each["probabilities"].values()) == pytest.approx(1)
@@ -373,6 +373,7 @@ def test_demo_resumes_and_ends_with_a_report(tmp_path, monkeypatch):
     ]
     assert f"The report: {folder / 'report.html'}" in done.out
     assert f"supdocnade explain '{folder / 'model'}'" in done.out
+    assert f"supdocnade serve '{folder / 'model'}'" in done.out
     assert "<html" in (folder / "report.html").read_text()
     assert "features: SIFT\n" in done.out
     assert done.out.count("  truth: ") == 4

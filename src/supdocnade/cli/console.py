@@ -30,10 +30,10 @@ def print_line(text: str) -> None:
 
 def print_small_note(n_small: int, example: str) -> None:
     """Print a note about photographs that are much smaller than those of the training set."""
-    are = "is" if n_small == 1 else "are"
+    found = f"{example} is" if n_small == 1 else f"{n_small} photographs, such as {example}, are"
     print_message(
-        f"note: {format_count(n_small, 'photograph')} {are} much smaller or narrower than those "
-        f"that the model learned from, such as {example}; expect more errors."
+        f"note: {found} much smaller or narrower than those that the model learned from; "
+        "expect more errors."
     )
 
 
@@ -225,7 +225,7 @@ def _create_bars() -> "Progress":
     )
 
 
-CSV_HEADER = "file,label,probability,unsure,tags,tag_probabilities,unfamiliar"
+CSV_HEADER = "file,label,probability,unsure,tags,tag_probabilities,unfamiliar,small"
 
 
 def select_tags(prediction: "Prediction", top: int | None) -> tuple[tuple[str, float], ...]:
@@ -241,6 +241,7 @@ def prediction_to_dict(prediction: "Prediction", top: int | None = None) -> dict
         "probability": prediction.probability,
         "unsure": prediction.unsure,
         "unfamiliar": prediction.unfamiliar,
+        "small": prediction.small,
         "probabilities": prediction.probabilities,
         "tags": [
             {"tag": tag, "probability": probability}
@@ -265,6 +266,7 @@ def format_csv(prediction: "Prediction", top: int | None = None) -> str:
         "|".join(tag for tag, _ in tags),
         "|".join(f"{probability:.6f}" for _, probability in tags),
         "true" if prediction.unfamiliar else "false",
+        "true" if prediction.small else "false",
     ]
     line = io.StringIO()
     # With another line terminator, line breaks within a name would not be quoted.

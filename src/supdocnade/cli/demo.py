@@ -194,6 +194,7 @@ def print_summary(
         print_line(f"  truth: {record.label}; {', '.join(record.tags or ())}")
     explain = ["supdocnade", "explain", saved_model, str(examples[0][0].path)]
     predict = ["supdocnade", "predict", saved_model, str(folder / FRESH)]
+    serve = ["supdocnade", "serve", saved_model]
     lines = [
         "",
         f"The report: {folder / REPORT}",
@@ -202,6 +203,7 @@ def print_summary(
         "Next, type:",
         f"  {shlex.join(explain)}",
         f"  {shlex.join(predict)}",
+        f"  {shlex.join(serve)}  # a web page; needs the extra serve",
         "and with photographs of your own, one folder per class:",
         "  supdocnade train PHOTOS -o MODEL",
     ]

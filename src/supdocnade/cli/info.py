@@ -47,7 +47,8 @@ def info_to_dict(model: Path, fitted: "FittedScene", seed: int | None) -> dict[s
             tag: {"n_images": count, "written_from": thresholds[tag]}
             for tag, count in _tag_counts(fitted).items()
         },
-        "settings": {**asdict(fitted.settings), "random_state": seed},
+        "settings": {**fitted.settings.used(), "random_state": seed},
+        "classifier": _classifier(fitted) if fitted.classes else None,
         "choices": asdict(fitted.choices),
         "held_out": {"n_images": fitted.held_out.n_images, **fitted.held_out.figures},
         "versions": fitted.versions,
@@ -56,7 +57,7 @@ def info_to_dict(model: Path, fitted: "FittedScene", seed: int | None) -> dict[s
 
 def format_info(fitted: "FittedScene", seed: int | None) -> str:
     """Return tables of the data, the classes, the tags and the settings of a model."""
-    data, settings = fitted.data, asdict(fitted.settings)
+    data, settings = fitted.data, fitted.settings.used()
     rows = [
         ["photographs", f"{data['n_images']}"],
         ["  without a class", f"{data['n_unlabelled']}"],
@@ -64,6 +65,7 @@ def format_info(fitted: "FittedScene", seed: int | None) -> str:
         ["classes", f"{len(fitted.classes)}"],
         ["tags", f"{len(fitted.tag_names)}"],
         ["features", settings["features"]],
+        *([["classifier", _classifier(fitted)]] if fitted.classes else []),
         ["made by supdocnade", fitted.versions.get("supdocnade", "?")],
     ]
     figures = fitted.held_out.figures
@@ -88,6 +90,11 @@ def format_info(fitted: "FittedScene", seed: int | None) -> str:
     named = [[name, clean_name(str(value))] for name, value in values.items()]
     parts.append(format_table([["setting", "value"], *named]))
     return "\n\n".join(parts)
+
+
+def _classifier(fitted: "FittedScene") -> str:
+    """Return the classifier that was used or chosen, as `train --classifier` names it."""
+    return "softmax" if fitted.svm is None else "svm"
 
 
 def _tag_counts(fitted: "FittedScene") -> dict[str, int]:

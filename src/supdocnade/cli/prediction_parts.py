@@ -122,6 +122,7 @@ def _format_parquet(rows: list[dict[str, Any]]) -> bytes:
             ("probability", arrow.float64()),
             ("unsure", arrow.bool_()),
             ("unfamiliar", arrow.bool_()),
+            ("small", arrow.bool_()),
             ("probabilities", arrow.map_(arrow.string(), arrow.float64())),
             ("tags", arrow.list_(tag)),
             ("error", arrow.string()),

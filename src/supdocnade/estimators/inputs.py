@@ -177,7 +177,9 @@ def classes_of(
     if not listed:
         check_classification_targets(labels[known])
     classes: NDArray[Any] = np.unique(labels[known])
-    if not listed and classes.dtype.kind == "i" and classes[:2].tolist() == [-1, 0]:
+    # -1 and 1 are two classes by convention.
+    suspect = classes.dtype.kind == "i" and classes[:1].tolist() == [-1]
+    if not listed and suspect and classes[1:].tolist() not in ([], [1]):
         warnings.warn(
             "y has documents of a class -1; if their class is unknown, give None or NaN instead.",
             stacklevel=2,

@@ -287,8 +287,9 @@ def describe_support(explanation: "Explanation") -> str:
     share_S = explanation.share_S
     support_S, against_S = share_S[share_S > 0], share_S[share_S < 0]
     text = (
-        f"{len(support_S):,} patches support it ({support_S.sum():+.2f}), "
-        f"{len(against_S):,} count against it ({against_S.sum():+.2f})"
+        f"{len(support_S):,} {'patch supports' if len(support_S) == 1 else 'patches support'} it "
+        f"({support_S.sum():+.2f}), {len(against_S):,} "
+        f"{'counts' if len(against_S) == 1 else 'count'} against it ({against_S.sum():+.2f})"
     )
     return text.replace("-", "−")
 

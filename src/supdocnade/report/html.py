@@ -289,13 +289,14 @@ def _history_chart(fitted: FittedScene) -> Markup | None:
 
 
 def _settings(fitted: FittedScene, random_state: int | None) -> list[tuple[str, str]]:
-    values = {**asdict(fitted.settings), "random_state": random_state}
+    values = {**fitted.settings.used(), "random_state": random_state}
     return [(name, _value(value)) for name, value in values.items()]
 
 
 def _choices(fitted: FittedScene) -> list[tuple[str, str]]:
     choices = asdict(fitted.choices)
     tags, tuned = choices.pop("tags") or {}, choices.pop("tuned")
+    tags.pop("precise_thresholds", None)  # One per tag, which `supdocnade info` lists.
     values = {**choices, **{f"tags.{name}": value for name, value in tags.items()}, **tuned}
     return [(name, _value(value)) for name, value in values.items()]
 

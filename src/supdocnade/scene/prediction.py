@@ -166,6 +166,10 @@ class FittedScene:
             return np.zeros(len(hidden_BH), np.bool_)
         return self.novelty.scores(hidden_BH) > limit
 
+    def is_small(self, words: ImageWords) -> bool:
+        """Return True for a photograph with far fewer pixels than those that it was fitted on."""
+        return words.n_pixels < self.min_pixels
+
     def damp(self, raw: sparse.csr_array) -> sparse.csr_array:
         """Return word counts as the topic model takes them."""
         return damp_counts(raw, self.settings.damping)
@@ -306,8 +310,7 @@ def predict_words(
         if isinstance(words, SkippedImage):
             yield words
         else:
-            is_small = words.n_pixels < fitted.min_pixels
-            yield replace(next(predictions), small=is_small, key=words.key)
+            yield replace(next(predictions), small=fitted.is_small(words), key=words.key)
 
 
 def predict_topics(

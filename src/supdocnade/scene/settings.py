@@ -38,6 +38,9 @@ WORD_SETTINGS = (
 )  # fmt: skip
 """Settings that determine the words stored for every photograph."""
 
+SIFT_SETTINGS = ("n_color_words", "step", "patch_size", "max_side", "contrast_percentile")
+"""Those that have no effect with a network."""
+
 
 @dataclass(kw_only=True, eq=False)
 class SceneSettings:
@@ -142,6 +145,11 @@ class SceneSettings:
         if self.batch_size is not None:
             return self.batch_size
         return min(max(n_images // MIN_UPDATES, MIN_BATCH), MAX_BATCH)
+
+    def used(self) -> dict[str, Any]:
+        """Return the settings that have an effect with these features."""
+        unused = () if self.features == "sift" else SIFT_SETTINGS
+        return {name: getattr(self, name) for name in self.names() if name not in unused}
 
     @classmethod
     def names(cls) -> list[str]:

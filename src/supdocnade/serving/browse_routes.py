@@ -115,7 +115,12 @@ def _add_gallery_routes(service: Service, routes: APIRouter) -> None:
         ] = "",
         min_probability: Annotated[
             float | None,
-            Query(ge=0, le=1, description="Of a tag; by default that from which tags are given."),
+            Query(
+                ge=0,
+                le=1,
+                description="Smallest probability of a tag; by default the one from which on tags "
+                "are given.",
+            ),
         ] = None,
         offset: Annotated[int, Query(ge=0, le=MAX_NUMBER)] = 0,
         limit: Annotated[int, Query(ge=1, le=MAX_PAGE_SIZE)] = 60,

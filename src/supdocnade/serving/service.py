@@ -7,7 +7,7 @@ import asyncio
 import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -111,8 +111,11 @@ def process_images(
             except ApiError as error:
                 results.append(error)
         topics_BH = fitted.topics_of(words)
-        predictions = zip(predict_topics(fitted, names, topics_BH), topics_BH, strict=True)
-        predicted = (PredictResult(prediction=p, topics_H=topics_H) for p, topics_H in predictions)
+        predictions = predict_topics(fitted, names, topics_BH)
+        predicted = (
+            PredictResult(prediction=replace(each, small=fitted.is_small(w)), topics_H=topics_H)
+            for each, w, topics_H in zip(predictions, words, topics_BH, strict=True)
+        )
         return [next(predicted) if result is None else result for result in results]
 
 

@@ -246,6 +246,8 @@ def test_a_class_of_minus_one_may_be_a_missing_label():
     known = np.ones(4, bool)
     with pytest.warns(UserWarning, match="give None or NaN"):
         assert classes_of(np.array([-1, 0, 1, 2]), known).tolist() == [-1, 0, 1, 2]
+    with pytest.warns(UserWarning, match="give None or NaN"):
+        classes_of(np.array([-1, 1, 2, 2]), known)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         classes_of(np.array([-1, 1, -1, 1]), known)

@@ -155,6 +155,12 @@ def test_a_decision_is_drawn_and_a_question_asked(monkeypatch):
     ]
 
 
+def test_one_patch_is_singular():
+    found = explanation([1.0, -0.25], [(20, 40)] * 2)
+    expected = "1 patch supports it (+1.00), 1 counts against it (−0.25)"
+    assert heatmap.describe_support(found) == expected
+
+
 def test_a_system_without_fonts_draws_names_in_ascii(monkeypatch):
     monkeypatch.setattr(heatmap, "_load_font", lambda *_: None)
     font, text = heatmap._font_for("Église −1", 20, bold=False)

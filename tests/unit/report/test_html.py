@@ -95,6 +95,8 @@ def test_a_report_shows_everything():
     assert f"{fitted.held_out.figures['f_measure']:.3f}" in text
     assert "visual words of SIFT descriptors" in text
     assert "An empty row" not in text
+    assert "tags.precise_threshold" in text
+    assert "precise_thresholds" not in text
     assert "(16, 32)" in page.text  # Two sizes of patches, not a rectangle.
     assert len(page.values("id")) == 6 + len(fitted.classes) + len(fitted.thumbnails.topics)
 
@@ -116,8 +118,16 @@ def test_a_report_is_made_from_the_folder_alone_and_always_the_same(tmp_path):
             ["Topic "],
             ["each class is shown", "Confusions", "F-measure"],
         ),
-        ({"known": (False, True)}, ["F-measure of five"], ["each class is shown", "Accuracy"]),
-        ({"known": (True, False)}, ["Accuracy", "each class is shown"], ["F-measure", "Tags"]),
+        (
+            {"known": (False, True)},
+            ["F-measure of five", "Results by tag"],
+            ["each class is shown", "Accuracy"],
+        ),
+        (
+            {"known": (True, False)},
+            ["Accuracy", "each class is shown", "slightly optimistic"],
+            ["F-measure", "Tags", "class and tag"],
+        ),
         ({"held_out": 0.0}, ["No photographs were held out"], ["Accuracy", "Predictions for"]),
         ({"n_classes": 1}, ["no classification to evaluate"], ["Accuracy", "Confusions"]),
         ({"n_classes": 2, "classifier": "softmax"}, ["Accuracy"], ["support vector machine"]),
@@ -180,9 +190,10 @@ def test_a_title_of_ones_own(tmp_path):
 def test_the_network_is_named():
     fitted = small_model().fitted_
     named = replace(fitted, settings=replace(fitted.settings, features="efficientnet-lite2"))
-    assert "of the pretrained network efficientnet-lite2" in " ".join(
-        check(render_report(named)).text
-    )
+    text = " ".join(check(render_report(named)).text)
+    assert "of the pretrained network efficientnet-lite2" in text
+    assert "patch_size" not in text
+    assert "patch_size" in " ".join(check(render_report(fitted)).text)
 
 
 def test_an_empty_row_of_the_matrix_is_explained():

@@ -6,7 +6,7 @@ from sklearn.base import clone
 
 from supdocnade import SceneModel
 from supdocnade.errors import InvalidArgument
-from supdocnade.scene.settings import SceneSettings
+from supdocnade.scene.settings import SIFT_SETTINGS, SceneSettings
 
 
 def test_parameters_of_the_model_are_the_settings_and_the_options_of_a_run():
@@ -31,6 +31,13 @@ def test_a_model_is_an_estimator():
 def test_lists_become_tuples():
     settings = SceneSettings(grid=[[1, 1], [2, 2]], patch_size=[16, 24]).check()
     assert (settings.grid, settings.patch_size) == (((1, 1), (2, 2)), (16, 24))
+
+
+def test_a_network_does_not_use_the_settings_of_sift():
+    sift, network = SceneSettings(), SceneSettings(features="efficientnet-lite2")
+    assert sift.used() == asdict(sift)
+    assert set(sift.used()) - set(network.used()) == set(SIFT_SETTINGS)
+    assert network.used()["features"] == "efficientnet-lite2"
 
 
 def test_the_weight_of_tags_depends_on_their_outputs():

@@ -54,6 +54,10 @@ const frequencyList = (kind, items) => items.length
     h("li", {}, h("a", { href: link(kind, each.name) }, bdi(each.name)), h("i", { "--v": each.share.toFixed(3) }), h("span", {}, percent(each.share)), h("span", { title: each.elsewhere ? "times as often as elsewhere" : null }, ratio(each)))))
   : null;
 
+const frequencyPart = (kind, items) => items.length
+  ? h("div", {}, h("p", { class: "field" }, h("b", {}, KINDS[kind])), frequencyList(kind, items))
+  : null;
+
 const photos = (examples) => h("div", { class: "photos" }, examples.map((each) =>
   loadPicture(h("img", { alt: `Photograph ${each.name}`, width: 120, height: 90, loading: "lazy" }), each.picture)));
 
@@ -67,7 +71,7 @@ const classCards = () => h("div", { class: "cards" }, overview.classes.map((each
 
 const topicCards = () => h("div", { class: "cards" }, overview.topics.map((each) => h("article", { class: "card" },
   h("header", {}, h("h2", {}, h("a", { href: link("topic", each.topic) }, `Topic ${each.topic}`))),
-  photos(each.examples.slice(0, 4)), wordList(each.words), frequencyList("class", each.classes), frequencyList("tag", each.tags))));
+  photos(each.examples.slice(0, 4)), wordList(each.words), frequencyPart("class", each.classes), frequencyPart("tag", each.tags))));
 
 const wordGrid = () => h("ul", { class: "word-grid" }, overview.words.map((each) =>
   h("li", {}, h("a", { href: link("word", each.word) }, mosaic(each), String(each.word)))));
