@@ -105,7 +105,7 @@ def format_held_out(fitted: "FittedScene") -> str:
         n_labelled = int(figures["n_labelled"])
         right = format_right(figures["accuracy"], n_labelled)
         if n_labelled < n_images:
-            number = f" of {n_labelled}" if n_labelled >= MIN_PERCENT else ""
+            number = f" of the {n_labelled}" if n_labelled >= MIN_PERCENT else ""
             right = f"{right}{number} with a class"
         found.append(f"class right for {right}")
     if "f_measure" in figures:

@@ -149,6 +149,6 @@ def format_explanation(image: Path, picture: Path, explanation: "Explanation") -
         f"{image}: {explanation.name}, {explanation.decision} ({describe_score(explanation)})\n"
         f"{describe_support(explanation)}\n"
         f"{as_whole}"
-        f"strongest topics (see supdocnade report): {strongest}\n"
+        f"strongest topics: {strongest}\n"
         f"picture written to {picture}"
     )

@@ -189,6 +189,6 @@ def test_figures_of_few_photographs_are_counts_and_one_class_has_none():
     many = describe(240, accuracy=0.884, n_labelled=240, f_measure=0.57)
     assert "tested on 240 photographs it had not seen: class right for 88.4 %, F-measure" in many
     assert "class right for 2 of 2;" in describe(2, accuracy=1.0, n_labelled=2)
-    assert "right for 95.0 % of 20 with a class;" in describe(21, accuracy=0.95, n_labelled=20)
+    assert "right for 95.0 % of the 20 with a class;" in describe(21, accuracy=0.95, n_labelled=20)
     assert "right for 2 of 2 with a class;" in describe(3, accuracy=1.0, n_labelled=2)
     assert "right" not in describe(30, ("a",), accuracy=1.0, n_labelled=30)
