@@ -188,12 +188,10 @@ def predict(
     photos = expand_batches(images, named)
     if output is not None:
         form_of_parts = (top, shard_size, parquet)
-        sources = list(chain.from_iterable(photos))
-        raise typer.Exit(predict_to_folder(fitted, sources, output, options, *form_of_parts, quiet))
-    sidecars = None
+        raise typer.Exit(predict_to_folder(fitted, photos, output, options, *form_of_parts, quiet))
+    xmp, sidecars = (xmp_name, xmp_label, min_probability, record), None
     if write_xmp:
         check_local_files(images)
-        xmp = (xmp_name, xmp_label, min_probability, record)
         sidecars = open_sidecars(fitted, *xmp, dry_run=dry_run)
     form = format_json if json else format_csv if csv else format_text
     if csv:
@@ -205,8 +203,7 @@ def predict(
     finally:  # Also after Ctrl-C: the summary names the record.
         if sidecars is not None and not quiet:
             print_message(sidecars.summary())
-    if n_failed:
-        raise typer.Exit(1)
+    raise typer.Exit(1 if n_failed else 0)
 
 
 def expand_batches(
@@ -279,7 +276,7 @@ def open_record(record: Path | None, *, dry_run: bool) -> Path:
 
 def predict_to_folder(
     fitted: "FittedScene",
-    sources: Sequence[Source],
+    photos: Iterable[Sequence[Source]],
     output: Path,
     options: RunOptions,
     top: int | None,
@@ -290,6 +287,7 @@ def predict_to_folder(
     """Write predictions to files; return the exit code."""
     from supdocnade.cli.prediction_parts import write_predictions
 
+    sources = list(chain.from_iterable(photos))
     if not sources:
         raise InvalidArgument("no photographs were named, and the folders contain none.")
     with ProgressBars(quiet=quiet, stage_lines=False) as progress:

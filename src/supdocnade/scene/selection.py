@@ -1,6 +1,6 @@
 """Selection on held-out photographs: epochs, the SVM, the temperature, and the ranking of tags."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -115,7 +115,7 @@ def select_candidate(
     classes = training.classes
     label_B = training.label_numbers(classes)
     true_B = held_out.label_numbers(classes)
-    labelled, known = np.flatnonzero(label_B >= 0), np.flatnonzero(true_B >= 0)
+    known = np.flatnonzero(true_B >= 0)
     present = present_tags(held_out, vocabulary)
     share_CA = photograph_tag_shares(training, classes, vocabulary)
     fits_svm = classifier != "softmax" and len(classes) > 1
@@ -133,29 +133,16 @@ def select_candidate(
         if fits_softmax:
             classifiers.append((None, None, each.softmax_BC))
         if fits_svm:
-            hidden, y = each.hidden_BH[labelled], label_B[labelled]
-            C, gamma = DEFAULT_C, DEFAULT_GAMMA
-            if len(known):
-                C, gamma, _ = choose_svm(
-                    hidden,
-                    y,
-                    each.held_out_BH[known],
-                    true_B[known],
-                    len(classes),
-                    n_jobs=options.n_jobs,
-                    on_fit=report,
-                    approximate=approximate_svm,
-                )
-            svm = fit_svm(
-                hidden,
-                y,
+            found_svm = _try_svms(
+                each,
+                label_B,
+                true_B,
                 len(classes),
-                C=C,
-                gamma=gamma,
+                on_fit=report,
                 n_jobs=options.n_jobs,
                 approximate=approximate_svm,
             )
-            classifiers.append((C, gamma, svm.decide(each.held_out_BH)))
+            classifiers.append(found_svm)
         for chosen_C, chosen_gamma, scores_BC in classifiers:
             score, temperature, proba_BC = 0.0, 1.0, None
             if scores_BC is not None:
@@ -179,6 +166,36 @@ def select_candidate(
                 Selected(score + f_value, choices, scores_BC, tag_scores_BA, each.log_odds)
             )
     return max(found, key=lambda each: (each.score, each.choices.n_epochs))
+
+
+def _try_svms(
+    candidate: Candidate,
+    label_B: NDArray[np.int64],
+    true_B: NDArray[np.int64],
+    n_classes: int,
+    *,
+    on_fit: Callable[[int, int], None],
+    n_jobs: int | None,
+    approximate: bool,
+) -> tuple[float, float, Floats]:
+    """Return C and γ of the best SVM on a candidate, and its scores of held-out photographs.
+
+    Parameters
+    ----------
+    label_B, true_B : class numbers of the photographs that it was fitted on, and of the held-out
+        ones; negative where unknown.
+    on_fit, approximate : as for `choose_svm`.
+    """
+    labelled, known = np.flatnonzero(label_B >= 0), np.flatnonzero(true_B >= 0)
+    documents = candidate.hidden_BH[labelled], label_B[labelled]
+    C, gamma = DEFAULT_C, DEFAULT_GAMMA
+    if len(known):
+        held_out = candidate.held_out_BH[known], true_B[known]
+        C, gamma, _ = choose_svm(
+            *documents, *held_out, n_classes, n_jobs=n_jobs, on_fit=on_fit, approximate=approximate
+        )
+    svm = fit_svm(*documents, n_classes, C=C, gamma=gamma, n_jobs=n_jobs, approximate=approximate)
+    return C, gamma, svm.decide(candidate.held_out_BH)
 
 
 def measure_selected(
