@@ -5,7 +5,8 @@ python -m benchmarks.fuzz_files [--cases 400] [--kinds scene topics ...] [--seed
 Small files of every kind are made first. A case changes one of them: bits, lengths and headers of
 the raw bytes, or a value, a type or the structure of its JSON or its arrays, after which all
 digests are made again, as an attacker would. Then it is loaded and used. A case must end with a
-`SupDocNADEError` or without an error, within `MAX_SECONDS` of CPU time, and with at most twice the
+`SupDocNADEError` or without an error, within `MAX_SECONDS` of CPU time (three times that if it
+is loaded and used), and with at most twice the
 memory of the honest file. Each kind has a process of its own, so that a crash is a result, too.
 """
 
