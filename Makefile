@@ -4,7 +4,7 @@ PYTHON := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-gpu check format browser bench bench-gpu bench-cluster bench-serve fuzz-serve experiments \
+.PHONY: help demo test test-gpu check format browser bench bench-gpu bench-cluster bench-serve fuzz fuzz-serve experiments \
 	reproduction-page clean
 
 help:  ## list the targets
@@ -67,6 +67,9 @@ bench-serve: $(READY)  ## load the server for about eight minutes; writes benchm
 fuzz-serve: $(READY)  ## send damaged images and generated requests to the server
 	$(PYTHON) -m benchmarks.fuzz_serve
 	$(PYTHON) -m benchmarks.page
+
+fuzz: $(READY)  ## load thousands of mutated models, corpora and indexes; writes benchmarks/results/
+	$(PYTHON) -m benchmarks.fuzz_files
 
 experiments: $(READY)  ## measure on published corpora (two hours); writes experiments/results/
 	$(PYTHON) -m experiments.class_slda

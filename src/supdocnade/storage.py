@@ -272,7 +272,14 @@ def damage_errors(name: str) -> Iterator[None]:
         yield
     except StorageError:
         raise
-    except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
+    except (
+        LookupError,
+        TypeError,
+        AttributeError,
+        ValueError,
+        OverflowError,
+        RecursionError,
+    ) as error:
         what = f"it lacks {error}" if isinstance(error, KeyError) else str(error).rstrip(".")
         raise StorageError(f"{name} is damaged: {what}.") from error
 

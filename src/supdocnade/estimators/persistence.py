@@ -127,8 +127,7 @@ def _describe(estimator: Any) -> dict[str, Any]:
 
 def _plain_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     plain = {name: _plain(value) for name, value in settings.items()}
-    if plain["checkpoint"] is not None:
-        plain["checkpoint"] = str(plain["checkpoint"])
+    plain["checkpoint"] = None  # A file must not choose where its reader writes.
     plain["random_state"] = _plain_seed(plain["random_state"])
     plain["verbose"], plain["early_stopping"] = int(plain["verbose"]), bool(plain["early_stopping"])
     if isinstance(plain.get("class_weight"), Mapping):
@@ -272,12 +271,18 @@ def _read_settings(settings_type: type[DocNADESettings], given: Any) -> DocNADES
     check_count("verbose", plain["verbose"])
     if not isinstance(plain["early_stopping"], bool):
         raise InvalidArgument(f"early_stopping must be a bool, got {plain['early_stopping']!r}")
-    for name, kind in (("checkpoint", str), ("n_jobs", int), ("random_state", int)):
-        if plain[name] is not None and type(plain[name]) is not kind:
-            raise InvalidArgument(f"{name} must be a {kind.__name__} or null")
+    plain["checkpoint"] = None  # Older files may name one.
+    _check_optional_counts(plain)
     if not isinstance(plain["backend"], str):
         raise InvalidArgument(f"backend must be a str, got {plain['backend']!r}")
     return settings_type(**plain)
+
+
+def _check_optional_counts(settings: Mapping[str, Any]) -> None:
+    for name in ("n_jobs", "random_state"):
+        value = settings[name]
+        if value is not None and (type(value) is not int or abs(value) >= 2**63):
+            raise InvalidArgument(f"{name} must be an int or null")
 
 
 def _read_names(what: str, given: Any, count: int) -> list[str] | None:
@@ -366,7 +371,7 @@ def _plain_word_settings(settings: dict[str, Any]) -> dict[str, Any]:
     for name in ("root_sift", "color", "keep_constant", "upscale"):
         plain[name] = bool(plain[name])
     plain["random_state"] = _plain_seed(plain["random_state"])
-    plain["cache"] = None if plain["cache"] is None else str(plain["cache"])
+    plain["cache"] = None  # A file must not choose where its reader writes.
     del plain["device"]  # Another machine may not have it.
     return plain
 
@@ -418,7 +423,9 @@ def _read_words(
     grid = description["settings"]["grid"]
     several = bool(grid) and isinstance(grid[0], list)
     grid = [tuple(each) for each in grid] if several else tuple(grid)
-    settings = VisualWordSettings(**{**description["settings"], "grid": grid})
+    # Older files may name a cache, but a file must not choose where its reader writes.
+    settings = VisualWordSettings(**{**description["settings"], "grid": grid, "cache": None})
+    _check_optional_counts(vars(settings))
     expected, regions = settings.check()
     encoder = ImageEncoder.from_settings(description["encoder"], arrays, name)
     if set(arrays) != {*encoder.arrays(), "examples", "n_examples"}:

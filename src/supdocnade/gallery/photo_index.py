@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from supdocnade.errors import StorageError
+from supdocnade.errors import InvalidArgument, StorageError
 from supdocnade.gallery.manifest import Manifest, read_manifest
 from supdocnade.gallery.neighbours import nearest_rows, open_approximate
 from supdocnade.gallery.segment import Int64s, Segment, SegmentEntry, Widths
@@ -91,6 +91,8 @@ def read_order(folder: Path, name: str) -> Int64s:
     path = order_path(folder, name)
     with damage_errors(str(path)):
         positions: Int64s = load_arrays(path)[0]["positions"]
+        if positions.dtype != np.int64 or positions.ndim != 1:
+            raise InvalidArgument(f"its positions must be a row of int64, got {positions.dtype}")
     return positions
 
 

@@ -67,6 +67,7 @@ FORMAT = 3
 FORMATS = (2, FORMAT)
 """Formats that are read."""
 SCENE, DESCRIPTION, REPORT = "scene.safetensors", "model.json", "report.html"
+MAX_PHOTOGRAPHS = 2**48
 PARTS = ("words", "topics", "classifier", "examples", "learned", "held_out")
 Parts = dict[str, tuple[Arrays, dict[str, Any]]]
 
@@ -281,6 +282,9 @@ def _build(parts: Parts, description: dict[str, Any], name: str) -> FittedScene:
     svm = _read_svm(parts, settings, (len(classes), config.n_topics))
     frequency_A, share_CA = _read_tags(parts["classifier"][0], choices, (len(classes), len(tags)))
     held_out = description["held_out"]
+    for figure, number in (("accuracy", "n_labelled"), ("f_measure", "n_tagged")):
+        if figure in held_out["figures"] and number not in held_out["figures"]:
+            raise InvalidArgument(f"its figures must have {number} beside {figure}")
     images = held_out_from_storage(*parts["held_out"])
     versions = description["versions"]
     if not all(isinstance(text, str) for pair in versions.items() for text in pair):
@@ -348,7 +352,8 @@ def _read_tags(arrays: Arrays, choices: Choices, shape: tuple[int, int]) -> tupl
 def _check_data(given: Any, classes: tuple[str, ...]) -> dict[str, Any]:
     counts = [given[name] for name in ("n_images", "n_unlabelled", "n_tagged")]
     for number in [*counts, *given["images_of_class"].values()]:
-        check_count("data", number)
+        if check_count("data", number) > MAX_PHOTOGRAPHS:
+            raise InvalidArgument(f"its data must be at most {MAX_PHOTOGRAPHS} photographs")
     if set(given["images_of_class"]) != set(classes) or not isinstance(given["fingerprint"], str):
         raise InvalidArgument("its data must be of its classes")
     return dict(given)

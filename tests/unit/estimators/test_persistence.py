@@ -52,7 +52,8 @@ def test_a_model_is_read_back(tmp_path, scenes, options, monkeypatch):
         np.testing.assert_array_equal(getattr(loaded, method)(X), getattr(model, method)(X))
     assert loaded.history_ == model.history_
     assert loaded.top_words(3) == model.top_words(3)
-    expected = {**model.get_params(), "random_state": None}
+    # A file does not choose where its reader writes.
+    expected = {**model.get_params(), "random_state": None, "checkpoint": None}
     assert {**loaded.get_params(), "random_state": None} == expected
     loaded.set_params(class_weight=None).partial_fit(X, ["sea"] * len(X))
 
@@ -321,6 +322,8 @@ def changed(arrays=None, **description):
         {"settings": {"max_side": 99}},
         {"settings": {"surprise": 1}},
         {"settings": {"n_examples": 3}},
+        {"settings": {"n_jobs": {"": None}}},
+        {"settings": {"random_state": 10**30}},
         {"encoder": {"keep_constant": False}},
         {"encoder": {"format": 7}},
         {"encoder": None},
@@ -337,6 +340,16 @@ def test_files_with_invalid_contents_are_refused(tmp_path, change):
     save_arrays(tmp_path / "odd", arrays, description)
     with pytest.raises(StorageError, match="odd"):
         BagOfVisualWords.load(tmp_path / "odd")
+
+
+def test_a_file_does_not_choose_where_its_reader_writes(tmp_path, scenes):
+    save_arrays(tmp_path / "words", *changed(settings={"cache": str(tmp_path / "cache")}))
+    assert BagOfVisualWords.load(tmp_path / "words").cache is None
+    fitted(scenes, max_epochs=0).save(tmp_path / "model")
+    arrays, description = load_arrays(tmp_path / "model")
+    description["settings"]["checkpoint"] = str(tmp_path / "checkpoint")
+    save_arrays(tmp_path / "model", arrays, description)
+    assert SupDocNADE.load(tmp_path / "model").checkpoint is None
 
 
 def test_an_unchanged_file_is_read():

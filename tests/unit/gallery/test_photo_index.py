@@ -1,4 +1,5 @@
 import os
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +11,7 @@ from supdocnade.errors import StorageError
 from supdocnade.gallery.build import build_gallery
 from supdocnade.gallery.manifest import Manifest, write_manifest
 from supdocnade.gallery.photo_index import Gallery, _having_word, model_fingerprint
+from supdocnade.storage import load_arrays, save_arrays
 
 
 def topics(gallery):
@@ -157,6 +159,16 @@ def test_a_damaged_index_is_refused_with_a_sentence(folder, fitted, file, damage
             read_everything(folder / "index", fitted)
     finally:
         path.write_bytes(content)
+
+
+@pytest.mark.parametrize("change", [lambda a: a.astype(float), lambda a: a > 0, lambda a: a[None]])
+def test_an_order_of_another_type_is_refused(tmp_path, folder, fitted, change):
+    shutil.copytree(folder / "index", tmp_path / "index")
+    (path,) = (tmp_path / "index").glob("order-*.safetensors")
+    arrays, description = load_arrays(path)
+    save_arrays(path, {"positions": change(arrays["positions"])}, description)
+    with pytest.raises(StorageError, match="its positions must be a row of int64"):
+        Gallery.load(tmp_path / "index", fitted)
 
 
 def test_accents_and_case_do_not_matter(tmp_path, fitted):
