@@ -4,7 +4,8 @@ PYTHON := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-gpu check format browser bench bench-gpu bench-cluster bench-serve fuzz fuzz-serve experiments \
+.PHONY: help demo test test-gpu check format browser bench bench-gpu bench-cluster bench-growth bench-serve fuzz fuzz-serve \
+	experiments \
 	reproduction-page clean
 
 help:  ## list the targets
@@ -58,6 +59,10 @@ bench-gpu: $(READY)  ## compare speed on a GPU with plain torch on it; writes be
 
 bench-cluster: $(READY)  ## encode on Ray clusters whose nodes die and join; writes benchmarks/results/
 	$(PYTHON) -m benchmarks.bench_cluster
+
+bench-growth: $(READY)  ## measure time and memory up to a million photographs; writes benchmarks/results/
+	$(PYTHON) -m benchmarks.bench_growth --million
+	$(PYTHON) -m benchmarks.page
 
 bench-serve: $(READY)  ## load the server for about eight minutes; writes benchmarks/results/
 	-command -v ab > /dev/null || apt-get install --yes --quiet apache2-utils

@@ -138,6 +138,35 @@ def corpora() -> str:
     return "\n".join(lines)
 
 
+def growth() -> str:
+    """Return the table of time and memory by the number of photographs, if it was measured."""
+    if not (RESULTS / "growth.json").exists():
+        return "Not measured yet."
+    found = load("growth")
+    lines = [
+        "| photographs | step | time per photograph | memory | without pages of files |",
+        "|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| {int(size):,} | {stage} | {each['us_per_photograph']:,.0f} µs "
+        f"| {each['peak_mib']:,.0f} MiB | {each['peak_anonymous_mib']:,.0f} MiB |"
+        for size, stages in found["sizes"].items()
+        for stage, each in stages.items()
+    ]
+    ratios = found["time_of_largest_over_smallest"].items()
+    lines += [
+        "",
+        "Time per photograph at the largest number relative to the smallest: "
+        f"{', '.join(f'{stage} {ratio:.2f}' for stage, ratio in ratios)} (goal: at most "
+        f"{found['goal_ratio']}). Memory of the fit, without pages of files, relative to the goal "
+        f"of 1 GB and 300 bytes per photograph: {found['fit_memory_over_goal']:.2f}.",
+        "",
+        f"{found['words_per_photograph']} words per photograph, {found['n_topics']} topics, "
+        f"{found['n_epochs']} epochs. {found['cpu']}, Python {found['python']}.",
+    ]
+    return "\n".join(lines)
+
+
 def second_machine() -> str:
     """Return the results of two cores of a quieter machine (`taskset -c 0,1`)."""
     operation, training = load("second_machine/tree_nll"), load("second_machine/training")
@@ -266,6 +295,7 @@ def main() -> None:
         "figures": figures(),
         "second machine": second_machine(),
         "corpora": corpora(),
+        "growth": growth(),
         "gpu encoding": gpu_encoding(),
         "index": index(),
     }

@@ -170,6 +170,8 @@ def train_model(request: TrainingRequest) -> "tuple[SceneModel, dict[str, float]
         print_message(describe_features(settings["features"]) if words_of is None else same)
         for note in (*describe_records(records, extends=extends), *notes):
             print_message(f"note: {note}")
+    if corpus is not None:
+        records = []  # Those of a corpus may be millions, which the fit reads itself.
     if request.restart:
         partial.discard()
     partial.write_settings(request.photos, settings)
@@ -330,7 +332,7 @@ def _print_estimate(
     known = [cost for cost in costs if cost is not None]
     if known:
         cost = sum(seconds for seconds, _ in known), max(n_bytes for _, n_bytes in known)
-        n_images = format_count(len(records), "photograph")
+        n_images = format_count(len(records) if corpus is None else len(corpus), "photograph")
         n_cores = format_count(effective_n_jobs(request.jobs), "core")
         faster = ", less with the GPU" if choose_device(request.device).type != "cpu" else ""
         print_message(f"estimate: {format_cost(*cost)} for {n_images} on {n_cores}{faster}")

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import Parallel, delayed, effective_n_jobs
 from numpy.typing import NDArray
 
 from supdocnade.checks import check_range, check_shape
@@ -35,8 +35,12 @@ GAMMA_GRID = (0.1, 0.3, 1.0, 3.0)
 
 GRID = tuple(itertools.product(C_GRID, GAMMA_GRID))
 
-N_LANDMARKS, MAX_APPROXIMATE = 500, 50_000
-"""Landmarks of an approximate SVM, and documents that it is trained on at most: 0.6 GB."""
+N_LANDMARKS, MAX_APPROXIMATE, MAX_LINEAR_JOBS = 500, 20_000, 4
+"""Landmarks of an approximate SVM, documents that it is trained on at most, and threads that train
+it, each with a copy of all features: 0.9 GB."""
+
+MAX_STEPS = 1_000_000
+"""Steps of the solver, each by one document, of an approximate SVM of one class."""
 
 MIN_EIGENVALUE = 1e-10
 """Smaller eigenvalues of K_MM, whose largest is near the number of landmarks, are rounding."""
@@ -243,12 +247,18 @@ def _fit_all(
             value_S, vector_SS = np.linalg.eigh(kernel_BS[: kernel_BS.shape[1]])
             root_SS = (vector_SS / np.sqrt(np.maximum(value_S, MIN_EIGENVALUE))) @ vector_SS.T
             kernel_BS = kernel_BS @ root_SS
-        fit_one = partial(_fit_linear, root_SS)
-    return list(
-        Parallel(n_jobs=n_jobs, prefer="threads")(
-            delayed(fit_one)(kernel_BS, label_B == label, C) for label in range(n_classes)
+        fit_one, n_jobs = (
+            partial(_fit_linear, root_SS),
+            min(effective_n_jobs(n_jobs), MAX_LINEAR_JOBS),
         )
-    )
+    with warnings.catch_warnings():
+        # A linear SVM is near enough when it stops.
+        warnings.filterwarnings("ignore", "Liblinear failed to converge")
+        return list(
+            Parallel(n_jobs=n_jobs, prefer="threads")(
+                delayed(fit_one)(kernel_BS, label_B == label, C) for label in range(n_classes)
+            )
+        )
 
 
 def _fit_linear(
@@ -263,7 +273,6 @@ def _fit_linear(
     """
     if not member_B.any():
         return np.zeros(len(root_SS)), -1.0
-    from sklearn.exceptions import ConvergenceWarning
     from sklearn.svm import LinearSVC
 
     # Its penalty includes the intercept, which a scale above 1 makes small.
@@ -273,12 +282,10 @@ def _fit_linear(
         class_weight="balanced",
         intercept_scaling=3.0,
         tol=1e-2,
-        max_iter=500,
+        max_iter=max(MAX_STEPS // len(member_B), 1),
         random_state=0,
     )
-    with warnings.catch_warnings():  # It is near enough after that many passes.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        svc.fit(feature_BS, member_B)
+    svc.fit(feature_BS, member_B)
     return root_SS @ svc.coef_[0], float(svc.intercept_[0])
 
 
