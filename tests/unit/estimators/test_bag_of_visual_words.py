@@ -1,4 +1,5 @@
 import pickle
+from copy import copy
 from pathlib import Path
 
 import numpy as np
@@ -171,8 +172,7 @@ def test_a_gpu_that_is_not_there_is_refused_before_words_are_learned(monkeypatch
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(BackendUnavailable, match="device 'cuda' is not available"):
         BagOfVisualWords(**SETTINGS, device="cuda").fit([b"not read"])
-    bag = clone(BAG).set_params(device="cuda")
-    bag.encoder_ = BAG.encoder_
+    bag = copy(BAG).set_params(device="cuda")
     for use in (bag.transform, lambda images: bag.encode_corpus(images, tmp_path / "corpus")):
         with pytest.raises(BackendUnavailable, match="device 'cuda' is not available"):
             use(IMAGES)
