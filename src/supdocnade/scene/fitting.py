@@ -74,44 +74,6 @@ MAX_SVM, MAX_AUTO_SVM = 30_000, 12_900
 one model."""
 
 
-def fit_best(
-    photographs: Photographs,
-    candidates: Sequence[SceneSettings],
-    seed: int,
-    options: RunOptions,
-    *,
-    may_have_fewer_words: bool,
-) -> tuple[FittedScene, tuple[SkippedImage, ...]]:
-    """Fit a scene model with each of some settings; return the best on held-out photographs.
-
-    It has the largest sum of accuracy and F-measure of tags, as far as they exist; among equals it
-    is the first one.
-
-    Parameters
-    ----------
-    candidates : settings with different features.
-    may_have_fewer_words : whether few photographs may have fewer words than the settings say.
-    """
-    found, scores = [], {}
-    for settings in candidates:
-        checkpoint = options.checkpoint
-        if checkpoint is not None and len(candidates) > 1:
-            checkpoint = checkpoint / settings.features
-        fewest = settings.n_nearest if may_have_fewer_words else None
-        run = replace(options, checkpoint=checkpoint)
-        found.append(fit_scene(photographs, settings, seed, run, min_words=fewest))
-        figures = found[-1][0].held_out.figures
-        scores[settings.features] = sum(
-            figures.get(each, 0.0) for each in ("accuracy", "f_measure")
-        )
-    if len(candidates) > 1:
-        texts = ", ".join(f"{score:.3f} with {features}" for features, score in scores.items())
-        warnings.warn(
-            f"accuracy and F-measure on held-out photographs add up to {texts}.", stacklevel=3
-        )
-    return max(found, key=lambda each: scores[each[0].settings.features])
-
-
 def fit_scene(
     photographs: Photographs,
     settings: SceneSettings,

@@ -1,5 +1,6 @@
 """SceneModel: classes, tags, topics and explanations of photographs."""
 
+import warnings
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
@@ -25,8 +26,8 @@ from supdocnade.scene.corpus_fitting import (
     load_corpus_words,
     with_word_settings,
 )
-from supdocnade.scene.dataset import expand_folders, read_photographs
-from supdocnade.scene.fitting import extend_scene, fit_best
+from supdocnade.scene.dataset import Photographs, expand_folders, read_photographs
+from supdocnade.scene.fitting import extend_scene, fit_scene
 from supdocnade.scene.onnx import export_onnx
 from supdocnade.scene.persistence import load_scene, save_scene
 from supdocnade.scene.prediction import FittedScene, Prediction, iter_predictions
@@ -368,3 +369,41 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
         return copy(self._fitted().bag).set_params(
             n_jobs=self.n_jobs, device=self.device, cache=self.cache
         )
+
+
+def fit_best(
+    photographs: Photographs,
+    candidates: Sequence[SceneSettings],
+    seed: int,
+    options: RunOptions,
+    *,
+    may_have_fewer_words: bool,
+) -> tuple[FittedScene, tuple[SkippedImage, ...]]:
+    """Fit a scene model with each of some settings; return the best on held-out photographs.
+
+    It has the largest sum of accuracy and F-measure of tags, as far as they exist; among equals it
+    is the first one.
+
+    Parameters
+    ----------
+    candidates : settings with different features.
+    may_have_fewer_words : whether few photographs may have fewer words than the settings say.
+    """
+    found, scores = [], {}
+    for settings in candidates:
+        checkpoint = options.checkpoint
+        if checkpoint is not None and len(candidates) > 1:
+            checkpoint = checkpoint / settings.features
+        fewest = settings.n_nearest if may_have_fewer_words else None
+        run = replace(options, checkpoint=checkpoint)
+        found.append(fit_scene(photographs, settings, seed, run, min_words=fewest))
+        figures = found[-1][0].held_out.figures
+        scores[settings.features] = sum(
+            figures.get(each, 0.0) for each in ("accuracy", "f_measure")
+        )
+    if len(candidates) > 1:
+        texts = ", ".join(f"{score:.3f} with {features}" for features, score in scores.items())
+        warnings.warn(
+            f"accuracy and F-measure on held-out photographs add up to {texts}.", stacklevel=3
+        )
+    return max(found, key=lambda each: scores[each[0].settings.features])
