@@ -30,12 +30,14 @@ if TYPE_CHECKING:
 class Sidecars:
     """Writer of the sidecars of photographs.
 
+    Photographs unlike those that the model was fitted on get no keywords: the precision of tags is
+    known for others alone.
+
     Parameters
     ----------
     by_stem : name the sidecar of `a.jpg` `a.xmp`, as Adobe's programs do; otherwise `a.jpg.xmp`, as
         darktable and digiKam do.
-    with_label : also write the class as a keyword, unless the prediction is unsure or the
-        photograph is unlike those that the model was fitted on.
+    with_label : also write the class as a keyword, unless the prediction is unsure.
     min_probability : smallest probability of a keyword.
     thresholds : smallest probabilities of tags that have their own.
     spellings : keywords of tags that are spelled differently, as "New York" for "new york".
@@ -57,7 +59,7 @@ class Sidecars:
         self.by_stem, self.with_label, self.dry_run = by_stem, with_label, dry_run
         self.min_probability, self.thresholds = min_probability, thresholds or {}
         self.spellings, self.record = spellings or {}, record
-        self.n_written = 0
+        self.n_written = self.n_unfamiliar = 0
         self._owners: dict[str, str] = {}
         """Photograph of each sidecar, both as resolved paths."""
 
@@ -70,13 +72,14 @@ class Sidecars:
         """Return the keywords for a prediction: its tags that are probable enough, best first."""
         from supdocnade.folders.tags import exclude_tags
 
+        if prediction.unfamiliar:
+            return []
         keywords = [
             self.spellings.get(tag, tag)
             for tag, probability in prediction.ranked_tags[:top]
             if probability >= self.thresholds.get(tag, self.min_probability)
         ]
-        sure = not prediction.unsure and not prediction.unfamiliar
-        sure = sure and (prediction.probability or 0.0) >= self.min_probability
+        sure = not prediction.unsure and (prediction.probability or 0.0) >= self.min_probability
         if self.with_label and prediction.label is not None and sure:
             keywords.insert(0, prediction.label)
         return exclude_tags(keywords)
@@ -97,6 +100,7 @@ class Sidecars:
         from supdocnade.storage import write_atomically
 
         path, keywords = self.path_of(prediction.name), self.keywords_of(prediction, top)
+        self.n_unfamiliar += prediction.unfamiliar
         real = os.path.realpath(prediction.name)
         target = Path(os.path.realpath(path))
         owner = self._owners.setdefault(os.fspath(target), real)
@@ -121,6 +125,9 @@ class Sidecars:
     def summary(self) -> str:
         """Return a line with the number of sidecars and the name of the record."""
         number = format_count(self.n_written, "sidecar")
+        if self.n_unfamiliar:
+            unlike = format_count(self.n_unfamiliar, "photograph")
+            number += f", none for {unlike} unlike the training photographs"
         if self.dry_run:
             return f"would write {number}"
         undo = f"; undo with: supdocnade predict --undo {shlex.quote(str(self.record))}"

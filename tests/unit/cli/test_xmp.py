@@ -35,8 +35,17 @@ def test_the_label_is_a_keyword_on_request_unless_unsure():
     assert labelled.keywords_of(prediction("a.jpg")) == ["coast", "sea", "sky"]
     assert labelled.keywords_of(prediction("a.jpg", unsure=True)) == ["sea", "sky"]
     unlike = replace(prediction("a.jpg"), unfamiliar=True)
-    assert labelled.keywords_of(unlike) == ["sea", "sky"]
+    assert labelled.keywords_of(unlike) == []
     assert Sidecars().keywords_of(prediction("a.jpg"), 1) == ["sea"]
+
+
+def test_photographs_unlike_those_of_training_get_no_sidecar(tmp_path):
+    sidecars, path = Sidecars(), tmp_path / "a.jpg"
+    Image.fromarray(stripes(0)).save(path)
+    assert sidecars.write(replace(prediction(str(path)), unfamiliar=True)) == ""
+    assert list(tmp_path.iterdir()) == [path]
+    unlike = "none for 1 photograph unlike the training photographs"
+    assert sidecars.summary() == f"wrote 0 sidecars, {unlike}"
 
 
 def test_keywords_have_the_spelling_of_the_training_photographs(tmp_path):
