@@ -187,7 +187,7 @@ class Corpus:
                         remove_shard(self.folder, number)
                 raise
         self.shards.append(shard)
-        for cached in ("_offsets", "_records", "fractional"):
+        for cached in ("_offsets", "fractional"):
             self.__dict__.pop(cached, None)
 
     def __len__(self) -> int:
@@ -229,27 +229,28 @@ class Corpus:
     @property
     def names(self) -> list[str | None]:
         """Names of the documents, None where unknown."""
-        return [name for records in self._records for name in records["names"]]
+        return [name for records in self.records() for name in records["names"]]
 
     @property
     def labels(self) -> list[str | None]:
         """Classes of the documents, None where unknown."""
-        return [label for records in self._records for label in records["labels"]]
+        return [label for records in self.records() for label in records["labels"]]
 
     @property
     def tags(self) -> list[list[str] | None]:
         """Annotations of the documents, None where unknown."""
-        return [tags for records in self._records for tags in records["tags"]]
+        return [tags for records in self.records() for tags in records["tags"]]
 
     @property
     def keys(self) -> list[str | None]:
         """Digests that are equal for copies of a document, None where unknown."""
-        unknown = [None]
-        return [
-            key
-            for records in self._records
-            for key in records.get("keys", unknown * len(records["names"]))
-        ]
+        return [key for records in self.records() for key in records["keys"]]
+
+    def records(self) -> Iterator[Records]:
+        """Return an iterator over names, labels, tags and keys of the documents, shard by shard."""
+        for shard in self.shards:
+            records = shard.records()
+            yield {"keys": [None] * shard.entry.documents, **records}
 
     @property
     def length_B(self) -> NDArray[np.int64]:
@@ -359,10 +360,6 @@ class Corpus:
             np.concatenate([none, *(each[:-1] for each in offsets)]),
             np.cumsum([0, *sizes])[:-1],
         )
-
-    @cached_property
-    def _records(self) -> list[Records]:
-        return [shard.records() for shard in self.shards]
 
 
 def _tokens_from_matrix(

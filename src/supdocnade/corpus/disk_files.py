@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import stat
+import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -148,6 +149,9 @@ class Shard:
             if records.keys() - {"keys"} != {"names", "labels", "tags"}:
                 raise ValueError(f"it has the entries {sorted(records)}")
             check_records(records, self.entry.documents)
+            # One string for all documents with a label or tag.
+            records["labels"] = [each and sys.intern(each) for each in records["labels"]]
+            records["tags"] = [each and [*map(sys.intern, each)] for each in records["tags"]]
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
             raise StorageError(f"{self.path('records')} is damaged: {error}.") from error
         return records

@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from array import array
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -73,7 +74,7 @@ class AnnotationVocabulary:
 
     def encode(self, tags: Sequence[Tags]) -> EncodedTags:
         """Return the tags of images as a binary matrix."""
-        rows, columns, unknown = [], [], Counter[str]()
+        rows, columns, unknown = array("q"), array("q"), Counter[str]()
         for row, some in enumerate(tags):
             for name in sorted(_normalize_tags(some)):
                 if name in self._numbers:

@@ -10,7 +10,7 @@ held-out photographs, a sample of the others, and the names, labels and tags of 
 
 import hashlib
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -27,7 +27,13 @@ from supdocnade.estimators.bag_of_visual_words import BagOfVisualWords
 from supdocnade.estimators.persistence import estimator_to_storage, words_to_storage
 from supdocnade.folders.tags import AnnotationVocabulary, Tags
 from supdocnade.run_options import RunOptions
-from supdocnade.scene.dataset import SMALL_CLASS, Photographs, read_photographs
+from supdocnade.scene.dataset import (
+    SMALL_CLASS,
+    Photographs,
+    check_labels,
+    check_tags,
+    fingerprint_records,
+)
 from supdocnade.scene.fitting import (
     choose_on_held_out,
     default_choices,
@@ -73,7 +79,7 @@ def fit_scene_corpus(
     """
     _check_corpus(corpus, words)
     photographs = _read_records(corpus, labels, tags)
-    place_B = hash_keys(photographs.content_keys())
+    place_B = hash_keys(key for _, key in _identify(corpus))
     held_B = hold_out_by_place(photographs, place_B, settings.held_out)
     held, others = np.flatnonzero(held_B), np.flatnonzero(~held_B)
     sampled = _take_sample(photographs, place_B, others)
@@ -84,7 +90,7 @@ def fit_scene_corpus(
             features_BF = _write_features(corpus, words.encoder_.n_image_features, held_B, folder)
         position_B = np.argsort(np.concatenate([others, held]))  # In the working folder.
         in_memory = TrainingSet(
-            photographs.take(stored),
+            _take_named(photographs, corpus, stored),
             sparse.csr_array(corpus.counts(stored), dtype=np.int64),
             np.isin(stored, sampled),
             None if features_BF is None else np.array(features_BF[position_B[stored]]),
@@ -110,6 +116,8 @@ def fit_scene_corpus(
             "learning from all",
             stop_after=choices.n_epochs,
         )
+    keys = (key for _, key in _identify(corpus))
+    fingerprint = fingerprint_records(keys, photographs.labels, photographs.tags)
     classes = tuple(photographs.classes)
     share_CA = photograph_tag_shares(photographs, classes, vocabulary)
     network = topics.network_.arrays()
@@ -128,7 +136,7 @@ def fit_scene_corpus(
         class_tag_share_CA=share_CA if choices.class_tag_weight else None,
         choices=choices,
         held_out=held_out,
-        data=whole.describe(),
+        data=whole.describe(fingerprint),
         training_set=in_memory,
     )
 
@@ -164,26 +172,45 @@ def _check_corpus(corpus: Corpus, words: BagOfVisualWords) -> None:
 def _read_records(
     corpus: Corpus, labels: Sequence[Any] | None, tags: Sequence[Tags] | None
 ) -> Photographs:
-    names = [name or f"image {number}" for number, name in enumerate(corpus.names)]
-    photographs = read_photographs(
-        [b""] * len(corpus),
-        corpus.labels if labels is None else labels,
-        corpus.tags if tags is None else tags,
+    """Return labels and tags of all photographs, without names and keys."""
+    found = check_tags(corpus.tags if tags is None else tags, len(corpus))
+    equal: dict[tuple[str, ...], Tags] = {}  # One list for all photographs with the same tags.
+    return Photographs(
+        sources=[b""] * len(corpus),
+        names=[""] * len(corpus),
+        labels=check_labels(corpus.labels if labels is None else labels, len(corpus)),
+        tags=[each and equal.setdefault(tuple(each), each) for each in found],
     )
-    keys = [key or name for key, name in zip(corpus.keys, names, strict=True)]
-    return replace(photographs, names=names, keys=keys)
 
 
-def hash_keys(keys: Sequence[str]) -> NDArray[np.float64]:
+def _identify(corpus: Corpus) -> Iterator[tuple[str, str]]:
+    """Return an iterator over the names and keys of photographs."""
+    number = 0
+    for records in corpus.records():
+        for name, key in zip(records["names"], records["keys"], strict=True):
+            name = name or f"image {number}"
+            number += 1
+            yield name, key or name
+
+
+def _take_named(photographs: Photographs, corpus: Corpus, rows: NDArray[np.int64]) -> Photographs:
+    """Return some of the photographs, with their names and keys."""
+    numbers = set(rows.tolist())
+    known = {n: pair for n, pair in enumerate(_identify(corpus)) if n in numbers}
+    names, keys = zip(*(known[number] for number in rows.tolist()), strict=True)
+    return replace(photographs.take(rows), names=list(names), keys=list(keys))
+
+
+def hash_keys(keys: Iterable[str]) -> NDArray[np.float64]:
     """Return a number in 0 .. 1 for every key, equal for equal keys.
 
     >>> hash_keys(["a", "b", "a"]).round(3).tolist()
     [0.185, 0.458, 0.185]
     """
-    digests = b"".join(
-        hashlib.blake2b(key.encode(errors="surrogatepass"), digest_size=8).digest() for key in keys
-    )
-    return np.frombuffer(digests, "<u8") / 2.0**64
+    encoded = (key.encode(errors="surrogatepass") for key in keys)
+    digests = (hashlib.blake2b(key, digest_size=8).digest() for key in encoded)
+    numbers = np.fromiter((int.from_bytes(digest, "little") for digest in digests), np.uint64)
+    return numbers / 2.0**64
 
 
 def hold_out_by_place(

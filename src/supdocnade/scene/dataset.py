@@ -4,7 +4,7 @@ import hashlib
 import os
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,9 +60,7 @@ class Photographs:
 
     def fingerprint(self) -> str:
         """Return a digest of the contents, labels and tags of all photographs, not of names."""
-        rows = zip(self.content_keys(), self.labels, self.tags, strict=True)
-        known = sorted(repr((key, label, tags and sorted(tags))) for key, label, tags in rows)
-        return hashlib.blake2b("\n".join(known).encode(), digest_size=16).hexdigest()
+        return fingerprint_records(self.content_keys(), self.labels, self.tags)
 
     @property
     def classes(self) -> list[str]:
@@ -73,6 +71,23 @@ class Photographs:
         """Return the class numbers of the photographs, -1 where unknown or not among them."""
         numbers = {label: number for number, label in enumerate(classes)}
         return np.array([numbers.get(label or "", -1) for label in self.labels], np.int64)
+
+
+def fingerprint_records(
+    keys: Iterable[str], labels: Iterable[str | None], tags: Iterable[Tags]
+) -> str:
+    """Return a digest of photographs in any order.
+
+    Parameters
+    ----------
+    keys : digests of their contents.
+    """
+    digests = bytearray()
+    for key, label, some in zip(keys, labels, tags, strict=True):
+        record = repr((key, label, some and sorted(some))).encode(errors="surrogatepass")
+        digests += hashlib.blake2b(record, digest_size=16).digest()
+    in_order = np.sort(np.frombuffer(digests, "S16")).tobytes()
+    return hashlib.blake2b(in_order, digest_size=16).hexdigest()
 
 
 def read_photographs(
@@ -95,24 +110,34 @@ def read_photographs(
             warnings.warn(note, stacklevel=3)
         return from_records(folder.records)
     sources = check_images(images)
-    given_labels = _entries("labels", labels, len(sources))
-    for label in given_labels:
+    return Photographs(
+        sources=sources,
+        names=[image_name(sources, number) for number in range(len(sources))],
+        labels=check_labels(labels, len(sources)),
+        tags=check_tags(tags, len(sources)),
+    )
+
+
+def check_labels(labels: Sequence[Any] | None, n_photographs: int) -> list[str | None]:
+    """Return the labels of photographs."""
+    given = _entries("labels", labels, n_photographs)
+    for label in given:
         if label is not None and not (isinstance(label, str) and label):
             several = isinstance(label, list | tuple | set | frozenset)
             hint = "; give several labels per photograph as tags" if several else ""
             raise InvalidArgument(
                 f"labels must be strings, or None where missing, got {label!r}{hint}."
             )
-    given_tags = _entries("tags", tags, len(sources))
-    for some in given_tags:
+    return [None if label is None else str(label) for label in given]
+
+
+def check_tags(tags: Sequence[Tags] | None, n_photographs: int) -> list[Tags]:
+    """Return the tags of photographs."""
+    given = _entries("tags", tags, n_photographs)
+    for some in given:
         if some is not None and (isinstance(some, str) or not isinstance(some, Sequence)):
             raise InvalidArgument(f"tags must be lists of strings, or None, got {some!r}.")
-    return Photographs(
-        sources=sources,
-        names=[image_name(sources, number) for number in range(len(sources))],
-        labels=[None if label is None else str(label) for label in given_labels],
-        tags=given_tags,
-    )
+    return given
 
 
 def from_records(records: Sequence[ImageRecord]) -> Photographs:

@@ -270,7 +270,7 @@ def _fit(
         class_tag_share_CA=share_CA if choices.class_tag_weight else None,
         choices=choices,
         held_out=held_out,
-        data=training_set.describe(),
+        data=training_set.describe(photographs.fingerprint()),
         training_set=training_set,
         thumbnails=thumbnails,
     )

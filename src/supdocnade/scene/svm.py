@@ -34,9 +34,9 @@ GAMMA_GRID = (0.1, 0.3, 1.0, 3.0)
 
 GRID = tuple(itertools.product(C_GRID, GAMMA_GRID))
 
-N_LANDMARKS, MAX_APPROXIMATE, MAX_LINEAR_JOBS = 500, 20_000, 4
+N_LANDMARKS, MAX_APPROXIMATE, MAX_LINEAR_JOBS = 500, 10_000, 4
 """Landmarks of an approximate SVM, documents that it is trained on at most, and threads that train
-it, each with a copy of all features: 0.9 GB."""
+it, each with a copy of all features: 0.5 GB."""
 
 TOLERANCE = 0.1
 """Of an approximate SVM; a smaller one takes longer and is no better on held-out documents."""

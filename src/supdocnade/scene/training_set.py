@@ -95,8 +95,8 @@ class TrainingSet:
             "annotation_names": list(vocabulary.names),
         }
 
-    def describe(self) -> dict[str, Any]:
-        """Return the numbers of photographs, classes and tags, and a fingerprint."""
+    def describe(self, fingerprint: str) -> dict[str, Any]:
+        """Return the numbers of photographs, classes and tags, and their fingerprint."""
         photographs = self.photographs
         n_images = Counter(photographs.labels)
         return {
@@ -104,7 +104,7 @@ class TrainingSet:
             "images_of_class": {label: n_images[label] for label in photographs.classes},
             "n_unlabelled": n_images[None],
             "n_tagged": sum(tags is not None for tags in photographs.tags),
-            "fingerprint": photographs.fingerprint(),
+            "fingerprint": fingerprint,
         }
 
 

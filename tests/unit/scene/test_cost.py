@@ -90,7 +90,7 @@ def test_memory_is_that_of_the_sample_or_of_counts_and_an_svm():
     # The kernel of so many is approximated.
     many, larger = ["coast", "street"] * 7000, READING._replace(n_patches=2000)
     counts = 14_000 * 2000 * 12 * 4
-    kernel = 24 * 14_000 * 500
+    kernel = 24 * 10_000 * 500
     assert estimate_bytes(many, settings(), larger) == START_BYTES + counts + kernel
     svm = estimate_bytes(many, settings(classifier="svm"), larger)
     assert svm == START_BYTES + counts + 24 * 14_000**2
