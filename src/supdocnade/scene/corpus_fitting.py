@@ -5,7 +5,7 @@ tags. A bounded number of photographs is held out, by a hash of their contents, 
 together and the choice depends neither on their order nor on the others. Damped counts are written
 to a corpus of their own, first those to fit on, then the held-out ones for the final fit, and the
 features of a network to a file in the same order; topics are learned from there. In memory are the
-held-out photographs, a sample of the others, and the names, labels and tags of all.
+held-out photographs, a sample of the others, and the labels and tags of all.
 """
 
 import hashlib
