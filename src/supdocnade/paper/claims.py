@@ -114,11 +114,12 @@ def paired_bootstrap(
     used = counts_US.any(axis=1)
     sums_US, counts_US = sums_US[used], counts_US[used]
     count_XU = _draw_units(len(sums_US), draws, seed)
-    means = []
+    both_US, means = np.hstack([sums_US, counts_US]), []
     for start in range(0, draws, _BLOCK):
-        counts = count_XU[start : start + _BLOCK].astype(np.float64)
+        drawn_XS = count_XU[start : start + _BLOCK].astype(np.float64) @ both_US
+        sums_XS, counts_XS = np.hsplit(drawn_XS, 2)
         with np.errstate(invalid="ignore"):  # A draw may miss all of a small test part.
-            means.append(np.nanmean((counts @ sums_US) / (counts @ counts_US), axis=1))
+            means.append(np.nanmean(sums_XS / counts_XS, axis=1))
     tail = 50 * (1 - LEVEL)
     low, high = np.percentile(np.concatenate(means), [tail, 100 - tail])
     mean = float((sums_US.sum(axis=0) / counts_US.sum(axis=0)).mean())
