@@ -109,7 +109,8 @@ def test_workers_write_the_corpus_of_one_process(
     assert found == contents(corpus)
 
 
-def test_a_cluster_evaluates_as_one_process(model, photos):
+def test_a_cluster_evaluates_as_one_process(model, photos, monkeypatch):
+    monkeypatch.setattr("supdocnade.report.evaluation.BLOCK_SIZE", 5)
     here, there = (
         supdocnade("evaluate", model, photos, "--json", *extra)
         for extra in ((), ("--cluster", "auto"))
