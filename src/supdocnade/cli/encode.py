@@ -70,7 +70,8 @@ def encode(
 
     fitted, _ = load_scene(model)
     with ProgressBars(quiet=quiet, stage_lines=False) as progress:
-        photographs = from_records(scan_photographs(photos, progress).records)
+        # Keywords in the photographs are read when these are encoded, by the workers.
+        photographs = from_records(scan_photographs(photos, progress, in_files=False).records)
     if not len(photographs):
         raise InvalidArgument(f"{photos} must hold photographs, got none.")
     with ProgressBars(quiet=quiet) as progress:
@@ -89,6 +90,7 @@ def encode(
                 options,
                 labels=photographs.labels,
                 tags=photographs.tags,
+                keywords=True,
                 seed=seed,
                 shard_size=shard_size,
                 stored_words=fitted.stored_words,
