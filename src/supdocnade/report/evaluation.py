@@ -17,6 +17,7 @@ from supdocnade.cluster import map_shards, shard_options
 from supdocnade.errors import InvalidArgument
 from supdocnade.folders.photo_folder import ImageRecord
 from supdocnade.folders.tags import AnnotationVocabulary, normalize_tag
+from supdocnade.images.source import source_name
 from supdocnade.metrics import (
     N_TAGS,
     Sums,
@@ -30,9 +31,9 @@ from supdocnade.metrics import (
 from supdocnade.run_options import RunOptions
 from supdocnade.scene.dataset import from_records
 from supdocnade.scene.held_out import HeldOutImage
-from supdocnade.scene.prediction import FittedScene, Prediction, predict_sources
+from supdocnade.scene.prediction import FittedScene, Prediction, predict_words
 from supdocnade.scene.tag_ranking import present_tags
-from supdocnade.visual_words.parallel import SkippedImage
+from supdocnade.visual_words.parallel import SkippedImage, encode_images
 
 BLOCK_SIZE = 256
 """Photographs that are counted together, by one task of a cluster. Without a cluster the blocks are
@@ -83,7 +84,8 @@ def evaluate_photographs(
 ) -> Evaluation:
     """Predict photographs and compare with their labels and tags, whichever are known.
 
-    Photographs that cannot be read are skipped. Blocks of photographs are counted where they are
+    Photographs that cannot be read are skipped. Keywords in the photographs are their tags if
+    these are unknown. Blocks of photographs are counted where they are
     predicted, on the workers of a cluster, and the counts are added in their order.
     """
     options = replace(options, on_error="skip")
@@ -126,14 +128,18 @@ def _count_block(
     fitted: FittedScene, options: RunOptions, records: Sequence[ImageRecord]
 ) -> tuple[Sums, list[str], list[SkippedImage]]:
     """Predict photographs; return sums over them, the names of small and the unreadable ones."""
+    sources = [record.source for record in records]
+    words = list(encode_images(fitted.encoder, sources, options, keywords=True))
+    named = list(zip(map(source_name, sources), words, strict=True))
     skipped: list[SkippedImage] = []
     pairs: list[tuple[ImageRecord, Prediction]] = []
-    results = predict_sources(fitted, [record.source for record in records], options)
-    for record, result in zip(records, results, strict=True):
-        if isinstance(result, SkippedImage):
-            skipped.append(result)
-        else:
-            pairs.append((record, result))
+    for record, each, result in zip(records, words, predict_words(fitted, named), strict=True):
+        if isinstance(each, SkippedImage):
+            skipped.append(each)
+            continue
+        assert isinstance(result, Prediction), "it was read"
+        known = record.tags is not None or not each.keywords
+        pairs.append((record if known else replace(record, tags=each.keywords), result))
     sums = {
         "n_images": len(pairs),
         "n_unfamiliar": sum(each.unfamiliar for _, each in pairs),
