@@ -12,9 +12,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from benchmarks.faulty_encoders import FullDisk, Killed, Mended, faulty
 from tests.commands import draw, supdocnade
 from tests.drawn import small_model
-from tests.faults import FullDisk, Killed, Mended, faulty
 
 from supdocnade.corpus.disk import Corpus
 from supdocnade.errors import ClusterError, UnwritableFile
