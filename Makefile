@@ -4,7 +4,7 @@ PYTHON := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-gpu check format browser bench bench-gpu bench-cluster bench-growth bench-serve fuzz fuzz-serve \
+.PHONY: help demo test test-gpu check format browser bench bench-gpu bench-cluster cluster-faults bench-growth bench-serve fuzz fuzz-serve \
 	experiments \
 	reproduction-page clean
 
@@ -57,8 +57,13 @@ bench-gpu: $(READY)  ## compare speed on a GPU with plain torch on it; writes be
 	$(PYTHON) -m benchmarks.bench_gpu_encoding
 	$(PYTHON) -m benchmarks.page
 
-bench-cluster: $(READY)  ## encode on Ray clusters whose nodes die and join; writes benchmarks/results/
+bench-cluster: $(READY)  ## encode with one, two and four workers of Ray; writes benchmarks/results/
 	$(PYTHON) -m benchmarks.bench_cluster
+	$(PYTHON) -m benchmarks.page
+
+cluster-faults: $(READY)  ## let nodes, workers, disks and the command of a Ray cluster fail (Linux, root)
+	$(PYTHON) -m benchmarks.cluster_faults
+	$(PYTHON) -m benchmarks.page
 
 bench-growth: $(READY)  ## measure time and memory up to a million photographs; writes benchmarks/results/
 	$(PYTHON) -m benchmarks.bench_growth --million

@@ -14,6 +14,9 @@ from supdocnade.errors import InvalidArgument
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
+Sums = dict[str, Any]
+"""Sums over documents by name. Those of several sets of documents are added by `add_sums`."""
+
 N_BINS = 10
 """Bins of equal width in which probabilities are compared with frequencies."""
 
@@ -53,14 +56,18 @@ def f_measure(chosen_BX: NDArray[np.integer], true_BA: NDArray[np.bool_]) -> FMe
     FMeasure(value=0.75, n_documents=2)
     """
     check_shape("chosen", chosen_BX.shape[:1], true_BA.shape[:1])
-    n_true_B = true_BA.sum(axis=1)
-    counted = n_true_B > 0
+    counted = true_BA.any(axis=1)
     if not counted.any():
         return FMeasure(float("nan"), 0)
+    return FMeasure(float(_top_f_measure(chosen_BX, true_BA)[counted].mean()), int(counted.sum()))
+
+
+def _top_f_measure(chosen_BX: NDArray[np.integer], true_BA: Mask) -> Floats:
+    """Return the F-measure of every row of chosen column numbers."""
     hits_B = np.take_along_axis(true_BA, chosen_BX, axis=1).sum(axis=1)
     # P = hits / chosen and R = hits / true make 2PR / (P + R) = 2 hits / (chosen + true).
-    f_B = 2 * hits_B / (chosen_BX.shape[1] + n_true_B)
-    return FMeasure(float(f_B[counted].mean()), int(counted.sum()))
+    f_B: Floats = 2 * hits_B / (chosen_BX.shape[1] + true_BA.sum(axis=1))
+    return f_B
 
 
 def set_f_measure(chosen_BA: Mask, true_BA: Mask) -> Floats:
@@ -81,10 +88,18 @@ def calibration_error(confidence_N: Floats, right_N: Mask) -> float:
     >>> calibration_error(np.array([0.75, 0.75, 0.75, 0.75]), np.array([True, True, True, False]))
     0.0
     """
+    return _error_of_bins(_calibration_bins(confidence_N, right_N))
+
+
+def _calibration_bins(confidence_N: Floats, right_N: Mask) -> Floats:
+    """Return the sum of confidences, right answers and answers of every bin, (3, N_BINS)."""
     bins = np.minimum((confidence_N * N_BINS).astype(np.int64), N_BINS - 1)
-    size = np.bincount(bins, minlength=N_BINS)
-    gap = np.bincount(bins, confidence_N, N_BINS) - np.bincount(bins, right_N, N_BINS)
-    return float(abs(gap).sum() / max(size.sum(), 1))
+    return np.stack([np.bincount(bins, each, N_BINS) for each in (confidence_N, right_N, None)])
+
+
+def _error_of_bins(bins: Floats) -> float:
+    confidence, right, size = bins
+    return float(abs(confidence - right).sum() / max(size.sum(), 1))
 
 
 def reliability_bins(confidence_N: Floats, right_N: Mask) -> list[tuple[float, int, int]]:
@@ -115,6 +130,19 @@ def share_interval(hits: int, total: int) -> tuple[float, float]:
     return float(max(min(middle - half, p), 0.0)), float(min(max(middle + half, p), 1.0))
 
 
+def add_sums(total: Sums, more: Sums) -> None:
+    """Add sums over further documents to a total.
+
+    >>> total = {}
+    >>> add_sums(total, {"n_right": 2})
+    >>> add_sums(total, {"n_right": 3})
+    >>> total
+    {'n_right': 5}
+    """
+    for name, value in more.items():
+        total[name] = total[name] + value if name in total else value
+
+
 def evaluate_classes(confidence_N: Floats, right_N: Mask) -> dict[str, float]:
     """Return the figures of predicted classes; none without labelled documents.
 
@@ -123,12 +151,26 @@ def evaluate_classes(confidence_N: Floats, right_N: Mask) -> dict[str, float]:
     confidence_N : (documents,) probability of the predicted class.
     right_N : (documents,) whether it is the true class.
     """
-    if not len(right_N):
+    return class_figures(class_sums(confidence_N, right_N))
+
+
+def class_sums(confidence_N: Floats, right_N: Mask) -> Sums:
+    """Return the sums over documents that `class_figures` needs; see `evaluate_classes`."""
+    return {
+        "n_labelled": len(right_N),
+        "n_right": int(right_N.sum()),
+        "class_bins": _calibration_bins(confidence_N, right_N),
+    }
+
+
+def class_figures(sums: Sums) -> dict[str, float]:
+    """Return the figures of predicted classes; none without labelled documents."""
+    if not sums.get("n_labelled"):
         return {}
     return {
-        "accuracy": float(right_N.mean()),
-        "n_labelled": len(right_N),
-        "class_calibration_error": calibration_error(confidence_N, right_N),
+        "accuracy": sums["n_right"] / sums["n_labelled"],
+        "n_labelled": sums["n_labelled"],
+        "class_calibration_error": _error_of_bins(sums["class_bins"]),
     }
 
 
@@ -145,18 +187,32 @@ def evaluate_tags(
     true_BX : (documents, tags and more) which tags are present; columns beyond those of
         `probability_BA` are tags that the model does not know, which count as missed.
     """
+    return tag_figures(tag_sums(top_BX, chosen_BA, probability_BA, true_BX))
+
+
+def tag_sums(
+    top_BX: NDArray[np.integer], chosen_BA: Mask, probability_BA: Floats, true_BX: Mask
+) -> Sums:
+    """Return the sums over documents that `tag_figures` needs; see `evaluate_tags`."""
     n_tags = probability_BA.shape[1]
     tagged_B = true_BX.any(axis=1)
-    inside = true_BX[:, :n_tags]
-    figures = {
+    padded = np.zeros_like(true_BX)
+    padded[:, :n_tags] = chosen_BA
+    return {
         "n_tagged": int(tagged_B.sum()),
-        "tag_calibration_error": calibration_error(probability_BA.ravel(), inside.ravel()),
+        "tag_bins": _calibration_bins(probability_BA.ravel(), true_BX[:, :n_tags].ravel()),
+        "f_of_top": float(_top_f_measure(top_BX, true_BX)[tagged_B].sum()),
+        "f_of_given": float(set_f_measure(padded, true_BX)[tagged_B].sum()),
     }
-    if tagged_B.any():
-        padded = np.zeros_like(true_BX)
-        padded[:, :n_tags] = chosen_BA
-        figures["f_measure"] = f_measure(top_BX, true_BX).value
-        figures["f_measure_of_given"] = float(set_f_measure(padded, true_BX)[tagged_B].mean())
+
+
+def tag_figures(sums: Sums) -> dict[str, float]:
+    """Return the figures of predicted tags; F-measures only if a document has a tag."""
+    n_tagged = sums["n_tagged"]
+    figures = {"n_tagged": n_tagged, "tag_calibration_error": _error_of_bins(sums["tag_bins"])}
+    if n_tagged:
+        figures["f_measure"] = sums["f_of_top"] / n_tagged
+        figures["f_measure_of_given"] = sums["f_of_given"] / n_tagged
     return figures
 
 

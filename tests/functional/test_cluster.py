@@ -12,9 +12,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from benchmarks.faulty_encoders import FullDisk, Killed, Mended, faulty
 from tests.commands import draw, supdocnade
 from tests.drawn import small_model
-from tests.faults import FullDisk, Killed, Mended, faulty
 
 from supdocnade.corpus.disk import Corpus
 from supdocnade.errors import ClusterError, UnwritableFile
@@ -109,7 +109,8 @@ def test_workers_write_the_corpus_of_one_process(
     assert found == contents(corpus)
 
 
-def test_a_cluster_evaluates_as_one_process(model, photos):
+def test_a_cluster_evaluates_as_one_process(model, photos, monkeypatch):
+    monkeypatch.setattr("supdocnade.report.evaluation.BLOCK_SIZE", 5)
     here, there = (
         supdocnade("evaluate", model, photos, "--json", *extra)
         for extra in ((), ("--cluster", "auto"))

@@ -7,12 +7,16 @@ from pathlib import Path
 import fsspec
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
+from PIL import Image
 from tests.commands import SMALL, draw, learned, supdocnade
 from tests.packed import copy_to_memory, tar_members, write_parquet, write_tar
+from tests.textures import plain_packet
 
 from supdocnade import SceneModel
+from supdocnade.corpus.disk import Corpus
 from supdocnade.folders.photo_folder import read_folder
-from supdocnade.images.source import read_source, source_name
+from supdocnade.folders.photo_sources import scan_photographs
+from supdocnade.scene.cost import N_TIMED
 
 
 @pytest.fixture(scope="module")
@@ -162,26 +166,72 @@ def test_the_python_interface_takes_places_and_addresses(places, folder, model):
     assert list(fitted.classes_) == list(scene.classes_)
 
 
+@pytest.fixture(scope="module")
+def with_keywords(folder):
+    """Return photographs on another file system that have keywords inside and no metadata."""
+    tagged = folder.with_name("tagged")
+    for record in read_folder(folder):
+        path = tagged / record.path.relative_to(folder)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        packet = plain_packet(*record.tags) if record.tags else b""
+        with Image.open(record.path) as image:
+            image.save(path, xmp=packet, quality="keep")
+    return copy_to_memory(tagged, "tagged")
+
+
 @pytest.fixture
 def reads(monkeypatch):
-    """Return a count of the reads of each photograph."""
+    """Return a count of the times that each photograph is opened or fetched."""
     counts = Counter()
+    for name in ("cat_file", "_open"):
+        read = getattr(MemoryFileSystem, name)
 
-    def count(source):
-        counts[source_name(source)] += 1
-        return read_source(source)
+        def count(self, path, *arguments, read=read, **options):
+            counts[path] += path.endswith(".jpg")
+            return read(self, path, *arguments, **options)
 
-    monkeypatch.setattr("supdocnade.images.decode.read_source", count)
+        monkeypatch.setattr(MemoryFileSystem, name, count)
     return counts
 
 
-def test_evaluation_and_an_index_read_each_photograph_once(places, model, reads, tmp_path):
-    for arguments in (("evaluate", model, places["tar"]), ("index", model, places["tar"])):
-        output = ("-o", tmp_path / "index") if arguments[0] == "index" else ()
-        assert supdocnade(*arguments, *output).code == 0
-        assert len(reads) == 18
-        assert set(reads.values()) == {1}
-        reads.clear()
+@pytest.mark.parametrize("command", ["encode", "evaluate", "index", "predict"])
+def test_each_photograph_is_opened_once(command, with_keywords, model, reads, tmp_path):
+    output = () if command == "evaluate" else ("-o", tmp_path / "output")
+    done = supdocnade(command, model, with_keywords, *output)
+    assert done.code == 0, done.err
+    assert len(reads) == 18
+    assert set(reads.values()) == {1}
+
+
+def test_training_reads_photographs_in_few_passes(places, reads, tmp_path, monkeypatch):
+    # As in a large folder, a few photographs are sampled, timed and shown.
+    monkeypatch.setattr("supdocnade.visual_words.learn.SAMPLE_SIZE", 500)
+    monkeypatch.setattr("supdocnade.visual_words.learn.MIN_PER_IMAGE", 250)
+    monkeypatch.setattr("supdocnade.scene.thumbnails.MAX_PHOTOGRAPHS", 2)
+    done = supdocnade("train", places["remote"], "-o", tmp_path / "scenes", *SMALL)
+    assert done.code == 0, done.err
+    counts = Counter((+reads).values())
+    assert counts[2] >= 18 - N_TIMED - 4  # They are inspected and encoded.
+    assert min(counts) == 2
+
+
+def test_keywords_that_workers_read_are_those_of_a_listing(with_keywords, model, tmp_path):
+    done = supdocnade("encode", model, with_keywords, "-o", tmp_path / "corpus")
+    assert done.code == 0, done.err
+    corpus = Corpus.open(tmp_path / "corpus")
+    found = dict(zip(corpus.names, corpus.tags, strict=True))
+    records = scan_photographs(with_keywords).records
+    assert found == {record.source: list(record.tags) for record in records}
+    assert all(found.values())
+
+
+def test_evaluation_finds_the_keywords_of_a_listing(with_keywords, folder, model):
+    (found,) = supdocnade("evaluate", model, with_keywords, "--json").objects
+    (expected,) = supdocnade("evaluate", model, folder, "--json").objects
+    assert found["n_tagged"] == expected["n_tagged"] == 18
+    assert {tag: each["n_images"] for tag, each in found["tags"].items()} == {
+        tag: each["n_images"] for tag, each in expected["tags"].items()
+    }
 
 
 def test_local_copies_spare_training_the_remote_file_system(places, model, tmp_path, monkeypatch):

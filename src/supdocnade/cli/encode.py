@@ -2,8 +2,9 @@
 
 import os
 import shlex
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -30,6 +31,10 @@ from supdocnade.cli.options import (
 )
 from supdocnade.errors import InvalidArgument, UnreadableImage, UnwritableFile
 from supdocnade.run_options import RunOptions
+
+if TYPE_CHECKING:
+    from supdocnade.corpus.disk import Corpus
+    from supdocnade.visual_words.parallel import SkippedImage
 
 
 def encode(
@@ -63,47 +68,25 @@ def encode(
       supdocnade train photos.corpus -o large-scenes
     """
     check_device(device, cluster)
-    from supdocnade.folders.photo_sources import scan_photographs
-    from supdocnade.scene.dataset import from_records
-    from supdocnade.scene.persistence import load_scene
-    from supdocnade.visual_words.to_corpus import encode_shuffled
-
-    fitted, _ = load_scene(model)
-    with ProgressBars(quiet=quiet, stage_lines=False) as progress:
-        photographs = from_records(scan_photographs(photos, progress).records)
-    if not len(photographs):
-        raise InvalidArgument(f"{photos} must hold photographs, got none.")
-    with ProgressBars(quiet=quiet) as progress:
-        options = RunOptions(
-            n_jobs=jobs,
-            device=device,
-            on_error="skip" if skip_unreadable else "raise",
-            cluster=cluster,
-            progress=progress,
-        )
-        try:
-            corpus, skipped = encode_shuffled(
-                fitted.encoder,
-                photographs.sources,
-                output,
-                options,
-                labels=photographs.labels,
-                tags=photographs.tags,
-                seed=seed,
-                shard_size=shard_size,
-                stored_words=fitted.stored_words,
-            )
-        except UnreadableImage as error:
-            raise UnreadableImage(
-                f"{str(error).rstrip('.')}; repair it, or add --skip-unreadable to leave it out, "
-                "then continue with the same command."
-            ) from error
-        except UnwritableFile as error:
-            again = shlex.join(["supdocnade", "encode", os.fspath(model), photos])
-            raise UnwritableFile(
-                f"{str(error).rstrip('.')}; the work so far is kept, resume with: "
-                f"{again} -o {shlex.quote(os.fspath(output))}"
-            ) from error
+    options = RunOptions(
+        n_jobs=jobs,
+        device=device,
+        on_error="skip" if skip_unreadable else "raise",
+        cluster=cluster,
+    )
+    try:
+        corpus, skipped = encode_place(model, photos, output, options, seed, shard_size, quiet)
+    except UnreadableImage as error:
+        raise UnreadableImage(
+            f"{str(error).rstrip('.')}; repair it, or add --skip-unreadable to leave it out, "
+            "then continue with the same command."
+        ) from error
+    except UnwritableFile as error:
+        again = shlex.join(["supdocnade", "encode", os.fspath(model), photos])
+        raise UnwritableFile(
+            f"{str(error).rstrip('.')}; the work so far is kept, resume with: "
+            f"{again} -o {shlex.quote(os.fspath(output))}"
+        ) from error
     for each in () if quiet else skipped:
         print_message(f"skipped: {each.reason}")
     if json:
@@ -113,3 +96,39 @@ def encode(
         print_json({**described, **figures, "skipped": names})
     elif not quiet:
         print_line(f"{format_count(len(corpus), 'photograph')} encoded in {output}")
+
+
+def encode_place(
+    model: Path,
+    photos: str,
+    output: Path,
+    options: RunOptions,
+    seed: int,
+    shard_size: int,
+    quiet: bool,
+) -> "tuple[Corpus, tuple[SkippedImage, ...]]":
+    """Write the words of the photographs of a place; see `encode_shuffled`."""
+    from supdocnade.folders.photo_sources import scan_photographs
+    from supdocnade.scene.dataset import from_records
+    from supdocnade.scene.persistence import load_scene
+    from supdocnade.visual_words.to_corpus import encode_shuffled
+
+    fitted, _ = load_scene(model)
+    with ProgressBars(quiet=quiet, stage_lines=False) as progress:
+        # Keywords in the photographs are read when these are encoded, by the workers.
+        photographs = from_records(scan_photographs(photos, progress, in_files=False).records)
+    if not len(photographs):
+        raise InvalidArgument(f"{photos} must hold photographs, got none.")
+    with ProgressBars(quiet=quiet) as progress:
+        return encode_shuffled(
+            fitted.encoder,
+            photographs.sources,
+            output,
+            replace(options, progress=progress),
+            labels=photographs.labels,
+            tags=photographs.tags,
+            keywords=True,
+            seed=seed,
+            shard_size=shard_size,
+            stored_words=fitted.stored_words,
+        )

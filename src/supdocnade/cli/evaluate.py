@@ -32,6 +32,9 @@ from supdocnade.run_options import RunOptions
 from supdocnade.text import clean_name, format_percent
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from supdocnade.folders.photo_folder import ImageRecord
     from supdocnade.report.evaluation import Evaluation
 
 
@@ -94,17 +97,24 @@ def evaluate_model(model: Path, photos: str, options: RunOptions, *, quiet: bool
 
     fitted, _ = load_scene(model)
     with ProgressBars(quiet=quiet, stage_lines=False) as progress:
-        folder = scan_photographs(photos, progress)
-    records = folder.records
+        # Keywords in the photographs are read with these, unless there is nothing else.
+        folder = scan_photographs(photos, progress, in_files=False)
+        if not _is_described(folder.records):
+            folder = scan_photographs(photos, progress)
     for note in () if quiet else folder.notes:
         print_message(f"note: {note}")
-    if not any(record.label is not None or record.tags for record in records):
+    if not _is_described(folder.records):
         raise InvalidArgument(
             f"{photos} has no classes and no tags, so there is nothing to compare with; give the "
             "folder above it, with one sub-folder per class, or a folder with tags."
         )
     with ProgressBars(quiet=quiet, stage_lines=False) as progress:
-        return evaluate_photographs(fitted, records, replace(options, progress=progress))
+        return evaluate_photographs(fitted, folder.records, replace(options, progress=progress))
+
+
+def _is_described(records: "Sequence[ImageRecord]") -> bool:
+    """Return whether the class or the tags of a photograph are known."""
+    return any(record.label is not None or record.tags for record in records)
 
 
 def evaluation_to_dict(evaluation: "Evaluation") -> dict[str, Any]:

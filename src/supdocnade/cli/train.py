@@ -149,11 +149,7 @@ def train(
         photos=photos,
         output=output,
         settings={**values, "on_error": "skip" if skip_unreadable else "raise"},
-        explicit=frozenset(
-            name
-            for name, option in OPTIONS.items()
-            if getattr(context.get_parameter_source(option), "name", "") == "COMMANDLINE"
-        ),
+        explicit=_explicit_settings(context),
         jobs=jobs,
         processes=processes,
         device=device,
@@ -172,6 +168,14 @@ def train(
         print_json(model_to_dict(model, output, seconds))
     elif not quiet:
         _print_summary(model, output)
+
+
+def _explicit_settings(context: typer.Context) -> frozenset[str]:
+    """Return the settings that are on the command line."""
+    sources = {name: context.get_parameter_source(option) for name, option in OPTIONS.items()}
+    return frozenset(
+        name for name, each in sources.items() if getattr(each, "name", "") == "COMMANDLINE"
+    )
 
 
 def model_to_dict(model: "SceneModel", output: Path, seconds: dict[str, float]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import os
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 
 from supdocnade.errors import StorageError
 from supdocnade.folders.xmp_packet import UnusableXMP, read_keywords
@@ -33,6 +34,7 @@ def read_tags(
     progress: ProgressCallback = no_progress,
     *,
     sidecars: Collection[str] | None = None,
+    in_files: bool = True,
 ) -> tuple[list[list[str] | None], list[str]]:
     """Return the keywords of photographs, None for those without any, and notes for the user.
 
@@ -40,7 +42,12 @@ def read_tags(
     ----------
     photographs : paths, or addresses of files on other file systems.
     sidecars : paths of all sidecars that exist, as a set; None: they are looked for.
+    in_files : whether to open the photographs, too; otherwise only sidecars are read.
     """
+
+    def find(photograph: Address) -> tuple[list[str], str, list[str]]:
+        return _find_keywords(photograph, sidecars, in_files=in_files)
+
     tags: list[list[str] | None] = []
     places: Counter[str] = Counter()
     problems: list[str] = []
@@ -48,8 +55,7 @@ def read_tags(
     n_workers = REMOTE_WORKERS if any(map(is_remote, photographs)) else 1
     with ThreadPoolExecutor(n_workers) as workers:
         run = map if n_workers == 1 else workers.map
-        for found in run(lambda photograph: _find_keywords(photograph, sidecars), photographs):
-            keywords, place, unread = found
+        for keywords, place, unread in run(find, photographs):
             problems += unread
             if keywords:
                 places[place] += 1
@@ -70,23 +76,33 @@ def read_all_keywords(photograph: Address) -> list[str]:
 
     Places that cannot be read are passed over.
     """
-    return [word for keywords, _ in _iter_keywords(photograph, [], None) for word in keywords]
+    found = (*_iter_sidecars(photograph, [], None), *_iter_embedded(photograph, []))
+    return [word for keywords, _ in found for word in keywords]
+
+
+def find_keywords_in_file(content: bytes, name: str) -> list[str]:
+    """Return the keywords of a photograph that has no others, given the bytes of its file.
+
+    Keywords that cannot be read are passed over.
+    """
+    return next((found for found, _ in _iter_embedded(name, [], content) if found), [])
 
 
 def _find_keywords(
-    photograph: Address, sidecars: Collection[str] | None
+    photograph: Address, sidecars: Collection[str] | None, *, in_files: bool
 ) -> tuple[list[str], str, list[str]]:
     """Return the keywords of a photograph, their place, and places that cannot be read."""
     problems: list[str] = []
-    places = _iter_keywords(photograph, problems, sidecars)
+    embedded = _iter_embedded(photograph, problems) if in_files else ()
+    places = chain(_iter_sidecars(photograph, problems, sidecars), embedded)
     keywords, place = next((place for place in places if place[0]), ([], _FILE))
     return keywords, place, problems
 
 
-def _iter_keywords(
+def _iter_sidecars(
     photograph: Address, problems: list[str], sidecars: Collection[str] | None
 ) -> Iterator[tuple[list[str], str]]:
-    """Yield the keywords in each place and its kind, in order of precedence."""
+    """Yield the keywords in each sidecar and the kind of the place, in order of precedence."""
     name = os.fspath(photograph)
     for stem in (name, os.path.splitext(name)[0]):
         for ending in (".xmp", ".XMP"):
@@ -99,12 +115,18 @@ def _iter_keywords(
                 problems.append(f"{sidecar}: {error}")
             except StorageError as error:
                 problems.append(str(error).rstrip("."))
-    packet, keywords = read_embedded_keywords(photograph)
+
+
+def _iter_embedded(
+    photograph: Address, problems: list[str], content: bytes | None = None
+) -> Iterator[tuple[list[str], str]]:
+    """Yield the keywords in each part of the file and the kind of the place, in that order."""
+    packet, keywords = read_embedded_keywords(photograph, content)
     try:
         if packet:
             yield _read_packet(packet), _FILE
     except UnusableXMP as error:
-        problems.append(f"XMP in {name}: {error}")
+        problems.append(f"XMP in {os.fspath(photograph)}: {error}")
     yield keywords, _FILE
 
 

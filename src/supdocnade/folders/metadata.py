@@ -11,7 +11,7 @@ A metadata file in the top folder is one of
 of the sub-folder; if it is empty or null, the class is unknown. `tags` is a list, or one string
 separated by `|`. Empty tags mean that the photograph has none; null or missing ones are unknown.
 Columns of `metadata.csv` may also be separated by semicolons or tabs. Other columns and empty lines
-are ignored; `describe_rows` names such columns.
+are ignored; the notes of `parse_rows` name such columns.
 """
 
 import csv
@@ -48,8 +48,8 @@ def distinct_tags(tags: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(sys.intern(tag) for tag in map(str.strip, tags) if tag))
 
 
-Row = tuple[int, dict[str, Any]]
-"""Line number and columns."""
+Row = tuple[int, dict[str, Any] | StorageError]
+"""Line number, and columns or the error of an invalid line."""
 
 LineErrors = dict[int, StorageError]
 """Line number and error of invalid lines."""
@@ -95,8 +95,8 @@ def read_metadata(path: str | os.PathLike[str]) -> dict[str, MetadataEntry]:
     ------
     StorageError : a line is invalid, or names a file outside the folder or a second time.
     """
-    rows, errors = read_rows(path)
-    entries = parse_rows(os.fspath(path), rows, errors)
+    errors: LineErrors = {}
+    entries, _ = parse_rows(os.fspath(path), read_rows(path), errors)
     if errors:
         raise summarize_errors(errors)
     return entries
@@ -113,28 +113,32 @@ def summarize_errors(errors: LineErrors) -> StorageError:
     )
 
 
-def read_rows(path: str | os.PathLike[str]) -> tuple[list[Row], LineErrors]:
-    """Return the rows of a metadata file, and the errors of lines that cannot be read."""
+def read_rows(path: str | os.PathLike[str]) -> Iterator[Row]:
+    """Yield the rows of a metadata file as they are read."""
     path = os.fspath(path)
     name = PurePosixPath(path)
     readers = {".jsonl": _json_rows, ".csv": _csv_rows, ".tsv": _tsv_rows}
     check_choice(f"the ending of {name.name}", name.suffix, tuple(readers))
-    rows: list[Row] = []
-    errors: LineErrors = {}
-    for line, row in readers[name.suffix](path, decode_text(read_address(path), path)):
-        if isinstance(row, StorageError):
-            errors[line] = row
-        else:
-            rows.append((line, row))
-    return rows, errors
+    yield from readers[name.suffix](path, decode_text(read_address(path), path))
 
 
-def parse_rows(path: str, rows: list[Row], errors: LineErrors) -> dict[str, MetadataEntry]:
-    """Return the entries of valid lines; the errors of others are added to `errors`."""
+def parse_rows(
+    path: str, rows: Iterable[Row], errors: LineErrors
+) -> tuple[dict[str, MetadataEntry], list[str]]:
+    """Return the entries of valid lines, and notes; the errors of others are added to `errors`.
+
+    The notes name columns that are not read, and a list that is read as one tag.
+    """
     entries: dict[str, MetadataEntry] = {}
+    unknown: dict[str, None] = {}
+    single: str | None = None
     for line, row in rows:
         where = f"{path}, line {line}"
         try:
+            if isinstance(row, StorageError):
+                raise row
+            unknown |= dict.fromkeys(key for key in row if key not in COLUMNS)
+            single = _list_in_tag(row.get("tags")) if single is None else single
             name = _parse_name(path, line, row.get("file_name"))
             if name in entries:
                 raise _repeated_name(path, line, name, entries[name].line)
@@ -144,7 +148,19 @@ def parse_rows(path: str, rows: list[Row], errors: LineErrors) -> dict[str, Meta
             errors[line] = error
         else:
             entries[name] = MetadataEntry(line, "label" in row, label, tags)
-    return entries
+    notes, file = [], PurePosixPath(path).name
+    if unknown:
+        names = ", ".join(unknown)
+        notes.append(f"{file}: not read: {names}; the columns are {', '.join(COLUMNS)}.")
+    if single is not None:
+        notes.append(f"{file}: {single!r} is read as one tag; several tags are separated by |.")
+    return entries, notes
+
+
+def _list_in_tag(tags: object) -> str | None:
+    """Return tags that look like several ones but are read as one."""
+    is_list = isinstance(tags, str) and "|" not in tags and re.search("[,;]", tags)
+    return str(tags) if is_list else None
 
 
 def match_names(
@@ -157,11 +173,12 @@ def match_names(
     errors of names that match twice are added to `errors`.
     """
     on_disk = set(names)
-    composed = {unicodedata.normalize("NFC", name): name for name in names}
+    composed: dict[str, str] = {}
     matched: dict[str, MetadataEntry] = {}
     for given, entry in entries.items():
         name = given
         if name not in on_disk:
+            composed = composed or {unicodedata.normalize("NFC", each): each for each in names}
             forms = (given, PureWindowsPath(given).as_posix())
             keys = [unicodedata.normalize("NFC", form) for form in forms]
             name = next((composed[key] for key in keys if key in composed), given)
@@ -176,24 +193,7 @@ def _repeated_name(path: str, line: int, name: str, earlier: int) -> StorageErro
     return line_error(path, line, "each file once", f"{name}, which line {earlier} names")
 
 
-def describe_rows(path: str, rows: list[Row]) -> list[str]:
-    """Return sentences about columns that are not read, and lists that are read as one tag."""
-    notes, name = [], PurePosixPath(path).name
-    unknown = dict.fromkeys(key for _, row in rows for key in row if key not in COLUMNS)
-    if unknown:
-        names = ", ".join(unknown)
-        notes.append(f"{name}: not read: {names}; the columns are {', '.join(COLUMNS)}.")
-    single = [
-        tags
-        for _, row in rows
-        if isinstance(tags := row.get("tags"), str) and "|" not in tags and re.search("[,;]", tags)
-    ]
-    if single:
-        notes.append(f"{name}: {single[0]!r} is read as one tag; several tags are separated by |.")
-    return notes
-
-
-def _json_rows(path: str, content: str) -> Iterator[tuple[int, Any]]:
+def _json_rows(path: str, content: str) -> Iterator[Row]:
     for line, text in enumerate(split_lines(content), start=1):
         if not text.strip():
             continue
@@ -204,7 +204,7 @@ def _json_rows(path: str, content: str) -> Iterator[tuple[int, Any]]:
         yield line, row if isinstance(row, dict) else line_error(path, line, "a JSON object", text)
 
 
-def _csv_rows(path: str, text: str) -> Iterator[tuple[int, Any]]:
+def _csv_rows(path: str, text: str) -> Iterator[Row]:
     first_line, _, _ = text.lstrip().partition("\n")
     separator = ","
     for other in ";\t":  # Semicolons: Excel, where the comma is the decimal point.
@@ -234,7 +234,7 @@ def _csv_rows(path: str, text: str) -> Iterator[tuple[int, Any]]:
         yield line, StorageError(f"{path}, line {line}: expected a line of CSV, got {error}.")
 
 
-def _tsv_rows(path: str, content: str) -> Iterator[tuple[int, Any]]:
+def _tsv_rows(path: str, content: str) -> Iterator[Row]:
     for line, text in enumerate(split_lines(content), start=1):
         cells = text.split("\t")
         if not text.strip() or (line == 1 and cells[0].strip().casefold() in _TSV_HEADERS):

@@ -19,7 +19,6 @@ from supdocnade.folders.metadata import (
     METADATA_NAMES,
     LineErrors,
     MetadataEntry,
-    describe_rows,
     distinct_tags,
     find_metadata,
     match_names,
@@ -131,6 +130,7 @@ def scan_folder(
     progress: ProgressCallback = no_progress,
     *,
     on_error: str = "raise",
+    in_files: bool = True,
 ) -> PhotoFolder:
     """Return the photographs below a folder with their classes and tags.
 
@@ -142,6 +142,7 @@ def scan_folder(
     ----------
     on_error : "skip" leaves out lines of the metadata that are invalid or name a file that is not a
         photograph; `invalid_lines` of the result describes them.
+    in_files : whether keywords are also read from the photographs, which opens each of them.
 
     Raises
     ------
@@ -167,7 +168,7 @@ def scan_folder(
     labels = [folder_label(name) for name in names]
     records = make_records(join_addresses(root, names), names, labels, entries)
     sidecars = set(join_addresses(root, listing.sidecars))
-    records, keyword_notes = add_keywords(records, sidecars, progress)
+    records, keyword_notes = add_keywords(records, sidecars, progress, in_files=in_files)
     notes += [*row_notes, *keyword_notes, *_describe_relabelled(records, labels)]
     invalid_lines = tuple(str(errors[line]) for line in sorted(errors))
     return PhotoFolder(records, count_endings(listing.others), tuple(notes), invalid_lines)
@@ -184,9 +185,9 @@ def read_entries(
     """
     if metadata is None:
         return {}, [], {}
-    rows, errors = read_rows(metadata)
-    entries = match_names(metadata, parse_rows(metadata, rows, errors), names, errors)
-    return entries, describe_rows(metadata, rows), errors
+    errors: LineErrors = {}
+    entries, notes = parse_rows(metadata, read_rows(metadata), errors)
+    return match_names(metadata, entries, names, errors), notes, errors
 
 
 def make_records(
@@ -212,17 +213,21 @@ def make_records(
 
 
 def add_keywords(
-    records: list[ImageRecord], sidecars: set[str] | None, progress: ProgressCallback
+    records: list[ImageRecord],
+    sidecars: set[str] | None,
+    progress: ProgressCallback,
+    *,
+    in_files: bool,
 ) -> tuple[list[ImageRecord], list[str]]:
     """Return records with keywords as tags where tags are unknown, and notes.
 
     Parameters
     ----------
-    sidecars : as for `read_tags`.
+    sidecars, in_files : as for `read_tags`.
     """
     untagged = [number for number, record in enumerate(records) if record.tags is None]
     photographs = [source_name(records[number].source) for number in untagged]
-    found, notes = read_tags(photographs, progress, sidecars=sidecars)
+    found, notes = read_tags(photographs, progress, sidecars=sidecars, in_files=in_files)
     for number, keywords in zip(untagged, found, strict=True):
         if keywords is not None:
             records[number] = replace(records[number], tags=distinct_tags(keywords))

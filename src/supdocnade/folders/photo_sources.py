@@ -74,12 +74,13 @@ def scan_photographs(
     progress: ProgressCallback = no_progress,
     *,
     on_error: str = "raise",
+    in_files: bool = True,
 ) -> PhotoFolder:
     """Return the photographs of a place with their classes and tags.
 
     Parameters
     ----------
-    on_error : as for `scan_folder`.
+    on_error, in_files : as for `scan_folder`.
 
     Raises
     ------
@@ -91,8 +92,8 @@ def scan_photographs(
         records = list(chain.from_iterable(map(scan_shard, expand_pattern(address))))
         return PhotoFolder(records, Counter(), ())
     if kind == "list":
-        return _scan_list(address, progress, on_error)
-    return scan_folder(address, progress, on_error=on_error)
+        return _scan_list(address, progress, on_error, in_files=in_files)
+    return scan_folder(address, progress, on_error=on_error, in_files=in_files)
 
 
 def find_sources(place: Source) -> list[tuple[str, Source]]:
@@ -187,7 +188,9 @@ def _join(folder: str, name: str) -> str:
     return name if _is_absolute(name) else join_address(folder, name)
 
 
-def _scan_list(address: str, progress: ProgressCallback, on_error: str) -> PhotoFolder:
+def _scan_list(
+    address: str, progress: ProgressCallback, on_error: str, *, in_files: bool
+) -> PhotoFolder:
     folder, names = _read_list(address)
     sources = [_join(folder, name) for name in names]
     repeated = [name for name, count in Counter(sources).items() if count > 1]
@@ -200,7 +203,7 @@ def _scan_list(address: str, progress: ProgressCallback, on_error: str) -> Photo
     records = make_records(sources, names, [_label(name) for name in names], entries)
     # Sidecars on another file system are known from the listing of a folder, which a list lacks.
     sidecars = set[str]() if any(map(is_remote, sources)) else None
-    records, keyword_notes = add_keywords(records, sidecars, progress)
+    records, keyword_notes = add_keywords(records, sidecars, progress, in_files=in_files)
     invalid_lines = tuple(str(errors[line]) for line in sorted(errors))
     return PhotoFolder(records, Counter(), (*notes, *keyword_notes), invalid_lines)
 

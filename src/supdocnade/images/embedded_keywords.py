@@ -1,6 +1,8 @@
 """Keywords inside image files, in XMP packets and IPTC records."""
 
+import io
 import os
+from contextlib import nullcontext
 
 from PIL import IptcImagePlugin
 
@@ -11,16 +13,22 @@ _KEYWORDS, _CHARACTER_SET = (2, 25), (1, 90)
 """Data sets of the IPTC standard."""
 
 
-def read_embedded_keywords(path: str | os.PathLike[str]) -> tuple[bytes, list[str]]:
+def read_embedded_keywords(
+    path: str | os.PathLike[str], content: bytes | None = None
+) -> tuple[bytes, list[str]]:
     """Return the XMP packet of an image file and its IPTC keywords; both are empty if it has none.
 
-    Only the header of most files is read. A file that cannot be read has no keywords: decoding
-    reports it.
+    A file that cannot be read has no keywords: decoding reports it.
+
+    Parameters
+    ----------
+    content : bytes of the file; None: it is opened, and only the header of most files is read.
     """
+    opened = open_address(path) if content is None else nullcontext(io.BytesIO(content))
     try:
         with (
             ignore_pillow_warnings(),  # About odd metadata.
-            open_address(path) as file,
+            opened as file,
             open_image(file, os.fspath(path)) as image,
         ):
             packet = image.info.get("xmp", b"")

@@ -3,23 +3,44 @@
 The figures themselves are defined in `supdocnade.metrics`.
 """
 
+from collections import Counter
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from supdocnade.cluster import map_shards, shard_options
 from supdocnade.errors import InvalidArgument
 from supdocnade.folders.photo_folder import ImageRecord
 from supdocnade.folders.tags import AnnotationVocabulary, normalize_tag
-from supdocnade.metrics import N_TAGS, evaluate_classes, evaluate_tags, reliability_bins
+from supdocnade.images.source import source_name
+from supdocnade.metrics import (
+    N_TAGS,
+    Sums,
+    add_sums,
+    class_figures,
+    class_sums,
+    reliability_bins,
+    tag_figures,
+    tag_sums,
+)
 from supdocnade.run_options import RunOptions
 from supdocnade.scene.dataset import from_records
 from supdocnade.scene.held_out import HeldOutImage
-from supdocnade.scene.prediction import FittedScene, Prediction, predict_sources
+from supdocnade.scene.prediction import FittedScene, Prediction, predict_words
 from supdocnade.scene.tag_ranking import present_tags
-from supdocnade.visual_words.parallel import SkippedImage
+from supdocnade.visual_words.parallel import SkippedImage, encode_images
+
+BLOCK_SIZE = 256
+"""Photographs that are counted together, by one task of a cluster. Without a cluster the blocks are
+the same, so that all figures have the same bits."""
+
+PREDICTING = "predicting"
+"""Stage reported to `RunOptions.progress`."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -63,97 +84,144 @@ def evaluate_photographs(
 ) -> Evaluation:
     """Predict photographs and compare with their labels and tags, whichever are known.
 
-    Photographs that cannot be read are skipped.
+    Photographs that cannot be read are skipped. Keywords in the photographs are their tags if
+    these are unknown. Blocks of photographs are counted where they are
+    predicted, on the workers of a cluster, and the counts are added in their order.
     """
-    predictions: list[Prediction] = []
-    skipped: list[SkippedImage] = []
-    read: list[ImageRecord] = []
     options = replace(options, on_error="skip")
-    results = predict_sources(fitted, [record.source for record in records], options)
-    for number, (record, result) in enumerate(zip(records, results, strict=True), start=1):
-        if isinstance(result, SkippedImage):
-            skipped.append(result)
-        else:
-            read.append(record)
-            predictions.append(result)
-        options.progress("predicting", number, len(records))
-    if not predictions:
+    blocks = [records[i : i + BLOCK_SIZE] for i in range(0, len(records), BLOCK_SIZE)]
+    sums: Sums = {}
+    small: list[str] = []
+    skipped: list[SkippedImage] = []
+    done = 0
+
+    def report(_: str, within: int, __: int | None) -> None:
+        options.progress(PREDICTING, done + within, len(records))
+
+    count = partial(_count_block, fitted, shard_options(options, report))
+    with closing(map_shards(count, blocks, options)) as counted:
+        for block, (more, more_small, more_skipped) in zip(blocks, counted, strict=True):
+            add_sums(sums, more)
+            small += more_small
+            skipped += [each._replace(number=done + each.number) for each in more_skipped]
+            done += len(block)
+            options.progress(PREDICTING, done, len(records))
+    if not sums.get("n_images"):
         raise InvalidArgument("there must be a photograph that can be read, got none.")
-    trained = set(fitted.training_set.photographs.content_keys())
-    figures = {**_class_figures(read, predictions), **_tag_figures(fitted, read, predictions)}
+    figures = {**_class_figures(fitted, sums), **_tag_figures(fitted, sums)}
     if not figures:
         raise InvalidArgument(
             "there is nothing to compare with: the photographs must have classes or tags, "
             "and the model must know some."
         )
-    small = tuple(each.name for each in predictions if each.small)
     return Evaluation(
-        n_images=len(predictions),
-        small=small,
-        n_unfamiliar=sum(each.unfamiliar for each in predictions),
-        n_trained=sum(each.key in trained for each in predictions),
+        n_images=sums["n_images"],
+        small=tuple(small),
+        n_unfamiliar=sums["n_unfamiliar"],
+        n_trained=sums["n_trained"],
         skipped=tuple(skipped),
         **figures,
     )
 
 
-def _class_figures(
-    records: Sequence[ImageRecord], predictions: Sequence[Prediction]
-) -> dict[str, Any]:
-    pairs = [
+def _count_block(
+    fitted: FittedScene, options: RunOptions, records: Sequence[ImageRecord]
+) -> tuple[Sums, list[str], list[SkippedImage]]:
+    """Predict photographs; return sums over them, the names of small and the unreadable ones."""
+    sources = [record.source for record in records]
+    words = list(encode_images(fitted.encoder, sources, options, keywords=True))
+    named = list(zip(map(source_name, sources), words, strict=True))
+    skipped: list[SkippedImage] = []
+    pairs: list[tuple[ImageRecord, Prediction]] = []
+    for record, each, result in zip(records, words, predict_words(fitted, named), strict=True):
+        if isinstance(each, SkippedImage):
+            skipped.append(each)
+            continue
+        assert isinstance(result, Prediction), "it was read"
+        known = record.tags is not None or not each.keywords
+        pairs.append((record if known else replace(record, tags=each.keywords), result))
+    sums = {
+        "n_images": len(pairs),
+        "n_unfamiliar": sum(each.unfamiliar for _, each in pairs),
+        "n_trained": sum(each.key in fitted.training_keys for _, each in pairs),
+        **_class_sums(pairs),
+        **_tag_sums(fitted, pairs),
+    }
+    return sums, [each.name for _, each in pairs if each.small], skipped
+
+
+def _class_sums(pairs: Sequence[tuple[ImageRecord, Prediction]]) -> Sums:
+    labelled = [
         (record.label, prediction)
-        for record, prediction in zip(records, predictions, strict=True)
+        for record, prediction in pairs
         if record.label is not None and prediction.label is not None
     ]
-    if not pairs:
-        return {}
-    right = np.array([label == prediction.label for label, prediction in pairs], np.bool_)
-    sure = np.array([not prediction.unsure for _, prediction in pairs], np.bool_)
-    confidence = np.array([prediction.probability for _, prediction in pairs], np.float64)
-    confusion: dict[str, dict[str, int]] = {}
-    for label, prediction in pairs:
-        row = confusion.setdefault(label, dict.fromkeys(prediction.probabilities, 0))
-        row[str(prediction.label)] += 1
+    right = np.array([label == prediction.label for label, prediction in labelled], np.bool_)
+    sure = np.array([not prediction.unsure for _, prediction in labelled], np.bool_)
+    confidence = np.array([prediction.probability for _, prediction in labelled], np.float64)
     return {
-        **evaluate_classes(confidence, right),
-        "n_unknown_classes": sum(label not in each.probabilities for label, each in pairs),
-        "n_unsure": int((~sure).sum()),
-        "accuracy_of_sure": float(right[sure].mean()) if sure.any() else None,
-        "confusion": dict(sorted(confusion.items())),
+        **class_sums(confidence, right),
+        "n_sure": int(sure.sum()),
+        "n_right_of_sure": int(right[sure].sum()),
+        "confusion": Counter((label, prediction.label) for label, prediction in labelled),
     }
 
 
-def _tag_figures(
-    fitted: FittedScene, records: Sequence[ImageRecord], predictions: Sequence[Prediction]
-) -> dict[str, Any]:
-    vocabulary = AnnotationVocabulary(fitted.tag_names)
-    pairs = [
-        (record, prediction)
-        for record, prediction in zip(records, predictions, strict=True)
-        if record.tags is not None
-    ]
-    if not len(vocabulary) or not any(record.tags for record, _ in pairs):
+def _class_figures(fitted: FittedScene, sums: Sums) -> dict[str, Any]:
+    figures = class_figures(sums)
+    if not figures:
         return {}
-    present = present_tags(from_records([record for record, _ in pairs]), vocabulary)
+    confusion: dict[str, dict[str, int]] = {}
+    for (label, predicted), number in sorted(sums["confusion"].items()):
+        confusion.setdefault(label, dict.fromkeys(fitted.classes, 0))[predicted] = number
+    n_known = sum(sum(row.values()) for label, row in confusion.items() if label in row)
+    n_sure = sums["n_sure"]
+    return {
+        **figures,
+        "n_unknown_classes": sums["n_labelled"] - n_known,
+        "n_unsure": sums["n_labelled"] - n_sure,
+        "accuracy_of_sure": share(sums["n_right_of_sure"], n_sure)["value"],
+        "confusion": confusion,
+    }
+
+
+def _tag_sums(fitted: FittedScene, pairs: Sequence[tuple[ImageRecord, Prediction]]) -> Sums:
+    vocabulary = AnnotationVocabulary(fitted.tag_names)
+    tagged = [(record, prediction) for record, prediction in pairs if record.tags is not None]
+    if not len(vocabulary) or not tagged:
+        return {}
+    present = present_tags(from_records([record for record, _ in tagged]), vocabulary)
     column = {name: number for number, name in enumerate(vocabulary.names)}
-    top = np.array([[column[tag] for tag, _ in each.ranked_tags[:N_TAGS]] for _, each in pairs])
-    chosen = np.zeros((len(pairs), len(vocabulary)), np.bool_)
+    top = np.array([[column[tag] for tag, _ in each.ranked_tags[:N_TAGS]] for _, each in tagged])
+    chosen = np.zeros((len(tagged), len(vocabulary)), np.bool_)
     probability_BA: NDArray[np.float64] = np.zeros(chosen.shape)
-    for row, (_, prediction) in enumerate(pairs):
+    for row, (_, prediction) in enumerate(tagged):
         chosen[row, [column[tag] for tag, _ in prediction.tags]] = True
         for tag, probability in prediction.ranked_tags:
             probability_BA[row, column[tag]] = probability
-    tags = {}
-    for name, number in column.items():
-        true_B, given_B = present[:, number], chosen[:, number]
-        n_true, n_given, n_both = (int(each.sum()) for each in (true_B, given_B, true_B & given_B))
-        tags[name] = {
+    known = present[:, : len(vocabulary)]
+    return {
+        **tag_sums(top, chosen, probability_BA, present),
+        "n_true_A": known.sum(axis=0),
+        "n_given_A": chosen.sum(axis=0),
+        "n_both_A": (known & chosen).sum(axis=0),
+    }
+
+
+def _tag_figures(fitted: FittedScene, sums: Sums) -> dict[str, Any]:
+    if not sums.get("n_tagged"):
+        return {}
+    counts = (sums[name].tolist() for name in ("n_true_A", "n_given_A", "n_both_A"))
+    tags = {
+        name: {
             "n_images": n_true,
             "n_predicted": n_given,
             "precision": share(n_both, n_given)["value"],
             "recall": share(n_both, n_true)["value"],
         }
-    return {**evaluate_tags(top, chosen, probability_BA, present), "tags": tags}
+        for name, n_true, n_given, n_both in zip(fitted.tag_names, *counts, strict=True)
+    }
+    return {**tag_figures(sums), "tags": tags}
 
 
 def share(hits: int, total: int) -> dict[str, Any]:

@@ -140,6 +140,11 @@ class FittedScene:
         return topics
 
     @cached_property
+    def training_keys(self) -> frozenset[str]:
+        """Digests of the contents of the photographs that it was fitted on."""
+        return frozenset(self.training_set.photographs.content_keys())
+
+    @cached_property
     def min_pixels(self) -> float:
         """Half the pixels of the smallest photographs it was fitted on, without 5 % of them.
 

@@ -27,6 +27,8 @@ class ImageWords(NamedTuple):
     """Digest of its contents."""
     n_pixels: int = 0
     """Pixels that it was described from, after scaling down: `describer.count_pixels`."""
+    keywords: tuple[str, ...] = ()
+    """Keywords in its file, if they were asked for."""
 
 
 def content_key(source: Any) -> str | None:

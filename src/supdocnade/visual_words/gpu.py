@@ -217,6 +217,8 @@ class DecodedImage(NamedTuple):
     """Digest of its contents."""
     color_ids: Words | None = None
     """Columns of the words for its colours."""
+    keywords: tuple[str, ...] = ()
+    """Keywords in its file, if they were asked for."""
 
 
 class PrefetchWindow:
@@ -288,7 +290,9 @@ def _finish_batch(
             yield each
             continue
         height, width = each.pixels.shape[:2]
-        found = ImageWords(next(words), key=each.key, n_pixels=height * width)
+        found = ImageWords(
+            next(words), key=each.key, n_pixels=height * width, keywords=each.keywords
+        )
         if cache is not None:
             cache.put(found)
         yield found

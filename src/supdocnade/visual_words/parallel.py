@@ -20,6 +20,8 @@ from joblib import Parallel, delayed, effective_n_jobs
 
 from supdocnade.cluster import map_shards
 from supdocnade.errors import InvalidArgument, UnreadableImage
+from supdocnade.folders.keywords import find_keywords_in_file
+from supdocnade.folders.metadata import distinct_tags
 from supdocnade.images.source import PackedImage, source_name
 from supdocnade.progress import no_progress
 from supdocnade.run_options import RunOptions
@@ -183,6 +185,7 @@ def encode_images(
     *,
     stage: str = READING,
     numbers: Sequence[int] | None = None,
+    keywords: bool = False,
 ) -> Iterator[ImageWords | SkippedImage]:
     """Yield the words of each image, or a `SkippedImage`.
 
@@ -193,6 +196,7 @@ def encode_images(
         enough images; it finds the words of the CPU, except for patches at equal distance to two
         words.
     stage, numbers : as for `map_images`.
+    keywords : whether to return the keywords in the file of an image, too.
     """
     cache = None
     if options.cache is not None:
@@ -209,11 +213,18 @@ def encode_images(
 
         device = choose_device(options.device)
     if device is None or device.type == "cpu":
-        encode = partial(_encode_image, encoder, cache, options.device)
+        encode = partial(_encode_image, encoder, cache, keywords, options.device)
         yield from map_images(encode, images, options, stage=stage, numbers=numbers)
     else:
         yield from encode_on_device(
-            encoder, images, device, options, stage=stage, numbers=numbers, cache=cache
+            encoder,
+            images,
+            device,
+            options,
+            stage=stage,
+            numbers=numbers,
+            cache=cache,
+            keywords=keywords,
         )
 
 
@@ -226,6 +237,7 @@ def encode_on_device(
     stage: str = READING,
     numbers: Sequence[int] | None = None,
     cache: WordCache | None = None,
+    keywords: bool = False,
 ) -> Iterator[ImageWords | SkippedImage]:
     """Do the work of `encode_images`: workers decode, and a device encodes batches."""
     from supdocnade.visual_words.gpu import BatchEncoder, PrefetchWindow, encode_batches
@@ -233,7 +245,7 @@ def encode_on_device(
     total = len(images) if numbers is None else len(numbers)
     window = PrefetchWindow()
     decoded = map_images(
-        partial(_decode_image, encoder, cache),
+        partial(_decode_image, encoder, cache, keywords),
         images,
         replace(options, progress=no_progress),
         numbers=numbers,
@@ -251,30 +263,49 @@ def encode_on_device(
 def _encode_image(
     encoder: ImageEncoder,
     cache: WordCache | None,
+    keywords: bool,
     device: str,
     source: Any,
     name: str,
     number: int,
 ) -> ImageWords:
     """Return the words of an image, from the cache if they are there."""
-    source, key = read_with_key(source)
+    content, key = read_with_key(source)
+    found = _find_keywords(source, content, name) if keywords else ()
     words = None if cache is None else cache.get(key)
     if words is None:
-        words = encoder.encode(source, name, device).words._replace(key=key)
+        words = encoder.encode(content, name, device).words._replace(key=key)
         if cache is not None:
             cache.put(words)
-    return words
+    return words._replace(keywords=found)
 
 
 def _decode_image(
-    encoder: ImageEncoder, cache: WordCache | None, source: Any, name: str, number: int
+    encoder: ImageEncoder,
+    cache: WordCache | None,
+    keywords: bool,
+    source: Any,
+    name: str,
+    number: int,
 ) -> "DecodedImage | ImageWords":
     """Return the words of an image if they are in the cache, otherwise its pixels."""
     from supdocnade.visual_words.gpu import DecodedImage
 
-    source, key = read_with_key(source)
+    content, key = read_with_key(source)
+    found = _find_keywords(source, content, name) if keywords else ()
     words = None if cache is None else cache.get(key)
     if words is not None:
-        return words
-    pixels, colors = encoder.read(source, name)
-    return DecodedImage(pixels, key, None if colors is None else encoder.color_ids(colors))
+        return words._replace(keywords=found)
+    pixels, colors = encoder.read(content, name)
+    color_ids = None if colors is None else encoder.color_ids(colors)
+    return DecodedImage(pixels, key, color_ids, found)
+
+
+def _find_keywords(source: Any, content: Any, name: str) -> tuple[str, ...]:
+    """Return the keywords in the file of an image.
+
+    Those in shards are not read, as when a shard is listed: it has tags of its own.
+    """
+    if isinstance(source, PackedImage) or not isinstance(content, bytes):
+        return ()
+    return distinct_tags(find_keywords_in_file(content, name))

@@ -123,6 +123,7 @@ def encode_shuffled(
     *,
     labels: Sequence[str | None] | None = None,
     tags: Sequence[Sequence[str] | None] | None = None,
+    keywords: bool = False,
     seed: int = 0,
     shard_size: int = SHARD_SIZE,
     stored_words: StoredWords | None = None,
@@ -144,6 +145,8 @@ def encode_shuffled(
     options : `cluster` makes each shard a task of a cluster, whose machines must find the images
         and the folder under the same names.
     labels, tags : label and tags of each image; None if unknown.
+    keywords : whether the keywords in the file of an image are its tags if they are unknown; they
+        are read together with the image.
     seed : of the order.
     shard_size : number of images of a shard.
     stored_words : written to the corpus, for those who learn from it.
@@ -164,12 +167,12 @@ def encode_shuffled(
         )
         for part in numbers
     ]
-    plan = {"encoder": encoder.fingerprint(), "shards": _digest(shards)}
+    plan = {"encoder": encoder.fingerprint(), "shards": _digest(shards), "keywords": keywords}
     parts = ShardParts(Path(folder), plan, ".safetensors")
     skipped: list[SkippedImage] = []
     with parts.open():
         corpus = _open_or_create(parts.folder / "corpus", encoder, stored_words)
-        encoded = _encode_shards(encoder, shards, parts, options)
+        encoded = _encode_shards(encoder, keywords, shards, parts, options)
         n_known, n_documents = len(corpus), 0
         for part, shard in zip(numbers, encoded, strict=True):
             skipped += [each._replace(number=part[each.number]) for each in shard.skipped]
@@ -187,7 +190,11 @@ def encode_shuffled(
 
 
 def _encode_shards(
-    encoder: ImageEncoder, shards: Sequence[ShardImages], parts: ShardParts, options: RunOptions
+    encoder: ImageEncoder,
+    keywords: bool,
+    shards: Sequence[ShardImages],
+    parts: ShardParts,
+    options: RunOptions,
 ) -> Iterator[EncodedShard]:
     """Yield the shards in their order; those without a part are encoded."""
     done, total = 0, sum(len(shard.names) for shard in shards)
@@ -195,7 +202,7 @@ def _encode_shards(
     def report(stage: str, within: int, _: int | None) -> None:
         options.progress(stage, done + within, total)
 
-    write = partial(_write_shard, encoder, shard_options(options, report))
+    write = partial(_write_shard, encoder, keywords, shard_options(options, report))
     for shard, path in zip(shards, parts.write(write, shards, options), strict=True):
         encoded = _read_shard(path)
         if encoded.skipped and options.on_error == "raise":
@@ -206,14 +213,15 @@ def _encode_shards(
 
 
 def _write_shard(
-    encoder: ImageEncoder, options: RunOptions, task: tuple[Path, ShardImages]
+    encoder: ImageEncoder, keywords: bool, options: RunOptions, task: tuple[Path, ShardImages]
 ) -> None:
     """Write the words of the images of a shard to a file: the same whenever it is done."""
     path, shard = task
     read: list[int] = []
     found: list[ImageWords] = []
     skipped: list[SkippedImage] = []
-    for number, words in enumerate(encode_images(encoder, shard.sources, options)):
+    images = encode_images(encoder, shard.sources, options, keywords=keywords)
+    for number, words in enumerate(images):
         if isinstance(words, SkippedImage):
             skipped.append(words)
         else:
@@ -231,6 +239,9 @@ def _write_shard(
         for name in ("names", "labels", "tags")
     }
     records["keys"] = [words.key for words in found]
+    for row, words in enumerate(found):
+        if records["tags"][row] is None and words.keywords:
+            records["tags"][row] = list(words.keywords)
     save_arrays(path, arrays, {**records, "skipped": [list(each) for each in skipped]})
 
 

@@ -1,8 +1,17 @@
-import pytest
+import pickle
+from dataclasses import asdict, replace
 
+import pytest
+from PIL import Image
+from tests.drawn import scenes, small_model
+
+from supdocnade.errors import InvalidArgument
+from supdocnade.folders.photo_folder import ImageRecord
 from supdocnade.report import evaluation as results
-from supdocnade.report.evaluation import share
+from supdocnade.report.evaluation import evaluate_photographs, share
+from supdocnade.run_options import RunOptions
 from supdocnade.scene.held_out import HeldOutImage
+from supdocnade.scene.prediction import iter_predictions
 
 
 def image(label, predicted, probability=0.5, tags=None, given=()):
@@ -51,3 +60,66 @@ def test_answers_are_binned_by_their_probability():
     bins = results.tag_reliability(IMAGES)
     assert [each[1:] for each in bins] == [(0, 1), (0, 1), (1, 1), (1, 2)]
     assert results.class_reliability([]) == []
+
+
+@pytest.fixture(scope="module")
+def records(tmp_path_factory):
+    """Return photographs that the model does not know, the first of which cannot be read."""
+    folder = tmp_path_factory.mktemp("photos")
+    found = [ImageRecord(str(folder / "missing.jpg"), "coast", ("sea",))]
+    for number, scene in enumerate(scenes(4, seed=1)):
+        Image.fromarray(scene.image).save(folder / f"{number}.png")
+        tags = None if number == 3 else (*scene.tags, "a tag that the model does not know")
+        label = {0: "desert", 1: None}.get(number, scene.label)
+        found.append(ImageRecord(str(folder / f"{number}.png"), label, tags))
+    return found
+
+
+def test_blocks_of_photographs_are_added(records, monkeypatch):
+    fitted, seen = small_model().fitted_, []
+    options = RunOptions(progress=lambda *event: seen.append(event))
+    whole = evaluate_photographs(fitted, records)
+    monkeypatch.setattr(results, "BLOCK_SIZE", 5)
+    blocks = evaluate_photographs(fitted, records, options)
+    assert seen[-1] == ("predicting", len(records), len(records))
+    assert [event[1] for event in seen] == sorted(event[1] for event in seen)
+    floats = {name: value for name, value in asdict(whole).items() if isinstance(value, float)}
+    assert floats.keys() >= {"accuracy", "f_measure", "class_calibration_error"}
+    assert {name: getattr(blocks, name) for name in floats} == pytest.approx(floats, rel=1e-12)
+    assert asdict(blocks) == {**asdict(whole), **{name: getattr(blocks, name) for name in floats}}
+    assert (whole.n_images, whole.n_labelled, whole.n_unknown_classes) == (12, 11, 1)
+    assert [each.number for each in whole.skipped] == [0]
+    assert sum(sum(row.values()) for row in whole.confusion.values()) == whole.n_labelled
+
+
+def test_figures_are_those_of_the_definitions(records):
+    fitted = small_model().fitted_
+    found = evaluate_photographs(fitted, records[1:])
+    predictions = iter_predictions(fitted, [record.source for record in records[1:]])
+    pairs = list(zip(records[1:], predictions, strict=True))
+    right = [record.label == each.label for record, each in pairs if record.label is not None]
+    assert found.accuracy == sum(right) / len(right)
+    shares = []
+    for record, each in pairs:
+        if record.tags:
+            top = {tag for tag, _ in each.ranked_tags[:5]}
+            shares.append(2 * len(top & set(record.tags)) / (len(top) + len(record.tags)))
+    assert found.f_measure == pytest.approx(sum(shares) / len(shares))
+    assert found.n_tagged == len(shares) == 11
+
+
+def test_a_block_comes_back_as_counts(records):
+    fitted, options = small_model().fitted_, RunOptions(on_error="skip")
+    few, many = (
+        len(pickle.dumps(results._count_block(fitted, options, some)))
+        for some in (records[1:], records[1:] * 5)
+    )
+    assert many < few + 100
+
+
+def test_photographs_without_classes_and_tags_are_refused(records):
+    unknown = [replace(record, label=None, tags=None) for record in records[:3]]
+    with pytest.raises(InvalidArgument, match="nothing to compare with"):
+        evaluate_photographs(small_model().fitted_, unknown)
+    with pytest.raises(InvalidArgument, match="can be read, got none"):
+        evaluate_photographs(small_model().fitted_, records[:1])

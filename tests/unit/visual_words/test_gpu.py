@@ -115,7 +115,7 @@ def test_any_number_of_workers_gives_the_same_words(n_jobs):
 def test_workers_may_be_processes(tmp_path):
     """What goes to them and what comes back can travel."""
     cache = WordCache(tmp_path, PLAIN.fingerprint(), PLAIN.n_features)
-    sent = pickle.loads(pickle.dumps(partial(_decode_image, PLAIN, cache)))
+    sent = pickle.loads(pickle.dumps(partial(_decode_image, PLAIN, cache, False)))
     found = pickle.loads(pickle.dumps(sent(IMAGES[0], "image 0", 0)))
     np.testing.assert_array_equal(found.pixels, IMAGES[0])
     assert found.key is not None

@@ -1,19 +1,25 @@
-"""Encoders whose process fails, for tests of clusters."""
+"""Encoders whose process fails, to see what becomes of the run on a cluster."""
 
 import ctypes
 import errno
 import os
 import signal
+import time
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
-from supdocnade.visual_words.encoder import ImageEncoder
+from supdocnade.visual_words.encoder import EncodedImage, ImageEncoder
 
 NEW_MOUNTS = 0x20000
 """CLONE_NEWNS of unshare(2)."""
 PRIVATE = 1 << 18 | 1 << 14
 """MS_PRIVATE and MS_REC of mount(2)."""
+
+N_BEFORE_STUCK, STUCK_SECONDS, SLOW_SECONDS = 3, 600.0, 1.5
+"""Photographs that a node encodes before it is stuck, how long it is, and the seconds that the
+others take per photograph until the node that takes its place works."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -27,7 +33,7 @@ class Killed(ImageEncoder):
 
     marker: Path | None = None
 
-    def encode(self, source, name="", device="cpu"):
+    def encode(self, source: Any, name: str = "", device: str = "cpu") -> EncodedImage:
         if self.marker is None or _is_first(self.marker):
             os.kill(os.getpid(), signal.SIGKILL)
         return ImageEncoder.encode(self, source, name, device)
@@ -47,7 +53,7 @@ class FullDisk(ImageEncoder):
     marker: Path | None = None
     n_images: int = 0
 
-    def encode(self, source, name="", device="cpu"):
+    def encode(self, source: Any, name: str = "", device: str = "cpu") -> EncodedImage:
         if self.marker is None or _is_first(self.marker):
             fill_disk(self.folder)
             _encoded.clear()
@@ -57,7 +63,7 @@ class FullDisk(ImageEncoder):
         return ImageEncoder.encode(self, source, name, device)
 
 
-_encoded = []
+_encoded: list[str] = []
 """Images that this process has encoded since its disk is full."""
 
 
@@ -67,18 +73,54 @@ class Mended(ImageEncoder):
 
     folder: Path
 
-    def encode(self, source, name="", device="cpu"):
+    def encode(self, source: Any, name: str = "", device: str = "cpu") -> EncodedImage:
         empty_disk(self.folder)
         return ImageEncoder.encode(self, source, name, device)
 
 
-def faulty(kind, encoder, **extra):
+@dataclass(frozen=True, eq=False, kw_only=True)
+class StuckNode(ImageEncoder):
+    """An encoder of which one Ray node never finishes, until another node takes its place.
+
+    The other nodes are slow meanwhile, so that there is work left for the new one.
+
+    Parameters
+    ----------
+    folder : gets a file for each photograph and node, and the file `stuck`.
+    stuck, new : addresses of the node that is stuck, and of the one that joins.
+    """
+
+    folder: Path
+    stuck: str
+    new: str
+
+    def encode(self, source: Any, name: str = "", device: str = "cpu") -> EncodedImage:
+        import ray
+
+        node_address: Any = ray.util.get_node_ip_address
+        here = str(node_address())
+        if here == self.stuck and len(photographs_of(self.folder, here)) >= N_BEFORE_STUCK:
+            (self.folder / "stuck").touch()
+            time.sleep(STUCK_SECONDS)
+        is_new_missing = not photographs_of(self.folder, self.new)
+        if here != self.new and is_new_missing and (self.folder / "stuck").exists():
+            time.sleep(SLOW_SECONDS)
+        (self.folder / f"{here} {Path(name).name}").touch()
+        return ImageEncoder.encode(self, source, name, device)
+
+
+def photographs_of(folder: Path, node: str) -> list[Path]:
+    """Return the files that `StuckNode` wrote for the photographs of a node."""
+    return list(folder.glob(f"{node} *"))
+
+
+def faulty(kind: type[ImageEncoder], encoder: ImageEncoder, **extra: Any) -> ImageEncoder:
     """Return an encoder with the words of another one, and with its faults."""
     known = {field.name: getattr(encoder, field.name) for field in fields(encoder)}
     return kind(**known, **extra)
 
 
-def _is_first(marker):
+def _is_first(marker: Path) -> bool:
     try:
         marker.touch(exist_ok=False)
     except FileExistsError:
@@ -86,7 +128,7 @@ def _is_first(marker):
     return True
 
 
-def fill_disk(folder):
+def fill_disk(folder: Path) -> None:
     """Mount a disk without space over a folder, which other processes do not see."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(NEW_MOUNTS) or libc.mount(None, b"/", None, PRIVATE, None):
@@ -98,7 +140,7 @@ def fill_disk(folder):
         (Path(folder) / "full").write_bytes(bytes(4096))
 
 
-def empty_disk(folder):
+def empty_disk(folder: Path) -> None:
     """Remove the disk of `fill_disk`."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.umount2(os.fsencode(folder), 2) and ctypes.get_errno() != errno.EINVAL:
