@@ -47,13 +47,19 @@ START_SECONDS, RUN_SECONDS = 120.0, 400.0
 
 
 class Nodes:
-    """Ray nodes in network namespaces, which a bridge in the first one connects."""
+    """Ray nodes in network namespaces, which a bridge in the first one connects.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    folder : for the files of Ray, which otherwise remembers the address of the cluster in /tmp.
+    """
+
+    def __init__(self, folder: Path):
         self.names: list[str] = []
         # A token for this cluster; Ray would write one to the home folder.
         token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": os.urandom(32).hex()}
-        self.environment = {**os.environ, **KEEPALIVE, **token, "RAY_USAGE_STATS_ENABLED": "0"}
+        settings = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_TMPDIR": str(folder)}
+        self.environment = {**os.environ, **KEEPALIVE, **token, **settings}
 
     def add(self, n_cores: int) -> None:
         """Start a node; the first one is the head of the cluster."""
@@ -109,9 +115,9 @@ def _ip(*arguments: str) -> str:
 
 
 @contextmanager
-def two_nodes() -> Iterator[Nodes]:
+def two_nodes(folder: Path) -> Iterator[Nodes]:
     """Start a cluster of two nodes, and a first one that only schedules."""
-    nodes = Nodes()
+    nodes = Nodes(folder)
     try:
         for n_cores in (0, CORES, CORES):
             nodes.add(n_cores)
@@ -276,7 +282,7 @@ def main() -> None:
     with TemporaryDirectory() as name:
         folder = Path(name)
         whole, without_corrupt = prepare(folder)
-        with two_nodes() as nodes:
+        with two_nodes(folder) as nodes:
             runs = Runs(nodes, folder)
             run_all(runs, whole, without_corrupt)
         n_images = len(_photographs(folder, "photos"))
