@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from supdocnade.baselines.slda import SLDA
     from supdocnade.corpus import Corpus
     from supdocnade.estimators.bag_of_visual_words import BagOfVisualWords, SkippedImagesWarning
     from supdocnade.estimators.damp_counts import DampCounts
@@ -22,6 +23,7 @@ _MODULES = {
     "Corpus": "corpus",
     "DampCounts": "estimators.damp_counts",
     "DocNADE": "estimators.docnade",
+    "SLDA": "baselines.slda",
     "SceneModel": "scene.model",
     "SkippedImagesWarning": "estimators.bag_of_visual_words",
     "SupDocNADE": "estimators.supdocnade",
@@ -32,6 +34,7 @@ _MODULES = {
 }
 
 __all__ = [
+    "SLDA",
     "BagOfVisualWords",
     "Corpus",
     "DampCounts",
