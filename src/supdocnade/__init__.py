@@ -4,6 +4,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from supdocnade.baselines.mmlda import MMLDA
+    from supdocnade.baselines.replicated_softmax import ReplicatedSoftmax
     from supdocnade.baselines.slda import SLDA
     from supdocnade.corpus import Corpus
     from supdocnade.estimators.bag_of_visual_words import BagOfVisualWords, SkippedImagesWarning
@@ -23,6 +25,8 @@ _MODULES = {
     "Corpus": "corpus",
     "DampCounts": "estimators.damp_counts",
     "DocNADE": "estimators.docnade",
+    "MMLDA": "baselines.mmlda",
+    "ReplicatedSoftmax": "baselines.replicated_softmax",
     "SLDA": "baselines.slda",
     "SceneModel": "scene.model",
     "SkippedImagesWarning": "estimators.bag_of_visual_words",
@@ -34,11 +38,13 @@ _MODULES = {
 }
 
 __all__ = [
+    "MMLDA",
     "SLDA",
     "BagOfVisualWords",
     "Corpus",
     "DampCounts",
     "DocNADE",
+    "ReplicatedSoftmax",
     "SceneModel",
     "SkippedImagesWarning",
     "SupDocNADE",

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -39,7 +38,6 @@ class CountModel(
     """A topic model of counts whose fitted state is a few arrays."""
 
     n_topics: int
-    n_jobs: int | None
     random_state: Any
     n_features_in_: int
     n_annotations_: int
@@ -64,7 +62,8 @@ class CountModel(
         """
         check_is_fitted(self, "components_")
         settings = {name: plain_value(each) for name, each in self.get_params(deep=False).items()}
-        names, words = self.annotation_names_, getattr(self, "feature_names_in_", None)
+        names = getattr(self, "annotation_names_", None)
+        words = getattr(self, "feature_names_in_", None)
         classes = getattr(self, "classes_", None)
         description = {
             "format": FORMAT,
@@ -72,7 +71,7 @@ class CountModel(
             "settings": {**settings, "random_state": plain_seed(self.random_state)},
             "n_words": self.n_features_in_,
             "word_names": None if words is None else list(words),
-            "n_annotations": self.n_annotations_,
+            "n_annotations": getattr(self, "n_annotations_", 0),
             "annotation_names": None if names is None else list(names),
             "classes": None if classes is None else plain_classes(classes),
         }
@@ -107,16 +106,15 @@ class CountModel(
         model = cls(**settings)
         model._check_settings()
         model.n_features_in_ = check_count("n_words", description["n_words"], least=1)
-        model.n_annotations_ = check_count("n_annotations", description["n_annotations"])
+        n_annotations = check_count("n_annotations", description["n_annotations"])
         words = read_names("word_names", description["word_names"], model.n_features_in_)
         if words is not None:
             model.feature_names_in_ = np.array(words, object)
-        names = read_names(
-            "annotation_names", description["annotation_names"], model.n_annotations_
-        )
-        model.annotation_names_ = None if names is None else np.array(names, object)
-        sizes = {"H": model.n_topics, "K": model.n_features_in_, "A": model.n_annotations_}
+        names = read_names("annotation_names", description["annotation_names"], n_annotations)
+        sizes = {"H": model.n_topics, "K": model.n_features_in_, "A": n_annotations}
         if "C" in "".join(cls._arrays.values()):
+            model.n_annotations_ = n_annotations
+            model.annotation_names_ = None if names is None else np.array(names, object)
             model.classes_ = read_classes(description["classes"])
             sizes["C"] = len(model.classes_)
         if arrays.keys() != cls._arrays.keys():
@@ -143,6 +141,3 @@ class CountModel(
         tags.input_tags.sparse = tags.input_tags.positive_only = True
         tags.transformer_tags.preserves_dtype = []  # Topics are always float64.
         return tags
-
-    def _n_threads(self) -> int | None:
-        return None if self.n_jobs is None else effective_n_jobs(self.n_jobs)

@@ -86,6 +86,8 @@ class Topics(NamedTuple):
     eta_CH: Floats
     """Coefficients of the response."""
     response: int = SOFTMAX
+    cost: float = 1.0
+    """Factor of the loss of a margin."""
 
 
 class States(NamedTuple):
@@ -124,13 +126,12 @@ def infer_topics(
             for counts in bags.counts_X
         ]
         n_documents = part[1] - part[0]
-        is_open_B = np.ones(n_documents, np.bool_)
-        rate_B = np.ones(n_documents)
-        states.bound_B[rows] = -np.inf
-        target_XBH = np.zeros((2, n_documents, n_topics))
-        trial = States.start(n_documents, n_topics)
-        trial.log_u_XBH[:] = states.log_u_XBH[:, rows]
-        trial_target_XBH = np.zeros_like(target_XBH)
+        is_open_B, rate_B = np.ones(n_documents, np.bool_), np.ones(n_documents)
+        # Contiguous copies: kernels are compiled again for every memory layout.
+        part_XB = size_XB[:, rows].copy()
+        best, trial = (States.start(n_documents, n_topics) for _ in range(2))
+        best.bound_B[:], trial.log_u_XBH[:] = -np.inf, states.log_u_XBH[:, rows]
+        target_XBH, trial_target_XBH = (np.zeros_like(trial.log_u_XBH) for _ in range(2))
         for _ in range(n_trials):
             for x in (WORDS, TAGS):
                 expect_counts(
@@ -138,16 +139,18 @@ def infer_topics(
                     trial.expected_XBH[x], trial.bound_B,
                 )  # fmt: skip
             complete_bounds(
-                topics.alpha, size_XB[:, rows], topics.response, bags.label_B[rows], topics.eta_CH,
-                is_open_B, trial.expected_XBH, trial.bound_B, trial_target_XBH,
+                topics.alpha, part_XB, topics.response, topics.cost, bags.label_B[rows],
+                topics.eta_CH, is_open_B, trial.expected_XBH, trial.bound_B, trial_target_XBH,
             )  # fmt: skip
             accept_or_shorten(
-                tolerance * size_XB[:, rows].sum(axis=0), is_open_B, rate_B,
-                states.bound_B[rows], states.log_u_XBH[:, rows], states.expected_XBH[:, rows],
-                target_XBH, trial.bound_B, trial.log_u_XBH, trial.expected_XBH, trial_target_XBH,
+                tolerance * part_XB.sum(axis=0), is_open_B, rate_B,
+                best.bound_B, best.log_u_XBH, best.expected_XBH, target_XBH,
+                trial.bound_B, trial.log_u_XBH, trial.expected_XBH, trial_target_XBH,
             )  # fmt: skip
             if not is_open_B.any():
                 break
+        states.log_u_XBH[:, rows], states.expected_XBH[:, rows] = best.log_u_XBH, best.expected_XBH
+        states.bound_B[rows] = best.bound_B
 
     small = bags.counts_X[WORDS].nnz * n_topics * n_trials < SMALL_WORK
     run_parts(infer_part, bags.parts(), small=small)

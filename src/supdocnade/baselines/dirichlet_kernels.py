@@ -26,8 +26,11 @@ import numpy as np
 
 from supdocnade.jit import exact_kernel, kernel
 
-SOFTMAX = 0
-"""Code of the response."""
+SOFTMAX, MARGIN = 0, 1
+"""Codes of the responses."""
+
+TEMPERATURE = 0.1
+"""Of the smooth maximum in the loss of a margin, which is too large by T log C at most."""
 
 WORDS, TAGS = 0, 1
 """Entries of the axis X."""
@@ -83,13 +86,14 @@ def add_counts(indptr, indices, counts, topic_KH, log_u_BH, weight_B, sums_KH):
 
 @kernel
 def complete_bounds(
-    alpha, size_XB, response, label_B, eta_CH, is_open_B, expected_XBH, bound_B, target_XBH
+    alpha, size_XB, response, cost, label_B, eta_CH, is_open_B, expected_XBH, bound_B, target_XBH
 ):
     """Add the Dirichlet terms and the response to the bounds; write the targets of log u.
 
     Parameters
     ----------
     size_XB : numbers of words and tags.
+    cost : factor of the loss of a margin.
     label_B : class numbers; below 0 if there is no response.
     """
     n_topics = expected_XBH.shape[2]
@@ -111,6 +115,9 @@ def complete_bounds(
                     scaled_for = size
                     _scale_coefficients(eta_CH, size, scaled_CH)
                 bound += _softmax_response(s_H, size, label_B[d], eta_CH, scaled_CH, slope_H)
+            else:
+                bound -= cost * _margin_loss(s_H, size, label_B[d], eta_CH, slope_H)
+                slope_H *= -cost
             target_XBH[WORDS, d] += slope_H
         bound_B[d] += bound
 
@@ -222,6 +229,31 @@ def _softmax_response(s_H, size, label, eta_CH, scaled_CH, slope_H):
         for j in range(n_topics):
             slope_H[j] -= factor * scaled_CH[c, j]
     return score / size - log_sum
+
+
+@exact_kernel
+def _margin_loss(s_H, size, label, eta_CH, slope_H):
+    """Return T log Σ_c exp((1[c ≠ y] + (η_c - η_y) · s̄) / T); write its gradient by s.
+
+    For a small T this is the hinge loss, max_c 1[c ≠ y] + (η_c - η_y) · s̄.
+    """
+    n_classes, n_topics = eta_CH.shape
+    violation_C = np.empty(n_classes)
+    for c in range(n_classes):
+        total = 0.0
+        for j in range(n_topics):
+            total += (eta_CH[c, j] - eta_CH[label, j]) * s_H[j]
+        violation_C[c] = total / size + (c != label)
+    highest = violation_C.max()
+    share_C = np.exp((violation_C - highest) / TEMPERATURE)
+    total = 0.0
+    for c in range(n_classes):
+        total += share_C[c]
+    slope_H[:] = 0.0
+    for c in range(n_classes):
+        for j in range(n_topics):
+            slope_H[j] += share_C[c] / total * (eta_CH[c, j] - eta_CH[label, j]) / size
+    return highest + TEMPERATURE * math.log(total)
 
 
 @exact_kernel

@@ -2,12 +2,15 @@
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from joblib import effective_n_jobs
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
+from scipy.optimize import minimize
+from scipy.special import log_softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -46,7 +49,29 @@ FIT_TRIALS, FIT_TOLERANCE = 5, 1e-6
 """States that are tried per document and iteration of a fit, and the gain per word at which a
 document is finished. States are kept from one iteration to the next."""
 
+MAX_HALVINGS = 10
+"""How often an update of the topics is shortened, before the fit ends without it."""
+
+COEFFICIENT_STEPS = 20
+"""Steps of L-BFGS for the coefficients in an iteration, at most."""
+
 INFERENCE_TRIALS, INFERENCE_TOLERANCE = 200, 1e-7
+
+
+def improve_coefficients(
+    objective: Callable[[Floats], tuple[float, Floats]], eta_CH: Floats
+) -> Floats:
+    """Return coefficients for which an objective is lower than, or the same as, for those given.
+
+    Parameters
+    ----------
+    objective : returns a value and its gradient for coefficients as one vector.
+    """
+    before = objective(eta_CH.ravel())[0]
+    options = {"maxiter": COEFFICIENT_STEPS}
+    found = minimize(objective, eta_CH.ravel(), jac=True, method="L-BFGS-B", options=options)
+    improved_CH: Floats = found.x.reshape(eta_CH.shape)
+    return improved_CH if found.fun <= before else eta_CH
 
 
 class DirichletModel(ClassifierMixin, CountModel):  # type: ignore[misc]
@@ -67,6 +92,7 @@ class DirichletModel(ClassifierMixin, CountModel):  # type: ignore[misc]
     }
     _response: ClassVar[int]
     """Code of the response."""
+    cost = 1.0
 
     def __init__(
         self,
@@ -76,7 +102,7 @@ class DirichletModel(ClassifierMixin, CountModel):  # type: ignore[misc]
         smoothing: float = 0.01,
         penalty: float = 0.01,
         annotation_weight: float = 1.0,
-        max_iter: int = 100,
+        max_iter: int = 50,
         tol: float = 1e-5,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -162,22 +188,48 @@ class DirichletModel(ClassifierMixin, CountModel):  # type: ignore[misc]
         generator = named_generator(seed, "topics")
         draws = [generator.gamma(100, 0.01, (c.shape[1], self.n_topics)) for c in bags.counts_X]
         words_KH, tags_AH = (normalize_topics(each, 0.0) for each in draws)
-        eta_CH = np.zeros((n_classes, self.n_topics))
-        topics = Topics(float(self.topic_prior), (words_KH, tags_AH), eta_CH, self._response)
+        topics = self._topics(words_KH, tags_AH, np.zeros((n_classes, self.n_topics)))
         states = States.start(len(bags.label_B), self.n_topics)
-        bounds: list[float] = []
-        for _ in range(self.max_iter):
-            infer_topics(bags, topics, states, n_trials=FIT_TRIALS, tolerance=FIT_TOLERANCE)
-            bounds.append(self._objective(bags, topics, states))
+        bounds = [self._continue_inference(bags, topics, states)]
+        while len(bounds) < self.max_iter:
             words_KH, tags_AH = (
                 normalize_topics(sum_counts(bags, topics, states, x), self.smoothing)
                 for x in (WORDS, TAGS)
             )
             eta_CH = self._update_coefficients(bags, states, topics.eta_CH)
-            topics = topics._replace(topic_X=(words_KH, tags_AH), eta_CH=eta_CH)
-            if len(bounds) > 1 and bounds[-1] - bounds[-2] < self.tol * abs(bounds[-1]):
+            update = self._topics(words_KH, tags_AH, eta_CH)
+            topics, states, bound = self._accept_update(bags, topics, update, states, bounds[-1])
+            bounds.append(bound)
+            if bounds[-1] - bounds[-2] < self.tol * abs(bounds[-1]):
                 break
         return topics, bounds
+
+    def _accept_update(
+        self, bags: Bags, topics: Topics, update: Topics, states: States, bound: float
+    ) -> tuple[Topics, States, float]:
+        """Return an update with its states, shortened until the objective does not fall.
+
+        A full update nearly always improves it. There is no guarantee, because documents keep u and
+        not q(z), which also depends on the topics.
+        """
+        for _ in range(MAX_HALVINGS):
+            trial = States(*(each.copy() for each in states))
+            trial_bound = self._continue_inference(bags, update, trial)
+            if trial_bound >= bound:
+                return update, trial, trial_bound
+            pairs = zip(topics.topic_X, update.topic_X, strict=True)
+            words_KH, tags_AH = (0.5 * (old + new) for old, new in pairs)
+            update = self._topics(words_KH, tags_AH, 0.5 * (topics.eta_CH + update.eta_CH))
+        return topics, states, bound
+
+    def _continue_inference(self, bags: Bags, topics: Topics, states: States) -> float:
+        """Improve the states of documents and return the objective."""
+        infer_topics(bags, topics, states, n_trials=FIT_TRIALS, tolerance=FIT_TOLERANCE)
+        return self._objective(bags, topics, states)
+
+    def _topics(self, words_KH: Floats, tags_AH: Floats, eta_CH: Floats) -> Topics:
+        alpha, cost = float(self.topic_prior), float(self.cost)
+        return Topics(alpha, (words_KH, tags_AH), eta_CH, self._response, cost)
 
     def _objective(self, bags: Bags, topics: Topics, states: States) -> float:
         """Return the bound of all documents and the logarithms of the priors of the parameters."""
@@ -194,7 +246,7 @@ class DirichletModel(ClassifierMixin, CountModel):  # type: ignore[misc]
         bags = Bags.from_counts(words, sparse.csr_array((words.shape[0], self.n_annotations_)))
         topic_X = [self.components_, self.annotation_components_]
         words_KH, tags_AH = (np.ascontiguousarray(each.T) for each in topic_X)
-        topics = Topics(float(self.topic_prior), (words_KH, tags_AH), self.coef_, self._response)
+        topics = self._topics(words_KH, tags_AH, self.coef_)
         states = States.start(words.shape[0], self.n_topics)
         with limit_threads(self._n_threads()):
             infer_topics(
@@ -232,6 +284,25 @@ class DirichletModel(ClassifierMixin, CountModel):  # type: ignore[misc]
         check_is_fitted(self, "components_")
         predicted: NDArray[Any] = self.classes_[self._class_scores(X).argmax(axis=1)]
         return predicted
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Return the softmax of η · z̄, (documents, classes).
+
+        Parameters
+        ----------
+        X : (documents, words) counts, or a `Corpus`.
+        """
+        return np.exp(self.predict_log_proba(X))
+
+    def predict_log_proba(self, X: Any) -> Floats:
+        """Return the logarithm of `predict_proba`.
+
+        Parameters
+        ----------
+        X : (documents, words) counts, or a `Corpus`.
+        """
+        log_p_BC: Floats = log_softmax(self._class_scores(X), axis=1)
+        return log_p_BC
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """Return the accuracy on the documents whose class is known.
@@ -314,3 +385,6 @@ class DirichletModel(ClassifierMixin, CountModel):  # type: ignore[misc]
         # One of scikit-learn's checks has two features, whose shares do not tell its classes apart.
         tags.classifier_tags.poor_score = True
         return tags
+
+    def _n_threads(self) -> int | None:
+        return None if self.n_jobs is None else effective_n_jobs(self.n_jobs)

@@ -1,18 +1,11 @@
 """Supervised latent Dirichlet allocation with classes and tags (Wang, Blei and Fei-Fei 2009)."""
 
-from typing import Any
-
 import numpy as np
-from scipy.optimize import minimize
-from scipy.special import log_softmax
 
 from supdocnade.baselines.dirichlet import Bags, Floats, States
 from supdocnade.baselines.dirichlet_kernels import SOFTMAX, WORDS, add_softmax_gradient
-from supdocnade.baselines.dirichlet_model import DirichletModel
+from supdocnade.baselines.dirichlet_model import DirichletModel, improve_coefficients
 from supdocnade.likelihood.cpu.threads import SMALL_WORK, run_parts
-
-COEFFICIENT_STEPS = 20
-"""Steps of L-BFGS for the coefficients in an iteration of EM, at most."""
 
 
 class SLDA(DirichletModel):
@@ -35,7 +28,7 @@ class SLDA(DirichletModel):
         Factor of Σ η² / 2, which is subtracted from the bound.
     annotation_weight : float, default=1.0
         How often an annotation is counted.
-    max_iter : int, default=100
+    max_iter : int, default=50
         Iterations of EM, at most.
     tol : float, default=1e-5
         Relative gain of the bound at which a fit ends.
@@ -70,25 +63,6 @@ class SLDA(DirichletModel):
 
     _response = SOFTMAX
 
-    def predict_proba(self, X: Any) -> Floats:
-        """Return p(y | v) of every class, (documents, classes), at the expected frequencies z̄.
-
-        Parameters
-        ----------
-        X : (documents, words) counts, or a `Corpus`.
-        """
-        return np.exp(self.predict_log_proba(X))
-
-    def predict_log_proba(self, X: Any) -> Floats:
-        """Return log p(y | v) of every class, (documents, classes).
-
-        Parameters
-        ----------
-        X : (documents, words) counts, or a `Corpus`.
-        """
-        log_p_BC: Floats = log_softmax(self._class_scores(X), axis=1)
-        return log_p_BC
-
     def _update_coefficients(self, bags: Bags, states: States, eta_CH: Floats) -> Floats:
         word_BH, size_B = states.expected_XBH[WORDS], bags.size_XB[WORDS]
         parts = bags.parts(eta_CH.size)
@@ -110,7 +84,4 @@ class SLDA(DirichletModel):
             return value, self.penalty * flat - gradient_PCH.sum(axis=0).ravel()
 
         trial_CH = np.empty_like(eta_CH)
-        options = {"maxiter": COEFFICIENT_STEPS}
-        found = minimize(objective, eta_CH.ravel(), jac=True, method="L-BFGS-B", options=options)
-        improved_CH: Floats = found.x.reshape(eta_CH.shape)
-        return improved_CH
+        return improve_coefficients(objective, eta_CH)

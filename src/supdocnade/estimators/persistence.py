@@ -282,7 +282,7 @@ def _read_settings(settings_type: type[DocNADESettings], given: Any) -> DocNADES
 def check_optional_counts(settings: Mapping[str, Any]) -> None:
     """Raise `InvalidArgument` unless the workers and the seed are whole numbers or None."""
     for name in ("n_jobs", "random_state"):
-        value = settings[name]
+        value = settings.get(name)
         if value is not None and (type(value) is not int or abs(value) >= 2**63):
             raise InvalidArgument(f"{name} must be an int or null")
 

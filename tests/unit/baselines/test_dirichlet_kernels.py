@@ -13,8 +13,8 @@ from supdocnade.corpus.documents import NO_LABEL
 
 ALPHA, N_TOPICS = 0.7, 3
 RANDOM = np.random.default_rng(0)
-WORDS_KH = RANDOM.dirichlet(np.ones(4), N_TOPICS).T
-TAGS_AH = RANDOM.dirichlet(np.ones(2), N_TOPICS).T
+WORDS_KH = np.ascontiguousarray(RANDOM.dirichlet(np.ones(4), N_TOPICS).T)
+TAGS_AH = np.ascontiguousarray(RANDOM.dirichlet(np.ones(2), N_TOPICS).T)
 ETA_CH = RANDOM.normal(0, 2, (3, N_TOPICS))
 MODEL = Topics(ALPHA, (WORDS_KH, TAGS_AH), ETA_CH)
 COUNTS, TAG_COUNTS = [[2, 0, 1, 1]], [[1, 1]]
@@ -93,7 +93,7 @@ def test_the_bound_is_below_the_exact_probability(label):
 
 
 def test_with_one_topic_the_bound_is_exact():
-    one = Topics(ALPHA, (WORDS_KH[:, :1] / WORDS_KH[:, 0].sum(), TAGS_AH[:, :1]), ETA_CH[:, :1])
+    one = Topics(ALPHA, (WORDS_KH[:, :1].copy(), TAGS_AH[:, :1].copy()), ETA_CH[:, :1].copy())
     states = States.start(1, 1)
     infer_topics(bags(), one, states, n_trials=3, tolerance=0.0)
     expected = np.array(COUNTS[0]) @ np.log(one.topic_X[0][:, 0])
