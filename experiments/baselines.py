@@ -34,7 +34,7 @@ SOFTMAX_GRID: list[dict[str, Any]] = [
     {"learning_rate": rate, "cd_steps": steps} for rate in (3e-3, 1e-2) for steps in (1, 5)
 ]
 DOCNADE_GRID: list[dict[str, Any]] = [
-    {"learning_rate": rate, "max_epochs": epochs} for rate in (1e-3, 3e-3) for epochs in (30, 60)
+    {"learning_rate": rate, "max_epochs": epochs} for rate in (3e-4, 1e-3) for epochs in (10, 30)
 ]
 ANNEALING: dict[str, Any] = {"n_chains": 100, "n_temperatures": 500}
 
