@@ -124,7 +124,7 @@ def baselines() -> str:
         [
             name,
             f"{each['perplexity']:.1f}",
-            f"{each['standard_error']:.1f}" if each["standard_error"] else "–",
+            f"{each['standard_error']:.2f}" if each["standard_error"] else "–",
         ]
         for name, each in results["likelihoods"].items()
     ]
