@@ -83,6 +83,7 @@ fuzz: $(READY)  ## load thousands of mutated models, corpora and indexes; writes
 
 experiments: $(READY)  ## measure on published corpora (two hours); writes experiments/results/
 	$(PYTHON) -m experiments.class_slda
+	$(PYTHON) -m experiments.baselines
 	$(PYTHON) -m experiments.newsgroups
 	$(PYTHON) -m experiments.topic_coherence
 	$(PYTHON) -m experiments.tmn

@@ -69,7 +69,9 @@ def small_plan(dataset="labelme"):
         tag_baselines=tuple(
             each for each in plan.tag_baselines if each[1:] == ("paper", "tags_free")
         ),
-        slda_topics=(),
+        topic_baselines=tuple(
+            each for each in plan.topic_baselines if each[2] in (None, "tags_free")
+        ),
     )
 
 

@@ -18,13 +18,25 @@ def _warn_uncached() -> None:
         "supdocnade's kernels are compiled again in every process, because no cache folder can be "
         "written; set NUMBA_CACHE_DIR to a writable folder to compile them once.",
         RuntimeWarning,
-        stacklevel=4,
+        stacklevel=5,
     )
 
 
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile a function that releases the interpreter lock, cached on disk where possible."""
-    options: dict[str, Any] = {"nogil": True, "fastmath": _FAST_MATH, "error_model": "numpy"}
+    return _compile(function, fastmath=_FAST_MATH)
+
+
+def exact_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile a function as `kernel` does, with all sums in the order in which they are written.
+
+    It is for functions that other kernels call: their bits do not depend on the caller.
+    """
+    return _compile(function, fastmath=False)
+
+
+def _compile(function: Callable[..., Any], fastmath: Any) -> Callable[..., Any]:
+    options: dict[str, Any] = {"nogil": True, "fastmath": fastmath, "error_model": "numpy"}
     try:
         compiled: Callable[..., Any] = numba.njit(cache=True, **options)(function)
     except RuntimeError:  # Numba found no folder for its cache.

@@ -46,6 +46,12 @@ def test_the_python_code_of_the_tour_runs(tmp_path):
     assert (tmp_path / "explanation.png").is_file()
 
 
+def test_the_code_of_the_page_about_baselines_runs(tmp_path):
+    _, printed = run_snippet(ROOT / "docs" / "baselines.md", tmp_path)
+    assert printed.count("1.0 ['sea' 'car']") == 2
+    assert printed.count("perplexity") == 3
+
+
 def test_the_page_about_several_machines_is_right(tmp_path):
     page = ROOT / "docs" / "scaling.md"
     code, _ = run_snippet(page, tmp_path)

@@ -50,6 +50,7 @@ def test_all_experiments_from_photographs_to_a_page(labelme):
     assert "SupDocNADE, class from words and tags" in page
     methods = {row["method"] for row in figures(folder)}
     assert {"SupDocNADE", "DocNADE", "spatial pyramid matching", "k nearest neighbours"} <= methods
+    assert {"sLDA", "MMLDA"} <= methods
 
 
 def test_a_finished_study_is_not_computed_again(labelme, data, monkeypatch):

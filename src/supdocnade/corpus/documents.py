@@ -82,18 +82,11 @@ class Documents:
         >>> documents.tokens.gather(np.array([1])).weight_N.tolist()
         [0.75, 0.75]
         """
-        if annotation_mask is not None and annotations is None:
-            raise InvalidArgument("annotation_mask needs annotations, got none.")
         matrix = counts if isinstance(counts, Corpus) else canonical_counts("counts", counts)
         n_documents, n_visual_words = matrix.shape
-        tags, tag_BA = None, None
-        if annotations is not None:
-            if annotation_mask is not None:
-                annotations = _clear_unknown(annotations, annotation_mask, n_documents)
-            tags = canonical_counts("annotations", annotations)
-            check_shape("annotations", tags.shape[:1], (n_documents,))
-            if not annotations_are_words and tags.shape[1]:
-                tag_BA = _tag_table(tags, annotation_mask)
+        tags, tag_BA = read_annotations(annotations, annotation_mask, n_documents), None
+        if tags is not None and not annotations_are_words and tags.shape[1]:
+            tag_BA = _tag_table(tags, annotation_mask)
         return cls(
             tokens=_make_tokens(matrix, tags if tag_BA is None else None),
             n_visual_words=n_visual_words,
@@ -215,6 +208,26 @@ class Documents:
         if self.tag_BA is not None:
             digest.update(self.tag_BA.data)
         return digest.hexdigest()
+
+
+def read_annotations(
+    given: Any, mask: ArrayLike | None, n_documents: int
+) -> sparse.csr_array | None:
+    """Return annotations as counts, (documents, annotations); None if there are none.
+
+    Parameters
+    ----------
+    mask : (documents,) false where they are unknown; these rows are not read.
+    """
+    if given is None:
+        if mask is not None:
+            raise InvalidArgument("annotation_mask needs annotations, got none.")
+        return None
+    if mask is not None:
+        given = _clear_unknown(given, mask, n_documents)
+    tags = canonical_counts("annotations", given)
+    check_shape("annotations", tags.shape[:1], (n_documents,))
+    return tags
 
 
 def read_global_features(given: Any, n_documents: int) -> NDArray[np.float32] | None:

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from supdocnade.checks import check_seed
 from supdocnade.corpus.counts import MAX_TOKENS, check_indices
@@ -104,6 +104,27 @@ def read_fitted_features(
             f"got {features_BF.shape[1]}."
         )
     return features_BF
+
+
+def read_sample_weight(given: Any, X: Any) -> NDArray[np.float64] | None:
+    """Return the weights of documents, finite and not negative; None if none are given."""
+    if given is None:
+        return None
+    weight_B: NDArray[np.float64] = _check_sample_weight(given, X, dtype=np.float64)
+    if (weight_B < 0).any():
+        raise InvalidArgument(f"sample_weight must not be negative, got {weight_B.min():g}.")
+    return weight_B
+
+
+def require_labels(estimator: Any, y: Any) -> Any:
+    """Return y, or raise `InvalidArgument` if it is None."""
+    if y is None:
+        # scikit-learn's checks look for these words.
+        raise InvalidArgument(
+            f"{type(estimator).__name__} requires y to be passed, but the target y is None; "
+            "DocNADE needs no labels."
+        )
+    return y
 
 
 def read_labels(y: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:

@@ -120,19 +120,19 @@ def _describe(estimator: Any) -> dict[str, Any]:
         "word_names": None if words is None else list(words),
         "n_annotations": estimator.n_annotations_,
         "annotation_names": None if names is None else list(names),
-        "classes": None if classes is None else _plain_classes(classes),
+        "classes": None if classes is None else plain_classes(classes),
         "history": estimator.history_.to_json(),
     }
 
 
 def _plain_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    plain = {name: _plain(value) for name, value in settings.items()}
+    plain = {name: plain_value(value) for name, value in settings.items()}
     plain["checkpoint"] = None  # A file must not choose where its reader writes.
-    plain["random_state"] = _plain_seed(plain["random_state"])
+    plain["random_state"] = plain_seed(plain["random_state"])
     plain["verbose"], plain["early_stopping"] = int(plain["verbose"]), bool(plain["early_stopping"])
     if isinstance(plain.get("class_weight"), Mapping):
         pairs = plain["class_weight"].items()
-        plain["class_weight"] = [[_plain(name), _plain(weight)] for name, weight in pairs]
+        plain["class_weight"] = [[plain_value(name), plain_value(weight)] for name, weight in pairs]
     return _without_later(plain)
 
 
@@ -143,17 +143,18 @@ def _without_later(values: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
     """Return a numpy scalar as the Python scalar that JSON knows."""
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _plain_seed(random_state: Any) -> int | None:
+def plain_seed(random_state: Any) -> int | None:
     """Return an integer seed; the state of a generator is not stored."""
     return int(random_state) if isinstance(random_state, int) else None
 
 
-def _plain_classes(classes: NDArray[Any]) -> dict[str, Any]:
+def plain_classes(classes: NDArray[Any]) -> dict[str, Any]:
+    """Return classes with the name of their type, for JSON."""
     values = classes.tolist()
     for kind in CLASS_TYPES:
         if all(type(value).__name__ == kind for value in values):
@@ -229,8 +230,8 @@ def _read_topic_model(
     settings = _read_settings(settings_type, description["settings"])
     n_words = check_count("n_words", description["n_words"], least=1)
     n_annotations = check_count("n_annotations", description["n_annotations"])
-    word_names = _read_names("word_names", description["word_names"], n_words)
-    annotation_names = _read_names(
+    word_names = read_names("word_names", description["word_names"], n_words)
+    annotation_names = read_names(
         "annotation_names", description["annotation_names"], n_annotations
     )
     history = _read_history(description["history"])
@@ -245,7 +246,7 @@ def _read_topic_model(
         raise InvalidArgument("its network does not match its words and annotations")
     classes = None
     if isinstance(config, SupDocNADEConfig):
-        classes = _read_classes(description["classes"])
+        classes = read_classes(description["classes"])
         if config.n_classes != len(classes):
             raise InvalidArgument("its network does not match its classes")
     settings.check()
@@ -272,20 +273,22 @@ def _read_settings(settings_type: type[DocNADESettings], given: Any) -> DocNADES
     if not isinstance(plain["early_stopping"], bool):
         raise InvalidArgument(f"early_stopping must be a bool, got {plain['early_stopping']!r}")
     plain["checkpoint"] = None  # Older files may name one.
-    _check_optional_counts(plain)
+    check_optional_counts(plain)
     if not isinstance(plain["backend"], str):
         raise InvalidArgument(f"backend must be a str, got {plain['backend']!r}")
     return settings_type(**plain)
 
 
-def _check_optional_counts(settings: Mapping[str, Any]) -> None:
+def check_optional_counts(settings: Mapping[str, Any]) -> None:
+    """Raise `InvalidArgument` unless the workers and the seed are whole numbers or None."""
     for name in ("n_jobs", "random_state"):
-        value = settings[name]
+        value = settings.get(name)
         if value is not None and (type(value) is not int or abs(value) >= 2**63):
             raise InvalidArgument(f"{name} must be an int or null")
 
 
-def _read_names(what: str, given: Any, count: int) -> list[str] | None:
+def read_names(what: str, given: Any, count: int) -> list[str] | None:
+    """Return so many names, or None."""
     if given is None:
         return None
     if not isinstance(given, list) or not all(isinstance(name, str) for name in given):
@@ -295,7 +298,8 @@ def _read_names(what: str, given: Any, count: int) -> list[str] | None:
     return given
 
 
-def _read_classes(given: Any) -> NDArray[Any]:
+def read_classes(given: Any) -> NDArray[Any]:
+    """Return classes that `plain_classes` described."""
     kind, values = given["kind"], given["values"]
     if kind not in CLASS_TYPES or not isinstance(values, list) or not values:
         raise InvalidArgument("its classes cannot be read")
@@ -364,13 +368,13 @@ def words_to_storage(bag: Any) -> tuple[Arrays, dict[str, Any]]:
 
 
 def _plain_word_settings(settings: dict[str, Any]) -> dict[str, Any]:
-    plain = {name: _plain(value) for name, value in settings.items()}
+    plain = {name: plain_value(value) for name, value in settings.items()}
     plain["grid"] = np.asarray(plain["grid"]).tolist()
     if not isinstance(plain["patch_size"], int):
         plain["patch_size"] = np.asarray(plain["patch_size"]).tolist()
     for name in ("root_sift", "color", "keep_constant", "upscale"):
         plain[name] = bool(plain[name])
-    plain["random_state"] = _plain_seed(plain["random_state"])
+    plain["random_state"] = plain_seed(plain["random_state"])
     plain["cache"] = None  # A file must not choose where its reader writes.
     del plain["device"]  # Another machine may not have it.
     return plain
@@ -425,7 +429,7 @@ def _read_words(
     grid = [tuple(each) for each in grid] if several else tuple(grid)
     # Older files may name a cache, but a file must not choose where its reader writes.
     settings = VisualWordSettings(**{**description["settings"], "grid": grid, "cache": None})
-    _check_optional_counts(vars(settings))
+    check_optional_counts(vars(settings))
     expected, regions = settings.check()
     encoder = ImageEncoder.from_settings(description["encoder"], arrays, name)
     if set(arrays) != {*encoder.arrays(), "examples", "n_examples"}:

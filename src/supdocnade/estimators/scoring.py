@@ -1,15 +1,48 @@
-"""The paper's F-measure of annotations as a scikit-learn scorer."""
+"""Scores of estimators: accuracy on known classes, and the F-measure of annotations as a scorer."""
 
 from typing import Any
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import _check_sample_weight
 
 from supdocnade.checks import check_count
 from supdocnade.corpus.documents import Documents
 from supdocnade.errors import InvalidArgument
+from supdocnade.estimators.inputs import read_labels, require_labels
 from supdocnade.metrics import FMeasure, f_measure, top_ranked
+
+TEXT_KINDS = "OTU"
+"""Kinds of numpy arrays that hold strings."""
+
+
+def accuracy_of_known(
+    estimator: Any, X: Any, y: Any, predicted: NDArray[Any], sample_weight: ArrayLike | None
+) -> float:
+    """Return the accuracy of predicted classes on the documents whose class is known.
+
+    Parameters
+    ----------
+    estimator : whose `classes_` are predicted.
+    y : (documents,) the true classes; None, NaN or NA where unknown.
+    """
+    labels, known = read_labels(require_labels(estimator, y))
+    classes = estimator.classes_
+    if not known.any():
+        raise InvalidArgument("y must have a label for at least one document, got none.")
+    if len(labels) != len(predicted):
+        raise InvalidArgument(
+            f"y must have {len(predicted)} labels, one for each row of X, got {len(labels)}."
+        )
+    if (labels.dtype.kind in TEXT_KINDS) != (classes.dtype.kind in TEXT_KINDS):
+        raise InvalidArgument(
+            f"y must be classes like {classes.tolist()[0]!r}, got {labels[known].tolist()[0]!r}."
+        )
+    weight = _check_sample_weight(sample_weight, X, dtype=np.float64)[known]
+    return float(np.average(predicted[known] == labels[known], weights=weight))
 
 
 class AnnotationScorer(BaseEstimator):  # type: ignore[misc]

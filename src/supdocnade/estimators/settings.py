@@ -58,12 +58,7 @@ class DocNADESettings:
         """Raise `InvalidArgument` if a setting of a fit is invalid."""
         check_choice("device", self.device, DEVICES)
         check_range("validation_fraction", self.validation_fraction, above=0, most=1)
-        whole = hasattr(self.n_jobs, "__index__") and not isinstance(self.n_jobs, bool)
-        if self.n_jobs is not None and not (whole and 0 < abs(self.n_jobs) <= MAX_THREADS):
-            raise InvalidArgument(
-                f"n_jobs must be None or a whole number other than 0, at most {MAX_THREADS}, "
-                f"got {self.n_jobs!r}."
-            )
+        check_n_jobs(self.n_jobs)
         self.trainer_config(seed=0)
 
     def trainer_config(self, seed: int, **changes: Any) -> TrainerConfig:
@@ -75,6 +70,16 @@ class DocNADESettings:
     def network_config(self, *, n_classes: int, **sizes: int) -> DocNADEConfig:
         """Return the architecture of a network; `sizes` are the other numbers of the documents."""
         return DocNADEConfig(**_shared_values(self, DocNADEConfig) | sizes)
+
+
+def check_n_jobs(n_jobs: Any) -> None:
+    """Raise `InvalidArgument` unless `n_jobs` is None or a number of threads."""
+    whole = hasattr(n_jobs, "__index__") and not isinstance(n_jobs, bool)
+    if n_jobs is not None and not (whole and 0 < abs(n_jobs) <= MAX_THREADS):
+        raise InvalidArgument(
+            f"n_jobs must be None or a whole number other than 0, at most {MAX_THREADS}, "
+            f"got {n_jobs!r}."
+        )
 
 
 def _shared_values(settings: DocNADESettings, config: type[Any]) -> dict[str, Any]:

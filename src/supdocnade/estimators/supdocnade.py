@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from supdocnade.checks import check_choice, check_count
 from supdocnade.corpus.documents import NO_LABEL, Documents
@@ -17,7 +17,9 @@ from supdocnade.estimators.inputs import (
     number_labels,
     read_annotation_names,
     read_labels,
+    require_labels,
 )
+from supdocnade.estimators.scoring import accuracy_of_known
 from supdocnade.estimators.settings import SupDocNADESettings
 from supdocnade.estimators.topic_model import ORDERING_SEED, TopicModel
 from supdocnade.likelihood.cpu.threads import limit_threads
@@ -26,9 +28,6 @@ from supdocnade.model.inference import class_log_proba, topic_features
 
 if TYPE_CHECKING:
     from supdocnade.model.network import SupDocNADENetwork
-
-TEXT_KINDS = "OTU"
-"""Kinds of numpy arrays that hold strings."""
 
 
 class SupDocNADE(ClassifierMixin, TopicModel, SupDocNADESettings):  # type: ignore[misc]
@@ -157,7 +156,7 @@ n_global_features_
                 f"class_weight must be a dict or None for partial_fit, which sees only a part of "
                 f"the documents, got {self.class_weight!r}."
             )
-        labels, known = read_labels(_require_labels(y))
+        labels, known = read_labels(require_labels(self, y))
         numbers = number_labels(labels, known, given)
         names = read_annotation_names(annotations, annotation_names)
         with restore_on_failure(self):
@@ -230,21 +229,8 @@ n_global_features_
         sample_weight : (documents,) weights of the documents.
         global_features : (documents, features) as for `fit`.
         """
-        labels, known = read_labels(_require_labels(y))
-        if not known.any():
-            raise InvalidArgument("y must have a label for at least one document, got none.")
         predicted = self.predict(X, global_features=global_features)
-        if len(labels) != len(predicted):
-            raise InvalidArgument(
-                f"y must have {len(predicted)} labels, one for each row of X, got {len(labels)}."
-            )
-        if (labels.dtype.kind in TEXT_KINDS) != (self.classes_.dtype.kind in TEXT_KINDS):
-            raise InvalidArgument(
-                f"y must be classes like {self.classes_.tolist()[0]!r}, "
-                f"got {labels[known].tolist()[0]!r}."
-            )
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64)[known]
-        return float(np.average(predicted[known] == labels[known], weights=weight))
+        return accuracy_of_known(self, X, y, predicted, sample_weight)
 
     def class_topics(self, n: int = 3) -> NDArray[np.int64]:
         """Return the topics that support every class most, by their weight in U.
@@ -319,7 +305,7 @@ n_global_features_
         sample_weight: Any,
         global_features: Any,
     ) -> Documents:
-        labels, known = read_labels(_require_labels(y))
+        labels, known = read_labels(require_labels(self, y))
         classes = classes_of(labels, known)
         documents = self._combine_documents(
             X,
@@ -360,12 +346,3 @@ def _read_classes(classes: Any) -> NDArray[Any]:
     if not known.all():
         raise InvalidArgument("classes must not have missing values.")
     return classes_of(given, known, listed=True)
-
-
-def _require_labels(y: Any) -> Any:
-    if y is None:
-        # scikit-learn's checks look for these words.
-        raise InvalidArgument(
-            "SupDocNADE requires y to be passed, but the target y is None; DocNADE needs no labels."
-        )
-    return y

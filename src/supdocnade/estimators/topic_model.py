@@ -15,13 +15,18 @@ from joblib import effective_n_jobs
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from supdocnade.checks import check_count
 from supdocnade.corpus.disk import Corpus
 from supdocnade.corpus.documents import Documents
 from supdocnade.errors import InvalidArgument
-from supdocnade.estimators.inputs import read_counts_or_corpus, read_fitted_features, read_seed
+from supdocnade.estimators.inputs import (
+    read_counts_or_corpus,
+    read_fitted_features,
+    read_sample_weight,
+    read_seed,
+)
 from supdocnade.estimators.persistence import load_estimator, save_estimator
 from supdocnade.estimators.settings import DocNADESettings
 from supdocnade.likelihood.cpu.threads import limit_threads, one_torch_thread
@@ -107,12 +112,7 @@ class TopicModel(
             # Annotations were modelled before; those of these documents are unknown.
             annotations = sparse.csr_array((counts.shape[0], self.n_annotations_))
             annotation_mask = np.zeros(counts.shape[0], np.bool_)
-        if sample_weight is not None:
-            sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
-            if (sample_weight < 0).any():
-                raise InvalidArgument(
-                    f"sample_weight must not be negative, got {sample_weight.min():g}."
-                )
+        sample_weight = read_sample_weight(sample_weight, X)
         if labels is not None and len(labels) != counts.shape[0]:
             raise InvalidArgument(
                 f"y must have a label or None for each of the {counts.shape[0]} documents of X, "

@@ -1,11 +1,9 @@
-"""Baselines without our topic models, on the same words and splits, with the same hold-out.
+"""Baselines, on the same words and splits: SVMs and taggers, and the other topic models.
 
-sLDA is tomotopy's, with one binary response per class: not the paper's multiclass sLDA.
+SVMs and taggers have the same hold-out as our models; sLDA and MMLDA have default arguments.
 """
 
-import warnings
 from collections.abc import Callable
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -17,6 +15,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import StandardScaler
 
+from supdocnade.baselines.mmlda import MMLDA
+from supdocnade.baselines.slda import SLDA
 from supdocnade.metrics import N_TAGS, f_measure, top_ranked
 from supdocnade.paper.kernel_svm import (
     Kernel,
@@ -36,7 +36,9 @@ from supdocnade.paper.plans import (
     INTERSECTION_SVM,
     LDA_SVM,
     LOGISTIC,
+    MMLDA_NAME,
     RBF_SVM,
+    SLDA_NAME,
     SPATIAL_PYRAMID,
     TAG_BASELINES,
     baseline_grid,
@@ -54,7 +56,10 @@ MakeKernel = Callable[[Indices, Indices], Kernel]
 LOGISTIC_C = (1e-4, 1e-3, 1e-2, 1e-1)
 N_NEIGHBOURS = (5, 10, 20, 40)
 
-SLDA = "sLDA (binary responses, not the paper's multiclass sLDA)"
+TOPIC_MODELS: dict[str, type[SLDA | MMLDA]] = {SLDA_NAME: SLDA, MMLDA_NAME: MMLDA}
+
+BINARY_SLDA = "sLDA (binary responses, not the paper's multiclass sLDA)"
+"""The name of tomotopy's sLDA in stored results; it is no longer run."""
 
 
 def baseline_key(name: str, recipe: str, split: int, tags: str | None = None) -> str:
@@ -221,51 +226,44 @@ def _neighbours(train: Floats, tags: Floats, other: Floats, k: int) -> Floats:
     return scores
 
 
-def slda_key(split: int, n_topics: int) -> str:
-    """Return the key of a prediction of sLDA."""
-    return f"slda-{split}-{n_topics}"
+def topic_baseline_key(name: str, n_topics: int, tags: str | None, split: int) -> str:
+    """Return the key of the prediction of another topic model."""
+    return f"{name.lower()}-{split}-{n_topics}-{tags or 'none'}"
 
 
-def missing_slda(study: Study) -> list[tuple[int, int]]:
-    """Return the splits and numbers of topics for which there is no prediction."""
-    planned = [(s, n) for s in study.plan.slda_splits for n in study.plan.slda_topics]
-    return [each for each in planned if study.prediction(slda_key(*each)) is None]
+def run_topic_baselines(study: Study, options: RunOptions = RunOptions()) -> None:
+    """Make the predictions of other topic models that are missing."""
+    jobs = [
+        (*each, split)
+        for split in range(study.plan.n_splits)
+        for each in study.plan.topic_baselines
+    ]
+    missing = [job for job in jobs if study.prediction(topic_baseline_key(*job)) is None]
+    for done, job in enumerate(missing, len(jobs) - len(missing) + 1):
+        prediction = _predict_topics(study, *job, options)
+        study.write_prediction(topic_baseline_key(*job), prediction)
+        options.progress("sLDA and MMLDA", done, len(jobs))
 
 
-def has_tomotopy() -> bool:
-    """Return whether tomotopy is installed."""
-    return find_spec("tomotopy") is not None
-
-
-def run_slda(study: Study, options: RunOptions = RunOptions()) -> None:
-    """Make the predictions of sLDA that are missing, if tomotopy is installed."""
-    missing = missing_slda(study) if has_tomotopy() else []
-    for done, (split, n_topics) in enumerate(missing, 1):
-        study.write_prediction(slda_key(split, n_topics), _predict_slda(study, split, n_topics))
-        options.progress("sLDA", done, len(missing))
-
-
-def _predict_slda(study: Study, split: int, n_topics: int) -> dict[str, Any]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # From the way tomotopy was compiled.
-        import tomotopy
-    parts, n_classes = study.protocol.parts(split), len(study.photos.classes)
+def _predict_topics(
+    study: Study, name: str, n_topics: int, tags: str | None, split: int, options: RunOptions
+) -> dict[str, Any]:
+    """Fit a model on the training part, and predict classes and tags of the test part."""
+    parts = study.protocol.parts(split)
     (counts,) = study.counts("paper", split, "2×2")
-    responses = np.eye(n_classes)[study.label_B]
-    # Gibbs sampling is reproducible with one worker only.
-    model = tomotopy.SLDAModel(k=n_topics, vars="b" * n_classes, seed=split)
-    for index in parts.train:
-        model.add_doc(_words(counts, index), responses[index].tolist())
-    model.train(study.plan.slda_iterations, workers=1)
-    documents = [model.make_doc(_words(counts, index)) for index in parts.test]
-    model.infer(documents, workers=1)
-    scores = np.array([model.estimate(document) for document in documents])
-    return {
-        "predicted": scores.argmax(axis=1).tolist(),
-        "params": {"iterations": study.plan.slda_iterations, "tomotopy": tomotopy.__version__},
+    annotations: dict[str, Any] = {}
+    if tags is not None:
+        known = [study.photos.tags[tags][index] is not None for index in parts.train]
+        table = study.photos.tag_counts(tags)[0]
+        annotations = {"annotations": table[parts.train], "annotation_mask": np.array(known)}
+    model = TOPIC_MODELS[name](n_topics, random_state=split, n_jobs=options.n_jobs)
+    model.fit(counts[parts.train], study.label_B[parts.train], **annotations)
+    test = counts[parts.test]
+    prediction: dict[str, Any] = {
+        "predicted": model.predict(test).tolist(),
+        "params": {"iterations": model.n_iter_},
     }
-
-
-def _words(counts: sparse.csr_array, index: int) -> list[str]:
-    row = counts[[index]]
-    return [str(word) for word in np.repeat(row.indices, row.data)]
+    if tags is not None:
+        top = top_ranked(model.annotation_proba(test), N_TAGS)
+        prediction["top_tags"] = top.tolist()
+    return prediction

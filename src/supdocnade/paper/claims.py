@@ -25,6 +25,7 @@ from supdocnade.paper.plans import (
     SUP,
     TAG_BASELINES,
     TITLES,
+    TOPIC_BASELINES,
     baseline_grid,
 )
 from supdocnade.paper.results import Results, Series
@@ -244,6 +245,9 @@ def _pairs(results: Results) -> Iterator[tuple[str, Series, Series]]:
     for topics in sorted(n for n in same if n is not None):
         both = main._replace(n_topics=topics)
         yield f"SupDocNADE above DocNADE, {topics} topics", both, both._replace(method=DOC)
+        for name in TOPIC_BASELINES:
+            other = both._replace(method=name, chosen_for=None)
+            yield f"SupDocNADE above {name}, {topics} topics", both, other
     yield f"tuned λ above λ = 0, {top} topics", main, main._replace(method=NO_WORDS)
     yield f"tuned λ above λ = 1, {top} topics", main, main._replace(method=ALL_WORDS)
     yield f"2×2 above 1×1, {top} topics", main, main._replace(grid="1×1")
@@ -269,6 +273,8 @@ def _pairs(results: Results) -> Iterator[tuple[str, Series, Series]]:
         for recipe, series in (("as in the paper", paper), ("ours", ours)):
             text = f"{recipe}, {tags}: SupDocNADE above"
             yield f"{text} DocNADE", series, series._replace(method=DOC)
+            for name in TOPIC_BASELINES:
+                yield f"{text} {name}", series, series._replace(method=name, chosen_for=None)
             for name in TAG_BASELINES:
                 other = Series(series.recipe, name, None, series.grid, F_MEASURE, tags)
                 yield f"{text} {name}", series, other

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from supdocnade.paper.baselines import SLDA
+from supdocnade.paper.baselines import BINARY_SLDA
 from supdocnade.paper.claims import (
     REPORTED,
     Comparison,
@@ -31,6 +31,7 @@ from supdocnade.paper.plans import (
     SUP,
     TAG_BASELINES,
     TITLES,
+    TOPIC_BASELINES,
     baseline_grid,
 )
 from supdocnade.paper.results import QUALITATIVE, Results, Series, read_results
@@ -43,6 +44,7 @@ Methods = Sequence[tuple[str, str]]
 """Methods with their grids."""
 
 VARIANTS = ((SUP, "2×2"), (NO_WORDS, "2×2"), (ALL_WORDS, "2×2"), (SUP, "1×1"), (SUP, "pyramid"))
+OTHER_MODELS = (*TOPIC_BASELINES, BINARY_SLDA)
 POOL_COLUMNS = ["outside the pool", "paper's full test part"]
 
 INTRODUCTION = """\
@@ -108,11 +110,12 @@ def _section(results: Results, folder: Path, prefix: str) -> tuple[str, dict[str
     name = f"{results.dataset}-topics.svg"
     variants = f"{results.dataset}-variants.svg"
     methods = [(SUP, "2×2"), (DOC, "2×2")]
-    slda = [(SLDA, "2×2")] if any(s.method == SLDA for s in results.scores) else []
+    others = {s.method for s in results.scores if s.method in OTHER_MODELS}
+    methods += [(name, "2×2") for name in OTHER_MODELS if name in others]
     blocks += [
         "### 1. Accuracy against the number of topics",
         f"![Accuracy on {spec.title} against the number of topics]({prefix}{name})",
-        _topics_table(results, [*methods, *slda]),
+        _topics_table(results, methods),
         _baselines_sentence(results),
         "### 2. Variants",
         f"![Variants on {spec.title} against the number of topics]({prefix}{variants})",
@@ -120,9 +123,7 @@ def _section(results: Results, folder: Path, prefix: str) -> tuple[str, dict[str
         _baselines_sentence(results),
     ]
     figures = {
-        name: _chart(
-            results, [*methods, *slda], f"{spec.title}: accuracy against the number of topics"
-        ),
+        name: _chart(results, methods, f"{spec.title}: accuracy against the number of topics"),
         variants: _chart(results, VARIANTS, f"{spec.title}: variants of SupDocNADE"),
     }
     for recipe in TITLES:
@@ -185,7 +186,7 @@ def _chart(results: Results, methods: Methods, title: str) -> str:
                 means = 100 * split_means(results, series)
                 spread = float(np.std(means, ddof=1)) if len(means) > 1 else 0.0
                 points.append((n_topics, float(means.mean()), spread))
-        short = "sLDA, binary" if method == SLDA else method
+        short = "sLDA, binary" if method == BINARY_SLDA else method
         name = short if grid == "2×2" else f"{short}, {grid}"
         if points:
             lines[name] = points
@@ -204,7 +205,7 @@ def _topics(results: Results) -> list[int]:
 
 
 def _by_topics(method: str, n_topics: int, grid: str) -> Series:
-    chosen_for = None if method == SLDA else ACCURACY
+    chosen_for = None if method in OTHER_MODELS else ACCURACY
     return Series("paper", method, n_topics, grid, ACCURACY, None, chosen_for)
 
 
@@ -319,11 +320,13 @@ def _tags_table(results: Results, tags: str) -> str:
             name = f"{series.method}, {series.n_topics} topics ({TITLES[recipe]})"
             accuracy = series._replace(metric=ACCURACY)
             rows.append([name, *_both(results, series), figure(results, accuracy)])
-        for name in TAG_BASELINES:
+        for name in (*TOPIC_BASELINES, *TAG_BASELINES):
             matching = [
                 s for s in results.scores if (s.recipe, s.method, s.tags) == (recipe, name, tags)
             ]
-            rows += [[f"{name} ({TITLES[recipe]})", *_both(results, s), "–"] for s in matching]
+            for series in sorted(matching, key=lambda s: s.n_topics or 0):
+                topics = f", {series.n_topics} topics" if series.n_topics else ""
+                rows.append([f"{name}{topics} ({TITLES[recipe]})", *_both(results, series), "–"])
     rows += [
         [f"{name} (on its own tags)", *cells, "–"]
         for name, *cells in _reported(results.dataset, F_MEASURE)

@@ -1,6 +1,6 @@
 """Recipes, methods and plans: the models that are tuned, trained and compared on a data set.
 
-1. Accuracy against the number of topics: SupDocNADE, DocNADE and sLDA.
+1. Accuracy against the number of topics: SupDocNADE, DocNADE, sLDA and MMLDA.
 2. Variants: λ = 0, λ = 1, one region, a pyramid, a class term that sees tags while training.
 3. The 45-topic configuration.
 4. Annotation at 200 topics, with hyper-parameters chosen for the F-measure, for every tag set.
@@ -149,9 +149,8 @@ class Plan:
     """Name and recipe of the baselines that classify."""
     tag_baselines: tuple[tuple[str, str, str], ...]
     """Name, recipe and tag set of the baselines that annotate."""
-    slda_topics: tuple[int, ...]
-    slda_splits: tuple[int, ...]
-    slda_iterations: int
+    topic_baselines: tuple[tuple[str, int, str | None], ...]
+    """Name, number of topics and tag set of the other topic models."""
     max_side: int | None
     """Longest side of the photographs in pixels; None: they keep their size."""
     n_splits: int
@@ -166,6 +165,9 @@ RBF_SVM, CHI2_SVM = "RBF SVM on √counts", "χ² SVM on counts"
 INTERSECTION_SVM, SPATIAL_PYRAMID = "intersection SVM on counts", "spatial pyramid matching"
 LDA_SVM = "LDA + SVM"
 BASELINES = (RBF_SVM, CHI2_SVM, INTERSECTION_SVM, SPATIAL_PYRAMID, LDA_SVM)
+
+SLDA_NAME, MMLDA_NAME = "sLDA", "MMLDA"
+TOPIC_BASELINES = (SLDA_NAME, MMLDA_NAME)
 
 FREQUENT = "most frequent tags"
 FREQUENT_OF_CLASS = "most frequent tags of the predicted class"
@@ -223,15 +225,16 @@ def full_plan(spec: DataSet) -> Plan:
             for tags in tag_sets
             for name in TAG_BASELINES
         ),
-        slda_topics=(25, 50),
-        slda_splits=(0, 1),
-        slda_iterations=200,
+        topic_baselines=(
+            *((name, n_topics, first) for n_topics in TOPICS for name in TOPIC_BASELINES),
+            *((name, TOPICS[-1], tags) for tags in tag_sets[1:] for name in TOPIC_BASELINES),
+        ),
         max_side=spec.max_side,
         n_splits=N_SPLITS,
         lda_topics=100,
         lda_passes=20,
         cuts=(
-            "sLDA: two splits, 25 and 50 topics, 200 iterations, binary responses",
+            "sLDA and MMLDA: default arguments, and the first tag set alone below 200 topics",
             "experiments 2 (class from words and tags) and 4, and all recipes but the paper's: 200 "
             "topics alone",
         ),
@@ -245,7 +248,6 @@ def with_splits(plan: Plan, n_splits: int) -> Plan:
     return replace(
         plan,
         n_splits=n_splits,
-        slda_splits=tuple(split for split in plan.slda_splits if split < n_splits),
         cuts=(*plan.cuts, f"splits: the first {n_splits} of {plan.n_splits}"),
     )
 
@@ -273,9 +275,9 @@ def quick_plan(spec: DataSet) -> Plan:
         plan,
         recipes={name: shrink_recipe(each) for name, each in plan.recipes.items()},
         variants=tuple(shrink(each) for each in plan.variants),
-        slda_topics=(5,),
-        slda_splits=(0,),
-        slda_iterations=20,
+        topic_baselines=tuple(
+            (name, 5, tags) for name, n, tags in plan.topic_baselines if n == TOPICS[-1]
+        ),
         max_side=QUICK_SIDE,
         n_splits=2,
         lda_topics=8,

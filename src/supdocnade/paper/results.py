@@ -19,7 +19,7 @@ from supdocnade.errors import StorageError
 from supdocnade.estimators.bag_of_visual_words import BagOfVisualWords
 from supdocnade.images.decode import write_image
 from supdocnade.metrics import set_f_measure
-from supdocnade.paper.baselines import SLDA, baseline_key, slda_key
+from supdocnade.paper.baselines import baseline_key, topic_baseline_key
 from supdocnade.paper.data_sets import data_set
 from supdocnade.paper.plans import ACCURACY, F_MEASURE, SUP, Variant, baseline_grid
 from supdocnade.paper.study import Study
@@ -134,12 +134,13 @@ def _all_scores(study: Study) -> Iterator[Scores]:
         for name, recipe, tags in plan.tag_baselines:
             series = Series(recipe, name, None, plan.recipes[recipe].grid, F_MEASURE, tags)
             yield from _scores(study, baseline_key(name, recipe, split, tags), series, split)
-    for split in plan.slda_splits:
-        for n_topics in plan.slda_topics:
-            key = slda_key(split, n_topics)
-            if study.prediction(key) is not None:  # There is none without tomotopy.
-                series = Series("paper", SLDA, n_topics, "2×2", ACCURACY)
-                yield from _scores(study, key, series, split)
+        for name, n_topics, tag_set in plan.topic_baselines:
+            series = Series("paper", name, n_topics, "2×2", ACCURACY)
+            key = topic_baseline_key(name, n_topics, tag_set, split)
+            for scores in _scores(study, key, series, split, tags=tag_set):
+                # The class is that of the model with the first tag set.
+                if scores[0].metric == F_MEASURE or tag_set == plan.topic_baselines[0][2]:
+                    yield scores
 
 
 def _variant_scores(study: Study, variant: Variant, split: int) -> Iterator[Scores]:

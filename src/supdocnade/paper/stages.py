@@ -2,7 +2,7 @@
 
 words   encode the photographs; the only stage that needs them (CPU)
 models  train topic models, choose hyper-parameters and predict; needs words only, uses a GPU
-others  baselines and sLDA (CPU)
+others  baselines, sLDA and MMLDA (CPU)
 page    results and their page
 """
 
@@ -24,7 +24,7 @@ from supdocnade import __version__
 from supdocnade.checks import check_choice
 from supdocnade.devices import choose_device
 from supdocnade.errors import InvalidArgument, UnwritableFile
-from supdocnade.paper.baselines import has_tomotopy, missing_slda, run_baselines, run_slda
+from supdocnade.paper.baselines import run_baselines, run_topic_baselines
 from supdocnade.paper.data_sets import PhotoSet, data_set, read_photo_set
 from supdocnade.paper.plans import full_plan, quick_plan, with_splits
 from supdocnade.paper.protocol import N_SPLITS, make_protocols, protocol_for
@@ -116,7 +116,7 @@ def run_stage(
                 _run_models(study, options)
         elif stage == "others":
             run_baselines(study, options)
-            run_slda(study, options)
+            run_topic_baselines(study, options)
         else:
             _finish(study)
 
@@ -175,16 +175,11 @@ def _train_and_evaluate(
 
 def _finish(study: Study) -> None:
     """Write results and provenance."""
-    cuts = list(study.plan.cuts)
-    if missing := missing_slda(study):
-        which = ", ".join(f"split {split} with {n_topics} topics" for split, n_topics in missing)
-        why = "it takes long" if has_tomotopy() else "tomotopy is not installed"
-        cuts.append(f"sLDA was not run for {which}: {why}")
     provenance = {
         "quick": study.plan.quick,
         "stored_protocol": study.protocol.stored,
         "n_images": len(study.photos),
-        "cuts": cuts,
+        "cuts": list(study.plan.cuts),
         **read_log(study.folder),
     }
     write_results(study, provenance)

@@ -6,7 +6,13 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from supdocnade.metrics import top_ranked
-from supdocnade.paper.baselines import _logistic, _neighbours, baseline_key, pyramid_weights
+from supdocnade.paper.baselines import (
+    _logistic,
+    _neighbours,
+    baseline_key,
+    pyramid_weights,
+    topic_baseline_key,
+)
 from supdocnade.paper.plans import (
     BASELINES,
     FREQUENT,
@@ -14,6 +20,7 @@ from supdocnade.paper.plans import (
     LDA_SVM,
     RBF_SVM,
     TAG_BASELINES,
+    TOPIC_BASELINES,
 )
 
 
@@ -37,6 +44,17 @@ def test_every_baseline_predicts_all_test_photographs(finished):
         for name in TAG_BASELINES:
             prediction = finished.prediction(baseline_key(name, "paper", split, "tags_free"))
             assert np.shape(prediction["top_tags"]) == (len(test), 5), name
+
+
+def test_other_topic_models_predict_classes_and_tags(finished):
+    assert {name for name, *_ in finished.plan.topic_baselines} == set(TOPIC_BASELINES)
+    for split in range(2):
+        test = finished.protocol.parts(split).test
+        for each in finished.plan.topic_baselines:
+            prediction = finished.prediction(topic_baseline_key(*each, split))
+            right = np.array(prediction["predicted"]) == finished.label_B[test]
+            assert right.mean() > 2 / 8, each
+            assert np.shape(prediction["top_tags"]) == (len(test), 5), each
 
 
 def test_frequent_tags_by_counting(finished):

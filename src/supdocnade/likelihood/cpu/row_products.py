@@ -5,6 +5,8 @@ Here every row is computed on its own, in a fixed order of operations, so a pred
 depend on the other rows of the batch.
 """
 
+from typing import TypeVar
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
@@ -14,6 +16,7 @@ from supdocnade.likelihood.cpu.prefix_sums import ACTIVATION_CODES, RELU, TANH, 
 from supdocnade.likelihood.cpu.threads import SMALL_WORK, even_ranges, n_threads, run_parts
 
 Floats = NDArray[np.float32]
+Number = TypeVar("Number", np.float32, np.float64)
 
 _ZERO = np.float32(0)
 
@@ -81,9 +84,11 @@ def bag_activations(
     return out_BH
 
 
-def affine(rows_BH: Floats, table_TH: Floats, bias_T: Floats) -> Floats:
-    """Return rows · tableᵀ + bias, (B, T)."""
-    out_BT = np.empty((len(rows_BH), len(table_TH)), np.float32)
+def affine(
+    rows_BH: NDArray[Number], table_TH: NDArray[Number], bias_T: NDArray[Number]
+) -> NDArray[Number]:
+    """Return rows · tableᵀ + bias, (B, T), of the type of the rows."""
+    out_BT = np.empty((len(rows_BH), len(table_TH)), rows_BH.dtype)
 
     def write_part(part: tuple[int, int]) -> None:
         write_affine(*part, rows_BH, table_TH, bias_T, out_BT)

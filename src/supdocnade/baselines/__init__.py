@@ -1,0 +1,12 @@
+"""Other topic models of words, tags and classes, with which the paper compares SupDocNADE.
+
+================== ========================================================================
+dirichlet_kernels  variational inference of latent Dirichlet allocation with a response
+dirichlet          documents, inference and updates of topics, in parallel
+dirichlet_model    the estimator of such a model: fit, predict, annotate
+slda               `SLDA`: the response is a softmax of topic frequencies
+mmlda              `MMLDA`: the response is a margin between classes
+replicated_softmax `ReplicatedSoftmax`: an undirected model without classes
+count_model        checks and storage of all models
+================== ========================================================================
+"""

@@ -1,0 +1,390 @@
+"""The estimator of latent Dirichlet allocation with tags and a response that predicts the class."""
+
+import warnings
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from joblib import effective_n_jobs
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+from scipy.optimize import minimize
+from scipy.special import log_softmax
+from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from supdocnade.baselines.count_model import CountModel
+from supdocnade.baselines.dirichlet import (
+    Bags,
+    Floats,
+    States,
+    Topics,
+    infer_topics,
+    normalize_topics,
+    sum_counts,
+)
+from supdocnade.baselines.dirichlet_kernels import TAGS, WORDS
+from supdocnade.checks import check_count, check_range
+from supdocnade.corpus.documents import read_annotations
+from supdocnade.errors import InvalidArgument
+from supdocnade.estimators.inputs import (
+    classes_of,
+    number_labels,
+    read_annotation_names,
+    read_counts,
+    read_labels,
+    read_sample_weight,
+    read_seed,
+    require_labels,
+)
+from supdocnade.estimators.scoring import accuracy_of_known
+from supdocnade.estimators.settings import check_n_jobs
+from supdocnade.likelihood.cpu.row_products import affine
+from supdocnade.likelihood.cpu.threads import limit_threads, one_blas_thread
+from supdocnade.metrics import perplexity, top_ranked
+from supdocnade.seeding import named_generator
+
+FIT_TRIALS, FIT_TOLERANCE = 5, 1e-6
+"""States that are tried per document and iteration of a fit, and the gain per word at which a
+document is finished. States are kept from one iteration to the next."""
+
+MAX_HALVINGS = 10
+"""How often an update of the topics is shortened, before the fit ends without it."""
+
+COEFFICIENT_STEPS = 20
+"""Steps of L-BFGS for the coefficients in an iteration, at most."""
+
+INFERENCE_TRIALS, INFERENCE_TOLERANCE = 200, 1e-7
+
+
+def improve_coefficients(
+    objective: Callable[[Floats], tuple[float, Floats]], eta_CH: Floats
+) -> Floats:
+    """Return coefficients for which an objective is lower than, or the same as, for those given.
+
+    Parameters
+    ----------
+    objective : returns a value and its gradient for coefficients as one vector.
+    """
+    before = objective(eta_CH.ravel())[0]
+    options = {"maxiter": COEFFICIENT_STEPS}
+    found = minimize(objective, eta_CH.ravel(), jac=True, method="L-BFGS-B", options=options)
+    improved_CH: Floats = found.x.reshape(eta_CH.shape)
+    return improved_CH if found.fun <= before else eta_CH
+
+
+class DirichletModel(ClassifierMixin, CountModel):  # type: ignore[misc]
+    """Topics of words and tags, with a response that depends on the topics of the words.
+
+    Subclasses define the response. `dirichlet_kernels` has the model and its bound.
+    """
+
+    annotation_components_: Floats
+    coef_: Floats
+    bounds_: Floats
+
+    _arrays: ClassVar[Mapping[str, str]] = {
+        "components_": "HK",
+        "annotation_components_": "HA",
+        "coef_": "CH",
+        "bounds_": "I",
+    }
+    _response: ClassVar[int]
+    """Code of the response."""
+    cost = 1.0
+
+    def __init__(
+        self,
+        n_topics: int = 50,
+        *,
+        topic_prior: float = 1.0,
+        smoothing: float = 0.01,
+        penalty: float = 0.01,
+        annotation_weight: float = 1.0,
+        max_iter: int = 50,
+        tol: float = 1e-5,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ):
+        self.n_topics = n_topics
+        self.topic_prior = topic_prior
+        self.smoothing = smoothing
+        self.penalty = penalty
+        self.annotation_weight = annotation_weight
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def _check_settings(self) -> None:
+        check_count("n_topics", self.n_topics, least=1)
+        check_range("topic_prior", self.topic_prior, above=0)
+        check_range("smoothing", self.smoothing, above=0)
+        check_range("penalty", self.penalty, above=0)
+        check_range("annotation_weight", self.annotation_weight, least=0)
+        check_count("max_iter", self.max_iter, least=1)
+        check_range("tol", self.tol, least=0)
+        check_n_jobs(self.n_jobs)
+
+    @abstractmethod
+    def _update_coefficients(self, bags: Bags, states: States, eta_CH: Floats) -> Floats:
+        """Return coefficients of the response for which the objective is not lower."""
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        annotations: Any = None,
+        annotation_mask: ArrayLike | None = None,
+        annotation_names: Sequence[str] | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Learn topics, annotations and classes of documents by variational EM.
+
+        Parameters
+        ----------
+        X : (documents, words) sparse or dense counts, finite and not negative; or a `Corpus`,
+            which is read into memory.
+        y : (documents,) classes; None, NaN or NA where the class is unknown.
+        annotations : (documents, annotations) counts; an empty row has no annotations.
+        annotation_mask : (documents,) false where the annotations are unknown.
+        annotation_names : names of the columns of `annotations`.
+        sample_weight : (documents,) multiplies a document's part of the objective; a document of
+            weight 2 counts as two documents.
+        """
+        self._check_settings()
+        labels, known = read_labels(require_labels(self, y))
+        classes = classes_of(labels, known)
+        names = read_annotation_names(annotations, annotation_names)
+        words = read_counts(self, X, reset=True)
+        if len(labels) != words.shape[0]:
+            raise InvalidArgument(
+                f"y must have a label or None for each of the {words.shape[0]} documents of X, "
+                f"got {len(labels)} of inconsistent length."
+            )
+        tags = read_annotations(annotations, annotation_mask, words.shape[0])
+        if tags is None:
+            tags = sparse.csr_array((words.shape[0], 0))
+        bags = Bags.from_counts(
+            words,
+            tags * float(self.annotation_weight),
+            number_labels(labels, known, classes),
+            read_sample_weight(sample_weight, X),
+        )
+        with limit_threads(self._n_threads()), one_blas_thread():
+            topics, bounds = self._run_em(bags, len(classes), read_seed(self.random_state))
+        self.classes_, self.n_annotations_ = classes, tags.shape[1]
+        self.annotation_names_ = None if names is None else np.array(names, object)
+        self.components_, self.annotation_components_ = (
+            np.ascontiguousarray(topic.T) for topic in topics.topic_X
+        )
+        self.coef_, self.bounds_, self.n_iter_ = topics.eta_CH, np.array(bounds), len(bounds)
+        return self
+
+    def _run_em(self, bags: Bags, n_classes: int, seed: int) -> tuple[Topics, list[float]]:
+        """Return topics and coefficients, and the objective after every inference."""
+        generator = named_generator(seed, "topics")
+        draws = [generator.gamma(100, 0.01, (c.shape[1], self.n_topics)) for c in bags.counts_X]
+        words_KH, tags_AH = (normalize_topics(each, 0.0) for each in draws)
+        topics = self._topics(words_KH, tags_AH, np.zeros((n_classes, self.n_topics)))
+        states = States.start(len(bags.label_B), self.n_topics)
+        bounds = [self._continue_inference(bags, topics, states)]
+        while len(bounds) < self.max_iter:
+            words_KH, tags_AH = (
+                normalize_topics(sum_counts(bags, topics, states, x), self.smoothing)
+                for x in (WORDS, TAGS)
+            )
+            eta_CH = self._update_coefficients(bags, states, topics.eta_CH)
+            update = self._topics(words_KH, tags_AH, eta_CH)
+            topics, states, bound = self._accept_update(bags, topics, update, states, bounds[-1])
+            bounds.append(bound)
+            if bounds[-1] - bounds[-2] < self.tol * abs(bounds[-1]):
+                break
+        return topics, bounds
+
+    def _accept_update(
+        self, bags: Bags, topics: Topics, update: Topics, states: States, bound: float
+    ) -> tuple[Topics, States, float]:
+        """Return an update with its states, shortened until the objective does not fall.
+
+        A full update nearly always improves it. There is no guarantee, because documents keep u and
+        not q(z), which also depends on the topics.
+        """
+        for _ in range(MAX_HALVINGS):
+            trial = States(*(each.copy() for each in states))
+            trial_bound = self._continue_inference(bags, update, trial)
+            if trial_bound >= bound:
+                return update, trial, trial_bound
+            pairs = zip(topics.topic_X, update.topic_X, strict=True)
+            words_KH, tags_AH = (0.5 * (old + new) for old, new in pairs)
+            update = self._topics(words_KH, tags_AH, 0.5 * (topics.eta_CH + update.eta_CH))
+        return topics, states, bound
+
+    def _continue_inference(self, bags: Bags, topics: Topics, states: States) -> float:
+        """Improve the states of documents and return the objective."""
+        infer_topics(bags, topics, states, n_trials=FIT_TRIALS, tolerance=FIT_TOLERANCE)
+        return self._objective(bags, topics, states)
+
+    def _topics(self, words_KH: Floats, tags_AH: Floats, eta_CH: Floats) -> Topics:
+        alpha, cost = float(self.topic_prior), float(self.cost)
+        return Topics(alpha, (words_KH, tags_AH), eta_CH, self._response, cost)
+
+    def _objective(self, bags: Bags, topics: Topics, states: States) -> float:
+        """Return the bound of all documents and the logarithms of the priors of the parameters."""
+        smoothed = sum(float(np.log(topic).sum()) for topic in topics.topic_X)
+        squares = float((topics.eta_CH**2).sum())
+        bound = float((bags.weight_B * states.bound_B).sum())
+        return bound + self.smoothing * smoothed - 0.5 * self.penalty * squares
+
+    # Inference.
+
+    def _infer(self, X: Any) -> tuple[States, Floats]:
+        """Return the states of documents of which only words are known, and their sizes."""
+        words = self._read_counts(X)
+        bags = Bags.from_counts(words, sparse.csr_array((words.shape[0], self.n_annotations_)))
+        topic_X = [self.components_, self.annotation_components_]
+        words_KH, tags_AH = (np.ascontiguousarray(each.T) for each in topic_X)
+        topics = self._topics(words_KH, tags_AH, self.coef_)
+        states = States.start(words.shape[0], self.n_topics)
+        with limit_threads(self._n_threads()):
+            infer_topics(
+                bags, topics, states, n_trials=INFERENCE_TRIALS, tolerance=INFERENCE_TOLERANCE
+            )
+        return states, bags.size_XB[WORDS]
+
+    def transform(self, X: Any) -> Floats:
+        """Return the expected frequencies z̄ of the topics of every document, (documents, topics).
+
+        Rows sum to 1. A document without words has every topic equally often.
+
+        Parameters
+        ----------
+        X : (documents, words) sparse or dense counts, finite and not negative; or a `Corpus`.
+        """
+        states, size_B = self._infer(X)
+        empty_B1 = size_B[:, None] == 0
+        shares_BH: Floats = states.expected_XBH[WORDS] / np.where(empty_B1, 1, size_B[:, None])
+        return np.where(empty_B1, 1 / self.n_topics, shares_BH)
+
+    def _class_scores(self, X: Any) -> Floats:
+        """Return η_c · z̄ of every class, (documents, classes)."""
+        shares_BH = self.transform(X)
+        with limit_threads(self._n_threads()):
+            return affine(shares_BH, self.coef_, np.zeros(len(self.coef_)))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the class of every document with the largest score.
+
+        Parameters
+        ----------
+        X : (documents, words) counts, or a `Corpus`.
+        """
+        check_is_fitted(self, "components_")
+        predicted: NDArray[Any] = self.classes_[self._class_scores(X).argmax(axis=1)]
+        return predicted
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Return the softmax of η · z̄, (documents, classes).
+
+        Parameters
+        ----------
+        X : (documents, words) counts, or a `Corpus`.
+        """
+        return np.exp(self.predict_log_proba(X))
+
+    def predict_log_proba(self, X: Any) -> Floats:
+        """Return the logarithm of `predict_proba`.
+
+        Parameters
+        ----------
+        X : (documents, words) counts, or a `Corpus`.
+        """
+        log_p_BC: Floats = log_softmax(self._class_scores(X), axis=1)
+        return log_p_BC
+
+    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+        """Return the accuracy on the documents whose class is known.
+
+        Parameters
+        ----------
+        X : (documents, words) counts, or a `Corpus`.
+        y : (documents,) the true classes; None, NaN or NA where unknown.
+        sample_weight : (documents,) weights of the documents.
+        """
+        return accuracy_of_known(self, X, y, self.predict(X), sample_weight)
+
+    def annotation_proba(self, X: Any) -> Floats:
+        """Return the probability of every annotation among all of them; rows sum to 1.
+
+        Parameters
+        ----------
+        X : (documents, words) counts, or a `Corpus`.
+        """
+        check_is_fitted(self, "components_")
+        if self.n_annotations_ == 0:
+            raise InvalidArgument(
+                f"this {type(self).__name__} was fitted without annotations, it cannot annotate."
+            )
+        shares_BH = self.transform(X)
+        tags_AH = np.ascontiguousarray(self.annotation_components_.T)
+        with limit_threads(self._n_threads()):
+            return affine(shares_BH, tags_AH, np.zeros(len(tags_AH)))
+
+    def annotate(self, X: Any, top: int = 5) -> NDArray[Any]:
+        """Return the most probable annotations of every document, (documents, top).
+
+        Parameters
+        ----------
+        X : (documents, words) counts, or a `Corpus`.
+        top : how many, at most as many as there are.
+
+        Returns
+        -------
+        Names if `fit` was given names, otherwise column numbers; most probable first, equally
+        probable ones by their number.
+        """
+        best = top_ranked(self.annotation_proba(X), check_count("top", top, least=1))
+        names = self.annotation_names_
+        chosen: NDArray[Any] = best if names is None else names[best]
+        return chosen
+
+    def log_prob_bound(self, X: Any) -> Floats:
+        """Return a lower bound of log p(v) of every document, its words in one fixed order.
+
+        Parameters
+        ----------
+        X : (documents, words) counts, or a `Corpus`.
+        """
+        return self._infer(X)[0].bound_B
+
+    def perplexity(self, X: Any, average: str = "document") -> float:
+        """Return an upper bound of the perplexity per word, that of `log_prob_bound`.
+
+        Documents without words are skipped.
+
+        Parameters
+        ----------
+        X : (documents, words) counts, or a `Corpus`.
+        average : "document", exp(-mean of log p(v) / |v|), as published figures are, or "corpus",
+            exp(-Σ log p(v) / Σ |v|).
+        """
+        states, size_B = self._infer(X)
+        result = perplexity(states.bound_B, size_B, average)
+        if n_empty := int((size_B == 0).sum()):
+            warnings.warn(
+                f"{n_empty} of {len(size_B)} documents have no words and are left out of "
+                "the perplexity.",
+                stacklevel=2,
+            )
+        return result
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # One of scikit-learn's checks has two features, whose shares do not tell its classes apart.
+        tags.classifier_tags.poor_score = True
+        return tags
+
+    def _n_threads(self) -> int | None:
+        return None if self.n_jobs is None else effective_n_jobs(self.n_jobs)

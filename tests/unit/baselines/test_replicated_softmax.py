@@ -1,0 +1,101 @@
+"""`ReplicatedSoftmax` against sums over all documents and topics."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.special import expit
+
+from supdocnade import ReplicatedSoftmax
+from supdocnade.baselines.replicated_softmax import sample_words
+from supdocnade.errors import InvalidArgument, StorageError, TrainingDiverged
+
+RANDOM = np.random.default_rng(0)
+X = np.vstack([RANDOM.multinomial(12, p, 40) for p in ([0.6, 0.3, 0.05, 0.05], [0.1, 0, 0.4, 0.5])])
+
+
+@pytest.fixture(scope="module")
+def model():
+    return ReplicatedSoftmax(3, max_epochs=30, batch_size=16, random_state=0).fit(X)
+
+
+def energy_sum(model, document):
+    """Return Σ_h exp(-E(v, h)) of a document, a list of words."""
+    total = 0.0
+    for h in itertools.product((0, 1), repeat=model.n_topics):
+        drive_H = len(document) * model.topic_bias_ + model.components_[:, document].sum(axis=1)
+        total += np.exp(model.word_bias_[document].sum() + np.dot(h, drive_H))
+    return total
+
+
+@pytest.mark.parametrize("length", [0, 1, 5])
+def test_the_partition_function_is_the_sum_over_all_documents(model, length):
+    exact = sum(
+        energy_sum(model, list(document)) for document in itertools.product(range(4), repeat=length)
+    )
+    (value,), (error,) = model.log_partition([length], n_chains=200, n_temperatures=200)
+    assert error < 0.05
+    assert abs(value - np.log(exact)) < 4 * error + 1e-9
+
+
+def test_the_perplexity_is_that_of_the_exact_probabilities(model):
+    documents = [[0, 0, 1], [2, 3, 3], [1, 2, 0]]
+    counts = np.array([np.bincount(document, minlength=4) for document in documents])
+    total = sum(
+        energy_sum(model, list(document)) for document in itertools.product(range(4), repeat=3)
+    )
+    log_p = [np.log(energy_sum(model, document) / total) for document in documents]
+    value, error = model.perplexity(counts, n_chains=200, n_temperatures=200)
+    exact = np.exp(-np.mean(log_p) / 3)
+    assert 0 < error < 0.05
+    assert abs(value - exact) < 4 * error
+    assert model.perplexity(counts, "corpus", n_chains=200, n_temperatures=200)[0] == (
+        pytest.approx(value)
+    )
+
+
+def test_learning_finds_the_two_kinds_of_documents(model):
+    frequency_K = X.sum(axis=0) / X.sum()
+    unigram = np.exp(-(X @ np.log(frequency_K)).mean() / 12)
+    assert model.perplexity(X)[0] < unigram - 0.4
+    topics = model.transform(X)
+    assert abs(topics[:40].mean(axis=0) - topics[40:].mean(axis=0)).max() > 0.5
+    drive = 12 * model.topic_bias_ + X @ model.components_.T
+    np.testing.assert_allclose(topics, expit(drive), atol=1e-6)
+
+
+def test_one_seed_gives_the_same_bits(model, tmp_path):
+    again = ReplicatedSoftmax(3, max_epochs=30, batch_size=16, random_state=0)
+    again.fit(sparse.csr_array(X))
+    np.testing.assert_array_equal(again.components_, model.components_)
+    model.save(tmp_path / "model")
+    loaded = ReplicatedSoftmax.load(tmp_path / "model")
+    assert loaded.perplexity(X[:2]) == model.perplexity(X[:2])
+    np.testing.assert_array_equal(loaded.transform(X[3:4]), model.transform(X)[3:4])
+    from supdocnade import SLDA
+
+    with pytest.raises(StorageError, match="holds a 'ReplicatedSoftmax', not a SLDA"):
+        SLDA.load(tmp_path / "model")
+
+
+def test_words_are_drawn_with_their_probabilities():
+    p_BK = np.array([[0.2, 0.0, 0.8], [1.0, 0.0, 0.0], [0.5, 0.5, 0.0]])
+    sizes = np.array([[20_000.0], [7.0], [2.5]])
+    words_BK = sample_words(p_BK, sizes, np.random.default_rng(0))
+    np.testing.assert_allclose(words_BK.sum(axis=1), sizes[:, 0])
+    assert words_BK[0, 0] / 20_000 == pytest.approx(0.2, abs=0.01)
+    assert words_BK[1].tolist() == [7, 0, 0]
+    assert words_BK[:, 1][0] == 0
+
+
+def test_wrong_arguments(model):
+    with pytest.raises(InvalidArgument, match="lengths must be whole numbers of words"):
+        model.log_partition([2.5])
+    with pytest.raises(InvalidArgument, match="cd_steps must be a whole number of at least 1"):
+        ReplicatedSoftmax(cd_steps=0).fit(X)
+    with (
+        pytest.raises(TrainingDiverged, match="no longer finite in epoch 1; use a smaller"),
+        np.errstate(all="ignore"),
+    ):
+        ReplicatedSoftmax(2, learning_rate=1e308, random_state=0).fit(X)

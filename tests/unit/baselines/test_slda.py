@@ -1,0 +1,172 @@
+"""`SLDA`: known answers, the bound, determinism, missing data and storage."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from tests.scenes import scene_corpus
+
+from supdocnade import SLDA, make_annotation_scorer
+from supdocnade.baselines.dirichlet import Bags, States
+from supdocnade.errors import InvalidArgument, StorageError
+from supdocnade.storage import load_arrays, save_arrays
+
+SCENES = scene_corpus(120, n_visual_words=40, mean_length=60)[0]
+X, LABELS, TAGS = sparse.csr_array(SCENES.counts), SCENES.labels, SCENES.tags
+NAMES = [f"tag {k}" for k in range(TAGS.shape[1])]
+FAST = {"n_topics": 6, "max_iter": 30, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def model():
+    return SLDA(**FAST).fit(X, LABELS, annotations=TAGS, annotation_names=NAMES)
+
+
+def test_classes_and_tags_of_planted_scenes_are_found(model):
+    bayes = (SCENES.class_posterior().argmax(axis=1) == LABELS).mean()
+    assert model.score(X, LABELS) > bayes - 0.05
+    assert make_annotation_scorer(top=2)(model, X, annotations=TAGS) > 0.6
+    assert model.annotate(X, top=2).shape == (120, 2)
+    assert set(model.annotate(X).ravel()) <= set(NAMES)
+
+
+def test_the_bound_rises_in_every_iteration():
+    for options in ({}, {"penalty": 1e-6, "topic_prior": 0.01}, {"annotation_weight": 20.0}):
+        model = SLDA(**{**FAST, **options, "tol": 0.0}).fit(X, LABELS, annotations=TAGS)
+        assert model.n_iter_ == len(model.bounds_) == 30
+        assert (np.diff(model.bounds_) >= 0).all()
+        assert model.bounds_[-1] > model.bounds_[0] + 100
+
+
+def test_an_update_that_lowers_the_bound_is_shortened(model):
+    bags = Bags.from_counts(X, sparse.csr_array((120, TAGS.shape[1])), LABELS)
+    words_KH, tags_AH = model.components_.T.copy(), model.annotation_components_.T.copy()
+    topics = model._topics(words_KH, tags_AH, model.coef_)
+    states = States.start(120, 6)
+    for _ in range(20):
+        bound = model._continue_inference(bags, topics, states)
+    worse = model._topics(words_KH[::-1].copy(), tags_AH, model.coef_)
+    accepted, _, new_bound = model._accept_update(bags, topics, worse, states, bound)
+    assert new_bound >= bound
+    change, full = (abs(each.topic_X[0] - words_KH).max() for each in (accepted, worse))
+    assert change <= full / 4
+
+
+def test_one_topic_is_the_distribution_of_all_words():
+    model = SLDA(1, smoothing=1e-9, random_state=0).fit(X, LABELS)
+    frequency_K = SCENES.counts.sum(axis=0) / SCENES.counts.sum()
+    np.testing.assert_allclose(model.components_[0], frequency_K, atol=1e-9)
+    expected = SCENES.counts @ np.log(frequency_K)
+    np.testing.assert_allclose(model.log_prob_bound(X), expected, rtol=1e-6)
+    assert model.perplexity(X, "corpus") == pytest.approx(
+        np.exp(-expected.sum() / SCENES.counts.sum()), rel=1e-6
+    )
+
+
+def test_topics_of_separate_words_are_found():
+    counts = np.kron(np.eye(3, dtype=int), np.full((10, 4), 6))
+    labels = np.repeat([2, 0, 1], 10)
+    model = SLDA(3, topic_prior=0.1, random_state=1).fit(counts, labels)
+    assert model.score(counts, labels) == 1.0
+    shares = model.transform(counts)
+    np.testing.assert_allclose(shares.sum(axis=1), 1)
+    # A topic of its own for each group of words.
+    assert sorted(shares[::10].argmax(axis=1)) == [0, 1, 2]
+    assert (shares.max(axis=1) > 0.95).all()
+
+
+def test_the_class_improves_topics():
+    # Two words that always occur together, in different shares by class, beside much noise.
+    random = np.random.default_rng(0)
+    labels = np.arange(80) % 2
+    noise = random.multinomial(20, np.ones(10) / 10, 80)
+    share = np.where(labels, 0.75, 0.25)
+    signal = random.binomial(12, share)
+    counts = np.column_stack([signal, 12 - signal, noise])
+    assert SLDA(4, random_state=0).fit(counts, labels).score(counts, labels) > 0.9
+
+
+def test_threads_and_batches_do_not_change_a_bit(model):
+    big = sparse.vstack([X] * 3, format="csr")
+    labels = np.tile(LABELS, 3)
+    tags = np.tile(TAGS, (3, 1))
+    options = {"n_topics": 12, "max_iter": 4, "random_state": 0}
+    one, three = (SLDA(**options, n_jobs=n).fit(big, labels, annotations=tags) for n in (1, 3))
+    for name in ("components_", "annotation_components_", "coef_", "bounds_"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(three, name))
+    for method in ("transform", "predict_proba", "annotation_proba", "log_prob_bound"):
+        whole = getattr(three, method)(big)
+        np.testing.assert_array_equal(getattr(one, method)(big[5:6]), whole[5:6])
+
+
+def test_unknown_classes_and_tags_are_left_out():
+    some = np.where(np.arange(len(LABELS)) % 2, LABELS, -7).astype(object)
+    some[some == -7] = None
+    mask = np.arange(len(LABELS)) % 3 > 0
+    hidden = np.where(mask[:, None], TAGS, 99)
+    model = SLDA(**FAST).fit(X, some, annotations=hidden, annotation_mask=mask)
+    other = SLDA(**FAST).fit(X, some, annotations=TAGS * mask[:, None])
+    np.testing.assert_array_equal(model.components_, other.components_)
+    assert model.classes_.tolist() == sorted(set(LABELS))
+    assert model.score(X, LABELS) > 0.7
+    assert model.score(X, some) == SLDA.score(model, X[1::2], LABELS[1::2])
+
+
+def test_a_weight_is_a_repetition():
+    weight = np.arange(len(LABELS)) % 3
+    rows = np.repeat(np.arange(len(LABELS)), weight)
+    first = SLDA(**FAST).fit(X, LABELS, annotations=TAGS, sample_weight=weight)
+    second = SLDA(**FAST).fit(X[rows], LABELS[rows], annotations=TAGS[rows])
+    np.testing.assert_allclose(first.components_, second.components_, rtol=1e-5, atol=1e-9)
+
+
+def test_documents_without_words(model):
+    empty = sparse.csr_array((2, X.shape[1]))
+    np.testing.assert_array_equal(model.transform(empty), 1 / 6)
+    both = sparse.vstack([X[:3], empty], format="csr")
+    with pytest.warns(UserWarning, match="2 of 5 documents have no words"):
+        assert model.perplexity(both) == model.perplexity(X[:3])
+
+
+def test_saved_and_loaded(model, tmp_path):
+    model.save(tmp_path / "model")
+    loaded = SLDA.load(tmp_path / "model")
+    assert loaded.get_params() == model.get_params()
+    for method in ("predict", "predict_proba", "transform", "annotate", "log_prob_bound"):
+        np.testing.assert_array_equal(getattr(loaded, method)(X), getattr(model, method)(X))
+    arrays, description = load_arrays(tmp_path / "model")
+    for change, message in (
+        ({"kind": "DocNADE"}, "holds a 'DocNADE', not a SLDA"),
+        ({"format": 9}, "has format 9"),
+        ({"n_words": 39}, "components_ must have shape"),
+        ({"settings": {}}, "settings must be those of SLDA"),
+        ({"classes": {"kind": "int", "values": [3, 1]}}, "sorted and unique"),
+    ):
+        save_arrays(tmp_path / "other", arrays, {**description, **change})
+        with pytest.raises(StorageError, match=message):
+            SLDA.load(tmp_path / "other")
+    save_arrays(tmp_path / "other", {**arrays, "coef_": arrays["coef_"] * np.nan}, description)
+    with pytest.raises(StorageError, match="coef_ must be finite"):
+        SLDA.load(tmp_path / "other")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_topics": 0}, "n_topics must be a whole number of at least 1, got 0"),
+        ({"topic_prior": 0.0}, "topic_prior must be a finite number above 0, got 0.0"),
+        ({"smoothing": -1}, "smoothing must be a finite number above 0, got -1"),
+        ({"n_jobs": 0}, "n_jobs must be None or a whole number other than 0"),
+    ],
+)
+def test_wrong_settings(options, message):
+    with pytest.raises(InvalidArgument, match=message):
+        SLDA(**options).fit(X, LABELS)
+
+
+def test_wrong_arguments(model):
+    with pytest.raises(InvalidArgument, match="SLDA requires y to be passed"):
+        SLDA().fit(X)
+    with pytest.raises(InvalidArgument, match="for each of the 120 documents"):
+        SLDA().fit(X, LABELS[:3])
+    with pytest.raises(InvalidArgument, match="fitted without annotations"):
+        SLDA(2, max_iter=1).fit(X, LABELS).annotate(X)
