@@ -4,8 +4,8 @@ PYTHON := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-gpu check format browser bench bench-gpu bench-cluster bench-growth bench-serve fuzz fuzz-serve \
-	experiments \
+.PHONY: help demo test test-gpu check format browser bench bench-gpu bench-cluster bench-growth bench-serve faults fuzz \
+	fuzz-serve experiments \
 	reproduction-page clean
 
 help:  ## list the targets
@@ -75,6 +75,10 @@ fuzz-serve: $(READY)  ## send damaged images and generated requests to the serve
 
 fuzz: $(READY)  ## load thousands of mutated models, corpora and indexes; writes benchmarks/results/
 	$(PYTHON) -m benchmarks.fuzz_files
+
+faults: $(READY)  ## kill commands, and fill or lock their disks, at random moments; writes benchmarks/results/
+	$(PYTHON) -m benchmarks.faults
+	$(PYTHON) -m benchmarks.kill_training
 
 experiments: $(READY)  ## measure on published corpora (two hours); writes experiments/results/
 	$(PYTHON) -m experiments.class_slda

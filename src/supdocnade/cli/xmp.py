@@ -7,12 +7,12 @@ import json
 import os
 import shlex
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from supdocnade.cli.console import format_count
-from supdocnade.errors import StorageError
+from supdocnade.errors import StorageError, UnwritableFile
 from supdocnade.folders.xmp_packet import (
     UnusableXMP,
     add_keywords,
@@ -133,12 +133,15 @@ class Sidecars:
 
 
 def append_text(path: Path, text: str) -> None:
-    """Append ASCII text to a file, which is created if it does not exist."""
+    """Append ASCII text to a file, all of it or nothing; a file that does not exist is created."""
+    before = path.stat().st_size if path.exists() else 0
     try:
         with open(path, "a", encoding="ascii") as file:
             file.write(text)
     except OSError as error:
-        raise StorageError(f"{path} cannot be written: {error.strerror}.") from error
+        with suppress(OSError):
+            os.truncate(path, before)
+        raise UnwritableFile(f"{path} cannot be written: {error.strerror}.") from error
 
 
 @contextmanager
