@@ -143,12 +143,12 @@ class Workspace:
 
     def start(self, arguments: Sequence[str], fault: str = "", at: int = 0) -> Any:
         """Start a command in the workspace, as the first of a group of processes."""
-        root = Path(__file__).parents[1]
+        paths = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
         command = [sys.executable, "-m", "benchmarks.faults", "--command", fault, str(at), "--"]
         return subprocess.Popen(
             [*command, *arguments],
             cwd=self.work,
-            env={**os.environ, "PYTHONPATH": str(root)},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
