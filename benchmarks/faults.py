@@ -240,7 +240,7 @@ def contents(path: Path) -> Any:
     from supdocnade.scene.persistence import load_scene
 
     if path.is_file():
-        return path.read_bytes()
+        return file_contents(path)
     if (path / "index.json").exists():
         gallery = Gallery.load(path, load_scene(path.with_name("model"))[0])
         return [
@@ -256,9 +256,15 @@ def contents(path: Path) -> Any:
 
 
 def file_contents(path: Path) -> Any:
-    """Return the bytes of a file, or what is in a safetensors file, whose header has no order."""
+    """Return the bytes of a file.
+
+    Of a safetensors file its contents are returned, since its header has no order, and of a record
+    of sidecars the different lines, since a line is written before its sidecar.
+    """
     from supdocnade.storage import load_arrays
 
+    if path.name == "record.jsonl":
+        return set(path.read_bytes().splitlines())
     if path.suffix != ".safetensors":
         return path.read_bytes()
     arrays, description = load_arrays(path)
@@ -306,10 +312,13 @@ def recover(space: Workspace, action: Action) -> list[str]:
 
 
 def error_line(errors: str) -> str:
-    """Return the message of a command that failed; empty if it is not one sentence."""
+    """Return the message of a command that failed; empty if it is not clear.
+
+    It is one sentence, or one about each photograph.
+    """
     lines = [line for line in errors.splitlines() if line.startswith("error: ")]
-    is_clear = len(lines) == 1 and "a bug in" not in errors and "Traceback" not in errors
-    return lines[0] if is_clear else ""
+    is_clear = "a bug in" not in errors and "Traceback" not in errors
+    return lines[0] if lines and is_clear and len(set(lines)) == len(lines) else ""
 
 
 def survivors_of(group: int) -> bool:

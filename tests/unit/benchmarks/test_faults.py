@@ -6,6 +6,7 @@ from benchmarks import faults
 def test_a_message_is_one_sentence():
     line = "error: m cannot be written: No space left on device."
     assert faults.error_line(f"features: SIFT\n{line}\noperations 3\n") == line
+    assert faults.error_line(f"{line}\n{line.replace('m', 'n', 1)}\n") == line
     assert faults.error_line(f"{line}\n{line}\n") == ""
     assert faults.error_line("error: KeyError: 'x' (a bug in supdocnade)\n") == ""
     assert faults.error_line("Traceback (most recent call last):\n") == ""
