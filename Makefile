@@ -73,12 +73,15 @@ fuzz-serve: $(READY)  ## send damaged images and generated requests to the serve
 	$(PYTHON) -m benchmarks.fuzz_serve
 	$(PYTHON) -m benchmarks.page
 
-fuzz: $(READY)  ## load thousands of mutated models, corpora and indexes; writes benchmarks/results/
+fuzz: $(READY)  ## load thousands of mutated models, corpora, indexes and images; writes benchmarks/results/
 	$(PYTHON) -m benchmarks.fuzz_files
+	$(PYTHON) -m benchmarks.fuzz_images
+	$(PYTHON) -m benchmarks.page
 
 faults: $(READY)  ## kill commands, and fill or lock their disks, at random moments; writes benchmarks/results/
 	$(PYTHON) -m benchmarks.faults
 	$(PYTHON) -m benchmarks.kill_training
+	$(PYTHON) -m benchmarks.page
 
 experiments: $(READY)  ## measure on published corpora (two hours); writes experiments/results/
 	$(PYTHON) -m experiments.class_slda
