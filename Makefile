@@ -5,8 +5,7 @@ READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-gpu check format browser bench bench-gpu bench-cluster bench-growth bench-serve faults fuzz \
-	fuzz-serve experiments \
-	reproduction-page clean
+	fuzz-serve sbom experiments reproduction-page clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -82,6 +81,14 @@ faults: $(READY)  ## kill commands, and fill or lock their disks, at random mome
 	$(PYTHON) -m benchmarks.faults
 	$(PYTHON) -m benchmarks.kill_training
 	$(PYTHON) -m benchmarks.page
+
+sbom: $(READY)  ## write dist/sbom.json, the list of all packages (CycloneDX), and audit their versions
+	python3 -m venv $(VENV)/sbom
+	$(VENV)/sbom/bin/python -m pip install --quiet cyclonedx-bom pip-audit
+	mkdir -p dist
+	$(VENV)/sbom/bin/cyclonedx-py environment --output-reproducible --pyproject pyproject.toml \
+		--output-file dist/sbom.json $(PYTHON)
+	-$(VENV)/sbom/bin/pip-audit --requirement constraints.txt --no-deps --disable-pip
 
 experiments: $(READY)  ## measure on published corpora (two hours); writes experiments/results/
 	$(PYTHON) -m experiments.class_slda

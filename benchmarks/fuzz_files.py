@@ -359,7 +359,7 @@ def main() -> None:
             results[name] = run_process(name, count, given.seed, environment)
             print(name, json.dumps(results[name], indent=1), flush=True)
     file_name = "fuzz_files_bounds" if given.bounds else "fuzz_files"
-    write_results(file_name, {"seed": given.seed, "kinds": results})
+    write_results(file_name, {"seed": given.seed, "bounds": given.bounds, "kinds": results})
     if any(each["faults"] for each in results.values()):
         raise SystemExit(f"Some cases are faults; see benchmarks/results/{file_name}.json.")
 
