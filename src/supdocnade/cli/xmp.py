@@ -129,7 +129,14 @@ class Sidecars:
     def _append_to_record(self, sidecar: Path, keywords: list[str], *, created: bool) -> None:
         line = {"sidecar": os.fspath(sidecar), "created": created, "keywords": keywords}
         if self.record is not None:
-            append_text(self.record, json.dumps(line) + "\n")
+            try:
+                append_text(self.record, json.dumps(line) + "\n")
+            except UnwritableFile as error:
+                raise UnwritableRecord(str(error)) from error
+
+
+class UnwritableRecord(UnwritableFile):
+    """The record cannot be written, so that no further sidecar may be."""
 
 
 def append_text(path: Path, text: str) -> None:

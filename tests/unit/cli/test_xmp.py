@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 from tests.textures import iptc_segment, plain_packet, stripes
 
-from supdocnade.cli.xmp import Sidecars, append_text, undo_sidecars
+from supdocnade.cli.xmp import Sidecars, UnwritableRecord, append_text, undo_sidecars
 from supdocnade.errors import StorageError
 from supdocnade.folders.xmp_packet import add_keywords, new_packet, read_keywords
 from supdocnade.scene.prediction import Prediction
@@ -35,6 +35,13 @@ def test_a_record_has_whole_lines_after_a_full_disk(tmp_path):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert record.read_text() == "first\n"
+
+
+def test_a_record_that_cannot_be_written_is_an_error_of_its_own(tmp_path):
+    sidecars = Sidecars(record=tmp_path)  # A folder.
+    with pytest.raises(UnwritableRecord, match="cannot be written"):
+        sidecars.write(prediction(tmp_path / "a.jpg"))
+    assert not (tmp_path / "a.jpg.xmp").exists()
 
 
 def test_names_of_sidecars():
