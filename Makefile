@@ -71,6 +71,7 @@ bench-serve: $(READY)  ## load the server for about eight minutes; writes benchm
 fuzz-serve: $(READY)  ## send damaged images and generated requests to the server
 	$(PYTHON) -m benchmarks.fuzz_serve
 	$(PYTHON) -m benchmarks.attack_serve
+	$(PYTHON) -m benchmarks.soak_serve
 	$(PYTHON) -m benchmarks.page
 
 fuzz: $(READY)  ## load thousands of mutated models, corpora, indexes and images; writes benchmarks/results/

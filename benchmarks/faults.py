@@ -35,8 +35,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common import write_results
+from benchmarks.common import RESULTS, load, metadata, write_results
 
+RESULT = "faults"
 FORKS = multiprocessing.get_context("forkserver")
 PRELOADED = (
     "benchmarks.common",
@@ -472,13 +473,24 @@ def main() -> None:
     FORKS.set_forkserver_preload(list(PRELOADED))
     n_kills, n_disks = (100, 50) if given.full else (given.kills, given.disks)
     results = run_all(n_kills, n_disks, given.seed)
+    run = {each["fault"] for each in results}
+    earlier = (
+        load(RESULT) if (RESULTS / f"{RESULT}.json").exists() else {"cases": [], "summary": {}}
+    )
+    # Faults that did not come in this run keep the results of an earlier one.
+    kept = {fault: each for fault, each in earlier["summary"].items() if fault not in run}
+    cases = [each for each in earlier["cases"] if each["fault"] in kept] + results
     counts = Counter((each["fault"], each["good"]) for each in results)
-    summary = {
-        fault: {"cases": counts[fault, True] + counts[fault, False], "good": counts[fault, True]}
-        for fault in FAULTS
+    summary = kept | {
+        fault: {
+            "cases": counts[fault, True] + counts[fault, False],
+            "good": counts[fault, True],
+            "commit": metadata()["commit"],
+        }
+        for fault in sorted(run)
     }
     print(json.dumps(summary))
-    write_results("faults", {"seed": given.seed, "summary": summary, "cases": results})
+    write_results(RESULT, {"seed": given.seed, "summary": summary, "cases": cases})
     if not all(each["good"] for each in results):
         sys.exit("Some cases are not good; see benchmarks/results/faults.json.")
 

@@ -95,6 +95,15 @@ def _attack_rows(found: dict[str, Any]) -> Iterator[Row]:
     )
 
 
+def _soak_rows(found: dict[str, Any]) -> Iterator[Row]:
+    yield (
+        f"{found['clients']} clients, model replaced {found['replacements']} times",
+        f"{found['seconds'] / 60:.0f} minutes (30)",
+        f"{found['requests']:,} requests, {found['failed']} failed; memory growth "
+        f"{found['growth_mib']:.0f} MiB",
+    )
+
+
 _TESTS: dict[str, tuple[Callable[[dict[str, Any]], Iterator[Row]], str]] = {
     "faults": (_fault_rows, "commands killed, on full and on read-only disks"),
     "kill_training": (_training_rows, "trainings by several processes"),
@@ -103,5 +112,6 @@ _TESTS: dict[str, tuple[Callable[[dict[str, Any]], Iterator[Row]], str]] = {
     "fuzz_images": (_image_rows, "damaged images, read from files"),
     "serving_fuzz": (_upload_rows, "damaged images, uploaded"),
     "serving_attacks": (_attack_rows, "kinds of requests made by hand"),
+    "soak": (_soak_rows, "20 clients, model replaced five times"),
 }
 """Results files, the rows that they become, and what a missing one would have tested."""
