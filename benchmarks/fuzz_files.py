@@ -1,7 +1,7 @@
 """Fuzz the readers of models, estimators, corpora, indexes and caches with mutated files.
 
 python -m benchmarks.fuzz_files [--cases 2000] [--full] [--kinds scene topics ...] [--seed 0]
-    [--bounds]
+    [--jobs 2] [--bounds]
 
 Small files of every kind are made first. A case changes one of them (`benchmarks.mutations`): bits,
 lengths and headers of the raw bytes, or a value, a type or the structure of its JSON or its arrays,
@@ -26,6 +26,7 @@ import tracemalloc
 import warnings
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -345,6 +346,7 @@ def main() -> None:
     parser.add_argument("--full", action="store_true", help="100,000 cases")
     parser.add_argument("--kinds", nargs="+", default=list(KINDS), choices=list(KINDS))
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=2, help="kinds at the same time")
     parser.add_argument("--bounds", action="store_true", help="with bounds checks of Numba")
     parser.add_argument("--only", choices=list(KINDS), help=argparse.SUPPRESS)
     parser.add_argument("--first", type=int, default=0, help=argparse.SUPPRESS)
@@ -352,18 +354,24 @@ def main() -> None:
     if given.only:
         print(json.dumps(run_kind(given.only, range(given.first, given.cases), given.seed)))
         return
-    n_cases, results = 100_000 if given.full else given.cases, {}
+    n_cases = 100_000 if given.full else given.cases
     total_weight = sum(KINDS[name].weight for name in given.kinds)
-    with tempfile.TemporaryDirectory() as folder:
+    results: dict[str, Any] = {}
+    file_name = "fuzz_files_bounds" if given.bounds else "fuzz_files"
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(given.jobs) as pool:
         environment = dict(os.environ)
         if given.bounds:  # Kernels in the usual cache were compiled without checks.
             environment |= {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": folder}
+        running = {}
         for name in given.kinds:
             count = round(n_cases * KINDS[name].weight / total_weight)
-            results[name] = run_process(name, count, given.seed, environment)
-            print(name, json.dumps(results[name], indent=1), flush=True)
-    file_name = "fuzz_files_bounds" if given.bounds else "fuzz_files"
-    write_results(file_name, {"seed": given.seed, "bounds": given.bounds, "kinds": results})
+            running[pool.submit(run_process, name, count, given.seed, environment)] = name
+        for done in as_completed(running):
+            results[running[done]] = done.result()
+            print(running[done], json.dumps(done.result(), indent=1), flush=True)
+            ordered = {name: results[name] for name in KINDS if name in results}
+            described = {"seed": given.seed, "bounds": given.bounds, "kinds": ordered}
+            write_results(file_name, described)
     if any(each["faults"] for each in results.values()):
         raise SystemExit(f"Some cases are faults; see benchmarks/results/{file_name}.json.")
 
