@@ -4,9 +4,8 @@ PYTHON := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-gpu check format browser bench bench-gpu bench-cluster cluster-faults bench-growth bench-serve fuzz fuzz-serve \
-	experiments \
-	reproduction-page clean
+.PHONY: help demo test test-gpu check format browser bench bench-gpu bench-cluster cluster-faults bench-growth \
+	bench-serve faults fuzz fuzz-serve sbom experiments reproduction-page clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -76,10 +75,27 @@ bench-serve: $(READY)  ## load the server for about eight minutes; writes benchm
 
 fuzz-serve: $(READY)  ## send damaged images and generated requests to the server
 	$(PYTHON) -m benchmarks.fuzz_serve
+	$(PYTHON) -m benchmarks.attack_serve
+	$(PYTHON) -m benchmarks.soak_serve
 	$(PYTHON) -m benchmarks.page
 
-fuzz: $(READY)  ## load thousands of mutated models, corpora and indexes; writes benchmarks/results/
+fuzz: $(READY)  ## load thousands of mutated models, corpora, indexes and images; writes benchmarks/results/
 	$(PYTHON) -m benchmarks.fuzz_files
+	$(PYTHON) -m benchmarks.fuzz_images
+	$(PYTHON) -m benchmarks.page
+
+faults: $(READY)  ## kill commands, and fill or lock their disks, at random moments; writes benchmarks/results/
+	$(PYTHON) -m benchmarks.faults
+	$(PYTHON) -m benchmarks.kill_training
+	$(PYTHON) -m benchmarks.page
+
+sbom: $(READY)  ## write dist/sbom.json, the list of all packages (CycloneDX), and audit their versions
+	python3 -m venv $(VENV)/sbom
+	$(VENV)/sbom/bin/python -m pip install --quiet cyclonedx-bom pip-audit
+	mkdir -p dist
+	$(VENV)/sbom/bin/cyclonedx-py environment --output-reproducible --pyproject pyproject.toml \
+		--output-file dist/sbom.json $(PYTHON)
+	-$(VENV)/sbom/bin/pip-audit --requirement constraints.txt --no-deps --disable-pip
 
 experiments: $(READY)  ## measure on published corpora (two hours); writes experiments/results/
 	$(PYTHON) -m experiments.class_slda

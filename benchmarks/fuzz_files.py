@@ -1,17 +1,21 @@
 """Fuzz the readers of models, estimators, corpora, indexes and caches with mutated files.
 
-python -m benchmarks.fuzz_files [--cases 400] [--kinds scene topics ...] [--seed 0]
+python -m benchmarks.fuzz_files [--cases 2000] [--full] [--kinds scene topics ...] [--seed 0]
+    [--jobs 2] [--bounds]
 
-Small files of every kind are made first. A case changes one of them: bits, lengths and headers of
-the raw bytes, or a value, a type or the structure of its JSON or its arrays, after which all
-digests are made again, as an attacker would. Then it is loaded and used. A case must end with a
-`SupDocNADEError` or without an error, within `MAX_SECONDS` of CPU time (three times that if it
-is loaded and used), and with at most twice the
-memory of the honest file. Each kind has a process of its own, so that a crash is a result, too.
+Small files of every kind are made first. A case changes one of them (`benchmarks.mutations`): bits,
+lengths and headers of the raw bytes, or a value, a type or the structure of its JSON or its arrays,
+after which all digests are made again, as an attacker would. Then it is loaded and used. A case
+must end with a `SupDocNADEError` or without an error, within `MAX_SECONDS` of CPU time (three times
+that if it is loaded and used), and with at most twice the memory of the honest file. Each kind has
+a process of its own, so that a crash is a result, too. `--full` runs 100,000 cases; `--bounds` runs
+with the bounds checks of Numba, which see all kernels but the vector code of the tree.
 """
 
 import argparse
+import gc
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -22,6 +26,7 @@ import tracemalloc
 import warnings
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -29,25 +34,32 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common import write_results
+from benchmarks.mutations import mutate_folder
 from supdocnade.errors import SupDocNADEError
+from supdocnade.storage import save_arrays
+from supdocnade.visual_words.to_corpus import FEATURES
 
 MAX_SECONDS = 1.0
 SLACK_BYTES = 2**20
 """Memory that is allowed beyond twice that of the honest file: messages, for example."""
-ODD_VALUES: tuple[Any, ...] = (
-    None, True, False, 0, 1, -1, 2**31, 2**63, 10**30, 10**400, 0.5, -1e308, "", "x", "\udc80",
-    "/tmp/x", "../../x", [], {}, [[]], [None], {"": None}, [1, "a"],
-)  # fmt: skip
-
 SIZE, CLASSES = (96, 128), ("coast", "forest", "skyline")
 Use = Callable[[Path], object]
 
 
-class Kind:
-    """Files of one kind: honest ones, and what is done with mutated ones."""
+GOLDEN = Path(__file__).parents[1] / "tests" / "golden"
+MAX_CRASHES = 20
 
-    def __init__(self, make: Callable[[Path], None], use: Use):
-        self.make, self.use = make, use
+
+class Kind:
+    """Files of one kind: honest ones, and what is done with mutated ones.
+
+    Parameters
+    ----------
+    weight : relative number of cases; less for slow ones.
+    """
+
+    def __init__(self, make: Callable[[Path], None], use: Use, weight: float = 1.0):
+        self.make, self.use, self.weight = make, use, weight
 
 
 def _counts(n_documents: int = 30, n_words: int = 12) -> Any:
@@ -104,7 +116,6 @@ def _make_scene(folder: Path) -> None:
 def _use_scene(folder: Path) -> None:
     from supdocnade import SceneModel
     from supdocnade.cli.info import format_info, info_to_dict
-    from supdocnade.report.html import render_report
     from supdocnade.scene.persistence import load_scene
 
     model = SceneModel.load(folder / "model")
@@ -112,7 +123,27 @@ def _use_scene(folder: Path) -> None:
     fitted, params = load_scene(folder / "model")
     json.dumps(info_to_dict(folder / "model", fitted, params["random_state"]))
     format_info(fitted, params["random_state"])
+
+
+def _use_report(folder: Path) -> None:
+    from supdocnade.report.html import render_report
+    from supdocnade.scene.persistence import load_scene
+
+    fitted, params = load_scene(folder / "model")
     render_report(fitted, random_state=params["random_state"])
+    fitted.training_set.damp(2.0)
+
+
+def _make_older(folder: Path) -> None:
+    shutil.copytree(GOLDEN / "scene_model_format_2", folder / "model")
+    shutil.copytree(GOLDEN / "corpus_format_1", folder / "corpus")
+
+
+def _use_older(folder: Path) -> None:
+    from supdocnade.scene.persistence import load_scene
+
+    _use_corpus(folder)
+    load_scene(folder / "model")
 
 
 def _make_words(folder: Path) -> None:
@@ -176,149 +207,56 @@ def _use_cache(folder: Path) -> None:
     assert words is None or (words.ids.min() >= 0 and words.ids.max() < 100)
 
 
+def _use_checkpoint(folder: Path) -> None:
+    """Resume a finished training; the first call makes the checkpoint."""
+    from supdocnade import SupDocNADE
+
+    model = SupDocNADE(
+        4, max_epochs=2, averaging=0.9, early_stopping=True, checkpoint=folder / "checkpoint",
+        random_state=0,
+    )  # fmt: skip
+    model.fit(_counts(), ["a", "b"] * 15).predict(_counts(2))
+
+
+def _make_parts(folder: Path) -> None:
+    from supdocnade.run_options import RunOptions
+    from supdocnade.visual_words.to_corpus import ShardImages, _write_shard
+
+    images = [each.image for each in small_scenes()[:3]]
+    shard = ShardImages(images, ["a", "b", "c"], ["x", None, "y"], [["sea"], None, []])
+    encoder = small_model().fitted_.encoder
+    _write_shard(encoder, RunOptions(), (folder / "part-00000.safetensors", shard))
+    features = np.ones((20, 4), np.float32)
+    _make_corpus(folder)
+    for number in range(2):
+        path = folder / "corpus" / FEATURES.format(number)
+        save_arrays(path, {"features": features[: 20 - 10 * number]}, {})
+
+
+def _use_parts(folder: Path) -> None:
+    from supdocnade import Corpus
+    from supdocnade.visual_words.to_corpus import _read_shard, read_features
+
+    part = _read_shard(folder / "part-00000.safetensors")
+    with tempfile.TemporaryDirectory() as new:
+        n_words = small_model().fitted_.encoder.n_features
+        Corpus.create(Path(new) / "corpus", n_words=n_words).append(part.ids, **part.records)
+    for features in read_features(Corpus.open(folder / "corpus")):
+        features.sum()
+
+
 KINDS = {
     "topics": Kind(_make_topics, _use_topics),
-    "scene": Kind(_make_scene, _use_scene),
+    "checkpoint": Kind(_use_checkpoint, _use_checkpoint),
+    "scene": Kind(_make_scene, _use_scene, weight=0.3),
+    "report": Kind(_make_scene, _use_report, weight=0.1),
+    "older": Kind(_make_older, _use_older, weight=0.5),
     "words": Kind(_make_words, _use_words),
     "corpus": Kind(_make_corpus, _use_corpus),
+    "parts": Kind(_make_parts, _use_parts),
     "index": Kind(_make_index, _use_index),
-    "cache": Kind(_make_cache, _use_cache),
+    "cache": Kind(_make_cache, _use_cache, weight=0.4),
 }
-
-
-def mutate(folder: Path, rng: np.random.Generator) -> str:
-    """Change one file of a folder; return what was changed."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != ".lock")
-    path = files[int(rng.integers(len(files)))]
-    content = path.read_bytes()
-    is_arrays = content[8:9] == b"{" and b"supdocnade.digest" in content
-    way = rng.integers(4)
-    if is_arrays and way:
-        return f"{path.name}: {_mutate_arrays(path, rng)}"
-    if path.name == "manifest.jsonl" and way:
-        return f"{path.name}: {_mutate_manifest(path, rng)}"
-    if path.suffix == ".json" and way:
-        return f"{path.name}: {_mutate_json_file(path, rng)}"
-    return f"{path.name}: {_mutate_bytes(path, content, rng)}"
-
-
-def _mutate_bytes(path: Path, content: bytes, rng: np.random.Generator) -> str:
-    data, way = bytearray(content), int(rng.integers(6))
-    at = int(rng.integers(len(data))) if data else 0
-    if way == 0 and data:
-        data[at] ^= 1 << int(rng.integers(8))
-    elif way == 1:
-        del data[at:]
-    elif way == 2:
-        data[:8] = int(rng.choice([0, 1, len(data), 2**31, 2**62])).to_bytes(8, "little")
-    elif way == 3:
-        data[at : at + 8] = b"\xff" * 8
-    elif way == 4:
-        data += data[: at + 1]
-    else:  # Deeply nested JSON.
-        data[:] = b"[" * 100_000 if rng.integers(2) else b'{"a":' * 100_000
-    path.write_bytes(data)
-    return f"bytes {way} at {at}"
-
-
-def _mutate_json_file(path: Path, rng: np.random.Generator) -> str:
-    from supdocnade.scene.persistence import seal_description
-
-    description = json.loads(path.read_bytes())
-    what = mutate_json(description, rng)
-    is_sealed = isinstance(description, dict) and "digest" in description
-    try:
-        text = seal_description(description) if is_sealed else json.dumps(description).encode()
-    except ValueError:
-        text = json.dumps(description).encode()
-    path.write_bytes(text)
-    return what
-
-
-def _mutate_manifest(path: Path, rng: np.random.Generator) -> str:
-    """Change the manifest of a corpus; its lines have checksums that depend on each other."""
-    from supdocnade.corpus.manifest import checksum
-
-    lines = [json.loads(line) for line in path.read_bytes().splitlines()]
-    content, previous = [], ""
-    for line in lines:
-        del line["checksum"]
-    what = mutate_json(lines, rng)
-    for line in lines:
-        text = json.dumps(line, sort_keys=True)
-        previous = checksum((previous + text).encode())
-        content.append(f'{text[:-1]}, "checksum": "{previous}"}}\n')
-    path.write_text("".join(content))
-    return what
-
-
-def _mutate_arrays(path: Path, rng: np.random.Generator) -> str:
-    from supdocnade.storage import load_arrays, save_arrays
-
-    arrays, description = load_arrays(path)
-    if rng.integers(3) and description:
-        what = mutate_json(description, rng)
-    elif arrays:
-        name = sorted(arrays)[int(rng.integers(len(arrays)))]
-        what = f"{name} {_mutate_array(arrays, name, rng)}"
-    else:
-        arrays["x"], what = np.zeros(3), "array added"
-    save_arrays(path, arrays, description)
-    return what
-
-
-def _mutate_array(arrays: dict[str, Any], name: str, rng: np.random.Generator) -> str:
-    array, way = arrays[name].copy(), int(rng.integers(6))
-    if way == 0:
-        del arrays[name]
-        return "removed"
-    if way == 1:
-        kinds = ("int8", "uint8", "int32", "int64", "float32", "float64", "bool")
-        with np.errstate(all="ignore"):
-            array = array.astype(kinds[int(rng.integers(len(kinds)))])
-    elif way == 2:
-        array = array.reshape(-1)[: max(array.size - 1, 0)]
-    elif way == 3:
-        array = array[None] if rng.integers(2) else array.reshape(-1)
-    elif way == 4:
-        arrays[f"{name}x"] = array
-        return "copied"
-    elif array.size:
-        limits = np.finfo if array.dtype.kind == "f" else np.iinfo
-        values: list[Any] = [0, 1] if array.dtype.kind == "b" else [
-            limits(array.dtype).min, limits(array.dtype).max, 0,
-        ]  # fmt: skip
-        values += [np.nan, np.inf] if array.dtype.kind == "f" else []
-        array.reshape(-1)[int(rng.integers(array.size))] = values[int(rng.integers(len(values)))]
-    arrays[name] = np.ascontiguousarray(array)
-    return f"way {way}"
-
-
-def mutate_json(value: Any, rng: np.random.Generator) -> str:
-    """Change a value somewhere in a JSON object or list; return where."""
-    where = []
-    while True:
-        keys = list(value) if isinstance(value, dict) else list(range(len(value)))
-        key = keys[int(rng.integers(len(keys)))]
-        where.append(str(key)[:40])
-        below = value[key]
-        if isinstance(below, dict | list) and below and rng.integers(5):
-            value = below
-            continue
-        way = rng.integers(8)
-        if way == 0:
-            del value[key]
-            return f"{'.'.join(where)} removed"
-        if way == 1 and isinstance(value, dict):
-            value[f"{key}x"] = value.pop(key)
-            return f"{'.'.join(where)} renamed"
-        if way == 2:
-            for _ in range(400):
-                below = [below]
-            value[key] = below
-            return f"{'.'.join(where)} nested"
-        value[key] = ODD_VALUES[int(rng.integers(len(ODD_VALUES)))]
-        return f"{'.'.join(where)} = {str(value[key])[:30]!r}"
 
 
 def run_case(kind: Kind, folder: Path, honest_bytes: int) -> str:
@@ -345,53 +283,97 @@ def run_case(kind: Kind, folder: Path, honest_bytes: int) -> str:
     return result
 
 
-def run_kind(name: str, n_cases: int, seed: int) -> dict[str, Any]:
-    """Run the cases of one kind; return the counts of results and the faults."""
+def run_kind(name: str, cases: range, seed: int) -> dict[str, Any]:
+    """Run some cases of one kind; return the counts of results and the faults."""
     warnings.simplefilter("ignore")
     kind, found, faults = KINDS[name], Counter[str](), {}
     with tempfile.TemporaryDirectory() as temporary:
-        honest, mutated = Path(temporary, "honest"), Path(temporary, "mutated")
-        honest.mkdir()
-        kind.make(honest)
-        kind.use(honest)  # Compiles kernels.
+        folder = Path(temporary)
+        kind.make(folder)
+        kind.use(folder)  # Compiles kernels.
         tracemalloc.start()
-        kind.use(honest)
+        kind.use(folder)
         honest_bytes = tracemalloc.get_traced_memory()[1]
-        for number in range(n_cases):
-            shutil.rmtree(mutated, ignore_errors=True)
-            shutil.copytree(honest, mutated)
-            what = mutate(mutated, np.random.default_rng([seed, number]))
+        honest_names = sorted(folder.rglob("*"))
+        for number in cases:
+            what, before = mutate_folder(folder, np.random.default_rng([seed, number]))
             print(f"{name} {number} {what}", file=sys.stderr, flush=True)
-            result = run_case(kind, mutated, honest_bytes)
+            result = run_case(kind, folder, honest_bytes)
+            if " bytes, " in result:  # Python may have filled a cache of its own meanwhile.
+                gc.collect()
+                result = run_case(kind, folder, honest_bytes)
             found[result.partition(":")[0]] += 1
             if result.startswith("fault"):
                 faults[f"{number} {what}"] = result
                 print(f"  {result}", file=sys.stderr, flush=True)
+            for path, content in before.items():
+                path.write_bytes(content)
+            for path in folder.rglob("*"):
+                if path not in honest_names and path.is_file():
+                    path.unlink()
         tracemalloc.stop()
-    return {"cases": n_cases, **found, "faults": faults}
+    return {"cases": len(cases), **found, "faults": faults}
+
+
+def run_process(name: str, n_cases: int, seed: int, environment: dict[str, str]) -> dict[str, Any]:
+    """Run the cases of one kind in other processes; one that crashes is followed by another."""
+    total, first = Counter[str](), 0
+    faults: dict[str, str] = {}
+    while first < n_cases and len(faults) < MAX_CRASHES:
+        command = [sys.executable, "-m", "benchmarks.fuzz_files", "--only", name]
+        command += ["--first", str(first), "--cases", str(n_cases), "--seed", str(seed)]
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", env=environment
+        )
+        if done.returncode == 0:
+            found = json.loads(done.stdout)
+            faults |= found.pop("faults")
+            total.update(found)
+            break
+        lines = [line for line in done.stderr.splitlines() if line.startswith(f"{name} ")]
+        if not lines:
+            sys.exit(done.stderr)
+        number = int(lines[-1].split()[1])
+        faults[lines[-1]] = f"crash: exit code {done.returncode}"
+        total.update({"cases": number + 1 - first, "crashed": 1})
+        first = number + 1
+    return {**total, "faults": faults}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cases", type=int, default=400, help="cases of each kind")
+    parser.add_argument("--cases", type=int, default=2000, help="cases of all kinds")
+    parser.add_argument("--full", action="store_true", help="100,000 cases")
     parser.add_argument("--kinds", nargs="+", default=list(KINDS), choices=list(KINDS))
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=2, help="kinds at the same time")
+    parser.add_argument("--bounds", action="store_true", help="with bounds checks of Numba")
     parser.add_argument("--only", choices=list(KINDS), help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.only:
-        print(json.dumps(run_kind(arguments.only, arguments.cases, arguments.seed)))
+    parser.add_argument("--first", type=int, default=0, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.only:
+        print(json.dumps(run_kind(given.only, range(given.first, given.cases), given.seed)))
         return
-    results = {}
-    for name in arguments.kinds:
-        command = [sys.executable, "-m", "benchmarks.fuzz_files", "--only", name]
-        command += ["--cases", str(arguments.cases), "--seed", str(arguments.seed)]
-        done = subprocess.run(command, capture_output=True, text=True)
-        crashed = {"crashed": done.stderr.splitlines()[-3:], "faults": {"crash": done.returncode}}
-        results[name] = json.loads(done.stdout) if done.returncode == 0 else crashed
-        print(name, json.dumps(results[name], indent=1), flush=True)
-    write_results("fuzz_files", {"seed": arguments.seed, "kinds": results})
+    n_cases = 100_000 if given.full else given.cases
+    total_weight = sum(KINDS[name].weight for name in given.kinds)
+    results: dict[str, Any] = {}
+    file_name = "fuzz_files_bounds" if given.bounds else "fuzz_files"
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(given.jobs) as pool:
+        environment = dict(os.environ)
+        if given.bounds:  # Kernels in the usual cache were compiled without checks.
+            environment |= {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": folder}
+        running = {}
+        for name in given.kinds:
+            count = round(n_cases * KINDS[name].weight / total_weight)
+            running[pool.submit(run_process, name, count, given.seed, environment)] = name
+        for done in as_completed(running):
+            results[running[done]] = done.result()
+            print(running[done], json.dumps(done.result(), indent=1), flush=True)
+            ordered = {name: results[name] for name in KINDS if name in results}
+            described = {"seed": given.seed, "bounds": given.bounds, "kinds": ordered}
+            write_results(file_name, described)
     if any(each["faults"] for each in results.values()):
-        raise SystemExit("Some cases are faults; see benchmarks/results/fuzz_files.json.")
+        raise SystemExit(f"Some cases are faults; see benchmarks/results/{file_name}.json.")
 
 
 if __name__ == "__main__":

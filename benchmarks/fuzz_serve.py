@@ -38,10 +38,13 @@ EXCLUDED_CHECK = "positive_data_acceptance"
 """A schema cannot express that bytes are an image, so the server refuses generated images."""
 
 
-def originals(path: Path) -> list[bytes]:
-    """Return a photograph as files of all formats, in two sizes, and of several modes."""
-    with Image.open(path) as image:
-        photo = image.convert("RGB")
+def originals(photo: Image.Image) -> list[bytes]:
+    """Return a photograph as files of all formats, in two sizes, and of several modes.
+
+    Parameters
+    ----------
+    photo : in mode RGB.
+    """
     found = []
     for kind in FORMATS:
         for size in (photo.size, (40, 30)):
@@ -85,7 +88,9 @@ def mutate(content: bytes, rng: np.random.Generator, others: list[bytes]) -> byt
 
 def damaged_images(path: Path, count: int, seed: int) -> Iterator[bytes]:
     """Yield damaged files, reproducible from the seed."""
-    rng, files = np.random.default_rng(seed), originals(path)
+    with Image.open(path) as image:
+        files = originals(image.convert("RGB"))
+    rng = np.random.default_rng(seed)
     for _ in range(count):
         yield mutate(files[int(rng.integers(len(files)))], rng, files)
 

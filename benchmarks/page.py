@@ -8,11 +8,12 @@ from pathlib import Path
 
 from benchmarks.common import RESULTS, load, update_page
 from benchmarks.gpu_page import gpu, order
+from benchmarks.security_page import table
 
 PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
 GPU = PAGE.parent / "gpu.md"
 KERNELS = PAGE.parent / "decisions" / "0019-cuda-kernels.md"
-SERVING = PAGE.with_name("serving.md")
+SERVING, SECURITY = PAGE.with_name("serving.md"), PAGE.with_name("security.md")
 SCALING = PAGE.with_name("scaling.md")
 
 
@@ -335,6 +336,7 @@ def main() -> None:
     update_page(PAGE, sections)
     update_page(SERVING, {"serving": serving()})
     update_page(SCALING, {"cluster": cluster(), "cluster faults": cluster_faults()})
+    update_page(SECURITY, {"attacks and faults": table()})
 
 
 if __name__ == "__main__":

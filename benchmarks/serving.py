@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -68,12 +68,18 @@ class ServerProcess:
 
 
 @contextmanager
-def run_server(model: Path, *options: Any) -> Iterator[ServerProcess]:
-    """Start a server, and end it with SIGTERM."""
+def run_server(model: Path, *options: Any, log: IO[bytes] | None = None) -> Iterator[ServerProcess]:
+    """Start a server, and end it with SIGTERM.
+
+    Parameters
+    ----------
+    log : file for its messages; None: those of this process.
+    """
     program = [sys.executable, "-c", "from supdocnade.cli.main import main; main()"]
     process = subprocess.Popen(
         [*program, "serve", str(model), "--port", "0", "--json", *map(str, options)],
         stdout=subprocess.PIPE,
+        stderr=log,
     )
     try:
         assert process.stdout is not None

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from supdocnade.errors import StorageError
+from supdocnade.errors import StorageError, UnwritableFile
 
 LOCK = ".lock"
 
@@ -33,7 +33,7 @@ class PartialFolder:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise StorageError(f"{self.folder} cannot be created: {error.strerror}.") from error
+            raise UnwritableFile(f"{self.folder} cannot be created: {error.strerror}.") from error
 
     @contextmanager
     def lock(self) -> Iterator[None]:
@@ -52,7 +52,7 @@ def lock_folder(folder: Path) -> Iterator[None]:
     try:
         file = open(folder / LOCK, "ab")  # noqa: SIM115 (closed by the with below)
     except OSError as error:
-        raise StorageError(f"{folder} cannot be written: {error.strerror}.") from error
+        raise UnwritableFile(f"{folder} cannot be written: {error.strerror}.") from error
     with file:
         try:
             lock_file(file)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from supdocnade.checks import check_choice
+from supdocnade.errors import InvalidArgument
 from supdocnade.progress import ProgressCallback, no_progress
 
 DEVICES = ("auto", "cpu", "cuda")
@@ -32,6 +33,8 @@ class RunOptions:
 
     def __post_init__(self) -> None:
         check_choice("on_error", self.on_error, ("raise", "skip"))
+        if self.n_jobs == 0:
+            raise InvalidArgument("n_jobs must be None or a whole number other than 0, got 0.")
         for name in ("cache", "checkpoint"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, Path(getattr(self, name)))

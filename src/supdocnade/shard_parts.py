@@ -2,8 +2,9 @@
 
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -41,6 +42,8 @@ class ShardParts(PartialFolder):
 
         `StorageError` is raised if there is an output already.
         """
+        if not self.folder.exists() and self._has_plan(self.output):
+            move_folder(self.output, self.folder)  # A kill interrupted `publish`.
         if self.output.exists() and (not self.output.is_dir() or any(self.output.iterdir())):
             raise StorageError(f"{self.output} must be a new or an empty folder.")
         self.create()
@@ -54,24 +57,54 @@ class ShardParts(PartialFolder):
                 raise
 
     def _check_plan(self) -> None:
-        path, content = self.folder / PLAN, json.dumps(self.plan, sort_keys=True).encode()
-        if not path.exists():
-            write_atomically(path, content)
-        elif read_file(path) != content:
+        if not (self.folder / PLAN).exists():
+            self._remove_contents()  # Parts without a plan: a kill interrupted `discard`.
+            write_atomically(self.folder / PLAN, self._plan_content())
+        elif not self._has_plan(self.folder):
             raise StorageError(
                 f"{self.folder} holds an interrupted run with another model, other photographs or "
                 "other settings: repeat that run to finish it, or remove the folder."
             )
 
+    def _plan_content(self) -> bytes:
+        return json.dumps(self.plan, sort_keys=True).encode()
+
+    def _has_plan(self, folder: Path) -> bool:
+        """Return True if a folder has the plan of this run."""
+        path = folder / PLAN
+        return path.is_file() and read_file(path) == self._plan_content()
+
+    def _remove_contents(self, *kept: str) -> None:
+        """Remove everything but the lock and some other files."""
+        for path in self.folder.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            elif path.name not in (LOCK, *kept):
+                with suppress(OSError):
+                    path.unlink()
+
+    def take_back(self, name: str) -> None:
+        """Move a complete output back to its place in the folder, if a kill came before `discard`.
+
+        Parameters
+        ----------
+        name : of the output in this folder before it was moved.
+        """
+        if self.folder.exists() and self.output.exists():
+            with self.lock():
+                if self._has_plan(self.folder) and not (self.folder / name).exists():
+                    move_folder(self.output, self.folder / name)
+
+    def discard(self) -> None:
+        """Remove the folder, the plan last: until then a run that was killed is recognised."""
+        if self.exists:
+            self._remove_contents(PLAN)
+        super().discard()
+
     def publish(self) -> None:
         """Make the folder with all its parts the output."""
         remove_leftovers(self.folder)
-        try:
-            os.replace(self.folder, self.output)
-        except OSError as error:
-            raise UnwritableFile(
-                f"{self.output} cannot be written: {error.strerror or error}."
-            ) from error
+        move_folder(self.folder, self.output)
         for name in (PLAN, LOCK):
             (self.output / name).unlink(missing_ok=True)
 
@@ -108,3 +141,11 @@ class ShardParts(PartialFolder):
                             "the cluster must share the folder of the output."
                         )
                 yield path
+
+
+def move_folder(source: Path, target: Path) -> None:
+    """Move a folder on one disk, in one step; the target must not exist or be an empty folder."""
+    try:
+        os.replace(source, target)
+    except OSError as error:
+        raise UnwritableFile(f"{target} cannot be written: {error.strerror or error}.") from error

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
+from supdocnade.checks import rises_to
 from supdocnade.errors import InvalidArgument, StorageError, UnwritableFile
 from supdocnade.partial_folder import lock_file
 
@@ -172,8 +173,7 @@ def unpack_strings(name: str, arrays: Mapping[str, NDArray[Any]]) -> list[str]:
     """
     content = _check_array(f"{name}_bytes", arrays, np.uint8).tobytes()
     offsets = _check_array(f"{name}_offsets", arrays, np.int64)
-    rising = len(offsets) > 0 and offsets[0] == 0 and (np.diff(offsets) >= 0).all()
-    if not rising or offsets[-1] != len(content):
+    if not rises_to(len(content), offsets):
         raise InvalidArgument(f"{name}_offsets must rise from 0 to {len(content)}")
     bounds = pairwise(offsets.tolist())
     try:

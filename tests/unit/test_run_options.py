@@ -15,3 +15,8 @@ def test_folders_become_paths():
 def test_error_handling_is_checked():
     with pytest.raises(InvalidArgument, match=r"on_error must be one of .*got 'ignore'"):
         RunOptions(on_error="ignore")
+
+
+def test_no_workers_are_an_error():
+    with pytest.raises(InvalidArgument, match="n_jobs must be None or a whole number other than 0"):
+        RunOptions(n_jobs=0)

@@ -38,7 +38,7 @@ from supdocnade.cli.options import (
     UsageError,
     check_device,
 )
-from supdocnade.cli.xmp import Sidecars, append_text, undo_sidecars
+from supdocnade.cli.xmp import Sidecars, UnwritableRecord, append_text, undo_sidecars
 from supdocnade.errors import InvalidArgument, StorageError
 from supdocnade.images.source import Source, is_local_file, normalize_address, source_name
 from supdocnade.run_options import RunOptions
@@ -370,6 +370,8 @@ def _write_sidecar(sidecars: Sidecars, prediction: "Prediction", top: int | None
     """Write the sidecar of a photograph; return the error message if this fails."""
     try:
         message = sidecars.write(prediction, top)
+    except UnwritableRecord:
+        raise
     except StorageError as error:
         return str(error)
     if message and sidecars.dry_run:

@@ -4,7 +4,6 @@ import json
 import math
 import os
 import shlex
-import shutil
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -25,7 +24,7 @@ from supdocnade.errors import (
     UnwritableFile,
 )
 from supdocnade.images.source import absolute_address
-from supdocnade.partial_folder import PartialFolder
+from supdocnade.partial_folder import LOCK, PartialFolder
 
 if TYPE_CHECKING:
     from supdocnade.corpus.disk import Corpus
@@ -63,6 +62,15 @@ class PartialRun(PartialFolder):
         self.words = self.folder / "words"
         """Cache of the words of photographs that were read."""
 
+    @property
+    def exists(self) -> bool:
+        """True if an earlier run left its work.
+
+        The settings of a run are written first and removed first, so a folder without them has no
+        work: a kill left it, or its contents are not ours.
+        """
+        return (self.folder / RUN).is_file()
+
     def check_idle(self) -> None:
         """Raise if another process is working in the folder."""
         if self.exists:
@@ -78,12 +86,26 @@ class PartialRun(PartialFolder):
         if path.is_file() and path.read_bytes() == content:
             return
         is_new = not self.exists
+        if is_new:
+            self._remove_leftovers()
         try:
             write_atomically(path, content)
         except StorageError:
             if is_new:
                 super().discard()
             raise
+
+    def _remove_leftovers(self) -> None:
+        """Remove a folder that a kill left without settings; raise if it is not ours."""
+        from supdocnade.storage import temporary_target
+
+        if not self.folder.exists():
+            return
+        ours = {RUN, LOCK, self.checkpoint.name, self.words.name}
+        is_folder = self.folder.is_dir()
+        if not is_folder or {temporary_target(each) for each in os.listdir(self.folder)} - ours:
+            raise StorageError(f"{self.folder} is in the way: it is not a partial run.")
+        super().discard()
 
     def read_settings(self, photos: str) -> dict[str, Any]:
         """Return the settings of the interrupted run, which must be one on these photographs."""
@@ -102,12 +124,15 @@ class PartialRun(PartialFolder):
         return settings
 
     def discard(self) -> None:
-        """Remove the folder; raise if it does not belong to a run."""
-        if not self.exists:
-            return
-        if not (self.folder / RUN).is_file():
-            raise StorageError(f"{self.folder} is in the way: it is not a partial run.")
-        shutil.rmtree(self.folder)
+        """Remove the folder, the settings first, so that a kill leaves no run to resume."""
+        if self.exists:
+            try:
+                (self.folder / RUN).unlink()
+            except OSError as error:
+                raise UnwritableFile(
+                    f"{self.folder} cannot be removed: {error.strerror}."
+                ) from error
+            super().discard()
 
     def discard_if_empty(self) -> bool:
         """Remove the folder if no photograph was read and nothing was learned.

@@ -7,12 +7,12 @@ import json
 import os
 import shlex
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from supdocnade.cli.console import format_count
-from supdocnade.errors import StorageError
+from supdocnade.errors import StorageError, UnwritableFile
 from supdocnade.folders.xmp_packet import (
     UnusableXMP,
     add_keywords,
@@ -136,16 +136,26 @@ class Sidecars:
     def _append_to_record(self, sidecar: Path, keywords: list[str], *, created: bool) -> None:
         line = {"sidecar": os.fspath(sidecar), "created": created, "keywords": keywords}
         if self.record is not None:
-            append_text(self.record, json.dumps(line) + "\n")
+            try:
+                append_text(self.record, json.dumps(line) + "\n")
+            except UnwritableFile as error:
+                raise UnwritableRecord(str(error)) from error
+
+
+class UnwritableRecord(UnwritableFile):
+    """The record cannot be written, so that no further sidecar may be."""
 
 
 def append_text(path: Path, text: str) -> None:
-    """Append ASCII text to a file, which is created if it does not exist."""
+    """Append ASCII text to a file, all of it or nothing; a file that does not exist is created."""
+    before = path.stat().st_size if path.exists() else 0
     try:
         with open(path, "a", encoding="ascii") as file:
             file.write(text)
     except OSError as error:
-        raise StorageError(f"{path} cannot be written: {error.strerror}.") from error
+        with suppress(OSError):
+            os.truncate(path, before)
+        raise UnwritableFile(f"{path} cannot be written: {error.strerror}.") from error
 
 
 @contextmanager

@@ -39,7 +39,7 @@ from supdocnade.corpus.manifest import (
     read_manifest,
     write_manifest,
 )
-from supdocnade.errors import InvalidArgument, StorageError
+from supdocnade.errors import InvalidArgument, StorageError, UnwritableFile
 from supdocnade.partial_folder import LOCK, lock_folder
 from supdocnade.storage import temporary_target
 
@@ -88,7 +88,7 @@ class Corpus:
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise StorageError(f"{path} cannot be written: {error.strerror}.") from error
+            raise UnwritableFile(f"{path} cannot be written: {error.strerror}.") from error
         if is_corpus(path):
             raise StorageError(f"{path} holds a corpus already; open it, or use another folder.")
         # An interrupted creation may have left these two files.

@@ -19,9 +19,10 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from supdocnade.checks import rises_to
 from supdocnade.corpus.counts import BLOCK_TOKENS, split_blocks
 from supdocnade.corpus.manifest import CHECKSUM_BYTES, PARTS, ShardEntry, checksum
-from supdocnade.errors import StorageError
+from supdocnade.errors import StorageError, UnwritableFile
 
 DTYPES = {"ids": "<i4", "offsets": "<i8", "counts": "<f8"}
 
@@ -135,7 +136,7 @@ class Shard:
         content = self._content("offsets")
         start = _check_header(BytesIO(content), path, "offsets", self._size("offsets"))
         offsets = np.frombuffer(content, DTYPES["offsets"], offset=start).astype(np.int64)
-        if offsets[0] != 0 or offsets[-1] != self.entry.tokens or (np.diff(offsets) < 0).any():
+        if not rises_to(self.entry.tokens, offsets):
             raise StorageError(
                 f"{path} is damaged: offsets must rise from 0 to {self.entry.tokens}."
             )
@@ -250,7 +251,7 @@ def _write(path: Path, pieces: Sequence[bytes | memoryview]) -> str:
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
-        raise StorageError(f"{path} cannot be written: {error.strerror}.") from error
+        raise UnwritableFile(f"{path} cannot be written: {error.strerror}.") from error
     return digest.hexdigest()
 
 

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from supdocnade.errors import StorageError
+from supdocnade.errors import StorageError, UnwritableFile
 from supdocnade.storage import write_atomically
 
 FORMAT = 2
@@ -96,7 +96,7 @@ def append_entry(folder: Path, manifest: Manifest, entry: ShardEntry) -> None:
     except OSError as error:
         with suppress(OSError):
             os.truncate(path, manifest.end)
-        raise StorageError(f"{path} cannot be written: {error.strerror}.") from error
+        raise UnwritableFile(f"{path} cannot be written: {error.strerror}.") from error
     manifest.shards.append(entry)
     manifest.end += len(line)
     manifest.checksum = last

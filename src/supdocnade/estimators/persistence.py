@@ -234,7 +234,7 @@ def _read_topic_model(
     annotation_names = read_names(
         "annotation_names", description["annotation_names"], n_annotations
     )
-    history = _read_history(description["history"])
+    history = History.from_json(description["history"])
     seed = check_seed("seed", description["seed"])
     supervised = isinstance(settings, SupDocNADESettings)
     if (description["classes"] is None) == supervised:
@@ -309,19 +309,6 @@ def read_classes(given: Any) -> NDArray[Any]:
     if not np.array_equal(np.unique(classes), classes):
         raise InvalidArgument("classes must be sorted and unique")
     return classes
-
-
-def _read_history(given: Any) -> History:
-    history = History.from_json(given)
-    numbers = list(history.seconds)
-    for record in history.epochs:
-        numbers += [record.epoch, record.learning_rate, record.loss, *record.validation.values()]
-    are_numbers = all(type(number) in (int, float) for number in numbers)
-    best = history.best_epoch
-    best_exists = best is None or (type(best) is int and 1 <= best <= len(history.epochs))
-    if not (are_numbers and best_exists and isinstance(history.stopped_early, bool)):
-        raise InvalidArgument("its history cannot be read")
-    return history
 
 
 def _read_network(config: DocNADEConfig, arrays: Arrays) -> NetworkArrays:

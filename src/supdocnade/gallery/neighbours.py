@@ -115,7 +115,12 @@ def open_approximate(segment: Segment) -> Any:
     import faiss
 
     faiss.omp_set_num_threads(1)
-    index: Any = faiss.read_index(os.fspath(path), faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY)
+    try:
+        index: Any = faiss.read_index(os.fspath(path), faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY)
+    except RuntimeError:
+        return None
+    if (index.ntotal, index.d) != segment.arrays["topics"].shape:
+        return None
     index.nprobe = N_PROBES
     return index
 

@@ -128,6 +128,12 @@ class Gallery:
         self.version = hashlib.blake2b(repr(manifest).encode(), digest_size=4).hexdigest()
         widths = model_widths(fitted)
         self._segments = [Segment(folder, entry, widths) for entry in manifest.segments]
+        for segment in self._segments:
+            folders = segment.arrays["folders"]
+            if not 0 <= folders.min() <= folders.max() < len(self.folders):
+                raise StorageError(
+                    f"{segment.path} is damaged: it names folders that do not exist."
+                )
         self._deleted = [read_deleted(folder, entry) for entry in manifest.segments]
         self._starts = np.cumsum([0, *(len(segment) for segment in self._segments)])
         self._approximate = [open_approximate(segment) for segment in self._segments]

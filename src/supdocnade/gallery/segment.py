@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from supdocnade.checks import rises_to
 from supdocnade.errors import StorageError, UnwritableFile
 from supdocnade.storage import Arrays
 
@@ -131,6 +132,25 @@ class Segment:
         self._pictures = PictureFile(self.path.with_suffix(".pictures"))
         if self._pictures.length != self.arrays["picture_ends"][-1]:
             raise StorageError(f"{self._pictures.path} is damaged: its length is wrong.")
+        self._check_contents()
+
+    def _check_contents(self) -> None:
+        """Raise `StorageError` if a value would be wrong wherever it is used.
+
+        The digest does not exclude that: whoever makes an index can compute it.
+        """
+        sizes = {
+            "name_ends": self.entry.name_bytes,
+            "word_ends": self.entry.word_bytes,
+            "picture_ends": self._pictures.length,
+        }
+        for name, size in sizes.items():
+            if not rises_to(size, np.append(0, self.arrays[name])):
+                raise StorageError(f"{self.path} is damaged: {name} must rise to {size}.")
+        for name in ("topics", "norms", "proba", "presence"):
+            array = self.arrays[name]
+            if array.size and not np.isfinite([array.min(), array.max()]).all():
+                raise StorageError(f"{self.path} is damaged: {name} must be finite.")
 
     def __len__(self) -> int:
         """The number of rows, with those that are deleted."""
@@ -139,7 +159,11 @@ class Segment:
     def name(self, row: int) -> str:
         """Return the path of a photograph below its folder."""
         start, end = _bounds(self.arrays["name_ends"], row)
-        return self.arrays["names"][start:end].tobytes().decode("utf-8", "surrogatepass")
+        content = self.arrays["names"][start:end].tobytes()
+        try:
+            return content.decode("utf-8", "surrogatepass")
+        except UnicodeDecodeError as error:
+            raise StorageError(f"{self.path} is damaged: a name is no text: {error}.") from error
 
     def keys(self) -> Iterator[tuple[int, str, Stamp]]:
         """Yield folder, name and stamp of all rows."""

@@ -46,6 +46,13 @@ _HEIC_BRANDS = {b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b
 
 _JPEG_START = b"\xff\xd8\xff"
 
+_DOCUMENTS = {
+    b"%!PS": "a PostScript document",
+    b"%PDF": "a PDF document",
+    b"<svg": "an SVG drawing",
+}
+"""Formats that other programs would have to draw, by marks near the beginning of a file."""
+
 _SIXTEEN_BITS = ("I;16", "I;16L", "I;16B", "I;16N")
 
 _PILLOW_FILTER = ("ignore", None, Warning, re.compile(r"(PIL|pillow_heif)\b"), 0)
@@ -229,7 +236,9 @@ def open_image(file: IO[bytes], name: str) -> ImageFile.ImageFile:
         file.seek(0)
         return JpegImageFile(file)  # Its header was read before.
     except UnidentifiedImageError as error:
-        raise UnreadableImage(f"{name} is no image of a known format.") from error
+        kind = next((kind for mark, kind in _DOCUMENTS.items() if mark in start), None)
+        what = "no image of a known format" if kind is None else f"{kind}, not a photograph"
+        raise UnreadableImage(f"{name} is {what}.") from error
     except Exception as error:
         raise _damaged(name, error) from error
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from supdocnade.checks import rises_to
 from supdocnade.errors import InvalidArgument
 from supdocnade.images.decode import make_thumbnail
 from supdocnade.metrics import top_ranked
@@ -198,13 +199,12 @@ def thumbnails_from_storage(
     names = description["names"]
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise InvalidArgument("the names of its thumbnails must be strings")
-    content, offsets = arrays["pictures"].tobytes(), arrays["offsets"].tolist()
-    lengths = np.diff(offsets)
-    if (offsets[:1], offsets[-1:]) != ([0], [len(content)]) or (lengths <= 0).any():
+    content, offsets = arrays["pictures"].tobytes(), arrays["offsets"]
+    if not rises_to(len(content), offsets):
         raise InvalidArgument("the offsets of its thumbnails must rise from 0 to their total size")
-    if not len(set(names)) == len(names) == len(lengths):
-        raise InvalidArgument(f"its {len(lengths)} thumbnails have {len(set(names))} names")
-    pictures = [content[a:b] for a, b in pairwise(offsets)]
+    pictures = [content[a:b] for a, b in pairwise(offsets.tolist())]
+    if not len(set(names)) == len(names) == len(pictures):
+        raise InvalidArgument(f"its {len(pictures)} thumbnails have {len(set(names))} names")
     if not all(picture.startswith(_JPEG) for picture in pictures):
         raise InvalidArgument("its thumbnails must be JPEG files")
     topics = _topics_from_storage(arrays, names, n_topics)

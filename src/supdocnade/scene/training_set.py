@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from supdocnade.checks import check_shape
+from supdocnade.checks import check_shape, rises_to
 from supdocnade.errors import InvalidArgument
 from supdocnade.folders.tags import AnnotationVocabulary
 from supdocnade.scene.dataset import Photographs
@@ -200,8 +200,9 @@ def _read_counts(arrays: Arrays, shape: tuple[int, int]) -> sparse.csr_array:
     check_shape("counts", counts.shape, words.shape)
     if {each.dtype.kind for each in (ends, words, counts)} - {"i", "u"}:
         raise InvalidArgument("its words and counts must be whole numbers")
-    sound = ends[0] == 0 and ends[-1] == len(words) and (np.diff(ends) >= 0).all()
-    if not sound or (words.size and not (words.min() >= 0 and words.max() < shape[1])):
+    if not rises_to(len(words), ends) or (
+        words.size and not (words.min() >= 0 and words.max() < shape[1])
+    ):
         raise InvalidArgument("its words are out of range")
     if counts.size and counts.min() < 1:
         raise InvalidArgument("its counts must be positive")

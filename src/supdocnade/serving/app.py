@@ -1,7 +1,9 @@
 """The web application: its routes, error responses and OpenAPI description."""
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import cache
 from importlib import resources
 from pathlib import PurePosixPath
 from typing import Any
@@ -118,6 +120,7 @@ def make_app(service: Service) -> FastAPI:
         description=DESCRIPTION,
         docs_url=None,
         redoc_url=None,
+        openapi_url=None,
         lifespan=lifespan,
         redirect_slashes=False,
         separate_input_output_schemas=False,
@@ -141,6 +144,14 @@ def make_app(service: Service) -> FastAPI:
             405: ("method_not_allowed", "this URL does not support this method."),
         }.get(error.status_code, ("invalid_request", str(error.detail)))
         return ApiError(code, detail, headers=error.headers).response()
+
+    @cache  # Many requests for it must not keep the server busy.
+    def description() -> bytes:
+        return json.dumps(app.openapi()).encode()
+
+    @app.get("/openapi.json", include_in_schema=False)
+    async def openapi() -> Response:
+        return Response(description(), media_type="application/json")
 
     app.add_middleware(SecurityMiddleware, service=service)
     app.openapi = lambda: _openapi(app, service)  # type: ignore[method-assign]

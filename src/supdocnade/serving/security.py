@@ -102,7 +102,8 @@ class SecurityMiddleware:
                 "the header Authorization must be 'Bearer' and this server's token.",
                 headers={"WWW-Authenticate": 'Bearer realm="supdocnade"'},
             )
-        if private and headers.get("sec-fetch-site") in ("cross-site", "same-site"):
+        foreign_site = headers.get("sec-fetch-site") in ("cross-site", "same-site")
+        if private and (foreign_site or _is_foreign_origin(headers)):
             raise ApiError("foreign_page", "pages of other origins may not use this server.")
 
 
@@ -121,6 +122,13 @@ def _check_host(headers: Headers, allowed: tuple[str, ...]) -> None:
             f"this server does not accept the host name {host[:100]!r}; to accept it, start the "
             "server with --allow-host and that name.",
         )
+
+
+def _is_foreign_origin(headers: Headers) -> bool:
+    """Return whether a page of another host made a request; ports may differ behind a proxy."""
+    origin = headers.get("origin", "null")
+    host = origin.partition("://")[2]
+    return origin != "null" and host_name(host) != host_name(headers.get("host", ""))
 
 
 def host_name(host: str) -> str:

@@ -43,9 +43,9 @@ SEND_SECONDS = 20.0
 DESCRIPTORS = 8192
 """Files and connections that are counted on where the system sets no limit."""
 
-N_RESERVED, RESERVED_SECONDS = 16, 2.0
-"""Connections beyond the limits, which may ask for the health of the server, and the time for the
-head of their request."""
+N_RESERVED, RESERVED_SECONDS = 128, 2.0
+"""Connections beyond the limits, which may ask for the health of the server, an eighth of the
+descriptors if that is less; and the time for the head of their request."""
 
 HEALTH_ROUTES = ("/healthz", "/readyz")
 WARNING_SECONDS = 60.0
@@ -60,16 +60,18 @@ class OpenConnections:
     """The connections of all clients, limited in all and per client.
 
     A connection beyond the limits may only ask for the health of the server, so that one client
-    that holds many connections cannot hide the server from its supervisor. The newest `N_RESERVED`
-    of them stay open.
+    that holds many connections cannot hide the server from its supervisor. The newest of them stay
+    open.
 
     Parameters
     ----------
     most : connections of all clients; one client may have half of them.
+    n_reserved : connections beyond these that stay open.
     """
 
-    def __init__(self, most: int):
+    def __init__(self, most: int, n_reserved: int):
         self._most, self._most_per_client = most, max(most // 2, 1)
+        self._n_reserved = n_reserved
         self._n_per_client: Counter[str] = Counter()
         self._reserved: deque[TimedConnection] = deque()
         self._warned = -math.inf
@@ -84,7 +86,7 @@ class OpenConnections:
             self._warned = time.monotonic()
             log.warning("%d connections are open, %d of them by %s: refusing", total, own, client)
         self._reserved.append(connection)
-        if len(self._reserved) > N_RESERVED:
+        if len(self._reserved) > self._n_reserved:
             self._reserved.popleft().abort()
         return False
 
@@ -376,8 +378,9 @@ def n_descriptors() -> int:
 def make_server(service: Service) -> Server:
     """Return a server that is not yet running.
 
-    At most half of the descriptors of the process are for connections and an eighth for those that
-    are being accepted, so that files can always be opened.
+    At most half of the descriptors of the process are for connections, an eighth for those that ask
+    for its health and an eighth for those that are being accepted, so that files can always be
+    opened.
     """
     descriptors = n_descriptors()
     most = min(service.settings.max_connections, descriptors // 2)
@@ -392,7 +395,8 @@ def make_server(service: Service) -> Server:
         ws="none",
     )
     config.load()
-    protocol = partial(TimedConnection, config.http_protocol_class, OpenConnections(most))
+    connections = OpenConnections(most, min(N_RESERVED, descriptors // 8))
+    protocol = partial(TimedConnection, config.http_protocol_class, connections)
     config.http_protocol_class = protocol  # type: ignore[assignment]
     return Server(config, service)
 

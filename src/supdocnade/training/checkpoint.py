@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from supdocnade.errors import StorageError
+from supdocnade.checks import check_count, check_flag, check_range
+from supdocnade.errors import InvalidArgument, StorageError
 from supdocnade.storage import Arrays, load_arrays, save_arrays
 from supdocnade.training.history import History
 
@@ -116,9 +117,8 @@ def load_checkpoint(
         )
     _check_settings(path, description.get("settings"), settings)
     try:
-        values = dict(description["state"])
-        state = TrainingState(**{**values, "history": History.from_json(values["history"])})
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        state = _read_state(description["state"])
+    except (LookupError, TypeError, AttributeError, ValueError, OverflowError) as error:
         raise StorageError(f"{path} is damaged: its state cannot be read ({error!r}).") from error
     groups: dict[str, Tensors] = {}
     for key, array in arrays.items():
@@ -139,6 +139,20 @@ def load_checkpoint(
         on_device = {name: t.to(parameters[name].device) for name, t in groups[group].items()}
         setattr(state, group, on_device)
     load_moments(optimizers, moments_by_optimizer)
+    return state
+
+
+def _read_state(values: Any) -> TrainingState:
+    """Return the state that `TrainingState.to_json` described, checked."""
+    state = TrainingState(**{**values, "history": History.from_json(values["history"])})
+    for name in ("epoch", "update", "n_seen", "epochs_without_gain"):
+        check_count(name, getattr(state, name))
+    check_range("loss_sum", state.loss_sum)
+    check_flag("finished", state.finished)
+    if state.epoch != len(state.history.epochs):
+        raise InvalidArgument(f"{state.epoch} epochs have {len(state.history.epochs)} records")
+    if state.average is not None or state.best is not None:
+        raise InvalidArgument("its averages must be arrays")
     return state
 
 

@@ -3,6 +3,8 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from supdocnade.errors import InvalidArgument
+
 
 @dataclass(frozen=True)
 class TrainingProgress:
@@ -49,6 +51,15 @@ class History:
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "History":
-        """Build a history from the values of `to_json`."""
+        """Build a history from the values of `to_json`; bad ones raise an error of their type."""
         epochs = [EpochRecord(**record) for record in values["epochs"]]
-        return cls(**{**values, "epochs": epochs})
+        history = cls(**{**values, "epochs": epochs})
+        numbers = list(history.seconds)
+        for each in epochs:
+            numbers += [each.epoch, each.learning_rate, each.loss, *each.validation.values()]
+        best = history.best_epoch
+        best_exists = best is None or (type(best) is int and 1 <= best <= len(epochs))
+        are_numbers = all(type(number) in (int, float) for number in numbers)
+        if not (are_numbers and best_exists and isinstance(history.stopped_early, bool)):
+            raise InvalidArgument("its history cannot be read")
+        return history

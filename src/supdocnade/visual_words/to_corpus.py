@@ -6,7 +6,6 @@ and makes every shard a task of its own, which a cluster can run.
 
 import hashlib
 import json
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -23,7 +22,7 @@ from supdocnade.corpus.manifest import is_corpus
 from supdocnade.errors import InvalidArgument, StorageError, UnreadableImage
 from supdocnade.run_options import RunOptions
 from supdocnade.seeding import named_generator
-from supdocnade.shard_parts import ShardParts
+from supdocnade.shard_parts import ShardParts, move_folder
 from supdocnade.storage import Arrays, damage_errors, load_arrays, save_arrays
 from supdocnade.visual_words.cache import ImageWords
 from supdocnade.visual_words.encoder import ImageEncoder
@@ -36,6 +35,8 @@ FEATURES = "features-{:05d}.safetensors"
 """File in the folder of a corpus for each of its shards, if a network describes images."""
 WORDS = "words.safetensors"
 """File in the folder of a corpus with its visual words, as `BagOfVisualWords.save` writes it."""
+CORPUS = "corpus"
+"""Folder of an unfinished corpus among the parts of its run."""
 StoredWords = tuple[Arrays, dict[str, Any]]
 """Visual words as arrays and a description, as `words_to_storage` returns them."""
 
@@ -170,8 +171,10 @@ def encode_shuffled(
     plan = {"encoder": encoder.fingerprint(), "shards": _digest(shards), "keywords": keywords}
     parts = ShardParts(Path(folder), plan, ".safetensors")
     skipped: list[SkippedImage] = []
+    if is_corpus(parts.output):
+        parts.take_back(CORPUS)
     with parts.open():
-        corpus = _open_or_create(parts.folder / "corpus", encoder, stored_words)
+        corpus = _open_or_create(parts.folder / CORPUS, encoder, stored_words)
         encoded = _encode_shards(encoder, keywords, shards, parts, options)
         n_known, n_documents = len(corpus), 0
         for part, shard in zip(numbers, encoded, strict=True):
@@ -184,8 +187,8 @@ def encode_shuffled(
         if not n_documents:
             parts.discard()
             raise UnreadableImage(f"none of the {len(images)} images can be read.")
-        os.replace(corpus.folder, folder)
-    parts.discard()
+        move_folder(corpus.folder, parts.output)
+        parts.discard()
     return Corpus.open(folder), tuple(skipped)
 
 

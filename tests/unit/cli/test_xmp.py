@@ -1,10 +1,11 @@
+import resource
 from dataclasses import replace
 
 import pytest
 from PIL import Image
 from tests.textures import iptc_segment, plain_packet, stripes
 
-from supdocnade.cli.xmp import Sidecars, undo_sidecars
+from supdocnade.cli.xmp import Sidecars, UnwritableRecord, append_text, undo_sidecars
 from supdocnade.errors import StorageError
 from supdocnade.folders.xmp_packet import add_keywords, new_packet, read_keywords
 from supdocnade.scene.prediction import Prediction
@@ -21,6 +22,26 @@ def prediction(name, label="coast", tags=("sea", "sky"), unsure=False):
         ranked_tags=given,
         tags=given,
     )
+
+
+def test_a_record_has_whole_lines_after_a_full_disk(tmp_path):
+    record = tmp_path / "record"
+    append_text(record, "first\n")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (9, limits[1]))
+    try:
+        with pytest.raises(StorageError, match="record cannot be written: File too large"):
+            append_text(record, "second\n")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert record.read_text() == "first\n"
+
+
+def test_a_record_that_cannot_be_written_is_an_error_of_its_own(tmp_path):
+    sidecars = Sidecars(record=tmp_path)  # A folder.
+    with pytest.raises(UnwritableRecord, match="cannot be written"):
+        sidecars.write(prediction(tmp_path / "a.jpg"))
+    assert not (tmp_path / "a.jpg.xmp").exists()
 
 
 def test_names_of_sidecars():

@@ -92,6 +92,7 @@ COUNTS = [0.5, 2.25, 2.25, 2.25, 3, 3, 3]
         ("offsets", np.array([0, 8, 7]), "offsets must rise from 0 to 7"),
         ("offsets", np.array([1, 4, 7]), "offsets must rise from 0 to 7"),
         ("offsets", np.array([0, -4, 7]), "offsets must rise from 0 to 7"),
+        ("offsets", np.array([0, 2**63 - 1, 7]), "offsets must rise from 0 to 7"),
         ("offsets", np.array([0, 7]), "must be a .npy array of 3 <i8"),
         ("counts", np.array([np.nan, *COUNTS[1:]]), "counts must be finite and above 0"),
         ("counts", np.array([*COUNTS[:-1], np.inf]), "counts must be finite and above 0"),

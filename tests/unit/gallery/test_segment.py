@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
@@ -9,6 +11,8 @@ from supdocnade.gallery.segment import (
     SegmentEntry,
     Widths,
     _header,
+    _layout,
+    _write,
     merge_segments,
     segment_path,
     write_block,
@@ -96,3 +100,29 @@ def test_a_segment_of_another_model_is_refused(tmp_path):
 def test_ten_million_photographs_have_a_short_header():
     entry = SegmentEntry("000001", 10**7, 60 * 10**7, 60 * 10**7, "")
     assert len(_header(entry, Widths(topics=512, classes=15, tags=200))) < 2000
+
+
+@pytest.mark.parametrize(
+    ("name", "entry", "value", "message"),
+    [
+        ("name_ends", 1, 2**62, "name_ends must rise"),
+        ("word_ends", 0, -1, "word_ends must rise"),
+        ("picture_ends", 0, 2**62, "picture_ends must rise"),
+        ("topics", (0, 1), np.inf, "topics must be finite"),
+        ("presence", (2, 1), np.nan, "presence must be finite"),
+        ("names", 0, 255, "a name is no text"),
+    ],
+)
+def test_wrong_values_are_refused_although_the_digest_is_right(
+    tmp_path, name, entry, value, message
+):
+    given = photographs(3)
+    written = write_block(tmp_path, "000001", given, WIDTHS)
+    arrays = Segment(tmp_path, written, WIDTHS).arrays
+    columns = {key: arrays[key].copy() for key in _layout(written, WIDTHS)}
+    columns[name][entry] = value
+    other = replace(written, name="000002")
+    pictures = [each.picture for each in given]
+    spoiled = _write(tmp_path, other, WIDTHS, columns.values(), pictures)
+    with pytest.raises(StorageError, match=message):
+        Segment(tmp_path, spoiled, WIDTHS).name(0)

@@ -242,6 +242,9 @@ def test_bad_files_are_named_with_the_reason(tmp_path, colors):
     cases = {
         "empty.jpg": (b"", "is empty"),
         "text.jpg": (b"Dear reader, this is no image.", "is no image of a known format"),
+        "page.jpg": (b"%PDF-1.7\n", "is a PDF document, not a photograph"),
+        "page.eps": (b"%!PS-Adobe-3.0 EPSF-3.0\n", "is a PostScript document, not a photograph"),
+        "drawing.png": (b'<?xml version="1.0"?>\n<svg>', "is an SVG drawing, not a photograph"),
         "cut.jpg": (whole[: len(whole) // 2], r"is damaged: .*[Tt]runcated"),
         "phone.heic": (
             b"\0\0\0\x18ftypheic" + b"\0" * 100,

@@ -1,11 +1,17 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from scipy import sparse
 
+from supdocnade.errors import InvalidArgument
 from supdocnade.folders.tags import AnnotationVocabulary
 from supdocnade.scene.dataset import Photographs
-from supdocnade.scene.training_set import TrainingSet
+from supdocnade.scene.training_set import (
+    TrainingSet,
+    training_set_from_storage,
+    training_set_to_storage,
+)
 
 PHOTOGRAPHS = Photographs(
     sources=[b"a", b"b", b"c"],
@@ -43,3 +49,13 @@ def test_names_stay_different_when_photographs_are_added_again():
         *("a (before) (before)", "b (before) (before)", "c (before) (before)"),
         *("a", "b", "c"),
     ]
+
+
+@pytest.mark.parametrize(
+    "ends", [np.array([0, 99, 3, 4], np.uint64), np.array([0, 2**63 - 1, -1, 4])]
+)
+def test_ends_whose_differences_overflow_are_refused(ends):
+    arrays, description = training_set_to_storage(documents())
+    arrays["ends"] = ends
+    with pytest.raises(InvalidArgument, match="out of range"):
+        training_set_from_storage(arrays, description, 3, 0)

@@ -89,6 +89,12 @@ def test_pages_of_other_origins_are_refused(server):
     for site in ("same-origin", "none"):
         response = server.get("/v1/model", headers={"sec-fetch-site": site})
         assert response.status_code == 200
+    for origin in ("http://evil.example", "https://evil.example:8000", "x"):
+        response = server.get("/v1/model", headers={"origin": origin})
+        assert response.status_code == 403
+    for origin in ("null", "http://localhost:8000", "https://LOCALHOST"):
+        headers = {"origin": origin, "host": "localhost:8000"}
+        assert server.get("/v1/model", headers=headers).status_code == 200
 
 
 def test_internal_error_is_reported_in_the_log_only(caplog):

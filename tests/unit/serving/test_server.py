@@ -127,6 +127,7 @@ def ask(address, path):
 
 def test_health_is_answered_while_one_client_holds_too_many_connections(monkeypatch, caplog):
     monkeypatch.setattr(server, "RESERVED_SECONDS", 20)  # The reserve is full all the time.
+    monkeypatch.setattr(server, "N_RESERVED", 16)
     with run_threaded_server(max_connections=20) as (_, address), ExitStack() as stack:
         held = [
             stack.enter_context(socket.create_connection(address, timeout=20)) for _ in range(60)

@@ -169,6 +169,7 @@ def describe(key, value):
         (put("other/thing", 8), r"it holds \['other'\]"),
         (describe("state", {}), "its state cannot be read"),
         (describe("state", None), "its state cannot be read"),
+        (describe("state", {"epoch": [], "history": {"epochs": []}}), "epoch must be a whole"),
         (describe("state", {"history": {"epochs": [{"a": 1}]}}), "its state cannot be read"),
         (describe("settings", []), "it names no settings"),
         (describe("format", 1), "checkpoint format 1, expected 2"),

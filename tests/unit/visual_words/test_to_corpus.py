@@ -4,10 +4,11 @@ from PIL import Image
 from tests.networks import write_network
 from tests.textures import plain_packet, stripes, write_images
 
-from supdocnade import BagOfVisualWords, DocNADE
+from supdocnade import BagOfVisualWords, Corpus, DocNADE
 from supdocnade.errors import InvalidArgument, StorageError, UnreadableImage
 from supdocnade.estimators.persistence import words_to_storage
 from supdocnade.run_options import RunOptions
+from supdocnade.shard_parts import ShardParts
 from supdocnade.visual_words.cache import content_key
 from supdocnade.visual_words.encoder import ImageEncoder
 from supdocnade.visual_words.to_corpus import (
@@ -159,6 +160,24 @@ def test_a_shuffled_run_that_was_killed_does_no_finished_shard_again(tmp_path, m
     assert corpus.fingerprint() == whole.fingerprint()
     with pytest.raises(StorageError, match="corpus must be a new or an empty folder"):
         encode_shuffled(ENCODER, paths, tmp_path / "corpus", shard_size=3)
+
+
+def test_a_run_that_was_killed_after_its_last_step_ends_with_the_same_corpus(tmp_path, monkeypatch):
+    paths = write_images(tmp_path / "images", 4)
+    with monkeypatch.context() as patched:
+        patched.setattr(ShardParts, "discard", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            encode_shuffled(ENCODER, paths, tmp_path / "corpus")
+    before = Corpus.open(tmp_path / "corpus").fingerprint()
+    with pytest.raises(StorageError, match="corpus must be a new or an empty folder"):
+        encode_shuffled(ENCODER, paths, tmp_path / "corpus", seed=1)
+    corpus, _ = encode_shuffled(ENCODER, paths, tmp_path / "corpus")
+    assert corpus.fingerprint() == before
+    assert not (tmp_path / "corpus.partial").exists()
+
+
+def interrupt(*_):
+    raise KeyboardInterrupt
 
 
 def test_a_shuffled_run_names_and_skips_what_cannot_be_read(tmp_path):

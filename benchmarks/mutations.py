@@ -1,0 +1,302 @@
+"""Changes of files for fuzzing: bytes, JSON values and arrays, with all digests made again.
+
+An attacker can compute digests, so a changed value must reach the checks behind them.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Generator = np.random.Generator
+
+ODD_VALUES: tuple[Any, ...] = (
+    None, True, False, 0, 1, -1, 2**31, 2**63, 10**30, 10**400, 0.5, -1e308, "", "x", "\udc80",
+    "/tmp/x", "../../x", [], {}, [[]], [None], {"": None}, [1, "a"],
+)  # fmt: skip
+TYPES = ("int8", "uint8", "int32", "int64", "uint64", "float32", "float64", "bool")
+
+
+def pick(rng: Generator, values: Any) -> Any:
+    """Return one of some values."""
+    return values[int(rng.integers(len(values)))]
+
+
+def mutate_folder(folder: Path, rng: Generator) -> tuple[str, dict[Path, bytes]]:
+    """Change a file of a folder, and those that must agree with it.
+
+    Returns
+    -------
+    what was changed, and the former contents of the changed files.
+    """
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != ".lock")
+    path = pick(rng, files)
+    before = {path: path.read_bytes()}
+    mutate = _mutator(path, before[path])
+    if mutate is None or not rng.integers(4):
+        what = mutate_bytes(path, before[path], rng)
+    else:
+        for other in path.parent.glob("*.json*"):  # Manifests.
+            before[other] = other.read_bytes()
+        what = mutate(path, rng)
+        if not rng.integers(3):
+            with suppress(Exception):  # The first change may have left nothing to change.
+                what += f" and {mutate(path, rng)}"
+    return f"{path.name}: {what}", before
+
+
+def _mutator(path: Path, content: bytes) -> Callable[[Path, Generator], str] | None:
+    """Return the function that changes the structure of a file; None if it has none."""
+    if content[8:9] == b"{":
+        return _mutate_arrays if b"supdocnade.digest" in content else _mutate_segment
+    if path.name == "manifest.jsonl":
+        return _mutate_manifest
+    if path.name.startswith("shard-"):
+        return _mutate_shard
+    return _mutate_json_file if path.suffix == ".json" else None
+
+
+def mutate_bytes(path: Path, content: bytes, rng: Generator) -> str:
+    """Change, remove or add some bytes of a file."""
+    data, way = bytearray(content), int(rng.integers(6))
+    at = int(rng.integers(len(data))) if data else 0
+    if way == 0 and data:
+        data[at] ^= 1 << int(rng.integers(8))
+    elif way == 1:
+        del data[at:]
+    elif way == 2:
+        data[:8] = int(rng.choice([0, 1, len(data), 2**31, 2**62])).to_bytes(8, "little")
+    elif way == 3:
+        data[at : at + 8] = b"\xff" * 8
+    elif way == 4:
+        data += data[: at + 1]
+    else:  # Deeply nested JSON.
+        data[:] = b"[" * 100_000 if rng.integers(2) else b'{"a":' * 100_000
+    path.write_bytes(data)
+    return f"bytes {way} at {at}"
+
+
+def mutate_json(value: Any, rng: Generator) -> str:
+    """Change a value somewhere in a JSON object or list; return where."""
+    where = []
+    while True:
+        keys = list(value) if isinstance(value, dict) else list(range(len(value)))
+        if not keys:
+            return "nothing"
+        key = pick(rng, keys)
+        where.append(str(key)[:40])
+        below = value[key]
+        if isinstance(below, dict | list) and below and rng.integers(5):
+            value = below
+            continue
+        return f"{'.'.join(where)} {_change_value(value, key, keys, rng)}"
+
+
+def _change_value(value: Any, key: Any, keys: list[Any], rng: Generator) -> str:
+    """Change an entry of a JSON object or list."""
+    way, below = int(rng.integers(10)), value[key]
+    if way == 0:
+        del value[key]
+        return "removed"
+    if way == 1 and isinstance(value, dict):
+        value[f"{key}x"] = value.pop(key)
+        return "renamed"
+    if way == 2:
+        for _ in range(400):
+            below = [below]
+        value[key] = below
+        return "nested"
+    if way == 3:  # Each value alone may be sound.
+        other = pick(rng, keys)
+        value[key], value[other] = value[other], value[key]
+        return f"exchanged with {str(other)[:40]}"
+    if way == 4 and type(below) in (int, float):
+        value[key] = below + pick(rng, (1, -1, 2**16))
+        return "shifted"
+    if way == 5 and isinstance(value, list):
+        value.append(below)
+        return "repeated"
+    value[key] = pick(rng, ODD_VALUES)
+    return f"= {str(value[key])[:30]!r}"
+
+
+def _mutate_json_file(path: Path, rng: Generator) -> str:
+    from supdocnade.corpus.manifest import checksum
+    from supdocnade.scene.persistence import seal_description
+
+    content = path.read_text()
+    description, end = json.JSONDecoder().raw_decode(content)
+    what = mutate_json(description, rng)
+    text = json.dumps(description).encode()
+    if content[end:].strip():  # A model of format 2, whose digest follows.
+        digest = hashlib.blake2b(text, digest_size=16).hexdigest()
+        text += f"\n{digest}\n".encode()
+    elif isinstance(description, dict) and "digest" in description:
+        text = _seal(seal_description, description) or text
+    elif isinstance(description, dict) and description.keys() == {"corpus", "checksum"}:
+        inner = json.dumps(description["corpus"], sort_keys=True)
+        sealed = {"checksum": checksum(inner.encode()), "corpus": description["corpus"]}
+        text = json.dumps(sealed, sort_keys=True, indent=1).encode() + b"\n"
+    path.write_bytes(text)
+    return what
+
+
+def _seal(seal: Callable[[dict[str, Any]], bytes], description: dict[str, Any]) -> bytes | None:
+    try:
+        return seal(description)
+    except ValueError:  # A number that JSON does not have.
+        return None
+
+
+def _mutate_manifest(path: Path, rng: Generator) -> str:
+    lines = _read_lines(path)
+    what = mutate_json(lines, rng)
+    _write_lines(path, lines)
+    return what
+
+
+def _read_lines(path: Path) -> list[Any]:
+    lines = [json.loads(line) for line in path.read_bytes().splitlines()]
+    for line in lines:
+        if isinstance(line, dict):
+            line.pop("checksum", None)
+    return lines
+
+
+def _write_lines(path: Path, lines: list[Any]) -> None:
+    """Write the manifest of a corpus; the checksums of its lines depend on each other."""
+    from supdocnade.corpus.manifest import checksum
+
+    content, previous = [], ""
+    for line in lines:
+        text = json.dumps(line, sort_keys=True)
+        previous = checksum((previous + text).encode())
+        content.append(f'{text[:-1]}, "checksum": "{previous}"}}\n')
+    path.write_text("".join(content))
+
+
+def _mutate_shard(path: Path, rng: Generator) -> str:
+    """Change a file of a shard of a corpus, and its checksum in the manifest."""
+    from supdocnade.corpus.manifest import checksum
+
+    number, part = int(path.name[6:11]), path.name[12:].removesuffix(".npy")
+    if part == "json":
+        records = json.loads(path.read_bytes())
+        what, part = mutate_json(records, rng), "records"
+        path.write_text(json.dumps(records))
+    else:
+        array = np.load(path)
+        what = change_entries(array, rng)
+        np.save(path, array)
+    manifest = path.with_name("manifest.jsonl")
+    if manifest.exists():
+        lines = _read_lines(manifest)
+        if isinstance(lines[number + 1], dict):
+            lines[number + 1][part] = checksum(path.read_bytes())
+        _write_lines(manifest, lines)
+    return what
+
+
+def _mutate_arrays(path: Path, rng: Generator) -> str:
+    from supdocnade.storage import load_arrays, save_arrays
+
+    arrays, description = load_arrays(path)
+    if rng.integers(3) and description:
+        what = mutate_json(description, rng)
+    elif arrays:
+        name = pick(rng, sorted(arrays))
+        what = f"{name} {_mutate_array(arrays, name, rng)}"
+    else:
+        arrays["x"], what = np.zeros(3), "array added"
+    save_arrays(path, arrays, description)
+    return what
+
+
+def _mutate_array(arrays: dict[str, Any], name: str, rng: Generator) -> str:
+    array, way = arrays[name].copy(), int(rng.integers(9))
+    if way == 0:
+        del arrays[name]
+        return "removed"
+    if way == 1:
+        with np.errstate(all="ignore"):
+            array = array.astype(pick(rng, TYPES))
+    elif way == 2:
+        array = array.reshape(-1)[: max(array.size - 1, 0)]
+    elif way == 3:
+        array = array[None] if rng.integers(2) else array.reshape(-1)
+    elif way == 4:
+        arrays[f"{name}x"] = array
+        return "copied"
+    elif way == 5:  # Each array alone may be sound.
+        other = pick(rng, sorted(arrays))
+        arrays[name], arrays[other] = arrays[other], arrays[name]
+        return f"exchanged with {other}"
+    elif way == 6 and array.ndim:  # All arrays of this length become shorter or longer together.
+        length = len(array)
+        step = int(pick(rng, (-1, 1)))
+        for each in [each for each in arrays if arrays[each].shape[:1] == (length,)]:
+            rows = np.arange(max(length + step, 0)) % max(length, 1)
+            arrays[each] = np.ascontiguousarray(arrays[each][rows[: length + step]])
+        return f"resized with all of its length by {step}"
+    else:
+        what = change_entries(array, rng)
+        arrays[name] = np.ascontiguousarray(array)
+        return what
+    arrays[name] = np.ascontiguousarray(array)
+    return f"way {way}"
+
+
+def change_entries(array: NDArray[Any], rng: Generator) -> str:
+    """Set an entry of an array to an extreme value, exchange two, or shift one."""
+    if not array.size:
+        return "nothing"
+    flat = array.reshape(-1)
+    at, other = (int(each) for each in rng.integers(array.size, size=2))
+    way = int(rng.integers(4))
+    if way == 0:
+        flat[at], flat[other] = flat[other], flat[at]
+        return f"entries {at} and {other} exchanged"
+    values: list[Any] = [0, 1]
+    if array.dtype.kind == "f":
+        values = [np.finfo(array.dtype).min, np.finfo(array.dtype).max, 0, np.nan, np.inf]
+    elif array.dtype.kind in "iu":
+        limits = np.iinfo(array.dtype)
+        near = [min(int(flat[at]) + 1, limits.max), max(int(flat[at]) - 1, limits.min)]
+        values = [limits.min, limits.max, 0, array.size, *near]
+        values = [each for each in values if limits.min <= each <= limits.max]
+    flat[at] = pick(rng, values)
+    if way == 1 and array.dtype.kind == "i" and array.size > 3:  # Differences overflow.
+        limits = np.iinfo(array.dtype)
+        flat[1:4] = limits.max, limits.min, -1
+        return "entries 1 to 3 overflow"
+    return f"entry {at} = {flat[at]}"
+
+
+def _mutate_segment(path: Path, rng: Generator) -> str:
+    """Change the arrays of a segment of an index, and its digest in the manifest."""
+    from supdocnade.gallery.segment import DIGEST_BYTES
+
+    content = bytearray(path.read_bytes())
+    start = 8 + int.from_bytes(content[:8], "little")
+    fields = json.loads(content[8:start])
+    name = pick(rng, sorted(fields))
+    first, last = fields[name]["data_offsets"]
+    kinds = {"I64": "<i8", "F32": "<f4", "I32": "<i4", "U8": "|u1"}
+    array = np.frombuffer(
+        content[start + first : start + last], kinds[fields[name]["dtype"]]
+    ).copy()
+    what = f"{name} {change_entries(array, rng)}"
+    content[start + first : start + last] = array.tobytes()
+    path.write_bytes(content)
+    manifest = path.with_name("index.json")
+    stored = json.loads(manifest.read_bytes())
+    for entry in stored["segments"] if isinstance(stored, dict) else ():
+        if path.name == f"segment-{entry.get('name')}.safetensors":
+            entry["digest"] = hashlib.blake2b(content, digest_size=DIGEST_BYTES).hexdigest()
+    manifest.write_text(json.dumps(stored, indent=1))
+    return what
