@@ -225,7 +225,7 @@ def _make_parts(folder: Path) -> None:
     images = [each.image for each in small_scenes()[:3]]
     shard = ShardImages(images, ["a", "b", "c"], ["x", None, "y"], [["sea"], None, []])
     encoder = small_model().fitted_.encoder
-    _write_shard(encoder, RunOptions(), (folder / "part-00000.safetensors", shard))
+    _write_shard(encoder, False, RunOptions(), (folder / "part-00000.safetensors", shard))
     features = np.ones((20, 4), np.float32)
     _make_corpus(folder)
     for number in range(2):
