@@ -26,6 +26,11 @@ DECORATORS = ("kernel", "compiled", "triton.jit")
 CALL, TREE = "likelihood.contract.check_call", "tree.WordTree.__post_init__"
 CPU, CUDA = "likelihood.cpu", "likelihood.cuda"
 GUARDS = {
+    "baselines.dirichlet_kernels": {
+        "indptr": "corpus.counts.check_indices",
+        "indices": "corpus.counts.check_indices",
+        "label_B": "estimators.inputs.number_labels",
+    },
     "images.dense_sift_cpu": {
         "grey_YX": "images.decode.decode",
         "lower_GG": "images.dense_sift_cpu._gradient_table",
@@ -127,14 +132,16 @@ GUARDS = {
 """Guards of the arguments of kernels by module."""
 
 VALUES = (
-    "activation after b_T before bias bias_RH bias_T bias_parts biases beta1 beta2 c_RH clamp "
-    "data embedding eps first_AD grad_NH grad_V grad_W grad_b_T grad_biases grad_c_RH "
-    "grad_summary grad_weights gradient gradients half_YPO hidden hidden_NH incoming_BH "
-    "input_weight input_weight_N learning_rate limited loss_weight loss_weight_N mean means "
-    "nll nll_N norm_S normalizer out out_AB out_BH out_BT out_bias part_GG2 parts rate root "
-    "rows_BH scale second_BD square squares step steps summary_BH sums table table_KH "
-    "table_TH top_V top_b totals totals_B units_SD values values_N V_TH W_KH weight_PJ "
-    "weights"
+    "activation after alpha b_T before beta1 beta2 bias bias_parts bias_RH bias_T biases "
+    "bound_B c_RH clamp cost counts data embedding eps eta_CH expected_BH expected_XBH first_AD "
+    "grad_b_T grad_biases grad_c_RH grad_NH grad_summary grad_V grad_W grad_weights gradient "
+    "gradient_CH gradients half_YPO hidden hidden_NH incoming_BH input_weight input_weight_N "
+    "is_open_B learning_rate limited log_u_BH log_u_XBH loss_weight loss_weight_N mean means "
+    "nll nll_N norm_S normalizer out out_AB out_BH out_bias out_BT part_GG2 parts rate rate_B "
+    "response root rows_BH scale second_BD size_B size_XB square squares step steps summary_BH "
+    "sums sums_KH table table_KH table_TH target_XBH tolerance_B top_b top_V topic_KH totals "
+    "totals_B trial_bound_B trial_expected_XBH trial_log_u_XBH trial_target_XBH units_SD V_TH "
+    "values values_N W_KH weight_B weight_PJ weights word_BH"
 )
 """Arguments that are numbers to compute with, or arrays of them, and never indices."""
 
