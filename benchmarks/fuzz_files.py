@@ -33,7 +33,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.common import write_results
+from benchmarks.common import RESULTS, load, metadata, write_results
 from benchmarks.mutations import mutate_folder
 from supdocnade.errors import SupDocNADEError
 from supdocnade.storage import save_arrays
@@ -358,6 +358,8 @@ def main() -> None:
     total_weight = sum(KINDS[name].weight for name in given.kinds)
     results: dict[str, Any] = {}
     file_name = "fuzz_files_bounds" if given.bounds else "fuzz_files"
+    is_known = (RESULTS / f"{file_name}.json").exists()
+    earlier = load(file_name)["kinds"] if is_known else {}
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(given.jobs) as pool:
         environment = dict(os.environ)
         if given.bounds:  # Kernels in the usual cache were compiled without checks.
@@ -367,9 +369,11 @@ def main() -> None:
             count = round(n_cases * KINDS[name].weight / total_weight)
             running[pool.submit(run_process, name, count, given.seed, environment)] = name
         for done in as_completed(running):
-            results[running[done]] = done.result()
+            results[running[done]] = {"commit": metadata()["commit"], **done.result()}
             print(running[done], json.dumps(done.result(), indent=1), flush=True)
-            ordered = {name: results[name] for name in KINDS if name in results}
+            # Kinds that are not in this run keep the results of an earlier one.
+            known = earlier | results
+            ordered = {name: known[name] for name in KINDS if name in known}
             described = {"seed": given.seed, "bounds": given.bounds, "kinds": ordered}
             write_results(file_name, described)
     if any(each["faults"] for each in results.values()):

@@ -254,6 +254,8 @@ def _read_shard(path: Path) -> EncodedShard:
     with damage_errors(str(path)):
         ids = np.split(arrays.pop("ids"), arrays.pop("ends"))[:-1]
         skipped = [SkippedImage(*each) for each in records.pop("skipped")]
+        if records.keys() != {"names", "labels", "tags", "keys"}:
+            raise InvalidArgument(f"its records are {sorted(records)}")
         return EncodedShard(ids, arrays, records, skipped)
 
 

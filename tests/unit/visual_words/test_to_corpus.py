@@ -9,11 +9,13 @@ from supdocnade.errors import InvalidArgument, StorageError, UnreadableImage
 from supdocnade.estimators.persistence import words_to_storage
 from supdocnade.run_options import RunOptions
 from supdocnade.shard_parts import ShardParts
+from supdocnade.storage import save_arrays
 from supdocnade.visual_words.cache import content_key
 from supdocnade.visual_words.encoder import ImageEncoder
 from supdocnade.visual_words.to_corpus import (
     FEATURES,
     WORDS,
+    _read_shard,
     encode_corpus,
     encode_shuffled,
     read_features,
@@ -174,6 +176,14 @@ def test_a_run_that_was_killed_after_its_last_step_ends_with_the_same_corpus(tmp
     corpus, _ = encode_shuffled(ENCODER, paths, tmp_path / "corpus")
     assert corpus.fingerprint() == before
     assert not (tmp_path / "corpus.partial").exists()
+
+
+def test_a_part_with_other_records_is_refused(tmp_path):
+    path = tmp_path / "part.safetensors"
+    arrays = {"ids": np.zeros(1, np.int32), "ends": np.ones(1, np.int64)}
+    save_arrays(path, arrays, {"names": ["a"], "skipped": []})
+    with pytest.raises(StorageError, match=r"its records are \['names'\]"):
+        _read_shard(path)
 
 
 def interrupt(*_):
