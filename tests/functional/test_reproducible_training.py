@@ -33,7 +33,7 @@ for output, generative_weight in [("tree", 0.01), ("softmax", 0.01), ("tree", 0.
 
 def test_threads_do_not_change_a_bit():
     digests = set()
-    for n_threads in ("1", "2", "3"):
+    for n_threads in ("1", "3"):
         run = subprocess.run(
             [sys.executable, "-c", CODE, n_threads],
             env={**os.environ, "PYTHONPATH": str(ROOT)},

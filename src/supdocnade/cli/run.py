@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from supdocnade.cli.console import ProgressBars, format_count, print_message, print_warnings
-from supdocnade.cli.options import describe_features
+from supdocnade.cli.options import UsageError, describe_features
 from supdocnade.errors import (
     InvalidArgument,
     ProcessLost,
@@ -161,6 +161,8 @@ class TrainingRequest:
     jobs: int = -1
     processes: int | None = None
     """Processes that share the training of topics; None: those of torchrun, otherwise one."""
+    cluster: str | None = None
+    """Ray cluster on which all but the first of them run."""
     device: str = "auto"
     cache: Path | None = None
     add: Path | None = None
@@ -171,13 +173,15 @@ class TrainingRequest:
     quiet: bool = False
 
 
-def share_training(processes: int | None) -> AbstractContextManager[bool]:
+def share_training(processes: int | None, cluster: str | None) -> AbstractContextManager[bool]:
     """Return a block that runs in the first of several processes, where it is True."""
+    if cluster is not None and processes is None:
+        raise UsageError("--cluster needs --processes.")
     if processes is None and "WORLD_SIZE" not in os.environ:
         return nullcontext(True)
     from supdocnade.training.processes import training_processes
 
-    return training_processes(processes)
+    return training_processes(processes, cluster=cluster)
 
 
 def train_model(request: TrainingRequest) -> "tuple[SceneModel, dict[str, float]]":
@@ -482,4 +486,6 @@ def _resume_command(request: TrainingRequest) -> str:
         parts += ["--cache", os.fspath(request.cache)]
     if request.processes is not None:
         parts += ["--processes", str(request.processes)]
+    if request.cluster is not None:
+        parts += ["--cluster", request.cluster]
     return shlex.join([*parts, "--resume"])

@@ -65,6 +65,15 @@ Processes = Annotated[
         "results.",
     ),
 ]
+TrainingCluster = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        metavar="ADDRESS",
+        help="Run all but the first of the --processes on a Ray cluster: auto finds the one that "
+        "runs here, anything else is its address. Does not affect results.",
+    ),
+]
 Mirror = Annotated[
     bool,
     typer.Option(
@@ -116,6 +125,7 @@ def train(
     device: Device = "auto",
     jobs: Jobs = -1,
     processes: Processes = None,
+    cluster: TrainingCluster = None,
     json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
@@ -129,8 +139,8 @@ def train(
     the photographs need not fit into memory. Nothing leaves this machine.
 
     --resume continues a run that was interrupted with Ctrl-C or by a file that cannot be read.
-    Settings must stay the same, except --skip-unreadable, --jobs, --processes, --cache, --force,
-    --json and --quiet.
+    Settings must stay the same, except --skip-unreadable, --jobs, --processes, --cluster, --cache,
+    --force, --json and --quiet.
 
     \b
     Examples:
@@ -152,6 +162,7 @@ def train(
         explicit=_explicit_settings(context),
         jobs=jobs,
         processes=processes,
+        cluster=cluster,
         device=device,
         cache=cache,
         add=add,
@@ -160,7 +171,7 @@ def train(
         restart=restart,
         quiet=quiet,
     )
-    with share_training(processes) as first:
+    with share_training(processes, cluster) as first:
         if not first:
             return
         model, seconds = train_model(request)

@@ -7,9 +7,10 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
 from datetime import timedelta
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -19,11 +20,14 @@ from torch.distributed import (  # type: ignore[attr-defined]
     FileStore,
     PrefixStore,
     Store,
+    TCPStore,
     rendezvous,
 )
 
 from supdocnade.checks import check_count, check_range
+from supdocnade.cluster import run_beside
 from supdocnade.errors import InvalidArgument, ProcessLost
+from supdocnade.run_options import RunOptions
 from supdocnade.training.process_group import (
     END,
     ProcessGroup,
@@ -44,7 +48,7 @@ WORKER = "from supdocnade.training.processes import run_worker; run_worker()"
 
 @contextmanager
 def training_processes(
-    n_processes: int | None = None, *, timeout: float = TIMEOUT
+    n_processes: int | None = None, *, cluster: str | None = None, timeout: float = TIMEOUT
 ) -> Iterator[bool]:
     """Let several processes share every training of topics within a block.
 
@@ -64,7 +68,9 @@ def training_processes(
 
     Parameters
     ----------
-    n_processes : processes on this machine, started here; None: those of torchrun, otherwise one.
+    n_processes : processes, started here; None: those of torchrun, otherwise one.
+    cluster : address of a Ray cluster on which all but the first run, "auto" for the one that runs
+        on this machine; None: they run on this machine.
     timeout : seconds after which a process that does not answer is lost.
 
     Raises
@@ -76,12 +82,17 @@ def training_processes(
     timeout = check_range("timeout", timeout, above=0)
     if n_processes is not None:
         check_count("n_processes", n_processes, least=1)
+    if cluster is not None and (n_processes is None or in_process_group()):
+        raise InvalidArgument("cluster must be None without n_processes and under torchrun.")
     with ExitStack() as stack:
         group = None
         if in_process_group():
             group = stack.enter_context(_join_group(n_processes, timeout))
         elif n_processes is not None and n_processes > 1:
-            group = stack.enter_context(_start_group(n_processes, timeout))
+            start = _start_group(n_processes, timeout)
+            if cluster is not None:
+                start = _start_on_cluster(n_processes, cluster, timeout)
+            group = stack.enter_context(start)
         if group is None:
             yield True
         elif group.rank > 0:
@@ -169,7 +180,7 @@ def _start_group(n_processes: int, timeout: float) -> Iterator[ProcessGroup]:
         ]
         try:
             store = FileStore(path, n_processes)
-            _await_workers(store, workers)
+            _await_workers(store, n_processes, partial(_raise_ended, workers), timeout)
             with _connect(
                 store, 0, n_processes, n_local=n_processes, timeout=timeout, loopback=True
             ) as handle:
@@ -180,17 +191,65 @@ def _start_group(n_processes: int, timeout: float) -> Iterator[ProcessGroup]:
                 worker.communicate()
 
 
-def _await_workers(store: Store, workers: list["subprocess.Popen[bytes]"]) -> None:
-    """Wait until all workers have loaded the package; raise `ProcessLost` if one has ended."""
-    ready = [f"ready {rank}" for rank in range(1, len(workers) + 1)]
+def _raise_ended(workers: list["subprocess.Popen[bytes]"]) -> None:
+    for worker in workers:
+        if worker.poll() is not None:
+            raise ProcessLost(
+                f"a training process could not be started: it ended with {worker.returncode}."
+            )
+
+
+@contextmanager
+def _start_on_cluster(n_processes: int, cluster: str, timeout: float) -> Iterator[ProcessGroup]:
+    """Start the other processes as tasks of a Ray cluster, and end them after the block."""
+    store = TCPStore(
+        "localhost", 0, n_processes, is_master=True, wait_for_workers=False,
+        timeout=timedelta(seconds=timeout),
+    )  # fmt: skip
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    options = RunOptions(cluster=cluster, n_jobs=n_processes, device=device)
+    worker = partial(_run_cluster_worker, store.port, n_processes, timeout)
+    with run_beside(worker, range(1, n_processes), options) as raise_failure:
+        _await_workers(store, n_processes, raise_failure, timeout)
+        with _connect(store, 0, n_processes, n_local=1, timeout=timeout, loopback=False) as handle:
+            yield ProcessGroup(handle, store, local=False)
+
+
+def _run_cluster_worker(
+    port: int, n_processes: int, timeout: float, address: str, rank: int
+) -> None:
+    """Take part in the trainings of the process with a store at the address."""
+    store = TCPStore(
+        address, port, n_processes, is_master=False, timeout=timedelta(seconds=timeout)
+    )
+    _choose_gpu(0)
+    store.set(f"ready {rank}", "")
+    with _connect(store, rank, n_processes, n_local=1, timeout=timeout, loopback=False) as handle:
+        _take_part(ProcessGroup(handle, store, local=False))
+
+
+def _await_workers(
+    store: Store, n_processes: int, raise_failure: Callable[[], None], timeout: float
+) -> None:
+    """Wait until all workers have loaded the package.
+
+    Parameters
+    ----------
+    raise_failure : raises an error if a worker has ended.
+    """
+    ready, deadline = (
+        [f"ready {rank}" for rank in range(1, n_processes)],
+        time.monotonic() + timeout,
+    )
     while not store.check(ready):
-        for worker in workers:
-            if worker.poll() is not None:
-                raise ProcessLost(
-                    f"a training process could not be started: it ended with {worker.returncode}."
-                )
-        with suppress(RuntimeError):
-            store.wait(ready, timedelta(seconds=1))
+        raise_failure()
+        if time.monotonic() > deadline:
+            missing = sum(not store.check([each]) for each in ready)
+            raise ProcessLost(
+                f"{missing} of {n_processes} training processes did not start in {timeout:g} s: "
+                "each needs a free core."
+            )
+        time.sleep(0.05)  # `store.wait` would print a warning.
 
 
 def run_worker() -> None:
