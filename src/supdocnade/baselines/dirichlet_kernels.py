@@ -30,7 +30,7 @@ SOFTMAX, MARGIN = 0, 1
 """Codes of the responses."""
 
 TEMPERATURE = 0.1
-"""Of the smooth maximum in the loss of a margin, which is too large by T log C at most."""
+"""Temperature T of the smooth maximum in the loss of a margin, too large by T log C at most."""
 
 WORDS, TAGS = 0, 1
 """Entries of the axis X."""

@@ -39,7 +39,7 @@ N_LANDMARKS, MAX_APPROXIMATE, MAX_LINEAR_JOBS = 500, 10_000, 4
 it, each with a copy of all features: 0.5 GB."""
 
 TOLERANCE = 0.1
-"""Of an approximate SVM; a smaller one takes longer and is no better on held-out documents."""
+"""Tolerance of an approximate SVM; a smaller one takes longer and is not more accurate."""
 
 MIN_EIGENVALUE = 1e-10
 """Smaller eigenvalues of K_MM, whose largest is near the number of landmarks, are rounding."""

@@ -1,5 +1,6 @@
 """Start of the processes that train one network together."""
 
+import math
 import os
 import signal
 import subprocess
@@ -180,7 +181,7 @@ def _start_group(n_processes: int, timeout: float) -> Iterator[ProcessGroup]:
         ]
         try:
             store = FileStore(path, n_processes)
-            _await_workers(store, n_processes, partial(_raise_ended, workers), timeout)
+            _await_workers(store, n_processes, partial(_raise_ended, workers))
             with _connect(
                 store, 0, n_processes, n_local=n_processes, timeout=timeout, loopback=True
             ) as handle:
@@ -229,18 +230,17 @@ def _run_cluster_worker(
 
 
 def _await_workers(
-    store: Store, n_processes: int, raise_failure: Callable[[], None], timeout: float
+    store: Store, n_processes: int, raise_failure: Callable[[], None], timeout: float = math.inf
 ) -> None:
     """Wait until all workers have loaded the package.
 
     Parameters
     ----------
     raise_failure : raises an error if a worker has ended.
+    timeout : seconds after which those of a cluster, which may have no free core, are given up.
     """
-    ready, deadline = (
-        [f"ready {rank}" for rank in range(1, n_processes)],
-        time.monotonic() + timeout,
-    )
+    ready = [f"ready {rank}" for rank in range(1, n_processes)]
+    deadline = time.monotonic() + timeout
     while not store.check(ready):
         raise_failure()
         if time.monotonic() > deadline:
