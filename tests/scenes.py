@@ -51,9 +51,12 @@ def network_for(corpus: Documents, *, supervised: bool = True, seed: int = 0, **
         **options,
     }
     if supervised:
-        config = SupDocNADEConfig(**shape, n_classes=corpus.n_classes)
+        several = corpus.label_BC is not None
+        output = "sigmoid" if several else "softmax"
+        config = SupDocNADEConfig(**shape, n_classes=corpus.n_classes, class_output=output)
         network = SupDocNADENetwork(config, random_tree(config, seed))
-        network.initialize_classes(corpus.class_counts())
+        counts = corpus.label_counts() if several else (corpus.class_counts(),)
+        network.initialize_classes(*counts)
     else:
         config = DocNADEConfig(**shape)
         network = DocNADENetwork(config, random_tree(config, seed))

@@ -174,6 +174,31 @@ def class_figures(sums: Sums) -> dict[str, float]:
     }
 
 
+def subset_accuracy(
+    predicted_BC: Mask, true_BC: Mask, known_BC: Mask, weight_B: NDArray[np.floating] | None = None
+) -> float:
+    """Return the share of documents whose labels are all right, as scikit-learn's accuracy.
+
+    Parameters
+    ----------
+    predicted_BC, true_BC : (documents, classes) which labels are predicted and present.
+    known_BC : (documents, classes) which labels are known. The others are not compared, and
+        documents without a known label are left out.
+    weight_B : (documents,) weights of the documents.
+
+    >>> predicted, true = np.array([[1, 0], [1, 1]], bool), np.array([[1, 0], [1, 0]], bool)
+    >>> subset_accuracy(predicted, true, np.ones((2, 2), bool))
+    0.5
+    """
+    right_B = ((predicted_BC == true_BC) | ~known_BC).all(axis=1)
+    counted = known_BC.any(axis=1)
+    if not counted.any():
+        return float("nan")
+    return float(
+        np.average(right_B[counted], weights=None if weight_B is None else weight_B[counted])
+    )
+
+
 def evaluate_tags(
     top_BX: NDArray[np.integer], chosen_BA: Mask, probability_BA: Floats, true_BX: Mask
 ) -> dict[str, float]:

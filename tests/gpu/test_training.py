@@ -50,12 +50,14 @@ def documents(
     *,
     n_global_features: int = 0,
     annotations_are_words: bool = True,
+    several_labels: bool = False,
 ) -> Documents:
     bags, labels, tags = counts(n_documents, seed)
+    table = np.where(np.arange(n_documents)[:, None] % 7 == 3, -1, tags[:, :N_CLASSES])
     return Documents.from_counts(
         bags,
         annotations=tags,
-        labels=labels,
+        labels=table if several_labels else labels,
         n_classes=N_CLASSES,
         global_features=global_features(labels, n_global_features),
         annotations_are_words=annotations_are_words,
@@ -70,10 +72,12 @@ def trainer(corpus: Documents, device: str, *, seed: int = 0, max_epochs: int = 
         n_classes=N_CLASSES,
         n_global_features=corpus.n_global_features,
         annotation_output="words" if corpus.tag_BA is None else "sigmoid",
+        class_output="softmax" if corpus.label_BC is None else "sigmoid",
     )
     network = SupDocNADENetwork(config, random_tree(config, seed))
     network.initialize(corpus.word_counts(), seed)
-    network.initialize_classes(corpus.class_counts())
+    several = corpus.label_BC is not None
+    network.initialize_classes(*(corpus.label_counts() if several else (corpus.class_counts(),)))
     network.to(device)
     checkpoint, class_weight = (options.pop(name, None) for name in ("checkpoint", "class_weight"))
     settings = {"generative_weight": 0.05, "annotation_weight": 4.0, "learning_rate": 3e-3}
@@ -148,6 +152,20 @@ def test_other_settings(options):
     expected, actual = (each.fit(corpus) for each in (on_cpu, on_gpu))
     for a, e in zip(actual.epochs, expected.epochs, strict=True):
         assert a.loss == pytest.approx(e.loss, rel=1e-3)
+
+
+@touched_rows
+@pytest.mark.parametrize("options", [{}, {"class_weight": [3.0, 1.0, 0.5], "clip_norm": 0.5}])
+def test_several_labels_per_document(options, few_rows):
+    corpus, unseen = (documents(n, n, several_labels=True) for n in (150, 60))
+    on_cpu, on_gpu = (trainer(corpus, device, **options) for device in ("cpu", "cuda"))
+    expected, actual = (each.fit(corpus, unseen) for each in (on_cpu, on_gpu))
+    for a, e in zip(actual.epochs, expected.epochs, strict=True):
+        assert a.loss == pytest.approx(e.loss, rel=1e-3)
+        assert a.validation["loss"] == pytest.approx(e.validation["loss"], rel=1e-3)
+    again = trainer(corpus, "cuda", **options)
+    again.fit(corpus)
+    assert_same_bits(again, on_gpu)
 
 
 @pytest.mark.parametrize("options", [{}, {"backend": "cuda"}])

@@ -36,7 +36,7 @@ class Documents:
     n_visual_words: int
     n_annotation_words: int
     label_B: NDArray[np.int64]
-    """Class numbers, `NO_LABEL` where unknown."""
+    """Class numbers, `NO_LABEL` where unknown and where documents may have several labels."""
     n_classes: int
     document_weight_B: NDArray[np.float32] | None = None
     """Factor of each document in the objective; None if all are 1."""
@@ -45,6 +45,9 @@ class Documents:
     tag_BA: NDArray[np.int8] | None = None
     """1 for annotations of a document, 0 for others, `NO_LABEL` where they are unknown; None if
     annotations are words or there are none."""
+    label_BC: NDArray[np.int8] | None = None
+    """1 for the labels of a document, 0 for others, `NO_LABEL` where unknown; None if a document
+    has at most one label, in `label_B`."""
 
     @classmethod
     def from_counts(
@@ -69,7 +72,8 @@ class Documents:
             whose tokens stay on disk.
         annotations : (documents, annotation words) sparse or dense.
         annotation_mask : (documents,) false where the annotations are unknown.
-        labels : (documents,) class numbers below `n_classes`, `NO_LABEL` where unknown.
+        labels : (documents,) class numbers below `n_classes`, `NO_LABEL` where unknown; or
+            (documents, `n_classes`) 1, 0 or `NO_LABEL`, if documents may have several labels.
         document_weight : (documents,) finite and not negative.
         global_features : (documents, features) finite; an array of float32, such as a `np.memmap`,
             is not copied.
@@ -87,15 +91,19 @@ class Documents:
         tags, tag_BA = read_annotations(annotations, annotation_mask, n_documents), None
         if tags is not None and not annotations_are_words and tags.shape[1]:
             tag_BA = _tag_table(tags, annotation_mask)
+        label_BC = None
+        if labels is not None and np.ndim(labels) == 2:
+            label_BC = _check_label_table(labels, n_documents, n_classes)
         return cls(
             tokens=_make_tokens(matrix, tags if tag_BA is None else None),
             n_visual_words=n_visual_words,
             n_annotation_words=0 if tags is None else tags.shape[1],
-            label_B=_check_labels(labels, n_documents, n_classes),
+            label_B=_check_labels(labels if label_BC is None else None, n_documents, n_classes),
             n_classes=n_classes,
             document_weight_B=_check_weights(document_weight, n_documents),
             global_features_BF=read_global_features(global_features, n_documents),
             tag_BA=tag_BA,
+            label_BC=label_BC,
         )
 
     def __len__(self) -> int:
@@ -157,8 +165,18 @@ class Documents:
     def tag_counts(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the weighted numbers of documents with and without each tag, (A,) each."""
         assert self.tag_BA is not None, "annotations are no words"
+        return self._presence_counts(self.tag_BA)
+
+    def label_counts(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the weighted numbers of documents with and without each label, (C,) each."""
+        assert self.label_BC is not None, "documents may have several labels"
+        return self._presence_counts(self.label_BC)
+
+    def _presence_counts(
+        self, table_BA: NDArray[np.int8]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         weights = np.ones(len(self)) if self.document_weight_B is None else self.document_weight_B
-        present_A, absent_A = (weights @ (self.tag_BA == each) for each in (1, 0))
+        present_A, absent_A = (weights @ (table_BA == each) for each in (1, 0))
         return np.asarray(present_A, np.float64), np.asarray(absent_A, np.float64)
 
     def take(self, documents: ArrayLike) -> "Documents":
@@ -172,6 +190,7 @@ class Documents:
             document_weight_B=None if weight_B is None else weight_B[rows_B],
             global_features_BF=None if features_BF is None else features_BF[rows_B],
             tag_BA=None if self.tag_BA is None else self.tag_BA[rows_B],
+            label_BC=None if self.label_BC is None else self.label_BC[rows_B],
         )
 
     def without_annotations(self) -> "Documents":
@@ -207,6 +226,9 @@ class Documents:
             digest.update(self.global_features_BF.data)
         if self.tag_BA is not None:
             digest.update(self.tag_BA.data)
+        if self.label_BC is not None:
+            digest.update(b"labels")
+            digest.update(np.ascontiguousarray(self.label_BC).data)
         return digest.hexdigest()
 
 
@@ -300,6 +322,14 @@ def _check_labels(given: ArrayLike | None, n_documents: int, n_classes: int) -> 
             f"labels must lie in 0 .. {n_classes - 1}, got {labels.min()} .. {labels.max()}."
         )
     return labels.astype(np.int64)
+
+
+def _check_label_table(given: ArrayLike, n_documents: int, n_classes: int) -> NDArray[np.int8]:
+    labels = np.asarray(given)
+    check_shape("labels", labels.shape, (n_documents, n_classes))
+    if not np.isin(labels, (0, 1, NO_LABEL)).all():
+        raise InvalidArgument(f"a table of labels must hold 0, 1 or {NO_LABEL}, got others.")
+    return labels.astype(np.int8)
 
 
 def _check_weights(given: ArrayLike | None, n_documents: int) -> NDArray[np.float32] | None:

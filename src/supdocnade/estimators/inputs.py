@@ -167,9 +167,94 @@ def _check_one_label_each(y: Any) -> None:
         got = next(map(repr, several), None)
     if got is not None:
         raise InvalidArgument(
-            f"y must have one class per document, got {got}; give several labels per document as "
-            "annotations=, a matrix of 0 and 1 with one column per label."
+            f"y must have one class per document, got {got}; SupDocNADE takes several labels per "
+            "document as a matrix of 0 and 1 with a column per class, which scikit-learn's "
+            "MultiLabelBinarizer makes."
         )
+
+
+def read_label_table(y: Any) -> tuple[NDArray[np.int8], NDArray[Any]] | None:
+    """Return several labels per document and their classes, or None if y has one per document.
+
+    Parameters
+    ----------
+    y : (documents, classes) 0 and 1, sparse or dense; None, NaN or NA where a label is unknown.
+
+    Returns
+    -------
+    (documents, classes) 1, 0, or `NO_LABEL` where unknown, and the names of the columns of a data
+    frame, or the numbers of the columns.
+    """
+    names = list(getattr(y, "columns", ()))
+    if sparse.issparse(y):
+        table = np.asarray(y.toarray())
+    elif isinstance(y, list | tuple):
+        table = np.array(y, object)
+    else:
+        table = np.asarray(y.to_numpy(dtype=object) if names else y)
+    if table.ndim != 2 or (table.shape[1] == 1 and not sparse.issparse(y)):
+        return None
+    known_BC = np.ones(table.shape, np.bool_)
+    if table.dtype.kind == "O":
+        known_BC = np.array([[not is_missing(each) for each in row] for row in table], np.bool_)
+    elif table.dtype.kind == "f":
+        known_BC = ~np.isnan(table)
+    known_BC = known_BC.reshape(table.shape)
+    wrong = [each for each in table[known_BC].tolist() if each not in (0, 1)]
+    if wrong:
+        raise InvalidArgument(
+            "y must have one class per document, or several labels as a matrix of 0 and 1 with a "
+            f"column per class, got {wrong[0]!r}; scikit-learn's MultiLabelBinarizer makes one."
+        )
+    label_BC = np.full(table.shape, NO_LABEL, np.int8)
+    label_BC[known_BC] = table[known_BC].astype(np.int8)
+    if len(set(names)) == len(names) > 0 and all(isinstance(name, str) for name in names):
+        return label_BC, np.array(names)
+    return label_BC, np.arange(table.shape[1])
+
+
+def read_targets(y: Any) -> tuple[NDArray[np.integer], NDArray[Any]]:
+    """Return the labels of training documents by class, and the classes.
+
+    Returns
+    -------
+    (documents,) class numbers, or (documents, classes) 1 and 0 if y has several labels per
+    document; `NO_LABEL` where unknown.
+    """
+    table = read_label_table(y)
+    if table is None:
+        labels, known = read_labels(y)
+        classes = classes_of(labels, known)
+        return number_labels(labels, known, classes), classes
+    if not (table[0] != NO_LABEL).any():
+        raise InvalidArgument(
+            "y must have a label for at least one document, got none; DocNADE needs no labels."
+        )
+    return table
+
+
+def read_fitted_targets(y: Any, classes: NDArray[Any], several: bool) -> NDArray[np.integer]:
+    """Return labels as `read_targets` does, for classes that are known.
+
+    Parameters
+    ----------
+    several : whether documents have several labels.
+    """
+    if not several:
+        labels, known = read_labels(y)
+        return number_labels(labels, known, classes)
+    table = read_label_table(y)
+    if table is None or table[0].shape[1] != len(classes):
+        raise InvalidArgument(
+            f"y must be a matrix of 0 and 1 with {len(classes)} columns, as in the fit, "
+            f"got shape {np.shape(y)}."
+        )
+    label_BC, names = table
+    if names.dtype.kind == classes.dtype.kind == "U" and names.tolist() != classes.tolist():
+        raise InvalidArgument(
+            f"the columns of y must be {classes.tolist()}, as in the fit, got {names.tolist()}."
+        )
+    return label_BC
 
 
 def is_missing(value: object) -> bool:

@@ -41,6 +41,7 @@ _LATER: dict[str, Any] = {
     "n_global_features": 0,
     "annotation_output": "words",
     "batch_groups": 1,
+    "class_output": "softmax",
 }
 """Settings and sizes that a description may lack, and the values they have then."""
 
@@ -246,7 +247,8 @@ def _read_topic_model(
         raise InvalidArgument("its network does not match its words and annotations")
     classes = None
     if isinstance(config, SupDocNADEConfig):
-        classes = read_classes(description["classes"])
+        several = config.class_output == "sigmoid"
+        classes = read_classes(description["classes"], in_any_order=several)
         if config.n_classes != len(classes):
             raise InvalidArgument("its network does not match its classes")
     settings.check()
@@ -298,15 +300,20 @@ def read_names(what: str, given: Any, count: int) -> list[str] | None:
     return given
 
 
-def read_classes(given: Any) -> NDArray[Any]:
-    """Return classes that `plain_classes` described."""
+def read_classes(given: Any, *, in_any_order: bool = False) -> NDArray[Any]:
+    """Return classes that `plain_classes` described.
+
+    Parameters
+    ----------
+    in_any_order : they are columns of a table, which need not be sorted.
+    """
     kind, values = given["kind"], given["values"]
     if kind not in CLASS_TYPES or not isinstance(values, list) or not values:
         raise InvalidArgument("its classes cannot be read")
     if not all(type(value).__name__ == kind for value in values):
         raise InvalidArgument(f"classes must all be of type {kind}")
     classes: NDArray[Any] = np.array(values, CLASS_TYPES[kind])
-    if not np.array_equal(np.unique(classes), classes):
+    if not np.array_equal(np.unique(classes), np.sort(classes) if in_any_order else classes):
         raise InvalidArgument("classes must be sorted and unique")
     return classes
 

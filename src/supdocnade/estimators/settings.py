@@ -67,7 +67,9 @@ class DocNADESettings:
         values["early_stopping"] = bool(self.early_stopping)
         return TrainerConfig(**values | changes, seed=seed)
 
-    def network_config(self, *, n_classes: int, **sizes: int) -> DocNADEConfig:
+    def network_config(
+        self, *, n_classes: int, several_labels: bool = False, **sizes: int
+    ) -> DocNADEConfig:
         """Return the architecture of a network; `sizes` are the other numbers of the documents."""
         return DocNADEConfig(**_shared_values(self, DocNADEConfig) | sizes)
 
@@ -96,10 +98,13 @@ class SupDocNADESettings(DocNADESettings):
     class_input: str = SupDocNADEConfig.class_input
     class_weight: Mapping[Any, float] | str | None = None
 
-    def network_config(self, *, n_classes: int, **sizes: int) -> SupDocNADEConfig:
+    def network_config(
+        self, *, n_classes: int, several_labels: bool = False, **sizes: int
+    ) -> SupDocNADEConfig:
         """Return the architecture of a network; `sizes` are the other numbers of the documents."""
         values = _shared_values(self, SupDocNADEConfig) | sizes
-        return SupDocNADEConfig(**values, n_classes=n_classes)
+        output = "sigmoid" if several_labels else "softmax"
+        return SupDocNADEConfig(**values, n_classes=n_classes, class_output=output)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -7,23 +7,25 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from supdocnade.checks import check_choice, check_count
 from supdocnade.corpus.documents import NO_LABEL, Documents
 from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.inputs import (
     classes_of,
-    number_labels,
     read_annotation_names,
+    read_fitted_targets,
+    read_label_table,
     read_labels,
+    read_targets,
     require_labels,
 )
 from supdocnade.estimators.scoring import accuracy_of_known
 from supdocnade.estimators.settings import SupDocNADESettings
 from supdocnade.estimators.topic_model import ORDERING_SEED, TopicModel
 from supdocnade.likelihood.cpu.threads import limit_threads
-from supdocnade.metrics import top_ranked
+from supdocnade.metrics import subset_accuracy, top_ranked
 from supdocnade.model.inference import class_log_proba, topic_features
 
 if TYPE_CHECKING:
@@ -36,6 +38,11 @@ class SupDocNADE(ClassifierMixin, TopicModel, SupDocNADESettings):  # type: igno
     The objective of a document is -log p(y | v) + λ Σ_i -log p(v_i | v_<i). A document without a
     label (None, NaN or NA) or with unknown annotations lacks that term.
 
+    Documents may have several labels: y is then a matrix of 0 and 1 with a column per class. Each
+    class has a logistic output, p(c | v) = σ(d_c + U_c · h_y(v)), and the sum of the -log p of all
+    labels that a document has or lacks takes the place of -log p(y | v). Single labels may be
+    unknown (None, NaN or NA).
+
     Parameters
     ----------
     generative_weight : float, default=1e-2
@@ -46,7 +53,9 @@ class SupDocNADE(ClassifierMixin, TopicModel, SupDocNADESettings):  # type: igno
         annotations, which is how the paper reads.
     class_weight : dict, "balanced" or None, default=None
         Multiplies the class term of documents of each class; a class that a dict does not name has
-        weight 1.
+        weight 1. With several labels per document it multiplies the terms of documents that have
+        the label, and "balanced" is the number of documents without the label divided by that of
+        those with it.
     n_topics, output, activation, annotation_output, annotation_weight, global_dropout, optimizer, \
 learning_rate, schedule, batch_size, batch_groups, max_epochs, clip_norm, averaging, \
 early_stopping, validation_fraction, n_epochs_no_change, metric, checkpoint, backend, device, \
@@ -56,7 +65,8 @@ n_jobs, random_state, verbose
     Attributes
     ----------
     classes_ : array
-        The classes, sorted.
+        The classes, sorted. With several labels per document, the names of the columns of y if it
+        is a data frame, otherwise their numbers.
     components_, history_, network_, annotation_names_, n_annotations_, n_features_in_, \
 n_global_features_
         As in `DocNADE`.
@@ -91,7 +101,8 @@ n_global_features_
         ----------
         X : (documents, words) sparse or dense counts, finite and not negative; or a `Corpus`,
             of which a part is read at a time.
-        y : (documents,) classes; None, NaN or NA where the class is unknown.
+        y : (documents,) classes; or several labels per document, (documents, classes) 0 and 1,
+            sparse or dense. None, NaN or NA where a label is unknown.
         annotations : (documents, annotations) counts; an empty row has no annotations.
         annotation_mask : (documents,) false where the annotations are unknown.
         annotation_names : names of the columns of `annotations`.
@@ -136,7 +147,8 @@ n_global_features_
 
         Parameters
         ----------
-        classes : all classes that will occur; required in the first call.
+        classes : all classes that will occur; required in the first call. With several labels per
+            document, one for each column of y.
         X, y, annotations, annotation_mask, annotation_names, sample_weight, global_features
             As for `fit`; documents of later calls may all lack a label.
         """
@@ -145,7 +157,9 @@ n_global_features_
         first = not hasattr(self, "network_")
         if first and classes is None:
             raise InvalidArgument("classes must be given to the first call of partial_fit.")
-        given = self.classes_ if classes is None else _read_classes(classes)
+        several = read_label_table(require_labels(self, y)) is not None
+        several = several if first else self._several_labels
+        given = self.classes_ if classes is None else _read_classes(classes, in_order=several)
         if not first and given.tolist() != self.classes_.tolist():
             raise InvalidArgument(
                 f"classes must be those of the first call, {self.classes_.tolist()}, "
@@ -156,8 +170,7 @@ n_global_features_
                 f"class_weight must be a dict or None for partial_fit, which sees only a part of "
                 f"the documents, got {self.class_weight!r}."
             )
-        labels, known = read_labels(require_labels(self, y))
-        numbers = number_labels(labels, known, given)
+        numbers = read_fitted_targets(y, given, several)
         names = read_annotation_names(annotations, annotation_names)
         with restore_on_failure(self):
             self.classes_ = given
@@ -177,11 +190,18 @@ n_global_features_
     def predict(self, X: Any, *, global_features: ArrayLike | None = None) -> NDArray[Any]:
         """Return the most probable class of every document.
 
+        If documents have several labels, (documents, classes) 1 for those with a probability above
+        one half and 0 for the others.
+
         Parameters
         ----------
         X : (documents, words) counts, or a `Corpus`.
         global_features : (documents, features) as for `fit`.
         """
+        check_is_fitted(self, "network_")
+        if self._several_labels:
+            proba_BC = self.predict_proba(X, global_features=global_features)
+            return (proba_BC > 0.5).astype(np.int64)
         log_p_BC = self.predict_log_proba(X, global_features=global_features)
         predicted: NDArray[Any] = self.classes_[log_p_BC.argmax(axis=1)]
         return predicted
@@ -189,7 +209,9 @@ n_global_features_
     def predict_proba(
         self, X: Any, *, global_features: ArrayLike | None = None
     ) -> NDArray[np.float64]:
-        """Return p(y | v) of every class, (documents, classes).
+        """Return p(y | v) of every class, (documents, classes); rows sum to 1.
+
+        If documents have several labels, the probability that a document has each of them.
 
         Parameters
         ----------
@@ -201,7 +223,7 @@ n_global_features_
     def predict_log_proba(
         self, X: Any, *, global_features: ArrayLike | None = None
     ) -> NDArray[np.float64]:
-        """Return log p(y | v) of every class, (documents, classes).
+        """Return the logarithm of `predict_proba`, (documents, classes).
 
         Parameters
         ----------
@@ -222,14 +244,20 @@ n_global_features_
     ) -> float:
         """Return the accuracy on the documents whose class is known.
 
+        If documents have several labels, the share of documents whose known labels are all right.
+
         Parameters
         ----------
         X : (documents, words) counts, or a `Corpus`.
-        y : (documents,) the true classes; None, NaN or NA where unknown.
+        y : the true classes or labels, as for `fit`; None, NaN or NA where unknown.
         sample_weight : (documents,) weights of the documents.
         global_features : (documents, features) as for `fit`.
         """
         predicted = self.predict(X, global_features=global_features)
+        if self._several_labels:
+            labels = self._read_labels(y, len(predicted))
+            weight_B = _check_sample_weight(sample_weight, X, dtype=np.float64)
+            return subset_accuracy(predicted == 1, labels == 1, labels != NO_LABEL, weight_B)
         return accuracy_of_known(self, X, y, predicted, sample_weight)
 
     def class_topics(self, n: int = 3) -> NDArray[np.int64]:
@@ -274,20 +302,28 @@ n_global_features_
         counts = self._read_counts(X)
         if y is None:
             return self._without_annotations(counts, global_features)
-        labels, known = read_labels(y)
-        if not known.all():
+        numbers = self._read_labels(y, counts.shape[0])
+        if not self._several_labels and (numbers == NO_LABEL).any():
             raise InvalidArgument("y must have a label for every document, got missing ones.")
-        numbers = number_labels(labels, known, self.classes_)
-        if len(numbers) != counts.shape[0]:
-            raise InvalidArgument(
-                f"y must have {counts.shape[0]} labels, one for each row of X, got {len(numbers)}."
-            )
         return self._without_annotations(
             counts, global_features, labels=numbers, n_classes=len(self.classes_)
         )
 
+    @property
+    def _several_labels(self) -> bool:
+        return self.network_.config.class_output == "sigmoid"
+
+    def _read_labels(self, y: Any, n_documents: int) -> NDArray[np.integer]:
+        numbers = read_fitted_targets(require_labels(self, y), self.classes_, self._several_labels)
+        if len(numbers) != n_documents:
+            raise InvalidArgument(
+                f"y must have {n_documents} labels, one for each row of X, got {len(numbers)}."
+            )
+        return numbers
+
     def _log_prob_RB(self, documents: Documents, n_orderings: int) -> NDArray[np.float64]:
-        if (documents.label_B == NO_LABEL).any() or len(documents) == 0:
+        labelled = documents.label_BC is not None or (documents.label_B != NO_LABEL).all()
+        if not labelled or len(documents) == 0:
             return super()._log_prob_RB(documents, n_orderings)
         from supdocnade.training.validation import joint_log_prob_over_orderings
 
@@ -305,15 +341,14 @@ n_global_features_
         sample_weight: Any,
         global_features: Any,
     ) -> Documents:
-        labels, known = read_labels(require_labels(self, y))
-        classes = classes_of(labels, known)
+        labels, classes = read_targets(require_labels(self, y))
         documents = self._combine_documents(
             X,
             annotations,
             annotation_mask,
             sample_weight,
             global_features,
-            labels=number_labels(labels, known, classes),
+            labels=labels,
             n_classes=len(classes),
             reset=True,
         )
@@ -333,6 +368,10 @@ n_global_features_
                 )
             return weight_C
         check_choice("class_weight", self.class_weight, ("balanced",))
+        if documents.label_BC is not None:
+            present_C, absent_C = ((documents.label_BC == each).sum(axis=0) for each in (1, 0))
+            both = (present_C > 0) & (absent_C > 0)
+            return np.where(both, absent_C / np.maximum(present_C, 1), 1.0)
         known = documents.label_B[documents.label_B != NO_LABEL]
         size_C = np.bincount(known, minlength=documents.n_classes)
         balanced: NDArray[np.float64] = size_C.sum() / (
@@ -340,9 +379,19 @@ n_global_features_
         )
         return balanced
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags
 
-def _read_classes(classes: Any) -> NDArray[Any]:
+
+def _read_classes(classes: Any, *, in_order: bool = False) -> NDArray[Any]:
+    """Return the classes that will occur, sorted, or as they are for the columns of a table."""
     given, known = read_labels(classes)
     if not known.all():
         raise InvalidArgument("classes must not have missing values.")
+    if in_order:
+        if len(np.unique(given)) != len(given):
+            raise InvalidArgument("classes must not have a class twice.")
+        return given
     return classes_of(given, known, listed=True)

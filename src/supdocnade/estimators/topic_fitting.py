@@ -258,6 +258,7 @@ def new_network(model: TopicModel, documents: Documents, seed: int) -> DocNADENe
     """Return an initialized network for some documents."""
     config = model.network_config(
         n_classes=documents.n_classes,
+        several_labels=documents.label_BC is not None,
         n_visual_words=documents.n_visual_words,
         n_annotation_words=documents.n_annotation_words,
         n_global_features=documents.n_global_features,
@@ -266,7 +267,10 @@ def new_network(model: TopicModel, documents: Documents, seed: int) -> DocNADENe
     network: DocNADENetwork
     if isinstance(config, SupDocNADEConfig):
         network = SupDocNADENetwork(config, tree, backend=model.backend)
-        network.initialize_classes(documents.class_counts())
+        several = documents.label_BC is not None
+        network.initialize_classes(
+            *(documents.label_counts() if several else (documents.class_counts(),))
+        )
     else:
         network = DocNADENetwork(config, tree, backend=model.backend)
     network.initialize(documents.word_counts(), seed)

@@ -94,7 +94,7 @@ class TopicModel(
         sample_weight: Any,
         global_features: Any,
         *,
-        labels: NDArray[np.int64] | None = None,
+        labels: NDArray[np.integer] | None = None,
         n_classes: int = 0,
         reset: bool,
     ) -> Documents:
@@ -102,7 +102,7 @@ class TopicModel(
 
         Parameters
         ----------
-        labels : class numbers.
+        labels : as `Documents.from_counts` takes them.
         reset : store the width of X; otherwise X must agree with it.
         """
         counts = read_counts_or_corpus(self, X, reset=reset)

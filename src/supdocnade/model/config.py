@@ -10,6 +10,7 @@ from supdocnade.likelihood import ACTIVATIONS, Activation
 
 OUTPUTS = ("tree", "softmax")
 CLASS_INPUTS = ("visual", "all")
+CLASS_OUTPUTS = ("softmax", "sigmoid")
 ANNOTATION_OUTPUTS = ("words", "sigmoid")
 
 
@@ -72,11 +73,15 @@ class SupDocNADEConfig(DocNADEConfig):
     class_input: str = "visual"
     """Words that predict the class in training: "visual" words only, as at test time, or "all"
     words including annotations, which is the literal reading of the paper."""
+    class_output: str = "softmax"
+    """Form of p(y | v): a document has one class ("softmax", the paper's), or several labels, with
+    one logistic output each ("sigmoid")."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "n_classes", check_count("n_classes", self.n_classes, least=1))
         check_choice("class_input", self.class_input, CLASS_INPUTS)
+        check_choice("class_output", self.class_output, CLASS_OUTPUTS)
         if self.class_input == "all" and self.annotation_output == "sigmoid":
             raise InvalidArgument(
                 "class_input must be 'visual' with annotation_output='sigmoid', where annotations "

@@ -79,6 +79,11 @@ class NetworkArrays:
         return getattr(self.config, "n_classes", 0)
 
     @property
+    def several_labels(self) -> bool:
+        """Whether a document may have several labels, each with a logistic output."""
+        return getattr(self.config, "class_output", "softmax") == "sigmoid"
+
+    @property
     def components(self) -> Float32s:
         """W as topics × joint vocabulary: words first, then annotations if they are words."""
         return self["word_embedding"].T.copy()
@@ -115,8 +120,10 @@ def topic_features(
 
 
 def class_log_proba(network: NetworkArrays, hidden_BH: Float32s) -> Floats:
-    """Return log p(y | v), (B, C)."""
+    """Return log p(y | v) of every class, or of every label if documents have several, (B, C)."""
     logits_BC = affine(hidden_BH, network["label_weight"], network["label_bias"])
+    if network.several_labels:
+        return np.asarray(log_expit(logits_BC.astype(np.float64)))
     log_p_BC: Floats = log_softmax(logits_BC.astype(np.float64), axis=1)
     return log_p_BC
 

@@ -11,7 +11,8 @@ Annotations are words of the joint vocabulary. With `annotation_output="sigmoid"
 each has a logistic output: p(a | v) = σ(e_a + T_a · h_y(v)).
 
 SupDocNADE adds a class: p(v, y) = p(y | v) p(v), with p(y | v) = softmax(d + U h_y(v))_y. So the
-topic representation must both explain the words and separate the classes.
+topic representation must both explain the words and separate the classes. Where documents have
+several labels, each has a logistic output: p(c | v) = σ(d_c + U_c · h_y(v)).
 """
 
 import numpy as np
@@ -299,9 +300,23 @@ class SupDocNADENetwork(DocNADENetwork):
         return None if self.config.class_input == "all" else self.config.n_visual_words
 
     @torch.no_grad()
-    def initialize_classes(self, class_counts_C: NDArray[np.float64]) -> None:
-        """Set U to zero and d to log frequencies, so that p(y | v) starts as the class prior."""
+    def initialize_classes(
+        self, class_counts_C: NDArray[np.float64], absent_C: NDArray[np.float64] | None = None
+    ) -> None:
+        """Set U to zero and d to log frequencies, so that p(y | v) starts as the class prior.
+
+        Parameters
+        ----------
+        class_counts_C : weighted numbers of training documents of each class.
+        absent_C : those of documents without each label, where documents have several; d are then
+            log odds.
+        """
         check_shape("class_counts", class_counts_C.shape, (self.config.n_classes,))
+        if absent_C is not None:
+            self.label_weight.zero_()
+            odds_C = (class_counts_C + 0.5) / (absent_C + 0.5)
+            self.label_bias.copy_(torch.from_numpy(np.log(odds_C)))
+            return
         frequency = (class_counts_C + 0.5) / (class_counts_C + 0.5).sum()
         self.label_weight.zero_()
         self.label_bias.copy_(torch.from_numpy(np.log(frequency)))
@@ -312,16 +327,28 @@ class SupDocNADENetwork(DocNADENetwork):
         return linear(hidden_BH, self.label_weight, self.label_bias)
 
     def class_log_prob(self, batch: DocumentBatch) -> Tensor:
-        """Return log p(y | v) for every class, (B, C)."""
-        return log_softmax(self.class_logits(self.summary(batch)), dim=1)
+        """Return log p(y | v) of every class, or of every label where there are several, (B, C)."""
+        logits_BC = self.class_logits(self.summary(batch))
+        if self.config.class_output == "sigmoid":
+            return logsigmoid(logits_BC)
+        return log_softmax(logits_BC, dim=1)
 
-    def joint_log_prob(self, batch: DocumentBatch, labels_B: Tensor) -> Tensor:
+    def joint_log_prob(self, batch: DocumentBatch, labels: Tensor) -> Tensor:
         """Return log p(v, y) of every document and its label, (B,): the paper's Algorithm 1.
 
         The words that predict the class follow `class_input`, not the batch.
+
+        Parameters
+        ----------
+        labels : (B,) class numbers; where documents have several labels, (B, C) 1, 0, or -1 where
+            unknown, which are left out.
         """
         terms = self.terms(batch._replace(n_summary_words=self.n_summary_words))
-        log_p_BC = log_softmax(self.class_logits(terms.summary_BH), dim=1)
+        logits_BC = self.class_logits(terms.summary_BH)
+        if self.config.class_output == "sigmoid":
+            log_p_BC = logsigmoid(torch.where(labels == 1, logits_BC, -logits_BC))
+            return (log_p_BC * (labels >= 0)).sum(dim=1) - terms.nll_B
+        log_p_BC, labels_B = log_softmax(logits_BC, dim=1), labels
         return log_p_BC.gather(1, labels_B[:, None])[:, 0] - terms.nll_B
 
 

@@ -24,6 +24,8 @@ class LabelledBatch(NamedTuple):
     weight_B: Tensor
     tag_BA: Tensor | None = None
     """Annotations that are no words: 1, 0, or `NO_LABEL` where unknown."""
+    label_BC: Tensor | None = None
+    """Labels where a document may have several: 1, 0, or `NO_LABEL` where unknown."""
 
     def __len__(self) -> int:
         """B, the number of documents."""
@@ -36,6 +38,7 @@ class LabelledBatch(NamedTuple):
             self.label_B.to(device),
             self.weight_B.to(device),
             None if self.tag_BA is None else self.tag_BA.to(device),
+            None if self.label_BC is None else self.label_BC.to(device),
         )
 
 
@@ -76,7 +79,7 @@ def drop_features(
     kept_BF = torch.from_numpy(kept_features(seed, epoch, rows_B, features_BF.shape[1], rate))
     dropped_BF = features_BF * kept_BF * (1 / (1 - rate))
     documents = batch.documents._replace(global_features_BF=dropped_BF)
-    return LabelledBatch(documents, batch.label_B, batch.weight_B, batch.tag_BA)
+    return LabelledBatch(documents, batch.label_B, batch.weight_B, batch.tag_BA, batch.label_BC)
 
 
 def _label_tokens(
@@ -109,6 +112,7 @@ def _label_tokens(
         torch.from_numpy(corpus.label_B[rows_B]),
         torch.from_numpy(weight_B),
         None if corpus.tag_BA is None else torch.from_numpy(corpus.tag_BA[rows_B]),
+        None if corpus.label_BC is None else torch.from_numpy(corpus.label_BC[rows_B]),
     )
 
 

@@ -248,10 +248,11 @@ class GraphUpdates:
         label_B = torch.where(exists_B, self._ordered.label_B[rows_B], NO_LABEL)
         weight_B = torch.where(exists_B, self._ordered.weight_B[rows_B], 0.0)
         tag_BA = None if self._ordered.tag_BA is None else self._ordered.tag_BA[rows_B]
-        return LabelledBatch(documents, label_B, weight_B, tag_BA), exists_B.sum()
+        label_BC = None if self._ordered.label_BC is None else self._ordered.label_BC[rows_B]
+        return LabelledBatch(documents, label_B, weight_B, tag_BA, label_BC), exists_B.sum()
 
 
 def _tensors(batch: LabelledBatch) -> list[Tensor]:
     documents = batch.documents
-    tensors = (*documents[:4], batch.label_B, batch.weight_B, batch.tag_BA)
+    tensors = (*documents[:4], batch.label_B, batch.weight_B, batch.tag_BA, batch.label_BC)
     return [tensor for tensor in tensors if isinstance(tensor, Tensor)]

@@ -61,6 +61,7 @@ class DeviceCorpus:
         features_BF = corpus.global_features_BF
         self.global_features_BF = None if features_BF is None else copy(features_BF)
         self.tag_BA = None if corpus.tag_BA is None else copy(corpus.tag_BA)
+        self.label_BC = None if corpus.label_BC is None else copy(corpus.label_BC)
 
     def __len__(self) -> int:
         """B, the number of documents."""
@@ -141,7 +142,8 @@ class DeviceCorpus:
             loss_N = loss_N * input_N
         documents = DocumentBatch(ids_N, offsets_B1, input_N, loss_N)
         tag_BA = None if self.tag_BA is None else self.tag_BA[rows_B]
-        return LabelledBatch(documents, self.label_B[rows_B], weight_B, tag_BA)
+        label_BC = None if self.label_BC is None else self.label_BC[rows_B]
+        return LabelledBatch(documents, self.label_B[rows_B], weight_B, tag_BA, label_BC)
 
 
 _CACHE: "WeakKeyDictionary[Documents, dict[torch.device, DeviceCorpus]]" = WeakKeyDictionary()

@@ -1,7 +1,10 @@
 """The training objective: -log p(y | v) + λ Σ_i -log p(v_i | v_<i), averaged over a batch.
 
 A document without a label has no class term, and a network without classes has none at all. If
-annotations are no words, α Σ_a -log p(t_a | v) is added: t_a is 1 for the annotations of the
+documents may have several labels, the class term is Σ_c -log p(t_c | v) over the known ones: t_c is
+1 for the labels of the document and 0 for others.
+
+If annotations are no words, α Σ_a -log p(t_a | v) is added: t_a is 1 for the annotations of the
 document and 0 for all others, and α is the annotation weight. λ does not multiply this term, since
 class and annotations are both predicted from the topics. A document with unknown annotations lacks
 it.
@@ -35,7 +38,8 @@ def batch_loss(
     Parameters
     ----------
     generative_weight : λ; with 0 the word term is skipped.
-    class_weight_C : multiplies the class term of documents of each class.
+    class_weight_C : multiplies the class term of documents of each class; with several labels, the
+        terms -log p(t_c = 1 | v).
     annotation_weight : α, of annotations that are no words; words have it in their loss weights.
     n_documents : B, if the batch is a group of a larger one.
     """
@@ -43,12 +47,12 @@ def batch_loss(
     weight_B = batch.weight_B.to(network.word_embedding.dtype) / n_documents
     if generative_weight == 0 and isinstance(network, SupDocNADENetwork):
         summary_BH = network.summary(batch.documents)
-        loss = _class_loss(network, summary_BH, batch.label_B, weight_B, class_weight_C)
+        loss = _class_loss(network, summary_BH, batch, weight_B, class_weight_C)
         if batch.tag_BA is not None:
             loss = loss + annotation_weight * _tag_loss(network, summary_BH, batch.tag_BA, weight_B)
         return loss
     documents = _weight_tokens(batch.documents, generative_weight * weight_B)
-    weighted = LabelledBatch(documents, batch.label_B, weight_B, batch.tag_BA)
+    weighted = LabelledBatch(documents, batch.label_B, weight_B, batch.tag_BA, batch.label_BC)
     return weighted_loss(network, weighted, class_weight_C, annotation_weight)
 
 
@@ -63,7 +67,7 @@ def weighted_loss(
     loss = terms.nll_B.sum()
     summary_BH, weight_B = terms.summary_BH, batch.weight_B
     if isinstance(network, SupDocNADENetwork):
-        loss = loss + _class_loss(network, summary_BH, batch.label_B, weight_B, class_weight_C)
+        loss = loss + _class_loss(network, summary_BH, batch, weight_B, class_weight_C)
     if batch.tag_BA is not None:
         loss = loss + annotation_weight * _tag_loss(network, summary_BH, batch.tag_BA, weight_B)
     return loss
@@ -72,15 +76,19 @@ def weighted_loss(
 def _class_loss(
     network: SupDocNADENetwork,
     summary_BH: Tensor,
-    label_B: Tensor,
+    batch: LabelledBatch,
     weight_B: Tensor,
     class_weight_C: Tensor | None,
 ) -> Tensor:
+    class_weight_C = None if class_weight_C is None else class_weight_C.to(weight_B)
     with one_torch_thread():
+        logits_BC = network.class_logits(summary_BH)
+        if batch.label_BC is not None:
+            return _presence_loss(logits_BC, batch.label_BC, weight_B, class_weight_C)
         loss_B = cross_entropy(
-            network.class_logits(summary_BH),
-            label_B,
-            weight=None if class_weight_C is None else class_weight_C.to(weight_B),
+            logits_BC,
+            batch.label_B,
+            weight=class_weight_C,
             ignore_index=NO_LABEL,
             reduction="none",
         )
@@ -90,12 +98,24 @@ def _class_loss(
 def _tag_loss(
     network: DocNADENetwork, summary_BH: Tensor, tag_BA: Tensor, weight_B: Tensor
 ) -> Tensor:
-    """Return Σ_a -log p(t_a | v) over the known annotations, summed over the documents."""
     with one_torch_thread():
-        loss_BA = binary_cross_entropy_with_logits(
-            network.tag_logits(summary_BH), (tag_BA == 1).to(weight_B), reduction="none"
-        )
-        return torch.dot(weight_B, (loss_BA * (tag_BA != NO_LABEL)).sum(dim=1))
+        return _presence_loss(network.tag_logits(summary_BH), tag_BA, weight_B)
+
+
+def _presence_loss(
+    logits_BA: Tensor, table_BA: Tensor, weight_B: Tensor, present_weight_A: Tensor | None = None
+) -> Tensor:
+    """Return Σ_a -log p(t_a | v) over the known entries of a table, summed over the documents.
+
+    Parameters
+    ----------
+    table_BA : 1, 0, or `NO_LABEL` where unknown.
+    present_weight_A : multiplies the terms with t_a = 1.
+    """
+    loss_BA = binary_cross_entropy_with_logits(
+        logits_BA, (table_BA == 1).to(weight_B), reduction="none", pos_weight=present_weight_A
+    )
+    return torch.dot(weight_B, (loss_BA * (table_BA != NO_LABEL)).sum(dim=1))
 
 
 def _weight_tokens(documents: DocumentBatch, weight_B: Tensor) -> DocumentBatch:

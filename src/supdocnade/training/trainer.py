@@ -350,6 +350,8 @@ class Trainer:
             del settings["annotation_output"]
         if self.config.batch_groups == 1:
             del settings["batch_groups"]
+        if settings.get("class_output") == "softmax":
+            del settings["class_output"]
         return {
             **settings,
             "backend": self.network.resolved_backend,
@@ -400,6 +402,11 @@ def check_trainable(
                 f"{name} must have at most {network.config.n_classes} classes, "
                 f"got {documents.n_classes}."
             )
+        if isinstance(network, SupDocNADENetwork):
+            several = network.config.class_output == "sigmoid"
+            if (documents.label_BC is not None) != several:
+                kind = "several labels" if several else "at most one label"
+                raise InvalidArgument(f"{name} must have {kind} per document for this network.")
     if config.early_stopping:
         if validation is None or len(validation) == 0:
             raise InvalidArgument("early_stopping needs a validation set, got none.")

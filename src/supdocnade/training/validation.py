@@ -11,7 +11,7 @@ from supdocnade.checks import check_count
 from supdocnade.corpus.documents import NO_LABEL, Documents
 from supdocnade.errors import InvalidArgument
 from supdocnade.likelihood.cpu.threads import one_torch_thread
-from supdocnade.metrics import N_TAGS, f_measure, perplexity, top_ranked
+from supdocnade.metrics import N_TAGS, f_measure, perplexity, subset_accuracy, top_ranked
 from supdocnade.model.network import DocNADENetwork, SupDocNADENetwork
 from supdocnade.training.batches import LabelledBatch, make_batch, ordered_batches
 from supdocnade.training.objective import batch_loss
@@ -56,13 +56,17 @@ def log_prob_over_orderings(
 def joint_log_prob_over_orderings(
     network: SupDocNADENetwork, corpus: Documents, n_orderings: int = 1, seed: int = 0
 ) -> NDArray[np.float64]:
-    """Return log p(v, y) of every document and its label, as `log_prob_over_orderings` does."""
+    """Return log p(v, y) of every document and its label, as `log_prob_over_orderings` does.
+
+    Where documents have several labels, unknown ones are left out.
+    """
     check_count("n_orderings", n_orderings, least=1)
-    if (corpus.label_B == NO_LABEL).any():
+    if corpus.label_BC is None and (corpus.label_B == NO_LABEL).any():
         raise InvalidArgument("log p(v, y) needs a label for every document, some have none.")
 
     def log_prob(batch: LabelledBatch) -> Tensor:
-        return network.joint_log_prob(batch.documents, batch.label_B)
+        labels = batch.label_B if batch.label_BC is None else batch.label_BC
+        return network.joint_log_prob(batch.documents, labels)
 
     orderings = range(n_orderings)
     return np.stack([_map_batches(network, corpus, log_prob, seed, each) for each in orderings])
@@ -80,12 +84,21 @@ def annotation_log_prob(network: DocNADENetwork, corpus: Documents) -> NDArray[n
     return _map_batches(network, visual, lambda batch: network.annotation_log_prob(batch.documents))
 
 
+def _accuracy(log_p_BC: NDArray[np.float64], corpus: Documents) -> float:
+    """Return the share of documents with a known label whose known labels are all predicted."""
+    if corpus.label_BC is not None:
+        return subset_accuracy(np.exp(log_p_BC) > 0.5, corpus.label_BC == 1, corpus.label_BC >= 0)
+    known_B = corpus.label_B != NO_LABEL
+    return float((log_p_BC.argmax(axis=1) == corpus.label_B)[known_B].mean())
+
+
 def available_metrics(network: DocNADENetwork, corpus: Documents) -> tuple[str, ...]:
     """Return the names of the metrics that this network has on this corpus."""
     names = ["loss"]
     if corpus.has_visual_words():
         names.append("perplexity")
-    if isinstance(network, SupDocNADENetwork) and (corpus.label_B != NO_LABEL).any():
+    labels = corpus.label_B if corpus.label_BC is None else corpus.label_BC
+    if isinstance(network, SupDocNADENetwork) and (labels != NO_LABEL).any():
         names.append("accuracy")
     if corpus.n_annotation_words and corpus.annotation_presence().any():
         names.append("f_measure")
@@ -132,9 +145,7 @@ def compute_metrics(
         log_prob_B = log_prob_over_orderings(network, visual, seed=seed)[0]
         results["perplexity"] = perplexity(log_prob_B, visual.size_B)
     if "accuracy" in names and isinstance(network, SupDocNADENetwork):
-        known_B = corpus.label_B != NO_LABEL
-        predicted_B = class_log_prob(network, corpus).argmax(axis=1)
-        results["accuracy"] = float((predicted_B == corpus.label_B)[known_B].mean())
+        results["accuracy"] = _accuracy(class_log_prob(network, corpus), corpus)
     if "f_measure" in names:
         top_tags = top_ranked(annotation_log_prob(network, corpus), N_TAGS)
         results["f_measure"] = f_measure(top_tags, corpus.annotation_presence()).value

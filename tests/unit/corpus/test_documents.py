@@ -92,6 +92,19 @@ def test_annotations_that_are_no_words():
     assert none.tag_BA is None
 
 
+def test_several_labels_per_document():
+    labels = [[0, 1], [-1, -1], [1, -1]]
+    corpus = Documents.from_counts(
+        [[1], [2], [3]], labels=labels, n_classes=2, document_weight=[1, 2, 3]
+    )
+    assert corpus.label_BC.tolist() == labels
+    assert corpus.label_B.tolist() == [-1, -1, -1]
+    assert [counts.tolist() for counts in corpus.label_counts()] == [[3, 1], [1, 0]]
+    assert corpus.take([2, 0]).label_BC.tolist() == [[1, -1], [0, 1]]
+    assert corpus.fingerprint() != corpus.take([0, 1, 1]).fingerprint()
+    assert Documents.from_counts([[1]]).label_BC is None
+
+
 def test_visual_words_alone(corpus):
     visual = corpus.without_annotations()
     assert visual.tokens.ids_N.tolist() == [0, 0, 2, 1, 1, 1, 2]
@@ -110,6 +123,7 @@ def test_the_fingerprint_sees_every_part(corpus):
         Documents.from_counts([[0.5, 0]]),
         Documents.from_counts([[1, 0, 0]]),
         Documents.from_counts([[1, 0]], labels=[0], n_classes=1),
+        Documents.from_counts([[1, 0]], labels=[[0]], n_classes=1),
         Documents.from_counts([[1, 0]], document_weight=[2]),
         Documents.from_counts([[1]], annotations=[[0]]),
         Documents.from_counts([[1, 0]], global_features=[[1, 2]]),
@@ -127,6 +141,8 @@ def test_the_fingerprint_sees_every_part(corpus):
         ([[np.inf]], {}, "counts must be finite"),
         ([1, 2], {}, "counts must have two dimensions, got 1"),
         ([["a"]], {}, "counts must be a matrix of numbers"),
+        ([[1]], {"labels": [[0, 1]], "n_classes": 3}, r"labels must have shape \(1, 3\)"),
+        ([[1]], {"labels": [[0, 2]], "n_classes": 2}, "labels must hold 0, 1 or -1"),
         ([[1]], {"annotations": [[1], [2]]}, r"annotations must have shape \(1,\), got \(2,\)"),
         ([[1]], {"annotations": [[-1]]}, "annotations must not be negative"),
         (

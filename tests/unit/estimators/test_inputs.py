@@ -13,8 +13,9 @@ from tests.scenes import scene_corpus
 
 from supdocnade import Corpus, DampCounts, DocNADE, SupDocNADE, make_annotation_scorer
 from supdocnade.corpus import tokens
+from supdocnade.corpus.documents import NO_LABEL
 from supdocnade.errors import InvalidArgument, StorageError
-from supdocnade.estimators.inputs import classes_of, read_labels
+from supdocnade.estimators.inputs import classes_of, read_label_table, read_labels
 from supdocnade.training.trainer import Trainer
 
 FAST = {"n_topics": 6, "learning_rate": 0.01, "max_epochs": 3, "batch_size": 16, "random_state": 0}
@@ -232,9 +233,56 @@ def test_documents_do_not_change_when_a_corpus_grows(tmp_path, X):
         (pd.Series([{"sea"}, {"sky"}]), r"\{'sea'\}"),
     ],
 )
-def test_several_labels_per_document_are_annotations(y, got):
-    with pytest.raises(InvalidArgument, match=f"one class per document, got {got}.*annotations="):
+def test_several_labels_where_one_is_expected(y, got):
+    with pytest.raises(InvalidArgument, match=f"one class per document, got {got}.*MultiLabel"):
         read_labels(y)
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        np.array([[1, 0], [0, 1], [1, 1]]),
+        [[True, False], [False, True], [True, True]],
+        [np.array([1, 0]), np.array([0, 1]), np.array([1, 1])],
+        sparse.csr_array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]),
+        pd.DataFrame([[1, 0], [0, 1], [1, 1]]),
+    ],
+)
+def test_tables_of_labels(y):
+    labels, classes = read_label_table(y)
+    assert labels.tolist() == [[1, 0], [0, 1], [1, 1]]
+    assert classes.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        np.array([[1, np.nan], [np.nan, np.nan]]),
+        [[1, None], [np.nan, None]],
+        pd.DataFrame({0: [1, pd.NA], 1: [None, np.nan]}, dtype="Int8"),
+    ],
+)
+def test_unknown_labels_in_a_table(y):
+    assert read_label_table(y)[0].tolist() == [[1, NO_LABEL], [NO_LABEL, NO_LABEL]]
+
+
+def test_columns_of_a_data_frame_name_the_labels():
+    y = pd.DataFrame([[1, 0], [0, 1]], columns=["sky", "sea"])
+    assert read_label_table(y)[1].tolist() == ["sky", "sea"]
+
+
+@pytest.mark.parametrize("y", [["sea", "sky"], [1, 2], np.array([[1], [2]]), pd.Series(["sea"])])
+def test_one_label_per_document_is_no_table(y):
+    assert read_label_table(y) is None
+
+
+@pytest.mark.parametrize(
+    ("y", "got"),
+    [([["sea", "sky"], ["sky", "wood"]], "'sea'"), ([[0, 1], [2, 1]], "2"), ([[0, -1]], "-1")],
+)
+def test_other_values_in_a_table(y, got):
+    with pytest.raises(InvalidArgument, match=f"several labels as a matrix of 0 and 1.*got {got};"):
+        read_label_table(y)
 
 
 def test_a_column_is_one_label_each():

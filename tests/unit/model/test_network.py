@@ -88,6 +88,36 @@ def test_words_and_class_together_have_probability_one(output, length):
     assert total == pytest.approx(1.0)
 
 
+def test_words_and_several_labels_together_have_probability_one():
+    network = make_network(n_annotation_words=0, class_output="sigmoid")
+    documents, total = list(itertools.product(range(5), repeat=2)), 0.0
+    batch = make_batch(documents)
+    for labels in itertools.product((0, 1), repeat=3):
+        table = torch.tensor([labels] * len(documents))
+        total += float(network.joint_log_prob(batch, table).detach().exp().sum())
+    assert total == pytest.approx(1.0)
+    # Without the third label, the probabilities of both its values add up.
+    known, present, absent = (
+        network.joint_log_prob(batch, torch.tensor([[1, 0, third]] * len(documents))).exp()
+        for third in (-1, 1, 0)
+    )
+    torch.testing.assert_close(known, present + absent)
+
+
+def test_several_labels_have_logistic_outputs():
+    network = make_network(class_output="sigmoid")
+    batch = make_batch([[0, 4, 4], []])
+    expected = torch.sigmoid(
+        network.label_bias + network.representation(batch) @ network.label_weight.T
+    )
+    torch.testing.assert_close(network.class_log_prob(batch).exp(), expected)
+    network.initialize_classes(np.array([0.0, 1, 3]), np.array([4.0, 3, 1]))
+    frequency = network.class_log_prob(batch).exp()
+    torch.testing.assert_close(frequency[1], torch.tensor([0.1, 0.3, 0.7]).double())
+    with pytest.raises(InvalidArgument, match="class_output must be one of 'softmax', 'sigmoid'"):
+        make_network(class_output="words")
+
+
 @pytest.mark.parametrize("output", OUTPUTS)
 @pytest.mark.parametrize("activation", ["relu", "tanh", "sigmoid"])
 def test_the_representation_is_the_summary_of_the_likelihood(output, activation):

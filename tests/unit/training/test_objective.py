@@ -149,3 +149,20 @@ def test_gradients_of_logistic_outputs_against_finite_differences():
     values = tuple(network.get_parameter(name).detach().requires_grad_() for name in names)
     assert {"tag_weight", "tag_bias"} <= set(names)
     assert torch.autograd.gradcheck(loss, values)
+
+
+@pytest.mark.parametrize("generative_weight", [0.0, 0.3])
+def test_several_labels_by_their_definition(generative_weight):
+    labels = [[1, 0], [-1, -1], [-1, 1]]
+    corpus = make_corpus(labels, document_weight=[1, 1, 2])
+    network = randomize(network_for(corpus))
+    batch = whole_batch(corpus, network)
+    loss = batch_loss(network, batch, generative_weight, torch.tensor([5.0, 3.0]))
+    words = batch_loss(network, batch, generative_weight, torch.zeros(2))
+    absent = -torch.log1p(-network.class_log_prob(batch.documents)[0, 1].exp())
+    present = -network.class_log_prob(batch.documents)
+    # The weight multiplies the labels that are present; words and absent labels have weight 1.
+    expected = words + (5 * present[0, 0] + 2 * 3 * present[2, 1]) / 3
+    torch.testing.assert_close(loss, expected)
+    if generative_weight == 0:
+        torch.testing.assert_close(words, absent / 3)

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,7 @@ ROOT = Path(__file__).parents[3]
 _, CORPUS = scene_corpus(50, mean_length=20)
 _, VALIDATION = scene_corpus(20, seed=1, mean_length=20)
 _, TAGGED = scene_corpus(50, mean_length=20, annotations_are_words=False, n_global_features=4)
+SEVERAL_LABELS = replace(CORPUS, label_BC=CORPUS.annotation_presence()[:, :4].astype(np.int8))
 SETTINGS = {"batch_groups": 5, "batch_size": 16, "max_epochs": 2, "learning_rate": 0.01}
 
 
@@ -50,6 +52,7 @@ CASES = {
     "dense, softmax, SGD": (CORPUS, {"optimizer": "sgd", "output": "softmax"}),
     "classes alone": (CORPUS, {"generative_weight": 0.0, "class_weight": [9, 1, 1, 1]}),
     "tags and features": (TAGGED, {"clip_norm": 0.01, "averaging": 0.9}),
+    "several labels": (SEVERAL_LABELS, {"class_weight": [9, 1, 1, 1]}),
     "touched rows": (MANY_WORDS, {"clip_norm": 0.01, "averaging": 0.9}),
     "touched rows, SGD": (MANY_WORDS, {"optimizer": "sgd"}),
     "early stopping": (CORPUS, EARLY_STOPPING),
