@@ -92,8 +92,9 @@ class WordTree:
             lo, hi = np.where(inner & right, mid, lo), np.where(inner & ~right, mid, hi)
         return nodes_KL, signs_KL
 
-    def _spans(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Return (lo, mid, hi) of every node: `lo:mid` are its left leaves, `mid:hi` its right."""
+    @cached_property
+    def spans(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Leaves (lo, mid, hi) of every node, (T,): `lo:mid` are left of it, `mid:hi` right."""
         lo_T, mid_T, hi_T = (np.zeros(self.n_nodes, np.int64) for _ in range(3))
         lo, hi = np.zeros(1, np.int64), np.full(1, self.n_words, np.int64)
         while True:
@@ -120,6 +121,6 @@ class WordTree:
         at_leaf = np.empty(self.n_words)
         at_leaf[self.leaf_of_word_K] = counts + smoothing
         sums = np.concatenate([[0.0], np.cumsum(at_leaf)])
-        lo, mid, hi = self._spans()
+        lo, mid, hi = self.spans
         odds: NDArray[np.float64] = (sums[hi] - sums[mid]) / (sums[mid] - sums[lo])
         return np.log(odds)

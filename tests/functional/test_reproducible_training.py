@@ -17,8 +17,10 @@ from tests.scenes import network_for, scene_corpus
 
 torch.set_num_threads(int(sys.argv[1]))
 _, corpus = scene_corpus(48, n_classes=20, n_visual_words=600, mean_length=500)
-for output, generative_weight in [("tree", 0.01), ("softmax", 0.01), ("tree", 0.0)]:
-    network = network_for(corpus, n_topics=64, output=output)
+cases = [("tree", 0.01), ("softmax", 0.01), ("tree", 0.0)]
+cases = [(*case, 64) for case in cases] + [("tree", 0.01, (64, 48)), ("softmax", 0.01, (64, 48))]
+for output, generative_weight, n_topics in cases:
+    network = network_for(corpus, n_topics=n_topics, output=output)
     config = TrainerConfig(
         max_epochs=2, batch_size=24, learning_rate=1e-2, clip_norm=0.5, averaging=0.9,
         generative_weight=generative_weight, early_stopping=True, metric="f_measure",
@@ -42,6 +44,6 @@ def test_threads_do_not_change_a_bit():
             text=True,
         )
         assert run.returncode == 0, run.stderr
-        assert len(set(run.stdout.split())) == 3
+        assert len(set(run.stdout.split())) == 5
         digests.add(run.stdout)
     assert len(digests) == 1

@@ -29,7 +29,7 @@ MAX_THREADS = 1024
 class DocNADESettings:
     """Settings of `DocNADE`, which documents them; nothing is checked before `check`."""
 
-    n_topics: int = field(default=DocNADEConfig.n_topics, kw_only=False)
+    n_topics: int | tuple[int, ...] = field(default=DocNADEConfig.n_topics, kw_only=False)
     output: str | Callable[[int], Any] = DocNADEConfig.output
     activation: Activation = DocNADEConfig.activation
     annotation_output: str = DocNADEConfig.annotation_output

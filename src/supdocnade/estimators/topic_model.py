@@ -149,6 +149,8 @@ class TopicModel(
     def transform(self, X: Any, *, global_features: ArrayLike | None = None) -> NDArray[np.float32]:
         """Return the topic features h_y(v) of every document, (documents, topics).
 
+        With several hidden layers they are the units of the top layer.
+
         Parameters
         ----------
         X : (documents, words) sparse or dense counts, finite and not negative; or a `Corpus`,
@@ -209,7 +211,10 @@ class TopicModel(
 
     @property
     def components_(self) -> NDArray[np.float32]:
-        """W as topics × joint vocabulary: words first, then annotations if they are words."""
+        """W as topics × joint vocabulary: words first, then annotations if they are words.
+
+        With several hidden layers the topics are here the units of the first.
+        """
         check_is_fitted(self, "network_")
         return self.network_.arrays().components
 
@@ -223,9 +228,10 @@ class TopicModel(
     ) -> list[list[str]]:
         """Return the words of every topic, strongest first.
 
-        They are the words with the largest weights into the topic. With `documents` they are the
-        words whose presence in a document has the highest correlation with the topic feature; these
-        are easier to read.
+        They are the words with the largest weights into the topic; with several hidden layers, the
+        words that, each as a document of its own, give the topic its largest values. With
+        `documents` they are the words whose presence in a document has the highest correlation with
+        the topic feature; these are easier to read.
 
         Parameters
         ----------
@@ -265,11 +271,21 @@ class TopicModel(
 
     def _word_scores(self, documents: Any, global_features: Any) -> NDArray[np.floating]:
         """Return how strongly every word belongs to every topic, (topics, words)."""
+        if documents is None and self.network_.config.is_deep:
+            return self._features_of_words().T
         if documents is None:
             return self.components_
         counts = self._read_counts(documents)
         topics = self.transform(documents, global_features=global_features)
         return presence_correlation(topics, _blocks(counts))
+
+    def _features_of_words(self) -> NDArray[np.float32]:
+        """Return the topic features of a document of each word alone, (words, topics)."""
+        n_words, n_features = self.network_.config.n_words, self.n_global_features_
+        features = np.zeros((n_words, n_features), np.float32) if n_features else None
+        alone = sparse.eye_array(n_words, format="csr")
+        with limit_threads(self._n_threads()):
+            return topic_features(self.network_.arrays(), alone, features)
 
     def _read_word_names(
         self, given: Sequence[str] | None, *, with_annotations: bool = False
@@ -294,8 +310,7 @@ class TopicModel(
 
     @property
     def _n_features_out(self) -> int:
-        n_topics: int = self.network_.config.n_topics
-        return n_topics
+        return self.network_.config.layer_sizes[-1]
 
     # Likelihoods.
 

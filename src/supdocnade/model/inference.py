@@ -5,6 +5,7 @@ their order or on the number of threads.
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from scipy.special import log_expit, log_softmax
 
 from supdocnade.checks import check_shape
 from supdocnade.errors import InvalidArgument
+from supdocnade.likelihood import Activation
 from supdocnade.likelihood.cpu.row_products import affine, bag_activations
 from supdocnade.model.config import DocNADEConfig, SupDocNADEConfig
 from supdocnade.tree import WordTree
@@ -32,7 +34,9 @@ class NetworkArrays:
     parameters: dict[str, Float32s]
     """`word_embedding` (K, H), `hidden_bias` (H,), `node_weight` (T, H), `node_bias` (T,); with
     global features `global_weight` (H, F); with logistic outputs `tag_weight` (A, H), `tag_bias`
-    (A,); and with classes `label_weight` (C, H), `label_bias` (C,)."""
+    (A,); with classes `label_weight` (C, H), `label_bias` (C,); and for every hidden layer above
+    the first `layer_weights.0` (H, units below), `layer_biases.0` (H,) and so on. Then H is the
+    size of the first layer in the first two and in `global_weight`, of the top layer elsewhere."""
     tree: WordTree | None
     """None with another output."""
 
@@ -43,20 +47,24 @@ class NetworkArrays:
         n_rows = config.n_words if self.tree is None else config.n_words - 1
         if callable(config.output):
             n_rows = config.output(config.n_words).n_rows
+        n_first, n_top = config.layer_sizes[0], config.layer_sizes[-1]
         shapes: dict[str, tuple[int, ...]] = {
-            "word_embedding": (config.n_words, config.n_topics),
-            "hidden_bias": (config.n_topics,),
-            "node_weight": (n_rows, config.n_topics),
+            "word_embedding": (config.n_words, n_first),
+            "hidden_bias": (n_first,),
+            "node_weight": (n_rows, n_top),
             "node_bias": (n_rows,),
         }
         if config.n_global_features:
-            shapes["global_weight"] = (config.n_topics, config.n_global_features)
+            shapes["global_weight"] = (n_first, config.n_global_features)
         if config.n_tag_outputs:
-            shapes["tag_weight"] = (config.n_tag_outputs, config.n_topics)
+            shapes["tag_weight"] = (config.n_tag_outputs, n_top)
             shapes["tag_bias"] = (config.n_tag_outputs,)
         if isinstance(config, SupDocNADEConfig):
-            shapes["label_weight"] = (config.n_classes, config.n_topics)
+            shapes["label_weight"] = (config.n_classes, n_top)
             shapes["label_bias"] = (config.n_classes,)
+        for number, (below, above) in enumerate(pairwise(config.layer_sizes)):
+            shapes[f"layer_weights.{number}"] = (above, below)
+            shapes[f"layer_biases.{number}"] = (above,)
         if self.parameters.keys() != shapes.keys():
             raise InvalidArgument(
                 f"its arrays are {sorted(self.parameters)}, expected {sorted(shapes)}."
@@ -85,14 +93,17 @@ class NetworkArrays:
 
     @property
     def components(self) -> Float32s:
-        """W as topics × joint vocabulary: words first, then annotations if they are words."""
+        """W as topics × joint vocabulary: words first, then annotations if they are words.
+
+        With several hidden layers these are the units of the first.
+        """
         return self["word_embedding"].T.copy()
 
 
 def topic_features(
     network: NetworkArrays, counts: sparse.csr_array, global_features_BF: Float32s | None = None
 ) -> Float32s:
-    """Return h_y(v) of every document, (B, H).
+    """Return h_y(v) of every document, (B, H); with several hidden layers, of the top one.
 
     Parameters
     ----------
@@ -108,15 +119,28 @@ def topic_features(
         bias = affine(global_features_BF, network["global_weight"], bias)
     elif shape is not None:
         raise InvalidArgument("global_features must be None for this network, got some.")
-    W_KH, activation = network["word_embedding"], network.config.activation
-    if callable(activation):
-        import torch
+    hidden_BH = _activate_bags(counts, network["word_embedding"], bias, network.config.activation)
+    for number in range(len(network.config.layer_sizes) - 1):
+        # The units below are the words of a bag: the same kernel, which computes row by row.
+        table = np.ascontiguousarray(network[f"layer_weights.{number}"].T)
+        bias = network[f"layer_biases.{number}"]
+        below = sparse.csr_array(hidden_BH)
+        hidden_BH = _activate_bags(below, table, bias, network.config.activation)
+    return hidden_BH
 
-        a_BH = counts.astype(np.float32) @ W_KH[: counts.shape[1]] + bias
-        with torch.no_grad():
-            hidden_BH: Float32s = activation(torch.from_numpy(a_BH)).numpy()
-        return hidden_BH
-    return bag_activations(counts, W_KH, bias, activation)
+
+def _activate_bags(
+    counts: sparse.csr_array, table_KH: Float32s, bias: Float32s, activation: Activation
+) -> Float32s:
+    """Return g(bias + Σ_k x_k table[k]) for every row x of counts."""
+    if not callable(activation):
+        return bag_activations(counts, table_KH, bias, activation)
+    import torch
+
+    a_BH = counts.astype(np.float32) @ table_KH[: counts.shape[1]] + bias
+    with torch.no_grad():
+        hidden_BH: Float32s = activation(torch.from_numpy(a_BH)).numpy()
+    return hidden_BH
 
 
 def class_log_proba(network: NetworkArrays, hidden_BH: Float32s) -> Floats:

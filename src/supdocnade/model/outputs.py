@@ -8,6 +8,7 @@ from torch.nn.functional import linear, log_softmax, softplus
 
 from supdocnade.checks import check_shape
 from supdocnade.likelihood import Activation, vectorized
+from supdocnade.likelihood.bags import WordBag, tree_bag_nll
 from supdocnade.likelihood.contract import DocumentBatch, DocumentTerms, Parameters
 from supdocnade.likelihood.operations import SOFTMAX_NLL as softmax_nll_operation
 from supdocnade.likelihood.operations import TREE_NLL as tree_nll_operation
@@ -15,7 +16,8 @@ from supdocnade.likelihood.operations import Operation, softmax_nll, tree_nll
 from supdocnade.tree import WordTree
 
 MAX_DECISIONS = 2**24
-"""Decisions that `TreeOutput.log_prob` computes at a time: 64 MiB."""
+"""Decisions that `TreeOutput.log_prob` computes at a time: 64 MiB. Also the logits, or the entries
+of rows of V, that `token_nll` has at a time."""
 
 
 class WordOutput:
@@ -65,11 +67,25 @@ class WordOutput:
     ) -> DocumentTerms:
         """Return the negative log-likelihood of documents, and their summaries."""
         hidden_NH, summary_BH = vectorized.prefix_sums(batch, parameters, activation)
-        ids_N = batch.word_ids_N.long()
+        log_p_N = self._token_log_prob(hidden_NH, batch.word_ids_N.long(), parameters)
+        return DocumentTerms(vectorized.sum_by_document(-log_p_N, batch), summary_BH)
+
+    def token_nll(self, hidden_NH: Tensor, ids_N: Tensor, parameters: Parameters) -> Tensor:
+        """Return -log p(word | hidden) of every token, each with hidden units of its own, (N,)."""
+        step = max(MAX_DECISIONS // self.n_words, 1)
+        parts = zip(torch.split(hidden_NH, step), torch.split(ids_N, step), strict=True)
+        return -torch.cat([self._token_log_prob(*part, parameters) for part in parts])
+
+    def bag_nll(self, hidden_BH: Tensor, bag: WordBag, parameters: Parameters) -> Tensor:
+        """Return the weighted sum of -log p(word | hidden) over bags of words, (B,)."""
+        weight_BK = bag.sum_weights(bag.ids_N, self.n_words).to(hidden_BH.dtype)
+        words_K = torch.arange(self.n_words, device=hidden_BH.device)
+        return -(weight_BK * self.log_prob(hidden_BH, parameters, words_K)).sum(dim=1)
+
+    def _token_log_prob(self, hidden_NH: Tensor, ids_N: Tensor, parameters: Parameters) -> Tensor:
         words_K = torch.arange(self.n_words, device=ids_N.device)
         log_p_NK = self.log_prob(hidden_NH, parameters, words_K)
-        log_p_N = log_p_NK.gather(1, ids_N[:, None])[:, 0]
-        return DocumentTerms(vectorized.sum_by_document(-log_p_N, batch), summary_BH)
+        return log_p_NK.gather(1, ids_N[:, None])[:, 0]
 
 
 class TreeOutput(WordOutput):
@@ -95,6 +111,18 @@ class TreeOutput(WordOutput):
     ) -> DocumentTerms:
         """See `WordOutput`."""
         return tree_nll(batch, parameters, self.tree, activation=activation, backend=backend)
+
+    def token_nll(self, hidden_NH: Tensor, ids_N: Tensor, parameters: Parameters) -> Tensor:
+        """See `WordOutput`."""
+        step = max(MAX_DECISIONS // max(self.tree.depth * hidden_NH.shape[1], 1), 1)
+        parts = zip(torch.split(hidden_NH, step), torch.split(ids_N, step), strict=True)
+        return torch.cat(
+            [vectorized.tree_token_nll(*part, parameters, self.tree) for part in parts]
+        )
+
+    def bag_nll(self, hidden_BH: Tensor, bag: WordBag, parameters: Parameters) -> Tensor:
+        """See `WordOutput`."""
+        return tree_bag_nll(hidden_BH, bag, parameters, self.tree)
 
     def log_prob(self, hidden_BH: Tensor, parameters: Parameters, words: Tensor) -> Tensor:
         """See `WordOutput`."""

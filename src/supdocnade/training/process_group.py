@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -274,14 +275,24 @@ class ProcessGroup:
         ]
         no_rows = torch.zeros(0, dtype=torch.int64, device=table.device)
         rows = self._exchange(torch.cat([no_rows, *(each.rows_R for each in sent)]), *lengths)
-        values = self._exchange(
-            torch.cat([table.detach()[:0], *(each.values_RH for each in sent)]), *lengths
+        # Tables may differ in width, so their values are sent as one vector.
+        widths = [each.shape[1] for each in layout.tables]
+        sizes, their_sizes = (
+            each * torch.tensor(widths, device=table.device).repeat(len(each) // len(widths))
+            for each in (counts, their_counts)
         )
-        sizes = their_counts.tolist()
-        return [
-            TableRows(*each)
-            for each in zip(torch.split(rows, sizes), torch.split(values, sizes), strict=True)
-        ]
+        values = self._exchange(
+            torch.cat([table.detach()[0, :0], *(each.values_RH.flatten() for each in sent)]),
+            _sum_pieces(sizes, n_sent),
+            _sum_pieces(their_sizes, n_received),
+        )
+        parts = zip(
+            torch.split(rows, their_counts.tolist()),
+            torch.split(values, their_sizes.tolist()),
+            cycle(widths),
+            strict=False,
+        )
+        return [TableRows(rows_R, each.view(len(rows_R), width)) for rows_R, each, width in parts]
 
     def _exchange(self, sent: Tensor, n_sent: list[int], n_received: list[int]) -> Tensor:
         """Send the first rows to the first process, the next to the second, and so on.

@@ -1,12 +1,15 @@
 """Updates move the right rows, and a run that diverges is stopped."""
 
 import pytest
+import torch
 from scipy import sparse
 from tests.scenes import network_for, scene_corpus
 
 from supdocnade.corpus import Documents
 from supdocnade.errors import TrainingDiverged
+from supdocnade.likelihood import contract
 from supdocnade.likelihood.contract import SPARSE_ROWS
+from supdocnade.model import layers
 from supdocnade.training.trainer import Trainer
 from supdocnade.training.trainer_config import TrainerConfig
 
@@ -46,3 +49,18 @@ def test_divergence_in_the_last_update_is_noticed(tmp_path):
         with pytest.raises(TrainingDiverged, match=r"became (nan|inf) after epoch 1; lower"):
             train(config, **options)
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("few_rows", [False, True])
+def test_blocks_of_documents_give_the_gradients_of_the_whole_batch(few_rows, monkeypatch):
+    """With several layers, a batch that does not fit into memory is computed in blocks."""
+    if few_rows:
+        monkeypatch.setattr(contract, "SPARSE_ROWS", 4)
+    config = TrainerConfig(max_epochs=1, optimizer="sgd", learning_rate=0.1, batch_size=50)
+    results = []
+    for limit in (layers.MAX_COUNTS, 7 * CORPUS.n_words):
+        monkeypatch.setattr(layers, "MAX_COUNTS", limit)
+        network, history = train(config, network={"n_topics": (6, 5)})
+        results.append([*network.parameters(), torch.tensor(history.epochs[0].loss)])
+    for actual, expected in zip(*results, strict=True):
+        torch.testing.assert_close(actual, expected)

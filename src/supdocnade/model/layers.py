@@ -1,0 +1,151 @@
+"""Hidden layers above the first, and the objective that trains them.
+
+    h⁽¹⁾ = g(c + Σ_{k<d} x_k W[v_k])        h⁽ˡ⁾ = g(c⁽ˡ⁾ + W⁽ˡ⁾ h⁽ˡ⁻¹⁾)
+
+Words, classes and annotations are predicted from the top layer. The hidden units before word i + 1
+do not follow from those before word i by one addition, so a document of D words would cost D passes
+through the layers. In training (Zheng, Zhang, Larochelle 2015) one random split point d of a random
+order is drawn for each document and update, and all words after it are predicted from those before:
+
+    D / (D - d + 1) Σ_{i≥d} -w_i log p(v_i | v_<d)
+
+Given the words before the split, each other word is equally probable to come next, so the mean over
+split points and orders is that of Σ_i -w_i log p(v_i | v_<i), and so is the mean of its gradient.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.nn.functional import embedding, linear, pad
+
+from supdocnade.likelihood import Activation
+from supdocnade.likelihood.bags import WordBag
+from supdocnade.likelihood.contract import (
+    DocumentBatch,
+    DocumentTerms,
+    Parameters,
+    activate,
+    has_sparse_gradients,
+)
+from supdocnade.model.outputs import WordOutput
+
+Layer = tuple[Tensor, Tensor]
+"""Weights W⁽ˡ⁾, (units, units of the layer below), and biases c⁽ˡ⁾ of a layer."""
+
+MAX_ACTIVATIONS = 2**22
+"""Activations of one layer that `exact_nll` computes at a time: 16 MiB."""
+
+MAX_COUNTS = 2**24
+"""Documents × words of a training batch that is computed at a time: 128 MiB of sums of weights."""
+
+
+def max_documents(n_words: int) -> int:
+    """Return how many documents of a batch are computed at a time, so that memory is bounded.
+
+    >>> max_documents(10_000), max_documents(2**24)
+    (1677, 1)
+    """
+    return max(MAX_COUNTS // n_words, 1)
+
+
+def ascend(a_BH: Tensor, layers: Sequence[Layer], activation: Activation) -> Tensor:
+    """Return the activations of the top layer before g, given those of the first."""
+    for weight, bias in layers:
+        a_BH = linear(activate(activation, a_BH), weight, bias)
+    return a_BH
+
+
+def split_terms(
+    batch: DocumentBatch,
+    parameters: Parameters,
+    layers: Sequence[Layer],
+    activation: Activation,
+    output: WordOutput,
+    *,
+    with_summary: bool,
+) -> DocumentTerms:
+    """Return the objective and the summary of every document.
+
+    Parameters
+    ----------
+    batch : with `given_N`, the tokens before the split point.
+    with_summary : compute the summaries, top activations of the whole documents; otherwise there
+        are none, (0, H).
+    """
+    assert batch.given_N is not None, "a batch with split points"
+    W_KH, c_H, n_documents = parameters[0], parameters[1], batch.n_documents
+    ids_N, given_N = batch.word_ids_N.long(), batch.given_N
+    # The token arrays of a recorded batch may be longer than the documents.
+    place_N = torch.arange(len(ids_N), device=ids_N.device)
+    document_N = torch.searchsorted(batch.offsets_B1, place_N, right=True) - 1
+    exists_N = document_N < n_documents
+    document_N = document_N.clamp_max(n_documents - 1)
+    ones_N = exists_N.to(W_KH.dtype)
+    input_N = ones_N if batch.input_weight_N is None else ones_N * batch.input_weight_N
+    loss_N = ones_N if batch.loss_weight_N is None else ones_N * batch.loss_weight_N
+
+    bag = WordBag(document_N, ids_N, input_N * given_N, n_documents)
+    bias_BH = c_H.expand(n_documents, -1)
+    if with_summary:
+        limit = batch.n_summary_words
+        enters_N = input_N if limit is None else input_N * (ids_N < limit)
+        # The whole documents are further rows of the same products.
+        bag = WordBag(
+            torch.cat([document_N, document_N + n_documents]),
+            ids_N.repeat(2),
+            torch.cat([bag.weight_N, enters_N]),
+            2 * n_documents,
+        )
+        bias_BH = bias_BH.repeat(2, 1)
+    top_BH = ascend(bias_BH + bag.embed(W_KH), layers, activation)
+    hidden_BH = activate(activation, top_BH[:n_documents])
+
+    follows_N = exists_N & ~given_N
+    after = WordBag(document_N, ids_N, loss_N * follows_N, n_documents)
+    if not ids_N.is_cuda:  # A GPU would have to wait for the number of these tokens.
+        document_M, ids_M, weight_M = (each[follows_N] for each in (document_N, ids_N, loss_N))
+        after = WordBag(document_M, ids_M, weight_M, n_documents)
+    nll_B = output.bag_nll(hidden_BH, after, parameters)
+    n_after_B = torch.zeros_like(batch.offsets_B1[1:]).scatter_add_(0, document_N, follows_N.long())
+    factor_B = batch.offsets_B1.diff().to(nll_B.dtype) / n_after_B.clamp_min(1)
+    return DocumentTerms(nll_B * factor_B, top_BH[n_documents:])
+
+
+def exact_nll(
+    batch: DocumentBatch,
+    parameters: Parameters,
+    layers: Sequence[Layer],
+    activation: Activation,
+    output: WordOutput,
+) -> Tensor:
+    """Return Σ_i -w_i log p(v_i | v_<i) of every document in the order of the batch, (B,).
+
+    Every word needs a pass of its own through the layers; some thousand are made at a time.
+    """
+    W_KH, c_H = parameters.word_embedding_KH, parameters.hidden_bias_H
+    ids_N, offsets_B1 = batch.word_ids_N.long(), batch.offsets_B1
+    place_N = torch.arange(len(ids_N), device=ids_N.device)
+    document_N = torch.searchsorted(offsets_B1, place_N, right=True) - 1
+    width = max(W_KH.shape[1], *(len(bias) for _, bias in layers))
+    step = max(MAX_ACTIVATIONS // width, 1)
+    nll, carried_H = [c_H.new_zeros(0)], W_KH.new_zeros(W_KH.shape[1], dtype=torch.float64)
+    for start in range(0, len(ids_N), step):
+        tokens = slice(start, start + step)
+        words_N, rows_N = ids_N[tokens], document_N[tokens]
+        embedded_NH = embedding(words_N, W_KH, sparse=has_sparse_gradients(len(W_KH))).double()
+        if batch.input_weight_N is not None:
+            embedded_NH = embedded_NH * batch.input_weight_N[tokens, None]
+        # Sums of all tokens of the block up to each one, less those of earlier documents.
+        sums_NH = pad(embedded_NH.cumsum(dim=0), (0, 0, 1, 0))
+        first_N = offsets_B1[rows_N] - start
+        before_NH = sums_NH[:-1] - sums_NH[first_N.clamp_min(0)]
+        before_NH = before_NH + (first_N < 0)[:, None] * carried_H
+        bias = c_H if c_H.ndim == 1 else c_H[rows_N]
+        top_NH = ascend(bias + before_NH.to(W_KH.dtype), layers, activation)
+        nll.append(output.token_nll(activate(activation, top_NH), words_N, parameters))
+        carried_H = before_NH[-1] + embedded_NH[-1]
+    nll_N = torch.cat(nll)
+    if batch.loss_weight_N is not None:
+        nll_N = nll_N * batch.loss_weight_N
+    return torch.segment_reduce(nll_N, "sum", offsets=offsets_B1, initial=0)
