@@ -10,12 +10,19 @@ from pathlib import Path
 
 import pytest
 from tests.commands import SMALL, draw, supdocnade
+from tests.networks import write_network
 from tests.packed import copy_to_memory, tar_members, write_parquet, write_tar
 from tests.serving import run_server
 
 from supdocnade.folders.photo_folder import read_folder
 
 ROOT = Path(__file__).parents[2]
+TESTED = {
+    *("README.md", "docs/baselines.md", "docs/extending.md", "docs/index.md", "docs/model.md"),
+    *("docs/networks.md", "docs/paper-table.md", "docs/scaling.md", "docs/serving.md"),
+    *("docs/sources.md", "docs/tour.md"),
+}
+"""Documents whose commands and code are run by a test."""
 DOCUMENTS = sorted([*ROOT.glob("*.md"), ROOT / "changes/README.md", *(ROOT / "docs").rglob("*.md")])
 
 
@@ -109,6 +116,39 @@ def test_the_commands_of_a_document_run(document, tmp_path, monkeypatch):
         assert Path("supdocnade-demo/report.html").is_file()
 
 
+def test_the_commands_of_the_start_page_are_those_of_the_readme():
+    start, readme = (
+        re.findall(r"^supdocnade .*?(?= +#|$)", (ROOT / name).read_text(), re.MULTILINE)
+        for name in ("docs/index.md", "README.md")
+    )
+    assert len(start) == 3
+    assert set(start) < set(readme)
+
+
+def test_the_commands_and_code_of_the_page_about_networks_run(tmp_path, monkeypatch):
+    page = ROOT / "docs/networks.md"
+    blocks = re.findall(r"(?<!-->\n)```(sh|python)\n(.*?)```", page.read_text(), re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("SUPDOCNADE_NETWORKS", str(tmp_path / "networks"))
+    (description,) = re.findall(r"```json\n(.*?)```", page.read_text(), re.DOTALL)
+    write_network(Path("dinov2.onnx"), layout="tokens", leading=[[1, 2, 3]], patch=(14, 14))
+    Path("dinov2.json").write_text(description)
+    paths = [record.source for record in read_folder(draw(Path("photos"), 5))]
+    shutil.copy(paths[0], "photo.jpg")
+    for language, block in blocks:
+        if language == "sh":
+            for line in block.splitlines():
+                _, command, *arguments = shlex.split(line, comments=True)
+                done = supdocnade(command, *arguments)
+                assert done.code == 0, (command, done.err)
+                assert "dinov2" in done.out or not arguments
+        else:
+            names = {"paths": paths}
+            exec(compile(block, "docs/networks.md", "exec"), names)
+    assert names["patches"].shape == (81, 1280)
+
+
 def test_the_commands_of_the_sources_page_run(tmp_path, monkeypatch):
     (block,) = re.findall(r"```sh\n(.*?)```", (ROOT / "docs/sources.md").read_text(), re.DOTALL)
     monkeypatch.chdir(tmp_path)
@@ -173,6 +213,20 @@ def test_the_planted_example_comes_close_to_the_best_possible():
     assert accuracy > best_accuracy - 2
     assert f > best_f - 0.03
     assert truth < ours < (truth + unigram) / 2
+
+
+def test_every_block_of_code_is_run_or_says_why_not():
+    for document in DOCUMENTS:
+        blocks = re.findall(
+            r"(<!-- not run: .+ -->\n)?```(sh|python)\n(.*?)```", document.read_text(), re.DOTALL
+        )
+        for _, language, block in blocks:
+            if language == "python":
+                compile(block, document.name, "exec")
+        name = document.relative_to(ROOT).as_posix()
+        assert name in TESTED or all(reason for reason, *_ in blocks), (
+            f"Write a test that runs the code of {name}, and add its name to TESTED."
+        )
 
 
 def test_every_make_target_in_a_document_exists():

@@ -5,6 +5,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 SOURCES = {
     "benchmarks": ROOT / "benchmarks",
+    "docs": ROOT / "docs",
     "experiments": ROOT / "experiments",
 }
 

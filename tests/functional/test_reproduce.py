@@ -1,7 +1,12 @@
 """`supdocnade reproduce --quick` on drawn scenes arranged like the paper's data sets."""
 
 import json
+import re
+import shlex
 import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from tests.commands import supdocnade
@@ -10,6 +15,7 @@ from tests.photosets import OTHER_NUMBERS, draw_labelme, draw_uiuc_sports
 from supdocnade.paper import stages
 from supdocnade.paper.results import RESULTS
 
+ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.filterwarnings(OTHER_NUMBERS)
 
 
@@ -75,6 +81,26 @@ def test_a_finished_study_is_not_computed_again(labelme, data, monkeypatch):
     assert figures(folder) == before
     # This machine made nothing and is not listed.
     assert "models on a machine far away (" in (folder / "reproduction.md").read_text()
+
+
+def test_the_commands_and_code_of_the_page_about_tables_run(labelme, data, tmp_path, monkeypatch):
+    page = (ROOT / "docs/paper-table.md").read_text()
+    ((command,), (code,)) = (
+        re.findall(rf"```{language}\n(.*?)```", page, re.DOTALL) for language in ("sh", "python")
+    )
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(data / "labelme", "data")
+    # The study was made by the same command, so that only its page is written again.
+    shutil.copytree(labelme[0], "reproduction/labelme-quick")
+    done = supdocnade(*shlex.split(command)[1:])
+    assert done.code == 0, done.err
+    assert "page: reproduction/labelme-quick/reproduction.md" in done.out
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert re.fullmatch(
+        r"(?:(?:Sup)?DocNADE with \d+ topics: \d+\.\d% in 2 splits\n)+", printed.stdout
+    ), printed.stderr
+    files = re.findall(r"`(\w+(?:/|\.\w+))`", page.partition("| file |")[2])
+    assert all(Path("reproduction/labelme-quick", name).exists() for name in files)
 
 
 def test_models_need_only_words(labelme, tmp_path):

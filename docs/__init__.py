@@ -1,0 +1,1 @@
+"""The pages of the documentation, and the code that makes a site of them."""

@@ -1,0 +1,84 @@
+"""The reference pages, for docstrings and commands as they are written in the package."""
+
+import pytest
+from docs import reference_pages as pages
+
+from supdocnade import SceneModel, SkippedImagesWarning, SupDocNADE
+
+
+def documented():
+    """Fit topics.
+
+    See `SLDA` and docs/model.md.
+
+    >>> 1 + 1
+    2
+
+    Parameters
+    ----------
+    X : (documents, words) counts, which may be sparse, or a `Corpus`, whose documents are
+        read one after the other.
+    rate : float, default=1e-2
+        Step size.
+    n_jobs, seed
+        As in `fit`.
+
+    Returns
+    -------
+    The topics.
+    """
+
+
+def test_a_docstring_becomes_text_code_and_lists():
+    lines = "\n".join(pages.describe(documented, 4)).split("\n")
+    assert [line for line in lines if line] == [
+        "Fit topics.",
+        "See [`SLDA`](SLDA.md) and [model.md](../../model.md).",
+        *("```pycon", ">>> 1 + 1", "2", "```"),
+        "**Parameters**",
+        "- `X`: (documents, words) counts, which may be sparse, or a [`Corpus`](Corpus.md), whose "
+        "documents are read one after the other.",
+        "- `rate`: *float, default=1e-2*<br> Step size.",
+        "- `n_jobs`, `seed`: As in `fit`.",
+        "**Returns**",
+        "The topics.",
+    ]
+
+
+def test_signatures_have_all_defaults_and_break_if_long():
+    def short(self, X, *, top=5, name="a, b=c"):
+        pass
+
+    assert list(pages.signature("short", short)) == [
+        *("", "```python", "short(X, *, top=5, name='a, b=c')", "```")
+    ]
+    lines = list(pages.signature("SceneModel", SceneModel))
+    assert lines[2] == "SceneModel("
+    assert "    patch_size=(16, 32)," in lines
+    assert "    device='auto'," in lines
+    assert list(pages.signature("SkippedImagesWarning", SkippedImagesWarning)) == []
+
+
+def test_members_are_those_of_the_package_without_settings():
+    members = list(pages.public_members(SupDocNADE))
+    assert members[0] == "fit"
+    assert {"predict", "transform", "components_", "load"} <= set(members)
+    assert not {"check", "trainer_config", "get_params"} & set(members)
+    assert len(set(members)) == len(members)
+
+
+def test_help_texts_keep_their_examples():
+    text = "Take <class>/*.jpg, see `a_b`.\n\n\b\nExamples:\n  one --two\n  three"
+    assert list(pages.help_paragraphs(text)) == [
+        *("", r"Take \<class\>/\*.jpg, see `a_b`."),
+        *("", "```text", "one --two", "three", "```"),
+    ]
+
+
+@pytest.mark.parametrize("command", ["train", "predict", "serve"])
+def test_the_page_of_commands_has_every_option(command):
+    text = "\n".join(pages.describe_commands())
+    section = text.partition(f"\n## {command}\n")[2].partition("\n## ")[0]
+    assert f"```text\nsupdocnade {command} " in section
+    assert "| `-q, --quiet` | Show no progress and no notes, only errors. |" in section
+    assert "| `--debug` |" in section
