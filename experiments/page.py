@@ -167,6 +167,20 @@ def novelty() -> str:
     return markdown(header, rows)
 
 
+def suggestions() -> str:
+    results = load("suggestions")
+    rows = []
+    for name, rounds in results["choices"].items():
+        for figure, title in (("accuracy", "accuracy"), ("f_measure", "F-measure")):
+            cells = [
+                f"{100 * each[figure]['mean']:.1f} ({100 * each[figure]['standard_deviation']:.1f})"
+                for each in rounds
+            ]
+            rows.append([name, title, *cells])
+    header = ["chosen", "%", *(f"{number} labels" for number in results["labels"])]
+    return markdown(header, rows)
+
+
 def visual_words() -> str:
     results = load("visual_words")["results"]
     rows = []
@@ -306,6 +320,7 @@ def _mean(records: list[dict[str, Any]], name: str) -> float:
 SECTIONS = {
     "labelme_product": labelme_product,
     "novelty": novelty,
+    "suggestions": suggestions,
     "class_slda": class_slda,
     "baselines": baselines,
     "tmn": tmn,

@@ -34,6 +34,7 @@ from supdocnade.cli.predict import predict
 from supdocnade.cli.report import report
 from supdocnade.cli.reproduce import reproduce
 from supdocnade.cli.serve import serve
+from supdocnade.cli.suggest import suggest
 from supdocnade.cli.train import train
 from supdocnade.errors import SupDocNADEError
 
@@ -45,8 +46,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 COMMANDS = (
-    *(demo, check, train, predict, evaluate, explain, info, report, index, serve, features),
-    *(encode, reproduce, bench),
+    *(demo, check, train, predict, evaluate, explain, suggest, info, report, index, serve),
+    *(features, encode, reproduce, bench),
 )
 for command in COMMANDS:
     app.command()(command)

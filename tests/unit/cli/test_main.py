@@ -10,8 +10,8 @@ from supdocnade.errors import StorageError
 
 BENCH = sys.modules["supdocnade.cli.bench"]
 COMMANDS = (
-    *("demo", "check", "train", "predict", "evaluate", "explain", "info", "report", "index"),
-    *("serve", "features", "encode", "reproduce", "bench"),
+    *("demo", "check", "train", "predict", "evaluate", "explain", "suggest", "info", "report"),
+    *("index", "serve", "features", "encode", "reproduce", "bench"),
 )
 
 

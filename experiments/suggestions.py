@@ -1,0 +1,125 @@
+"""What labels of suggested photographs teach, compared with labels of photographs at random.
+
+python -m experiments.suggestions
+
+The development pool of LabelMe, five folds. A model of five photographs per class asks, in three
+rounds, for the classes and tags of 24 more among the rest of the training part of its fold, and is
+extended by them as `supdocnade train --add` does. They are chosen at random, by uncertainty alone,
+or as `supdocnade suggest` chooses them. Figures are those on the test part. SIFT, 100 topics and
+300 visual words, so that it takes minutes.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from experiments.common import mean_and_spread, write_results
+from experiments.scene_features import Part, pool_parts
+from supdocnade import SceneModel
+from supdocnade.metrics import N_TAGS
+from supdocnade.run_options import RunOptions
+from supdocnade.scene.prediction import FittedScene, Prediction, predict_sources
+from supdocnade.scene.suggestion import POOL, suggest_photographs
+
+FIRST_PER_CLASS, N_ROUNDS, PER_ROUND = 5, 3, 24
+SETTINGS: dict[str, Any] = {"n_topics": 100, "n_words": 300}
+
+
+def at_random(fitted: FittedScene, paths: list[Any], options: RunOptions, seed: int) -> list[int]:
+    """Return the rows of photographs chosen at random."""
+    chosen: list[int] = np.random.default_rng(seed).permutation(len(paths))[:PER_ROUND].tolist()
+    return chosen
+
+
+def uncertain(fitted: FittedScene, paths: list[Any], options: RunOptions, seed: int) -> list[int]:
+    """Return the rows of the most uncertain photographs, however alike they are."""
+    ranked, _ = suggest_photographs(fitted, paths, len(paths), options)
+    ranked = sorted(ranked, key=lambda each: -each.uncertainty)
+    return [paths.index(each.prediction.name) for each in ranked[:PER_ROUND]]
+
+
+def suggested(fitted: FittedScene, paths: list[Any], options: RunOptions, seed: int) -> list[int]:
+    """Return the rows of the photographs that `supdocnade suggest` lists."""
+    found, _ = suggest_photographs(fitted, paths, PER_ROUND, options)
+    return [paths.index(each.prediction.name) for each in found]
+
+
+Choice = Callable[[FittedScene, list[Any], RunOptions, int], list[int]]
+CHOICES: dict[str, Choice] = {"random": at_random, "uncertain": uncertain, "suggested": suggested}
+
+
+def take(part: Part, rows: Sequence[int]) -> Part:
+    """Return some photographs of a part."""
+    paths, labels, tags = part
+    return [paths[i] for i in rows], [labels[i] for i in rows], [tags[i] for i in rows]
+
+
+def measure(fitted: FittedScene, part: Part, options: RunOptions) -> dict[str, float]:
+    """Return the accuracy and the mean F-measure of five tags."""
+    right, f = [], []
+    predictions = predict_sources(fitted, part[0], options)
+    for each, label, tags in zip(predictions, part[1], part[2], strict=True):
+        assert isinstance(each, Prediction)
+        right.append(each.label == label)
+        if tags:
+            ranked = {tag for tag, _ in each.ranked_tags[:N_TAGS]}
+            f.append(2 * len(ranked & set(tags)) / (N_TAGS + len(set(tags))))
+    return {"accuracy": float(np.mean(right)), "f_measure": float(np.mean(f))}
+
+
+def run_fold(train: Part, test: Part, seed: int, cache: Path) -> dict[str, list[dict[str, float]]]:
+    """Return the figures after each round, by the way photographs are chosen."""
+    paths = [str(path) for path in train[0]]
+    train = (paths, *train[1:])
+    order = np.random.default_rng(seed).permutation(len(paths)).tolist()
+    first: list[int] = []
+    for label in sorted(set(train[1])):
+        first += [row for row in order if train[1][row] == label][:FIRST_PER_CLASS]
+    options = RunOptions(n_jobs=1, cache=cache, device="cpu")
+    found: dict[str, list[dict[str, float]]] = {}
+    for name, choose in CHOICES.items():
+        model = SceneModel(**SETTINGS, random_state=seed, n_jobs=1, cache=cache)
+        model.fit(*take(train, first))
+        rest = [row for row in order if row not in set(first)]
+        found[name] = [measure(model.fitted_, test, options)]
+        for number in range(N_ROUNDS):
+            chosen = choose(model.fitted_, [paths[row] for row in rest], options, number)
+            rows = [rest[i] for i in chosen]
+            model.fit_more(*take(train, rows))
+            rest = [row for row in rest if row not in set(rows)]
+            found[name].append(measure(model.fitted_, test, options))
+        print(seed, name, found[name], flush=True)
+    return found
+
+
+def main() -> None:
+    folds = []
+    with TemporaryDirectory() as cache:
+        for seed, (train, test) in enumerate(pool_parts()):
+            folds.append(run_fold(train, test, seed, Path(cache)))
+    summary = {
+        name: [
+            {
+                figure: mean_and_spread([fold[name][number][figure] for fold in folds])
+                for figure in ("accuracy", "f_measure")
+            }
+            for number in range(N_ROUNDS + 1)
+        ]
+        for name in CHOICES
+    }
+    n_first = FIRST_PER_CLASS * len(set(train[1]))
+    results = {
+        "labels": [n_first + PER_ROUND * number for number in range(N_ROUNDS + 1)],
+        "pool_factor": POOL,
+        "settings": SETTINGS,
+        "choices": summary,
+        "folds": folds,
+    }
+    write_results("suggestions", "python -m experiments.suggestions", results)
+
+
+if __name__ == "__main__":
+    main()

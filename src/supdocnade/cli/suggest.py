@@ -1,0 +1,135 @@
+"""`supdocnade suggest`: list the photographs whose labels would teach a model the most."""
+
+import csv as csv_format
+import io
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from supdocnade.cli.console import (
+    ProgressBars,
+    format_count,
+    format_text,
+    prediction_to_dict,
+    print_json,
+    print_line,
+    print_message,
+)
+from supdocnade.cli.options import (
+    Debug,
+    Device,
+    Jobs,
+    Json,
+    Model,
+    Quiet,
+    UsageError,
+    check_device,
+)
+from supdocnade.images.source import absolute_address
+
+if TYPE_CHECKING:
+    from supdocnade.scene.suggestion import Suggestion
+
+COLUMNS = (
+    *("file_name", "label", "tags", "predicted_label", "probability", "predicted_tags"),
+    *("uncertainty", "key"),
+)
+"""Columns of --csv; a person fills in label and tags."""
+
+Photos = Annotated[
+    list[str],
+    typer.Argument(metavar="PHOTOS", help="Folders of photographs, or other places, as predict."),
+]
+Count = Annotated[int, typer.Option("--count", "-n", min=1, help="Length of the list.")]
+Csv = Annotated[
+    bool,
+    typer.Option("--csv", help="Print a table with empty columns label and tags, to fill in."),
+]
+
+
+def suggest(
+    model: Model,
+    photos: Photos,
+    count: Count = 20,
+    json: Json = False,
+    csv: Csv = False,
+    device: Device = "auto",
+    jobs: Jobs = -1,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """List the photographs whose labels would teach a model the most.
+
+    They are those whose class or tags the model is uncertain of, without near-duplicates of each
+    other, the most useful first. Photographs that it has learned from are left out. Label them in a
+    table (--csv) or on the page (serve --corrections), then use train --add --corrections.
+
+    \b
+    Examples:
+      supdocnade suggest scenes archive
+      supdocnade suggest scenes archive -n 50 --csv > labels.csv
+      supdocnade train archive --add scenes --corrections labels.csv -o better-scenes
+      supdocnade suggest scenes archive --json | jq -r .file > suggested.txt
+    """
+    check_device(device)
+    if json and csv:
+        raise UsageError("--json and --csv must not both be given.")
+    from supdocnade.run_options import RunOptions
+    from supdocnade.scene.dataset import expand_folders
+    from supdocnade.scene.persistence import load_scene
+    from supdocnade.scene.suggestion import suggest_photographs
+
+    fitted, _ = load_scene(model)
+    sources = expand_folders(photos)
+    with ProgressBars(quiet=quiet, stage_lines=False) as progress:
+        options = RunOptions(n_jobs=jobs, device=device, on_error="skip", progress=progress)
+        found, skipped = suggest_photographs(fitted, sources, count, options)
+    for each in skipped:
+        print_message(f"error: {each.reason}")
+    if not found and not quiet:
+        n_sources = format_count(len(sources), "photograph")
+        print_message(f"note: the model has learned from all of the {n_sources}.")
+    if csv:
+        print_line(_format_row(COLUMNS))
+    for suggestion in found:
+        if json:
+            print_json(suggestion_to_dict(suggestion))
+        else:
+            print_line(format_row(suggestion) if csv else format_text(suggestion.prediction))
+    if skipped:
+        raise typer.Exit(1)
+
+
+def suggestion_to_dict(suggestion: "Suggestion") -> dict[str, Any]:
+    """Return the object that `--json` prints."""
+    prediction = suggestion.prediction
+    return {
+        **prediction_to_dict(prediction),
+        "uncertainty": suggestion.uncertainty,
+        "key": prediction.key,
+    }
+
+
+def format_row(suggestion: "Suggestion") -> str:
+    """Return a suggestion as one CSV row under `COLUMNS`."""
+    prediction = suggestion.prediction
+    probability = prediction.probability
+    return _format_row(
+        [
+            absolute_address(prediction.name),
+            "",
+            "",
+            prediction.label or "",
+            "" if probability is None else f"{probability:.6f}",
+            "|".join(tag for tag, _ in prediction.tags),
+            f"{suggestion.uncertainty:.6f}",
+            prediction.key or "",
+        ]
+    )
+
+
+def _format_row(cells: Sequence[str]) -> str:
+    line = io.StringIO()
+    csv_format.writer(line, lineterminator="\r\n").writerow(cells)
+    return line.getvalue().removesuffix("\r\n")
