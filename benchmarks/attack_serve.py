@@ -57,10 +57,18 @@ def send(address: Address, *pieces: bytes, wait: float = 20.0) -> list[int]:
     return [CLOSED]
 
 
-def upload(body: bytes, *headers: str, media_type: str = MEDIA_TYPE) -> bytes:
+def upload(
+    body: bytes, *headers: str, media_type: str = MEDIA_TYPE, path: str = "/v1/predict"
+) -> bytes:
     """Return a request that posts a body."""
     lines = (f"Content-Type: {media_type}", f"Content-Length: {len(body)}", *headers)
-    return head("POST /v1/predict", *lines) + body
+    return head(f"POST {path}", *lines) + body
+
+
+def correct(correction: dict[str, Any], *headers: str) -> bytes:
+    """Return a request that corrects a photograph."""
+    body = json.dumps(correction).encode()
+    return upload(body, *headers, media_type="application/json", path="/v1/corrections")
 
 
 def hold(address: Address, begin: bytes, step: bytes, count: int, seconds: float) -> list[int]:
@@ -112,7 +120,7 @@ def attacks(photo: bytes, connections: int, seconds: float) -> dict[str, Attack]
     many_parts = multipart([b"x"] * 10_000)
     chunked = ("Transfer-Encoding: chunked", f"Content-Type: {MEDIA_TYPE}")
     post, get = partial(head, "POST /v1/predict"), head("GET /v1/model")
-    deep = b"[" * 200_000
+    deep, wrong = b"[" * 200_000, {"label": "wrong"}
     no_end = multipart([photo])[: -len(BOUNDARY) - 8]
     held: dict[str, tuple[bytes, bytes]] = {
         "idle connections": (b"", b""),
@@ -155,6 +163,11 @@ def attacks(photo: bytes, connections: int, seconds: float) -> dict[str, Attack]
         "path with a zero byte": (head("GET /v1/gallery/%00"),),
         "numbers that are none": (head("GET /v1/gallery?min_probability=nan&page=1e999"),),
         "a thousand requests at once": (get * 1000,),
+        "correction by a foreign page": (correct(wrong, "Origin: http://evil.example"),),
+        "correction of a file on the disk": (correct({**wrong, "file": "/etc/passwd"}),),
+        "correction of a megabyte": (correct({"key": "0" * 40, "label": "x" * 2**20}),),
+        "correction with line breaks": (correct({"key": "0" * 40, "file": '\n{"label": "x"}\n'}),),
+        "a thousand corrections at once": (correct({"key": "0" * 40, "label": "x"}) * 1000,),
     }
     found: dict[str, Attack] = {
         name: partial(hold, begin=begin, step=step, count=connections, seconds=seconds)
@@ -239,7 +252,8 @@ def main() -> None:
     photo, results = encode(small_scenes()[0].image, "JPEG"), {}
     with tempfile.TemporaryDirectory() as name, tempfile.TemporaryFile() as log:
         small_model().save(Path(name) / "model")
-        with run_server(Path(name) / "model", log=log) as server:
+        kept = ("--corrections", str(Path(name) / "corrections.jsonl"))
+        with run_server(Path(name) / "model", *kept, log=log) as server:
             recover(server.url, photo)
             before = server.resident_mib()
             for kind, attack in attacks(photo, given.connections, given.seconds).items():

@@ -7,6 +7,8 @@ import pytest
 from tests.drawn import small_model
 from tests.serving import build_index, photograph, run_server, run_threaded_server
 
+from supdocnade.scene.corrections import CorrectionFile
+
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 expect = playwright.expect
 
@@ -21,9 +23,10 @@ PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True}
 
 @contextmanager
 def run_page_server(folder, **settings):
-    """A server with a gallery in a thread of this process; yields its URL."""
+    """A server with a gallery and corrections in a thread of this process; yields its URL."""
     gallery, _ = build_index(folder)
-    with run_threaded_server(gallery, **settings) as (_, address):
+    corrections = CorrectionFile(folder / "corrections.jsonl")
+    with run_threaded_server(gallery, corrections, **settings) as (_, address):
         yield f"http://127.0.0.1:{address[1]}/"
 
 

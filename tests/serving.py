@@ -78,10 +78,11 @@ def check_problem(response, status, code, file=None):
 
 
 @contextmanager
-def make_client(gallery=None, fitted=None, **settings):
+def make_client(gallery=None, fitted=None, corrections=None, **settings):
     """A client of a server inside this process."""
     fitted = small_model().fitted_ if fitted is None else fitted
-    service = Service(fitted, ServeSettings(**settings), name="scenes", gallery=gallery)
+    options = {"name": "scenes", "gallery": gallery, "corrections": corrections}
+    service = Service(fitted, ServeSettings(**settings), **options)
     with TestClient(make_app(service), base_url="http://127.0.0.1:8000") as client:
         client.service = service
         yield client
@@ -129,7 +130,7 @@ def run_server(model: Path, *arguments, before=(), **options):
 
 
 @contextmanager
-def run_threaded_server(gallery=None, **settings):
+def run_threaded_server(gallery=None, corrections=None, **settings):
     """A server in a thread of this process, on a real socket; yields a client and the address.
 
     The client has the server as `running` and its `service`.
@@ -139,8 +140,8 @@ def run_threaded_server(gallery=None, **settings):
     bound = server.bind("127.0.0.1", 0)
     bound.listen()
     address = bound.getsockname()
-    fitted = small_model().fitted_
-    service = Service(fitted, ServeSettings(**settings), name="scenes", gallery=gallery)
+    options = {"name": "scenes", "gallery": gallery, "corrections": corrections}
+    service = Service(small_model().fitted_, ServeSettings(**settings), **options)
     running = server.make_server(service)
     thread = threading.Thread(target=running.run, args=([bound],))
     thread.start()

@@ -20,6 +20,7 @@ SIZES = {"phone": PHONE, "desktop": {"viewport": {"width": 1280, "height": 900}}
 EXPLORE = ("#/explore", "#/explore/topic", "#/explore/word", "#/explore/tag")
 ONE_OF_EACH = ("#/explore/class/coast", "#/explore/word/3", "#/explore/tag/tree")
 GALLERY = ("#/gallery", "#/gallery?tag=tree", "#/gallery/2")
+CORRECTIONS = ("#/corrections",)
 MAX_TABS = 300
 
 
@@ -49,6 +50,11 @@ def show_predictions(page):
     expect(page.locator(".picture canvas").first).to_be_visible()
     page.get_by_role("button", name="More like this").first.click()
     expect(page.locator(".similar .photo-grid li")).to_have_count(12)
+    page.get_by_role("button", name="Correct").first.click()
+    page.get_by_role("button", name="Keep").click()
+    expect(page.locator(".kept")).to_be_visible()
+    page.get_by_role("button", name="Correct").click()
+    expect(page.get_by_role("form", name="Correct 9.jpg")).to_be_visible()
 
 
 def go_to(page, address):
@@ -71,7 +77,7 @@ def test_axe_finds_no_violation_in_any_view(browser, server, scheme, size):
         found = {"no photographs": violations(page)}
         show_predictions(page)
         found["photographs"] = violations(page)
-        for address in (*EXPLORE, *ONE_OF_EACH, *GALLERY):
+        for address in (*EXPLORE, *ONE_OF_EACH, *GALLERY, *CORRECTIONS):
             go_to(page, address)
             found[address] = violations(page)
         page.goto(f"{server}docs")

@@ -15,7 +15,7 @@ from tests.disks import permissions_count
 
 from supdocnade import SceneModel
 from supdocnade.cli.console import ProgressBars
-from supdocnade.cli.run import PartialRun
+from supdocnade.cli.partial_run import PartialRun
 from supdocnade.folders.xmp_packet import read_keywords
 from supdocnade.scene.persistence import load_scene, save_scene
 

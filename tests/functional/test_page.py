@@ -423,3 +423,53 @@ def test_docs_example_has_a_token_if_required(browser, token_server):
 def test_screenshot_in_the_readme_is_small():
     root = Path(__file__).parents[2]
     assert (root / "docs" / "page.png").stat().st_size < 300_000
+
+
+def test_a_prediction_is_corrected_and_listed(page):
+    page.set_input_files("#files", photo_files(0))
+    page.get_by_role("button", name="Correct").click()
+    form = page.get_by_role("form", name="Correct 0.jpg")
+    expect(form.get_by_label("Class")).to_be_focused()
+    form.get_by_label("Class").fill("beach")
+    form.get_by_role("button", name="Remove").first.click()
+    form.get_by_label("Add a tag").fill("dune")
+    page.keyboard.press("Enter")
+    expect(form.get_by_role("button", name="Remove dune")).to_be_visible()
+    form.get_by_label("Add a tag").fill("gull")
+    form.get_by_role("button", name="Keep").click()
+    kept = page.locator(".kept")
+    expect(kept).to_contain_text("Kept: beach")
+    expect(kept).to_contain_text("dune, gull")
+    expect(page.get_by_role("button", name="Change")).to_be_focused()
+    page.get_by_role("link", name="Corrections", exact=True).click()
+    row = page.locator(".kept-list li")
+    expect(row).to_contain_text("0.jpgbeach")
+    page.get_by_role("button", name="Withdraw the correction of 0.jpg").click()
+    expect(page.locator("#corrections")).to_contain_text("No corrections yet.")
+    expect(row).to_have_count(0)
+
+
+def test_a_photograph_of_the_gallery_is_corrected(page, server):
+    page.goto(f"{server}#/gallery/2")
+    page.get_by_role("button", name="Correct").click()
+    page.get_by_label("Class", exact=True).fill("")
+    page.get_by_role("button", name="Keep").click()
+    expect(page.locator(".kept")).to_be_visible()
+    page.get_by_role("link", name="Corrections", exact=True).click()
+    row = page.locator(".kept-list li")
+    expect(row.locator(".kept-class")).to_have_count(0)
+    expect(row.locator("small")).to_contain_text("/photos/coast/02.jpg")
+    row.get_by_role("button").click()
+    expect(row).to_have_count(0)
+
+
+def test_a_correction_that_is_refused_stays_in_the_form(page):
+    problem = json.dumps({"code": "not_kept", "detail": "the disk is full."})
+    page.route("**/v1/corrections", lambda route: route.fulfill(status=507, body=problem))
+    page.set_input_files("#files", photo_files(0))
+    page.get_by_role("button", name="Correct").click()
+    page.get_by_role("button", name="Keep").click()
+    expect(page.locator(".correction .problem")).to_have_text("the disk is full.")
+    expect(page.get_by_role("button", name="Keep")).to_be_enabled()
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.get_by_role("button", name="Correct")).to_be_focused()

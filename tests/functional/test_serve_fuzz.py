@@ -13,6 +13,8 @@ from schemathesis import GenerationMode
 from schemathesis.checks import CHECKS
 from tests.serving import build_index, make_client, photograph, run_threaded_server, upload_form
 
+from supdocnade.scene.corrections import CorrectionFile, read_corrections
+
 N_IMAGES, IMAGES_PER_REQUEST, N_EXAMPLES = 240, 8, 8
 
 
@@ -46,9 +48,12 @@ def test_damaged_images_are_problems_and_nothing_worse(tmp_path):
 
 @pytest.fixture(scope="module")
 def server_url(tmp_path_factory):
-    gallery, _ = build_index(tmp_path_factory.mktemp("gallery"))
-    with run_threaded_server(gallery) as (client, _):
+    folder = tmp_path_factory.mktemp("gallery")
+    gallery, _ = build_index(folder)
+    path = folder / "corrections.jsonl"
+    with run_threaded_server(gallery, CorrectionFile(path)) as (client, _):
         yield client.base_url
+    read_corrections(path)  # Whatever was sent, the file is valid.
 
 
 @pytest.mark.parametrize("mode", list(GenerationMode))
@@ -56,7 +61,7 @@ def test_api_conforms_to_its_description(mode, server_url):
     statuses = Counter()
     description = schemathesis.openapi.from_url(f"{server_url}/openapi.json")
     operations = [result.ok() for result in description.get_all_operations()]
-    assert len(operations) >= 14
+    assert len(operations) >= 16
     for operation in operations:
         send_generated_requests(operation, mode, statuses)
     assert statuses[200] > 0 if mode is GenerationMode.POSITIVE else statuses[422] > 0

@@ -1,6 +1,5 @@
 """A run of `supdocnade train`, from its request to a model or to a run that can be resumed."""
 
-import json
 import math
 import os
 import shlex
@@ -15,6 +14,7 @@ import typer
 
 from supdocnade.cli.console import ProgressBars, format_count, print_message, print_warnings
 from supdocnade.cli.options import UsageError, describe_features
+from supdocnade.cli.partial_run import PartialRun
 from supdocnade.errors import (
     InvalidArgument,
     ProcessLost,
@@ -23,15 +23,11 @@ from supdocnade.errors import (
     UnreadableImages,
     UnwritableFile,
 )
-from supdocnade.images.source import absolute_address
-from supdocnade.partial_folder import LOCK, PartialFolder
 
 if TYPE_CHECKING:
     from supdocnade.corpus.disk import Corpus
     from supdocnade.folders.photo_folder import ImageRecord
     from supdocnade.scene.model import SceneModel
-
-RUN = "run.json"
 
 OPTIONS = {
     "n_topics": "topics",
@@ -52,100 +48,8 @@ OPTIONS = {
 """Settings of `SceneModel`, and the parameters of the command that give them."""
 
 
-class PartialRun(PartialFolder):
-    """Settings, checkpoints and visual words of an unfinished training run, in `MODEL.partial`."""
-
-    def __init__(self, output: Path):
-        super().__init__(Path(os.path.abspath(output)))
-        self.checkpoint = self.folder / "checkpoint"
-        """Checkpoints of `SceneModel`."""
-        self.words = self.folder / "words"
-        """Cache of the words of photographs that were read."""
-
-    @property
-    def exists(self) -> bool:
-        """True if an earlier run left its work.
-
-        The settings of a run are written first and removed first, so a folder without them has no
-        work: a kill left it, or its contents are not ours.
-        """
-        return (self.folder / RUN).is_file()
-
-    def check_idle(self) -> None:
-        """Raise if another process is working in the folder."""
-        if self.exists:
-            with self.lock():
-                pass
-
-    def write_settings(self, photos: str, settings: dict[str, Any]) -> None:
-        """Write the settings of a new or a resumed run."""
-        from supdocnade.storage import write_atomically
-
-        described = {"photos": absolute_address(photos), "settings": settings}
-        path, content = self.folder / RUN, json.dumps(described, indent=1).encode()
-        if path.is_file() and path.read_bytes() == content:
-            return
-        is_new = not self.exists
-        if is_new:
-            self._remove_leftovers()
-        try:
-            write_atomically(path, content)
-        except StorageError:
-            if is_new:
-                super().discard()
-            raise
-
-    def _remove_leftovers(self) -> None:
-        """Remove a folder that a kill left without settings; raise if it is not ours."""
-        from supdocnade.storage import temporary_target
-
-        if not self.folder.exists():
-            return
-        ours = {RUN, LOCK, self.checkpoint.name, self.words.name}
-        is_folder = self.folder.is_dir()
-        if not is_folder or {temporary_target(each) for each in os.listdir(self.folder)} - ours:
-            raise StorageError(f"{self.folder} is in the way: it is not a partial run.")
-        super().discard()
-
-    def read_settings(self, photos: str) -> dict[str, Any]:
-        """Return the settings of the interrupted run, which must be one on these photographs."""
-        path = self.folder / RUN
-        try:
-            described = json.loads(path.read_bytes())
-            before, settings = described["photos"], dict(described["settings"])
-        except OSError as error:
-            raise StorageError(
-                f"there is no run to resume: {path} cannot be read: {error.strerror}."
-            ) from error
-        except (ValueError, KeyError, TypeError) as error:
-            raise StorageError(f"{path} is damaged; start again with --restart.") from error
-        if before != absolute_address(photos):
-            raise InvalidArgument(f"the run to resume learns from {before}, not from {photos}.")
-        return settings
-
-    def discard(self) -> None:
-        """Remove the folder, the settings first, so that a kill leaves no run to resume."""
-        if self.exists:
-            try:
-                (self.folder / RUN).unlink()
-            except OSError as error:
-                raise UnwritableFile(
-                    f"{self.folder} cannot be removed: {error.strerror}."
-                ) from error
-            super().discard()
-
-    def discard_if_empty(self) -> bool:
-        """Remove the folder if no photograph was read and nothing was learned.
-
-        Returns
-        -------
-        True if the run can be resumed.
-        """
-        words = (path for path in self.words.rglob("*") if path.is_file())
-        useful = any(self.checkpoint.rglob("*.safetensors")) or any(words)
-        if not useful:
-            super().discard()
-        return useful
+FILES = ("add", "corrections")
+"""Settings of a run that are no settings of `SceneModel`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,6 +71,8 @@ class TrainingRequest:
     cache: Path | None = None
     add: Path | None = None
     """Model to which the photographs are added."""
+    corrections: Path | None = None
+    """File that says which photographs are added, and gives their classes and tags."""
     force: bool = False
     resume: bool = False
     restart: bool = False
@@ -190,7 +96,7 @@ def train_model(request: TrainingRequest) -> "tuple[SceneModel, dict[str, float]
     partial = PartialRun(request.output)
     partial.check_idle()
     settings = _choose_settings(request, partial)
-    corpus, records, notes = _read_data(request)
+    corpus, records, notes = _read_data(request, settings.get("corrections"))
     check_records(request.photos, records)
     if not request.quiet:
         extends = settings.get("add") is not None
@@ -214,7 +120,7 @@ def train_model(request: TrainingRequest) -> "tuple[SceneModel, dict[str, float]
 
 
 def _read_data(
-    request: TrainingRequest,
+    request: TrainingRequest, corrections: str | None
 ) -> "tuple[Corpus | None, Sequence[ImageRecord], Sequence[str]]":
     """Return the corpus if there is one, the photographs, and notes about them."""
     from supdocnade.corpus.manifest import is_corpus
@@ -224,6 +130,8 @@ def _read_data(
     if not is_corpus(Path(request.photos)):
         with ProgressBars(quiet=request.quiet, stage_lines=False) as progress:
             folder = scan_photographs(request.photos, progress)
+        if corrections is not None:
+            return None, *_correct(request.photos, folder.records, corrections)
         return None, folder.records, folder.notes
     from supdocnade.corpus.disk import Corpus
 
@@ -234,6 +142,20 @@ def _read_data(
         for name, label, tags in rows
     ]
     return corpus, records, ()
+
+
+def _correct(
+    photos: str, records: "Sequence[ImageRecord]", corrections: str
+) -> "tuple[list[ImageRecord], list[str]]":
+    """Return the photographs that a file corrects, with their new classes and tags, and notes."""
+    from supdocnade.scene.corrections import correct_records, read_corrections
+
+    corrected, notes = correct_records(records, read_corrections(corrections))
+    if not corrected:
+        raise InvalidArgument(
+            f"{corrections} must give a class or tags to photographs of {photos}, got none of them."
+        )
+    return corrected, [f"corrected: {format_count(len(corrected), 'photograph')}.", *notes]
 
 
 def _train_resumably(
@@ -313,7 +235,7 @@ def _train(
     previous = settings.get("add")
     model = SceneModel() if previous is None else SceneModel.load(previous)
     model.set_params(
-        **{name: value for name, value in settings.items() if name != "add"},
+        **{name: value for name, value in settings.items() if name not in FILES},
         n_jobs=request.jobs,
         device=request.device,
         cache=request.cache or partial.words,
@@ -434,6 +356,8 @@ def _choose_settings(request: TrainingRequest, partial: PartialRun) -> dict[str,
         )
     from supdocnade.corpus.manifest import is_corpus
 
+    if request.corrections is not None and request.add is None:
+        raise InvalidArgument("--corrections needs --add, the model that is corrected.")
     if is_corpus(Path(request.photos)):
         if request.add is not None:
             raise InvalidArgument(f"--add must not be given with a corpus, got {request.photos}.")
@@ -446,7 +370,13 @@ def _choose_settings(request: TrainingRequest, partial: PartialRun) -> dict[str,
     # Other settings are those of the model to which photographs are added.
     names = request.explicit | {"on_error", "random_state"}
     settings = {name: request.settings[name] for name in request.settings if name in names}
-    return {**settings, "add": os.path.abspath(request.add)}
+    return {**settings, **_given_files(request)}
+
+
+def _given_files(request: TrainingRequest) -> dict[str, str]:
+    """Return the absolute paths of the files of a run."""
+    given = {name: getattr(request, name) for name in FILES}
+    return {name: os.path.abspath(path) for name, path in given.items() if path is not None}
 
 
 def _check_not_explicit(request: TrainingRequest, names: Sequence[str], given: str) -> None:
@@ -464,8 +394,7 @@ def _resumed_settings(request: TrainingRequest, before: dict[str, Any]) -> dict[
     All other settings determine the model, so they must not change.
     """
     explicit = {name: request.settings[name] for name in request.explicit - {"on_error"}}
-    if request.add is not None:
-        explicit["add"] = os.path.abspath(request.add)
+    explicit |= _given_files(request)
     for name in sorted(explicit):
         if name not in before or before[name] != explicit[name]:
             expected = repr(before[name]) if name in before else "where it was not given"

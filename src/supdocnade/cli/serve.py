@@ -24,6 +24,14 @@ Index = Annotated[
     Path | None,
     typer.Option("--index", help="Index for the gallery; by default MODEL.index, if it exists."),
 ]
+Corrections = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Let the page correct classes and tags, and append them to this .jsonl file, for "
+        "train --add; by default nothing is kept.",
+    ),
+]
 Host = Annotated[
     str, typer.Option(help="Address to listen on; by default only this machine is served.")
 ]
@@ -59,6 +67,7 @@ Timeout = Annotated[
 def serve(
     model: Model,
     index: Index = None,
+    corrections: Corrections = None,
     host: Host = "127.0.0.1",
     port: Port = 8000,
     token: Token = None,
@@ -76,14 +85,16 @@ def serve(
 ) -> None:
     """Serve a web page and a REST API for a model.
 
-    Drop photographs on the page to see their classes and tags, with explanations; nothing is
-    stored, and nothing leaves this machine. Programs use POST /v1/predict; /docs describes the
-    API. Ctrl-C or SIGTERM finishes the requests in progress and stops the server.
+    Drop photographs on the page to see their classes and tags, with explanations. Nothing is
+    stored, except by --corrections, and nothing leaves this machine. Programs use POST /v1/predict;
+    /docs describes the API. Ctrl-C or SIGTERM finishes the requests in progress and stops the
+    server.
 
     \b
     Examples:
       supdocnade serve scenes
       supdocnade serve scenes --index holiday.index --port 8080
+      supdocnade serve scenes --corrections corrections.jsonl
       SUPDOCNADE_TOKEN=secret supdocnade serve scenes --host 0.0.0.0
     """
     _check_extra()
@@ -110,12 +121,13 @@ def serve(
         answer_seconds=timeout,
         n_workers=effective_n_jobs(jobs),
     )
-    _run(model, index, (host, port), settings, json=json, quiet=quiet)
+    _run(model, index, corrections, (host, port), settings, json=json, quiet=quiet)
 
 
 def _run(
     model: Path,
     index: Path | None,
+    corrections: Path | None,
     address: tuple[str, int],
     settings: "ServeSettings",
     *,
@@ -123,6 +135,7 @@ def _run(
     quiet: bool,
 ) -> None:
     """Load the model and serve it until a signal ends the server."""
+    from supdocnade.scene.corrections import CorrectionFile
     from supdocnade.scene.persistence import load_scene
     from supdocnade.serving import server
     from supdocnade.serving.service import Service
@@ -132,7 +145,8 @@ def _run(
         fitted, _ = load_scene(model)
         gallery = _load_gallery(model, index, fitted, quiet=quiet)
         name = Path(os.path.abspath(model)).name
-        service = Service(fitted, settings, name=name, gallery=gallery)
+        file = None if corrections is None else CorrectionFile(corrections)
+        service = Service(fitted, settings, name=name, gallery=gallery, corrections=file)
         service.warm_up()
         bound.listen(server.BACKLOG)  # Clients may connect as soon as the URL is printed.
         url = server.server_url(bound)

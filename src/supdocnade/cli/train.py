@@ -94,6 +94,14 @@ Add = Annotated[
         "words.",
     ),
 ]
+Corrections = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="With --add: learn only from the photographs of PHOTOS that FILE corrects, a .jsonl "
+        "file of serve --corrections or a filled-in list of suggest --csv.",
+    ),
+]
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing model.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")]
 Restart = Annotated[bool, typer.Option("--restart", help="Discard an interrupted run.")]
@@ -118,6 +126,7 @@ def train(
     skip_unreadable: SkipUnreadable = False,
     cache: Cache = None,
     add: Add = None,
+    corrections: Corrections = None,
     force: Force = False,
     resume: Resume = False,
     restart: Restart = False,
@@ -150,6 +159,7 @@ def train(
       supdocnade train 'shards-{000..010}.tar' -o scenes
       supdocnade train photos -o scenes --batch-groups 4 --processes 2
       supdocnade train more-photos --add scenes -o more-scenes
+      supdocnade train archive --add scenes --corrections corrections.jsonl -o better-scenes
       supdocnade train photos.corpus -o large-scenes
     """
     check_device(device)
@@ -166,6 +176,7 @@ def train(
         device=device,
         cache=cache,
         add=add,
+        corrections=corrections,
         force=force,
         resume=resume,
         restart=restart,

@@ -15,6 +15,7 @@ from starlette.exceptions import HTTPException
 
 from supdocnade import __version__
 from supdocnade.serving.browse_routes import browse_routes
+from supdocnade.serving.correction_routes import correction_routes
 from supdocnade.serving.predict_routes import image_routes
 from supdocnade.serving.problems import PROBLEM_TYPES, ApiError, Problem
 from supdocnade.serving.schemas import ImageIn, StatusOut
@@ -125,8 +126,8 @@ def make_app(service: Service) -> FastAPI:
         redirect_slashes=False,
         separate_input_output_schemas=False,
     )
-    for routes in (image_routes(service), browse_routes(service), page_routes(service)):
-        app.include_router(routes)
+    for make_routes in (image_routes, browse_routes, correction_routes, page_routes):
+        app.include_router(make_routes(service))
 
     @app.exception_handler(ApiError)
     async def api_error(request: Request, error: ApiError) -> Response:

@@ -251,6 +251,7 @@ def _describe_prediction(number: int, result: PredictResult, top: int | None) ->
         small=prediction.small,
         probabilities=prediction.probabilities,
         tags=[TagOut(tag=tag, probability=probability) for tag, probability in tags],
+        key=prediction.key or "",
     )
 
 

@@ -15,6 +15,7 @@ PROBLEM_TYPES: dict[str, tuple[int, str]] = {
     "foreign_page": (403, "Requests from pages of other origins are refused"),
     "not_found": (404, "The resource does not exist"),
     "no_gallery": (404, "This server has no gallery"),
+    "no_corrections": (404, "This server keeps no corrections"),
     "method_not_allowed": (405, "The method is not allowed for this URL"),
     "upload_too_slow": (408, "The request did not arrive in time"),
     "request_too_large": (413, "The request is too large"),
@@ -29,6 +30,7 @@ PROBLEM_TYPES: dict[str, tuple[int, str]] = {
     "overloaded": (503, "The server is overloaded"),
     "too_slow": (503, "The prediction was not ready in time"),
     "interrupted": (503, "The work was interrupted"),
+    "not_kept": (507, "The correction cannot be kept"),
 }
 """Status and title of every error code."""
 

@@ -58,6 +58,7 @@ class PredictionOut(Schema):
     )
     probabilities: dict[str, Probability] = Field(description="Probability of every class.")
     tags: list[TagOut] = Field(description="Best tag first.")
+    key: str = Field(description="Digest of the file, by which corrections refer to it.")
 
 
 class PredictOut(Schema):
@@ -65,6 +66,40 @@ class PredictOut(Schema):
 
     predictions: list[PredictionOut]
     errors: list[Problem]
+
+
+ShortText = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class CorrectionIn(Schema):
+    """Class and tags of a photograph; without both, an earlier correction is withdrawn."""
+
+    photograph: int | None = Field(None, ge=0, le=2**31, description="Number in the gallery.")
+    key: str | None = Field(
+        None, pattern="^[0-9a-f]{40}$", description="That of the prediction for an image."
+    )
+    file: Annotated[str, Field(min_length=1, max_length=4096)] | None = Field(
+        None, description="Name of the image; alone, that of a correction that is kept."
+    )
+    label: ShortText | None = Field(None, description="Its class, which may be a new one.")
+    tags: list[ShortText] | None = Field(None, max_length=100, description="All of its tags.")
+
+
+class CorrectionOut(Schema):
+    """A correction that the server has kept."""
+
+    file: str = Field(description="Name of the image, or path of a photograph of the gallery.")
+    key: str | None
+    label: str | None
+    tags: list[str] | None
+
+
+class CorrectionsOut(Schema):
+    """Corrections, the last one first."""
+
+    total: int
+    offset: int
+    corrections: list[CorrectionOut]
 
 
 class TopicShare(Schema):
@@ -189,6 +224,7 @@ class ModelOut(Schema):
     gallery: int | None = Field(
         description="Number of photographs in the gallery; null without a gallery."
     )
+    corrections: bool = Field(description="True if the server keeps corrections.")
     limits: LimitsOut
 
 

@@ -23,12 +23,14 @@ from supdocnade.images.decode import encode, image_size, make_thumbnail
 from supdocnade.likelihood.cpu.threads import limit_threads
 from supdocnade.report.heatmap import contribution_scale, draw_explanation
 from supdocnade.scene.attribution import Explanation, explain_image
+from supdocnade.scene.corrections import CorrectionFile
 from supdocnade.scene.prediction import FittedScene, Prediction, predict_topics
 from supdocnade.serving.explore import ModelExplorer
 from supdocnade.serving.limits import ServeSettings
 from supdocnade.serving.problems import ApiError
 from supdocnade.serving.uploads import MemoryBudget
 from supdocnade.serving.workers import QueueFull, Workers, WorkInterrupted
+from supdocnade.visual_words.cache import content_key
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +91,7 @@ def process_images(
     """
     with limit_threads(1):  # There is one worker per core.
         results: list[ImageResult | None] = []
-        names, words = [], []
+        names, words, keys = [], [], []
         for request in requests:
             try:
                 _check_size(request, max_pixels)
@@ -103,6 +105,7 @@ def process_images(
                 else:
                     words.append(fitted.encoder.encode(request.content, request.name).words)
                     names.append(request.name)
+                    keys.append(content_key(request.content))
                     results.append(None)
             except UnreadableImage as error:
                 results.append(ApiError("unreadable_image", str(error), file=request.name))
@@ -113,8 +116,10 @@ def process_images(
         topics_BH = fitted.topics_of(words)
         predictions = predict_topics(fitted, names, topics_BH)
         predicted = (
-            PredictResult(prediction=replace(each, small=fitted.is_small(w)), topics_H=topics_H)
-            for each, w, topics_H in zip(predictions, words, topics_BH, strict=True)
+            PredictResult(
+                prediction=replace(each, small=fitted.is_small(w), key=key), topics_H=topics_H
+            )
+            for each, w, key, topics_H in zip(predictions, words, keys, topics_BH, strict=True)
         )
         return [next(predicted) if result is None else result for result in results]
 
@@ -203,6 +208,7 @@ class Service:
     fitted : the model.
     name : name of the model on the page.
     gallery : index of photographs, if any.
+    corrections : file that keeps what people correct, if any.
     """
 
     def __init__(
@@ -212,8 +218,10 @@ class Service:
         *,
         name: str = "model",
         gallery: Gallery | None = None,
+        corrections: CorrectionFile | None = None,
     ):
         self.fitted, self.settings, self.name, self.gallery = fitted, settings, name, gallery
+        self.corrections = corrections
         self.fingerprint = model_fingerprint(fitted)
         self.explorer = ModelExplorer(fitted, self.fingerprint)
         self.memory = MemoryBudget(settings.max_held_bytes)
@@ -256,8 +264,10 @@ class Service:
         return {"json_schema_extra": {"enum": [*getattr(self.fitted, kind), None]}}
 
     def close(self) -> None:
-        """Finish the queued work and end the workers."""
+        """Finish the queued work, end the workers and close the file of corrections."""
         self.workers.close()
+        if self.corrections is not None:
+            self.corrections.close()
 
     async def admit(self) -> None:
         """Return if the queue has room for the largest request; otherwise raise an `ApiError`.

@@ -1,4 +1,4 @@
-"""Images of a request, multipart or JSON, read into memory within limits.
+"""Bodies of requests, images as multipart or JSON, read into memory within limits.
 
 Nothing is written to disk: Starlette would put uploads above a megabyte into temporary files; the
 parser here keeps them in memory up to the size limit of a request. The memory of all requests
@@ -8,8 +8,9 @@ together is limited as well.
 import asyncio
 import binascii
 from base64 import b64decode
-from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import TypeVar
 
 from pydantic import ValidationError
 from starlette.datastructures import UploadFile
@@ -18,7 +19,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from supdocnade.serving.limits import MEBIBYTE, ServeSettings
 from supdocnade.serving.problems import ApiError
-from supdocnade.serving.schemas import ImagesIn
+from supdocnade.serving.schemas import ImagesIn, Schema
 from supdocnade.text import shorten_name
 
 FIELD = "images"
@@ -26,6 +27,7 @@ MAX_NAME_LENGTH = 200
 
 Reserve = Callable[[int], None]
 NamedImage = tuple[str, bytes]
+AnySchema = TypeVar("AnySchema", bound=Schema)
 
 
 class MemoryBudget:
@@ -66,27 +68,14 @@ async def read_images(
     ------
     ApiError : the request is malformed, too large or too slow.
     """
-    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    media_type = _check_media_type(request, "multipart/form-data", "application/json")
     body = _limited_body(request, settings.max_request_bytes, reserve)
-    try:
-        async with asyncio.timeout(settings.upload_seconds):
-            if media_type == "multipart/form-data":
-                images = await _read_multipart(request, body, settings.max_request_bytes)
-            elif media_type == "application/json":
-                parts = [part async for part in body]
-                images = await asyncio.to_thread(_decode_json, b"".join(parts))
-            else:
-                raise ApiError(
-                    "unsupported_media_type",
-                    "the request must be multipart/form-data or application/json, "
-                    f"got {media_type!r}.",
-                )
-    except TimeoutError as error:
-        raise ApiError(
-            "upload_too_slow",
-            f"the request must arrive within {settings.upload_seconds:g} seconds.",
-            headers={"Connection": "close"},
-        ) from error
+    async with _upload_time(settings):
+        if media_type == "multipart/form-data":
+            images = await _read_multipart(request, body, settings.max_request_bytes)
+        else:
+            parts = [part async for part in body]
+            images = await asyncio.to_thread(_decode_images, b"".join(parts))
     if not images:
         raise ApiError("no_images", f"the request must have an image in its field {FIELD!r}.")
     if len(images) > settings.max_images:
@@ -95,6 +84,46 @@ async def read_images(
             f"a request may have at most {settings.max_images} images, got {len(images)}.",
         )
     return images
+
+
+async def read_json(
+    request: Request, schema: type[AnySchema], limit: int, settings: ServeSettings, reserve: Reserve
+) -> AnySchema:
+    """Return the JSON of a request of at most `limit` bytes.
+
+    Raises
+    ------
+    ApiError : the request is malformed, too large or too slow.
+    """
+    _check_media_type(request, "application/json")
+    async with _upload_time(settings):
+        parts = [part async for part in _limited_body(request, limit, reserve)]
+    return _decode_json(schema, b"".join(parts))
+
+
+def _check_media_type(request: Request, *allowed: str) -> str:
+    """Return the media type of a request, or raise an `ApiError`."""
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type not in allowed:
+        raise ApiError(
+            "unsupported_media_type",
+            f"the request must be {' or '.join(allowed)}, got {media_type!r}.",
+        )
+    return media_type
+
+
+@asynccontextmanager
+async def _upload_time(settings: ServeSettings) -> AsyncIterator[None]:
+    """Raise an `ApiError` if a request takes too long to arrive."""
+    try:
+        async with asyncio.timeout(settings.upload_seconds):
+            yield
+    except TimeoutError as error:
+        raise ApiError(
+            "upload_too_slow",
+            f"the request must arrive within {settings.upload_seconds:g} seconds.",
+            headers={"Connection": "close"},
+        ) from error
 
 
 class _InMemoryParser(MultiPartParser):
@@ -129,17 +158,20 @@ async def _read_multipart(
     return images
 
 
-def _decode_json(body: bytes) -> list[NamedImage]:
+def _decode_json(schema: type[AnySchema], body: bytes) -> AnySchema:
     try:
-        parsed = ImagesIn.model_validate_json(body)
+        return schema.model_validate_json(body)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         location = ".".join(map(str, first["loc"]))
         code = "invalid_request" if first["type"] == "json_invalid" else "invalid_argument"
         reason = f"{location}: {first['msg']}" if location else first["msg"]
         raise ApiError(code, f"the JSON of the request is invalid: {reason}.") from error
+
+
+def _decode_images(body: bytes) -> list[NamedImage]:
     images = []
-    for number, image in enumerate(parsed.images):
+    for number, image in enumerate(_decode_json(ImagesIn, body).images):
         name = _display_name(None if isinstance(image, str) else image.name, number)
         try:
             content = b64decode(image if isinstance(image, str) else image.data, validate=True)

@@ -42,7 +42,7 @@ const pause = (seconds, signal) => new Promise((resolve, reject) => {
 
 async function request(path, options = {}) {
   const token = sessionStorage.getItem(TOKEN_KEY);
-  const headers = token ? { Authorization: `Bearer ${token}` } : {};
+  const headers = { ...options.headers, ...(token ? { Authorization: `Bearer ${token}` } : {}) };
   let response;
   try {
     response = await fetch(path, { ...options, headers });
@@ -65,6 +65,9 @@ async function request(path, options = {}) {
 }
 
 export const get = async (path) => (await request(path)).json();
+
+export const post = async (path, value) =>
+  (await request(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(value) })).json();
 
 // Sends one photograph and reads the result as "json" or "blob"; retries while the server is busy, until the signal aborts.
 export async function send(path, file, { onBusy = () => {}, signal, read = "json" } = {}) {

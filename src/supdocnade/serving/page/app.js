@@ -1,13 +1,14 @@
 // Shows the view that the URL names.
 
 import { get } from "./api.js";
+import { correctionsView } from "./corrections.js";
 import { h, render } from "./dom.js";
 import { exploreView } from "./explore.js";
 import { galleryView } from "./gallery.js";
 import { startPhotographs } from "./photographs.js";
 
-const VIEWS = ["photographs", "explore", "gallery"];
-const TITLES = { photographs: "Photographs", explore: "Explore", gallery: "Gallery" };
+const VIEWS = ["photographs", "explore", "gallery", "corrections"];
+const TITLES = { photographs: "Photographs", explore: "Explore", gallery: "Gallery", corrections: "Corrections" };
 let model = null;
 let navigations = 0;
 
@@ -22,6 +23,7 @@ async function showView(isFirst) {
   try {
     if (view === "explore") children = await exploreView(model, rest.join("/"));
     if (view === "gallery") children = await galleryView(model, rest.join("/"), new URLSearchParams(query));
+    if (view === "corrections") children = await correctionsView();
   } catch (error) {
     children = [h("h1", {}, TITLES[view]), h("p", { class: "problem" }, error.message)];
   }
@@ -48,6 +50,7 @@ async function start() {
     return;
   }
   document.getElementById("model-name").textContent = model.name;
+  document.querySelector('[data-view="corrections"]').hidden = !model.corrections;
   startPhotographs(model);
   window.addEventListener("hashchange", () => {
     if (location.hash !== "#main") showView(false);

@@ -1,6 +1,7 @@
 // The view of the indexed photographs: by class, tags and words, and by similarity.
 
 import { get, loadPicture } from "./api.js";
+import { correctionPanel } from "./corrections.js";
 import { announce, bdi, h, percent, plural } from "./dom.js";
 
 const PAGE_SIZE = 60;
@@ -24,7 +25,7 @@ export async function galleryView(model, path, query) {
       h("pre", { role: "region", "aria-label": "Command", tabindex: "0" }, `supdocnade index ${model.name} PHOTOS`),
       h("p", { class: "soft" }, "Then restart the server. The photographs stay where they are.")];
   }
-  return path ? photographView(path) : listView(model, query);
+  return path ? photographView(model, path) : listView(model, query);
 }
 
 let lastSearch = ""; // Where the view of one photograph leads back to.
@@ -126,7 +127,7 @@ function originalPath(path) {
     navigator.clipboard ? copy : null); // Only pages of this machine or with TLS may copy.
 }
 
-async function photographView(number) {
+async function photographView(model, number) {
   const [photo, similar] = await Promise.all([get(`/v1/gallery/${number}`), get(`/v1/gallery/${number}/similar?top=24`)]);
   const image = loadPicture(h("img", { alt: `Photograph ${photo.name}` }), photo.picture);
   return [h("a", { class: "back", href: `#/gallery${lastSearch ? `?${lastSearch}` : ""}` }, lastSearch ? "← Back to the search" : "← All photographs"),
@@ -135,6 +136,7 @@ async function photographView(number) {
       photo.label === null ? null : h("p", {}, h("a", { href: galleryLink("label", photo.label) }, "All of this class")),
       photo.tags.length ? h("ul", { class: "tags", "aria-label": "Tags" }, photo.tags.map((each) =>
         h("li", {}, h("a", { href: galleryLink("tag", each.tag) }, bdi(each.tag), h("small", {}, percent(each.probability)))))) : null,
-      originalPath(photo.path))),
+      originalPath(photo.path),
+      model.corrections ? correctionPanel(model, { photograph: photo.photograph }, photo.name, { label: photo.label, tags: photo.tags.map((each) => each.tag) }) : null)),
     h("h2", {}, "More like this"), photoGrid(similar.photographs)];
 }

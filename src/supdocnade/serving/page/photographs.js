@@ -1,6 +1,7 @@
 // The view of the user's photographs: one card per file that is dropped, pasted or chosen.
 
 import { send } from "./api.js";
+import { correctionPanel } from "./corrections.js";
 import { announce, bdi, h, percent, plural } from "./dom.js";
 import { photoGrid } from "./gallery.js";
 import { drawHeatmap, drawLegend } from "./heatmap.js";
@@ -12,13 +13,11 @@ const results = document.getElementById("results");
 const queue = [];
 const cards = new Set();
 let nActive = 0;
-let hasGallery = false;
-let tagNames = [];
+let model = null;
 
-export function startPhotographs(model) {
-  hasGallery = model.gallery !== null;
-  tagNames = model.tags;
-  document.getElementById("about").textContent = describeModel(model);
+export function startPhotographs(served) {
+  model = served;
+  document.getElementById("about").textContent = describeModel();
   const input = document.getElementById("files");
   input.addEventListener("change", () => {
     addFiles(input.files);
@@ -47,7 +46,7 @@ export function startPhotographs(model) {
   });
 }
 
-function describeModel(model) {
+function describeModel() {
   const classes = model.classes.length ? plural(model.classes.length, "class") : "";
   const tags = model.tags.length ? plural(model.tags.length, "tag") : "";
   const outputs = [classes, tags].filter(Boolean).join(" and ") || "topics";
@@ -172,9 +171,10 @@ class Card {
     parts.push(h("section", { class: "part" }, h("h4", {}, "Tags"),
       tagButtons.length ? h("ul", { class: "tags" }, tagButtons.map((each) => h("li", {}, each))) : h("p", { class: "soft small" }, "No tag is likely enough."), this.tagSelect(prediction)));
     parts.push(h("p", { class: "hint" }, "Choose a class or a tag to see which parts of the photograph support it."));
-    if (hasGallery) {
-      parts.push(h("div", { class: "actions" }, h("button", { type: "button", onclick: () => this.toggleSimilar() }, "More like this")));
-    }
+    const similar = model.gallery === null ? null : h("button", { type: "button", onclick: () => this.toggleSimilar() }, "More like this");
+    const { key, label } = prediction;
+    const correct = model.corrections ? correctionPanel(model, { key, file: this.name }, this.name, { label, tags: prediction.tags.map((each) => each.tag) }) : null;
+    if (similar || correct) parts.push(h("div", { class: "actions" }, similar, correct));
     this.body.replaceChildren(...parts);
     const tags = prediction.tags.map((each) => each.tag).join(", ");
     announce(`${this.name}: ${prediction.label === null ? "" : `${prediction.label}, ${percent(prediction.probability)}. `}${prediction.unfamiliar ? "Unlike the training photographs. " : ""}${prediction.small ? "Much smaller than the training photographs. " : ""}${tags ? `Tags: ${tags}.` : "No tags."}`);
@@ -205,7 +205,7 @@ class Card {
   // A choice among the tags that were not given.
   tagSelect(prediction) {
     const given = new Set(prediction.tags.map((each) => each.tag));
-    const others = tagNames.filter((tag) => !given.has(tag));
+    const others = model.tags.filter((tag) => !given.has(tag));
     if (!others.length) return null;
     this.otherTags = h("select", { onchange: () => this.explain("tag", this.otherTags.value) },
       h("option", { value: "" }, "Why not …"), others.map((tag) => h("option", { value: tag }, tag)));
