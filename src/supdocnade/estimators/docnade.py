@@ -25,9 +25,12 @@ class DocNADE(TopicModel):
         the words first: (512, 512). They train by another objective, which predicts all words after
         a random split of a document from those before it, in plain torch; likelihoods stay exact.
     output : {"tree", "softmax"} or callable, default="tree"
-        Conditionals: a balanced tree of binary decisions with the words at random leaves, at a cost
+        Conditionals: a balanced tree of binary decisions with the words at its leaves, at a cost
         of log K per word, or a softmax over all K words. Or a function of K that returns a
         `WordOutput`, such as a class derived from it.
+    tree : {"random", "clustered"}, default="random"
+        Leaves of the words in the tree: at random, as in the paper, or so that words of the same
+        documents share subtrees, which lowers the perplexity of texts. Other outputs ignore it.
     activation : {"relu", "tanh", "sigmoid"} or callable, default="relu"
         g, the activation of the topics, or a differentiable function from a torch tensor to one of
         the same shape, element by element. A model with a function for `output` or `activation`

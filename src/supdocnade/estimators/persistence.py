@@ -42,6 +42,7 @@ _LATER: dict[str, Any] = {
     "annotation_output": "words",
     "batch_groups": 1,
     "class_output": "softmax",
+    "tree": "random",
 }
 """Settings and sizes that a description may lack, and the values they have then."""
 

@@ -23,6 +23,7 @@ from supdocnade.training.trainer_config import TrainerConfig
 from supdocnade.visual_words.describer import PatchFunction, SIFTDescriber
 
 MAX_THREADS = 1024
+TREES = ("random", "clustered")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -31,6 +32,7 @@ class DocNADESettings:
 
     n_topics: int | tuple[int, ...] = field(default=DocNADEConfig.n_topics, kw_only=False)
     output: str | Callable[[int], Any] = DocNADEConfig.output
+    tree: str = "random"
     activation: Activation = DocNADEConfig.activation
     annotation_output: str = DocNADEConfig.annotation_output
     annotation_weight: float = TrainerConfig.annotation_weight
@@ -57,6 +59,7 @@ class DocNADESettings:
     def check(self) -> None:
         """Raise `InvalidArgument` if a setting of a fit is invalid."""
         check_choice("device", self.device, DEVICES)
+        check_choice("tree", self.tree, TREES)
         check_range("validation_fraction", self.validation_fraction, above=0, most=1)
         check_n_jobs(self.n_jobs)
         self.trainer_config(seed=0)

@@ -56,8 +56,8 @@ class SupDocNADE(ClassifierMixin, TopicModel, SupDocNADESettings):  # type: igno
         weight 1. With several labels per document it multiplies the terms of documents that have
         the label, and "balanced" is the number of documents without the label divided by that of
         those with it.
-    n_topics, output, activation, annotation_output, annotation_weight, global_dropout, optimizer, \
-learning_rate, schedule, batch_size, batch_groups, max_epochs, clip_norm, averaging, \
+    n_topics, output, tree, activation, annotation_output, annotation_weight, global_dropout, \
+optimizer, learning_rate, schedule, batch_size, batch_groups, max_epochs, clip_norm, averaging, \
 early_stopping, validation_fraction, n_epochs_no_change, metric, checkpoint, backend, device, \
 n_jobs, random_state, verbose
         As in `DocNADE`.

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
+from supdocnade.corpus.clustered_tree import clustered_tree
 from supdocnade.corpus.documents import Documents
 from supdocnade.devices import choose_device
 from supdocnade.errors import InvalidArgument
@@ -264,6 +265,8 @@ def new_network(model: TopicModel, documents: Documents, seed: int) -> DocNADENe
         n_global_features=documents.n_global_features,
     )
     tree = random_tree(config, seed)
+    if tree is not None and model.tree == "clustered":
+        tree = clustered_tree(documents, seed)
     network: DocNADENetwork
     if isinstance(config, SupDocNADEConfig):
         network = SupDocNADENetwork(config, tree, backend=model.backend)

@@ -371,6 +371,7 @@ def test_bad_input_gets_one_sentence(X, y, options, message):
         ({"device": "tpu"}, "device must be one of 'auto', 'cpu', 'cuda', got 'tpu'"),
         ({"n_topics": 0}, "n_topics must be a whole number of at least 1, got 0"),
         ({"output": "leaf"}, "output must be one of"),
+        ({"tree": "huffman"}, "tree must be one of 'random', 'clustered', got 'huffman'"),
         ({"validation_fraction": 0}, "validation_fraction must be a finite number above 0"),
         ({"n_jobs": 0}, "n_jobs must be None or a whole number other than 0, at most 1024, got 0"),
         ({"random_state": -1}, "random_state must be between 0"),
