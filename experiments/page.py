@@ -61,7 +61,7 @@ def tmn() -> str:
                 f"DocNADE, {name}",
                 f"{values['1']['mean_log']:.0f}",
                 *(
-                    f"{values[count][combine]:.0f}"
+                    f"{values[count][combine]:.0f}" if count in values else "–"
                     for count in ("16", "256")
                     for combine in ("mean_log", "log_mean")
                 ),
