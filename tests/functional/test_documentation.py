@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.commands import SMALL, draw, supdocnade
+from tests.drawn import small_model
 from tests.networks import write_network
 from tests.packed import copy_to_memory, tar_members, write_parquet, write_tar
 from tests.serving import run_server
@@ -81,6 +82,18 @@ def test_the_code_of_the_extending_page_runs(capsys):
     assert 1 < float(softplus.split()[-1]) < 9
     assert 1 < float(steps.split()[-1]) < 9
     assert words == "words per image [16 16 16 16 16 16 16 16] columns 8"
+
+
+def test_the_commands_of_the_tools_page_run(tmp_path, monkeypatch):
+    text = (ROOT / "docs/tools.md").read_text()
+    monkeypatch.chdir(tmp_path)
+    draw(Path("new-photos"), 1)
+    small_model().save(tmp_path / "scenes")
+    for line in "".join(re.findall(r"```sh\n(.*?)```", text, re.DOTALL)).splitlines():
+        done = supdocnade(*shlex.split(line)[1:])
+        assert done.code == 0, (line, done.err)
+        assert done.out
+    assert {"review", "tasks", "predictions"} <= {path.name for path in tmp_path.iterdir()}
 
 
 @pytest.mark.parametrize("document", ["README.md", "docs/tour.md"])

@@ -84,7 +84,7 @@ def test_a_cluster_names_its_extra_in_one_sentence(model, photos, tmp_path):
 
 
 def test_parquet_names_its_extra_in_one_sentence(model, photos, tmp_path):
-    done = supdocnade("predict", model, photos, "-o", tmp_path / "out", "--parquet")
+    done = supdocnade("predict", model, photos, "-o", tmp_path / "out", "--format", "parquet")
     assert done.code == 1
     assert "[parquet]'" in done.err
     assert done.err.count("\n") == 1

@@ -80,11 +80,16 @@ Output = Annotated[
         "--output",
         "-o",
         metavar="FOLDER",
-        help="Write results to files in a new FOLDER, not to stdout: JSON lines, or --parquet. "
-        "An interrupted run resumes.",
+        help="Write results to files in a new FOLDER, not to stdout. An interrupted run resumes.",
     ),
 ]
-Parquet = Annotated[bool, typer.Option("--parquet", help="Write results of --output as Parquet.")]
+Format = Annotated[
+    Literal["jsonl", "parquet", "fiftyone", "label-studio"] | None,
+    typer.Option(
+        help="Files of --output: JSON lines, by default; Parquet; or files that FiftyOne or Label "
+        "Studio import.",
+    ),
+]
 WriteXmp = Annotated[
     bool, typer.Option("--write-xmp", help="Write tags to .xmp files beside photographs.")
 ]
@@ -132,7 +137,7 @@ def predict(
     json: Json = False,
     csv: Csv = False,
     output: Output = None,
-    parquet: Parquet = False,
+    format: Format = None,
     shard_size: ShardSize = 1000,
     write_xmp: WriteXmp = False,
     min_probability: MinProbability = None,
@@ -160,6 +165,7 @@ def predict(
       supdocnade predict scenes holiday/ --json > holiday.jsonl
       find . -name '*.jpg' | supdocnade predict scenes --files-from - --csv
       supdocnade predict scenes archive/ -o archive-tags --cluster local
+      supdocnade predict scenes archive/ -o review --format label-studio
       supdocnade predict scenes holiday/ --write-xmp --dry-run
       supdocnade predict scenes holiday/ --write-xmp --record holiday.jsonl
       supdocnade predict --undo holiday.jsonl
@@ -167,7 +173,7 @@ def predict(
     check_device(device, cluster)
     if json and csv:
         raise UsageError("--json and --csv must not both be given.")
-    check_output_options(output, cluster=cluster, parquet=parquet, csv=csv, write_xmp=write_xmp)
+    check_output_options(output, cluster=cluster, format=format, csv=csv, write_xmp=write_xmp)
     if undo is not None:
         if model is not None or files_from is not None or write_xmp or json or csv:
             raise UsageError("--undo takes no model, no photographs and no option but --dry-run.")
@@ -187,7 +193,7 @@ def predict(
     options = RunOptions(n_jobs=jobs, device=device, on_error="skip", cluster=cluster)
     photos = expand_batches(images, named)
     if output is not None:
-        form_of_parts = (top, shard_size, parquet)
+        form_of_parts = (top, shard_size, format or "jsonl")
         raise typer.Exit(predict_to_folder(fitted, photos, output, options, *form_of_parts, quiet))
     xmp, sidecars = (xmp_name, xmp_label, min_probability, record), None
     if write_xmp:
@@ -227,7 +233,7 @@ def check_output_options(output: Path | None, **options: object) -> None:
     """Raise `UsageError` if an option needs --output, or excludes it."""
     for name, value in options.items():
         option = f"--{name.replace('_', '-')}"
-        needs_output = name in ("cluster", "parquet")
+        needs_output = name in ("cluster", "format")
         if value and needs_output and output is None:
             raise UsageError(f"{option} needs --output.")
         if value and not needs_output and output is not None:
@@ -281,7 +287,7 @@ def predict_to_folder(
     options: RunOptions,
     top: int | None,
     shard_size: int,
-    parquet: bool,
+    format: str,
     quiet: bool,
 ) -> int:
     """Write predictions to files; return the exit code."""
@@ -292,7 +298,7 @@ def predict_to_folder(
         raise InvalidArgument("no photographs were named, and the folders contain none.")
     with ProgressBars(quiet=quiet, stage_lines=False) as progress:
         options = replace(options, progress=progress)
-        reasons = write_predictions(fitted, sources, output, options, top, shard_size, parquet)
+        reasons = write_predictions(fitted, sources, output, options, top, shard_size, format)
     for reason in reasons:
         print_message(f"error: {reason}")
     if not quiet:

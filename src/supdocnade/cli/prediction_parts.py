@@ -2,13 +2,14 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 from supdocnade.cli.console import prediction_to_dict
+from supdocnade.cli.prediction_exports import EXPORTS
 from supdocnade.cluster import shard_options
 from supdocnade.errors import InvalidArgument, install_command
 from supdocnade.gallery.photo_index import model_fingerprint
@@ -32,7 +33,7 @@ def write_predictions(
     options: RunOptions = RunOptions(),
     top: int | None = None,
     shard_size: int = 1000,
-    parquet: bool = False,
+    format: str = "jsonl",
 ) -> list[str]:
     """Write predictions to files of a new folder; return the sentences about unreadable images.
 
@@ -46,8 +47,10 @@ def write_predictions(
     options : `cluster` makes every file the task of a cluster.
     top : number of tags per photograph; None: those that are probable enough.
     shard_size : photographs per file.
-    parquet : write Parquet files, not JSON lines.
+    format : of the files, "jsonl" or "parquet"; or a key of `EXPORTS`, for files that another
+        program imports, beside JSON lines.
     """
+    parquet = format == "parquet"
     if parquet:
         _import_parquet()
     shards = [sources[i : i + shard_size] for i in range(0, len(sources), shard_size)]
@@ -81,6 +84,10 @@ def write_predictions(
             "n_errors": len(reasons),
             "files": files,
         }
+        if format in EXPORTS:
+            rows = _read_predictions([parts.folder / str(each["file"]) for each in files])
+            for name, content in EXPORTS[format](rows, fitted.classes, fitted.tag_names):
+                write_atomically(parts.folder / name, content)
         write_atomically(parts.folder / MANIFEST, json.dumps(manifest, indent=1).encode() + b"\n")
         parts.publish()
     return reasons
@@ -110,6 +117,13 @@ def _read_errors(content: bytes, *, parquet: bool) -> list[str]:
         errors = _import_parquet()[1].read_table(BytesIO(content), columns=["error"])["error"]
         return [error for error in errors.to_pylist() if error is not None]
     return [json.loads(line)["error"] for line in content.splitlines() if line.startswith(_ERROR)]
+
+
+def _read_predictions(paths: Sequence[Path]) -> Iterator[dict[str, Any]]:
+    """Yield the rows of JSON lines files that are no errors."""
+    for path in paths:
+        lines = read_file(path).splitlines()
+        yield from (json.loads(line) for line in lines if not line.startswith(_ERROR))
 
 
 def _format_parquet(rows: list[dict[str, Any]]) -> bytes:
@@ -148,7 +162,7 @@ def _import_parquet() -> tuple[Any, Any]:
         import pyarrow.parquet
     except ImportError as error:
         raise InvalidArgument(
-            f"--parquet needs pyarrow, which is not installed; {install_command('parquet')}."
+            f"--format parquet needs pyarrow, which is not installed; {install_command('parquet')}."
         ) from error
     return pyarrow, pyarrow.parquet
 

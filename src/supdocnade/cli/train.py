@@ -99,7 +99,8 @@ Corrections = Annotated[
     typer.Option(
         metavar="FILE",
         help="With --add: learn only from the photographs of PHOTOS that FILE corrects, a .jsonl "
-        "file of serve --corrections or a filled-in list of suggest --csv.",
+        "file of serve --corrections, a filled-in list of suggest --csv, or a .json export of "
+        "Label Studio.",
     ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing model.")]

@@ -4,7 +4,8 @@ A file of corrections has the columns of a metadata file (`folders.metadata`) an
 the digest of the contents of a photograph. A photograph that has a key is found by it, wherever it
 is and whatever its name; one without is found by its path, `file_name`. A later line about the same
 photograph replaces an earlier one. What a line does not give, or leaves empty, stays as it is; a
-line that gives neither a class nor tags withdraws the correction.
+line that gives neither a class nor tags withdraws the correction. The JSON export of Label Studio
+("JSON-MIN"), a list of such objects, is read as well.
 """
 
 import json
@@ -17,11 +18,11 @@ from pathlib import Path, PurePath
 from typing import NamedTuple
 
 from supdocnade.errors import InvalidArgument, StorageError, UnreadableImage, UnwritableFile
-from supdocnade.folders.metadata import parse_label, parse_tags, read_rows
+from supdocnade.folders.metadata import Row, parse_label, parse_tags, read_rows
 from supdocnade.folders.photo_folder import ImageRecord
-from supdocnade.images.source import absolute_address, source_name
+from supdocnade.images.source import absolute_address, read_address, source_name
 from supdocnade.partial_folder import lock_file
-from supdocnade.text import line_error
+from supdocnade.text import decode_text, line_error
 from supdocnade.visual_words.cache import read_with_key
 
 MAX_CORRECTIONS, MAX_BYTES = 100_000, 64 * 2**20
@@ -56,7 +57,7 @@ class FullCorrections(StorageError):
 
 
 def read_corrections(path: str | os.PathLike[str]) -> dict[str, Correction]:
-    """Return the corrections in a JSON, CSV or TSV file by `Correction.identity`, oldest first.
+    """Return the corrections in a JSON lines, CSV, TSV or JSON file by `Correction.identity`.
 
     Raises
     ------
@@ -64,7 +65,7 @@ def read_corrections(path: str | os.PathLike[str]) -> dict[str, Correction]:
     """
     name = os.fspath(path)
     found: dict[str, Correction] = {}
-    for line, row in read_rows(name):
+    for line, row in _json_rows(name) if name.endswith(".json") else read_rows(name):
         if isinstance(row, StorageError):
             raise row
         where = f"{name}, line {line}"
@@ -82,6 +83,30 @@ def read_corrections(path: str | os.PathLike[str]) -> dict[str, Correction]:
         )
         _replace(found, correction)
     return found
+
+
+def _json_rows(path: str) -> Iterator[Row]:
+    """Yield the numbers and the columns of the objects in a JSON list, as Label Studio writes it.
+
+    Several choices are in an object of their own there, {"choices": […]}.
+    """
+    try:
+        rows = json.loads(decode_text(read_address(path), path))
+    except (ValueError, RecursionError) as error:
+        raise StorageError(f"{path} must be JSON: {error}.") from error
+    if not isinstance(rows, list):
+        raise StorageError(f"{path} must be a list of objects, got another value.")
+    for number, row in enumerate(rows, start=1):
+        if not isinstance(row, dict):
+            yield number, line_error(path, number, "an object", row)
+            continue
+        yield (
+            number,
+            {
+                name: value.get("choices") if isinstance(value, dict) else value
+                for name, value in row.items()
+            },
+        )
 
 
 def _replace(corrections: dict[str, Correction], new: Correction) -> None:

@@ -76,16 +76,14 @@ def test_an_interrupted_run_resumes(fitted, paths, tmp_path, monkeypatch):
         assert (tmp_path / "out" / path.name).read_bytes() == path.read_bytes()
 
 
-@pytest.mark.parametrize("parquet", [False, True])
-def test_a_photograph_that_cannot_be_read_has_a_row_with_its_error(
-    parquet, fitted, paths, tmp_path
-):
-    if parquet:
+@pytest.mark.parametrize("format", ["jsonl", "parquet"])
+def test_a_photograph_that_cannot_be_read_has_a_row_with_its_error(format, fitted, paths, tmp_path):
+    if format == "parquet":
         pytest.importorskip("pyarrow")
     broken = tmp_path / "broken.jpg"
     broken.write_bytes(b"no image")
     sources = [paths[0], broken, paths[1]]
-    reasons = write_predictions(fitted, sources, tmp_path / "out", SKIP, parquet=parquet)
+    reasons = write_predictions(fitted, sources, tmp_path / "out", SKIP, format=format)
     (reason,) = reasons
     assert "broken.jpg" in reason
     (file,) = json.loads((tmp_path / "out/manifest.json").read_bytes())["files"]
@@ -110,7 +108,7 @@ def read_rows(path):
     ("options", "message"),
     [
         (("--cluster", "local"), "--cluster needs --output"),
-        (("--parquet",), "--parquet needs --output"),
+        (("--format", "parquet"), "--format needs --output"),
         (("-o", "out", "--csv"), "--csv must not be given with --output"),
         (("-o", "out", "--write-xmp"), "--write-xmp must not be given with --output"),
     ],
