@@ -199,6 +199,55 @@ def subset_accuracy(
     )
 
 
+class MeanAveragePrecision(NamedTuple):
+    """The mean average precision and the number of classes it is the mean of."""
+
+    value: float
+    n_classes: int
+    of_class_C: Floats
+    """(classes,) average precision of each class; NaN if no document has the label."""
+
+
+def mean_average_precision(
+    score_BC: NDArray[np.floating], true_BC: Mask, known_BC: Mask | None = None
+) -> MeanAveragePrecision:
+    """Return the mean over classes of the average precision of the documents ranked by a score.
+
+    The average precision of a class is Σ_n (R_n - R_(n-1)) P_n, with precision P_n and recall R_n
+    of the n highest scores; equal scores are taken together, as in scikit-learn's
+    `average_precision_score`. Classes that no document has are left out.
+
+    Parameters
+    ----------
+    score_BC : (documents, classes) scores, higher for labels that are more probable.
+    true_BC : (documents, classes) which labels are present.
+    known_BC : (documents, classes) which labels are known; the others are left out. None: all.
+
+    >>> scores = np.array([[0.9, 0.5], [0.8, 0.4], [0.1, 0.3]])
+    >>> found = mean_average_precision(scores, np.array([[1, 0], [0, 0], [1, 0]], bool))
+    >>> round(found.value, 4), found.n_classes
+    (0.8333, 1)
+    """
+    check_shape("true", true_BC.shape, score_BC.shape)
+    known_BC = np.ones(true_BC.shape, np.bool_) if known_BC is None else known_BC
+    of_class_C = np.full(true_BC.shape[1], np.nan)
+    for each, known in enumerate(known_BC.T):
+        if true_BC[known, each].any():
+            of_class_C[each] = _average_precision(score_BC[known, each], true_BC[known, each])
+    measured = ~np.isnan(of_class_C)
+    value = float(of_class_C[measured].mean()) if measured.any() else float("nan")
+    return MeanAveragePrecision(value, int(measured.sum()), of_class_C)
+
+
+def _average_precision(score_N: NDArray[np.floating], true_N: Mask) -> float:
+    order = np.argsort(-score_N, kind="stable")
+    last_N = np.append(np.diff(score_N[order]) != 0, True)  # The last of equal scores.
+    n_taken = np.arange(1, len(order) + 1)[last_N]
+    hits = np.cumsum(true_N[order])[last_N]
+    gained = np.diff(hits, prepend=0)
+    return float((gained * hits / n_taken).sum() / hits[-1])
+
+
 def evaluate_tags(
     top_BX: NDArray[np.integer], chosen_BA: Mask, probability_BA: Floats, true_BX: Mask
 ) -> dict[str, float]:

@@ -67,7 +67,10 @@ class DocNADE(TopicModel):
         Share of the documents of every class that is held out.
     n_epochs_no_change : int, default=10
         Epochs without improvement before early stopping.
-    metric : {"loss", "perplexity", "accuracy", "f_measure"}, default="loss"
+    metric : {"loss", "perplexity", "accuracy", "mean_average_precision", "f_measure"}, \
+default="loss"
+        Metric of early stopping, as far as the model has it: the mean average precision is that of
+        several labels per document, the F-measure that of annotations.
     checkpoint : path of a folder, optional
         `fit` writes its state there after every epoch and resumes from it if settings and data
         are the same; otherwise it raises.

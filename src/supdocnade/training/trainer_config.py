@@ -7,7 +7,13 @@ from supdocnade.checks import check_choice, check_count, check_range, check_seed
 
 OPTIMIZERS = ("adam", "sgd")
 SCHEDULES = ("cosine", "constant")
-METRICS = {"loss": -1, "perplexity": -1, "accuracy": 1, "f_measure": 1}
+METRICS = {
+    "loss": -1,
+    "perplexity": -1,
+    "accuracy": 1,
+    "mean_average_precision": 1,
+    "f_measure": 1,
+}
 """Metrics for early stopping: 1 where higher is better, -1 where lower is better."""
 
 

@@ -11,7 +11,14 @@ from supdocnade.checks import check_count
 from supdocnade.corpus.documents import NO_LABEL, Documents
 from supdocnade.errors import InvalidArgument
 from supdocnade.likelihood.cpu.threads import one_torch_thread
-from supdocnade.metrics import N_TAGS, f_measure, perplexity, subset_accuracy, top_ranked
+from supdocnade.metrics import (
+    N_TAGS,
+    f_measure,
+    mean_average_precision,
+    perplexity,
+    subset_accuracy,
+    top_ranked,
+)
 from supdocnade.model.network import DocNADENetwork, SupDocNADENetwork
 from supdocnade.training.batches import LabelledBatch, make_batch, ordered_batches
 from supdocnade.training.objective import batch_loss
@@ -100,6 +107,8 @@ def available_metrics(network: DocNADENetwork, corpus: Documents) -> tuple[str, 
     labels = corpus.label_B if corpus.label_BC is None else corpus.label_BC
     if isinstance(network, SupDocNADENetwork) and (labels != NO_LABEL).any():
         names.append("accuracy")
+        if corpus.label_BC is not None and (labels == 1).any():
+            names.append("mean_average_precision")
     if corpus.n_annotation_words and corpus.annotation_presence().any():
         names.append("f_measure")
     return tuple(names)
@@ -145,7 +154,11 @@ def compute_metrics(
         log_prob_B = log_prob_over_orderings(network, visual, seed=seed)[0]
         results["perplexity"] = perplexity(log_prob_B, visual.size_B)
     if "accuracy" in names and isinstance(network, SupDocNADENetwork):
-        results["accuracy"] = _accuracy(class_log_prob(network, corpus), corpus)
+        log_p_BC, label_BC = class_log_prob(network, corpus), corpus.label_BC
+        results["accuracy"] = _accuracy(log_p_BC, corpus)
+        if "mean_average_precision" in names and label_BC is not None:
+            found = mean_average_precision(log_p_BC, label_BC == 1, label_BC != NO_LABEL)
+            results["mean_average_precision"] = found.value
     if "f_measure" in names:
         top_tags = top_ranked(annotation_log_prob(network, corpus), N_TAGS)
         results["f_measure"] = f_measure(top_tags, corpus.annotation_presence()).value
