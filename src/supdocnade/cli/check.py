@@ -1,6 +1,5 @@
 """`supdocnade check`: look for problems in a folder of photographs before training."""
 
-from collections import Counter
 from typing import Any
 
 import typer
@@ -74,7 +73,7 @@ def check_folder(
     members: dict[int, list[str]] = {}
     for name, picture in zip(photographs.names, picture_B.tolist(), strict=True):
         members.setdefault(picture, []).append(name)
-    classes = Counter(label for label in photographs.labels if label is not None)
+    classes = photographs.count_classes()
     tags = count_tags(photographs.tags)
     return {
         "folder": photos,

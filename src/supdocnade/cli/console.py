@@ -100,8 +100,10 @@ def format_held_out(fitted: "FittedScene") -> str:
     if not n_images:
         return "too few photographs to test on, so its probabilities are unchecked"
     found = []
+    if "mean_average_precision" in figures:
+        found.append(f"mean average precision of labels {figures['mean_average_precision']:.2f}")
     # A single class is always right.
-    if "accuracy" in figures and len(fitted.classes) > 1:
+    elif "accuracy" in figures and len(fitted.classes) > 1:
         n_labelled = int(figures["n_labelled"])
         right = format_right(figures["accuracy"], n_labelled)
         if n_labelled < n_images:
@@ -235,6 +237,8 @@ def select_tags(prediction: "Prediction", top: int | None) -> tuple[tuple[str, f
 
 def prediction_to_dict(prediction: "Prediction", top: int | None = None) -> dict[str, Any]:
     """Return a prediction as the object that `--json` prints."""
+    labels = prediction.labels
+    several = [] if labels is None else [{"label": name, "probability": p} for name, p in labels]
     return {
         "file": prediction.name,
         "label": prediction.label,
@@ -247,7 +251,15 @@ def prediction_to_dict(prediction: "Prediction", top: int | None = None) -> dict
             {"tag": tag, "probability": probability}
             for tag, probability in select_tags(prediction, top)
         ],
+        **({} if labels is None else {"labels": several}),
     }
+
+
+def _given_labels(prediction: "Prediction") -> tuple[tuple[str, float], ...]:
+    """Return the predicted class, or several labels; the best one if none reaches its threshold."""
+    if prediction.label is None or prediction.probability is None:
+        return ()
+    return prediction.labels or ((prediction.label, prediction.probability),)
 
 
 def format_json(prediction: "Prediction", top: int | None = None) -> str:
@@ -256,12 +268,15 @@ def format_json(prediction: "Prediction", top: int | None = None) -> str:
 
 
 def format_csv(prediction: "Prediction", top: int | None = None) -> str:
-    """Return a prediction as one CSV row under `CSV_HEADER`, with tags separated by |."""
-    tags = select_tags(prediction, top)
+    """Return a prediction as one CSV row under `CSV_HEADER`, with tags separated by |.
+
+    So are several labels and their probabilities.
+    """
+    tags, labels = select_tags(prediction, top), _given_labels(prediction)
     cells = [
         prediction.name,
-        prediction.label or "",
-        "" if prediction.probability is None else f"{prediction.probability:.6f}",
+        "|".join(label for label, _ in labels),
+        "|".join(f"{probability:.6f}" for _, probability in labels),
         "true" if prediction.unsure else "false",
         "|".join(tag for tag, _ in tags),
         "|".join(f"{probability:.6f}" for _, probability in tags),
@@ -277,10 +292,10 @@ def format_csv(prediction: "Prediction", top: int | None = None) -> str:
 def format_text(prediction: "Prediction", top: int | None = None) -> str:
     """Return a prediction as text: `a.jpg: coast 93 %; sea 98 %, sky 71 %`."""
     parts = []
-    if prediction.label is not None and prediction.probability is not None:
+    if labels := _given_labels(prediction):
         unsure = " (unsure)" if prediction.unsure else ""
-        label = clean_name(prediction.label)
-        parts.append(f"{label} {format_percent(prediction.probability)}{unsure}")
+        named = (f"{clean_name(name)} {format_percent(p)}" for name, p in labels)
+        parts.append(f"{', '.join(named)}{unsure}")
     if prediction.unfamiliar:
         parts.append("unlike the training photographs")
     tags = select_tags(prediction, top)

@@ -108,7 +108,7 @@ def _write_part(
         lines = [json.dumps(row, allow_nan=False) + "\n" for row in rows]
         write_atomically(path, "".join(lines).encode())
     else:
-        write_atomically(path, _format_parquet(rows))
+        write_atomically(path, _format_parquet(rows, several_labels=fitted.several_labels))
 
 
 def _read_errors(content: bytes, *, parquet: bool) -> list[str]:
@@ -126,7 +126,7 @@ def _read_predictions(paths: Sequence[Path]) -> Iterator[dict[str, Any]]:
         yield from (json.loads(line) for line in lines if not line.startswith(_ERROR))
 
 
-def _format_parquet(rows: list[dict[str, Any]]) -> bytes:
+def _format_parquet(rows: list[dict[str, Any]], *, several_labels: bool = False) -> bytes:
     arrow, parquet = _import_parquet()
     tag = arrow.struct([("tag", arrow.string()), ("probability", arrow.float64())])
     schema = arrow.schema(
@@ -142,6 +142,9 @@ def _format_parquet(rows: list[dict[str, Any]]) -> bytes:
             ("error", arrow.string()),
         ]
     )
+    if several_labels:
+        label = arrow.struct([("label", arrow.string()), ("probability", arrow.float64())])
+        schema = schema.append(arrow.field("labels", arrow.list_(label)))
     columns = [
         {
             **row,

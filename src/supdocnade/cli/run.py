@@ -3,7 +3,6 @@
 import math
 import os
 import shlex
-from collections import Counter
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -327,9 +326,10 @@ def describe_records(records: "Sequence[ImageRecord]", *, extends: bool = False)
     extends : the photographs are added to those of a model: few of a class are not unusual.
     """
     from supdocnade.folders.tags import count_tags
+    from supdocnade.scene.dataset import from_records
     from supdocnade.scene.inspection import describe_similar_names, describe_small_classes
 
-    labels = Counter(record.label for record in records if record.label is not None)
+    labels = from_records(records).count_classes()
     one_class = len(labels) == 1 and not extends
     notes = (
         f"all labelled photographs are of one class, {min(labels)}." if one_class else None,

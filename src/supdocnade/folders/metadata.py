@@ -8,10 +8,12 @@ A metadata file in the top folder is one of
 - `tags.tsv`: one line `file<TAB>tag|tag` per photograph; a first line `file<TAB>tags` is a header.
 
 `file_name` is a path below the top folder, with slashes or backslashes. `label` replaces the name
-of the sub-folder; if it is empty or null, the class is unknown. `tags` is a list, or one string
-separated by `|`. Empty tags mean that the photograph has none; null or missing ones are unknown.
-Columns of `metadata.csv` may also be separated by semicolons or tabs. Other columns and empty lines
-are ignored; the notes of `parse_rows` name such columns.
+of the sub-folder; if it is empty or null, the class is unknown. A photograph may have several
+labels: `label` is then a list, or one string separated by `|`; an empty list or `|` alone means
+that it has none. `tags` is a list, or one string separated by `|`. Empty tags mean that the
+photograph has none; null or missing ones are unknown. Columns of `metadata.csv` may also be
+separated by semicolons or tabs. Other columns and empty lines are ignored; the notes of
+`parse_rows` name such columns.
 """
 
 import csv
@@ -36,6 +38,33 @@ METADATA_NAMES: tuple[str, ...] = ("metadata.jsonl", "metadata.csv", "tags.tsv")
 COLUMNS = ("file_name", "label", "tags")
 
 _TSV_HEADERS = ("file", "file_name", "filename", "image", "path")
+
+
+SEPARATOR = "|"
+"""Separates the labels of a photograph that has several; no class has it in its name."""
+
+
+def join_labels(labels: Iterable[str]) -> str:
+    """Return several labels as one string, by which they are stored and compared.
+
+    >>> join_labels(["sky", " sea", "sky"]), join_labels(["sea"]), join_labels([])
+    ('sea|sky', 'sea', '|')
+    """
+    return SEPARATOR.join(sorted(distinct_tags(labels))) or SEPARATOR
+
+
+def split_labels(label: str | None) -> tuple[str, ...]:
+    """Return the labels in a string that `join_labels` made; none if they are unknown.
+
+    >>> split_labels("sea|sky"), split_labels("sea"), split_labels("|"), split_labels(None)
+    (('sea', 'sky'), ('sea',), (), ())
+    """
+    return tuple(filter(None, (label or "").split(SEPARATOR)))
+
+
+def has_several_labels(labels: Iterable[str | None]) -> bool:
+    """Return whether any photograph has several labels, or is known to have none."""
+    return any(label is not None and SEPARATOR in label for label in labels)
 
 
 def distinct_tags(tags: Iterable[str]) -> tuple[str, ...]:
@@ -260,14 +289,21 @@ def _parse_name(path: str, line: int, name: object) -> str:
 def parse_label(where: str, label: object) -> str | None:
     """Return the class that a string or an integer gives, None if it is empty.
 
+    A list, or a string separated by `|`, gives several labels, as `join_labels` returns them.
+
     Parameters
     ----------
     where : file and line, for errors.
     """
+    if isinstance(label, list):
+        names = [parse_label(where, each) for each in label]
+        return sys.intern(join_labels(name for name in names if name is not None))
     if isinstance(label, int) and not isinstance(label, bool):
         return str(label)
     if label is not None and not isinstance(label, str):
-        raise _value_error(where, "a string as label", label)
+        raise _value_error(where, "a string or a list of strings as label", label)
+    if label is not None and SEPARATOR in label:
+        label = join_labels(label.split(SEPARATOR))
     return sys.intern(label.strip()) or None if label else None
 
 

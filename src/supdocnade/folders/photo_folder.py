@@ -58,7 +58,7 @@ class ImageRecord:
 
     source: Source
     label: str | None = None
-    """None if the class is unknown."""
+    """None if the class is unknown; several labels as `metadata.join_labels` returns them."""
     tags: tuple[str, ...] | None = None
     """Distinct tags; None if they are unknown."""
 
@@ -237,7 +237,9 @@ def add_keywords(
 def _describe_relabelled(records: Sequence[ImageRecord], labels: Sequence[str | None]) -> list[str]:
     """Return a sentence about classes that the metadata gives instead of those of the folders."""
     relabelled = [
-        record for record, label in zip(records, labels, strict=True) if record.label != label
+        record
+        for record, label in zip(records, labels, strict=True)
+        if label is not None and record.label != label
     ]
     if not relabelled:
         return []

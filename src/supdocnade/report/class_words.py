@@ -203,10 +203,10 @@ def class_frequencies(fitted: "FittedScene") -> Frequencies:
     """Return how often every tag occurs in the training photographs of every class."""
     photographs = fitted.training_set.photographs
     tags = AnnotationVocabulary(fitted.tag_names).encode(photographs.tags)
-    label_N = photographs.label_numbers(fitted.classes)
-    rows = np.flatnonzero(tags.known & (label_N >= 0))
-    members_NC = label_N[rows, None] == np.arange(len(fitted.classes))
-    return Frequencies.count(members_NC, tags.annotations[rows], fitted.tag_names)
+    labelled, members_NC = photographs.class_members(fitted.classes)
+    tagged = tags.known[labelled]
+    rows = labelled[tagged]
+    return Frequencies.count(members_NC[tagged], tags.annotations[rows], fitted.tag_names)
 
 
 def topic_frequencies(fitted: "FittedScene") -> tuple[Frequencies, Frequencies]:
@@ -219,9 +219,8 @@ def topic_frequencies(fitted: "FittedScene") -> tuple[Frequencies, Frequencies]:
     of_tags = Frequencies.count(
         _most_active(hidden_NH[tagged]), tags.annotations[tagged], fitted.tag_names
     )
-    label_N = photographs.label_numbers(fitted.classes)
-    labelled = np.flatnonzero(label_N >= 0)
-    present_NC = sparse.csr_array(label_N[labelled, None] == np.arange(len(fitted.classes)))
+    labelled, members_NC = photographs.class_members(fitted.classes)
+    present_NC = sparse.csr_array(members_NC)
     return of_tags, Frequencies.count(
         _most_active(hidden_NH[labelled]), present_NC.astype(np.int64), fitted.classes
     )

@@ -62,6 +62,7 @@ FIGURES = (
     "f_measure",
     "f_measure_of_given",
     "n_tagged",
+    "mean_average_precision",
     "class_calibration_error",
     "tag_calibration_error",
 )
@@ -124,7 +125,9 @@ def render_report(
 def _held_out(fitted: FittedScene) -> dict[str, Any]:
     """Return everything about the held-out photographs."""
     images, classes = fitted.held_out.images, fitted.classes
-    counts = confusion_matrix(images, classes)
+    several = fitted.several_labels
+    # Photographs with several labels have no confusions.
+    counts = confusion_matrix(() if several else images, classes)
     accuracy = share(int(np.trace(counts)), int(counts.sum()))
     comparable = len(classes) > 1 and accuracy["total"] > 0
     cards = [_prediction_card(fitted.thumbnails, image) for image in images]
@@ -145,7 +148,9 @@ def _held_out(fitted: FittedScene) -> dict[str, Any]:
         "class_results": class_results(counts, classes) if comparable else (),
         "tag_results": _tag_results(fitted),
         "class_reliability": (
-            _reliability(class_reliability(images), "classes") if len(classes) > 1 else None
+            _reliability(class_reliability(images), "classes")
+            if len(classes) > 1 and not several
+            else None
         ),
         "tag_reliability": _reliability(tag_reliability(images), "tags"),
         "answers": groups,
@@ -182,12 +187,11 @@ def _prediction_card(examples: Thumbnails, image: HeldOutImage) -> dict[str, Any
     picture = examples.picture(image.name)
     true = None if image.tags is None else {normalize_tag(tag) for tag in image.tags}
     given = {tag for tag, _ in image.given}
-    known = image.label is not None and image.predicted is not None
     return {
         "image": image,
         "name": PurePath(image.name).name,
         "picture": None if picture is None else jpeg_uri(picture),
-        "right": image.label == image.predicted if known else None,
+        "right": image.right,
         "given": [(tag, p, None if true is None else tag in true) for tag, p in image.given],
         "missed": sorted((true or set()) - given),
     }

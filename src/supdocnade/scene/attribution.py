@@ -145,9 +145,8 @@ def explain_image(
     if fitted.encoder.mirror:
         share_S, centres_S2, patch_size_S = _add_mirrored(encoded, share_S)
     (prediction,) = predict_topics(fitted, [name], hidden_BH)
-    probability, given, decision = _describe_decision(
-        prediction, kind, explained, fitted.tag_threshold
-    )
+    threshold = fitted.tag_threshold if kind == "tag" else fitted.choices.unsure_below
+    probability, given, decision = _describe_decision(prediction, kind, explained, threshold)
     return Explanation(
         kind=kind,
         name=explained,
@@ -173,6 +172,10 @@ def _describe_decision(
     if kind == "tag":
         probability, given = dict(prediction.ranked_tags)[name], name in dict(prediction.tags)
         reason = "" if given else f": not given, a tag needs {format_percent(threshold)}"
+        return probability, given, f"{format_percent(probability)}{reason}"
+    if prediction.labels is not None:
+        probability, given = prediction.probabilities[name], name in dict(prediction.labels)
+        reason = "" if given else f": not given, a label needs {format_percent(threshold)}"
         return probability, given, f"{format_percent(probability)}{reason}"
     probability, given = prediction.probabilities[name], name == prediction.label
     reason = ", unsure" if prediction.unsure else ""
@@ -267,7 +270,8 @@ def _choose_class_score(
     number = fitted.classes.index(label)
     if fitted.svm is not None:
         return label, "decision value of the SVM", svm_score(fitted.svm, number)
-    return label, "logit of the softmax", logit_score(fitted.network, number)
+    description = f"logit p({label})" if fitted.several_labels else "logit of the softmax"
+    return label, description, logit_score(fitted.network, number)
 
 
 def _choose_tag_score(fitted: FittedScene, tag: str) -> tuple[str, str, Score]:

@@ -35,6 +35,7 @@ from supdocnade.scene.dataset import (
     fingerprint_records,
 )
 from supdocnade.scene.fitting import (
+    check_classifier,
     choose_on_held_out,
     default_choices,
     fit_final_svm,
@@ -79,6 +80,7 @@ def fit_scene_corpus(
     """
     _check_corpus(corpus, words)
     photographs = _read_records(corpus, labels, tags)
+    check_classifier(photographs, settings)
     place_B = hash_keys(key for _, key in _identify(corpus))
     held_B = hold_out_by_place(photographs, place_B, settings.held_out)
     held, others = np.flatnonzero(held_B), np.flatnonzero(~held_B)

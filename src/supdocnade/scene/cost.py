@@ -13,6 +13,7 @@ from joblib import effective_n_jobs
 
 from supdocnade.corpus.disk import Corpus
 from supdocnade.errors import UnreadableImage
+from supdocnade.folders.metadata import has_several_labels
 from supdocnade.images.regions import Regions
 from supdocnade.likelihood.cpu.threads import one_blas_thread
 from supdocnade.run_options import RunOptions
@@ -270,7 +271,8 @@ def _count_svm(
     max_exact : labelled photographs of an exact SVM; None: as for photographs.
     """
     n_labelled = sum(label is not None for label in labels)
-    if settings.classifier == "softmax" or len({*labels} - {None}) < 2:
+    one_class = len({*labels} - {None}) < 2
+    if settings.classifier == "softmax" or one_class or has_several_labels(labels):
         return 0, False
     if n_labelled <= (exact_svm_limit(settings) if max_exact is None else max_exact):
         return n_labelled**2, False

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.bag_of_visual_words import BagOfVisualWords, SkippedImagesWarning
@@ -27,6 +28,7 @@ from supdocnade.estimators.docnade import DocNADE
 from supdocnade.estimators.persistence import estimator_to_storage, words_to_storage
 from supdocnade.estimators.supdocnade import SupDocNADE
 from supdocnade.estimators.topic_fitting import fit_topic_model
+from supdocnade.folders.metadata import has_several_labels
 from supdocnade.folders.tags import AnnotationVocabulary
 from supdocnade.model.inference import NetworkArrays, topic_features
 from supdocnade.run_options import RunOptions
@@ -89,6 +91,7 @@ def fit_scene(
     min_words : as for `BagOfVisualWords.fit`.
     """
     _check_any(photographs)
+    check_classifier(photographs, settings)
     bag = make_bag(settings, seed, options)
     picture_B = _inspect(bag, photographs, options)
     held_B = hold_out(photographs, settings.held_out, seed, picture_B=picture_B)
@@ -155,6 +158,14 @@ def _check_any(photographs: Photographs) -> None:
         raise InvalidArgument("images must have a photograph that can be read, got none.")
 
 
+def check_classifier(photographs: Photographs, settings: SceneSettings) -> None:
+    """Raise `InvalidArgument` if an SVM is asked for and photographs have several labels."""
+    if photographs.several_labels and settings.classifier == "svm":
+        raise InvalidArgument(
+            "classifier must be 'auto' or 'softmax' if photographs have several labels, got 'svm'."
+        )
+
+
 def exact_svm_limit(settings: SceneSettings) -> int:
     """Return the largest number of labelled photographs with an exact SVM."""
     return min(MAX_SVM, MAX_AUTO_SVM) if settings.classifier == "auto" else MAX_SVM
@@ -163,7 +174,8 @@ def exact_svm_limit(settings: SceneSettings) -> int:
 def approximates_svm(labels: Sequence[str | None], settings: SceneSettings) -> bool:
     """Return whether there are too many labelled photographs for an exact SVM; warn if so."""
     n_labelled = sum(label is not None for label in labels)
-    if n_labelled <= exact_svm_limit(settings) or settings.classifier == "softmax":
+    fits = n_labelled <= exact_svm_limit(settings) or settings.classifier == "softmax"
+    if fits or has_several_labels(labels):
         return False
     warnings.warn(
         f"the SVM has an approximate kernel with {N_LANDMARKS} support vectors: an exact one of "
@@ -334,6 +346,8 @@ def default_choices(data: TrainingSet, settings: SceneSettings) -> Choices:
         frequency_A = tag_frequency(data.photographs, vocabulary)
         logistic = settings.annotation_output == "sigmoid"
         calibration = fit_tags(nothing, frequency_A, nothing > 0, log_odds=logistic)
+    if data.photographs.several_labels:
+        return Choices(n_epochs=settings.max_epochs, unsure_below=0.5, tags=calibration)
     if settings.classifier == "softmax":
         return Choices(n_epochs=settings.max_epochs, tags=calibration)
     return Choices(n_epochs=settings.max_epochs, C=DEFAULT_C, gamma=DEFAULT_GAMMA, tags=calibration)
@@ -433,12 +447,19 @@ def fit_scene_topics(
         "checkpoint": _checkpoint_folder(options, stage),
     }
     topics: DocNADE | SupDocNADE = DocNADE(**shared)
-    if data.photographs.classes:
+    photographs, classes = data.photographs, data.photographs.classes
+    if classes:
         topics = SupDocNADE(**shared, generative_weight=settings.generative_weight)
+    labels: Any = photographs.labels
+    if photographs.several_labels:
+        labels = np.full((len(photographs), len(classes)), np.nan)
+        known, members_NC = photographs.class_members(classes)
+        labels[known] = members_NC
+        labels = sparse.csr_array(labels)  # A sparse matrix is a table even with one column.
     fit_topic_model(
         topics,
         data.counts,
-        data.photographs.labels,
+        labels,
         **data.encode_tags(vocabulary),
         global_features=data.features_BF,
         stop_after=stop_after,
@@ -446,6 +467,8 @@ def fit_scene_topics(
         progress=options.progress,
         stage=stage,
     )
+    if photographs.several_labels and isinstance(topics, SupDocNADE):
+        topics.classes_ = np.array(classes)
     return topics
 
 

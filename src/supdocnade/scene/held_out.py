@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from supdocnade.checks import check_choice, check_count, check_range, check_shape
 from supdocnade.errors import InvalidArgument
+from supdocnade.folders.metadata import split_labels
 from supdocnade.model.config import ANNOTATION_OUTPUTS
 from supdocnade.scene.calibration import TagCalibration
 from supdocnade.scene.novelty import NOVELTY_SCORES
@@ -38,7 +39,8 @@ class Choices:
     """In units of 1 / topics."""
     temperature: float = 1.0
     unsure_below: float = 0.0
-    """Labels with a smaller probability were wrong more often than right."""
+    """Labels with a smaller probability were wrong more often than right. If photographs have
+    several labels, the probability from which on a label is given."""
     unfamiliar_above: float | None = None
     """Novelty that 5 % of the held-out photographs exceed; None: too few were held out."""
     novelty: str = "neighbours"
@@ -79,6 +81,13 @@ class HeldOutImage:
     tags: tuple[str, ...] | None
     given: tuple[tuple[str, float], ...]
     """The five most probable tags, with their probabilities of being present."""
+
+    @property
+    def right(self) -> bool | None:
+        """Whether the predicted class is the true one, or one of several; None if not known."""
+        if self.label is None or self.predicted is None:
+            return None
+        return self.predicted == self.label or self.predicted in split_labels(self.label)
 
     def __post_init__(self) -> None:
         texts = (self.label, self.predicted, *(self.tags or ()), *(tag for tag, _ in self.given))

@@ -145,7 +145,9 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
             or a `Corpus` of encoded photographs, which need not fit into memory. The settings of
             visual words are those of the corpus then, an SVM learns from at most 20,000 of the
             photographs, and `fit_more` cannot add to it.
-        labels : their classes, None where unknown; None with a corpus: those of the corpus.
+        labels : their classes, None where unknown; None with a corpus: those of the corpus. Lists
+            of strings give several labels per photograph. The model then has a logistic output for
+            each in place of a classifier.
         tags : a list of tags per photograph, None where unknown; None with a corpus: those of the
             corpus.
         words : the fitted visual words of a corpus; None: those stored in it.
@@ -226,16 +228,21 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
         return np.array(self._fitted().tag_names, object)
 
     def predict(self, images: Any) -> NDArray[Any]:
-        """Return the labels of photographs.
+        """Return the labels of photographs; if they may have several, a tuple for each.
 
         Parameters
         ----------
         images : a folder or another place (docs/sources.md), or a list of paths, places, bytes,
             arrays or PIL images.
         """
-        fitted = self._with_classes()
-        best = self.predict_proba(images).argmax(axis=1)
-        labels: NDArray[Any] = np.array(fitted.classes, object)[best]
+        fitted, proba_BC = self._with_classes(), self.predict_proba(images)
+        if fitted.several_labels:
+            given: NDArray[Any] = np.empty(len(proba_BC), object)
+            for row, proba_C in enumerate(proba_BC.tolist()):
+                chosen = fitted.choose_labels(dict(zip(fitted.classes, proba_C, strict=True)))
+                given[row] = tuple(label for label, _ in chosen)
+            return given
+        labels: NDArray[Any] = np.array(fitted.classes, object)[proba_BC.argmax(axis=1)]
         return labels
 
     def predict_proba(self, images: Any) -> NDArray[np.float64]:
@@ -398,8 +405,9 @@ def fit_best(
         run = replace(options, checkpoint=checkpoint)
         found.append(fit_scene(photographs, settings, seed, run, min_words=fewest))
         figures = found[-1][0].held_out.figures
+        of_classes = "mean_average_precision" if found[-1][0].several_labels else "accuracy"
         scores[settings.features] = sum(
-            figures.get(each, 0.0) for each in ("accuracy", "f_measure")
+            figures.get(each, 0.0) for each in (of_classes, "f_measure")
         )
     if len(candidates) > 1:
         texts = ", ".join(f"{score:.3f} with {features}" for features, score in scores.items())

@@ -45,7 +45,10 @@ def export_onnx(fitted: FittedScene, path: Path) -> None:
     if fitted.classes:
         scores = _class_scores(graph, fitted, wide)
         scaled = graph.add("Div", scores, graph.constant(np.array(fitted.choices.temperature)))
-        probability = graph.add("Softmax", scaled, axis=1)
+        several = fitted.several_labels
+        probability = (
+            graph.add("Sigmoid", scaled) if several else graph.add("Softmax", scaled, axis=1)
+        )
         outputs.append((probability, "probabilities", np.float64, len(fitted.classes)))
     if fitted.tag_names:
         if fitted.has_logistic_tags:

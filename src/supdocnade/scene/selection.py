@@ -6,14 +6,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
+from scipy.special import expit, softmax
 
 from supdocnade.folders.tags import AnnotationVocabulary
-from supdocnade.metrics import N_TAGS, evaluate_classes, evaluate_tags, top_ranked
-from supdocnade.model.inference import NetworkArrays, class_log_proba, topic_features
+from supdocnade.metrics import (
+    N_TAGS,
+    evaluate_classes,
+    evaluate_labels,
+    evaluate_tags,
+    mean_average_precision,
+    top_ranked,
+)
+from supdocnade.model.inference import NetworkArrays, class_scores, topic_features
 from supdocnade.run_options import RunOptions
 from supdocnade.scene.calibration import (
     TagCalibration,
+    best_threshold,
+    fit_label_temperature,
     fit_tags,
     fit_temperature,
     mean_probability,
@@ -48,7 +57,8 @@ class Candidate(NamedTuple):
     held_out_BH: NDArray[np.float32]
     """Topics of the held-out photographs."""
     softmax_BC: Floats | None
-    """log p(class) of the held-out photographs by the network's own softmax."""
+    """log p(class) of the held-out photographs by the network's own softmax, or the log odds of
+    several labels."""
     tag_log_p_BA: Floats
     """log p(tag) of the held-out photographs, renormalised over all tags, or their log odds."""
     log_odds: bool = False
@@ -82,7 +92,7 @@ def make_candidate(
         n_epochs=n_epochs,
         hidden_BH=topic_features(network, part.counts, part.features_BF),
         held_out_BH=held_out_BH,
-        softmax_BC=class_log_proba(network, held_out_BH) if network.n_classes else None,
+        softmax_BC=class_scores(network, held_out_BH) if network.n_classes else None,
         tag_log_p_BA=topic_tag_scores(network, held_out_BH),
         log_odds=bool(network.config.n_tag_outputs),
     )
@@ -102,8 +112,9 @@ def select_candidate(
 ) -> Selected:
     """Return the candidate and classifier with the best probabilities of true classes and tags.
 
-    The score is the sum of `mean_probability` and of the F-measure, as far as they exist; among
-    equals the candidate with the most epochs is taken.
+    The score is the sum of `mean_probability`, or the mean average precision of several labels, and
+    of the F-measure, as far as they exist; among equals the candidate with the most epochs is
+    taken.
 
     Parameters
     ----------
@@ -118,9 +129,11 @@ def select_candidate(
     known = np.flatnonzero(true_B >= 0)
     present = present_tags(held_out, vocabulary)
     share_CA = photograph_tag_shares(training, classes, vocabulary)
-    fits_svm = classifier != "softmax" and len(classes) > 1
+    several = bool(training.several_labels)
+    fits_svm = classifier != "softmax" and len(classes) > 1 and not several
     fits_softmax = not fits_svm or (classifier == "auto" and len(known) > 0)
-    novelty_name = choose_novelty(training.labels)
+    # Topics of photographs with several labels are not in one cluster per class.
+    novelty_name = choose_novelty([] if several else training.labels)
     found = []
     for number, each in enumerate(candidates):
 
@@ -145,7 +158,12 @@ def select_candidate(
             classifiers.append(found_svm)
         for chosen_C, chosen_gamma, scores_BC in classifiers:
             score, temperature, proba_BC = 0.0, 1.0, None
-            if scores_BC is not None:
+            if scores_BC is not None and several:
+                rows, members_NC = held_out.class_members(classes)
+                temperature = fit_label_temperature(scores_BC[rows], members_NC)
+                found_labels = mean_average_precision(scores_BC[rows], members_NC)
+                score += found_labels.value if found_labels.n_classes else 0.0
+            elif scores_BC is not None:
                 temperature = fit_temperature(scores_BC[known], true_B[known])
                 proba_BC = softmax(scores_BC / temperature, axis=1)
                 score += mean_probability(scores_BC[known], true_B[known])
@@ -214,7 +232,12 @@ def measure_selected(
     figures: dict[str, float] = {}
     threshold = 0.0
     confusion_CC = proba_BC = None
-    if selected.class_scores_BC is not None:
+    if selected.class_scores_BC is not None and held_out.several_labels:
+        proba_BC = expit(selected.class_scores_BC / selected.choices.temperature)
+        rows, members_NC = held_out.class_members(classes)
+        threshold = best_threshold(proba_BC[rows], members_NC)
+        figures |= evaluate_labels(proba_BC[rows], proba_BC[rows] >= threshold, members_NC)
+    elif selected.class_scores_BC is not None:
         true_B = held_out.label_numbers(classes)
         known = np.flatnonzero(true_B >= 0)
         proba_BC = softmax(selected.class_scores_BC / selected.choices.temperature, axis=1)

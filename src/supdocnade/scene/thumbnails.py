@@ -135,13 +135,13 @@ def choose_held_out(images: Sequence[HeldOutImage], limit: int = MAX_HELD_OUT) -
     If they are too many, some right predictions of every class come first, then as many wrong ones
     as fit, the most confident first, then other right ones.
     """
-    wrong = [each for each in images if each.label is not None and each.label != each.predicted]
+    wrong = [each for each in images if each.right is False]
     wrong.sort(key=lambda each: -(each.probability or 0.0))
     first: list[HeldOutImage] = []
     rest: list[HeldOutImage] = []
     n_right: Counter[str | None] = Counter()
     for each in images:
-        if each.label is None or each.label == each.predicted:
+        if each.right is not False:
             n_right[each.label] += 1
             (first if n_right[each.label] <= RIGHT_PER_CLASS else rest).append(each)
     # Half of the places are for wrong predictions, unless there are few of one kind.

@@ -3,7 +3,6 @@
 They are stored in the model, so that more photographs can be added.
 """
 
-from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -77,6 +76,7 @@ class TrainingSet:
                 labels=[*mine.labels, *theirs.labels],
                 tags=[*mine.tags, *theirs.tags],
                 keys=[*mine.content_keys(), *theirs.content_keys()],
+                several_labels=mine.several_labels or theirs.several_labels,
             ),
             sparse.csr_array(sparse.vstack([own.counts, other.counts], format="csr")),
             np.concatenate([own.in_words_B, other.in_words_B]),
@@ -98,11 +98,10 @@ class TrainingSet:
     def describe(self, fingerprint: str) -> dict[str, Any]:
         """Return the numbers of photographs, classes and tags, and their fingerprint."""
         photographs = self.photographs
-        n_images = Counter(photographs.labels)
         return {
             "n_images": len(photographs),
-            "images_of_class": {label: n_images[label] for label in photographs.classes},
-            "n_unlabelled": n_images[None],
+            "images_of_class": dict(sorted(photographs.count_classes().items())),
+            "n_unlabelled": photographs.labels.count(None),
             "n_tagged": sum(tags is not None for tags in photographs.tags),
             "fingerprint": fingerprint,
         }

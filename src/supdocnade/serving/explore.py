@@ -155,8 +155,8 @@ class ModelExplorer:
 
     def _examples_of_class(self, label: str) -> list[ExampleOut]:
         learned = self._fitted.training_set.photographs
-        pairs = zip(learned.names, learned.labels, strict=True)
-        return self._examples([name for name, its_label in pairs if its_label == label])
+        rows, members_N1 = learned.class_members([label])
+        return self._examples([learned.names[row] for row in rows[members_N1[:, 0]]])
 
     def _examples(self, names: Sequence[str]) -> list[ExampleOut]:
         """Return the first few photographs that have a thumbnail."""

@@ -14,6 +14,7 @@ from supdocnade.serving.problems import ApiError, Problem, openapi_responses
 from supdocnade.serving.schemas import (
     ExplainOut,
     ImagesIn,
+    LabelOut,
     PredictionOut,
     PredictOut,
     Schema,
@@ -252,6 +253,11 @@ def _describe_prediction(number: int, result: PredictResult, top: int | None) ->
         probabilities=prediction.probabilities,
         tags=[TagOut(tag=tag, probability=probability) for tag, probability in tags],
         key=prediction.key or "",
+        labels=(
+            None
+            if prediction.labels is None
+            else [LabelOut(label=name, probability=p) for name, p in prediction.labels]
+        ),
     )
 
 

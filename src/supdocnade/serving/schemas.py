@@ -38,12 +38,19 @@ class TagOut(Schema):
     probability: Probability
 
 
+class LabelOut(Schema):
+    """One of several labels with its probability."""
+
+    label: str
+    probability: Probability
+
+
 class PredictionOut(Schema):
     """The prediction for an image."""
 
     file: str
     number: int = Field(description="Position in the request, from 0.")
-    label: str | None = Field(description="Class; null if the model has no classes.")
+    label: str | None = Field(description="Best class; null if the model has no classes.")
     probability: Probability | None
     unsure: bool = Field(
         description="In tests, answers with so low a probability were more often wrong than right."
@@ -59,6 +66,9 @@ class PredictionOut(Schema):
     probabilities: dict[str, Probability] = Field(description="Probability of every class.")
     tags: list[TagOut] = Field(description="Best tag first.")
     key: str = Field(description="Digest of the file, by which corrections refer to it.")
+    labels: list[LabelOut] | None = Field(
+        description="Labels that are given, best first; null if a photograph has one class."
+    )
 
 
 class PredictOut(Schema):

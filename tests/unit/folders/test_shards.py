@@ -172,7 +172,10 @@ def test_repeated_names_become_numbers(tmp_path):
             "bad.parquet must have a column image with bytes, got picture (binary).",
         ),
         ({"image": ["a.jpg"]}, "must have a column image with bytes, got image (string)."),
-        ({"image": [b"a"], "label": [0.5]}, "bad.parquet/0: expected a string as label, got '0.5'"),
+        (
+            {"image": [b"a"], "label": [0.5]},
+            "bad.parquet/0: expected a string or a list of strings as label, got '0.5'",
+        ),
         (
             {"image": [b"a"], "tags": [[1]]},
             "bad.parquet/0: expected a list of strings, or one separated by |, as tags, got '[1]'",

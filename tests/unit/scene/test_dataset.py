@@ -52,7 +52,7 @@ def test_lists_may_miss_labels_and_tags():
         ({"tags": [None]}, "tags must have an entry for each of the 2 images, got 1"),
         ({"labels": ["a", 3]}, "labels must be strings"),
         ({"labels": ["a", ""]}, "labels must be strings"),
-        ({"labels": [["a", "b"], ["a"]]}, "give several labels per photograph as tags"),
+        ({"labels": [["a", 3], ["a"]]}, "or lists of strings for several labels"),
         ({"tags": ["sea", "sun"]}, "tags must be lists of strings"),
         ({"tags": [3, None]}, "tags must be lists of strings"),
     ],
@@ -60,6 +60,31 @@ def test_lists_may_miss_labels_and_tags():
 def test_invalid_labels_and_tags_are_refused(arguments, message):
     with pytest.raises(InvalidArgument, match=message):
         read_photographs([stripes(0), stripes(1)], **arguments)
+
+
+def test_several_labels():
+    some = [["b", "a"], ("b",), {"a"}, [], None, "b"]
+    photographs = read_photographs([stripes(n) for n in range(6)], some)
+    assert photographs.labels == ["a|b", "b", "a", "|", None, "b"]
+    assert photographs.classes == ["a", "b"]
+    assert photographs.count_classes() == {"a": 2, "b": 3}
+    known, members = photographs.class_members(["a", "b", "c"])
+    assert known.tolist() == [0, 1, 2, 3, 5]
+    assert members[:, :2].astype(int).tolist() == [[1, 1], [0, 1], [1, 0], [0, 0], [0, 1]]
+    assert not members[:, 2].any()
+    # The rarest label; one with too few photographs only if there is no other.
+    assert photographs.main_labels() == ["a", "b", "a", "|", None, "b"]
+    assert photographs.take([1, 5]).several_labels
+    assert not read_photographs([stripes(0)], ["a"]).several_labels
+
+
+def test_a_share_of_several_labels_is_held_out():
+    labels = [["a", "b"] if n % 2 else ["b"] for n in range(40)]
+    labels[1] = ["a", "rare"]
+    photographs = read_photographs([stripes(n) for n in range(40)], labels)
+    assert photographs.main_labels()[:3] == ["b", "a", "b"]
+    held = hold_out(photographs, 0.25, seed=0)
+    assert held.sum() == 10
 
 
 def test_folders_are_expanded(tmp_path):

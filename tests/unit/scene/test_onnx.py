@@ -25,6 +25,15 @@ def run(model, path):
     return found, session.get_modelmeta().custom_metadata_map
 
 
+def test_several_labels(tmp_path):
+    several = [[scene.label, *scene.tags[:1]] for scene in scenes()]
+    model = SceneModel(**{**SETTINGS, "max_epochs": 2})
+    model.fit([scene.image for scene in scenes()], several)
+    found, names = run(model, tmp_path / "model.onnx")
+    np.testing.assert_allclose(found["probabilities"], model.predict_proba(IMAGES), atol=1e-5)
+    assert json.loads(names["classes"]) == list(model.classes_)
+
+
 @pytest.mark.parametrize("settings", [("svm",), ("softmax",), ("softmax", "sigmoid")], ids="-".join)
 def test_it_predicts_as_the_model_does(tmp_path, settings):
     model = small_model(*settings)
