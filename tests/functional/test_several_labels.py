@@ -108,6 +108,7 @@ def test_other_commands(model, unseen, tmp_path):
     assert supdocnade("report", model, "-o", tmp_path / "report.html").code == 0
     assert "Mean average precision of labels" in (tmp_path / "report.html").read_text()
     assert supdocnade("index", model, unseen).code == 0
+    assert len(supdocnade("suggest", model, unseen, "-n", "2", "--json").objects) == 2
     check = supdocnade("check", unseen, "--json").objects[0]
     assert set(check["classes"]) <= set(CLASSES)
 

@@ -76,7 +76,11 @@ def _measure(fitted: FittedScene, block: Sequence[tuple[str, ImageWords]]) -> li
     topics_BH = fitted.topics_of(words)
     predictions = predict_topics(fitted, names, topics_BH)
     proba_BC = fitted.class_proba(topics_BH) if fitted.classes else None
-    uncertainty_B = uncertainty(proba_BC, fitted.tag_proba(topics_BH))
+    presence_BA = fitted.tag_proba(topics_BH)
+    if proba_BC is not None and fitted.several_labels:  # Each is present or absent, as a tag is.
+        presence_BA = np.hstack([proba_BC, presence_BA])
+        proba_BC = None
+    uncertainty_B = uncertainty(proba_BC, presence_BA)
     return [
         Suggestion(
             prediction=replace(prediction, key=each.key, small=fitted.is_small(each)),
