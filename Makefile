@@ -4,7 +4,7 @@ PYTHON := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-gpu check format docs browser bench bench-gpu bench-cluster cluster-faults bench-growth \
+.PHONY: help demo test test-gpu check format docs notebooks browser bench bench-gpu bench-cluster cluster-faults bench-growth \
 	bench-serve faults fuzz fuzz-serve sbom experiments reproduction-page clean
 
 help:  ## list the targets
@@ -42,6 +42,9 @@ format: $(READY)  ## format the code and apply the fixes of the linter
 
 docs: $(READY)  ## build the documentation as a site that needs no network: build/site/index.html
 	NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build --strict
+
+notebooks: $(READY)  ## run the notebooks in examples/ and store their output in them
+	$(PYTHON) -m docs.notebooks
 
 bench: $(READY)  ## compare speed with plain torch and VLFeat; writes benchmarks/results/
 	-apt-get install --yes --quiet libvlfeat1 || $(PYTHON) -m pip install --quiet opencv-python-headless

@@ -1,8 +1,9 @@
 """Hooks of the documentation site, which add pages that are made from other files.
 
 The pages of `docs/` are shown as they are. To them are added the documents of the repository's
-root, the commands with their help, and one page per public Python name. A `*` in the navigation
-stands for all pages of a folder, and links that leave `docs/` become links within the site.
+root, the notebooks, the commands with their help, and one page per public Python name. A `*` in
+the navigation stands for all pages of a folder, and links that leave `docs/` become links within
+the site.
 """
 
 import posixpath
@@ -19,6 +20,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 import supdocnade
+from docs.notebooks import describe_notebook, list_notebooks
 from docs.reference_pages import describe_commands, describe_name, list_names
 
 ROOT = Path(__file__).parents[1]
@@ -31,8 +33,11 @@ DOCUMENTS = {
 }
 """Documents outside `docs/`, and their pages."""
 
-PAGES = {"README.md": "index.md", **DOCUMENTS}
-"""Where links to documents outside `docs/` lead; the start page stands for the README."""
+NOTEBOOKS = {f"examples/{path.name}": f"notebooks/{path.stem}.md" for path in list_notebooks()}
+"""Notebooks, and their pages."""
+
+PAGES = {"README.md": "index.md", **DOCUMENTS, **NOTEBOOKS}
+"""Where links to files outside `docs/` lead; the start page stands for the README."""
 
 LINK = re.compile(r"(?<=\]\()[^)#\s]+(?=[)#])")
 
@@ -52,6 +57,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages that are made, and the other files of the repository that pages link to."""
     for path, text in made_pages().items():
         files.append(File.generated(config, path, content=text))
+    for name in NOTEBOOKS:
+        files.append(File.generated(config, f"files/{name}", abs_src_path=str(ROOT / name)))
+        for picture, content in describe_notebook(ROOT / name)[1].items():
+            files.append(File.generated(config, f"notebooks/{picture}", content=content))
     icon = ROOT / "src/supdocnade/serving/page/icon.svg"
     files.append(File.generated(config, "assets/icon.svg", abs_src_path=str(icon)))
     for file in list(files.documentation_pages()):
@@ -98,7 +107,7 @@ def places(navigation: Any) -> Iterator[str]:
 
 def path_in_site(link: str, page: str) -> str:
     """Return the path to which a link of a page leads, or "" if it is no file of the repository."""
-    source = {made: source for source, made in DOCUMENTS.items()}.get(page, f"docs/{page}")
+    source = {made: source for source, made in PAGES.items()}.get(page, f"docs/{page}")
     path = posixpath.normpath(posixpath.join(posixpath.dirname(source), link))
     if path in PAGES:
         return PAGES[path]
@@ -117,5 +126,6 @@ def made_pages() -> dict[str, str]:
     }
     return {
         **{page: (ROOT / document).read_text() for document, page in DOCUMENTS.items()},
+        **{page: describe_notebook(ROOT / name)[0] for name, page in NOTEBOOKS.items()},
         **{f"reference/{name}.md": "\n".join(lines) for name, lines in reference.items()},
     }
