@@ -36,8 +36,8 @@ DOCUMENTS = {
 NOTEBOOKS = {f"examples/{path.name}": f"notebooks/{path.stem}.md" for path in list_notebooks()}
 """Notebooks, and their pages."""
 
-PAGES = {"README.md": "index.md", **DOCUMENTS, **NOTEBOOKS}
-"""Where links to files outside `docs/` lead; the start page stands for the README."""
+SOURCES = {page: source for source, page in {**DOCUMENTS, **NOTEBOOKS}.items()}
+"""Files outside `docs/` by their pages."""
 
 LINK = re.compile(r"(?<=\]\()[^)#\s]+(?=[)#])")
 
@@ -107,10 +107,12 @@ def places(navigation: Any) -> Iterator[str]:
 
 def path_in_site(link: str, page: str) -> str:
     """Return the path to which a link of a page leads, or "" if it is no file of the repository."""
-    source = {made: source for source, made in PAGES.items()}.get(page, f"docs/{page}")
+    source = SOURCES.get(page, f"docs/{page}")
     path = posixpath.normpath(posixpath.join(posixpath.dirname(source), link))
-    if path in PAGES:
-        return PAGES[path]
+    # The start page stands for the README.
+    pages = {"README.md": "index.md", **DOCUMENTS, **NOTEBOOKS}
+    if path in pages:
+        return pages[path]
     if path.startswith("docs/"):
         return path.removeprefix("docs/")
     return f"files/{path}" if (ROOT / path).is_file() else ""
