@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import tomotopy
+from benchmarks.common import metadata
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.decomposition import LatentDirichletAllocation
@@ -147,6 +148,7 @@ def add_clustered_tree(split: dict[str, Any], train: Bags, test: Bags) -> None:
     """Add DocNADE with a clustered tree to the results of a split."""
     model = DocNADE(tree="clustered", random_state=0, **DENSITY).fit(train.counts)
     split["perplexity"][CLUSTERED] = model.perplexity(test.counts)
+    split["measured"] = split.get("measured", {}) | {CLUSTERED: metadata()}
 
 
 def slda(train: Bags, test: Bags, n_topics: int) -> dict[str, float]:

@@ -12,6 +12,7 @@ experiments/results/newsgroups.json to start again.
 from typing import Any
 
 import numpy as np
+from benchmarks.common import metadata
 from scipy import sparse
 from sklearn.decomposition import LatentDirichletAllocation
 
@@ -59,7 +60,7 @@ def main() -> None:
     ):  # fmt: skip
         if name in results:
             continue
-        record: dict[str, Any] = {"validation": []}
+        record: dict[str, Any] = {"measured": metadata(), "validation": []}
         for settings in grid:
             value = measure(fit(settings, known), held_out)
             record["validation"].append({**settings, "perplexity": value})
@@ -72,8 +73,12 @@ def main() -> None:
         results[name] = record
     if CLUSTERED not in results:
         settings = {**results[RANDOM]["settings"], "tree": "clustered"}
-        measured = docnade_perplexity(docnade(settings, train), test)
-        results[CLUSTERED] = {"settings": settings, "perplexity": measured}
+        perplexity = docnade_perplexity(docnade(settings, train), test)
+        results[CLUSTERED] = {
+            "measured": metadata(),
+            "settings": settings,
+            "perplexity": perplexity,
+        }
     unigram = np.exp(-unigram_log_prob(train, test).sum() / test.sum())
     results["unigram"] = {"perplexity": float(unigram)}
     for name, record in results.items():
