@@ -22,14 +22,14 @@ LOCAL_FILES = "/data/local-files/?d="
 
 
 def export_fiftyone(
-    rows: Iterable[dict[str, Any]], classes: Sequence[str] = (), tag_names: Sequence[str] = ()
+    rows: Iterable[dict[str, Any]], class_names: Sequence[str] = (), tag_names: Sequence[str] = ()
 ) -> Iterator[tuple[str, bytes]]:
     """Yield the names and the contents of the files for FiftyOne.
 
     Parameters
     ----------
     rows : predictions as `prediction_to_dict` describes them.
-    classes, tag_names : those of the model, which FiftyOne does not need.
+    class_names, tag_names : those of the model, which FiftyOne does not need.
     """
     paths: dict[str, str] = {}
     labels: dict[str, Any] = {}
@@ -38,15 +38,19 @@ def export_fiftyone(
         name = f"{number:08d}"
         paths[name] = absolute_address(row["file"])
         marks = {mark: row[mark] for mark in ("unsure", "unfamiliar", "small")}
-        labels[name] = (
-            None
-            if row["label"] is None
-            else _classify(row["label"], row["probability"], attributes=marks)
-        )
+        classes = [_classify(label, p, attributes=marks) for label, p in _labels(row)]
+        labels[name] = classes if "labels" in row else classes[0] if classes else None
         tags[name] = [_classify(each["tag"], each["probability"]) for each in row["tags"]]
     yield "data.json", _to_json(paths)
     yield "labels.json", _to_json({"labels": labels})
     yield "tags.json", _to_json({"labels": tags})
+
+
+def _labels(row: dict[str, Any]) -> list[tuple[str, float]]:
+    """Return the predicted class, or several labels, with probabilities."""
+    if "labels" in row:
+        return [(each["label"], each["probability"]) for each in row["labels"]]
+    return [] if row["label"] is None else [(row["label"], row["probability"])]
 
 
 def _classify(label: str, confidence: float, **more: Any) -> dict[str, Any]:
@@ -54,19 +58,20 @@ def _classify(label: str, confidence: float, **more: Any) -> dict[str, Any]:
 
 
 def export_label_studio(
-    rows: Iterable[dict[str, Any]], classes: Sequence[str], tag_names: Sequence[str]
+    rows: Iterable[dict[str, Any]], class_names: Sequence[str], tag_names: Sequence[str]
 ) -> Iterator[tuple[str, bytes]]:
     """Yield the names and the contents of the files for Label Studio.
 
     Parameters
     ----------
     rows : predictions as `prediction_to_dict` describes them.
-    classes, tag_names : those of the model.
+    class_names, tag_names : those of the model.
     """
-    tasks = []
+    tasks, several = [], False
     for row in rows:
         path = absolute_address(row["file"])
-        results = [] if row["label"] is None else [_choose("label", [row["label"]])]
+        several = several or "labels" in row
+        results = [_choose("label", [label for label, _ in _labels(row)])] if class_names else []
         if tag_names:
             results.append(_choose("tags", [each["tag"] for each in row["tags"]]))
         local = LOCAL_FILES + quote(path.lstrip("/"), errors="surrogateescape")
@@ -76,7 +81,7 @@ def export_label_studio(
         image = path if is_remote(path) else local
         tasks.append({"data": {"image": image, "file_name": path}, "predictions": [prediction]})
     yield "tasks.json", _to_json(tasks)
-    yield "config.xml", _labelling_config(classes, tag_names).encode()
+    yield "config.xml", _labelling_config(class_names, tag_names, several=several).encode()
 
 
 def _choose(control: str, choices: list[str]) -> dict[str, Any]:
@@ -90,10 +95,11 @@ def _choose(control: str, choices: list[str]) -> dict[str, Any]:
     }
 
 
-def _labelling_config(classes: Sequence[str], tag_names: Sequence[str]) -> str:
-    """Return the labelling configuration: one class, and any number of tags."""
+def _labelling_config(classes: Sequence[str], tag_names: Sequence[str], *, several: bool) -> str:
+    """Return the labelling configuration: one class, or several, and any number of tags."""
+    kind = "multiple" if several else "single"
     lines = ["<View>", '  <Image name="image" value="$image"/>']
-    for control, choice, names in (("label", "single", classes), ("tags", "multiple", tag_names)):
+    for control, choice, names in (("label", kind, classes), ("tags", "multiple", tag_names)):
         if names:
             lines.append(f'  <Choices name="{control}" toName="image" choice="{choice}">')
             lines += [f"    <Choice value={quoteattr(clean_name(name))}/>" for name in names]

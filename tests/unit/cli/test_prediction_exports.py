@@ -62,6 +62,21 @@ def test_label_studio_gets_tasks_with_predictions_and_a_configuration():
         assert {each["to_name"], each["from_name"]} <= {"image", *(c.get("name") for c in controls)}
 
 
+def test_several_labels_are_several_choices():
+    several = [{"label": "coast", "probability": 0.75}, {"label": "lake", "probability": 0.6}]
+    row = {**ROW, "labels": several}
+    labels = json.loads(dict(export_fiftyone([row]))["labels.json"])["labels"]["00000000"]
+    assert [(each["label"], each["confidence"]) for each in labels] == [
+        ("coast", 0.75),
+        ("lake", 0.6),
+    ]
+    files = dict(export_label_studio([row], ["coast", "lake"], []))
+    (task,) = json.loads(files["tasks.json"])
+    (result,) = task["predictions"][0]["result"]
+    assert result["value"]["choices"] == ["coast", "lake"]
+    assert ElementTree.fromstring(files["config.xml"])[1].get("choice") == "multiple"
+
+
 @pytest.mark.parametrize(
     ("format", "names"),
     [

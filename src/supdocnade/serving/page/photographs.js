@@ -172,7 +172,8 @@ class Card {
       tagButtons.length ? h("ul", { class: "tags" }, tagButtons.map((each) => h("li", {}, each))) : h("p", { class: "soft small" }, "No tag is likely enough."), this.tagSelect(prediction)));
     parts.push(h("p", { class: "hint" }, "Choose a class or a tag to see which parts of the photograph support it."));
     const similar = model.gallery === null ? null : h("button", { type: "button", onclick: () => this.toggleSimilar() }, "More like this");
-    const { key, label } = prediction;
+    const { key } = prediction;
+    const label = prediction.labels?.map((each) => each.label).join("|") ?? prediction.label; // As metadata has several labels.
     const correct = model.corrections ? correctionPanel(model, { key, file: this.name }, this.name, { label, tags: prediction.tags.map((each) => each.tag) }) : null;
     if (similar || correct) parts.push(h("div", { class: "actions" }, similar, correct));
     this.body.replaceChildren(...parts);
