@@ -21,6 +21,7 @@ import typer
 
 from supdocnade import __version__
 from supdocnade.cli.bench import bench
+from supdocnade.cli.card import card
 from supdocnade.cli.check import check
 from supdocnade.cli.console import print_message, print_warning
 from supdocnade.cli.demo import demo
@@ -47,7 +48,7 @@ app = typer.Typer(
 )
 COMMANDS = (
     *(demo, check, train, predict, evaluate, explain, suggest, info, report, index, serve),
-    *(features, encode, reproduce, bench),
+    *(features, card, encode, reproduce, bench),
 )
 for command in COMMANDS:
     app.command()(command)

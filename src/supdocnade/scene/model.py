@@ -21,6 +21,7 @@ from supdocnade.folders.tags import Tags
 from supdocnade.progress import ProgressCallback, no_progress
 from supdocnade.run_options import RunOptions
 from supdocnade.scene.attribution import Explanation, explain_image
+from supdocnade.scene.card import is_stripped
 from supdocnade.scene.corpus_fitting import (
     fit_scene_corpus,
     load_corpus_words,
@@ -28,6 +29,7 @@ from supdocnade.scene.corpus_fitting import (
 )
 from supdocnade.scene.dataset import Photographs, expand_folders, read_photographs
 from supdocnade.scene.fitting import extend_scene, fit_scene
+from supdocnade.scene.hub import HubMixin
 from supdocnade.scene.onnx import export_onnx
 from supdocnade.scene.persistence import load_scene, save_scene
 from supdocnade.scene.prediction import FittedScene, Prediction, iter_predictions
@@ -36,7 +38,7 @@ from supdocnade.visual_words.parallel import SkippedImage
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
+class SceneModel(HubMixin, BaseEstimator, SceneSettings):  # type: ignore[misc]
     """Learns classes and tags of photographs.
 
     Parameters
@@ -202,6 +204,11 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
                 f"this model was fitted on a corpus of {n_images} photographs, of which it stores "
                 f"{n_stored}; append the others to the corpus, and fit on it."
             )
+        if is_stripped(previous):
+            raise InvalidArgument(
+                "this model was stripped of the tags of its training photographs; add photographs "
+                "to the model that it was made from."
+            )
         candidates, options = self._check_fit(), self._options(progress)
         same = [each for each in candidates if each.features == previous.settings.features]
         settings = (same or candidates)[0]
@@ -316,9 +323,7 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
         ----------
         folder : a new one, or one that holds a model.
         """
-        seed = self.random_state
-        plain_seed = int(seed) if isinstance(seed, int | np.integer) else None
-        save_scene(self._fitted(), {"random_state": plain_seed}, Path(folder))
+        save_scene(self._fitted(), {"random_state": self._plain_seed()}, Path(folder))
 
     def export_onnx(self, path: str | Path) -> None:
         """Write the model as an ONNX file, from word counts to topics, classes and tags.
@@ -341,6 +346,11 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
         model = cls(**params)
         model.fitted_, model.skipped_ = fitted, ()
         return model
+
+    def _plain_seed(self) -> int | None:
+        """Return the seed if it is a number, which a file can hold."""
+        seed = self.random_state
+        return int(seed) if isinstance(seed, int | np.integer) else None
 
     def _check_fit(self) -> list[SceneSettings]:
         """Return the settings to choose from, or raise `InvalidArgument` before any reading."""

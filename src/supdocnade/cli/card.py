@@ -1,0 +1,74 @@
+"""`supdocnade card`: print the model card of a model, or write a model that can be shared."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from supdocnade.cli.console import print_line, print_message
+from supdocnade.cli.options import Debug, Model, Quiet, UsageError
+
+Output = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FOLDER",
+        help="Write the model with its card to a new folder, to be shared.",
+    ),
+]
+Strip = Annotated[
+    bool,
+    typer.Option(
+        "--strip",
+        help="Leave thumbnails, patches, names and tags of the training photographs out of it.",
+    ),
+]
+Name = Annotated[
+    str | None, typer.Option(help="Name of the model in the card; default: that of its folder.")
+]
+Licence = Annotated[
+    str | None, typer.Option("--license", help="License of the model, such as cc-by-4.0.")
+]
+
+
+def card(
+    model: Model,
+    output: Output = None,
+    strip: Strip = False,
+    name: Name = None,
+    licence: Licence = None,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Print the model card of a model, or write a copy to share.
+
+    The card has data, classes, results and features. With --output, the model is written with its
+    card (README.md) to a folder that can be given to others or uploaded, and the command says what
+    of the training photographs it carries. A stripped model predicts the same, but no photographs
+    can be added to it. Nothing leaves this machine.
+
+    \b
+    Examples:
+      supdocnade card scenes
+      supdocnade card scenes -o shared-scenes --strip --license cc-by-4.0
+    """
+    from supdocnade.scene.card import describe_contents, model_card, strip_scene
+    from supdocnade.scene.hub import write_shared_model
+    from supdocnade.scene.persistence import load_scene
+
+    if strip and output is None:
+        raise UsageError("--strip needs --output.")
+    fitted, params = load_scene(model)
+    name = name or Path(os.path.abspath(model)).name
+    if output is None:
+        print_line(model_card(fitted, name, licence=licence).rstrip("\n"))
+        return
+    fitted = strip_scene(fitted) if strip else fitted
+    seed = {"random_state": params["random_state"]}
+    write_shared_model(fitted, seed, output, name, licence=licence)
+    if not quiet:
+        for sentence in describe_contents(fitted):
+            print_message(f"note: {sentence}")
+        print_line(f"model and card written to {output}")

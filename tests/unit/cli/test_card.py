@@ -1,0 +1,40 @@
+import pytest
+from tests.commands import supdocnade
+from tests.drawn import small_model
+
+from supdocnade import SceneModel
+from supdocnade.scene.card import is_stripped
+
+
+@pytest.fixture
+def model(tmp_path):
+    small_model().save(tmp_path / "scenes")
+    return tmp_path / "scenes"
+
+
+def test_the_card_is_printed(model):
+    done = supdocnade("card", model)
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith("---\nlibrary_name: supdocnade\n")
+    assert "\n# scenes\n" in done.out
+
+
+def test_a_model_to_share_says_what_it_carries(model, tmp_path):
+    done = supdocnade("card", model, "-o", tmp_path / "whole", "--name", "someone/scenes")
+    assert done.code == 0
+    assert done.err.startswith("note: The model carries thumbnails of ")
+    assert "\n# someone/scenes\n" in (tmp_path / "whole/README.md").read_text()
+    assert SceneModel.load(tmp_path / "whole").fitted_.thumbnails.pictures
+    done = supdocnade("card", model, "-o", tmp_path / "less", "--strip", "--license", "mit")
+    assert "without pictures, names and tags" in done.err
+    assert "\nlicense: mit\n" in (tmp_path / "less/README.md").read_text()
+    assert is_stripped(SceneModel.load(tmp_path / "less").fitted_)
+
+
+def test_errors(model, tmp_path):
+    assert "--strip needs --output" in supdocnade("card", model, "--strip").err
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full/letter.txt").write_text("dear")
+    done = supdocnade("card", model, "-o", tmp_path / "full")
+    assert done.code == 1
+    assert "contains other files" in done.err
