@@ -12,15 +12,17 @@ where l_n and r_n are the weights of the words below node n, to its left and to 
 rows of W and V that a batch touches are multiplied, unless most of them are.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import embedding, linear, pad, softplus
+from torch.nn.functional import embedding, softplus
 
 from supdocnade.likelihood.contract import Parameters, has_sparse_gradients
+from supdocnade.likelihood.cpu.products import apply_layer, multiply
 from supdocnade.tree import WordTree
 
 FIXED_POINT = 2.0**30
@@ -39,18 +41,17 @@ class WordBag(NamedTuple):
     """Weights, not negative; tokens of weight 0 are none."""
     n_documents: int
 
-    def sum_weights(self, column_N: Tensor, n_columns: int) -> Tensor:
-        """Return the sum of the weights by document and column, float64, (B, columns).
+    def sum_weights(self, place_N: Tensor, n_places: int) -> Tensor:
+        """Return the sum of the weights of the tokens at every place, float64, (places,).
 
-        The order of additions on a GPU is random, so there weights are rounded first, to multiples
-        of a power of two: their sums, and the sums of these, are exact in any order.
+        Tokens of different documents have different places. The order of additions on a GPU is
+        random, so there weights are rounded first, to multiples of a power of two: their sums, and
+        the sums of these, are exact in any order.
         """
         weight_N = self.weight_N.double()
         if weight_N.is_cuda:
             weight_N = self._round_weights(weight_N)
-        sums = weight_N.new_zeros(self.n_documents * n_columns)
-        sums.scatter_add_(0, self.document_N * n_columns + column_N, weight_N)
-        return sums.view(self.n_documents, n_columns)
+        return weight_N.new_zeros(n_places).scatter_add_(0, place_N, weight_N)
 
     def _round_weights(self, weight_N: Tensor) -> Tensor:
         """Round to 1 / `FIXED_POINT` of the power of two above the largest weight of a document."""
@@ -61,11 +62,32 @@ class WordBag(NamedTuple):
         unit_N = unit_B[self.document_N]
         return (weight_N / unit_N).round() * unit_N
 
-    def embed(self, table_KH: Tensor) -> Tensor:
-        """Return the weighted sum of the rows of the words of every document, (B, H)."""
-        rows_R, column_N = touched_rows(self.ids_N, len(table_KH), len(table_KH))
-        counts_BR = self.sum_weights(column_N, len(table_KH) if rows_R is None else len(rows_R))
-        return counts_BR.to(table_KH.dtype) @ take_rows(table_KH, rows_R, len(table_KH))
+    def drop_empty(self) -> "WordBag":
+        """Return the bag without the tokens of weight 0."""
+        kept = self.weight_N.nonzero()[:, 0]
+        tensors = (each[kept] for each in (self.document_N, self.ids_N, self.weight_N))
+        return WordBag(*tensors, n_documents=self.n_documents)
+
+
+def embed_bags(bags: Sequence[WordBag], table_KH: Tensor) -> Tensor:
+    """Return the weighted sums of the rows of the words, (bags × B, H).
+
+    Parameters
+    ----------
+    bags : the same tokens with different weights.
+    """
+    n_words, tokens = len(table_KH), bags[0]
+    if has_sparse_gradients(n_words):
+        # A row that no document needs must not have a gradient, not even zero.
+        kept = torch.stack([bag.weight_N for bag in bags]).sum(dim=0).nonzero()[:, 0]
+        bags = [WordBag(*(each[kept] for each in bag[:3]), bag.n_documents) for bag in bags]
+        tokens = bags[0]
+    rows_R, column_N = touched_rows(tokens.ids_N, n_words, n_words)
+    n_columns = n_words if rows_R is None else len(rows_R)
+    place_N, n_places = tokens.document_N * n_columns + column_N, tokens.n_documents * n_columns
+    counts = torch.stack([bag.sum_weights(place_N, n_places) for bag in bags])
+    counts_XR = counts.view(-1, n_columns)
+    return multiply(counts_XR.to(table_KH.dtype), take_rows(table_KH, rows_R, n_words))
 
 
 def touched_rows(rows: Tensor, n_rows: int, n_words: int) -> tuple[Tensor | None, Tensor]:
@@ -79,10 +101,11 @@ def touched_rows(rows: Tensor, n_rows: int, n_words: int) -> tuple[Tensor | None
     Returns
     -------
     None, and the given rows, if all rows of the table should be used: if the given ones are more
-    than half of them, or on a GPU, which would have to wait for their number.
+    than half of them, or if they are very many, or on a GPU, which would have to wait for their
+    number.
     """
     sparse = has_sparse_gradients(n_words)
-    if rows.is_cuda and not sparse:
+    if not sparse and (rows.is_cuda or rows.numel() > 8 * n_rows):
         return None, rows
     touched = torch.zeros(n_rows, dtype=torch.bool, device=rows.device)
     touched[rows.flatten()] = True
@@ -106,18 +129,19 @@ def tree_bag_nll(hidden_BH: Tensor, bag: WordBag, parameters: Parameters, tree: 
     # additions to the gradient of a logit would be random on a GPU.
     n_logits, n_decisions = len(hidden_BH) * tree.n_nodes, len(bag.ids_N) * tree.depth
     if not hidden_BH.is_cuda and n_decisions < n_logits:
+        bag = bag.drop_empty()
         nodes_NL, signs_NL = tables.nodes_KL[bag.ids_N].long(), tables.signs_KL[bag.ids_N]
         rows_R, column_NL = touched_rows(nodes_NL, tree.n_nodes, tree.n_words)
-        logits_BR = _compute_logits(hidden_BH, parameters, rows_R, tree)
+        bias_R, rows_RH = _take_nodes(parameters, rows_R, tree)
+        logits_BR = apply_layer(hidden_BH, rows_RH, bias_R)
         return _sum_decisions(logits_BR, bag, column_NL, signs_NL)
-    words_R, _ = touched_rows(bag.ids_N, tree.n_words, tree.n_words)
-    if words_R is not None:
-        nodes_RL = tables.nodes_KL[words_R].long()
-        rows_R, _ = touched_rows(nodes_RL, tree.n_nodes, tree.n_words)
-    else:
-        rows_R = None
-    logits_BR = _compute_logits(hidden_BH, parameters, rows_R, tree)
-    return _sum_nodes(logits_BR, bag, rows_R, tables)
+    rows_R = None
+    if has_sparse_gradients(tree.n_words):
+        bag = bag.drop_empty()
+        words_R, _ = touched_rows(bag.ids_N, tree.n_words, tree.n_words)
+        rows_R, _ = touched_rows(tables.nodes_KL[words_R].long(), tree.n_nodes, tree.n_words)
+    bias_R, rows_RH = _take_nodes(parameters, rows_R, tree)
+    return _sum_nodes(multiply(rows_RH, hidden_BH.T) + bias_R[:, None], bag, rows_R, tables)
 
 
 class _TreeTables(NamedTuple):
@@ -142,11 +166,12 @@ def _load_tables(tree: WordTree, device: torch.device) -> _TreeTables:
     return copies[device]
 
 
-def _compute_logits(
-    hidden_BH: Tensor, parameters: Parameters, rows_R: Tensor | None, tree: WordTree
-) -> Tensor:
+def _take_nodes(
+    parameters: Parameters, rows_R: Tensor | None, tree: WordTree
+) -> tuple[Tensor, Tensor]:
+    """Return the biases and the weights of some nodes, or of all."""
     bias_R = parameters.node_bias_T if rows_R is None else parameters.node_bias_T[rows_R]
-    return linear(hidden_BH, take_rows(parameters.node_weight_TH, rows_R, tree.n_words), bias_R)
+    return bias_R, take_rows(parameters.node_weight_TH, rows_R, tree.n_words)
 
 
 def _sum_decisions(logits_BR: Tensor, bag: WordBag, column_NL: Tensor, signs_NL: Tensor) -> Tensor:
@@ -159,13 +184,16 @@ def _sum_decisions(logits_BR: Tensor, bag: WordBag, column_NL: Tensor, signs_NL:
 
 
 def _sum_nodes(
-    logits_BR: Tensor, bag: WordBag, rows_R: Tensor | None, tables: _TreeTables
+    logits_RB: Tensor, bag: WordBag, rows_R: Tensor | None, tables: _TreeTables
 ) -> Tensor:
     """Return Σ_n (l_n + r_n) softplus(z_n) - r_n z_n over the nodes, (B,)."""
-    at_leaf_BK = bag.sum_weights(tables.leaf_K[bag.ids_N], len(tables.leaf_K))
-    before_BK = pad(at_leaf_BK.cumsum(dim=1), (1, 0))
+    n_words, dtype = len(tables.leaf_K), logits_RB.dtype
+    # Nodes come first: the leaves of a node are rows, which are copied as a whole.
+    place_N = tables.leaf_K[bag.ids_N] * bag.n_documents + bag.document_N
+    at_leaf_KB = bag.sum_weights(place_N, n_words * bag.n_documents).view(n_words, -1)
+    before_KB = at_leaf_KB.new_zeros(n_words + 1, bag.n_documents)
+    torch.cumsum(at_leaf_KB, 0, out=before_KB[1:])
     spans_3R = tables.spans_3T if rows_R is None else tables.spans_3T[:, rows_R]
-    first_BR, middle_BR, end_BR = (before_BK[:, leaf_R] for leaf_R in spans_3R)
-    all_BR, right_BR = (end_BR - each for each in (first_BR, middle_BR))
-    cost_BR = all_BR.to(logits_BR.dtype) * softplus(logits_BR)
-    return (cost_BR - right_BR.to(logits_BR.dtype) * logits_BR).sum(dim=1)
+    first_RB, middle_RB, end_RB = (before_KB[leaf_R] for leaf_R in spans_3R)
+    all_RB, right_RB = ((end_RB - each).to(dtype) for each in (first_RB, middle_RB))
+    return (all_RB * softplus(logits_RB) - right_RB * logits_RB).sum(dim=0)

@@ -17,10 +17,10 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
-from torch.nn.functional import embedding, linear, pad
+from torch.nn.functional import embedding, pad
 
 from supdocnade.likelihood import Activation
-from supdocnade.likelihood.bags import WordBag
+from supdocnade.likelihood.bags import WordBag, embed_bags
 from supdocnade.likelihood.contract import (
     DocumentBatch,
     DocumentTerms,
@@ -28,6 +28,7 @@ from supdocnade.likelihood.contract import (
     activate,
     has_sparse_gradients,
 )
+from supdocnade.likelihood.cpu.products import apply_layer
 from supdocnade.model.outputs import WordOutput
 
 Layer = tuple[Tensor, Tensor]
@@ -52,7 +53,7 @@ def max_documents(n_words: int) -> int:
 def ascend(a_BH: Tensor, layers: Sequence[Layer], activation: Activation) -> Tensor:
     """Return the activations of the top layer before g, given those of the first."""
     for weight, bias in layers:
-        a_BH = linear(activate(activation, a_BH), weight, bias)
+        a_BH = apply_layer(activate(activation, a_BH), weight, bias)
     return a_BH
 
 
@@ -76,40 +77,43 @@ def split_terms(
     assert batch.given_N is not None, "a batch with split points"
     W_KH, c_H, n_documents = parameters[0], parameters[1], batch.n_documents
     ids_N, given_N = batch.word_ids_N.long(), batch.given_N
-    # The token arrays of a recorded batch may be longer than the documents.
-    place_N = torch.arange(len(ids_N), device=ids_N.device)
-    document_N = torch.searchsorted(batch.offsets_B1, place_N, right=True) - 1
-    exists_N = document_N < n_documents
-    document_N = document_N.clamp_max(n_documents - 1)
-    ones_N = exists_N.to(W_KH.dtype)
-    input_N = ones_N if batch.input_weight_N is None else ones_N * batch.input_weight_N
-    loss_N = ones_N if batch.loss_weight_N is None else ones_N * batch.loss_weight_N
+    document_N, exists_N = _find_documents(batch)
+    given_N, follows_N = given_N & exists_N, ~given_N & exists_N
 
-    bag = WordBag(document_N, ids_N, input_N * given_N, n_documents)
+    def make_bag(mask_N: Tensor, weight_N: Tensor | None) -> WordBag:
+        weight_N = mask_N.double() if weight_N is None else weight_N * mask_N
+        return WordBag(document_N, ids_N, weight_N, n_documents)
+
+    bags = [make_bag(given_N, batch.input_weight_N)]
     bias_BH = c_H.expand(n_documents, -1)
     if with_summary:
         limit = batch.n_summary_words
-        enters_N = input_N if limit is None else input_N * (ids_N < limit)
+        enters_N = exists_N if limit is None else exists_N & (ids_N < limit)
         # The whole documents are further rows of the same products.
-        bag = WordBag(
-            torch.cat([document_N, document_N + n_documents]),
-            ids_N.repeat(2),
-            torch.cat([bag.weight_N, enters_N]),
-            2 * n_documents,
-        )
+        bags.append(make_bag(enters_N, batch.input_weight_N))
         bias_BH = bias_BH.repeat(2, 1)
-    top_BH = ascend(bias_BH + bag.embed(W_KH), layers, activation)
+    top_BH = ascend(bias_BH + embed_bags(bags, W_KH), layers, activation)
     hidden_BH = activate(activation, top_BH[:n_documents])
 
-    follows_N = exists_N & ~given_N
-    after = WordBag(document_N, ids_N, loss_N * follows_N, n_documents)
-    if not ids_N.is_cuda:  # A GPU would have to wait for the number of these tokens.
-        document_M, ids_M, weight_M = (each[follows_N] for each in (document_N, ids_N, loss_N))
-        after = WordBag(document_M, ids_M, weight_M, n_documents)
-    nll_B = output.bag_nll(hidden_BH, after, parameters)
+    nll_B = output.bag_nll(hidden_BH, make_bag(follows_N, batch.loss_weight_N), parameters)
     n_after_B = torch.zeros_like(batch.offsets_B1[1:]).scatter_add_(0, document_N, follows_N.long())
     factor_B = batch.offsets_B1.diff().to(nll_B.dtype) / n_after_B.clamp_min(1)
     return DocumentTerms(nll_B * factor_B, top_BH[n_documents:])
+
+
+def _find_documents(batch: DocumentBatch) -> tuple[Tensor, Tensor]:
+    """Return the document of every token, and True where there is one, (N,) each.
+
+    The token arrays of a recorded batch may be longer than its documents.
+    """
+    n_tokens, offsets_B1 = len(batch.word_ids_N), batch.offsets_B1
+    if not batch.checked:
+        numbers_B = torch.arange(batch.n_documents, device=offsets_B1.device)
+        document_N = torch.repeat_interleave(numbers_B, offsets_B1.diff(), output_size=n_tokens)
+        return document_N, torch.ones_like(document_N, dtype=torch.bool)
+    place_N = torch.arange(n_tokens, device=offsets_B1.device)
+    document_N = torch.searchsorted(offsets_B1, place_N, right=True) - 1
+    return document_N.clamp_max(batch.n_documents - 1), document_N < batch.n_documents
 
 
 def exact_nll(
@@ -125,8 +129,7 @@ def exact_nll(
     """
     W_KH, c_H = parameters.word_embedding_KH, parameters.hidden_bias_H
     ids_N, offsets_B1 = batch.word_ids_N.long(), batch.offsets_B1
-    place_N = torch.arange(len(ids_N), device=ids_N.device)
-    document_N = torch.searchsorted(offsets_B1, place_N, right=True) - 1
+    document_N, _ = _find_documents(batch)
     width = max(W_KH.shape[1], *(len(bias) for _, bias in layers))
     step = max(MAX_ACTIVATIONS // width, 1)
     nll, carried_H = [c_H.new_zeros(0)], W_KH.new_zeros(W_KH.shape[1], dtype=torch.float64)

@@ -10,6 +10,7 @@ from supdocnade.checks import check_shape
 from supdocnade.likelihood import Activation, vectorized
 from supdocnade.likelihood.bags import WordBag, tree_bag_nll
 from supdocnade.likelihood.contract import DocumentBatch, DocumentTerms, Parameters
+from supdocnade.likelihood.cpu.products import apply_layer
 from supdocnade.likelihood.operations import SOFTMAX_NLL as softmax_nll_operation
 from supdocnade.likelihood.operations import TREE_NLL as tree_nll_operation
 from supdocnade.likelihood.operations import Operation, softmax_nll, tree_nll
@@ -78,9 +79,13 @@ class WordOutput:
 
     def bag_nll(self, hidden_BH: Tensor, bag: WordBag, parameters: Parameters) -> Tensor:
         """Return the weighted sum of -log p(word | hidden) over bags of words, (B,)."""
-        weight_BK = bag.sum_weights(bag.ids_N, self.n_words).to(hidden_BH.dtype)
         words_K = torch.arange(self.n_words, device=hidden_BH.device)
-        return -(weight_BK * self.log_prob(hidden_BH, parameters, words_K)).sum(dim=1)
+        return self._sum_bag(self.log_prob(hidden_BH, parameters, words_K), bag)
+
+    def _sum_bag(self, log_p_BK: Tensor, bag: WordBag) -> Tensor:
+        place_N = bag.document_N * self.n_words + bag.ids_N
+        weights = bag.sum_weights(place_N, bag.n_documents * self.n_words)
+        return -(weights.view_as(log_p_BK).to(log_p_BK.dtype) * log_p_BK).sum(dim=1)
 
     def _token_log_prob(self, hidden_NH: Tensor, ids_N: Tensor, parameters: Parameters) -> Tensor:
         words_K = torch.arange(self.n_words, device=ids_N.device)
@@ -153,6 +158,11 @@ class SoftmaxOutput(WordOutput):
     ) -> DocumentTerms:
         """See `WordOutput`."""
         return softmax_nll(batch, parameters, activation=activation, backend=backend)
+
+    def bag_nll(self, hidden_BH: Tensor, bag: WordBag, parameters: Parameters) -> Tensor:
+        """See `WordOutput`."""
+        _, _, V_KH, b_K = parameters
+        return self._sum_bag(log_softmax(apply_layer(hidden_BH, V_KH, b_K), dim=1), bag)
 
     def log_prob(self, hidden_BH: Tensor, parameters: Parameters, words: Tensor) -> Tensor:
         """See `WordOutput`."""
