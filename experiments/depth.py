@@ -10,6 +10,8 @@ remove experiments/results/depth.json to start again.
 """
 
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from sklearn.linear_model import LogisticRegression
@@ -54,22 +56,22 @@ def run_images(n_topics: int | tuple[int, ...], seed: int) -> dict[str, float]:
 
 def main() -> None:
     results: dict[str, Any] = read_results("depth").get("runs", {})
-    tasks = {
+    tasks: dict[str, Callable[[], dict[str, float]]] = {
         **{
-            f"LabelMe bags, {name}, seed {seed}": (run_images, layers, seed)
+            f"LabelMe bags, {name}, seed {seed}": partial(run_images, layers, seed)
             for seed in SEEDS
             for name, layers in LAYERS.items()
         },
         **{
-            f"TagMyNews, {name}, rate {rate:g}": (run_texts, layers, rate)
+            f"TagMyNews, {name}, rate {rate:g}": partial(run_texts, layers, rate)
             for rate in reversed(LEARNING_RATES)
             for name, layers in LAYERS.items()
         },
     }
-    for name, (run, layers, argument) in tasks.items():
+    for name, run in tasks.items():
         if name in results:
             continue
-        results[name] = run(layers, argument)  # type: ignore[operator]
+        results[name] = run()
         print(name, results[name], flush=True)
         write_results(
             "depth",

@@ -64,9 +64,13 @@ class WordBag(NamedTuple):
 
     def drop_empty(self) -> "WordBag":
         """Return the bag without the tokens of weight 0."""
-        kept = self.weight_N.nonzero()[:, 0]
-        tensors = (each[kept] for each in (self.document_N, self.ids_N, self.weight_N))
-        return WordBag(*tensors, n_documents=self.n_documents)
+        return self.take(self.weight_N.nonzero()[:, 0])
+
+    def take(self, tokens: Tensor) -> "WordBag":
+        """Return the bag of some tokens, given by their numbers."""
+        return WordBag(
+            self.document_N[tokens], self.ids_N[tokens], self.weight_N[tokens], self.n_documents
+        )
 
 
 def embed_bags(bags: Sequence[WordBag], table_KH: Tensor) -> Tensor:
@@ -80,7 +84,7 @@ def embed_bags(bags: Sequence[WordBag], table_KH: Tensor) -> Tensor:
     if has_sparse_gradients(n_words):
         # A row that no document needs must not have a gradient, not even zero.
         kept = torch.stack([bag.weight_N for bag in bags]).sum(dim=0).nonzero()[:, 0]
-        bags = [WordBag(*(each[kept] for each in bag[:3]), bag.n_documents) for bag in bags]
+        bags = [bag.take(kept) for bag in bags]
         tokens = bags[0]
     rows_R, column_N = touched_rows(tokens.ids_N, n_words, n_words)
     n_columns = n_words if rows_R is None else len(rows_R)

@@ -128,6 +128,24 @@ def test_large_vocabularies_have_gradients_of_touched_rows(output, monkeypatch):
     assert network.node_weight.grad.is_sparse == (output == "tree")
 
 
+@pytest.mark.parametrize("length", [3, 400])
+def test_rows_that_no_document_needs_have_no_gradient(length, monkeypatch):
+    # RowAdam would move a row whose gradient is zero by its first moment.
+    monkeypatch.setattr("supdocnade.likelihood.contract.SPARSE_ROWS", 20)
+    config = DocNADEConfig(n_visual_words=60, n_topics=(4, 3))
+    network = DocNADENetwork(config, random_tree(config, 0)).double()
+    batch = draw_batch([length, 2], 30)
+    network.terms(batch).nll_B.sum().backward()
+    before, after = (
+        np.unique(batch.word_ids_N[mask].numpy()) for mask in (batch.given_N, ~batch.given_N)
+    )
+    np.testing.assert_array_equal(network.word_embedding.grad._indices()[0], before)
+    nodes, signs = network.output.tree.paths
+    on_path = np.unique(nodes[after][signs[after] != 0])
+    found = network.node_weight.grad._indices()[0].numpy()
+    assert set(on_path) <= set(found) <= {0, *on_path}  # Node 0 pads the paths.
+
+
 @pytest.mark.parametrize("output", OUTPUTS)
 def test_gradients_agree_with_finite_differences(output):
     network = make_network(output)

@@ -44,12 +44,12 @@ class _Product(torch.autograd.Function):
     """The product of two matrices, and its gradients."""
 
     @staticmethod
-    def forward(ctx: Any, left: Tensor, right: Tensor) -> Tensor:  # type: ignore[override]
+    def forward(ctx: Any, left: Tensor, right: Tensor) -> Tensor:
         ctx.save_for_backward(left, right)
         return _multiply(left, right)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         left, right = ctx.saved_tensors
         grad_left = _multiply(gradient, right.T) if ctx.needs_input_grad[0] else None
         grad_right = None
