@@ -36,7 +36,7 @@ def draw(folder, n_per_class, seed):
 
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory):
-    return draw(tmp_path_factory.mktemp("photos"), 14, 0)
+    return draw(tmp_path_factory.mktemp("photos"), 10, 0)
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +132,7 @@ def test_models_of_one_class_per_photograph(model, unseen, tmp_path):
 
 
 def test_lists_of_labels_and_a_corpus(tmp_path):
-    some = scenes(14)
+    some = scenes(10)
     images, labels = [s.image for s in some], [labels_of(s) for s in some]
     settings = {**SETTINGS, "max_epochs": 3}
     model = SceneModel(**settings).fit(images, labels)

@@ -12,7 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supdocnade.errors import InvalidArgument, UnreadableImage
-from supdocnade.folders.metadata import has_several_labels, join_labels, split_labels
+from supdocnade.folders.metadata import (
+    SEPARATOR,
+    has_several_labels,
+    join_labels,
+    split_labels,
+)
 from supdocnade.folders.photo_folder import ImageRecord
 from supdocnade.folders.photo_sources import find_sources, kind_of_place, scan_photographs
 from supdocnade.folders.splits import split_per_class
@@ -166,6 +171,8 @@ def check_labels(labels: Sequence[Any] | None, n_photographs: int) -> list[str |
     """Return the labels of photographs."""
     checked: list[str | None] = []
     for label in _entries("labels", labels, n_photographs):
+        if isinstance(label, str) and SEPARATOR in label:
+            label = split_labels(label)
         several = isinstance(label, list | tuple | set | frozenset)
         names = list(label) if several else [] if label is None else [label]
         if not all(isinstance(name, str) and name for name in names):

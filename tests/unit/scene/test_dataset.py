@@ -63,7 +63,7 @@ def test_invalid_labels_and_tags_are_refused(arguments, message):
 
 
 def test_several_labels():
-    some = [["b", "a"], ("b",), {"a"}, [], None, "b"]
+    some = ["b|a", ("b",), {"a"}, [], None, "b"]
     photographs = read_photographs([stripes(n) for n in range(6)], some)
     assert photographs.labels == ["a|b", "b", "a", "|", None, "b"]
     assert photographs.classes == ["a", "b"]
