@@ -1,23 +1,39 @@
 """Test sessions in environments of their own.
 
 nox -s tests      run all tests with the tested versions, as `make test` does
-nox -s lowest     run the unit tests with the lowest versions that pyproject.toml allows
+nox -s lowest     run most tests with the lowest versions that pyproject.toml allows
+nox -s newest     run them with the newest versions that pyproject.toml allows
 nox -s minimal    test the package without its extras
+nox -s dist       build wheel and sdist into dist/, twice, and check them
 nox -s changelog  compile the fragments in changes/ into CHANGELOG.md
 """
 
+import hashlib
 import re
+import tarfile
 import tomllib
+import zipfile
 from pathlib import Path
 
 import nox
 
-nox.options.sessions = ["tests", "lowest", "minimal"]
+nox.options.sessions = ["tests", "lowest", "newest", "minimal", "dist"]
 nox.options.reuse_existing_virtualenvs = True
 
 PROJECT = tomllib.loads(Path("pyproject.toml").read_text())["project"]
 CONSTRAINED = ("--constraint", "constraints.txt")
 IN_PARALLEL = ("--numprocesses", "2", "--dist", "loadfile")
+EXTRAS = ("deep", "parquet", "remote", "serve")
+TEST_TOOLS = ("httpx2", "hypothesis", "pandas", "pytest", "pytest-timeout", "pytest-xdist")
+WHEEL_FILES = (
+    r"supdocnade/.*\.py",
+    r"supdocnade/py\.typed",
+    r"supdocnade/report/templates/.*\.(html|css)",
+    r"supdocnade/serving/page/.*\.(html|css|js|svg)",
+    r"supdocnade/paper/protocols/\w+\.json",  # The splits that `reproduce` needs.
+    r"supdocnade-[\d.]+\.dist-info/.*",
+)
+"""All that the wheel may hold: no results of experiments and benchmarks."""
 
 
 @nox.session(python=["3.11", "3.12"])
@@ -32,22 +48,23 @@ def lowest(session: nox.Session) -> None:
     """Run the unit tests and some functional tests with the lowest allowed versions."""
     extras = PROJECT["optional-dependencies"]
     triton = [requirement for requirement in extras["dev"] if requirement.startswith("triton")]
-    tested = ("deep", "parquet", "remote", "serve")
-    chosen = [requirement for name in tested for requirement in extras[name]]
+    chosen = [requirement for name in EXTRAS for requirement in extras[name]]
     requirements = [*PROJECT["dependencies"], *chosen, *triton]
-    session.install(
-        *map(lowest_version, requirements),
-        *(
-            "httpx",
-            "httpx2",
-            "hypothesis",
-            "pandas",
-            "pytest",
-            "pytest-timeout",
-            "pytest-xdist",
-        ),
-    )
-    session.install("--no-deps", "--editable", ".")
+    session.install(*map(lowest_version, requirements), "httpx", *TEST_TOOLS)
+    session.install("--no-deps", ".")
+    run_tests(session)
+
+
+@nox.session(python="3.11")
+def newest(session: nox.Session) -> None:
+    """Run the same tests with the newest allowed versions, without `constraints.txt`."""
+    session.install("--upgrade", f".[{','.join(EXTRAS)}]", *TEST_TOOLS)
+    run_tests(session)
+
+
+def run_tests(session: nox.Session) -> None:
+    """Run the tests of the installed package: the given ones, or most of them."""
+    session.run("supdocnade", "--version")
     files = session.posargs or [
         "tests/unit",
         "tests/functional/test_cli.py",
@@ -55,7 +72,7 @@ def lowest(session: nox.Session) -> None:
         "tests/functional/test_reproducible_training.py",
         "tests/functional/test_without_extras.py",
     ]
-    # Old releases warn about each other, so warnings are no errors here.
+    # Releases that do not know each other warn, so warnings are no errors here.
     session.run("pytest", *IN_PARALLEL, "-W", "default", *files)
 
 
@@ -90,6 +107,33 @@ def minimal(session: nox.Session) -> None:
         "tests/unit/scene",
         *session.posargs,
     )
+
+
+@nox.session(python="3.11")
+def dist(session: nox.Session) -> None:
+    """Build wheel and sdist twice, with the same bytes, and check what they hold."""
+    session.install(*CONSTRAINED, "build", "hatchling", "twine")
+    built = []
+    for folder in ("dist", f"{session.create_tmp()}/again"):
+        for old in Path(folder).glob("supdocnade-*"):
+            old.unlink()
+        session.run("python", "-m", "build", "--no-isolation", "--outdir", folder, silent=True)
+        built.append(sorted(Path(folder).glob("supdocnade-*")))
+    for one, other in zip(*built, strict=True):
+        digest = hashlib.sha256(one.read_bytes()).hexdigest()
+        if one.read_bytes() != other.read_bytes():
+            session.error(f"{one.name} has other bytes if it is built again.")
+        session.log(f"{digest}  {one.name}, {one.stat().st_size / 1e6:.1f} MB")
+    session.run("twine", "check", "--strict", *map(str, built[0]))
+    wheel, sdist = sorted(built[0], key=lambda path: path.suffix != ".whl")
+    allowed = re.compile("|".join(WHEEL_FILES))
+    others = [name for name in zipfile.ZipFile(wheel).namelist() if not allowed.fullmatch(name)]
+    if others:
+        session.error(f"the wheel must not hold {', '.join(others)}; see WHEEL_FILES.")
+    with tarfile.open(sdist) as archive:
+        held = {name.partition("/")[2] for name in archive.getnames()}
+    if missing := {"LICENSE", "CHANGELOG.md", "constraints.txt", "tests/conftest.py"} - held:
+        session.error(f"the sdist lacks {', '.join(sorted(missing))}.")
 
 
 @nox.session(python=False)

@@ -21,3 +21,17 @@ def test_every_unit_test_has_its_module():
         if not path.is_file():
             missing.append(f"{test.relative_to(ROOT)} tests {path.relative_to(ROOT)}")
     assert missing == []
+
+
+def test_the_package_holds_no_data_of_experiments():
+    """The wheel is this folder; `nox -s dist` checks the wheel itself."""
+    package = ROOT / "src" / "supdocnade"
+    files = {
+        path.relative_to(package)
+        for path in package.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    data = {path for path in files if path.suffix != ".py"}
+    places = {path.parent.as_posix() for path in data}
+    assert places == {".", "paper/protocols", "report/templates", "serving/page"}
+    assert sum((package / path).stat().st_size for path in data) < 250_000
