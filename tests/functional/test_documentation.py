@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 TESTED = {
     *("README.md", "docs/baselines.md", "docs/extending.md", "docs/index.md", "docs/model.md"),
     *("docs/networks.md", "docs/paper-table.md", "docs/scaling.md", "docs/serving.md"),
-    *("docs/sources.md", "docs/tour.md"),
+    *("docs/sources.md", "docs/tools.md", "docs/tour.md"),
 }
 """Documents whose commands and code are run by a test."""
 DOCUMENTS = sorted([*ROOT.glob("*.md"), ROOT / "changes/README.md", *(ROOT / "docs").rglob("*.md")])
