@@ -13,6 +13,7 @@ from supdocnade import Corpus, SceneModel
 from supdocnade.errors import InvalidArgument
 from supdocnade.images.decode import write_image
 from supdocnade.metrics import mean_average_precision
+from supdocnade.scene.card import model_card
 
 CLASSES = ["coast", "forest", "skyline", "tree", "water"]
 
@@ -108,6 +109,9 @@ def test_other_commands(model, unseen, tmp_path):
     assert supdocnade("report", model, "-o", tmp_path / "report.html").code == 0
     assert "Mean average precision of labels" in (tmp_path / "report.html").read_text()
     assert supdocnade("index", model, unseen).code == 0
+    card = model_card(SceneModel.load(model).fitted_, "scenes")
+    assert "mean average precision of labels (5 labels)" in card
+    assert "all labels right" in card
     assert len(supdocnade("suggest", model, unseen, "-n", "2", "--json").objects) == 2
     check = supdocnade("check", unseen, "--json").objects[0]
     assert set(check["classes"]) <= set(CLASSES)

@@ -117,12 +117,17 @@ def _describe_results(fitted: FittedScene) -> str:
     if not n_images:
         return "No photographs were held out, so nothing was measured."
     rows: list[Sequence[str]] = []
+    if "mean_average_precision" in figures:
+        n_classes = int(figures["n_classes"])
+        title = f"mean average precision of labels ({n_classes} labels)"
+        rows.append((title, f"{figures['mean_average_precision']:.3f}"))
     if "accuracy" in figures and len(fitted.classes) > 1:
         n_labelled = int(figures["n_labelled"])
         low, high = share_interval(round(figures["accuracy"] * n_labelled), n_labelled)
         rows.append(
             (
-                f"accuracy of the class ({n_labelled} photographs)",
+                f"{'all labels right' if fitted.several_labels else 'accuracy of the class'} "
+                f"({n_labelled} photographs)",
                 f"{100 * figures['accuracy']:.1f} % (95 % interval {100 * low:.1f} to "
                 f"{100 * high:.1f} %)",
             )
