@@ -1,13 +1,13 @@
 """Benchmark of several hidden layers: an update relative to its matrix products in plain torch.
 
-python -m benchmarks.bench_depth             # on the CPU; writes benchmarks/results/depth.json
-python -m benchmarks.bench_depth cuda        # on a GPU; writes benchmarks/results/depth_cuda.json
+python -m benchmarks.bench_depth             # on one and two threads; writes results/depth.json
+python -m benchmarks.bench_depth cuda        # on a GPU; writes results/depth_cuda.json
 
 An update gathers documents, draws their split points, computes the objective and its gradients and
 lets Adam change the parameters. The products are those of an update with all rows of W and V,
 forward and backward by autograd, with matrices that are there already: the counts of the words
 before the split and of the whole documents with W, both with the weights of the second layer, and
-the hidden units with V and U. Both use as many threads as torch is set to.
+the hidden units with V and U.
 """
 
 import sys
@@ -26,7 +26,7 @@ from supdocnade.model.network import SupDocNADENetwork, random_tree
 from supdocnade.training.trainer import Trainer
 from supdocnade.training.trainer_config import TrainerConfig
 
-LAYERS, BATCH, N_CLASSES, N_UPDATES = (512, 512), 64, 8, 16
+LAYERS, BATCH, N_CLASSES, N_UPDATES = (512, 512), 64, 8, 8
 CASES = {
     "images: 961 of 1,160 words, tree": (961, 1_160, "tree"),
     "images: 961 of 1,160 words, softmax": (961, 1_160, "softmax"),
@@ -100,10 +100,8 @@ def run_products(n_words: int, output: str, device: str, *, adam: bool) -> Calla
     return run
 
 
-def main() -> None:
-    device = sys.argv[1] if len(sys.argv) > 1 else "cpu"
-    if device == "cpu":
-        torch.set_num_threads(2)
+def measure(device: str) -> dict[str, Any]:
+    """Return times and ratios of all cases, and print them."""
     results: dict[str, Any] = {}
     rows = []
     for name, (length, n_words, output) in CASES.items():
@@ -112,7 +110,8 @@ def main() -> None:
                 "update": run_updates(draw_corpus(length, n_words), output, device),
                 "products": run_products(n_words, output, device, adam=False),
                 "products and Adam": run_products(n_words, output, device, adam=True),
-            }
+            },
+            rounds=5,
         )
         ms = {kind: 1e3 * timing.median / N_UPDATES for kind, timing in timings.items()}
         ratios = {
@@ -123,9 +122,20 @@ def main() -> None:
         rows.append([name, *(f"{each:.2f}" for each in (*ms.values(), *ratios.values()))])
     header = ["documents", "update (ms)", "products (ms)", "with Adam (ms)", "ratio", "with Adam"]
     print_table(f"an update of {BATCH} documents, layers {LAYERS} (limit 1.5)", header, rows)
-    gpu = {} if device == "cpu" else {"gpu": torch.cuda.get_device_name()}
-    suffix = "" if device == "cpu" else "_cuda"
-    write_results(f"depth{suffix}", {"layers": LAYERS, "batch": BATCH, **gpu, "cases": results})
+    return results
+
+
+def main() -> None:
+    setting = {"layers": LAYERS, "batch": BATCH}
+    if sys.argv[1:] == ["cuda"]:
+        gpu = torch.cuda.get_device_name()
+        write_results("depth_cuda", {**setting, "gpu": gpu, "cases": measure("cuda")})
+        return
+    cases = {}
+    for n_threads in (1, 2):
+        torch.set_num_threads(n_threads)
+        cases[str(n_threads)] = measure("cpu")
+    write_results("depth", {**setting, "cases_by_threads": cases})
 
 
 if __name__ == "__main__":

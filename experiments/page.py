@@ -88,6 +88,21 @@ def tmn() -> str:
     )  # fmt: skip
 
 
+def depth() -> str:
+    runs = load("depth")["runs"]
+    rows = []
+    for name in dict.fromkeys(key.rsplit(", ", 1)[0] for key in runs):
+        same = [run for key, run in runs.items() if key.rsplit(", ", 1)[0] == name]
+        if "perplexity" in same[0]:
+            same = [min(same, key=lambda run: run["validation_perplexity"])]
+        perplexity = f"{same[0]['perplexity']:.0f}" if "perplexity" in same[0] else "–"
+        cells = (f"{100 * _mean(same, 'accuracy'):.1f}", f"{_mean(same, 'cpu_seconds'):.0f}")
+        rows.append([name, perplexity, *cells])
+    return markdown(
+        ["corpus and layers", "perplexity", "accuracy (%)", "CPU time of a fit (s)"], rows
+    )
+
+
 def newsgroups() -> str:
     models = load("newsgroups")["models"]
     rows = [
@@ -324,6 +339,7 @@ SECTIONS = {
     "class_slda": class_slda,
     "baselines": baselines,
     "tmn": tmn,
+    "depth": depth,
     "newsgroups": newsgroups,
     "topic_coherence": topic_coherence,
     "visual_words": visual_words,

@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import embedding, softplus
+from torch.nn.functional import embedding, pad, softplus
 
 from supdocnade.likelihood.contract import Parameters, has_sparse_gradients
 from supdocnade.likelihood.cpu.products import apply_layer, multiply
@@ -191,13 +191,23 @@ def _sum_nodes(
     logits_RB: Tensor, bag: WordBag, rows_R: Tensor | None, tables: _TreeTables
 ) -> Tensor:
     """Return Σ_n (l_n + r_n) softplus(z_n) - r_n z_n over the nodes, (B,)."""
-    n_words, dtype = len(tables.leaf_K), logits_RB.dtype
-    # Nodes come first: the leaves of a node are rows, which are copied as a whole.
-    place_N = tables.leaf_K[bag.ids_N] * bag.n_documents + bag.document_N
-    at_leaf_KB = bag.sum_weights(place_N, n_words * bag.n_documents).view(n_words, -1)
-    before_KB = at_leaf_KB.new_zeros(n_words + 1, bag.n_documents)
-    torch.cumsum(at_leaf_KB, 0, out=before_KB[1:])
+    dtype, before_KB = logits_RB.dtype, _sum_leaves(bag, tables)
     spans_3R = tables.spans_3T if rows_R is None else tables.spans_3T[:, rows_R]
     first_RB, middle_RB, end_RB = (before_KB[leaf_R] for leaf_R in spans_3R)
     all_RB, right_RB = ((end_RB - each).to(dtype) for each in (first_RB, middle_RB))
     return (all_RB * softplus(logits_RB) - right_RB * logits_RB).sum(dim=0)
+
+
+def _sum_leaves(bag: WordBag, tables: _TreeTables) -> Tensor:
+    """Return the weights of all words at leaves before each leaf, and of all words, (K + 1, B)."""
+    n_words, leaf_N = len(tables.leaf_K), tables.leaf_K[bag.ids_N]
+    n_places = n_words * bag.n_documents
+    if leaf_N.is_cuda:
+        # A GPU sums along the rows in parallel.
+        at_leaf = bag.sum_weights(bag.document_N * n_words + leaf_N, n_places)
+        return pad(at_leaf.view(-1, n_words).cumsum(dim=1), (1, 0)).T
+    # A CPU copies the rows of a node's leaves as a whole.
+    at_leaf = bag.sum_weights(leaf_N * bag.n_documents + bag.document_N, n_places)
+    before_KB = at_leaf.new_zeros(n_words + 1, bag.n_documents)
+    torch.cumsum(at_leaf.view(n_words, -1), 0, out=before_KB[1:])
+    return before_KB
