@@ -141,7 +141,9 @@ def corpora() -> str:
 
 
 def depth() -> str:
-    """Return the table of updates of several hidden layers."""
+    """Return the table of updates of several hidden layers, if it was measured."""
+    if not (RESULTS / "depth.json").exists():
+        return "Not measured yet."
     found = load("depth")
     runs = {
         f"{n} threads" if n != "1" else "1 thread": c for n, c in found["cases_by_threads"].items()

@@ -5,8 +5,9 @@ python -m experiments.depth
 TagMyNews: DocNADE with ReLU units and the tree; the learning rate is that of the best perplexity on
 the validation part. The accuracy is that of a logistic regression on the topics. LabelMe bags:
 SupDocNADE on the published split, with the mean over seeds. Two layers train for as many epochs as
-one, and for four times as many, since an update costs less. Perplexities are exact, of one order. A stopped run resumes with the missing models;
-remove experiments/results/depth.json to start again.
+one, and for four times as many, since an update of long documents costs less. Perplexities are
+exact, of one order. A stopped run resumes with the missing models; remove
+experiments/results/depth.json to start again.
 """
 
 import time

@@ -98,6 +98,7 @@ def depth() -> str:
         perplexity = f"{same[0]['perplexity']:.0f}" if "perplexity" in same[0] else "–"
         cells = (f"{100 * _mean(same, 'accuracy'):.1f}", f"{_mean(same, 'cpu_seconds'):.0f}")
         rows.append([name, perplexity, *cells])
+    rows.sort(key=lambda row: row[0].split(",")[0])
     return markdown(
         ["corpus and layers", "perplexity", "accuracy (%)", "CPU time of a fit (s)"], rows
     )
