@@ -1,6 +1,6 @@
 """Baselines, on the same words and splits: SVMs and taggers, and the other topic models.
 
-SVMs and taggers have the same hold-out as our models; sLDA and MMLDA have default arguments.
+SVMs and taggers have the same hold-out as our models; other topic models have one setting.
 """
 
 from collections.abc import Callable
@@ -16,6 +16,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import StandardScaler
 
 from supdocnade.baselines.mmlda import MMLDA
+from supdocnade.baselines.replicated_softmax import ReplicatedSoftmax
 from supdocnade.baselines.slda import SLDA
 from supdocnade.metrics import N_TAGS, f_measure, top_ranked
 from supdocnade.paper.kernel_svm import (
@@ -39,6 +40,7 @@ from supdocnade.paper.plans import (
     MMLDA_NAME,
     RBF_SVM,
     SLDA_NAME,
+    SOFTMAX_SVM,
     SPATIAL_PYRAMID,
     TAG_BASELINES,
     baseline_grid,
@@ -56,10 +58,9 @@ MakeKernel = Callable[[Indices, Indices], Kernel]
 LOGISTIC_C = (1e-4, 1e-3, 1e-2, 1e-1)
 N_NEIGHBOURS = (5, 10, 20, 40)
 
-TOPIC_MODELS: dict[str, type[SLDA | MMLDA]] = {SLDA_NAME: SLDA, MMLDA_NAME: MMLDA}
+SOFTMAX_SETTINGS: dict[str, Any] = {"learning_rate": 3e-3, "max_epochs": 30}
 
-BINARY_SLDA = "sLDA (binary responses, not the paper's multiclass sLDA)"
-"""The name of tomotopy's sLDA in stored results; it is no longer run."""
+TOPIC_MODELS: dict[str, type[SLDA | MMLDA]] = {SLDA_NAME: SLDA, MMLDA_NAME: MMLDA}
 
 
 def baseline_key(name: str, recipe: str, split: int, tags: str | None = None) -> str:
@@ -117,19 +118,21 @@ def _kernel_maker(study: Study, name: str, recipe: str, split: int) -> MakeKerne
         return lambda train, other: intersection_kernel(counts[train], counts[other], weights)
     if name == LDA_SVM:
         # Sparse: with a dense matrix scikit-learn also visits the words that do not occur.
-        shares = _fit_lda(study, words.counts(GRIDS[grid]), split)
-
-        def lda_kernel(train: Indices, other: Indices) -> Kernel:
-            values = standardize(shares, train)
-            return rbf_kernel(values[train], values[other])
-
-        return lda_kernel
+        return _topics_kernel(_fit_lda(study, words.counts(GRIDS[grid]), split))
     histograms = study.histograms(recipe, split, grid)
     if name == RBF_SVM:
         roots = np.sqrt(histograms)
         return lambda train, other: rbf_kernel(roots[train], roots[other])
     assert name == CHI2_SVM
     return lambda train, other: chi2_kernel(histograms[train], histograms[other])
+
+
+def _topics_kernel(topics_BH: Floats) -> MakeKernel:
+    def make_kernel(train: Indices, other: Indices) -> Kernel:
+        values = standardize(topics_BH, train)
+        return rbf_kernel(values[train], values[other])
+
+    return make_kernel
 
 
 def _fit_lda(study: Study, counts: sparse.csr_array, split: int) -> Floats:
@@ -228,7 +231,7 @@ def _neighbours(train: Floats, tags: Floats, other: Floats, k: int) -> Floats:
 
 def topic_baseline_key(name: str, n_topics: int, tags: str | None, split: int) -> str:
     """Return the key of the prediction of another topic model."""
-    return f"{name.lower()}-{split}-{n_topics}-{tags or 'none'}"
+    return f"{name.lower().replace(' ', '')}-{split}-{n_topics}-{tags or 'none'}"
 
 
 def run_topic_baselines(study: Study, options: RunOptions = RunOptions()) -> None:
@@ -242,7 +245,7 @@ def run_topic_baselines(study: Study, options: RunOptions = RunOptions()) -> Non
     for done, job in enumerate(missing, len(jobs) - len(missing) + 1):
         prediction = _predict_topics(study, *job, options)
         study.write_prediction(topic_baseline_key(*job), prediction)
-        options.progress("sLDA and MMLDA", done, len(jobs))
+        options.progress("other topic models", done, len(jobs))
 
 
 def _predict_topics(
@@ -251,6 +254,11 @@ def _predict_topics(
     """Fit a model on the training part, and predict classes and tags of the test part."""
     parts = study.protocol.parts(split)
     (counts,) = study.counts("paper", split, "2×2")
+    if name == SOFTMAX_SVM:
+        # As LDA, it learns from the held-out photographs too, but without their labels.
+        softmax = ReplicatedSoftmax(n_topics, random_state=split, **SOFTMAX_SETTINGS)
+        topics_BH = softmax.fit(counts[parts.train]).transform(counts).astype(np.float64)
+        return classify(study, parts, _topics_kernel(topics_BH))
     annotations: dict[str, Any] = {}
     if tags is not None:
         known = [study.photos.tags[tags][index] is not None for index in parts.train]

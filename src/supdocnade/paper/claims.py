@@ -24,6 +24,7 @@ from supdocnade.paper.plans import (
     NO_WORDS,
     SUP,
     TAG_BASELINES,
+    TAGGING_BASELINES,
     TITLES,
     TOPIC_BASELINES,
     baseline_grid,
@@ -273,7 +274,7 @@ def _pairs(results: Results) -> Iterator[tuple[str, Series, Series]]:
         for recipe, series in (("as in the paper", paper), ("ours", ours)):
             text = f"{recipe}, {tags}: SupDocNADE above"
             yield f"{text} DocNADE", series, series._replace(method=DOC)
-            for name in TOPIC_BASELINES:
+            for name in TAGGING_BASELINES:
                 yield f"{text} {name}", series, series._replace(method=name, chosen_for=None)
             for name in TAG_BASELINES:
                 other = Series(series.recipe, name, None, series.grid, F_MEASURE, tags)

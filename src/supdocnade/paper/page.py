@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from supdocnade.paper.baselines import BINARY_SLDA
 from supdocnade.paper.claims import (
     REPORTED,
     Comparison,
@@ -30,6 +29,7 @@ from supdocnade.paper.plans import (
     SPATIAL_PYRAMID,
     SUP,
     TAG_BASELINES,
+    TAGGING_BASELINES,
     TITLES,
     TOPIC_BASELINES,
     baseline_grid,
@@ -44,7 +44,6 @@ Methods = Sequence[tuple[str, str]]
 """Methods with their grids."""
 
 VARIANTS = ((SUP, "2×2"), (NO_WORDS, "2×2"), (ALL_WORDS, "2×2"), (SUP, "1×1"), (SUP, "pyramid"))
-OTHER_MODELS = (*TOPIC_BASELINES, BINARY_SLDA)
 POOL_COLUMNS = ["outside the pool", "paper's full test part"]
 
 INTRODUCTION = """\
@@ -110,8 +109,8 @@ def _section(results: Results, folder: Path, prefix: str) -> tuple[str, dict[str
     name = f"{results.dataset}-topics.svg"
     variants = f"{results.dataset}-variants.svg"
     methods = [(SUP, "2×2"), (DOC, "2×2")]
-    others = {s.method for s in results.scores if s.method in OTHER_MODELS}
-    methods += [(name, "2×2") for name in OTHER_MODELS if name in others]
+    others = {s.method for s in results.scores}
+    methods += [(name, "2×2") for name in TOPIC_BASELINES if name in others]
     blocks += [
         "### 1. Accuracy against the number of topics",
         f"![Accuracy on {spec.title} against the number of topics]({prefix}{name})",
@@ -186,8 +185,7 @@ def _chart(results: Results, methods: Methods, title: str) -> str:
                 means = 100 * split_means(results, series)
                 spread = float(np.std(means, ddof=1)) if len(means) > 1 else 0.0
                 points.append((n_topics, float(means.mean()), spread))
-        short = "sLDA, binary" if method == BINARY_SLDA else method
-        name = short if grid == "2×2" else f"{short}, {grid}"
+        name = method if grid == "2×2" else f"{method}, {grid}"
         if points:
             lines[name] = points
     levels = {}
@@ -205,7 +203,7 @@ def _topics(results: Results) -> list[int]:
 
 
 def _by_topics(method: str, n_topics: int, grid: str) -> Series:
-    chosen_for = None if method in OTHER_MODELS else ACCURACY
+    chosen_for = None if method in TOPIC_BASELINES else ACCURACY
     return Series("paper", method, n_topics, grid, ACCURACY, None, chosen_for)
 
 
@@ -320,7 +318,7 @@ def _tags_table(results: Results, tags: str) -> str:
             name = f"{series.method}, {series.n_topics} topics ({TITLES[recipe]})"
             accuracy = series._replace(metric=ACCURACY)
             rows.append([name, *_both(results, series), figure(results, accuracy)])
-        for name in (*TOPIC_BASELINES, *TAG_BASELINES):
+        for name in (*TAGGING_BASELINES, *TAG_BASELINES):
             matching = [
                 s for s in results.scores if (s.recipe, s.method, s.tags) == (recipe, name, tags)
             ]

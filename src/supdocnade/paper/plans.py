@@ -1,6 +1,6 @@
 """Recipes, methods and plans: the models that are tuned, trained and compared on a data set.
 
-1. Accuracy against the number of topics: SupDocNADE, DocNADE, sLDA and MMLDA.
+1. Accuracy against the number of topics: SupDocNADE, DocNADE, sLDA, MMLDA, Replicated Softmax.
 2. Variants: λ = 0, λ = 1, one region, a pyramid, a class term that sees tags while training.
 3. The 45-topic configuration.
 4. Annotation at 200 topics, with hyper-parameters chosen for the F-measure, for every tag set.
@@ -166,8 +166,9 @@ INTERSECTION_SVM, SPATIAL_PYRAMID = "intersection SVM on counts", "spatial pyram
 LDA_SVM = "LDA + SVM"
 BASELINES = (RBF_SVM, CHI2_SVM, INTERSECTION_SVM, SPATIAL_PYRAMID, LDA_SVM)
 
-SLDA_NAME, MMLDA_NAME = "sLDA", "MMLDA"
-TOPIC_BASELINES = (SLDA_NAME, MMLDA_NAME)
+SLDA_NAME, MMLDA_NAME, SOFTMAX_SVM = "sLDA", "MMLDA", "Replicated Softmax + SVM"
+TAGGING_BASELINES = (SLDA_NAME, MMLDA_NAME)
+TOPIC_BASELINES = (*TAGGING_BASELINES, SOFTMAX_SVM)
 
 FREQUENT = "most frequent tags"
 FREQUENT_OF_CLASS = "most frequent tags of the predicted class"
@@ -226,8 +227,9 @@ def full_plan(spec: DataSet) -> Plan:
             for name in TAG_BASELINES
         ),
         topic_baselines=(
-            *((name, n_topics, first) for n_topics in TOPICS for name in TOPIC_BASELINES),
-            *((name, TOPICS[-1], tags) for tags in tag_sets[1:] for name in TOPIC_BASELINES),
+            *((name, n_topics, first) for n_topics in TOPICS for name in TAGGING_BASELINES),
+            *((SOFTMAX_SVM, n_topics, None) for n_topics in TOPICS),
+            *((name, TOPICS[-1], tags) for tags in tag_sets[1:] for name in TAGGING_BASELINES),
         ),
         max_side=spec.max_side,
         n_splits=N_SPLITS,
@@ -235,6 +237,7 @@ def full_plan(spec: DataSet) -> Plan:
         lda_passes=20,
         cuts=(
             "sLDA and MMLDA: default arguments, and the first tag set alone below 200 topics",
+            "Replicated Softmax: one setting; only its SVM is chosen per split",
             "experiments 2 (class from words and tags) and 4, and all recipes but the paper's: 200 "
             "topics alone",
         ),

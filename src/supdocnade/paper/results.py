@@ -22,7 +22,7 @@ from supdocnade.metrics import set_f_measure
 from supdocnade.paper.baselines import baseline_key, topic_baseline_key
 from supdocnade.paper.data_sets import data_set
 from supdocnade.paper.plans import ACCURACY, F_MEASURE, SUP, Variant, baseline_grid
-from supdocnade.paper.study import Study
+from supdocnade.paper.study import MissingPrediction, Study
 from supdocnade.paper.topic_models import final_evaluations
 from supdocnade.storage import load_arrays, save_arrays, write_atomically
 
@@ -83,64 +83,117 @@ class Results:
 
 
 def collect_results(study: Study) -> tuple[list[dict[str, Any]], list[Scores]]:
-    """Return all figures and the scores behind them, of a study with complete predictions."""
-    scores = sorted(_all_scores(study), key=lambda each: (_order(each[0]), each[1]))
+    """Return all figures and the scores behind them.
+
+    A method whose predictions are not in the folder keeps the results that the folder holds: models
+    may have been trained on another machine, and only their results are kept for long.
+    """
+    found, missing = [], None
+    for source in _sources(study):
+        try:
+            found += list(source)
+        except MissingPrediction as error:
+            missing = missing or error
+    rows = {each[:2]: _rows(study, *each) for each in found}
+    if missing is not None:
+        if not (study.folder / RESULTS).is_file():
+            raise missing
+        for scores, stored in _stored_results(study):
+            if scores[:2] not in rows:
+                found.append(scores)
+                rows[scores[:2]] = stored
+    found.sort(key=lambda each: (_order(each[0]), each[1]))
+    return [row for each in found for row in rows[each[:2]]], found
+
+
+def _rows(
+    study: Study, series: Series, split: int, score_T: Floats, params: dict[str, Any]
+) -> list[dict[str, Any]]:
+    """Return the figures of a series in one split: on the full test part, and outside the pool."""
     rows = []
-    for series, split, score_T, params in scores:
-        outside = ~study.protocol.pool_B[study.protocol.parts(split).test]
-        for metric, chosen in (
-            (series.metric, np.ones_like(outside)),
-            (series.metric + OUTSIDE, outside),
-        ):
-            values = score_T[chosen]
-            values = values[np.isfinite(values)]
-            if not len(values):
-                continue
-            more = {"tags": series.tags, "chosen_for": series.chosen_for}
-            rows.append(
-                {
-                    "dataset": study.photos.dataset,
-                    "recipe": series.recipe,
-                    "method": series.method,
-                    "n_topics": series.n_topics,
-                    "grid": series.grid,
-                    "split": split,
-                    "seed": split,
-                    "metric": metric,
-                    "value": round(float(values.mean()), 6),
-                    "params": {
-                        "n_images": len(values),
-                        **params,
-                        **{name: value for name, value in more.items() if value},
-                    },
-                }
-            )
-    return rows, scores
+    outside = ~study.protocol.pool_B[study.protocol.parts(split).test]
+    for metric, chosen in (
+        (series.metric, np.ones_like(outside)),
+        (series.metric + OUTSIDE, outside),
+    ):
+        values = score_T[chosen]
+        values = values[np.isfinite(values)]
+        if not len(values):
+            continue
+        more = {"tags": series.tags, "chosen_for": series.chosen_for}
+        rows.append(
+            {
+                "dataset": study.photos.dataset,
+                "recipe": series.recipe,
+                "method": series.method,
+                "n_topics": series.n_topics,
+                "grid": series.grid,
+                "split": split,
+                "seed": split,
+                "metric": metric,
+                "value": round(float(values.mean()), 6),
+                "params": {
+                    "n_images": len(values),
+                    **params,
+                    **{name: value for name, value in more.items() if value},
+                },
+            }
+        )
+    return rows
+
+
+def _stored_results(study: Study) -> Iterator[tuple[Scores, list[dict[str, Any]]]]:
+    """Yield the scores that the folder holds, each with its rows."""
+    results = read_results(study.folder)
+    rows: dict[tuple[Series, int], list[dict[str, Any]]] = {}
+    for row in results.rows:
+        series = Series(
+            row["recipe"],
+            row["method"],
+            row["n_topics"],
+            row["grid"],
+            row["metric"].removesuffix(OUTSIDE),
+            row["params"].get("tags"),
+            row["params"].get("chosen_for"),
+        )
+        rows.setdefault((series, row["split"]), []).append(row)
+    for (series, split), stored in rows.items():
+        test = study.protocol.parts(split).test
+        if not np.array_equal(np.flatnonzero(results.test_SB[split]), test):
+            raise StorageError(f"{study.folder} must hold results of the same splits.")
+        yield (series, split, results.scores[series][split, test], {}), stored
 
 
 def _order(series: Series) -> tuple[Any, ...]:
     return tuple("" if each is None else str(each).rjust(5) for each in series)
 
 
-def _all_scores(study: Study) -> Iterator[Scores]:
+def _sources(study: Study) -> Iterator[Iterator[Scores]]:
+    """Yield the scores of every method and split."""
     plan = study.plan
     for split in range(plan.n_splits):
         for variant in plan.variants:
-            yield from _variant_scores(study, variant, split)
+            yield _variant_scores(study, variant, split)
         for name, recipe in plan.baselines:
             grid = baseline_grid(name, plan.recipes[recipe].grid)
             series = Series(recipe, name, None, grid, ACCURACY)
-            yield from _scores(study, baseline_key(name, recipe, split), series, split)
+            yield _scores(study, baseline_key(name, recipe, split), series, split)
         for name, recipe, tags in plan.tag_baselines:
             series = Series(recipe, name, None, plan.recipes[recipe].grid, F_MEASURE, tags)
-            yield from _scores(study, baseline_key(name, recipe, split, tags), series, split)
-        for name, n_topics, tag_set in plan.topic_baselines:
-            series = Series("paper", name, n_topics, "2×2", ACCURACY)
-            key = topic_baseline_key(name, n_topics, tag_set, split)
-            for scores in _scores(study, key, series, split, tags=tag_set):
-                # The class is that of the model with the first tag set.
-                if scores[0].metric == F_MEASURE or tag_set == plan.topic_baselines[0][2]:
-                    yield scores
+            yield _scores(study, baseline_key(name, recipe, split, tags), series, split)
+        for each in plan.topic_baselines:
+            yield _topic_baseline_scores(study, *each, split)
+
+
+def _topic_baseline_scores(
+    study: Study, name: str, n_topics: int, tags: str | None, split: int
+) -> Iterator[Scores]:
+    series = Series("paper", name, n_topics, "2×2", ACCURACY)
+    key = topic_baseline_key(name, n_topics, tags, split)
+    for scores in _scores(study, key, series, split, tags=tags):
+        # The class is that of the model with the first tag set.
+        if scores[0].metric == F_MEASURE or tags in (None, study.plan.topic_baselines[0][2]):
+            yield scores
 
 
 def _variant_scores(study: Study, variant: Variant, split: int) -> Iterator[Scores]:
@@ -169,7 +222,7 @@ def _scores(
     """Yield the scores of a prediction: of classes, of tags, or of both."""
     prediction = study.prediction(key)
     if prediction is None:
-        raise StorageError(
+        raise MissingPrediction(
             f"{study.folder} lacks predictions of {series.method}: run --stage others."
         )
     test = study.protocol.parts(split).test
@@ -267,8 +320,11 @@ def _write_qualitative(study: Study) -> None:
     if not variants:
         return
     tags = variants[0].tags
-    prediction = study.prediction(final_evaluations(study, variants[0], 0)[-1].key(study))
     assert tags is not None
+    try:
+        prediction = study.prediction(final_evaluations(study, variants[0], 0)[-1].key(study))
+    except MissingPrediction:
+        return  # What the folder holds stays.
     assert prediction is not None, "predictions are complete"
     classes = {
         label: prediction["classes"][label]

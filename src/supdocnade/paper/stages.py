@@ -2,8 +2,8 @@
 
 words   encode the photographs; the only stage that needs them (CPU)
 models  train topic models, choose hyper-parameters and predict; needs words only, uses a GPU
-others  baselines, sLDA and MMLDA (CPU)
-page    results and their page
+others  baselines, sLDA, MMLDA and Replicated Softmax (CPU)
+page    results and their page; methods without predictions keep the results that the folder holds
 """
 
 import json
@@ -28,7 +28,7 @@ from supdocnade.paper.baselines import run_baselines, run_topic_baselines
 from supdocnade.paper.data_sets import PhotoSet, data_set, read_photo_set
 from supdocnade.paper.plans import full_plan, quick_plan, with_splits
 from supdocnade.paper.protocol import N_SPLITS, make_protocols, protocol_for
-from supdocnade.paper.results import PATCHES, write_results
+from supdocnade.paper.results import PATCHES, PROVENANCE, write_results
 from supdocnade.paper.study import PREDICTIONS, Study
 from supdocnade.paper.topic_models import (
     Evaluation,
@@ -238,10 +238,12 @@ def _count_predictions(folder: Path) -> int:
 
 
 def read_log(folder: Path) -> dict[str, Any]:
-    """Return the seconds and the machines of every stage so far."""
-    path = folder / LOG
-    log: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
-    return log
+    """Return the seconds and the machines of every stage so far, also those of stored results."""
+    for path in (folder / LOG, folder / PROVENANCE):
+        if path.is_file():
+            log = json.loads(path.read_text())
+            return {name: log[name] for name in ("seconds", "machines") if name in log}
+    return {}
 
 
 def describe_machine(device: str, products: str) -> dict[str, Any]:

@@ -33,6 +33,10 @@ from supdocnade.storage import write_atomically
 PHOTOGRAPHS, PROTOCOL, PREDICTIONS = "photographs.json", "protocol.json", "predictions"
 
 
+class MissingPrediction(StorageError):
+    """The folder of a study lacks a prediction that its results need."""
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Study:
     """One data set with the plan of its experiments and the folder of their files."""

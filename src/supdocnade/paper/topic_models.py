@@ -17,7 +17,6 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from scipy import sparse
 
-from supdocnade.errors import StorageError
 from supdocnade.estimators.docnade import DocNADE
 from supdocnade.estimators.supdocnade import SupDocNADE
 from supdocnade.estimators.topic_fitting import fit_many
@@ -32,7 +31,7 @@ from supdocnade.paper.kernel_svm import (
     standardize,
 )
 from supdocnade.paper.plans import ACCURACY, Setting, Variant
-from supdocnade.paper.study import Study
+from supdocnade.paper.study import MissingPrediction, Study
 from supdocnade.report.class_words import associate
 from supdocnade.run_options import RunOptions
 from supdocnade.scene.tag_ranking import add_class_term, class_tag_shares
@@ -412,7 +411,9 @@ def choose_setting(study: Study, variant: Variant, split: int) -> Evaluation:
     for setting in variant.candidates():
         prediction = study.prediction(Evaluation(setting=setting, split=split).key(study))
         if prediction is None:
-            raise StorageError(f"{study.folder} lacks predictions of models: run --stage models.")
+            raise MissingPrediction(
+                f"{study.folder} lacks predictions of models: run --stage models."
+            )
         C, gamma, accuracy = best_svm(prediction["svm"])
         alpha, f = max(prediction.get("f_measure", [[0.0, 0.0]]), key=lambda each: float(each[1]))
         candidates.append(

@@ -1,14 +1,25 @@
 """Figures are those of the predictions, and stored results give them again."""
 
 import json
+import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from supdocnade.errors import StorageError
 from supdocnade.metrics import f_measure
-from supdocnade.paper.plans import ACCURACY, F_MEASURE, SUP
-from supdocnade.paper.results import OUTSIDE, RESULTS, Series, f_measures, read_results
+from supdocnade.paper.plans import ACCURACY, F_MEASURE, SUP, TAGGING_BASELINES
+from supdocnade.paper.results import (
+    OUTSIDE,
+    RESULTS,
+    Series,
+    collect_results,
+    f_measures,
+    read_results,
+    write_results,
+)
+from supdocnade.paper.stages import read_log
 from supdocnade.paper.topic_models import final_evaluations
 
 KEYS = ["dataset", "recipe", "method", "n_topics", "grid", "split", "seed", "metric", "value",
@@ -77,6 +88,33 @@ def test_stored_results_give_the_figures_again(finished, rows):
         assert np.nanmean(table[split]) == pytest.approx(row["value"], abs=1e-6)
         assert np.isfinite(table[split]).tolist() == results.test_SB[split].tolist()
     assert results.picture_B.tolist() == finished.protocol.picture_B.tolist()
+
+
+def test_methods_without_predictions_keep_their_results(finished, rows, tmp_path):
+    folder = tmp_path / "study"
+    shutil.copytree(finished.folder, folder)
+    predictions = sorted((folder / "predictions").glob("*.json"))
+    others = [path for path in predictions if path.name.startswith(("slda", "mmlda"))]
+    for path in set(predictions) - set(others):
+        path.unlink()
+    for path in others:
+        prediction = json.loads(path.read_text())
+        prediction["predicted"] = [0] * len(prediction["predicted"])
+        path.write_text(json.dumps(prediction))
+    study = replace(finished, folder=folder)
+    kept, _ = collect_results(study)
+    assert [row["method"] for row in kept] == [row["method"] for row in rows]
+    for old, new in zip(rows, kept, strict=True):
+        if old["method"] not in TAGGING_BASELINES or old["metric"].startswith(F_MEASURE):
+            assert new == old
+        else:
+            zeros = study.label_B[study.protocol.parts(new["split"]).test] == 0
+            assert new["metric"] != ACCURACY or new["value"] == pytest.approx(zeros.mean())
+    write_results(study, read_log(folder))
+    assert json.loads((folder / RESULTS).read_text()) == kept
+    (folder / RESULTS).unlink()
+    with pytest.raises(StorageError, match="lacks predictions of models: run --stage models"):
+        collect_results(study)
 
 
 def test_a_folder_without_results_is_named(tmp_path):
