@@ -106,6 +106,7 @@ sbom: $(READY)  ## write dist/sbom.json, the list of all packages (CycloneDX), a
 experiments: $(READY)  ## measure on published corpora (two hours); writes experiments/results/
 	$(PYTHON) -m experiments.class_slda
 	$(PYTHON) -m experiments.baselines
+	$(PYTHON) -m experiments.replicated_softmax
 	$(PYTHON) -m experiments.newsgroups
 	$(PYTHON) -m experiments.topic_coherence
 	$(PYTHON) -m experiments.tmn

@@ -136,20 +136,22 @@ def baselines() -> str:
         spread = f"{accuracy['mean']:.1f} ({accuracy['standard_deviation']:.1f})"
         rows.append([name, spread, f"{values[0]:.1f}", f"{values[1]:.1f}"])
     header = ["model", "accuracy (%)", "perplexity (bound)", "CPU time of a fit (s)"]
-    likelihoods = [
+    return markdown(header, rows)
+
+
+def replicated_softmax() -> str:
+    rows = [
         [
             name,
+            f"{min(each['validation']):.1f}",
             f"{each['perplexity']:.1f}",
             f"{each['standard_error']:.2f}" if each["standard_error"] else "–",
+            ", ".join(f"{key} {value}" for key, value in each["settings"].items()),
         ]
-        for name, each in results["likelihoods"].items()
+        for name, each in load("replicated_softmax")["models"].items()
     ]
-    return "\n\n".join(
-        [
-            markdown(header, rows),
-            markdown(["corpus and model", "perplexity", "standard error"], likelihoods),
-        ]
-    )
+    header = ["corpus and model", "held-out documents", "test", "standard error", "settings"]
+    return markdown(header, rows)
 
 
 def topic_coherence() -> str:
@@ -339,6 +341,7 @@ SECTIONS = {
     "suggestions": suggestions,
     "class_slda": class_slda,
     "baselines": baselines,
+    "replicated_softmax": replicated_softmax,
     "tmn": tmn,
     "depth": depth,
     "newsgroups": newsgroups,

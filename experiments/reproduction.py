@@ -15,7 +15,8 @@ supdocnade reproduce scene15 --out experiments/scene15 --stage models --device c
 supdocnade reproduce scene15 --out experiments/scene15 --stage others
 supdocnade reproduce scene15 --out experiments/scene15 --stage page
 
-Only results.json, predictions.safetensors, provenance.json and qualitative.json are committed.
+Only results.json, predictions.safetensors, provenance.json and qualitative.json are committed. The
+stage page keeps their results of methods whose predictions are not in the folder.
 """
 
 import sys

@@ -91,7 +91,7 @@ def measure(settings: dict[str, Any], parts: Iterator[tuple[Part, Part]]) -> dic
                 f.append(2 * len(set(ranked) & set(truth)) / (N_TAGS + len(set(truth))))
     return {
         "accuracy": float(np.mean(right)),
-        "f_measure": float(np.mean(f)),
+        "f_measure": float(np.mean(f)) if f else None,
         "n_images": len(right),
         "right": "".join("01"[each] for each in right),
     }
