@@ -3,10 +3,13 @@
 import numpy as np
 import pytest
 import torch
+import torch.distributed as dist
 from scipy import sparse
 
 from supdocnade import SupDocNADE, training_processes
 from supdocnade.likelihood.contract import SPARSE_ROWS
+from supdocnade.training.process_group import ProcessGroup, activate
+from supdocnade.training.processes import _backend
 
 pytestmark = pytest.mark.skipif(
     not torch.cuda.is_available(), reason="needs a GPU that torch can use"
@@ -30,3 +33,19 @@ def test_processes_do_not_change_a_bit():
     alone = [fit(n_words) for n_words in sizes]
     with training_processes(2):
         assert [fit(n_words) for n_words in sizes] == alone
+
+
+@pytest.mark.skipif(not dist.is_nccl_available(), reason="needs NCCL")
+def test_exchanges_through_nccl_do_not_change_a_bit():
+    # NCCL wants a GPU for every process, so one GPU allows a group of one.
+    sizes = 50, SPARSE_ROWS + 100
+    alone = [fit(n_words) for n_words in sizes]
+    store = dist.HashStore()
+    dist.init_process_group(_backend(1), store=store, rank=0, world_size=1)
+    try:
+        group = ProcessGroup(dist.group.WORLD, store, local=True)
+        assert group._exchange_device(torch.zeros(1, device="cuda")).type == "cuda"
+        with activate(group):
+            assert [fit(n_words) for n_words in sizes] == alone
+    finally:
+        dist.destroy_process_group()
