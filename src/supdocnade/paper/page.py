@@ -34,7 +34,7 @@ from supdocnade.paper.plans import (
     TOPIC_BASELINES,
     baseline_grid,
 )
-from supdocnade.paper.results import QUALITATIVE, Results, Series, read_results
+from supdocnade.paper.results import OWN_SOFTMAX, QUALITATIVE, Results, Series, read_results
 from supdocnade.report.charts import topic_chart
 from supdocnade.storage import write_atomically
 
@@ -158,11 +158,13 @@ def _provenance(results: Results) -> str:
     stored = provenance["stored_protocol"]
     protocol = "the stored pool and splits" if stored else "new pool and splits"
     tested = f"{n_test[0]}" if len(n_test) == 1 else f"{n_test[0]} to {n_test[-1]}"
+    added = ", ".join(provenance.get("added", []))
+    later = f" Added later, on words that were learned again with the same settings: {added}."
     quick = "**A quick run, to see that everything works: its figures mean nothing.** "
     return (
         f"{quick if provenance['quick'] else ''}{provenance['n_images']} photographs; "
         f"{len(results.test_SB)} splits, {provenance['n_train']} for training and {tested} for "
-        f"testing; {protocol}. Made on: {where}. Time: {spent}."
+        f"testing; {protocol}. Made on: {where}. Time: {spent}.{later if added else ''}"
     )
 
 
@@ -275,7 +277,7 @@ def _accuracy_table(results: Results, recipe: str) -> str:
     order = (SUP, DOC, NO_WORDS, ALL_WORDS, SEES_TAGS)
     models = sorted(
         (s for s in series if s.n_topics == n_topics),
-        key=lambda s: (order.index(s.method.removesuffix(", its own softmax")), s),
+        key=lambda s: (order.index(s.method.removesuffix(OWN_SOFTMAX)), s),
     )
     rows = [[f"{s.method}, {s.n_topics} topics, {s.grid}", *_both(results, s)] for s in models]
     found = {s.method: s for s in results.scores if s.recipe == recipe}

@@ -32,6 +32,9 @@ PROVENANCE, QUALITATIVE = "provenance.json", "qualitative.json"
 OUTSIDE = "_outside_pool"
 """Suffix of a metric that ignores the photographs of the pool."""
 
+OWN_SOFTMAX = ", its own softmax"
+"""Suffix of a method whose class is that of its softmax, not of an SVM."""
+
 PATCHES = "patches.safetensors"
 """Visual words of the first split with example patches."""
 
@@ -82,11 +85,12 @@ class Results:
         return str(self.provenance["dataset"])
 
 
-def collect_results(study: Study) -> tuple[list[dict[str, Any]], list[Scores]]:
-    """Return all figures and the scores behind them.
+def collect_results(study: Study) -> tuple[list[dict[str, Any]], list[Scores], list[str]]:
+    """Return all figures, the scores behind them, and the methods that were added later.
 
     A method whose predictions are not in the folder keeps the results that the folder holds: models
-    may have been trained on another machine, and only their results are kept for long.
+    may have been trained on another machine, and only their results are kept for long. The other
+    methods were then added later.
     """
     found, missing = [], None
     for source in _sources(study):
@@ -95,15 +99,17 @@ def collect_results(study: Study) -> tuple[list[dict[str, Any]], list[Scores]]:
         except MissingPrediction as error:
             missing = missing or error
     rows = {each[:2]: _rows(study, *each) for each in found}
+    added: list[str] = []
     if missing is not None:
         if not (study.folder / RESULTS).is_file():
             raise missing
+        added = sorted({series.method for series, *_ in found})
         for scores, stored in _stored_results(study):
             if scores[:2] not in rows:
                 found.append(scores)
                 rows[scores[:2]] = stored
     found.sort(key=lambda each: (_order(each[0]), each[1]))
-    return [row for each in found for row in rows[each[:2]]], found
+    return [row for each in found for row in rows[each[:2]]], found, added
 
 
 def _rows(
@@ -143,8 +149,10 @@ def _rows(
 
 
 def _stored_results(study: Study) -> Iterator[tuple[Scores, list[dict[str, Any]]]]:
-    """Yield the scores that the folder holds, each with its rows."""
-    results = read_results(study.folder)
+    """Yield the scores that the folder holds, each with its rows, of methods in the plan."""
+    results, plan = read_results(study.folder), study.plan
+    others = (*plan.baselines, *plan.tag_baselines, *plan.topic_baselines)
+    methods = {each.method for each in plan.variants} | {name for name, *_ in others}
     rows: dict[tuple[Series, int], list[dict[str, Any]]] = {}
     for row in results.rows:
         series = Series(
@@ -158,6 +166,8 @@ def _stored_results(study: Study) -> Iterator[tuple[Scores, list[dict[str, Any]]
         )
         rows.setdefault((series, row["split"]), []).append(row)
     for (series, split), stored in rows.items():
+        if series.method.removesuffix(OWN_SOFTMAX) not in methods:
+            continue
         test = study.protocol.parts(split).test
         if not np.array_equal(np.flatnonzero(results.test_SB[split]), test):
             raise StorageError(f"{study.folder} must hold results of the same splits.")
@@ -236,7 +246,7 @@ def _scores(
         yield by_class, split, correct.astype(np.float64), params
     if "softmax" in prediction and series.chosen_for == ACCURACY:
         correct = np.array(prediction["softmax"]) == study.label_B[test]
-        by_softmax = by_class._replace(method=f"{series.method}, its own softmax")
+        by_softmax = by_class._replace(method=f"{series.method}{OWN_SOFTMAX}")
         yield by_softmax, split, correct.astype(np.float64), params
     if "top_tags" in prediction:
         tag_set = tags or series.tags
@@ -257,7 +267,7 @@ def f_measures(
 
 def write_results(study: Study, provenance: dict[str, Any]) -> None:
     """Write figures, scores, provenance and, for a data set with tags, examples."""
-    rows, scores = collect_results(study)
+    rows, scores, added = collect_results(study)
     lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
     write_atomically(study.folder / RESULTS, f"[\n{lines}\n]\n".encode())
     packed = np.concatenate([score_T for _, _, score_T, _ in scores]).astype("<f2").tobytes()
@@ -276,7 +286,8 @@ def write_results(study: Study, provenance: dict[str, Any]) -> None:
         {"answers": [[*series, split] for series, split, _, _ in scores]},
     )
     first = {"dataset": study.photos.dataset, "n_train": len(parts[0].train)}
-    _write_json(study.folder / PROVENANCE, first | provenance)
+    last = {"added": added} if added else {}
+    _write_json(study.folder / PROVENANCE, first | provenance | last)
     _write_qualitative(study)
 
 

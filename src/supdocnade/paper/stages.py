@@ -239,11 +239,15 @@ def _count_predictions(folder: Path) -> int:
 
 def read_log(folder: Path) -> dict[str, Any]:
     """Return the seconds and the machines of every stage so far, also those of stored results."""
-    for path in (folder / LOG, folder / PROVENANCE):
-        if path.is_file():
-            log = json.loads(path.read_text())
-            return {name: log[name] for name in ("seconds", "machines") if name in log}
-    return {}
+    log: dict[str, Any] = {}
+    for path in (folder / PROVENANCE, folder / LOG):
+        stored = json.loads(path.read_text()) if path.is_file() else {}
+        if "seconds" in stored:
+            log["seconds"] = log.get("seconds", {}) | stored["seconds"]
+        for stage, machines in stored.get("machines", {}).items():
+            known = log.setdefault("machines", {}).setdefault(stage, [])
+            known += [machine for machine in machines if machine not in known]
+    return log
 
 
 def describe_machine(device: str, products: str) -> dict[str, Any]:

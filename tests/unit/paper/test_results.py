@@ -12,6 +12,7 @@ from supdocnade.metrics import f_measure
 from supdocnade.paper.plans import ACCURACY, F_MEASURE, SUP, TAGGING_BASELINES
 from supdocnade.paper.results import (
     OUTSIDE,
+    PROVENANCE,
     RESULTS,
     Series,
     collect_results,
@@ -102,7 +103,8 @@ def test_methods_without_predictions_keep_their_results(finished, rows, tmp_path
         prediction["predicted"] = [0] * len(prediction["predicted"])
         path.write_text(json.dumps(prediction))
     study = replace(finished, folder=folder)
-    kept, _ = collect_results(study)
+    kept, _, added = collect_results(study)
+    assert added == ["MMLDA", "sLDA"]
     assert [row["method"] for row in kept] == [row["method"] for row in rows]
     for old, new in zip(rows, kept, strict=True):
         if old["method"] not in TAGGING_BASELINES or old["metric"].startswith(F_MEASURE):
@@ -111,6 +113,7 @@ def test_methods_without_predictions_keep_their_results(finished, rows, tmp_path
             zeros = study.label_B[study.protocol.parts(new["split"]).test] == 0
             assert new["metric"] != ACCURACY or new["value"] == pytest.approx(zeros.mean())
     write_results(study, read_log(folder))
+    assert json.loads((folder / PROVENANCE).read_text())["added"] == added
     assert json.loads((folder / RESULTS).read_text()) == kept
     (folder / RESULTS).unlink()
     with pytest.raises(StorageError, match="lacks predictions of models: run --stage models"):
