@@ -6,6 +6,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -226,6 +227,13 @@ def test_the_planted_example_comes_close_to_the_best_possible():
     assert accuracy > best_accuracy - 2
     assert f > best_f - 0.03
     assert truth < ours < (truth + unigram) / 2
+
+
+def test_the_page_about_the_installation_lists_all_extras():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    table = re.findall(r"^\| (`.*?) \|", (ROOT / "docs/install.md").read_text(), re.MULTILINE)
+    listed = re.findall(r"`(\w+)`", " ".join(table))
+    assert sorted([*listed, "dev", "docs"]) == sorted(project["optional-dependencies"])
 
 
 def test_every_block_of_code_is_run_or_says_why_not():
