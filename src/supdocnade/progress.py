@@ -1,8 +1,10 @@
-"""The progress interface: one callback for everything that takes long."""
+"""The progress interface: one callback for everything that takes long, and watches of trainings."""
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
 
 ProgressCallback = Callable[[str, int, int | None], None]
 """Called with the stage, the number of units done, and their total; None if it is unknown."""
@@ -12,6 +14,22 @@ SECONDS_BETWEEN_LINES = 2.0
 
 def no_progress(stage: str, done: int, total: int | None) -> None:
     """Ignore a progress report."""
+
+
+class TrainingWatch(Protocol):
+    """Receives what happens in a training; `training.watch` has those of other programs."""
+
+    def log_settings(self, settings: Mapping[str, Any]) -> None:
+        """Take the settings of the model, before training."""
+
+    def log_epoch(self, stage: str, epoch: int, figures: Mapping[str, float]) -> None:
+        """Take the figures of an epoch, counted from 1, of a stage of the training."""
+
+    def log_results(self, figures: Mapping[str, float]) -> None:
+        """Take the figures on held-out photographs, after training."""
+
+    def log_file(self, path: Path) -> None:
+        """Take a file, such as the report of the model."""
 
 
 class PrintProgress:

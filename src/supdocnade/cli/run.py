@@ -3,10 +3,11 @@
 import math
 import os
 import shlex
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -26,6 +27,7 @@ from supdocnade.errors import (
 if TYPE_CHECKING:
     from supdocnade.corpus.disk import Corpus
     from supdocnade.folders.photo_folder import ImageRecord
+    from supdocnade.progress import TrainingWatch
     from supdocnade.scene.model import SceneModel
 
 OPTIONS = {
@@ -72,6 +74,8 @@ class TrainingRequest:
     """Model to which the photographs are added."""
     corrections: Path | None = None
     """File that says which photographs are added, and gives their classes and tags."""
+    log_to: str | None = None
+    """Where the training is recorded, see `open_watch`."""
     force: bool = False
     resume: bool = False
     restart: bool = False
@@ -242,21 +246,45 @@ def _train(
     )
     if not request.quiet and not request.resume:
         _print_estimate(model, corpus, records, request)
-    if corpus is not None:
-        model.fit(corpus, progress=progress)
-    else:
-        fit = model.fit if previous is None else model.fit_more
-        fit(
-            [record.source for record in records],
-            [record.label for record in records],
-            [record.tags for record in records],
-            progress=progress,
-        )
-    progress("writing", 0, 1)
-    check_output(request.output, force=request.force)
-    model.save(request.output)
-    progress("writing", 1, 1)
+    with _watch(request.log_to) as watch:
+        if corpus is not None:
+            model.fit(corpus, progress=progress, watch=watch)
+        else:
+            fit = model.fit if previous is None else model.fit_more
+            fit(
+                [record.source for record in records],
+                [record.label for record in records],
+                [record.tags for record in records],
+                progress=progress,
+                watch=watch,
+            )
+        progress("writing", 0, 1)
+        check_output(request.output, force=request.force)
+        model.save(request.output)
+        if watch is not None:
+            _log_report(watch, model)
+        progress("writing", 1, 1)
     return model
+
+
+@contextmanager
+def _watch(log_to: str | None) -> "Iterator[TrainingWatch | None]":
+    """Yield the watch of a run, which is closed at its end; None if there is none."""
+    if log_to is None:
+        yield None
+        return
+    from supdocnade.training.watch import open_watch
+
+    with closing(open_watch(log_to)) as watch:
+        yield watch
+
+
+def _log_report(watch: "TrainingWatch", model: "SceneModel") -> None:
+    from supdocnade.report.html import write_report
+
+    with TemporaryDirectory() as folder:
+        write_report(model.fitted_, Path(folder) / "report.html")
+        watch.log_file(Path(folder) / "report.html")
 
 
 def _print_estimate(
@@ -417,4 +445,6 @@ def _resume_command(request: TrainingRequest) -> str:
         parts += ["--processes", str(request.processes)]
     if request.cluster is not None:
         parts += ["--cluster", request.cluster]
+    if request.log_to is not None:
+        parts += ["--log-to", request.log_to]
     return shlex.join([*parts, "--resume"])

@@ -103,6 +103,14 @@ Corrections = Annotated[
         "Label Studio.",
     ),
 ]
+LogTo = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TARGET",
+        help="Record settings, losses, results and the report: tensorboard:FOLDER or "
+        "mlflow:ADDRESS. Does not affect results.",
+    ),
+]
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing model.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")]
 Restart = Annotated[bool, typer.Option("--restart", help="Discard an interrupted run.")]
@@ -128,6 +136,7 @@ def train(
     cache: Cache = None,
     add: Add = None,
     corrections: Corrections = None,
+    log_to: LogTo = None,
     force: Force = False,
     resume: Resume = False,
     restart: Restart = False,
@@ -150,7 +159,7 @@ def train(
 
     --resume continues a run that was interrupted with Ctrl-C or by a file that cannot be read.
     Settings must stay the same, except --skip-unreadable, --jobs, --processes, --cluster, --cache,
-    --force, --json and --quiet.
+    --log-to, --force, --json and --quiet.
 
     \b
     Examples:
@@ -162,6 +171,7 @@ def train(
       supdocnade train more-photos --add scenes -o more-scenes
       supdocnade train archive --add scenes --corrections corrections.jsonl -o better-scenes
       supdocnade train photos.corpus -o large-scenes
+      supdocnade train photos -o scenes --log-to tensorboard:runs/1
     """
     check_device(device)
     values = {name: context.params[option] for name, option in OPTIONS.items()}
@@ -178,6 +188,7 @@ def train(
         cache=cache,
         add=add,
         corrections=corrections,
+        log_to=log_to,
         force=force,
         resume=resume,
         restart=restart,

@@ -56,6 +56,7 @@ from supdocnade.scene.thumbnails import make_thumbnails
 from supdocnade.scene.training_set import TrainingSet
 from supdocnade.seeding import named_generator
 from supdocnade.storage import load_arrays, save_arrays
+from supdocnade.training.watch import watch_epochs
 from supdocnade.visual_words.parallel import SkippedImage
 
 EPOCH_SHARES = (0.5, 0.75, 1.0)
@@ -463,7 +464,7 @@ def fit_scene_topics(
         **data.encode_tags(vocabulary),
         global_features=data.features_BF,
         stop_after=stop_after,
-        on_epoch=on_epoch,
+        on_epoch=watch_epochs(options.watch, stage, on_epoch),
         progress=options.progress,
         stage=stage,
     )
