@@ -22,6 +22,7 @@ from torch import Tensor
 from torch.nn.functional import embedding, pad, softplus
 
 from supdocnade.likelihood.contract import Parameters, has_sparse_gradients
+from supdocnade.likelihood.cpu.bag_counts import sum_node_weights
 from supdocnade.likelihood.cpu.products import apply_layer, multiply
 from supdocnade.tree import WordTree
 
@@ -61,6 +62,11 @@ class WordBag(NamedTuple):
         unit_B = torch.where(largest_B > 0, power_B, 1.0) / FIXED_POINT
         unit_N = unit_B[self.document_N]
         return (weight_N / unit_N).round() * unit_N
+
+    def counts(self, n_words: int) -> Tensor:
+        """Return the sum of the weights by document and word, float64, (B, K)."""
+        place_N = self.document_N * n_words + self.ids_N
+        return self.sum_weights(place_N, self.n_documents * n_words).view(-1, n_words)
 
     def drop_empty(self) -> "WordBag":
         """Return the bag without the tokens of weight 0."""
@@ -139,13 +145,34 @@ def tree_bag_nll(hidden_BH: Tensor, bag: WordBag, parameters: Parameters, tree: 
         bias_R, rows_RH = _take_nodes(parameters, rows_R, tree)
         logits_BR = apply_layer(hidden_BH, rows_RH, bias_R)
         return _sum_decisions(logits_BR, bag, column_NL, signs_NL)
-    rows_R = None
     if has_sparse_gradients(tree.n_words):
         bag = bag.drop_empty()
         words_R, _ = touched_rows(bag.ids_N, tree.n_words, tree.n_words)
         rows_R, _ = touched_rows(tables.nodes_KL[words_R].long(), tree.n_nodes, tree.n_words)
+        return tree_counts_nll(hidden_BH, bag.counts(tree.n_words), parameters, tree, rows_R)
+    return tree_counts_nll(hidden_BH, bag.counts(tree.n_words), parameters, tree)
+
+
+def tree_counts_nll(
+    hidden_BH: Tensor,
+    weight_BK: Tensor,
+    parameters: Parameters,
+    tree: WordTree,
+    rows_R: Tensor | None = None,
+) -> Tensor:
+    """Return the weighted sum of -log p(word | hidden) over the words of every document, (B,).
+
+    Parameters
+    ----------
+    weight_BK : weights of the words, float64.
+    rows_R : nodes above the words that have weights; None: all.
+    """
     bias_R, rows_RH = _take_nodes(parameters, rows_R, tree)
-    return _sum_nodes(multiply(rows_RH, hidden_BH.T) + bias_R[:, None], bag, rows_R, tables)
+    logits_BR = apply_layer(hidden_BH, rows_RH, bias_R)
+    all_BR, right_BR = _sum_nodes(weight_BK, tree, logits_BR.dtype)
+    if rows_R is not None:
+        all_BR, right_BR = all_BR[:, rows_R], right_BR[:, rows_R]
+    return (all_BR * softplus(logits_BR) - right_BR * logits_BR).sum(dim=1)
 
 
 class _TreeTables(NamedTuple):
@@ -187,27 +214,12 @@ def _sum_decisions(logits_BR: Tensor, bag: WordBag, column_NL: Tensor, signs_NL:
     return nll_N.new_zeros(bag.n_documents).index_add(0, bag.document_N, nll_N)
 
 
-def _sum_nodes(
-    logits_RB: Tensor, bag: WordBag, rows_R: Tensor | None, tables: _TreeTables
-) -> Tensor:
-    """Return Σ_n (l_n + r_n) softplus(z_n) - r_n z_n over the nodes, (B,)."""
-    dtype, before_KB = logits_RB.dtype, _sum_leaves(bag, tables)
-    spans_3R = tables.spans_3T if rows_R is None else tables.spans_3T[:, rows_R]
-    first_RB, middle_RB, end_RB = (before_KB[leaf_R] for leaf_R in spans_3R)
-    all_RB, right_RB = ((end_RB - each).to(dtype) for each in (first_RB, middle_RB))
-    return (all_RB * softplus(logits_RB) - right_RB * logits_RB).sum(dim=0)
-
-
-def _sum_leaves(bag: WordBag, tables: _TreeTables) -> Tensor:
-    """Return the weights of all words at leaves before each leaf, and of all words, (K + 1, B)."""
-    n_words, leaf_N = len(tables.leaf_K), tables.leaf_K[bag.ids_N]
-    n_places = n_words * bag.n_documents
-    if leaf_N.is_cuda:
-        # A GPU sums along the rows in parallel.
-        at_leaf = bag.sum_weights(bag.document_N * n_words + leaf_N, n_places)
-        return pad(at_leaf.view(-1, n_words).cumsum(dim=1), (1, 0)).T
-    # A CPU copies the rows of a node's leaves as a whole.
-    at_leaf = bag.sum_weights(leaf_N * bag.n_documents + bag.document_N, n_places)
-    before_KB = at_leaf.new_zeros(n_words + 1, bag.n_documents)
-    torch.cumsum(at_leaf.view(n_words, -1), 0, out=before_KB[1:])
-    return before_KB
+def _sum_nodes(weight_BK: Tensor, tree: WordTree, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Return the weights of the words below every node, and of those to its right, (B, T) each."""
+    if not weight_BK.is_cuda:
+        return sum_node_weights(weight_BK, tree, dtype)
+    tables = _load_tables(tree, weight_BK.device)
+    at_leaf_BK = torch.empty_like(weight_BK).index_copy_(1, tables.leaf_K, weight_BK)
+    before_BK = pad(at_leaf_BK.cumsum(dim=1), (1, 0))
+    first_BT, middle_BT, end_BT = (before_BK[:, leaf_T] for leaf_T in tables.spans_3T)
+    return (end_BT - first_BT).to(dtype), (end_BT - middle_BT).to(dtype)

@@ -28,7 +28,8 @@ from supdocnade.likelihood.contract import (
     activate,
     has_sparse_gradients,
 )
-from supdocnade.likelihood.cpu.products import apply_layer
+from supdocnade.likelihood.cpu.bag_counts import count_split
+from supdocnade.likelihood.cpu.products import apply_layer, multiply
 from supdocnade.model.outputs import WordOutput
 
 Layer = tuple[Tensor, Tensor]
@@ -75,30 +76,49 @@ def split_terms(
         are none, (0, H).
     """
     assert batch.given_N is not None, "a batch with split points"
-    W_KH, c_H, n_documents = parameters[0], parameters[1], batch.n_documents
-    ids_N, given_N = batch.word_ids_N.long(), batch.given_N
+    W_KH, n_documents = parameters.word_embedding_KH, batch.n_documents
+    bias_BH = parameters.hidden_bias_H.expand(n_documents, -1)
+    # The whole documents are further rows of the same products.
+    bias_BH = bias_BH.repeat(2, 1) if with_summary else bias_BH
+    n_counts = n_documents * len(W_KH)
+    if W_KH.is_cuda or has_sparse_gradients(len(W_KH)) or 4 * len(batch.word_ids_N) < n_counts:
+        bags, after, n_after_B = _make_bags(batch, len(W_KH), with_summary)
+        top_BH = ascend(bias_BH + embed_bags(bags, W_KH), layers, activation)
+        hidden_BH = activate(activation, top_BH[:n_documents])
+        nll_B = output.bag_nll(hidden_BH, after, parameters)
+    else:
+        counts = count_split(batch, len(W_KH), W_KH.dtype, with_summary=with_summary)
+        sums_BH = multiply(torch.cat([counts.before_BK, counts.whole_BK]), W_KH)
+        top_BH = ascend(bias_BH + sums_BH, layers, activation)
+        hidden_BH = activate(activation, top_BH[:n_documents])
+        nll_B = output.counts_nll(hidden_BH, counts.after_BK, parameters)
+        n_after_B = counts.n_after_B
+    factor_B = batch.offsets_B1.diff().to(nll_B.dtype) / n_after_B.clamp_min(1)
+    return DocumentTerms(nll_B * factor_B, top_BH[n_documents:])
+
+
+def _make_bags(
+    batch: DocumentBatch, n_words: int, with_summary: bool
+) -> tuple[list[WordBag], WordBag, Tensor]:
+    """Return the bags to embed, that of the words after the split points, and their number, (B,).
+
+    The first are the words before the split points and, with a summary, whole documents.
+    """
+    assert batch.given_N is not None, "a batch with split points"
+    ids_N = batch.word_ids_N.long()
     document_N, exists_N = _find_documents(batch)
-    given_N, follows_N = given_N & exists_N, ~given_N & exists_N
+    given_N, follows_N = batch.given_N & exists_N, ~batch.given_N & exists_N
 
     def make_bag(mask_N: Tensor, weight_N: Tensor | None) -> WordBag:
         weight_N = mask_N.double() if weight_N is None else weight_N * mask_N
-        return WordBag(document_N, ids_N, weight_N, n_documents)
+        return WordBag(document_N, ids_N, weight_N, batch.n_documents)
 
     bags = [make_bag(given_N, batch.input_weight_N)]
-    bias_BH = c_H.expand(n_documents, -1)
     if with_summary:
-        limit = batch.n_summary_words
-        enters_N = exists_N if limit is None else exists_N & (ids_N < limit)
-        # The whole documents are further rows of the same products.
-        bags.append(make_bag(enters_N, batch.input_weight_N))
-        bias_BH = bias_BH.repeat(2, 1)
-    top_BH = ascend(bias_BH + embed_bags(bags, W_KH), layers, activation)
-    hidden_BH = activate(activation, top_BH[:n_documents])
-
-    nll_B = output.bag_nll(hidden_BH, make_bag(follows_N, batch.loss_weight_N), parameters)
+        limit = n_words if batch.n_summary_words is None else batch.n_summary_words
+        bags.append(make_bag(exists_N & (ids_N < limit), batch.input_weight_N))
     n_after_B = torch.zeros_like(batch.offsets_B1[1:]).scatter_add_(0, document_N, follows_N.long())
-    factor_B = batch.offsets_B1.diff().to(nll_B.dtype) / n_after_B.clamp_min(1)
-    return DocumentTerms(nll_B * factor_B, top_BH[n_documents:])
+    return bags, make_bag(follows_N, batch.loss_weight_N), n_after_B
 
 
 def _find_documents(batch: DocumentBatch) -> tuple[Tensor, Tensor]:

@@ -8,7 +8,7 @@ from torch.nn.functional import linear, log_softmax, softplus
 
 from supdocnade.checks import check_shape
 from supdocnade.likelihood import Activation, vectorized
-from supdocnade.likelihood.bags import WordBag, tree_bag_nll
+from supdocnade.likelihood.bags import WordBag, tree_bag_nll, tree_counts_nll
 from supdocnade.likelihood.contract import DocumentBatch, DocumentTerms, Parameters
 from supdocnade.likelihood.cpu.products import apply_layer
 from supdocnade.likelihood.operations import SOFTMAX_NLL as softmax_nll_operation
@@ -79,13 +79,13 @@ class WordOutput:
 
     def bag_nll(self, hidden_BH: Tensor, bag: WordBag, parameters: Parameters) -> Tensor:
         """Return the weighted sum of -log p(word | hidden) over bags of words, (B,)."""
-        words_K = torch.arange(self.n_words, device=hidden_BH.device)
-        return self._sum_bag(self.log_prob(hidden_BH, parameters, words_K), bag)
+        return self.counts_nll(hidden_BH, bag.counts(self.n_words), parameters)
 
-    def _sum_bag(self, log_p_BK: Tensor, bag: WordBag) -> Tensor:
-        place_N = bag.document_N * self.n_words + bag.ids_N
-        weights = bag.sum_weights(place_N, bag.n_documents * self.n_words)
-        return -(weights.view_as(log_p_BK).to(log_p_BK.dtype) * log_p_BK).sum(dim=1)
+    def counts_nll(self, hidden_BH: Tensor, weight_BK: Tensor, parameters: Parameters) -> Tensor:
+        """Return the weighted sum of -log p(word | hidden) over all words, (B,)."""
+        words_K = torch.arange(self.n_words, device=hidden_BH.device)
+        log_p_BK = self.log_prob(hidden_BH, parameters, words_K)
+        return -(weight_BK.to(log_p_BK.dtype) * log_p_BK).sum(dim=1)
 
     def _token_log_prob(self, hidden_NH: Tensor, ids_N: Tensor, parameters: Parameters) -> Tensor:
         words_K = torch.arange(self.n_words, device=ids_N.device)
@@ -129,6 +129,10 @@ class TreeOutput(WordOutput):
         """See `WordOutput`."""
         return tree_bag_nll(hidden_BH, bag, parameters, self.tree)
 
+    def counts_nll(self, hidden_BH: Tensor, weight_BK: Tensor, parameters: Parameters) -> Tensor:
+        """See `WordOutput`."""
+        return tree_counts_nll(hidden_BH, weight_BK, parameters, self.tree)
+
     def log_prob(self, hidden_BH: Tensor, parameters: Parameters, words: Tensor) -> Tensor:
         """See `WordOutput`."""
         _, _, V_TH, b_T = parameters
@@ -159,10 +163,11 @@ class SoftmaxOutput(WordOutput):
         """See `WordOutput`."""
         return softmax_nll(batch, parameters, activation=activation, backend=backend)
 
-    def bag_nll(self, hidden_BH: Tensor, bag: WordBag, parameters: Parameters) -> Tensor:
+    def counts_nll(self, hidden_BH: Tensor, weight_BK: Tensor, parameters: Parameters) -> Tensor:
         """See `WordOutput`."""
         _, _, V_KH, b_K = parameters
-        return self._sum_bag(log_softmax(apply_layer(hidden_BH, V_KH, b_K), dim=1), bag)
+        log_p_BK = log_softmax(apply_layer(hidden_BH, V_KH, b_K), dim=1)
+        return -(weight_BK.to(log_p_BK.dtype) * log_p_BK).sum(dim=1)
 
     def log_prob(self, hidden_BH: Tensor, parameters: Parameters, words: Tensor) -> Tensor:
         """See `WordOutput`."""

@@ -9,6 +9,7 @@ import torch
 from supdocnade.errors import BackendUnavailable, InvalidArgument
 from supdocnade.likelihood import bags
 from supdocnade.likelihood.contract import DocumentBatch, activate
+from supdocnade.likelihood.cpu import bag_counts
 from supdocnade.model import layers
 from supdocnade.model.config import DocNADEConfig, SupDocNADEConfig, check_layers
 from supdocnade.model.network import DocNADENetwork, SupDocNADENetwork, random_tree
@@ -305,3 +306,17 @@ def test_sums_of_rounded_weights_are_exact_in_any_order():
     order = torch.from_numpy(rng.permutation(10_000))
     assert float(rounded_N[order].cumsum(0)[-1]) == float(rounded_N.cumsum(0)[-1])
     assert float(weight_N[order].cumsum(0)[-1]) != float(weight_N.cumsum(0)[-1])
+
+
+def test_node_weights_are_those_of_the_words_below():
+    config = DocNADEConfig(n_visual_words=11, n_topics=2)
+    tree = random_tree(config, 0)
+    weight_BK = torch.from_numpy(np.random.default_rng(0).uniform(0, 2, (3, 11)))
+    below, right = bag_counts.sum_node_weights(weight_BK, tree, torch.float64)
+    nodes, signs = tree.paths
+    for node in range(tree.n_nodes):
+        on_path = (nodes == node) & (signs != 0)
+        to_right = on_path & (signs > 0)
+        words, right_words = on_path.any(axis=1), to_right.any(axis=1)
+        torch.testing.assert_close(below[:, node], weight_BK[:, words].sum(dim=1))
+        torch.testing.assert_close(right[:, node], weight_BK[:, right_words].sum(dim=1))
