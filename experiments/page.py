@@ -188,14 +188,16 @@ def novelty() -> str:
 def suggestions() -> str:
     results = load("suggestions")
     rows = []
-    for name, rounds in results["choices"].items():
-        for figure, title in (("accuracy", "accuracy"), ("f_measure", "F-measure")):
-            cells = [
-                f"{100 * each[figure]['mean']:.1f} ({100 * each[figure]['standard_deviation']:.1f})"
-                for each in rounds
-            ]
-            rows.append([name, title, *cells])
-    header = ["chosen", "%", *(f"{number} labels" for number in results["labels"])]
+    for pool, found in results["pools"].items():
+        for name, rounds in found["choices"].items():
+            for figure, title in (("accuracy", "accuracy"), ("f_measure", "F-measure")):
+                cells = [
+                    f"{100 * each[figure]['mean']:.1f} "
+                    f"({100 * each[figure]['standard_deviation']:.1f})"
+                    for each in rounds
+                ]
+                rows.append([pool, name, title, *cells])
+    header = ["pool", "chosen", "%", *(f"{number} labels" for number in results["labels"])]
     return markdown(header, rows)
 
 

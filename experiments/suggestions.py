@@ -1,22 +1,29 @@
 """What labels of suggested photographs teach, compared with labels of photographs at random.
 
-python -m experiments.suggestions
+python -m experiments.suggestions [balanced] [unbalanced]
 
-The development pool of LabelMe, five folds. A model of five photographs per class asks, in three
-rounds, for the classes and tags of 24 more among the rest of the training part of its fold, and is
-extended by them as `supdocnade train --add` does. They are chosen at random, by uncertainty alone,
-or as `supdocnade suggest` chooses them. Figures are those on the test part. SIFT, 100 topics and
-300 visual words, so that it takes minutes.
+The development pool of LabelMe. A model of 40 photographs asks, in three rounds, for the classes
+and tags of 24 more among the rest of the training part of its fold, and is extended by them as
+`supdocnade train --add` does. They are chosen at random, by uncertainty alone, or as `supdocnade
+suggest` chooses them. Figures are those on the test part, which has all classes alike. SIFT, 100
+topics and 300 visual words, so that it takes minutes.
+
+balanced: five folds; 48 photographs of each class, five of them in the first model.
+unbalanced: three folds; 48 photographs of the largest class and 0.72 times as many of each next
+one, and the first 40 at random, as in an archive.
 """
 
+import sys
 from collections.abc import Callable, Sequence
+from copy import copy
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
-from experiments.common import mean_and_spread, write_results
+from experiments.common import mean_and_spread, read_results, write_results
 from experiments.scene_features import Part, pool_parts
 from supdocnade import SceneModel
 from supdocnade.metrics import N_TAGS
@@ -24,7 +31,9 @@ from supdocnade.run_options import RunOptions
 from supdocnade.scene.prediction import FittedScene, Prediction, predict_sources
 from supdocnade.scene.suggestion import POOL, suggest_photographs
 
-FIRST_PER_CLASS, N_ROUNDS, PER_ROUND = 5, 3, 24
+N_FIRST, FIRST_PER_CLASS, N_ROUNDS, PER_ROUND = 40, 5, 3, 24
+N_FOLDS = {"balanced": 5, "unbalanced": 3}
+LARGEST_CLASS, NEXT_CLASS = 48, 0.72
 SETTINGS: dict[str, Any] = {"n_topics": 100, "n_words": 300}
 
 
@@ -70,20 +79,44 @@ def measure(fitted: FittedScene, part: Part, options: RunOptions) -> dict[str, f
     return {"accuracy": float(np.mean(right)), "f_measure": float(np.mean(f))}
 
 
-def run_fold(train: Part, test: Part, seed: int, cache: Path) -> dict[str, list[dict[str, float]]]:
+def balanced_order(labels: Sequence[str], seed: int) -> list[int]:
+    """Return all photographs in the order in which they may be labelled, the first ones first."""
+    order = np.random.default_rng(seed).permutation(len(labels)).tolist()
+    first: list[int] = []
+    for label in sorted(set(labels)):
+        first += [row for row in order if labels[row] == label][:FIRST_PER_CLASS]
+    return first + [row for row in order if row not in set(first)]
+
+
+def unbalanced_order(labels: Sequence[str], seed: int) -> list[int]:
+    """Return some photographs, many of some classes and few of others, in random order."""
+    rng = np.random.default_rng(seed)
+    classes = sorted(set(labels))
+    rng.shuffle(classes)
+    kept: list[int] = []
+    for number, label in enumerate(classes):
+        rows = rng.permutation([row for row, other in enumerate(labels) if other == label])
+        kept += rows[: round(LARGEST_CLASS * NEXT_CLASS**number)].tolist()
+    order: list[int] = rng.permutation(kept).tolist()
+    return order
+
+
+ORDERS = {"balanced": balanced_order, "unbalanced": unbalanced_order}
+
+
+def run_fold(
+    train: Part, test: Part, pool: str, seed: int, cache: Path
+) -> dict[str, list[dict[str, float]]]:
     """Return the figures after each round, by the way photographs are chosen."""
     paths = [str(path) for path in train[0]]
     train = (paths, *train[1:])
-    order = np.random.default_rng(seed).permutation(len(paths)).tolist()
-    first: list[int] = []
-    for label in sorted(set(train[1])):
-        first += [row for row in order if train[1][row] == label][:FIRST_PER_CLASS]
+    order = ORDERS[pool](train[1], seed)
     options = RunOptions(n_jobs=1, cache=cache, device="cpu")
+    first = SceneModel(**SETTINGS, random_state=seed, n_jobs=1, cache=cache)
+    first.fit(*take(train, order[:N_FIRST]))
     found: dict[str, list[dict[str, float]]] = {}
     for name, choose in CHOICES.items():
-        model = SceneModel(**SETTINGS, random_state=seed, n_jobs=1, cache=cache)
-        model.fit(*take(train, first))
-        rest = [row for row in order if row not in set(first)]
+        model, rest = copy(first), order[N_FIRST:]
         found[name] = [measure(model.fitted_, test, options)]
         for number in range(N_ROUNDS):
             chosen = choose(model.fitted_, [paths[row] for row in rest], options, number)
@@ -91,16 +124,13 @@ def run_fold(train: Part, test: Part, seed: int, cache: Path) -> dict[str, list[
             model.fit_more(*take(train, rows))
             rest = [row for row in rest if row not in set(rows)]
             found[name].append(measure(model.fitted_, test, options))
-        print(seed, name, found[name], flush=True)
+        print(pool, seed, name, found[name], flush=True)
     return found
 
 
-def main() -> None:
-    folds = []
-    with TemporaryDirectory() as cache:
-        for seed, (train, test) in enumerate(pool_parts()):
-            folds.append(run_fold(train, test, seed, Path(cache)))
-    summary = {
+def summarize(folds: list[dict[str, list[dict[str, float]]]]) -> dict[str, Any]:
+    """Return mean and spread over the folds after each round."""
+    return {
         name: [
             {
                 figure: mean_and_spread([fold[name][number][figure] for fold in folds])
@@ -108,17 +138,25 @@ def main() -> None:
             }
             for number in range(N_ROUNDS + 1)
         ]
-        for name in CHOICES
+        for name in folds[0]
     }
-    n_first = FIRST_PER_CLASS * len(set(train[1]))
-    results = {
-        "labels": [n_first + PER_ROUND * number for number in range(N_ROUNDS + 1)],
-        "pool_factor": POOL,
-        "settings": SETTINGS,
-        "choices": summary,
-        "folds": folds,
-    }
-    write_results("suggestions", "python -m experiments.suggestions", results)
+
+
+def main() -> None:
+    pools: dict[str, Any] = read_results("suggestions").get("pools", {})
+    for pool in sys.argv[1:] or N_FOLDS:
+        folds = []
+        with TemporaryDirectory() as cache:
+            for seed, (train, test) in enumerate(islice(pool_parts(), N_FOLDS[pool])):
+                folds.append(run_fold(train, test, pool, seed, Path(cache)))
+        pools[pool] = {"choices": summarize(folds), "folds": folds}
+        results = {
+            "labels": [N_FIRST + PER_ROUND * number for number in range(N_ROUNDS + 1)],
+            "pool_factor": POOL,
+            "settings": SETTINGS,
+            "pools": pools,
+        }
+        write_results("suggestions", "python -m experiments.suggestions", results)
 
 
 if __name__ == "__main__":
