@@ -5,8 +5,8 @@ python -m experiments.depth
 TagMyNews: DocNADE with ReLU units and the tree; the learning rate is that of the best perplexity on
 the validation part. The accuracy is that of a logistic regression on the topics. LabelMe bags:
 SupDocNADE on the published split, with the mean over seeds. Two layers train for as many epochs as
-one, and for four times as many, since an update of long documents costs less. Perplexities are
-exact, of one order. A stopped run resumes with the missing models; remove
+one, and there for four times as many, since an update of long documents costs less. Perplexities
+are exact, of one order. A stopped run resumes with the missing models; remove
 experiments/results/depth.json to start again.
 """
 
@@ -28,8 +28,8 @@ LEARNING_RATES = (1e-3, 3e-3)
 SEEDS = (0, 1)
 TEXTS: dict[str, Any] = {"random_state": 0, "n_jobs": 1}
 IMAGES: dict[str, Any] = {"learning_rate": 1e-3, "n_jobs": 1}
-CASES: list[tuple[int | tuple[int, ...], int, int]] = [(ONE, 10, 15), (TWO, 10, 15), (TWO, 40, 60)]
-"""Units of the layers, and epochs on texts and on images."""
+CASES: list[tuple[int | tuple[int, ...], int, int]] = [(ONE, 10, 15), (TWO, 10, 15), (TWO, 0, 60)]
+"""Units of the layers, and epochs on texts (0: none) and on images."""
 
 
 def run_texts(n_topics: int | tuple[int, ...], epochs: int, rate: float) -> dict[str, float]:
@@ -63,7 +63,7 @@ def main() -> None:
     tasks: dict[str, Callable[[], dict[str, float]]] = {}
     for layers, text_epochs, image_epochs in CASES:
         units = "one layer" if layers == ONE else "two layers"
-        for rate in LEARNING_RATES:
+        for rate in LEARNING_RATES if text_epochs else ():
             name = f"TagMyNews, {units}, {text_epochs} epochs, rate {rate:g}"
             tasks[name] = partial(run_texts, layers, text_epochs, rate)
         for seed in SEEDS:
