@@ -260,12 +260,16 @@ n_global_features_
             return subset_accuracy(predicted == 1, labels == 1, labels != NO_LABEL, weight_B)
         return accuracy_of_known(self, X, y, predicted, sample_weight)
 
-    def class_topics(self, n: int = 3) -> NDArray[np.int64]:
+    def class_topics(
+        self, n: int = 3, *, documents: Any = None, global_features: ArrayLike | None = None
+    ) -> NDArray[np.int64]:
         """Return the topics that support every class most, by their weight in U.
 
         Parameters
         ----------
         n : how many topics.
+        documents, global_features : as for `top_words`; with documents the numbers are those of the
+            topics of `topic_rotation(documents)`, otherwise those of hidden units.
 
         Returns
         -------
@@ -273,7 +277,11 @@ n_global_features_
         """
         check_is_fitted(self, "network_")
         check_count("n", n, least=1)
-        return top_ranked(self.network_.arrays()["label_weight"], n)
+        weight_CH = self.network_.arrays()["label_weight"]
+        if documents is None:
+            return top_ranked(weight_CH, n)
+        rotation = self.topic_rotation(documents, global_features=global_features)
+        return top_ranked(rotation.rotate_weights(weight_CH), n)
 
     def class_words(
         self, n: int = 10, feature_names: Sequence[str] | None = None

@@ -38,6 +38,7 @@ from supdocnade.metrics import (
     top_ranked,
 )
 from supdocnade.model.inference import annotation_log_proba, topic_features
+from supdocnade.model.topic_rotation import TopicRotation, find_rotation
 from supdocnade.seeding import named_generator
 from supdocnade.training.history import History
 
@@ -228,10 +229,12 @@ class TopicModel(
     ) -> list[list[str]]:
         """Return the words of every topic, strongest first.
 
-        They are the words with the largest weights into the topic; with several hidden layers, the
-        words that, each as a document of its own, give the topic its largest values. With
-        `documents` they are the words whose presence in a document has the highest correlation with
-        the topic feature; these are easier to read.
+        Without `documents` a topic is a hidden unit, and its words are those with the largest
+        weights into it; with several hidden layers, the words that, each as a document of its own,
+        give the unit its largest values. With `documents` the topics are those of
+        `topic_rotation(documents)`, at most as many as hidden units, and the words are those whose
+        presence in a document has the highest correlation with the topic; these are much easier to
+        read.
 
         Parameters
         ----------
@@ -248,6 +251,19 @@ class TopicModel(
         best = top_ranked(self._word_scores(documents, global_features)[:, : len(names)], n)
         return [[str(names[word]) for word in row] for row in best]
 
+    def topic_rotation(
+        self, documents: Any, *, global_features: ArrayLike | None = None
+    ) -> TopicRotation:
+        """Return the topics that `top_words(documents=documents)` describes, strongest first.
+
+        `topic_rotation(documents).rotate(transform(X))` gives the topics of other documents X.
+
+        Parameters
+        ----------
+        documents, global_features : as for `top_words`.
+        """
+        return find_rotation(self.transform(documents, global_features=global_features))
+
     def coherence(
         self,
         X: Any,
@@ -256,7 +272,7 @@ class TopicModel(
         documents: Any = None,
         global_features: ArrayLike | None = None,
     ) -> NDArray[np.float64]:
-        """Return the coherence of every topic, (topics,): the mean NPMI of its top words.
+        """Return the coherence of every topic, (topics,): the mean NPMI of its `top_words`.
 
         Parameters
         ----------
@@ -276,8 +292,8 @@ class TopicModel(
         if documents is None:
             return self.components_
         counts = self._read_counts(documents)
-        topics = self.transform(documents, global_features=global_features)
-        return presence_correlation(topics, _blocks(counts))
+        hidden_BH = self.transform(documents, global_features=global_features)
+        return presence_correlation(find_rotation(hidden_BH).rotate(hidden_BH), _blocks(counts))
 
     def _features_of_words(self) -> NDArray[np.float32]:
         """Return the topic features of a document of each word alone, (words, topics)."""

@@ -1,12 +1,14 @@
 """Visual words and tags of classes and topics.
 
-Visual words are found as in the paper: the three topics with the largest weights of a class in U
-are averaged in W, and the words with the largest averages are shown. A visual word is ranked by its
-best region.
+The visual words of a class are found as in the paper: the three hidden units with the largest
+weights of the class in U are averaged in W, and the words with the largest averages are shown. A
+visual word is ranked by its best region. Topics are those of the stored rotation of the topic
+features, and their visual words are those whose counts correlate most with them.
 
 Tags are counted: a tag is shown with its share of the photographs of a class, beside its share of
 the others, since tags with large averages in W may be on no photograph of the class. The tags and
-classes of a topic are those of the tenth of the training photographs that activate it most.
+classes of a topic are those of the tenth of the training photographs that have most of it. In
+models without a rotation, a topic is a hidden unit, and its words are those of largest weight.
 """
 
 from collections.abc import Sequence
@@ -21,7 +23,7 @@ from scipy import sparse
 from supdocnade.checks import check_shape
 from supdocnade.errors import InvalidArgument
 from supdocnade.folders.tags import AnnotationVocabulary
-from supdocnade.metrics import top_ranked
+from supdocnade.metrics import count_correlation, top_ranked
 
 if TYPE_CHECKING:
     from supdocnade.scene.prediction import FittedScene
@@ -48,9 +50,10 @@ class WordAssociation:
 
 @dataclass(frozen=True, kw_only=True)
 class Associations:
-    """Visual words and tags associated with some topics, or with a class through its topics."""
+    """Visual words and tags associated with some topics, or with a class through hidden units."""
 
     topics: tuple[int, ...]
+    """Numbers of topics, or of hidden units."""
     words: tuple[WordAssociation, ...]
     """Strongest first."""
     tags: tuple[tuple[str, float], ...]
@@ -74,7 +77,7 @@ def associate(
 
     Parameters
     ----------
-    components_HK : weights, topics × (regions · visual words, then tags).
+    components_HK : weights or correlations, topics × (regions · visual words, then tags).
     topics : topics whose weights are averaged.
     tag_names : names of the last columns.
     n_visual_words : number of visual words per region.
@@ -104,20 +107,48 @@ def associate(
     )
 
 
-def topic_associations(fitted: "FittedScene", topics: Sequence[int]) -> Associations:
-    """Return the visual words of some topics of a model."""
-    components_HK = fitted.network.components[:, : fitted.network.config.n_visual_words]
-    return associate(components_HK, topics, (), n_visual_words=fitted.encoder.n_words)
+def topic_associations(fitted: "FittedScene") -> list[Associations]:
+    """Return the visual words of every topic of a model."""
+    scores_RK = _unit_weights(fitted)
+    if fitted.thumbnails.rotation is not None:
+        counts = fitted.damp(fitted.training_set.counts)
+        scores_RK = count_correlation(_topics(fitted), [counts])
+    n_words = fitted.encoder.n_words
+    return [
+        associate(scores_RK, [topic], (), n_visual_words=n_words) for topic in range(len(scores_RK))
+    ]
+
+
+def _unit_weights(fitted: "FittedScene") -> Floats:
+    """Return the weights of visual words in W, (hidden units, words)."""
+    return fitted.network.components[:, : fitted.network.config.n_visual_words]
+
+
+def _topics(fitted: "FittedScene") -> Floats:
+    """Return the topics of the training photographs, (photographs, topics)."""
+    training_set, rotation = fitted.training_set, fitted.thumbnails.rotation
+    hidden_NH = fitted.compute_topics(training_set.counts, training_set.features_BF)
+    return hidden_NH if rotation is None else rotation.rotate(hidden_NH)
+
+
+def class_topics(fitted: "FittedScene", n_topics: int = N_TOPICS) -> list[list[int]]:
+    """Return the topics that support every class of a model most."""
+    weight_CR: Floats = fitted.network["label_weight"]
+    if fitted.thumbnails.rotation is not None:
+        weight_CR = fitted.thumbnails.rotation.rotate_weights(weight_CR)
+    topics: list[list[int]] = top_ranked(weight_CR, n_topics).tolist()
+    return topics
 
 
 def class_associations(fitted: "FittedScene", n_topics: int = N_TOPICS) -> tuple[Associations, ...]:
     """Return the visual words of every class of a model; none for a model without classes."""
     if not fitted.classes:
         return ()
-    weight_CH = fitted.network["label_weight"]
+    weight_CH, weight_HK = fitted.network["label_weight"], _unit_weights(fitted)
     found = []
     for number, topics_X in enumerate(top_ranked(weight_CH, n_topics)):
-        each = topic_associations(fitted, topics_X.tolist())
+        topics = topics_X.tolist()
+        each = associate(weight_HK, topics, (), n_visual_words=fitted.encoder.n_words)
         found.append(
             replace(
                 each,
@@ -211,23 +242,21 @@ def class_frequencies(fitted: "FittedScene") -> Frequencies:
 
 def topic_frequencies(fitted: "FittedScene") -> tuple[Frequencies, Frequencies]:
     """Return how often every tag and every class occurs in the photographs of every topic."""
-    training_set = fitted.training_set
-    hidden_NH = fitted.compute_topics(training_set.counts, training_set.features_BF)
-    photographs = training_set.photographs
+    topics_NR, photographs = _topics(fitted), fitted.training_set.photographs
     tags = AnnotationVocabulary(fitted.tag_names).encode(photographs.tags)
     tagged = np.flatnonzero(tags.known)
     of_tags = Frequencies.count(
-        _most_active(hidden_NH[tagged]), tags.annotations[tagged], fitted.tag_names
+        most_active(topics_NR[tagged]), tags.annotations[tagged], fitted.tag_names
     )
     labelled, members_NC = photographs.class_members(fitted.classes)
     present_NC = sparse.csr_array(members_NC)
     return of_tags, Frequencies.count(
-        _most_active(hidden_NH[labelled]), present_NC.astype(np.int64), fitted.classes
+        most_active(topics_NR[labelled]), present_NC.astype(np.int64), fitted.classes
     )
 
 
-def _most_active(hidden_NH: Floats) -> NDArray[np.bool_]:
-    """Return the tenth of the photographs that activate each topic most, (photographs, topics)."""
+def most_active(hidden_NH: Floats) -> NDArray[np.bool_]:
+    """Return the tenth of the photographs that have most of each topic, (photographs, topics)."""
     n_rows, n_topics = hidden_NH.shape
     chosen_NH = np.zeros((n_rows, n_topics), np.bool_)
     best_HX = top_ranked(hidden_NH.T, int(np.ceil(ACTIVE_SHARE * n_rows)))

@@ -245,13 +245,13 @@ def _class_cards(fitted: FittedScene) -> list[dict[str, Any]]:
 def _topic_cards(fitted: FittedScene) -> list[dict[str, Any]]:
     cards = []
     tags, classes = topic_frequencies(fitted)
+    associations = topic_associations(fitted) if fitted.thumbnails.topics else []
     for example in fitted.thumbnails.topics:
-        found = topic_associations(fitted, [example.topic])
         pictures = [(name, fitted.thumbnails.picture(name)) for name in example.names]
         cards.append(
             {
                 "example": example,
-                "words": _words(fitted, found),
+                "words": _words(fitted, associations[example.topic]),
                 "tags": tags.of_group(example.topic),
                 "photographs": [
                     (PurePath(name).name, jpeg_uri(picture))

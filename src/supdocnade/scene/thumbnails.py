@@ -1,24 +1,25 @@
 """Thumbnails of some photographs, stored in the model so that it can be shown without them.
 
 Two kinds are stored: held-out photographs, wrong predictions before right ones; and the photographs
-that excite a topic most, for the topics that support a class and for those with the largest
-standard deviation.
+that have most of a topic, for the topics that support a class and for the strongest ones. These
+topics are those of a rotation of the topic features, which is stored with them.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from supdocnade.checks import rises_to
+from supdocnade.checks import check_shape, rises_to
 from supdocnade.errors import InvalidArgument
 from supdocnade.images.decode import make_thumbnail
 from supdocnade.metrics import top_ranked
 from supdocnade.model.inference import NetworkArrays
+from supdocnade.model.topic_rotation import TopicRotation, find_rotation
 from supdocnade.run_options import RunOptions
 from supdocnade.scene.dataset import Photographs
 from supdocnade.scene.held_out import HeldOutImage
@@ -35,19 +36,26 @@ MAX_HELD_OUT, RIGHT_PER_CLASS = 120, 3
 """Held-out photographs, and right predictions per class that precede other right ones."""
 
 STRONGEST_TOPICS, TOPICS_PER_CLASS, PER_TOPIC = 6, 3, 4
-"""Topics with the largest standard deviation, topics per class as in the paper, and photographs per
-topic."""
+"""Strongest topics, topics per class as in the paper, and photographs per topic."""
+
+SHARE = 0.9
+"""Share of the squares of the topic features that the topics represent: on photographs the other
+components are noise (docs/decisions/0039-reading-topics.md)."""
 
 _JPEG = b"\xff\xd8\xff"
+
+_ROTATION = {"rotation_axes": "axes_HR", "rotation_inverse": "inverse_RH"}
+"""Arrays of a model file, and the fields of `TopicRotation` that they hold."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TopicThumbnails:
-    """A topic, and the photographs that excite it most."""
+    """A topic, and the photographs that have most of it."""
 
     topic: int
     strength: float
-    """Standard deviation over all photographs."""
+    """Share in the squares of the topic features; in older models, which show hidden units, their
+    standard deviation over photographs."""
     names: tuple[str, ...]
     """The strongest first."""
 
@@ -61,6 +69,9 @@ class Thumbnails:
     """JPEG files."""
     topics: tuple[TopicThumbnails, ...] = ()
     """The strongest first."""
+    rotation: TopicRotation | None = field(default=None, compare=False)
+    """The topics; None in older models, whose topics are hidden units, and in a model whose
+    topic features are all 0."""
 
     def picture(self, name: str) -> bytes | None:
         """Return the thumbnail of a photograph, None if there is none."""
@@ -97,7 +108,8 @@ def make_thumbnails(
     hidden_BH : (photographs, topics) topic features.
     held_out : the held-out photographs with their predictions.
     """
-    topics = _choose_topics(hidden_BH, network)
+    rotation = find_rotation(hidden_BH, SHARE) if hidden_BH.any() else None
+    topics = [] if rotation is None else _choose_topics(hidden_BH, network, rotation)
     names = photographs.names
     by_rank = [rows[rank] for rank in range(PER_TOPIC) for _, _, rows in topics if rank < len(rows)]
     chosen = dict.fromkeys([*choose_held_out(held_out), *(names[row] for row in by_rank)])
@@ -126,6 +138,7 @@ def make_thumbnails(
             )
             for topic, strength, rows in topics
         ),
+        rotation=rotation,
     )
 
 
@@ -151,18 +164,19 @@ def choose_held_out(images: Sequence[HeldOutImage], limit: int = MAX_HELD_OUT) -
 
 
 def _choose_topics(
-    hidden_BH: NDArray[np.float32], network: NetworkArrays
+    hidden_BH: NDArray[np.float32], network: NetworkArrays, rotation: TopicRotation
 ) -> list[tuple[int, float, list[int]]]:
-    """Return topics with their strength and the rows that excite them most, strongest first."""
-    strength_H = hidden_BH.astype(np.float64).std(axis=0)
-    chosen = set(top_ranked(strength_H[None], STRONGEST_TOPICS)[0].tolist())
+    """Return topics with their strength and the rows that have most of them, strongest first."""
+    topics_BR, strength_R = rotation.rotate(hidden_BH), rotation.strength_R
+    chosen = set(range(min(STRONGEST_TOPICS, len(strength_R))))
     if network.n_classes:
-        chosen |= set(top_ranked(network["label_weight"], TOPICS_PER_CLASS).ravel().tolist())
+        weight_CR = rotation.rotate_weights(network["label_weight"])
+        chosen |= set(top_ranked(weight_CR, TOPICS_PER_CLASS).ravel().tolist())
     found = []
-    for topic in sorted(chosen, key=lambda topic: (-strength_H[topic], topic)):
-        best = top_ranked(hidden_BH[:, topic][None], PER_TOPIC)[0].tolist()
-        excited = [row for row in best if hidden_BH[row, topic] != 0]
-        found.append((topic, float(strength_H[topic]), excited))
+    for topic in sorted(chosen):
+        best = top_ranked(topics_BR[:, topic][None], PER_TOPIC)[0].tolist()
+        having = [row for row in best if topics_BR[row, topic] > 0]
+        found.append((topic, float(strength_R[topic]), having))
     return found
 
 
@@ -183,6 +197,8 @@ def thumbnails_to_storage(thumbnails: Thumbnails) -> tuple[Arrays, dict[str, Any
         "strengths": np.array([each.strength for each in thumbnails.topics], np.float64),
         "shown": shown_TX,
     }
+    if thumbnails.rotation is not None:
+        arrays |= {name: getattr(thumbnails.rotation, field) for name, field in _ROTATION.items()}
     return arrays, {"names": list(thumbnails.names)}
 
 
@@ -193,7 +209,7 @@ def thumbnails_from_storage(
 
     Parameters
     ----------
-    n_topics : of the model.
+    n_topics : hidden units of the model.
     held_out : names of the held-out photographs.
     """
     names = description["names"]
@@ -207,11 +223,32 @@ def thumbnails_from_storage(
         raise InvalidArgument(f"its {len(pictures)} thumbnails have {len(set(names))} names")
     if not all(picture.startswith(_JPEG) for picture in pictures):
         raise InvalidArgument("its thumbnails must be JPEG files")
-    topics = _topics_from_storage(arrays, names, n_topics)
+    rotation = _rotation_from_storage(arrays, n_topics)
+    n_shown = n_topics if rotation is None else len(rotation.inverse_RH)
+    topics = _topics_from_storage(arrays, names, n_shown)
     known = {*held_out, *(name for each in topics for name in each.names)}
     if not known.issuperset(names):
         raise InvalidArgument("its thumbnails are of photographs that it does not know")
-    return Thumbnails(names=tuple(names), pictures=tuple(pictures), topics=topics)
+    return Thumbnails(
+        names=tuple(names), pictures=tuple(pictures), topics=topics, rotation=rotation
+    )
+
+
+def _rotation_from_storage(arrays: Arrays, n_units: int) -> TopicRotation | None:
+    found = {field: arrays[name] for name, field in _ROTATION.items() if name in arrays}
+    if not found:
+        return None
+    if len(found) < len(_ROTATION) or found["inverse_RH"].ndim != 2:
+        raise InvalidArgument("the rotation of its topics is incomplete")
+    n_topics = len(found["inverse_RH"])
+    check_shape("axes", found["axes_HR"].shape, (n_units, n_topics))
+    check_shape("inverse", found["inverse_RH"].shape, (n_topics, n_units))
+    for array in found.values():
+        if array.dtype != np.float64 or not np.isfinite(array).all():
+            raise InvalidArgument("the rotation of its topics must be finite float64 numbers")
+    if not n_topics or not np.square(found["inverse_RH"]).sum() > 0:
+        raise InvalidArgument("the rotation of its topics has no topics")
+    return TopicRotation(**found)
 
 
 def _topics_from_storage(

@@ -17,6 +17,7 @@ from supdocnade.report.class_words import (
     Frequency,
     class_associations,
     class_frequencies,
+    class_topics,
     topic_associations,
     topic_frequencies,
 )
@@ -69,11 +70,12 @@ class ModelExplorer:
         fitted = self._fitted
         counts = fitted.data.get("images_of_class", {})
         tag_frequencies = class_frequencies(fitted)
+        topics_of_class = class_topics(fitted) if fitted.classes else []
         classes = [
             ClassOut(
                 label=each.label,
                 n_images=counts.get(each.label, 0),
-                topics=list(each.topics),
+                topics=topics_of_class[number],
                 words=[self._word(word.word) for word in each.words],
                 tags=_describe_frequencies(tag_frequencies.of_group(number)),
                 examples=self._examples_of_class(each.label),
@@ -95,15 +97,14 @@ class ModelExplorer:
         linked = [topic for each in classes for topic in each.topics]
         for tag in range(len(fitted.tag_names)):
             linked += self._topic_tags.of_name(tag, N_TOPICS_OF_TAG)
-        topics = []
+        associations, topics = topic_associations(fitted), []
         for topic in dict.fromkeys([*with_examples, *linked]):
-            associations = topic_associations(fitted, [topic])
             example = with_examples.get(topic)
             topics.append(
                 TopicOut(
                     topic=topic,
                     strength=None if example is None else example.strength,
-                    words=[self._word(word.word) for word in associations.words],
+                    words=[self._word(word.word) for word in associations[topic].words],
                     tags=_describe_frequencies(self._topic_tags.of_group(topic)),
                     classes=_describe_frequencies(
                         self._topic_classes.of_group(topic, N_CLASSES_OF_TOPIC)

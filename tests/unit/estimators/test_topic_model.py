@@ -230,7 +230,9 @@ def test_topics_can_be_read(model, X):
 
 def test_topics_are_read_from_documents(model, X):
     words = model.top_words(2, documents=X)
-    present, topics = (X.toarray() > 0).astype(float), model.transform(X)
+    rotation = model.topic_rotation(X)
+    present, topics = (X.toarray() > 0).astype(float), rotation.rotate(model.transform(X))
+    assert len(words) == topics.shape[1]
     varies = present.std(axis=0) > 0
     expected = np.full(40, -2.0)
     expected[varies] = [np.corrcoef(topics[:, 3], each)[0, 1] for each in present.T[varies]]
@@ -241,6 +243,26 @@ def test_topics_are_read_from_documents(model, X):
     )
     with pytest.raises(InvalidArgument, match="feature_names must have 40 names"):
         model.top_words(2, ["w"] * (40 + model.n_annotations_), documents=X)
+    weights = rotation.rotate_weights(model.network_.arrays()["label_weight"])
+    np.testing.assert_array_equal(model.class_topics(1, documents=X)[:, 0], weights.argmax(axis=1))
+
+
+@pytest.mark.parametrize("activation", ["relu", "sigmoid"])
+def test_planted_topics_are_read_from_documents(activation):
+    rng = np.random.default_rng(0)
+    group = np.arange(96) // 8  # Twelve groups of words; a document has words of two of them.
+    pairs = np.array([rng.permutation(12)[:2] for _ in range(400)])
+    counts = np.stack([rng.multinomial(20, np.isin(group, pair) / 16) for pair in pairs])
+    model = DocNADE(15, activation=activation, learning_rate=1e-2, max_epochs=20, random_state=0)
+    model.fit(counts)
+
+    def groups(topics):
+        """Return the groups that have a topic of their own."""
+        of_words = [{int(group[int(word[1:])]) for word in words} for words in topics]
+        return {min(each) for each in of_words if len(each) == 1}
+
+    assert groups(model.top_words(6, documents=counts)) == set(range(12))
+    assert len(groups(model.top_words(6))) < 12  # The units themselves mix groups.
 
 
 def test_words_of_a_class_suggest_it_alone(model):

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -11,6 +13,7 @@ from supdocnade.report.class_words import (
     associate,
     class_associations,
     class_frequencies,
+    class_topics,
     topic_associations,
     topic_frequencies,
 )
@@ -59,16 +62,47 @@ def test_the_topics_of_a_class_are_those_of_U():
         best = torch.topk(row, 3)
         assert each.topics == tuple(best.indices.tolist())
         assert each.topic_weights == tuple(best.values.tolist())
-        assert each.words == topic_associations(fitted, each.topics).words
+        weights = fitted.network.components[list(each.topics), : fitted.encoder.n_features]
+        by_region = weights.astype(float).mean(axis=0).reshape(4, -1)
+        assert each.words[0].word == by_region.max(axis=0).argmax()
         assert len(each.words) == 4
         assert each.tags == ()
         assert len(each.words[0].region_weights) == 4
 
 
-def test_words_of_a_topic_with_logistic_tags():
-    fitted = small_model("softmax", "sigmoid").fitted_
-    words = fitted.network["word_embedding"][:, 2].reshape(4, -1)
-    assert topic_associations(fitted, [2]).words[0].word == words.max(axis=0).argmax()
+@pytest.mark.parametrize("model", [("svm", "words"), ("softmax", "sigmoid")])
+def test_words_of_a_topic_are_frequent_where_it_is_strong(model):
+    fitted = small_model(*model).fitted_
+    rotation, counts = fitted.thumbnails.rotation, fitted.training_set.counts
+    topics = rotation.rotate(fitted.compute_topics(counts)).T
+    words = fitted.damp(counts).toarray().T
+    found = topic_associations(fitted)
+    assert len(found) == len(topics)
+    for each, topic in zip(found, topics, strict=True):
+        varies = words.std(axis=1) > 0
+        expected = np.zeros(len(words))
+        expected[varies] = [np.corrcoef(topic, word)[0, 1] for word in words[varies]]
+        assert each.words[0].weight == pytest.approx(expected.max())
+
+
+def test_topics_of_an_older_model_are_hidden_units():
+    fitted = small_model().fitted_
+    older = replace(fitted, thumbnails=replace(fitted.thumbnails, rotation=None))
+    words = fitted.network["word_embedding"][: fitted.encoder.n_features, 2].reshape(4, -1)
+    assert topic_associations(older)[2].words[0].word == words.max(axis=0).argmax()
+    assert class_topics(older)[0] == list(class_associations(older)[0].topics)
+
+
+def test_topics_of_a_class_support_it():
+    fitted = small_model().fitted_
+    rotation = fitted.thumbnails.rotation
+    hidden = fitted.compute_topics(fitted.training_set.counts)
+    # In units of the topics, U is another linear function with the same values.
+    U = fitted.network["label_weight"]
+    logits = hidden @ rotation.axes_HR @ rotation.inverse_RH @ U.T
+    weights = rotation.rotate_weights(U)
+    np.testing.assert_allclose(rotation.rotate(hidden) @ weights.T, logits, atol=1e-8)
+    assert [each[0] for each in class_topics(fitted)] == weights.argmax(axis=1).tolist()
 
 
 PRESENT = sparse.csr_array([[1, 0, 1], [1, 1, 0], [1, 0, 0], [0, 0, 1]])
@@ -107,9 +141,9 @@ def test_tags_of_a_class_are_on_its_photographs():
 def test_tags_and_classes_of_a_topic_are_those_of_its_photographs(model):
     fitted = small_model(*model).fitted_
     images, labels, tags = columns(scenes())
-    hidden_H = small_model(*model).transform(images).T
+    hidden = small_model(*model).transform(images)
     of_tags, of_classes = topic_frequencies(fitted)
-    for topic, activation in enumerate(hidden_H):
+    for topic, activation in enumerate(fitted.thumbnails.rotation.rotate(hidden).T):
         rows = [row for row in np.argsort(-activation, kind="stable")[:3] if activation[row] > 0]
         for each in of_tags.of_group(topic):
             assert each.share == np.mean([each.name in tags[row] for row in rows])

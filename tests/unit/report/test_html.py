@@ -156,7 +156,7 @@ def test_forty_classes_with_odd_names():
     page = check(text)
     assert "alert(" in " ".join(page.text)
     assert "<script" not in text
-    assert page.tags.count("article") == 40 + 4
+    assert page.tags.count("article") == 40 + len(model.fitted_.thumbnails.topics)
     assert '<table class="matrix" style="--n:40">' in text
     assert "Scroll sideways to see all columns." in text
 

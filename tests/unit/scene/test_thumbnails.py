@@ -10,6 +10,7 @@ from tests.drawn import SETTINGS, columns, scenes, small_model
 from supdocnade import SceneModel
 from supdocnade.errors import InvalidArgument
 from supdocnade.images.decode import write_image
+from supdocnade.model.topic_rotation import find_rotation
 from supdocnade.scene import thumbnails
 from supdocnade.scene.held_out import HeldOutImage
 from supdocnade.scene.thumbnails import (
@@ -41,14 +42,16 @@ def test_thumbnails_show_held_out_photographs_and_topics():
     kept = fitted.thumbnails
     assert {image.name for image in fitted.held_out.images} <= set(kept.names)
     topics = {each.topic for each in kept.topics}
-    assert set(fitted.topics.class_topics(3).ravel().tolist()) <= topics
+    weights = kept.rotation.rotate_weights(fitted.network["label_weight"])
+    assert set(np.argsort(-weights, axis=1)[:, :3].ravel().tolist()) <= topics
     strengths = [each.strength for each in kept.topics]
     assert strengths == sorted(strengths, reverse=True)
     hidden = small_model().transform([scene.image for scene in scenes()])
+    rotated = kept.rotation.rotate(hidden)
     for each in kept.topics:
         places = [int(name.removeprefix("image ")) for name in each.names]
-        strongest = np.sort(hidden[:, each.topic])[::-1][:4]
-        np.testing.assert_array_equal(hidden[places, each.topic], strongest[strongest > 0])
+        strongest = np.sort(rotated[:, each.topic])[::-1][:4]
+        np.testing.assert_array_equal(rotated[places, each.topic], strongest[strongest > 0])
 
 
 def test_thumbnails_are_small_copies_of_their_photographs():
@@ -149,6 +152,34 @@ def test_invalid_thumbnails_are_refused(change, message):
         thumbnails_from_storage(
             changed, {"names": change.get("names", description["names"])}, 4, ["a"]
         )
+
+
+ROTATION = find_rotation(np.random.default_rng(0).normal(size=(9, 4)))
+
+
+def test_the_rotation_of_topics_is_stored():
+    rotated = replace(TINY, rotation=ROTATION)
+    found = thumbnails_from_storage(*thumbnails_to_storage(rotated), 4, ["a"])
+    for name in ("axes_HR", "inverse_RH"):
+        np.testing.assert_array_equal(getattr(found.rotation, name), getattr(ROTATION, name))
+    assert thumbnails_from_storage(*thumbnails_to_storage(TINY), 4, ["a"]).rotation is None
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"rotation_axes": ROTATION.axes_HR[:, :2]}, "must have shape"),
+        ({"rotation_axes": ROTATION.axes_HR * np.nan}, "finite"),
+        ({"rotation_inverse": ROTATION.inverse_RH * 0}, "no topics"),
+        ({"rotation_inverse": ROTATION.inverse_RH[0]}, "incomplete"),
+        ({"rotation_inverse": None}, "incomplete"),
+    ],
+)
+def test_an_invalid_rotation_is_refused(change, message):
+    arrays, description = thumbnails_to_storage(replace(TINY, rotation=ROTATION))
+    arrays = {name: array for name, array in (arrays | change).items() if array is not None}
+    with pytest.raises(InvalidArgument, match=message):
+        thumbnails_from_storage(arrays, description, 4, ["a"])
 
 
 def test_a_topic_without_photographs_is_stored():

@@ -1,0 +1,102 @@
+"""Rotation of topic features into topics that people can read.
+
+A hidden unit is one of many that describe a document together, and units are correlated with each
+other, so the words of a single unit say little. A rotation leaves the model as it is and describes
+the same features by other axes: principal components, scaled to a mean square of 1 and rotated by
+varimax so that each axis is large for a few documents and near zero for the others. These axes are
+the topics that are shown (docs/decisions/0039-reading-topics.md).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supdocnade.errors import InvalidArgument
+from supdocnade.likelihood.cpu.threads import one_blas_thread
+
+Floats = NDArray[np.float64]
+
+MAX_DOCUMENTS = 10_000
+"""Documents that determine the rotation, evenly spaced over those given; bounds the time."""
+
+MIN_SQUARE = 1e-6
+"""Components with a smaller mean square, relative to the largest, are left out."""
+
+MAX_STEPS, TOLERANCE = 200, 1e-5
+"""Steps of varimax, and the relative increase of its criterion at which they end."""
+
+
+@dataclass(frozen=True, eq=False)
+class TopicRotation:
+    """Axes of topic features; the letter R stands for these topics, at most as many as units."""
+
+    axes_HR: Floats
+    """From topic features to topics, whose mean square is 1."""
+    inverse_RH: Floats
+    """From topics back to topic features."""
+
+    @property
+    def strength_R(self) -> Floats:
+        """Share of each topic in the squares of the topic features, falling; they sum to 1."""
+        square_R = np.square(self.inverse_RH).sum(axis=1)
+        strength_R: Floats = square_R / square_R.sum()
+        return strength_R
+
+    def rotate(self, hidden_BH: NDArray[np.floating]) -> Floats:
+        """Return the topics of documents, (B, R), given their topic features."""
+        topics_BR: Floats = hidden_BH @ self.axes_HR
+        return topics_BR
+
+    def rotate_weights(self, weight_CH: NDArray[np.floating]) -> Floats:
+        """Return the weights of topics, (C, R), in a linear function of the topic features."""
+        weight_CR: Floats = weight_CH @ self.inverse_RH.T
+        return weight_CR
+
+
+def find_rotation(hidden_BH: NDArray[np.floating], share: float = 1.0) -> TopicRotation:
+    """Return the topics of the topic features of some documents, the strongest topic first.
+
+    A topic is positive for the documents that have it: the mean of its third power is positive.
+
+    Parameters
+    ----------
+    hidden_BH : topic features, not all of them 0.
+    share : of the squares of the topic features that the topics represent: as many of the largest
+        principal components as it takes are rotated.
+    """
+    rows = np.linspace(0, len(hidden_BH) - 1, min(len(hidden_BH), MAX_DOCUMENTS)).astype(np.int64)
+    chosen_BH = hidden_BH[rows].astype(np.float64)
+    with one_blas_thread():
+        # Not centred: a topic that half of the documents have would share its axis with another.
+        square_R, vectors_HR = np.linalg.eigh(chosen_BH.T @ chosen_BH / max(len(rows), 1))
+        # They rise. A component is used unless those that are larger represent the share.
+        larger_R = square_R.sum() - np.cumsum(square_R)
+        used = (square_R > MIN_SQUARE * square_R[-1]) & (larger_R < share * square_R.sum())
+        if not used.any():
+            raise InvalidArgument(
+                "topics can only be read from documents with topic features other than 0, got "
+                f"{len(hidden_BH)} documents without."
+            )
+        scale_R, vectors_HR = np.sqrt(square_R[used]), vectors_HR[:, used]
+        scaled_BR = chosen_BH @ (vectors_HR / scale_R)
+        turn_RR = _varimax(scaled_BR)
+        turn_RR *= np.where(np.power(scaled_BR @ turn_RR, 3).mean(axis=0) < 0, -1.0, 1.0)
+        inverse_RH = ((vectors_HR * scale_R) @ turn_RR).T
+        order = np.argsort(-np.square(inverse_RH).sum(axis=1), kind="stable")
+        axes_HR = (vectors_HR / scale_R) @ turn_RR[:, order]
+    return TopicRotation(axes_HR, inverse_RH[order])
+
+
+def _varimax(values_BR: Floats) -> Floats:
+    """Return the orthogonal (R, R) matrix that maximises the variance of squared rotated values."""
+    turn_RR, before = np.eye(values_BR.shape[1]), 0.0
+    for _ in range(MAX_STEPS):
+        rotated_BR = values_BR @ turn_RR
+        target_BR = rotated_BR**3 - rotated_BR * np.square(rotated_BR).mean(axis=0)
+        left, criterion_R, right = np.linalg.svd(values_BR.T @ target_BR)
+        turn_RR, criterion = left @ right, float(criterion_R.sum())
+        if criterion <= before * (1 + TOLERANCE):
+            break
+        before = criterion
+    return turn_RR
