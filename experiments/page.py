@@ -155,14 +155,32 @@ def replicated_softmax() -> str:
 
 
 def topic_coherence() -> str:
+    corpora = load("topic_coherence")["corpora"]
     rows = []
-    for name, record in load("topic_coherence")["models"].items():
+    for name in next(iter(corpora.values())):
         cells = [
-            f"{record[each]['mean']:.2f} ({record[each]['standard_deviation']:.2f})"
+            f"{models[name][each]['mean']:.2f} ({models[name][each]['standard_deviation']:.2f})"
+            for models in corpora.values()
             for each in ("coherence", "diversity")
         ]
         rows.append([name, *cells])
-    return markdown(["topics and their words", "coherence", "diversity"], rows)
+    figures = [f"{name}: {each}" for name in corpora for each in ("coherence", "diversity")]
+    return markdown(["topics and their words", *figures], rows)
+
+
+def topic_tags() -> str:
+    rows = [
+        [
+            name,
+            str(record["topics"]),
+            f"{100 * record['share_right']:.0f}",
+            f"{100 * record['mean_excess']:.0f}",
+            f"{record['diversity']:.2f}",
+        ]
+        for name, record in load("topic_tags")["topics"].items()
+    ]
+    header = ["topics and their tags", "topics", "right (%)", "more frequent by (%)", "diversity"]
+    return markdown(header, rows)
 
 
 def novelty() -> str:
@@ -348,6 +366,7 @@ SECTIONS = {
     "depth": depth,
     "newsgroups": newsgroups,
     "topic_coherence": topic_coherence,
+    "topic_tags": topic_tags,
     "visual_words": visual_words,
     "network_splits": network_splits,
     "explanations": explanations,
