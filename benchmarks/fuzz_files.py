@@ -109,6 +109,31 @@ def _use_topics(folder: Path) -> None:
     topics.perplexity(_counts(3, topics.n_features_in_))
 
 
+def _make_texts(folder: Path) -> None:
+    from supdocnade import DocNADE
+    from supdocnade.estimators.text_model import TextModel, count_words, read_topics
+
+    texts = ["waves sand gull boat", "street tram window shop", "oak fern moss deer"] * 5
+    words = {"lowercase": True, "stop_words": None, "ngram_range": (1, 1)}
+    counts, vocabulary = count_words(texts, words)
+    estimator = DocNADE(4, max_epochs=2, random_state=0).fit(counts)
+    rotation, topics = read_topics(estimator, counts, vocabulary)
+    TextModel(
+        estimator=estimator,
+        vocabulary=vocabulary,
+        vectorizer=words,
+        rotation=rotation,
+        words=topics,
+        figures={},
+    ).save(folder / "texts")
+
+
+def _use_texts(folder: Path) -> None:
+    from supdocnade.estimators.text_model import TextModel
+
+    TextModel.load(folder / "texts").topics(["waves in the street"])
+
+
 def _make_scene(folder: Path) -> None:
     small_model().save(folder / "model")
 
@@ -247,6 +272,7 @@ def _use_parts(folder: Path) -> None:
 
 KINDS = {
     "topics": Kind(_make_topics, _use_topics),
+    "texts": Kind(_make_texts, _use_texts),
     "checkpoint": Kind(_use_checkpoint, _use_checkpoint),
     "scene": Kind(_make_scene, _use_scene, weight=0.3),
     "report": Kind(_make_scene, _use_report, weight=0.1),

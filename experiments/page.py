@@ -158,14 +158,40 @@ def topic_coherence() -> str:
     corpora = load("topic_coherence")["corpora"]
     rows = []
     for name in next(iter(corpora.values())):
-        cells = [
-            f"{models[name][each]['mean']:.2f} ({models[name][each]['standard_deviation']:.2f})"
-            for models in corpora.values()
-            for each in ("coherence", "diversity")
-        ]
+        cells = []
+        for models, each in product(corpora.values(), ("coherence", "diversity")):
+            values = models.get(name, {}).get(each, [])
+            spread = mean_and_spread(values)["standard_deviation"] if values else 0.0
+            several = f" ({spread:.2f})" if len(values) > 1 else ""
+            cells.append(f"{np.mean(values):.2f}{several}" if values else "–")
         rows.append([name, *cells])
     figures = [f"{name}: {each}" for name in corpora for each in ("coherence", "diversity")]
     return markdown(["topics and their words", *figures], rows)
+
+
+def text_models() -> str:
+    corpora = load("text_models")["corpora"]
+    header = [
+        "corpus", "model", "perplexity", "coherence", "diversity", "accuracy (%)",
+        "retrieval precision", "fit (CPU s)",
+    ]  # fmt: skip
+    rows = []
+    for corpus, models in corpora.items():
+        for name, record in models.items():
+            formats = {
+                "perplexity": (1, ".0f"),
+                "coherence": (1, ".2f"),
+                "diversity": (1, ".2f"),
+                "accuracy": (100, ".1f"),
+                "precision": (1, ".2f"),
+                "fit seconds": (1, ".0f"),
+            }
+            cells = [
+                f"{scale * record[each]:{form}}" if each in record else "–"
+                for each, (scale, form) in formats.items()
+            ]
+            rows.append([corpus, name, *cells])
+    return markdown(header, rows)
 
 
 def topic_tags() -> str:
@@ -367,6 +393,7 @@ SECTIONS = {
     "newsgroups": newsgroups,
     "topic_coherence": topic_coherence,
     "topic_tags": topic_tags,
+    "text_models": text_models,
     "visual_words": visual_words,
     "network_splits": network_splits,
     "explanations": explanations,

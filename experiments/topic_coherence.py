@@ -6,9 +6,12 @@ All models learn 50 topics from the training part. The coherence is the mean NPM
 words of a topic, with co-occurrences counted in the test part; the diversity is the share of
 different words among all top words. The topics of DocNADE are its hidden units, read by their
 weights W or by the correlation of words with them over the training part, or the rotated topics of
-`top_words(documents=X)`. All are read-outs of the same fitted models.
+`top_words(documents=X)`. All are read-outs of the same fitted models. A run that was stopped
+continues with the models that are missing.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +20,7 @@ from scipy import sparse
 from sklearn.decomposition import NMF, LatentDirichletAllocation
 from sklearn.feature_extraction.text import TfidfTransformer
 
-from experiments.common import mean_and_spread, write_results
+from experiments.common import read_results, write_results
 from experiments.data import newsgroups, tag_my_news
 from supdocnade import DocNADE
 from supdocnade.metrics import npmi_coherence, presence_correlation, top_ranked
@@ -26,49 +29,60 @@ from supdocnade.model.topic_rotation import find_rotation
 N_TOPICS, N_WORDS, SEEDS = 50, 10, (0, 1, 2)
 DOCNADE: dict[str, Any] = {"learning_rate": 1e-3, "max_epochs": 30}
 
+Scores = dict[str, NDArray[np.floating]]
+"""(topics, words) scores by which words are ranked, for every way of reading topics."""
 
-def scores_of_words(seed: int, train: sparse.csr_array) -> dict[str, NDArray[np.floating]]:
-    """Return (topics, words) scores by which words are ranked, for every way of reading topics."""
-    scores: dict[str, NDArray[np.floating]] = {}
-    for activation in ("relu", "tanh", "sigmoid"):
-        model = DocNADE(N_TOPICS, activation=activation, random_state=seed, **DOCNADE).fit(train)
-        hidden_BH = model.transform(train)
-        rotated_BR = find_rotation(hidden_BH).rotate(hidden_BH)
-        scores[f"DocNADE, {activation}, units by weights"] = model.components_
-        by_correlation = presence_correlation(hidden_BH, [train])
-        scores[f"DocNADE, {activation}, units by correlations"] = by_correlation
-        scores[f"DocNADE, {activation}, rotated"] = presence_correlation(rotated_BR, [train])
+
+def read_docnade(activation: str, seed: int, train: sparse.csr_array) -> Scores:
+    model = DocNADE(N_TOPICS, activation=activation, random_state=seed, **DOCNADE).fit(train)
+    hidden_BH = model.transform(train)
+    rotated_BR = find_rotation(hidden_BH).rotate(hidden_BH)
+    return {
+        f"DocNADE, {activation}, units by weights": model.components_,
+        f"DocNADE, {activation}, units by correlations": presence_correlation(hidden_BH, [train]),
+        f"DocNADE, {activation}, rotated": presence_correlation(rotated_BR, [train]),
+    }
+
+
+def read_lda(seed: int, train: sparse.csr_array) -> Scores:
     lda = LatentDirichletAllocation(N_TOPICS, max_iter=20, random_state=seed).fit(train)
-    scores["LDA"] = lda.components_
+    return {"LDA": lda.components_}
+
+
+def read_nmf(seed: int, train: sparse.csr_array) -> Scores:
     weighted = TfidfTransformer().fit_transform(train)
     nmf = NMF(N_TOPICS, init="nndsvda", max_iter=400, random_state=seed).fit(weighted)
-    scores["NMF of tf-idf"] = nmf.components_
-    return scores
+    return {"NMF of tf-idf": nmf.components_}
 
 
-def measure(train: sparse.csr_array, test: sparse.csr_array) -> dict[str, dict[str, Any]]:
-    """Return coherence and diversity of every model, as mean and spread over seeds."""
-    models: dict[str, dict[str, Any]] = {}
-    for seed in SEEDS:
-        for name, scores_HK in scores_of_words(seed, train).items():
-            words_HX = top_ranked(scores_HK, N_WORDS)
-            record = models.setdefault(name, {"coherence": [], "diversity": []})
-            record["coherence"].append(float(npmi_coherence(words_HX, test).mean()))
-            record["diversity"].append(len(np.unique(words_HX)) / words_HX.size)
-            print(seed, name, record, flush=True)
-    for record in models.values():
-        record |= {name: mean_and_spread(values) for name, values in record.items()}
-    return models
+MODELS: dict[str, Callable[[int, sparse.csr_array], Scores]] = {
+    "DocNADE, sigmoid, rotated": partial(read_docnade, "sigmoid"),
+    "DocNADE, relu, rotated": partial(read_docnade, "relu"),
+    "LDA": read_lda,
+    "NMF of tf-idf": read_nmf,
+}
+"""Functions of a seed and documents, by the last of their read-outs."""
 
 
 def main() -> None:
     corpora = {"20 Newsgroups": newsgroups(), "TagMyNews": tag_my_news()[::2]}
-    results: dict[str, Any] = {"topics": N_TOPICS, "words": N_WORDS, "seeds": len(SEEDS)}
-    results["corpora"] = {
-        name: measure(*(bags.counts[bags.counts.sum(axis=1) > 0] for bags in parts))
-        for name, parts in corpora.items()
-    }
-    write_results("topic_coherence", "python -m experiments.topic_coherence", results)
+    results: dict[str, Any] = {"topics": N_TOPICS, "words": N_WORDS}
+    # Per corpus and read-out, the coherence and diversity of every seed.
+    found = results["corpora"] = read_results("topic_coherence").get("corpora", {})
+    for seed in SEEDS:
+        for corpus, bags in corpora.items():
+            train, test = (part.counts[part.counts.sum(axis=1) > 0] for part in bags)
+            records = found.setdefault(corpus, {})
+            for last, read in MODELS.items():
+                if len(records.get(last, {}).get("coherence", ())) > seed:
+                    continue
+                for name, scores_HK in read(seed, train).items():
+                    words_HX = top_ranked(scores_HK, N_WORDS)
+                    record = records.setdefault(name, {"coherence": [], "diversity": []})
+                    record["coherence"].append(float(npmi_coherence(words_HX, test).mean()))
+                    record["diversity"].append(len(np.unique(words_HX)) / words_HX.size)
+                    print(corpus, seed, name, record, flush=True)
+                write_results("topic_coherence", "python -m experiments.topic_coherence", results)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from tests.drawn import small_model
 from tests.networks import write_network
 from tests.packed import copy_to_memory, tar_members, write_parquet, write_tar
 from tests.serving import run_server
+from tests.texts import write_jsonl, write_texts
 
 from supdocnade.folders.photo_folder import read_folder
 
@@ -107,6 +108,7 @@ def test_the_commands_of_a_document_run(document, tmp_path, monkeypatch):
     draw(Path("photos"))
     draw(Path("test-photos"), 2, seed=1)
     draw(Path("more-photos"), 2, seed=2)
+    write_texts(Path("texts"))
     shutil.copytree("test-photos/coast", "new-photos")
     shutil.copy("new-photos/coast_0001.jpg", "photo.jpg")
     # The commands as written, on little data and with settings that take little time.
@@ -161,6 +163,25 @@ def test_the_commands_and_code_of_the_page_about_networks_run(tmp_path, monkeypa
             names = {"paths": paths}
             exec(compile(block, "docs/networks.md", "exec"), names)
     assert names["patches"].shape == (81, 1280)
+
+
+def test_the_commands_and_code_of_the_text_page_run(tmp_path, monkeypatch):
+    page = ROOT / "docs" / "text.md"
+    monkeypatch.chdir(tmp_path)
+    texts = write_texts(Path("texts"))
+    write_texts(Path("more-texts"), 2, seed=1)
+    write_jsonl(Path("news.jsonl"), texts, text="body", label="section")
+    rows = [f'"{file.read_text()}"' for file in sorted(texts.rglob("*.txt"))]
+    Path("news.csv").write_text("\n".join(["body", *rows]))
+    for block in re.findall(r"```sh\n(.*?)```", page.read_text(), re.DOTALL):
+        for line in block.splitlines():
+            done = supdocnade(*shlex.split(line, comments=True)[1:])
+            assert done.code == 0, done.err
+            assert done.out
+    help_text = supdocnade("topics", "--help").out
+    assert all(option in help_text for option in re.findall(r"`(--[a-z-]+)", page.read_text()))
+    _, printed = run_snippet(page, tmp_path)
+    assert printed.endswith("['sea' 'city']\n")
 
 
 def test_the_commands_of_the_sources_page_run(tmp_path, monkeypatch):

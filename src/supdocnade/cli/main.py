@@ -36,6 +36,7 @@ from supdocnade.cli.report import report
 from supdocnade.cli.reproduce import reproduce
 from supdocnade.cli.serve import serve
 from supdocnade.cli.suggest import suggest
+from supdocnade.cli.topics import topics
 from supdocnade.cli.train import train
 from supdocnade.errors import SupDocNADEError
 
@@ -48,7 +49,7 @@ app = typer.Typer(
 )
 COMMANDS = (
     *(demo, check, train, predict, evaluate, explain, suggest, info, report, index, serve),
-    *(features, card, encode, reproduce, bench),
+    *(features, card, encode, topics, reproduce, bench),
 )
 for command in COMMANDS:
     app.command()(command)

@@ -97,6 +97,30 @@ def render_report(
     ----------
     random_state, title : as for `write_report`.
     """
+    return (
+        create_environment()
+        .get_template("report.html")
+        .render(
+            title=title or TITLE,
+            fitted=fitted,
+            classes=_class_cards(fitted),
+            topics=_topic_cards(fitted),
+            history=_history_chart(fitted),
+            cover=_cover(fitted),
+            n_regions=fitted.encoder.regions.n_regions,
+            n_words=fitted.encoder.n_words,
+            settings=_settings(fitted, random_state),
+            choices=_choices(fitted),
+            marked_unknown=MARKED_UNKNOWN[
+                "sift" if fitted.settings.features == "sift" else "network"
+            ],
+            **_held_out(fitted),
+        )
+    )
+
+
+def create_environment() -> Environment:
+    """Return the templates of reports and their filters."""
     environment = Environment(
         loader=PackageLoader("supdocnade.report"),
         autoescape=True,
@@ -106,20 +130,7 @@ def render_report(
     )
     environment.filters |= {"percent": _percent, "number": _number, "plain": clean_name}
     environment.filters["ratio"] = _ratio
-    return environment.get_template("report.html").render(
-        title=title or TITLE,
-        fitted=fitted,
-        classes=_class_cards(fitted),
-        topics=_topic_cards(fitted),
-        history=_history_chart(fitted),
-        cover=_cover(fitted),
-        n_regions=fitted.encoder.regions.n_regions,
-        n_words=fitted.encoder.n_words,
-        settings=_settings(fitted, random_state),
-        choices=_choices(fitted),
-        marked_unknown=MARKED_UNKNOWN["sift" if fitted.settings.features == "sift" else "network"],
-        **_held_out(fitted),
-    )
+    return environment
 
 
 def _held_out(fitted: FittedScene) -> dict[str, Any]:

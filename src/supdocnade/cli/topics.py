@@ -1,0 +1,423 @@
+"""`supdocnade topics`: learn topics from texts, or find those of other texts."""
+
+import math
+import os
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from supdocnade.cli.console import (
+    ProgressBars,
+    format_count,
+    print_json,
+    print_line,
+    print_message,
+    print_warnings,
+)
+from supdocnade.cli.options import Debug, Jobs, Json, Quiet, Seed, UsageError
+from supdocnade.errors import InvalidArgument, StorageError
+from supdocnade.partial_folder import PartialFolder
+
+if TYPE_CHECKING:
+    from supdocnade.estimators.text_model import TextModel
+    from supdocnade.folders.texts import Texts
+
+REPORT = "report.html"
+MIN_EPOCHS, MIN_UPDATES = 20, 400
+"""Passes over the documents and updates of the parameters, unless --epochs is given."""
+
+GENERATIVE_WEIGHT = 1.0
+"""λ of a model with classes: topics describe the words as well as the classes."""
+
+N_SHOWN = 3
+"""Topics of a document that --predict names."""
+
+
+def parse_frequency(text: str) -> int | float:
+    """Return a number of documents, or a share of them if there is a decimal point.
+
+    >>> parse_frequency("5"), parse_frequency("0.5")
+    (5, 0.5)
+    """
+    try:
+        return float(text) if "." in text else int(text)
+    except ValueError:
+        raise UsageError(
+            f"--min-df and --max-df must be a whole number or a share like 0.5, got {text}."
+        ) from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopicsRequest:
+    """Arguments of a run that learns topics."""
+
+    corpus: Path
+    output: Path
+    text_field: str
+    label_field: str | None
+    labels: bool
+    vectorizer: dict[str, Any]
+    """Settings of `CountVectorizer` by which texts are split into words."""
+    limits: dict[str, Any]
+    """Settings of `CountVectorizer` that choose the vocabulary."""
+    estimator: dict[str, Any]
+    """Settings of `DocNADE`."""
+    held_out: float
+    seed: int
+    force: bool
+    resume: bool
+    quiet: bool
+
+
+def topics(
+    corpus: Annotated[
+        Path,
+        typer.Argument(
+            metavar="CORPUS", help="Folder of text files, a .jsonl file or a .csv file."
+        ),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="MODEL", help="Folder of the model to write."),
+    ] = None,
+    predict: Annotated[
+        Path | None,
+        typer.Option(metavar="MODEL", help="Print the topics of the texts, by this model."),
+    ] = None,
+    n_topics: Annotated[int, typer.Option("--topics", min=1, help="Number of topics.")] = 50,
+    text_field: Annotated[
+        str, typer.Option(help="Field or column of the text, in a .jsonl or .csv file.")
+    ] = "text",
+    label_field: Annotated[
+        str | None, typer.Option(help="Field or column of the label; by default label, if any.")
+    ] = None,
+    labels: Annotated[
+        bool, typer.Option("--labels/--no-labels", help="Learn classes, if there are labels.")
+    ] = True,
+    min_df: Annotated[
+        str, typer.Option(help="Ignore words of fewer documents: a number, or a share like 0.01.")
+    ] = "2",
+    max_df: Annotated[
+        str, typer.Option(help="Ignore words of more documents: a number, or a share.")
+    ] = "0.5",
+    max_features: Annotated[
+        int, typer.Option(min=1, help="Size of the vocabulary: the most frequent words.")
+    ] = 10_000,
+    ngrams: Annotated[
+        int, typer.Option(min=1, help="Longest sequence of words that counts as one.")
+    ] = 1,
+    stop_words: Annotated[
+        str,
+        typer.Option(help="Words to ignore: english, none, or a text file with one per line."),
+    ] = "english",
+    lowercase: Annotated[
+        bool, typer.Option("--lowercase/--keep-case", help="Ignore the case of letters.")
+    ] = True,
+    held_out: Annotated[
+        float, typer.Option(min=0, max=0.9, help="Share of documents that is only for figures.")
+    ] = 0.1,
+    epochs: Annotated[
+        int | None,
+        typer.Option(min=1, help="Passes over the documents; by default 20, more if they are few."),
+    ] = None,
+    learning_rate: Annotated[float, typer.Option(min=0, help="Learning rate.")] = 3e-3,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing model.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")] = False,
+    seed: Seed = 0,
+    jobs: Jobs = -1,
+    json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Learn topics from texts.
+
+    CORPUS is a folder of text files, of which sub-folders are the labels if there are several; a
+    .jsonl file with one object per line; or a .csv file with a header. Files are in UTF-8. Words
+    are counted as by scikit-learn's CountVectorizer. MODEL has the model and report.html: topics as
+    words, their documents, perplexity, coherence and diversity. With labels the model also learns
+    to classify. --predict prints the strongest topics of other texts, and their classes.
+
+    \b
+    Examples:
+      supdocnade topics texts -o model --topics 20
+      supdocnade topics news.jsonl -o model --text-field body --label-field section
+      supdocnade topics news.csv -o model --min-df 5 --ngrams 2 --stop-words none
+      supdocnade topics texts -o model --resume
+      supdocnade topics more-texts --predict model --json
+    """
+    if (output is None) == (predict is None):
+        raise UsageError("give either --output or --predict.")
+    if predict is not None:
+        _print_topics(predict, corpus, text_field, json)
+        return
+    if output is None:
+        raise AssertionError
+    request = TopicsRequest(
+        corpus=corpus,
+        output=output,
+        text_field=text_field,
+        label_field=label_field,
+        labels=labels,
+        vectorizer={
+            "lowercase": lowercase,
+            "ngram_range": (1, ngrams),
+            "stop_words": read_stop_words(stop_words),
+        },
+        limits={
+            "min_df": parse_frequency(min_df),
+            "max_df": parse_frequency(max_df),
+            "max_features": max_features,
+        },
+        estimator={
+            "n_topics": n_topics,
+            "activation": "sigmoid",
+            "learning_rate": learning_rate,
+            "max_epochs": epochs,
+            "n_jobs": jobs,
+            "random_state": seed,
+        },
+        held_out=held_out,
+        seed=seed,
+        force=force,
+        resume=resume,
+        quiet=quiet,
+    )
+    model = learn_topics(request)
+    if json:
+        print_json(model_to_dict(model, output))
+    elif not quiet:
+        _print_summary(model, output)
+
+
+def read_stop_words(given: str) -> str | list[str] | None:
+    """Return stop words as `CountVectorizer` takes them: a language, a list, or None."""
+    if given in ("english", "none"):
+        return None if given == "none" else given
+    from supdocnade.text import read_lines
+
+    return sorted({word.strip() for word in read_lines(Path(given))} - {""})
+
+
+def learn_topics(request: TopicsRequest) -> "TextModel":
+    """Learn topics and write the model with its report."""
+    from supdocnade.estimators.text_model import check_folder
+
+    check_folder(request.output, force=request.force)
+    partial = PartialFolder(Path(os.path.abspath(request.output)))
+    if partial.exists and not request.resume:
+        raise StorageError(
+            f"{partial.folder} holds an interrupted run: continue it with --resume, or remove it."
+        )
+    if request.resume and not partial.exists:
+        raise StorageError(f"there is no run to resume: {partial.folder} does not exist.")
+    texts = read_documents(request.corpus, request.text_field, request.label_field, request.quiet)
+    partial.create()
+    try:
+        with (
+            partial.lock(),
+            ProgressBars(quiet=request.quiet) as progress,
+            print_warnings(quiet=request.quiet),
+        ):
+            model = _learn(request, texts, partial.folder / "checkpoint", progress)
+    except KeyboardInterrupt:
+        print_message(f"stopped; resume with: {_resume_command(request)}")
+        raise typer.Exit(130) from None
+    except Exception:
+        if not any(partial.folder.rglob("*.safetensors")):
+            partial.discard()
+        raise
+    partial.discard()
+    return model
+
+
+def _resume_command(request: TopicsRequest) -> str:
+    parts = ["supdocnade", "topics", os.fspath(request.corpus), "-o", os.fspath(request.output)]
+    return f"{shlex.join(parts)} --resume and the same options"
+
+
+def read_documents(
+    corpus: Path, text_field: str, label_field: str | None, quiet: bool = True
+) -> "Texts":
+    """Return the texts of a place that are not empty; raise if there are none."""
+    from supdocnade.folders.texts import read_texts
+
+    found = read_texts(corpus, text_field, label_field)
+    kept = [row for row, text in enumerate(found.texts) if text.strip()]
+    if not kept:
+        what = "only empty ones" if found.texts else "none"
+        raise InvalidArgument(f"{corpus} must hold texts, got {what}.")
+    n_empty = len(found.texts) - len(kept)
+    if n_empty and not quiet:
+        example = next(name for name, text in zip(*found[:2], strict=True) if not text.strip())
+        print_message(
+            f"note: {format_count(n_empty, 'document')} without text left out, such as {example}."
+        )
+    return found.select(kept)
+
+
+def _learn(
+    request: TopicsRequest, texts: "Texts", checkpoint: Path, progress: ProgressBars
+) -> "TextModel":
+    import numpy as np
+
+    from supdocnade.estimators.docnade import DocNADE
+    from supdocnade.estimators.supdocnade import SupDocNADE
+    from supdocnade.estimators.text_model import TextModel, count_words, read_topics, topic_quality
+    from supdocnade.estimators.topic_fitting import fit_topic_model
+    from supdocnade.report.text_report import render_text_report
+    from supdocnade.seeding import named_generator
+    from supdocnade.storage import write_atomically
+
+    order = named_generator(request.seed, "held_out").permutation(len(texts.texts))
+    cut = int(request.held_out * len(order))
+    parts = [texts.select(sorted(rows.tolist())) for rows in (order[cut:], order[:cut])]
+    progress("counting words", 0, 1)
+    counts, vocabulary = count_words(parts[0].texts, request.vectorizer, **request.limits)
+    if len(vocabulary) < 2:
+        raise InvalidArgument(
+            f"{request.corpus} must have 2 words to learn, got {len(vocabulary)}."
+        )
+    unseen = count_words(parts[1].texts, request.vectorizer, vocabulary)[0] if cut else None
+    progress("counting words", 1, 1)
+    classes = {label for label in parts[0].labels if label is not None}
+    settings = {**request.estimator, "checkpoint": checkpoint, "batch_size": choose_batch(counts)}
+    if settings["max_epochs"] is None:
+        n_batches = math.ceil(counts.shape[0] / settings["batch_size"])
+        settings["max_epochs"] = max(MIN_EPOCHS, math.ceil(MIN_UPDATES / n_batches))
+    estimator: DocNADE | SupDocNADE = DocNADE(**settings)
+    labels = None
+    if request.labels and len(classes) > 1:
+        labels = np.array(parts[0].labels, object)
+        estimator = SupDocNADE(**settings, generative_weight=GENERATIVE_WEIGHT)
+    fit_topic_model(estimator, counts, labels, progress=progress)
+    estimator.set_params(checkpoint=None, n_jobs=None)
+    progress("writing", 0, 1)
+    rotation, words = read_topics(estimator, counts, vocabulary)
+    coherence_R, diversity = topic_quality(words, vocabulary, counts)
+    figures: dict[str, Any] = {
+        "n_documents": counts.shape[0],
+        "n_words": len(vocabulary),
+        "coherence": float(coherence_R.mean()),
+        "diversity": diversity,
+        **measure(estimator, counts, unseen, parts[1].labels),
+    }
+    model = TextModel(
+        estimator=estimator,
+        vocabulary=vocabulary,
+        vectorizer=request.vectorizer,
+        rotation=rotation,
+        words=words,
+        figures=figures,
+    )
+    request.output.mkdir(parents=True, exist_ok=True)
+    model.save(request.output)
+    page = render_text_report(
+        model,
+        parts[0],
+        rotation.rotate(estimator.transform(counts)),
+        coherence_R,
+        _settings(request, settings["max_epochs"]),
+        request.output.name or "Topics",
+    )
+    write_atomically(request.output / REPORT, page.encode("utf-8", "replace"))
+    progress("writing", 1, 1)
+    return model
+
+
+def choose_batch(counts: Any) -> int:
+    """Return the documents per update: fewer than usual if there are few documents."""
+    return int(min(64, max(8, counts.shape[0] // 32)))
+
+
+def measure(estimator: Any, counts: Any, unseen: Any, labels: list[str | None]) -> dict[str, Any]:
+    """Return the figures on held-out documents; None where nothing can be measured."""
+    import numpy as np
+
+    figures: dict[str, Any] = dict.fromkeys(("perplexity", "unigram_perplexity", "accuracy"))
+    figures |= {"n_held_out": 0, "n_labelled": 0}
+    has_words = np.zeros(0, bool) if unseen is None else np.asarray(unseen.sum(axis=1)) > 0
+    if has_words.any():
+        share_K = np.asarray(counts.sum(axis=0), np.float64) + 0.5
+        log_p = (unseen @ np.log(share_K / share_K.sum())).sum() / unseen.sum()
+        figures["n_held_out"] = int(has_words.sum())
+        figures["perplexity"] = estimator.perplexity(unseen[has_words], average="corpus")
+        figures["unigram_perplexity"] = float(np.exp(-log_p))
+    known = [row for row, label in enumerate(labels) if label is not None]
+    if known and hasattr(estimator, "classes_"):
+        true = np.array([labels[row] for row in known], object)
+        figures["accuracy"] = float((estimator.predict(unseen[known]) == true).mean())
+        figures["n_labelled"] = len(known)
+    return figures
+
+
+def _settings(request: TopicsRequest, n_epochs: int) -> list[tuple[str, str]]:
+    shown = {**request.vectorizer, **request.limits, **request.estimator}
+    if isinstance(shown["stop_words"], list):
+        shown["stop_words"] = format_count(len(shown["stop_words"]), "word")
+    shown |= {"held_out": request.held_out}
+    shown["max_epochs"] = n_epochs
+    del shown["n_jobs"]
+    return [(name, str(value)) for name, value in shown.items()]
+
+
+def model_to_dict(model: "TextModel", output: Path) -> dict[str, Any]:
+    """Return the object that `--json` prints."""
+    return {
+        "model": os.fspath(output),
+        "report": os.fspath(output / REPORT),
+        "figures": dict(model.figures),
+        "classes": list(map(str, getattr(model.estimator, "classes_", ()))),
+        "topics": [[each.word for each in words] for words in model.words],
+    }
+
+
+def _print_summary(model: "TextModel", output: Path) -> None:
+    figures = model.figures
+    n_documents = format_count(int(figures["n_documents"]), "document")
+    print_line(
+        f"learned {format_count(len(model.words), 'topic')} from {n_documents} "
+        f"and {format_count(int(figures['n_words']), 'word')}"
+    )
+    print_line(f"coherence (NPMI) {figures['coherence']:.2f}, diversity {figures['diversity']:.2f}")
+    if figures["perplexity"] is not None:
+        n_held_out = format_count(int(figures["n_held_out"]), "held-out document")
+        print_line(
+            f"perplexity {figures['perplexity']:.0f} per word on {n_held_out} "
+            f"(by frequencies alone {figures['unigram_perplexity']:.0f})"
+        )
+    if figures["accuracy"] is not None:
+        print_line(f"accuracy of classes {100 * figures['accuracy']:.0f} % on held-out documents")
+    print_line(f"model written to {output}, report to {output / REPORT}")
+
+
+def _print_topics(folder: Path, corpus: Path, text_field: str, json: bool) -> None:
+    """Print the strongest topics of every document, and its class if the model knows classes."""
+    from supdocnade.estimators.text_model import TextModel
+    from supdocnade.metrics import top_ranked
+
+    model = TextModel.load(folder)
+    texts = read_documents(corpus, text_field, None)
+    counts = model.count(texts.texts)
+    topics_BR = model.rotation.rotate(model.estimator.transform(counts))
+    classes = model.estimator.predict(counts) if hasattr(model.estimator, "classes_") else None
+    for row, best in enumerate(top_ranked(topics_BR, N_SHOWN).tolist()):
+        label = None if classes is None else str(classes[row])
+        strongest = [
+            {
+                "topic": topic,
+                "strength": float(topics_BR[row, topic]),
+                "words": [each.word for each in model.words[topic][:N_SHOWN]],
+            }
+            for topic in best
+        ]
+        if json:
+            name = {"document": texts.names[row], "topics": strongest}
+            print_json(name if label is None else {**name, "class": label})
+        else:
+            described = "; ".join(
+                f"{each['topic']} {' '.join(each['words'])}" for each in strongest
+            )
+            print_line("\t".join([texts.names[row], *([label] if label else []), described]))

@@ -1,0 +1,190 @@
+"""A topic model of texts: the words that it counts, the estimator, and its topics as words.
+
+A model is a folder of two files. `topics.safetensors` is the estimator, with the words as names of
+its features; `reading.safetensors` has the rotation and the words of its topics, the settings of
+the vectoriser and the figures.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from supdocnade.checks import check_shape
+from supdocnade.errors import InvalidArgument, StorageError
+from supdocnade.estimators.docnade import DocNADE
+from supdocnade.estimators.persistence import estimator_from_storage
+from supdocnade.estimators.supdocnade import SupDocNADE
+from supdocnade.metrics import npmi_coherence, presence_correlation, top_ranked
+from supdocnade.model.topic_rotation import TopicRotation, find_rotation
+from supdocnade.storage import damage_errors, load_arrays, read_file, save_arrays
+
+FORMAT = 1
+ESTIMATOR, READING = "topics.safetensors", "reading.safetensors"
+N_WORDS = 10
+"""Words per topic."""
+
+
+class TopicWord(NamedTuple):
+    """A word of a topic, and the correlation of its presence with the topic."""
+
+    word: str
+    correlation: float
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TextModel:
+    """Topics of texts."""
+
+    estimator: DocNADE | SupDocNADE
+    """Fitted on the counts of `vocabulary`; with classes if there are labels."""
+    vocabulary: tuple[str, ...]
+    vectorizer: Mapping[str, Any]
+    """Settings of scikit-learn's `CountVectorizer` by which texts are split into words."""
+    rotation: TopicRotation
+    words: tuple[tuple[TopicWord, ...], ...]
+    """Words of every topic, the strongest first."""
+    figures: Mapping[str, Any]
+    """Figures of the fit by name, such as `coherence`; None where one was not measured."""
+
+    def count(self, texts: Sequence[str]) -> sparse.csr_array:
+        """Return how often texts have the words of the vocabulary, (texts, words)."""
+        return count_words(texts, self.vectorizer, self.vocabulary)[0]
+
+    def topics(self, texts: Sequence[str]) -> NDArray[np.float64]:
+        """Return the topics of texts, (texts, topics); a large number means: the text has it."""
+        return self.rotation.rotate(self.estimator.transform(self.count(texts)))
+
+    def save(self, folder: Path) -> None:
+        """Write the model to a folder; `load` refuses a folder that was written in part."""
+        names = np.array(self.vocabulary, object)
+        self.estimator.feature_names_in_ = names
+        try:
+            self.estimator.save(folder / ESTIMATOR)
+        finally:
+            del self.estimator.feature_names_in_  # Otherwise scikit-learn wants names of counts.
+        arrays = {"axes": self.rotation.axes_HR, "inverse": self.rotation.inverse_RH}
+        description = {
+            "format": FORMAT,
+            "kind": type(self.estimator).__name__,
+            "estimator": _digest(folder / ESTIMATOR),
+            "vectorizer": dict(self.vectorizer),
+            "words": self.words,
+            "figures": dict(self.figures),
+        }
+        save_arrays(folder / READING, arrays, description)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """Return a model that `save` wrote; a damaged or foreign one raises `StorageError`."""
+        path = Path(folder) / READING
+        arrays, description = load_arrays(path)
+        with damage_errors(str(path)):
+            if description["format"] != FORMAT:
+                raise InvalidArgument(f"its format is {description['format']}, expected {FORMAT}")
+            kind = {"DocNADE": DocNADE, "SupDocNADE": SupDocNADE}[description["kind"]]
+            stored = Path(folder) / ESTIMATOR
+            if description["estimator"] != _digest(stored):
+                raise InvalidArgument(f"it does not belong to {stored}")
+            estimator = estimator_from_storage(kind, *load_arrays(stored), str(stored))
+            vocabulary = tuple(estimator.feature_names_in_)
+            del estimator.feature_names_in_
+            axes_HR, inverse_RH = arrays["axes"], arrays["inverse"]
+            n_units = estimator.network_.config.layer_sizes[-1]
+            check_shape("axes", axes_HR.shape, (n_units, len(inverse_RH)))
+            check_shape("inverse", inverse_RH.shape, (len(inverse_RH), n_units))
+            for array in (axes_HR, inverse_RH):
+                if array.dtype != np.float64 or not np.isfinite(array).all():
+                    raise InvalidArgument("its rotation must be finite float64 numbers")
+            words = tuple(
+                tuple(TopicWord(str(word), float(value)) for word, value in topic)
+                for topic in description["words"]
+            )
+            check_shape("words", (len(words),), (len(inverse_RH),))
+            vectorizer = dict(description["vectorizer"])
+            return cls(
+                estimator=estimator,
+                vocabulary=vocabulary,
+                vectorizer={**vectorizer, "ngram_range": tuple(vectorizer["ngram_range"])},
+                rotation=TopicRotation(axes_HR, inverse_RH),
+                words=words,
+                figures=dict(description["figures"]),
+            )
+
+
+def _digest(path: Path) -> str:
+    return hashlib.blake2b(read_file(path), digest_size=16).hexdigest()
+
+
+def count_words(
+    texts: Sequence[str],
+    vectorizer: Mapping[str, Any],
+    vocabulary: Sequence[str] | None = None,
+    **limits: Any,
+) -> tuple[sparse.csr_array, tuple[str, ...]]:
+    """Return how often texts have words, (texts, words), and the words.
+
+    Parameters
+    ----------
+    vectorizer : `lowercase`, `stop_words` and `ngram_range` of scikit-learn's `CountVectorizer`.
+    vocabulary : the words; None: those of the texts.
+    limits : `min_df`, `max_df` and `max_features`, for the words of the texts.
+    """
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    counter = CountVectorizer(**vectorizer, vocabulary=vocabulary, **limits)
+    try:
+        counts = counter.fit_transform(texts) if vocabulary is None else counter.transform(texts)
+    except ValueError as error:  # scikit-learn's sentences name its arguments.
+        raise InvalidArgument(f"the texts cannot be counted: {str(error).rstrip('.')}.") from error
+    return sparse.csr_array(counts), tuple(map(str, counter.get_feature_names_out()))
+
+
+def read_topics(
+    estimator: DocNADE | SupDocNADE,
+    counts: sparse.csr_array,
+    vocabulary: Sequence[str],
+    n_words: int = N_WORDS,
+) -> tuple[TopicRotation, tuple[tuple[TopicWord, ...], ...]]:
+    """Return the topics of a fitted estimator, and their words."""
+    hidden_BH = estimator.transform(counts)
+    rotation = find_rotation(hidden_BH)
+    scores_RK = presence_correlation(rotation.rotate(hidden_BH), [counts])
+    words = tuple(
+        tuple(TopicWord(vocabulary[word], float(scores_K[word])) for word in best)
+        for best, scores_K in zip(top_ranked(scores_RK, n_words).tolist(), scores_RK, strict=True)
+    )
+    return rotation, words
+
+
+def topic_quality(
+    words: Sequence[Sequence[TopicWord]], vocabulary: Sequence[str], counts: sparse.csr_array
+) -> tuple[NDArray[np.float64], float]:
+    """Return the coherence of every topic (mean NPMI), and the diversity of all their words.
+
+    Parameters
+    ----------
+    counts : (texts, words of the vocabulary) in which co-occurrences are counted.
+    """
+    column = {word: number for number, word in enumerate(vocabulary)}
+    words_RX = np.array([[column[each.word] for each in topic] for topic in words])
+    return npmi_coherence(words_RX, counts), len(np.unique(words_RX)) / words_RX.size
+
+
+def check_folder(folder: Path, *, force: bool) -> None:
+    """Raise `StorageError` if writing a model would destroy something else.
+
+    Parameters
+    ----------
+    force : replace a model of texts.
+    """
+    if (folder / READING).is_file() or (folder / ESTIMATOR).is_file():
+        if not force:
+            raise StorageError(f"{folder} holds a model; --force replaces it.")
+    elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise StorageError(f"{folder} is in the way: it is neither a model of texts nor empty.")

@@ -1,0 +1,113 @@
+import numpy as np
+import pytest
+from tests.texts import CITY, FOREST, LABELS, SEA
+
+from supdocnade import DocNADE, SupDocNADE
+from supdocnade.errors import InvalidArgument, StorageError
+from supdocnade.estimators.text_model import (
+    ESTIMATOR,
+    READING,
+    TextModel,
+    check_folder,
+    count_words,
+    read_topics,
+    topic_quality,
+)
+
+WORDS = {"lowercase": True, "stop_words": None, "ngram_range": (1, 1)}
+
+
+@pytest.fixture(scope="module")
+def model():
+    rng = np.random.default_rng(0)
+    texts = [" ".join(rng.choice(words, 15)) for words in [SEA, CITY, FOREST] * 20]
+    counts, vocabulary = count_words(texts, WORDS)
+    estimator = SupDocNADE(6, learning_rate=1e-2, max_epochs=10, random_state=0)
+    estimator.fit(counts, list(LABELS) * 20)
+    rotation, words = read_topics(estimator, counts, vocabulary, 4)
+    return TextModel(
+        estimator=estimator,
+        vocabulary=vocabulary,
+        vectorizer=WORDS,
+        rotation=rotation,
+        words=words,
+        figures={"coherence": 0.5},
+    )
+
+
+def test_topics_have_the_words_of_their_texts(model):
+    texts = [" ".join(words) for words in (SEA, CITY, FOREST)]
+    topics = model.topics(texts)
+    assert topics.shape == (3, len(model.words))
+    for words, best in zip((SEA, CITY, FOREST), topics.argmax(axis=1), strict=True):
+        assert {each.word for each in model.words[best]} <= set(words)
+
+
+def test_words_are_those_of_top_words(model):
+    texts = [" ".join(words) for words in (SEA, CITY, FOREST)]
+    counts = model.count(texts)
+    assert counts.sum() == 27
+    _, words = read_topics(model.estimator, counts, model.vocabulary, 3)
+    expected = model.estimator.top_words(3, model.vocabulary, documents=counts)
+    assert [[each.word for each in topic] for topic in words] == expected
+
+
+def test_a_saved_model_has_the_same_topics(model, tmp_path, recwarn):
+    model.save(tmp_path)
+    loaded = TextModel.load(tmp_path)
+    texts = ["a boat in the harbour", "unknown", ""]
+    np.testing.assert_array_equal(loaded.topics(texts), model.topics(texts))
+    assert (loaded.words, loaded.vocabulary) == (model.words, model.vocabulary)
+    assert (loaded.vectorizer, loaded.figures) == (WORDS, {"coherence": 0.5})
+    # The estimator alone has the vocabulary, too.
+    alone = SupDocNADE.load(tmp_path / ESTIMATOR)
+    assert alone.feature_names_in_.tolist() == list(model.vocabulary)
+    assert not recwarn.list
+
+
+def test_files_of_different_models_are_refused(model, tmp_path):
+    model.save(tmp_path)
+    DocNADE(2, max_epochs=1).fit(np.eye(3)).save(tmp_path / ESTIMATOR)
+    with pytest.raises(StorageError, match="does not belong to"):
+        TextModel.load(tmp_path)
+
+
+def test_a_damaged_or_missing_model_is_refused(model, tmp_path):
+    with pytest.raises(StorageError, match="cannot be read"):
+        TextModel.load(tmp_path)
+    model.save(tmp_path)
+    content = (tmp_path / READING).read_bytes()
+    (tmp_path / READING).write_bytes(content[:-1] + b"x")
+    with pytest.raises(StorageError, match="damaged"):
+        TextModel.load(tmp_path)
+
+
+def test_ngrams_stop_words_and_limits():
+    texts = ["The sea the sand", "the sea the Sand", "oak"]
+    settings = {"lowercase": True, "stop_words": ["the"], "ngram_range": (1, 2)}
+    counts, words = count_words(texts, settings, min_df=2)
+    assert words == ("sand", "sea", "sea sand")
+    assert counts.toarray().tolist() == [[1, 1, 1], [1, 1, 1], [0, 0, 0]]
+    with pytest.raises(InvalidArgument, match=r"the texts cannot be counted: .*vocabulary"):
+        count_words(["the"], settings)
+
+
+def test_quality_of_words(model):
+    counts = model.count(["waves sand", "waves sand", "oak fern", "oak fern"])
+    pair = tuple(each for each in ("waves", "sand"))
+    words = [[type(model.words[0][0])(word, 1.0) for word in pair]] * 2
+    coherence, diversity = topic_quality(words, model.vocabulary, counts)
+    assert coherence.tolist() == [1.0, 1.0]
+    assert diversity == 0.5
+
+
+def test_other_folders_are_not_overwritten(model, tmp_path):
+    check_folder(tmp_path, force=False)
+    check_folder(tmp_path / "new", force=False)
+    (tmp_path / "photo.jpg").touch()
+    with pytest.raises(StorageError, match="is in the way"):
+        check_folder(tmp_path, force=True)
+    model.save(tmp_path / "model")
+    with pytest.raises(StorageError, match="--force replaces it"):
+        check_folder(tmp_path / "model", force=False)
+    check_folder(tmp_path / "model", force=True)
