@@ -91,7 +91,8 @@ def test_topics_are_the_units_of_the_top_layer(model, X):
     strongest = alone.argmax(axis=0)
     names = model._word_names()
     assert [row[0] for row in words] == [names[word] for word in strongest]
-    assert len(model.top_words(3, documents=X)) == len(model.coherence(X)) == 8
+    assert len(model.coherence(X)) == 8
+    assert len(model.top_words(3, documents=X)) == len(model.topic_rotation(X).strength_R) <= 8
 
 
 def test_one_layer_in_a_tuple_gives_the_bits_of_a_number(scenes, X, tmp_path):
