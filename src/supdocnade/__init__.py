@@ -13,10 +13,12 @@ if TYPE_CHECKING:
     from supdocnade.estimators.docnade import DocNADE
     from supdocnade.estimators.scoring import make_annotation_scorer
     from supdocnade.estimators.supdocnade import SupDocNADE
+    from supdocnade.estimators.text_model import TextModel
     from supdocnade.estimators.topic_fitting import fit_many
     from supdocnade.model.outputs import WordOutput
     from supdocnade.scene.model import SceneModel
     from supdocnade.training.processes import training_processes
+    from supdocnade.training.watch import MLflowWatch, TensorBoardWatch
 
 __version__ = "0.1.0"
 
@@ -25,12 +27,15 @@ _MODULES = {
     "Corpus": "corpus",
     "DampCounts": "estimators.damp_counts",
     "DocNADE": "estimators.docnade",
+    "MLflowWatch": "training.watch",
     "MMLDA": "baselines.mmlda",
     "ReplicatedSoftmax": "baselines.replicated_softmax",
     "SLDA": "baselines.slda",
     "SceneModel": "scene.model",
     "SkippedImagesWarning": "estimators.bag_of_visual_words",
     "SupDocNADE": "estimators.supdocnade",
+    "TensorBoardWatch": "training.watch",
+    "TextModel": "estimators.text_model",
     "WordOutput": "model.outputs",
     "fit_many": "estimators.topic_fitting",
     "make_annotation_scorer": "estimators.scoring",
@@ -44,10 +49,13 @@ __all__ = [
     "Corpus",
     "DampCounts",
     "DocNADE",
+    "MLflowWatch",
     "ReplicatedSoftmax",
     "SceneModel",
     "SkippedImagesWarning",
     "SupDocNADE",
+    "TensorBoardWatch",
+    "TextModel",
     "WordOutput",
     "fit_many",
     "make_annotation_scorer",
