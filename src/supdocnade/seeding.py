@@ -140,7 +140,7 @@ def split_tokens(
     have position 0.
 
     >>> split_tokens(0, 0, np.array([7, 9, 4]), np.array([3, 900, 0])).tolist()
-    [2, 155, 0]
+    [1, 769, 0]
     """
     bits_B = document_keys(seed, "split point", epoch, documents) >> np.uint64(32)
     position_B: NDArray[np.uint64] = bits_B * lengths.astype(np.uint64) >> np.uint64(32)
@@ -161,7 +161,7 @@ def given_tokens(
     lengths : (B,) numbers of tokens.
 
     >>> given_tokens(0, 0, np.array([7, 9]), np.array([3, 2])).astype(int).tolist()
-    [0, 1, 0, 1, 0]
+    [0, 0, 0, 1, 0]
     """
     key_B = document_keys(seed, "ordering", epoch, documents)
     starts = np.cumsum(lengths) - lengths

@@ -59,8 +59,9 @@ def test_all_experiments_from_photographs_to_a_page(labelme):
     assert {"sLDA", "MMLDA"} <= methods
 
 
-def test_a_finished_study_is_not_computed_again(labelme, data, monkeypatch):
-    folder, _ = labelme
+def test_a_finished_study_is_not_computed_again(labelme, data, tmp_path, monkeypatch):
+    folder = tmp_path / "study"
+    shutil.copytree(labelme[0], folder)
     before = figures(folder)
     machines = json.loads((folder / "provenance.json").read_text())["machines"]
     assert {stage: len(used) for stage, used in machines.items()} == {"models": 1, "others": 1}
@@ -99,8 +100,9 @@ def test_the_commands_and_code_of_the_page_about_tables_run(labelme, data, tmp_p
     assert re.fullmatch(
         r"(?:(?:Sup)?DocNADE with \d+ topics: \d+\.\d% in 2 splits\n)+", printed.stdout
     ), printed.stderr
-    files = re.findall(r"`(\w+(?:/|\.\w+))`", page.partition("| file |")[2])
-    assert all(Path("reproduction/labelme-quick", name).exists() for name in files)
+    files = re.findall(r"`(\w+(?:/|\.\w+))`", page.partition("| file |")[2].partition("##")[0])
+    missing = [name for name in files if not Path("reproduction/labelme-quick", name).exists()]
+    assert missing == []
 
 
 def test_models_need_only_words(labelme, tmp_path):

@@ -242,10 +242,12 @@ def read_log(folder: Path) -> dict[str, Any]:
     log: dict[str, Any] = {}
     for path in (folder / PROVENANCE, folder / LOG):
         stored = json.loads(path.read_text()) if path.is_file() else {}
-        if "seconds" in stored:
-            log["seconds"] = log.get("seconds", {}) | stored["seconds"]
+        for name in ("seconds", "machines"):
+            if name in stored:
+                log.setdefault(name, {})
+        log.get("seconds", {}).update(stored.get("seconds", {}))
         for stage, machines in stored.get("machines", {}).items():
-            known = log.setdefault("machines", {}).setdefault(stage, [])
+            known = log["machines"].setdefault(stage, [])
             known += [machine for machine in machines if machine not in known]
     return log
 

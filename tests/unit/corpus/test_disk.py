@@ -108,6 +108,7 @@ def test_few_files_stay_open(tmp_path, monkeypatch):
     corpus = Corpus.create(tmp_path / "corpus", n_words=2)
     for _ in range(10):
         corpus.append(np.ones((2, 2)))
+    gc.collect()  # Files of earlier tests.
     before = len(os.listdir("/proc/self/fd"))
     assert corpus.counts().sum() == 40
     assert len(os.listdir("/proc/self/fd")) == before + 3
