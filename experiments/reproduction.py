@@ -1,9 +1,10 @@
-"""Write docs/reproduction.md from the results of `supdocnade reproduce`.
+"""Write docs/reproduction.md, and a table of docs/baselines.md, from stored results.
 
 python -m experiments.reproduction            # write page and figures
 python -m experiments.reproduction --check    # fail if they are not current
 
-Results are read from experiments/scene15, experiments/labelme and experiments/uiuc, if they exist:
+Results of `supdocnade reproduce` are read from experiments/scene15, experiments/labelme and
+experiments/uiuc, if they exist:
 
 supdocnade reproduce scene15 --data DIR --out experiments/scene15
 
@@ -19,13 +20,15 @@ Only results.json, predictions.safetensors, provenance.json and qualitative.json
 stage page keeps their results of methods whose predictions are not in the folder.
 """
 
+import json
 import sys
 from pathlib import Path
 
 from experiments.pool import LOG, pool_section
 from supdocnade.paper.data_sets import DATA_SETS
-from supdocnade.paper.page import PAGE, make_page
-from supdocnade.paper.results import RESULTS
+from supdocnade.paper.page import PAGE, figure, make_page, markdown
+from supdocnade.paper.plans import ACCURACY, DOC, F_MEASURE, SOFTMAX_SVM, SUP, TOPIC_BASELINES
+from supdocnade.paper.results import RESULTS, Series, read_results
 
 DISCUSSION = """\
 ## Discussion
@@ -78,7 +81,41 @@ def files() -> dict[Path, str]:
             text += f"\n## {spec.title}\n\nNot run yet.\n"
     if LOG.is_file():
         text += f"\n{pool_section()}\n"
-    return {DOCS / PAGE: text, **{DOCS / name: content for name, content in figures.items()}}
+    baselines = DOCS / "baselines.md"
+    before, begin, rest = baselines.read_text().partition("<!-- systems: begin -->\n")
+    _, end, after = rest.partition("<!-- systems: end -->")
+    return {
+        DOCS / PAGE: text,
+        **{DOCS / name: content for name, content in figures.items()},
+        baselines: f"{before}{begin}{systems_table(folders)}\n{end}{after}",
+    }
+
+
+def systems_table(folders: list[Path]) -> str:
+    """Return the figures of the paper's topic models on both data sets and on published corpora."""
+    results = {each.name: read_results(each) for each in folders}
+    perplexities = json.loads((HERE / "results/replicated_softmax.json").read_text())["models"]
+    names = {"sLDA": "SLDA", SOFTMAX_SVM: "ReplicatedSoftmax", DOC: "DocNADE, tree"}
+    rows = []
+    for method in (*TOPIC_BASELINES, DOC, SUP):
+        chosen = None if method in TOPIC_BASELINES else ACCURACY
+        cells = [
+            figure(results[name], Series("paper", method, 200, "2×2", ACCURACY, None, chosen))
+            for name in ("labelme", "scene15")
+        ]
+        chosen = chosen and F_MEASURE
+        tags = Series("paper", method, 200, "2×2", F_MEASURE, "tags_free", chosen)
+        cells.insert(1, figure(results["labelme"], tags))
+        key = "Replicated Softmax" if method == SOFTMAX_SVM else names.get(method, method)
+        for corpus in ("LabelMe bags", "20 Newsgroups"):
+            found = perplexities.get(f"{corpus}, {key}")
+            cells.append(f"{found['perplexity']:.1f}" if found else "–")
+        rows.append([f"`{names.get(method, method).partition(',')[0]}`", *cells])
+    header = [
+        "200 topics; perplexities: 50", "LabelMe, accuracy (%)", "LabelMe, F-measure (%)",
+        "Scene15, accuracy (%)", "perplexity, LabelMe bags", "perplexity, 20 Newsgroups",
+    ]  # fmt: skip
+    return markdown(header, rows)
 
 
 def main() -> None:

@@ -187,7 +187,8 @@ def _chart(results: Results, methods: Methods, title: str) -> str:
                 means = 100 * split_means(results, series)
                 spread = float(np.std(means, ddof=1)) if len(means) > 1 else 0.0
                 points.append((n_topics, float(means.mean()), spread))
-        name = method if grid == "2×2" else f"{method}, {grid}"
+        short = method.removesuffix(" + SVM")  # The legend is narrow.
+        name = short if grid == "2×2" else f"{short}, {grid}"
         if points:
             lines[name] = points
     levels = {}
