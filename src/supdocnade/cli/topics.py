@@ -72,13 +72,44 @@ class TopicsRequest:
     quiet: bool
 
 
+MinFrequency = Annotated[
+    str, typer.Option(help="Ignore words of fewer documents: a number, or a share like 0.01.")
+]
+MaxFrequency = Annotated[
+    str, typer.Option(help="Ignore words of more documents: a number, or a share.")
+]
+VocabularySize = Annotated[
+    int, typer.Option(min=1, help="Size of the vocabulary: the most frequent words.")
+]
+NGrams = Annotated[int, typer.Option(min=1, help="Longest sequence of words that counts as one.")]
+StopWords = Annotated[
+    str,
+    typer.Option(help="Words to ignore: english, none, or a text file with one per line."),
+]
+Lowercase = Annotated[
+    bool, typer.Option("--lowercase/--keep-case", help="Ignore the case of letters.")
+]
+HeldOut = Annotated[
+    float, typer.Option(min=0, max=0.9, help="Share of documents that is only for figures.")
+]
+Epochs = Annotated[
+    int | None,
+    typer.Option(min=1, help="Passes over the documents; by default 20, more if they are few."),
+]
+CorpusPath = Annotated[
+    Path,
+    typer.Argument(metavar="CORPUS", help="Folder of text files, a .jsonl file or a .csv file."),
+]
+TextField = Annotated[
+    str, typer.Option(help="Field or column of the text, in a .jsonl or .csv file.")
+]
+LabelField = Annotated[
+    str | None, typer.Option(help="Field or column of the label; by default label, if any.")
+]
+
+
 def topics(
-    corpus: Annotated[
-        Path,
-        typer.Argument(
-            metavar="CORPUS", help="Folder of text files, a .jsonl file or a .csv file."
-        ),
-    ],
+    corpus: CorpusPath,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="MODEL", help="Folder of the model to write."),
@@ -88,41 +119,19 @@ def topics(
         typer.Option(metavar="MODEL", help="Print the topics of the texts, by this model."),
     ] = None,
     n_topics: Annotated[int, typer.Option("--topics", min=1, help="Number of topics.")] = 50,
-    text_field: Annotated[
-        str, typer.Option(help="Field or column of the text, in a .jsonl or .csv file.")
-    ] = "text",
-    label_field: Annotated[
-        str | None, typer.Option(help="Field or column of the label; by default label, if any.")
-    ] = None,
+    text_field: TextField = "text",
+    label_field: LabelField = None,
     labels: Annotated[
         bool, typer.Option("--labels/--no-labels", help="Learn classes, if there are labels.")
     ] = True,
-    min_df: Annotated[
-        str, typer.Option(help="Ignore words of fewer documents: a number, or a share like 0.01.")
-    ] = "2",
-    max_df: Annotated[
-        str, typer.Option(help="Ignore words of more documents: a number, or a share.")
-    ] = "0.5",
-    max_features: Annotated[
-        int, typer.Option(min=1, help="Size of the vocabulary: the most frequent words.")
-    ] = 10_000,
-    ngrams: Annotated[
-        int, typer.Option(min=1, help="Longest sequence of words that counts as one.")
-    ] = 1,
-    stop_words: Annotated[
-        str,
-        typer.Option(help="Words to ignore: english, none, or a text file with one per line."),
-    ] = "english",
-    lowercase: Annotated[
-        bool, typer.Option("--lowercase/--keep-case", help="Ignore the case of letters.")
-    ] = True,
-    held_out: Annotated[
-        float, typer.Option(min=0, max=0.9, help="Share of documents that is only for figures.")
-    ] = 0.1,
-    epochs: Annotated[
-        int | None,
-        typer.Option(min=1, help="Passes over the documents; by default 20, more if they are few."),
-    ] = None,
+    min_df: MinFrequency = "2",
+    max_df: MaxFrequency = "0.5",
+    max_features: VocabularySize = 10_000,
+    ngrams: NGrams = 1,
+    stop_words: StopWords = "english",
+    lowercase: Lowercase = True,
+    held_out: HeldOut = 0.1,
+    epochs: Epochs = None,
     learning_rate: Annotated[float, typer.Option(min=0, help="Learning rate.")] = 3e-3,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing model.")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")] = False,

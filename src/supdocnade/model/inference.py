@@ -88,7 +88,7 @@ class NetworkArrays:
 
     @property
     def several_labels(self) -> bool:
-        """Whether a document may have several labels, each with a logistic output."""
+        """True if a document may have several labels, each with a logistic output."""
         return getattr(self.config, "class_output", "softmax") == "sigmoid"
 
     @property

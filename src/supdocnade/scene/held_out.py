@@ -84,7 +84,7 @@ class HeldOutImage:
 
     @property
     def right(self) -> bool | None:
-        """Whether the predicted class is the true one, or one of several; None if not known."""
+        """True if the predicted class is the true one, or one of several; None if not known."""
         if self.label is None or self.predicted is None:
             return None
         return self.predicted == self.label or self.predicted in split_labels(self.label)

@@ -157,16 +157,9 @@ def select_candidate(
             )
             classifiers.append(found_svm)
         for chosen_C, chosen_gamma, scores_BC in classifiers:
-            score, temperature, proba_BC = 0.0, 1.0, None
-            if scores_BC is not None and several:
-                rows, members_NC = held_out.class_members(classes)
-                temperature = fit_label_temperature(scores_BC[rows], members_NC)
-                found_labels = mean_average_precision(scores_BC[rows], members_NC)
-                score += found_labels.value if found_labels.n_classes else 0.0
-            elif scores_BC is not None:
-                temperature = fit_temperature(scores_BC[known], true_B[known])
-                proba_BC = softmax(scores_BC / temperature, axis=1)
-                score += mean_probability(scores_BC[known], true_B[known])
+            score, temperature, proba_BC = _judge_classes(
+                scores_BC, held_out, classes, several=several
+            )
             weight, tag_scores_BA, f_value = choose_class_weight(
                 each.tag_log_p_BA, proba_BC, share_CA, present, log_odds=each.log_odds
             )
@@ -184,6 +177,30 @@ def select_candidate(
                 Selected(score + f_value, choices, scores_BC, tag_scores_BA, each.log_odds)
             )
     return max(found, key=lambda each: (each.score, each.choices.n_epochs))
+
+
+def _judge_classes(
+    scores_BC: Floats | None, held_out: Photographs, classes: Sequence[str], *, several: bool
+) -> tuple[float, float, Floats | None]:
+    """Return the score and the temperature of a classifier, and its probabilities of classes.
+
+    Parameters
+    ----------
+    scores_BC : scores of the held-out photographs, None without classes.
+    several : whether photographs have several labels; then there are no probabilities of classes.
+    """
+    if scores_BC is None:
+        return 0.0, 1.0, None
+    if several:
+        rows, members_NC = held_out.class_members(classes)
+        temperature = fit_label_temperature(scores_BC[rows], members_NC)
+        found = mean_average_precision(scores_BC[rows], members_NC)
+        return found.value if found.n_classes else 0.0, temperature, None
+    true_B = held_out.label_numbers(classes)
+    known = np.flatnonzero(true_B >= 0)
+    temperature = fit_temperature(scores_BC[known], true_B[known])
+    score = mean_probability(scores_BC[known], true_B[known])
+    return score, temperature, softmax(scores_BC / temperature, axis=1)
 
 
 def _try_svms(
