@@ -107,8 +107,8 @@ def pool_parts(name: str) -> Iterator[tuple[Part, Part]]:
 
 def main() -> None:
     results = read_results("network_variants").get("variants", {})
-    for name in sys.argv[1:] or list(VARIANTS):
-        for data_set in DATA_SETS:
+    for data_set in DATA_SETS:
+        for name in sys.argv[1:] or list(VARIANTS):
             if data_set in results.setdefault(name, {}) and not sys.argv[1:]:
                 continue
             memory = Memory()
