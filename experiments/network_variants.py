@@ -11,22 +11,17 @@ pools of LabelMe and Scene15, as in `experiments.scene_features`.
 
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from experiments.common import read_results, write_results
-from experiments.data import data_folder
 from experiments.network_splits import Memory
-from experiments.pool import N_FOLDS, folds
-from experiments.scene_features import Part, measure
+from experiments.scene_features import measure, pool_parts
 from supdocnade.images.efficientnet_lite import MEAN, SCALE, convert, find_weights, read_weights
 from supdocnade.images.feature_network import FeatureNetwork, NetworkDescription, write_network
 from supdocnade.images.network_library import DEFAULT_NETWORK
-from supdocnade.paper.data_sets import read_photo_set
-from supdocnade.paper.protocol import protocol_for
 
 COMMAND = "python -m experiments.network_variants"
 DATA_SETS = {"labelme": "tags_free", "scene15": None}
@@ -87,27 +82,9 @@ def make_network(folder: Path, *, side: int = 260, earlier: bool = False) -> Pat
     return folder / "variant.onnx"
 
 
-def pool_parts(name: str) -> Iterator[tuple[Part, Part]]:
-    """Yield the training and the test part of each fold of the pool of a data set."""
-    photos = read_photo_set(name, data_folder(name))
-    protocol = protocol_for(photos)
-    inside = np.flatnonzero(protocol.pool_B)
-    pool, tags = photos.take(inside), DATA_SETS[name]
-    roles = folds(pool, protocol.picture_B[inside])
-
-    def part(rows: Any) -> Part:
-        some = pool.take(rows)
-        known: list[Any] = [None] * len(some) if tags is None else list(some.tags[tags])
-        return list(some.paths), list(some.labels), known
-
-    for number in range(N_FOLDS):
-        found = roles.parts(number)
-        yield part(found.train), part(found.test)
-
-
 def main() -> None:
     results = read_results("network_variants").get("variants", {})
-    for data_set in DATA_SETS:
+    for data_set, tags in DATA_SETS.items():
         for name in sys.argv[1:] or list(VARIANTS):
             if data_set in results.setdefault(name, {}) and not sys.argv[1:]:
                 continue
@@ -116,7 +93,7 @@ def main() -> None:
                 path = make_network(Path(folder) / "network", **VARIANTS[name])
                 memory.install()
                 try:
-                    found = measure({"features": str(path)}, pool_parts(data_set))
+                    found = measure({"features": str(path)}, pool_parts(data_set, tags))
                 finally:
                     FeatureNetwork.describe = memory.describe  # type: ignore[method-assign]
             print(name, data_set, {k: v for k, v in found.items() if k != "right"}, flush=True)

@@ -48,9 +48,16 @@ VARIANTS: dict[str, dict[str, Any]] = {
 Part = tuple[list[Any], list[str], list[Sequence[str] | None]]
 
 
-def pool_parts() -> Iterator[tuple[Part, Part]]:
-    """Yield the training and the test part of each fold of the pool."""
-    photos = read_photo_set("labelme", data_folder("labelme"))
+def pool_parts(
+    name: str = "labelme", tags: str | None = "tags_free"
+) -> Iterator[tuple[Part, Part]]:
+    """Yield the training and the test part of each fold of the pool of a data set.
+
+    Parameters
+    ----------
+    tags : name of the tag set; None: no tags are known.
+    """
+    photos = read_photo_set(name, data_folder(name))
     protocol = protocol_for(photos)
     inside = np.flatnonzero(protocol.pool_B)
     pool = photos.take(inside)
@@ -58,7 +65,8 @@ def pool_parts() -> Iterator[tuple[Part, Part]]:
 
     def part(rows: Any) -> Part:
         some = pool.take(rows)
-        return list(some.paths), list(some.labels), list(some.tags["tags_free"])
+        known: list[Any] = [None] * len(some) if tags is None else list(some.tags[tags])
+        return list(some.paths), list(some.labels), known
 
     for number in range(N_FOLDS):
         found = roles.parts(number)
