@@ -1,13 +1,15 @@
 """Benchmark of words from a network, compared with the network's bare forward pass.
 
-python -m benchmarks.bench_network
+python -m benchmarks.bench_network [cuda]
 
 The photographs of `bench_encoding`, one after the other on one core. The baseline decodes a file in
 colour and runs the network in onnxruntime on an input that was prepared before; ours also resizes
-and scales the photograph, projects the features of its patches, and finds their words.
+and scales the photograph, projects the features of its patches, and finds their words. With `cuda`,
+which needs onnxruntime-gpu, the network also runs on a GPU.
 """
 
 import os
+import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -28,6 +30,7 @@ def main() -> None:
     os.environ["ORT_DISABLE_TELEMETRY"] = "1"
     import onnxruntime
 
+    on_gpu = "cuda" in sys.argv[1:]
     torch.set_num_threads(1)
     network = find_network(DEFAULT_NETWORK)
     options = onnxruntime.SessionOptions()
@@ -44,15 +47,18 @@ def main() -> None:
         labels = [path.parent.name for path in paths]
         model = SceneModel(features=DEFAULT_NETWORK, max_epochs=2, n_jobs=1, random_state=0)
         model.fit(paths, labels)
-        timings = alternate(
-            {
-                "decode + forward pass": lambda: [
-                    (decode(path, in_color), session.run(None, feed)) for path in paths
-                ],
-                "decode + network + words": lambda: [bag.encoder_.encode(path) for path in paths],
-                "prediction": lambda: [list(model.iter_predictions([path])) for path in paths],
-            }
-        )
+        rows = {
+            "decode + forward pass": lambda: [
+                (decode(path, in_color), session.run(None, feed)) for path in paths
+            ],
+            "decode + network + words": lambda: [bag.encoder_.encode(path) for path in paths],
+            "prediction": lambda: [list(model.iter_predictions([path])) for path in paths],
+        }
+        if on_gpu:
+            rows["decode + network on the GPU + words"] = lambda: [
+                bag.encoder_.encode(path, device="cuda") for path in paths
+            ]
+        timings = alternate(rows)
     ms = {name: 1e3 * timing.median / len(paths) for name, timing in timings.items()}
     ratio = ms["decode + network + words"] / ms["decode + forward pass"]
     print_table(
@@ -62,7 +68,9 @@ def main() -> None:
     )
     print(f"words over the bare forward pass: {ratio:.2f}")
     results = {"images": kind, "network": DEFAULT_NETWORK, "ms_per_image": ms}
-    write_results("network", {**results, "words_over_forward_pass": ratio})
+    write_results(
+        "network_cuda" if on_gpu else "network", {**results, "words_over_forward_pass": ratio}
+    )
 
 
 if __name__ == "__main__":

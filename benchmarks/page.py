@@ -20,6 +20,8 @@ SCALING = PAGE.with_name("scaling.md")
 def figures() -> str:
     operation, training, inference = load("tree_nll"), load("training"), load("inference")
     encoding, network = load("encoding"), load("network")
+    with_gpu = load("network_cuda")["ms_per_image"]
+    gpu_words, cpu_words = (with_gpu[f"decode + network{on} + words"] for on in (" on the GPU", ""))
     ms = operation["ms_per_document"]
     comparisons = operation["cpu_over_torch_gather_of_all_comparisons"]
     rows = [
@@ -93,6 +95,11 @@ def figures() -> str:
             f"words from {network['network']} (decode, network, 1,000 words) relative to decoding "
             "and the network's bare forward pass",
             f"{network['words_over_forward_pass']:.2f}",
+        ),
+        (
+            "the same with the network on an H200 relative to one core of that machine "
+            "(`bench_network cuda`)",
+            f"{gpu_words / cpu_words:.2f}",
         ),
         (
             "growth of memory while 1,600 images are encoded, after the first few",

@@ -7,6 +7,7 @@ stem beside the ONNX file holds its `NetworkDescription`.
 Suffixes of shapes: H height, W width, P patches, T class tokens and patches, D channels.
 """
 
+import contextlib
 import hashlib
 import json
 import math
@@ -380,6 +381,9 @@ def _start_session(path: Path, content: bytes, provider: str) -> Any:
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.use_deterministic_compute = True
     options.log_severity_level = 4  # Errors are raised.
+    if provider == _CUDA:
+        with contextlib.redirect_stdout(None):  # It prints what it does not find.
+            onnxruntime.preload_dlls()  # CUDA and cuDNN, from the packages that torch needs, too.
     providers = [(_CUDA, _CUDA_OPTIONS), _CPU] if provider == _CUDA else [_CPU]
     try:
         return onnxruntime.InferenceSession(content or path, options, providers)
