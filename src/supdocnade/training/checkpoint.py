@@ -24,9 +24,6 @@ MOMENTS = {"step", "exp_avg", "exp_avg_sq"}
 FINGERPRINTS = {"data", "validation data", "tree"}
 """Settings that are digests, whose values an error message need not show."""
 
-_LATER = {"batch_groups": 1}
-"""Settings that are left out where they have this value, as in older checkpoints."""
-
 Tensors = dict[str, Tensor]
 
 
@@ -222,7 +219,7 @@ def _check_settings(path: Path, stored: object, settings: dict[str, Any]) -> Non
     if not isinstance(stored, dict):
         raise StorageError(f"{path} is damaged: it names no settings.")
     for name in sorted(stored.keys() | settings.keys()):
-        before, now = (each.get(name, _LATER.get(name)) for each in (stored, settings))
+        before, now = (each.get(name) for each in (stored, settings))
         if before != now and name in FINGERPRINTS:
             raise StorageError(
                 f"checkpoint {path} was made from other {name}; use the same or another checkpoint."

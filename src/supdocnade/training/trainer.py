@@ -345,15 +345,6 @@ class Trainer:
         for name in ("output", "activation"):
             if callable(settings[name]):
                 settings[name] = getattr(settings[name], "__qualname__", repr(settings[name]))
-        # Left out where they have no effect, so that older checkpoints can be resumed.
-        if not self.network.config.n_global_features:
-            del settings["n_global_features"], settings["global_dropout"]
-        if not self.network.config.n_tag_outputs:
-            del settings["annotation_output"]
-        if self.config.batch_groups == 1:
-            del settings["batch_groups"]
-        if settings.get("class_output") == "softmax":
-            del settings["class_output"]
         return {
             **settings,
             "backend": self.network.resolved_backend,

@@ -70,16 +70,6 @@ def test_a_run_with_global_features_and_logistic_outputs_resumes_too(tmp_path):
         train(other, corpus, unseen, **options)
 
 
-def test_a_run_without_global_features_does_not_depend_on_their_dropout(tmp_path):
-    options = {"checkpoint": tmp_path / "run", "validation": None}
-    train(TrainerConfig(max_epochs=2, stop_after=1), **options)
-    settings = load_arrays(tmp_path / "run")[1]["settings"]
-    later = {"global_dropout", "n_global_features", "annotation_output", "batch_groups"}
-    assert not later & settings.keys()
-    with pytest.raises(StorageError, match="stop_after"):
-        train(TrainerConfig(max_epochs=2, global_dropout=0.1), **options)
-
-
 @pytest.mark.parametrize("change", [{}, {"optimizer": "sgd", "learning_rate": 0.1}])
 @pytest.mark.parametrize("killed_after", [1, 3, 4, 5, 11])
 def test_a_killed_and_resumed_run_gives_the_same_bits(tmp_path, change, killed_after):
