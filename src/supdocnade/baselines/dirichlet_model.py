@@ -45,6 +45,9 @@ from supdocnade.likelihood.cpu.threads import limit_threads, one_blas_thread
 from supdocnade.metrics import perplexity, top_ranked
 from supdocnade.seeding import named_generator
 
+Loss = Callable[[Floats], tuple[float, Floats]]
+"""A function of the coefficients (C, H) that returns a value and its gradient."""
+
 FIT_TRIALS, FIT_TOLERANCE = 5, 1e-6
 """States that are tried per document and iteration of a fit, and the gain per word at which a
 document is finished. States are kept from one iteration to the next."""
@@ -56,22 +59,6 @@ COEFFICIENT_STEPS = 20
 """Steps of L-BFGS for the coefficients in an iteration, at most."""
 
 INFERENCE_TRIALS, INFERENCE_TOLERANCE = 200, 1e-7
-
-
-def improve_coefficients(
-    objective: Callable[[Floats], tuple[float, Floats]], eta_CH: Floats
-) -> Floats:
-    """Return coefficients for which an objective is lower than, or the same as, for those given.
-
-    Parameters
-    ----------
-    objective : returns a value and its gradient for coefficients as one vector.
-    """
-    before = objective(eta_CH.ravel())[0]
-    options = {"maxiter": COEFFICIENT_STEPS}
-    found = minimize(objective, eta_CH.ravel(), jac=True, method="L-BFGS-B", options=options)
-    improved_CH: Floats = found.x.reshape(eta_CH.shape)
-    return improved_CH if found.fun <= before else eta_CH
 
 
 class DirichletModel(ClassifierMixin, CountModel):  # type: ignore[misc]
@@ -128,8 +115,8 @@ class DirichletModel(ClassifierMixin, CountModel):  # type: ignore[misc]
         check_n_jobs(self.n_jobs)
 
     @abstractmethod
-    def _update_coefficients(self, bags: Bags, states: States, eta_CH: Floats) -> Floats:
-        """Return coefficients of the response for which the objective is not lower."""
+    def _response_loss(self, bags: Bags, states: States, n_classes: int) -> Loss:
+        """Return the loss of the responses of all documents, as a function of η."""
 
     def fit(
         self,
@@ -204,6 +191,21 @@ class DirichletModel(ClassifierMixin, CountModel):  # type: ignore[misc]
                 break
         return topics, bounds
 
+    def _update_coefficients(self, bags: Bags, states: States, eta_CH: Floats) -> Floats:
+        """Return coefficients whose penalised loss is lower than, or the same as, before."""
+        response_loss = self._response_loss(bags, states, len(eta_CH))
+
+        def objective(flat: Floats) -> tuple[float, Floats]:
+            loss, gradient_CH = response_loss(flat.reshape(eta_CH.shape))
+            value = 0.5 * self.penalty * float(flat @ flat) + loss
+            return value, self.penalty * flat + gradient_CH.ravel()
+
+        before = objective(eta_CH.ravel())[0]
+        options = {"maxiter": COEFFICIENT_STEPS}
+        found = minimize(objective, eta_CH.ravel(), jac=True, method="L-BFGS-B", options=options)
+        improved_CH: Floats = found.x.reshape(eta_CH.shape)
+        return improved_CH if found.fun <= before else eta_CH
+
     def _accept_update(
         self, bags: Bags, topics: Topics, update: Topics, states: States, bound: float
     ) -> tuple[Topics, States, float]:
@@ -268,11 +270,11 @@ class DirichletModel(ClassifierMixin, CountModel):  # type: ignore[misc]
         shares_BH: Floats = states.expected_XBH[WORDS] / np.where(empty_B1, 1, size_B[:, None])
         return np.where(empty_B1, 1 / self.n_topics, shares_BH)
 
-    def _class_scores(self, X: Any) -> Floats:
-        """Return η_c · z̄ of every class, (documents, classes)."""
+    def _weigh_topics(self, X: Any, weight_CH: Floats) -> Floats:
+        """Return sums of weights over the topics z̄ of every document, (documents, C)."""
         shares_BH = self.transform(X)
         with limit_threads(self._n_threads()):
-            return affine(shares_BH, self.coef_, np.zeros(len(self.coef_)))
+            return affine(shares_BH, weight_CH, np.zeros(len(weight_CH)))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the class of every document with the largest score.
@@ -282,7 +284,7 @@ class DirichletModel(ClassifierMixin, CountModel):  # type: ignore[misc]
         X : (documents, words) counts, or a `Corpus`.
         """
         check_is_fitted(self, "components_")
-        predicted: NDArray[Any] = self.classes_[self._class_scores(X).argmax(axis=1)]
+        predicted: NDArray[Any] = self.classes_[self._weigh_topics(X, self.coef_).argmax(axis=1)]
         return predicted
 
     def predict_proba(self, X: Any) -> Floats:
@@ -301,7 +303,8 @@ class DirichletModel(ClassifierMixin, CountModel):  # type: ignore[misc]
         ----------
         X : (documents, words) counts, or a `Corpus`.
         """
-        log_p_BC: Floats = log_softmax(self._class_scores(X), axis=1)
+        check_is_fitted(self, "components_")
+        log_p_BC: Floats = log_softmax(self._weigh_topics(X, self.coef_), axis=1)
         return log_p_BC
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
@@ -327,10 +330,7 @@ class DirichletModel(ClassifierMixin, CountModel):  # type: ignore[misc]
             raise InvalidArgument(
                 f"this {type(self).__name__} was fitted without annotations, it cannot annotate."
             )
-        shares_BH = self.transform(X)
-        tags_AH = np.ascontiguousarray(self.annotation_components_.T)
-        with limit_threads(self._n_threads()):
-            return affine(shares_BH, tags_AH, np.zeros(len(tags_AH)))
+        return self._weigh_topics(X, np.ascontiguousarray(self.annotation_components_.T))
 
     def annotate(self, X: Any, top: int = 5) -> NDArray[Any]:
         """Return the most probable annotations of every document, (documents, top).

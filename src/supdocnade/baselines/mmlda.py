@@ -7,7 +7,7 @@ from scipy.special import logsumexp, softmax
 
 from supdocnade.baselines.dirichlet import Bags, Floats, States
 from supdocnade.baselines.dirichlet_kernels import MARGIN, TEMPERATURE, WORDS
-from supdocnade.baselines.dirichlet_model import DirichletModel, improve_coefficients
+from supdocnade.baselines.dirichlet_model import DirichletModel, Loss
 from supdocnade.checks import check_range
 
 
@@ -76,20 +76,19 @@ n_annotations_, annotation_names_
         super()._check_settings()
         check_range("cost", self.cost, above=0)
 
-    def _update_coefficients(self, bags: Bags, states: States, eta_CH: Floats) -> Floats:
+    def _response_loss(self, bags: Bags, states: States, n_classes: int) -> Loss:
         size_B = bags.size_XB[WORDS]
         used = (bags.label_B >= 0) & (size_B > 0)
         share_BH = states.expected_XBH[WORDS][used] / size_B[used, None]
         weight_B1 = self.cost * bags.weight_B[used, None]
-        true_BC = np.eye(len(eta_CH))[bags.label_B[used]]
+        true_BC = np.eye(n_classes)[bags.label_B[used]]
 
-        def objective(flat: Floats) -> tuple[float, Floats]:
-            score_BC = share_BH @ flat.reshape(eta_CH.shape).T
+        def loss(eta_CH: Floats) -> tuple[float, Floats]:
+            score_BC = share_BH @ eta_CH.T
             right_B1 = (score_BC * true_BC).sum(axis=1, keepdims=True)
             violation_BC = (score_BC - right_B1 + 1 - true_BC) / TEMPERATURE
             loss_B = TEMPERATURE * logsumexp(violation_BC, axis=1)
             slope_BC = weight_B1 * (softmax(violation_BC, axis=1) - true_BC)
-            value = 0.5 * self.penalty * (flat @ flat) + weight_B1[:, 0] @ loss_B
-            return value, self.penalty * flat + (slope_BC.T @ share_BH).ravel()
+            return weight_B1[:, 0] @ loss_B, slope_BC.T @ share_BH
 
-        return improve_coefficients(objective, eta_CH)
+        return loss

@@ -4,7 +4,7 @@ import numpy as np
 
 from supdocnade.baselines.dirichlet import Bags, Floats, States
 from supdocnade.baselines.dirichlet_kernels import SOFTMAX, WORDS, add_softmax_gradient
-from supdocnade.baselines.dirichlet_model import DirichletModel, improve_coefficients
+from supdocnade.baselines.dirichlet_model import DirichletModel, Loss
 from supdocnade.likelihood.cpu.threads import SMALL_WORK, run_parts
 
 
@@ -63,25 +63,21 @@ class SLDA(DirichletModel):
 
     _response = SOFTMAX
 
-    def _update_coefficients(self, bags: Bags, states: States, eta_CH: Floats) -> Floats:
+    def _response_loss(self, bags: Bags, states: States, n_classes: int) -> Loss:
         word_BH, size_B = states.expected_XBH[WORDS], bags.size_XB[WORDS]
-        parts = bags.parts(eta_CH.size)
-        gradient_PCH = np.empty((len(parts), *eta_CH.shape))
-        value_P = np.empty(len(parts))
+        parts = bags.parts(n_classes * self.n_topics)
 
-        def add_part(number: int) -> None:
-            rows = slice(*parts[number])
-            gradient_PCH[number] = 0.0
-            value_P[number] = add_softmax_gradient(
-                word_BH[rows], size_B[rows], bags.label_B[rows], bags.weight_B[rows],
-                trial_CH, gradient_PCH[number],
-            )  # fmt: skip
+        def loss(eta_CH: Floats) -> tuple[float, Floats]:
+            gradient_PCH, value_P = np.zeros((len(parts), *eta_CH.shape)), np.empty(len(parts))
 
-        def objective(flat: Floats) -> tuple[float, Floats]:
-            trial_CH[:] = flat.reshape(eta_CH.shape)
+            def add_part(number: int) -> None:
+                rows = slice(*parts[number])
+                value_P[number] = add_softmax_gradient(
+                    word_BH[rows], size_B[rows], bags.label_B[rows], bags.weight_B[rows],
+                    eta_CH, gradient_PCH[number],
+                )  # fmt: skip
+
             run_parts(add_part, range(len(parts)), small=word_BH.size * len(eta_CH) < SMALL_WORK)
-            value = 0.5 * self.penalty * (flat @ flat) - value_P.sum()
-            return value, self.penalty * flat - gradient_PCH.sum(axis=0).ravel()
+            return -value_P.sum(), -gradient_PCH.sum(axis=0)
 
-        trial_CH = np.empty_like(eta_CH)
-        return improve_coefficients(objective, eta_CH)
+        return loss
