@@ -1,53 +1,64 @@
 """A training process is killed, and another one resumes from its checkpoint."""
 
+import hashlib
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
-
-# Trains with a checkpoint and prints a digest; kills itself after `last` updates unless it is 0.
-CODE = """
-import hashlib, os, signal, sys
-from supdocnade.training.trainer import Trainer
-from supdocnade.training.trainer_config import TrainerConfig
+import pytest
 from tests.scenes import network_for, scene_corpus
 
-path, last = sys.argv[1], int(sys.argv[2])
+from supdocnade.training.trainer import Trainer
+from supdocnade.training.trainer_config import TrainerConfig
+
+ROOT = Path(__file__).parents[2]
+
+# A child kills itself while it trains, then its parent, which has not trained yet, resumes.
+CODE = """
+import os, signal, sys
+import torch._dynamo  # Every process that trains imports it.
+from tests.functional.test_killed_process import train
+
 n_updates = 0
 
 def on_progress(_):
     global n_updates
     n_updates += 1
-    if n_updates == last:
+    if n_updates == 6:
         os.kill(os.getpid(), signal.SIGKILL)
 
-_, corpus = scene_corpus(50, mean_length=20)
-network = network_for(corpus)
-config = TrainerConfig(max_epochs=3, batch_size=16, averaging=0.9, early_stopping=True)
-trainer = Trainer(network, config, checkpoint=path, checkpoint_every=1, on_progress=on_progress)
-trainer.fit(corpus, corpus)
-bits = b"".join(p.detach().numpy().tobytes() for p in network.parameters())
-print(hashlib.sha256(bits).hexdigest())
+if os.fork() == 0:
+    train(sys.argv[1], on_progress)
+    os._exit(0)
+_, status = os.wait()
+assert os.waitstatus_to_exitcode(status) == -signal.SIGKILL, status
+assert os.path.exists(sys.argv[1])
+print(train(sys.argv[1], on_progress=None))
 """
 
 
-def train(path: Path, last: int = 0) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", CODE, str(path), str(last)],
+def train(path: str | Path, on_progress) -> str:
+    """Train with a checkpoint; return a digest of the parameters."""
+    _, corpus = scene_corpus(50, mean_length=20)
+    network = network_for(corpus)
+    config = TrainerConfig(max_epochs=3, batch_size=16, averaging=0.9, early_stopping=True)
+    trainer = Trainer(network, config, checkpoint=path, checkpoint_every=1, on_progress=on_progress)
+    trainer.fit(corpus, corpus)
+    bits = b"".join(p.detach().numpy().tobytes() for p in network.parameters())
+    return hashlib.sha256(bits).hexdigest()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no forks")
+def test_a_killed_process_is_resumed_bit_for_bit(tmp_path):
+    resumed = subprocess.run(
+        [sys.executable, "-c", CODE, str(tmp_path / "run")],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         cwd=ROOT,
         capture_output=True,
         text=True,
     )
-
-
-def test_a_killed_process_is_resumed_bit_for_bit(tmp_path):
-    whole = train(tmp_path / "whole")
-    assert whole.returncode == 0, whole.stderr
-    assert train(tmp_path / "run", last=6).returncode == -signal.SIGKILL
-    resumed = train(tmp_path / "run")
     assert resumed.returncode == 0, resumed.stderr
-    assert resumed.stdout == whole.stdout
+    updates = []
+    assert resumed.stdout.strip() == train(tmp_path / "whole", updates.append)
+    assert len(updates) > 6

@@ -56,10 +56,10 @@ def problem():
 
 
 def test_bits_do_not_depend_on_threads_or_on_the_cache(fresh_processes):
-    digests = {digest for digest, *_ in fresh_processes}
+    digests = {digest for digest, *_ in fresh_processes}  # With one and with three threads.
     before = torch.get_num_threads()
     try:
-        for threads in (1, 2, 3, 5):
+        for threads in (2, 5):
             torch.set_num_threads(threads)
             digests.add(cpu_digest())
     finally:

@@ -45,12 +45,13 @@ def expected_failures(estimator):
 
 
 # The checks have some 300 points with two or three features, five updates per epoch; the default
-# learning rate, made for long documents, would need a few hundred epochs for them.
+# learning rate, made for long documents, would need a few hundred epochs for them. Few epochs save
+# time: only the checks of a classifier's accuracy need a model that has learned something.
 @parametrize_with_checks(
     [
         DampCounts(),
-        DocNADE(n_topics=8),
-        SupDocNADE(n_topics=16, learning_rate=1e-2),
+        DocNADE(n_topics=8, max_epochs=5),
+        SupDocNADE(n_topics=16, learning_rate=5e-2, max_epochs=25),
         SLDA(n_topics=3, max_iter=15),
         ReplicatedSoftmax(n_topics=3, max_epochs=3),
     ],
