@@ -1,4 +1,4 @@
-"""The program as a process: Ctrl-C and resuming, terminals, pipes and light imports."""
+"""The program as a process: Ctrl-C and resuming, terminals and pipes."""
 
 import json
 import os
@@ -14,10 +14,6 @@ from tests.commands import SMALL, draw, learned, supdocnade
 from supdocnade.cli.console import ProgressBars
 
 PROGRAM = (sys.executable, "-m", "supdocnade")
-HEAVY = (
-    *("torch", "sklearn", "scipy", "numba", "numpy", "PIL", "matplotlib", "rich.progress"),
-    *("fastapi", "uvicorn", "prometheus_client"),
-)
 
 
 @pytest.fixture(scope="module")
@@ -40,23 +36,6 @@ def start(*arguments, **options):
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         **pipes,
     )
-
-
-@pytest.mark.parametrize(
-    "arguments", [["--help"], ["train", "--help"], ["demo", "--help"], ["serve", "--help"]]
-)
-def test_help_imports_nothing_heavy(arguments):
-    code = (
-        "import sys\n"
-        "from supdocnade.cli.main import run\n"
-        f"code = run({arguments!r})\n"
-        f"print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)\n"
-        "sys.exit(code)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 0
-    assert done.stdout.startswith("Usage: supdocnade")
-    assert done.stderr == "[]\n"
 
 
 def test_ctrl_c_prints_how_to_resume(photos, model, tmp_path):

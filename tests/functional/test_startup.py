@@ -16,23 +16,35 @@ PACKAGE = Path(supdocnade.__file__).parent
 GOLDEN = Path(__file__).parents[1] / "golden"
 
 HEAVY = ("torch", "sklearn", "matplotlib", "pandas", "scipy.optimize", "scipy.stats", "fastapi")
+LIGHT_HELP = ("numba", "scipy", "numpy", "PIL", "rich.progress", "uvicorn", "prometheus_client")
+"""Further modules that a help text does not need."""
 
 SCRIPT = """
 import contextlib, io, json, sys
 from supdocnade.cli.main import run
-with contextlib.redirect_stdout(io.StringIO()):
-    code = run(sys.argv[1:])
-print(json.dumps([code, sorted(sys.modules)]))
+with contextlib.redirect_stdout(io.StringIO()) as printed:
+    codes = [run(arguments) for arguments in json.loads(sys.argv[1])]
+print(json.dumps([codes, sorted(sys.modules), printed.getvalue()]))
 """
 
 
-def imported_by(*arguments):
+def run_in_one_process(*commands):
+    """Run commands in a new process; return their codes, its modules and what they printed."""
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, *arguments], capture_output=True, text=True, check=True
+        [sys.executable, "-c", SCRIPT, json.dumps(commands)],
+        capture_output=True,
+        text=True,
+        check=True,
     )
-    code, modules = json.loads(done.stdout)
-    assert code == 0
-    return set(modules)
+    assert done.stderr == ""
+    codes, modules, printed = json.loads(done.stdout)
+    return codes, set(modules), printed
+
+
+def imported_by(*arguments):
+    codes, modules, _ = run_in_one_process(arguments)
+    assert codes == [0]
+    return modules
 
 
 @pytest.mark.parametrize("command", ["predict", "explain"])
@@ -50,9 +62,12 @@ def test_a_report_needs_neither_torch_nor_scikit_learn(tmp_path):
     assert not imported_by("report", model, "-o", page) & set(HEAVY)
 
 
-@pytest.mark.parametrize("command", ["predict", "train", "features"])
-def test_help_imports_no_numerical_package(command):
-    assert not imported_by(command, "--help") & {*HEAVY, "numba", "scipy", "numpy"}
+def test_help_imports_no_numerical_package():
+    commands = ((), *((name,) for name in ("predict", "train", "features", "demo", "serve")))
+    codes, modules, printed = run_in_one_process(*((*command, "--help") for command in commands))
+    assert codes == [0] * len(commands)
+    assert printed.count("Usage: supdocnade") == len(commands)
+    assert not modules & {*HEAVY, *LIGHT_HELP}
 
 
 def imports_at_start(module):
