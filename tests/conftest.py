@@ -3,6 +3,10 @@
 import importlib.util
 import os
 
+# One thread of BLAS: the matrices are so small that several would mostly wait for each other,
+# busily. Tests of the number of threads set their own. It must be known before numpy is imported.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import torch
 
 # Scripts that made golden arrays need the programs that are compared with.

@@ -15,6 +15,7 @@ from tests.disks import permissions_count
 
 from supdocnade import SceneModel
 from supdocnade.cli.console import ProgressBars
+from supdocnade.cli.demo import SETTINGS as DEMO_SETTINGS
 from supdocnade.cli.partial_run import PartialRun
 from supdocnade.folders.xmp_packet import read_keywords
 from supdocnade.scene.persistence import load_scene, save_scene
@@ -360,6 +361,8 @@ def test_bench_prints_ratios():
 
 def test_demo_resumes_and_ends_with_a_report(tmp_path, monkeypatch):
     folder = tmp_path / "my demo"
+    for name, value in (("n_words", 30), ("max_epochs", 12)):
+        monkeypatch.setitem(DEMO_SETTINGS, name, value)
     report = ProgressBars.__call__
 
     def stop(self, name, done, total):

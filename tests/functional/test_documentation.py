@@ -19,6 +19,7 @@ from tests.packed import copy_to_memory, tar_members, write_parquet, write_tar
 from tests.serving import run_server
 from tests.texts import write_jsonl, write_texts
 
+from supdocnade.cli.demo import SETTINGS as DEMO_SETTINGS
 from supdocnade.folders.photo_folder import read_folder
 
 ROOT = Path(__file__).parents[2]
@@ -114,6 +115,8 @@ def test_the_commands_of_a_document_run(document, tmp_path, monkeypatch):
     shutil.copytree("test-photos/coast", "new-photos")
     shutil.copy("new-photos/coast_0001.jpg", "photo.jpg")
     # The commands as written, on little data and with settings that take little time.
+    for name, value in (("n_words", 30), ("max_epochs", 12)):
+        monkeypatch.setitem(DEMO_SETTINGS, name, value)
     quick = {"demo": ("--scenes", "4", "--features", "sift"), "train": SMALL}
     for program, command, *arguments in commands:
         assert program == "supdocnade"

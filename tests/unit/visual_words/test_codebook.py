@@ -128,18 +128,31 @@ def test_words_do_not_depend_on_the_number_of_blas_threads():
             found += workers.map(codebook.assign, [values] * 8)
     for words in found:
         np.testing.assert_array_equal(words, found[0])
-    limits = {each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"}
+
+
+def limits():
+    """Return the numbers of threads of all BLAS libraries."""
+    return {each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"}
+
+
+@pytest.fixture
+def _two_blas_threads():
+    """Use other numbers of threads than the one that is set here."""
+    with threadpool_limits(2, user_api="blas"):
+        yield
+
+
+@pytest.mark.usefixtures("_two_blas_threads")
+def test_the_limit_of_blas_is_lifted_again():
+    assert limits() == {2}
     with one_blas_thread(), one_blas_thread():
-        pass
-    after = {each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"}
-    assert after == limits
+        assert limits() == {1}
+    assert limits() == {2}
 
 
+@pytest.mark.usefixtures("_two_blas_threads")
 def test_every_thread_can_limit_blas():
     """Not only the first one that did so."""
-
-    def limits():
-        return {each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"}
 
     def limits_inside():
         with one_blas_thread():
