@@ -4,7 +4,7 @@ import shutil
 from contextlib import contextmanager
 
 import pytest
-from tests.drawn import small_model
+from tests.scene_model import small_model
 from tests.serving import build_index, photograph, run_server, run_threaded_server
 
 from supdocnade.scene.corrections import CorrectionFile

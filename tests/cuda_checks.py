@@ -8,7 +8,7 @@ from contextlib import nullcontext
 
 import numpy as np
 import torch
-from tests.problems import Problem, make_problem, outputs_and_gradients, relative_error
+from tests.likelihood_problems import Problem, make_problem, outputs_and_gradients, relative_error
 
 from supdocnade.likelihood.contract import DocumentTerms, padded_sparse_gradients
 

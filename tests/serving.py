@@ -15,7 +15,7 @@ import httpx2 as httpx
 import numpy as np
 from PIL import Image
 from starlette.testclient import TestClient
-from tests.drawn import scenes, small_model
+from tests.scene_model import scenes, small_model
 
 from supdocnade.gallery.build import build_gallery
 from supdocnade.images.decode import encode

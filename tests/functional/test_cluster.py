@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from benchmarks.faulty_encoders import FullDisk, Killed, Mended, faulty
 from tests.commands import draw, supdocnade
-from tests.drawn import small_model
+from tests.scene_model import small_model
 
 from supdocnade import SupDocNADE, training_processes
 from supdocnade.corpus.disk import Corpus

@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 
 import httpx2 as httpx
-from tests.drawn import small_model
+from tests.scene_model import small_model
 from tests.serving import PROGRAM
 
 ROOT = Path(__file__).parents[2]

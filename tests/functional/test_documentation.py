@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 from tests.commands import SMALL, draw, supdocnade
-from tests.drawn import small_model
 from tests.networks import write_network
-from tests.packed import copy_to_memory, tar_members, write_parquet, write_tar
+from tests.packed_photos import copy_to_memory, tar_members, write_parquet, write_tar
+from tests.scene_model import small_model
 from tests.serving import run_server
 from tests.texts import write_jsonl, write_texts
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy import sparse
 from sklearn.base import clone
-from tests.scenes import global_features, scene_corpus
+from tests.planted_corpus import global_features, scene_corpus
 
 from supdocnade import DocNADE, SupDocNADE
 from supdocnade.errors import BackendUnavailable, InvalidArgument, StorageError

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.scenes import network_for, scene_corpus
+from tests.planted_corpus import network_for, scene_corpus
 
 from supdocnade.training.trainer import Trainer
 from supdocnade.training.trainer_config import TrainerConfig

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from PIL import Image
 from tests.commands import supdocnade
-from tests.drawn import SETTINGS, columns, scenes
 from tests.networks import write_network
+from tests.scene_model import SETTINGS, columns, scenes
 from tests.serving import make_client, photograph, upload_form
 
 from supdocnade import SceneModel

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.problems import cpu_digest, make_problem
+from tests.likelihood_problems import cpu_digest, make_problem
 
 import supdocnade
 from supdocnade.likelihood.cpu import memory
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 
 # Prints a digest, then how often the main kernel was loaded from the cache and compiled.
 PROGRAM = """
-from tests.problems import cpu_digest
+from tests.likelihood_problems import cpu_digest
 print(cpu_digest())
 from supdocnade.likelihood.cpu.tree_walk_kernels import walk
 print(sum(walk.stats.cache_hits.values()), sum(walk.stats.cache_misses.values()))
@@ -161,7 +161,7 @@ def test_estimators_work_in_a_child_forked_after_torch_used_its_threads(tmp_path
 # Few kernels, since all that are used are compiled.
 SMALL_PROGRAM = """
 import torch
-from tests.problems import make_problem
+from tests.likelihood_problems import make_problem
 problem = make_problem([300, 5], 150, 37, output="softmax").to(torch.float32)
 print(problem.run("relu", "cpu").nll_B.tolist())
 import supdocnade; print(supdocnade.__file__)

@@ -17,7 +17,7 @@ from tests.browser import (
     run_page_process,
     run_page_server,
 )
-from tests.drawn import CLASSES, small_model
+from tests.scene_model import CLASSES, small_model
 from tests.serving import photograph, tiff
 
 pytestmark = needs_a_browser

@@ -9,7 +9,7 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 from PIL import Image
 from tests.commands import SMALL, draw, learned, supdocnade
-from tests.packed import copy_to_memory, tar_members, write_parquet, write_tar
+from tests.packed_photos import copy_to_memory, tar_members, write_parquet, write_tar
 from tests.textures import plain_packet
 
 from supdocnade import SceneModel

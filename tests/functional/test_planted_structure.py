@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tests.scenes import network_for, scene_corpus
+from tests.planted_corpus import network_for, scene_corpus
 
 from supdocnade.metrics import f_measure, top_ranked
 from supdocnade.training.trainer import Trainer

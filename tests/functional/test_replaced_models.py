@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from tests.drawn import SETTINGS, columns, scenes
+from tests.scene_model import SETTINGS, columns, scenes
 
 from supdocnade import SceneModel
 from supdocnade.scene.persistence import DESCRIPTION, SCENE

@@ -4,7 +4,7 @@ import hashlib
 
 import pytest
 import torch
-from tests.scenes import network_for, scene_corpus
+from tests.planted_corpus import network_for, scene_corpus
 
 from supdocnade.training.trainer import Trainer
 from supdocnade.training.trainer_config import TrainerConfig

@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
-from tests.scenes import scene_corpus
+from tests.planted_corpus import scene_corpus
 
 from supdocnade import (
     SLDA,

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import httpx2 as httpx
 import pytest
 from tests.disks import read_only, seeing
-from tests.drawn import small_model
+from tests.scene_model import small_model
 from tests.serving import (
     build_index,
     noise,

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 from tests.commands import SMALL, supdocnade
-from tests.drawn import SETTINGS, scenes
+from tests.scene_model import SETTINGS, scenes
 
 from supdocnade import Corpus, SceneModel
 from supdocnade.errors import InvalidArgument

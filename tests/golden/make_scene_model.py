@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import numpy as np
-from tests.drawn import columns, scenes
+from tests.scene_model import columns, scenes
 
 from supdocnade import SceneModel
 from supdocnade.scene.persistence import FORMAT

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from tests.textures import as_png, stripes
-from tests.ties import assert_same_but_for_ties
+from tests.visual_word_checks import assert_same_but_for_ties
 
 from supdocnade import BagOfVisualWords
 from supdocnade.devices import choose_device

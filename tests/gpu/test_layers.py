@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from tests.scenes import network_for, scene_corpus
+from tests.planted_corpus import network_for, scene_corpus
 
 from supdocnade import DocNADE, SupDocNADE
 from supdocnade.corpus import Documents

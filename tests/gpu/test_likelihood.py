@@ -15,7 +15,7 @@ from tests.cuda_checks import (
     check_touched_rows,
     check_unused_tokens,
 )
-from tests.problems import Problem, make_problem, outputs_and_gradients, relative_error
+from tests.likelihood_problems import Problem, make_problem, outputs_and_gradients, relative_error
 from torch.nn.functional import linear, softplus
 
 from supdocnade.likelihood import contract

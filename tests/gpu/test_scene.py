@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 import torch
-from tests.drawn import SETTINGS, columns, scenes
-from tests.elsewhere import answers, answers_elsewhere
+from tests.answers_without_gpu import answers, answers_elsewhere
+from tests.scene_model import SETTINGS, columns, scenes
 
 from supdocnade import SceneModel
 

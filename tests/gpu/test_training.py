@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import torch
-from tests.scenes import global_features
+from tests.planted_corpus import global_features
 
 from supdocnade import DocNADE, SupDocNADE
 from supdocnade.corpus import Documents

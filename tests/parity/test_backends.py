@@ -5,7 +5,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.problems import Problem, make_problem, relative_error
+from tests.likelihood_problems import Problem, make_problem, relative_error
 
 from supdocnade.likelihood.contract import SPARSE_ROWS
 from supdocnade.likelihood.cpu import engine as cpu_engine

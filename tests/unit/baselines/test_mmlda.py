@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy import sparse
-from tests.scenes import scene_corpus
+from tests.planted_corpus import scene_corpus
 
 from supdocnade import MMLDA
 from supdocnade.baselines.dirichlet import Bags, States, Topics, infer_topics

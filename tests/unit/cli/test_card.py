@@ -1,6 +1,6 @@
 import pytest
 from tests.commands import supdocnade
-from tests.drawn import small_model
+from tests.scene_model import small_model
 
 from supdocnade import SceneModel
 from supdocnade.scene.card import is_stripped

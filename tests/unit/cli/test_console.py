@@ -6,7 +6,7 @@ import warnings
 from dataclasses import replace
 
 import pytest
-from tests.drawn import small_model
+from tests.scene_model import small_model
 
 from supdocnade.cli import console
 from supdocnade.cli.console import (

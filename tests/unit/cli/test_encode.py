@@ -1,6 +1,6 @@
 import pytest
 from tests.commands import draw, supdocnade
-from tests.drawn import small_model
+from tests.scene_model import small_model
 
 from supdocnade.corpus.disk import Corpus
 from supdocnade.estimators.supdocnade import SupDocNADE

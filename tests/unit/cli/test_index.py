@@ -1,7 +1,7 @@
 from pathlib import Path
 
 from tests.commands import supdocnade
-from tests.drawn import small_model
+from tests.scene_model import small_model
 from tests.serving import photograph
 
 from supdocnade.cli.index import default_index

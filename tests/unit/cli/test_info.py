@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from tests.drawn import SETTINGS, columns, scenes, small_model
+from tests.scene_model import SETTINGS, columns, scenes, small_model
 
 from supdocnade.cli.info import format_info, info_to_dict
 

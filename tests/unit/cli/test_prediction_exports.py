@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 import pytest
 from tests.commands import draw, supdocnade
-from tests.drawn import CLASSES, small_model
+from tests.scene_model import CLASSES, small_model
 
 from supdocnade.cli.prediction_exports import export_fiftyone, export_label_studio
 from supdocnade.scene.corrections import Correction, read_corrections

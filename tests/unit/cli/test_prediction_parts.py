@@ -3,7 +3,7 @@ import json
 
 import pytest
 from tests.commands import draw, supdocnade
-from tests.drawn import small_model
+from tests.scene_model import small_model
 
 from supdocnade.cli.prediction_parts import write_predictions
 from supdocnade.errors import StorageError

@@ -1,7 +1,7 @@
 from collections import Counter
 from pathlib import Path
 
-from tests.drawn import columns, scenes, small_model
+from tests.scene_model import columns, scenes, small_model
 
 from supdocnade.cli.train import _print_summary, model_to_dict
 

@@ -9,7 +9,7 @@ from scipy import sparse
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
-from tests.scenes import scene_corpus
+from tests.planted_corpus import scene_corpus
 
 from supdocnade import Corpus, DampCounts, DocNADE, SupDocNADE, make_annotation_scorer
 from supdocnade.corpus import tokens

@@ -5,7 +5,7 @@ import json
 
 import numpy as np
 import pytest
-from tests.scenes import scene_corpus
+from tests.planted_corpus import scene_corpus
 from tests.textures import stripes
 
 from supdocnade import BagOfVisualWords, DocNADE, SupDocNADE

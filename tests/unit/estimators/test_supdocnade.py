@@ -5,7 +5,7 @@ import pytest
 import sklearn
 from scipy import sparse
 from sklearn.model_selection import cross_val_score
-from tests.scenes import global_features, scene_corpus
+from tests.planted_corpus import global_features, scene_corpus
 
 from supdocnade import Corpus, DocNADE, SupDocNADE, fit_many, make_annotation_scorer
 from supdocnade.errors import InvalidArgument

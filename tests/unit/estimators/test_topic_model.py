@@ -8,7 +8,7 @@ import pytest
 import torch
 from scipy import sparse
 from sklearn.utils.class_weight import compute_class_weight
-from tests.scenes import scene_corpus
+from tests.planted_corpus import scene_corpus
 
 from supdocnade import DampCounts, DocNADE, SupDocNADE, make_annotation_scorer
 from supdocnade.corpus import Documents

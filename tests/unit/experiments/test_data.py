@@ -3,7 +3,7 @@ import pytest
 from experiments.data import read_class_numbers, read_lda_c
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.published import published
+from tests.published_data import published
 
 from supdocnade.errors import InvalidArgument, StorageError
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from experiments import splits as module
 from experiments.splits import duplicate_groups, split_labelme, split_scene15
-from tests.published import published
+from tests.published_data import published
 
 from supdocnade.errors import StorageError
 from supdocnade.folders.photo_folder import ImageRecord

@@ -1,7 +1,7 @@
 import os
 
 import pytest
-from tests.packed import copy_to_memory, write_tar
+from tests.packed_photos import copy_to_memory, write_tar
 from tests.textures import plain_packet
 
 from supdocnade.errors import StorageError

@@ -5,7 +5,7 @@ import sys
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
-from tests.packed import copy_to_memory, write_parquet, write_tar
+from tests.packed_photos import copy_to_memory, write_parquet, write_tar
 
 from supdocnade.errors import StorageError
 from supdocnade.folders.photo_folder import ImageRecord

@@ -1,5 +1,5 @@
 import pytest
-from tests.drawn import small_model
+from tests.scene_model import small_model
 from tests.serving import build_index
 
 from supdocnade.gallery.photo_index import Gallery

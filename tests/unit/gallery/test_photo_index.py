@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.drawn import small_model
+from tests.scene_model import small_model
 from tests.serving import photograph
 
 from supdocnade.errors import StorageError

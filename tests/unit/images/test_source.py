@@ -3,7 +3,7 @@ import pickle
 import sys
 
 import pytest
-from tests.packed import copy_to_memory
+from tests.packed_photos import copy_to_memory
 
 from supdocnade.errors import StorageError
 from supdocnade.images.source import (

@@ -1,6 +1,6 @@
 import pytest
 import torch
-from tests.problems import make_problem
+from tests.likelihood_problems import make_problem
 
 from supdocnade.errors import InvalidArgument, SupDocNADEError
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 import torch
-from tests.problems import make_problem
+from tests.likelihood_problems import make_problem
 
 from supdocnade.errors import BackendUnavailable, InvalidArgument
 from supdocnade.likelihood.contract import DocumentBatch

@@ -8,7 +8,7 @@ corrected the algorithm agrees with the gradients that torch derives from Algori
 import numpy as np
 import pytest
 import torch
-from tests.problems import Problem, make_problem
+from tests.likelihood_problems import Problem, make_problem
 from torch.nn.functional import cross_entropy
 
 from supdocnade.tree import WordTree

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 from tests.photosets import OTHER_NUMBERS
-from tests.published import published
+from tests.published_data import published
 
 from supdocnade.errors import StorageError
 from supdocnade.paper.data_sets import (

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from tests.photosets import OTHER_NUMBERS, draw_labelme
-from tests.published import published
+from tests.published_data import published
 
 from supdocnade.errors import StorageError
 from supdocnade.images.decode import decode, write_image

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from scipy import sparse
-from tests.drawn import columns, scenes, small_model
+from tests.scene_model import columns, scenes, small_model
 
 from supdocnade.errors import InvalidArgument
 from supdocnade.report.class_words import (

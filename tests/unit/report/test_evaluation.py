@@ -3,7 +3,7 @@ from dataclasses import asdict, replace
 
 import pytest
 from PIL import Image
-from tests.drawn import scenes, small_model
+from tests.scene_model import scenes, small_model
 
 from supdocnade.errors import InvalidArgument
 from supdocnade.folders.photo_folder import ImageRecord

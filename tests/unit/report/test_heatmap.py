@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from PIL import Image
-from tests.drawn import scenes, small_model
+from tests.scene_model import scenes, small_model
 
 from supdocnade.errors import InvalidArgument
 from supdocnade.report import heatmap

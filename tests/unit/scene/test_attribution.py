@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 from scipy import sparse
-from tests.drawn import SETTINGS, columns, scenes, small_model
+from tests.scene_model import SETTINGS, columns, scenes, small_model
 
 from supdocnade import SceneModel
 from supdocnade.errors import InvalidArgument

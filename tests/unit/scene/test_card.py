@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.drawn import CLASSES, columns, scenes, small_model
+from tests.scene_model import CLASSES, columns, scenes, small_model
 
 from supdocnade import SceneModel
 from supdocnade.errors import InvalidArgument

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.drawn import SETTINGS, columns, scenes, small_model
 from tests.networks import write_network
+from tests.scene_model import SETTINGS, columns, scenes, small_model
 
 from supdocnade import BagOfVisualWords, Corpus, SceneModel
 from supdocnade.errors import InvalidArgument, StorageError

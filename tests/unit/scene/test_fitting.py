@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 from PIL import Image
-from tests.drawn import SETTINGS, columns, scenes, small_model
+from tests.scene_model import SETTINGS, columns, scenes, small_model
 
 from supdocnade import SceneModel, SupDocNADE
 from supdocnade.errors import InvalidArgument

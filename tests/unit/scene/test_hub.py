@@ -2,8 +2,8 @@ import re
 
 import numpy as np
 import pytest
-from tests.drawn import scenes, small_model
 from tests.hub import COMMIT, run_hub
+from tests.scene_model import scenes, small_model
 
 from supdocnade import SceneModel
 from supdocnade.errors import StorageError

@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from tests.drawn import CLASSES, SETTINGS, columns, scenes, small_model
+from tests.scene_model import CLASSES, SETTINGS, columns, scenes, small_model
 from tests.textures import as_png
 
 from supdocnade import SceneModel

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.drawn import scenes, small_model
+from tests.scene_model import scenes, small_model
 
 from supdocnade.likelihood.cpu.threads import limit_threads
 from supdocnade.scene.novelty import (

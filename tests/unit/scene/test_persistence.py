@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy import sparse
-from tests.drawn import SETTINGS, columns, scenes, small_model
-from tests.elsewhere import answers, answers_elsewhere
+from tests.answers_without_gpu import answers, answers_elsewhere
+from tests.scene_model import SETTINGS, columns, scenes, small_model
 
 from supdocnade import SceneModel
 from supdocnade.errors import StorageError

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.drawn import scenes, small_model
+from tests.scene_model import scenes, small_model
 
 from supdocnade.demo import drawn_scenes
 from supdocnade.errors import InvalidArgument

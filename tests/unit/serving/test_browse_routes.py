@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from tests.drawn import small_model
+from tests.scene_model import small_model
 from tests.serving import build_index, check_problem, make_client, photograph, upload_form
 
 from supdocnade.gallery.build import build_gallery

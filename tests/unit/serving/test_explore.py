@@ -1,5 +1,5 @@
 import pytest
-from tests.drawn import SETTINGS, columns, scenes, small_model
+from tests.scene_model import SETTINGS, columns, scenes, small_model
 from tests.serving import make_client, photograph, upload_form
 
 from supdocnade import SceneModel

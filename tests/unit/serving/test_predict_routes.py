@@ -4,7 +4,7 @@ import io
 import numpy as np
 import pytest
 from PIL import Image
-from tests.drawn import small_model
+from tests.scene_model import small_model
 from tests.serving import check_problem, huge_png, photograph, tiff, upload_form
 
 

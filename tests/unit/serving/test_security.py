@@ -1,5 +1,5 @@
 import pytest
-from tests.drawn import small_model
+from tests.scene_model import small_model
 from tests.serving import check_problem, make_client, photograph, upload_form
 
 from supdocnade.serving.security import IMAGE_ROUTES, SECURITY_HEADERS

@@ -4,7 +4,7 @@ import threading
 from types import SimpleNamespace
 
 import pytest
-from tests.drawn import small_model
+from tests.scene_model import small_model
 from tests.serving import (
     SMALL_QUEUE,
     check_problem,

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tests.scenes import network_for, parameter_bits, scene_corpus
+from tests.planted_corpus import network_for, parameter_bits, scene_corpus
 
 from supdocnade.errors import StorageError
 from supdocnade.likelihood import contract

@@ -5,7 +5,7 @@ from functools import reduce
 import numpy as np
 import pytest
 import torch
-from tests.scenes import network_for, scene_corpus
+from tests.planted_corpus import network_for, scene_corpus
 
 from supdocnade.training.groups import (
     GradientLayout,

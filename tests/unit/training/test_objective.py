@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 import torch
-from tests.scenes import network_for
+from tests.planted_corpus import network_for
 
 from supdocnade.corpus import Documents
 from supdocnade.training.batches import make_batch

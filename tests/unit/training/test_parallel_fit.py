@@ -5,7 +5,7 @@ from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
-from tests.scenes import network_for, scene_corpus
+from tests.planted_corpus import network_for, scene_corpus
 
 from supdocnade.errors import TrainingDiverged
 from supdocnade.training import parallel_fit

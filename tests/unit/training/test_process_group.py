@@ -3,7 +3,7 @@
 import pytest
 import torch
 import torch.distributed as dist
-from tests.scenes import network_for, scene_corpus
+from tests.planted_corpus import network_for, scene_corpus
 
 from supdocnade.errors import InvalidArgument, ProcessLost
 from supdocnade.training.groups import GradientLayout, GroupSum, TableRows, sum_groups

@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from tests.scenes import network_for, parameter_bits, scene_corpus
+from tests.planted_corpus import network_for, parameter_bits, scene_corpus
 
 from supdocnade.corpus import Documents
 from supdocnade.errors import InvalidArgument

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from scipy import sparse
-from tests.scenes import network_for, scene_corpus
+from tests.planted_corpus import network_for, scene_corpus
 
 from supdocnade.corpus import Documents
 from supdocnade.errors import TrainingDiverged

@@ -3,7 +3,7 @@ import os
 
 import numpy as np
 import pytest
-from tests.drawn import SETTINGS, columns, scenes, small_model
+from tests.scene_model import SETTINGS, columns, scenes, small_model
 
 from supdocnade import SceneModel, SupDocNADE
 from supdocnade.errors import InvalidArgument, StorageError

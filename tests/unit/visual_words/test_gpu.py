@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from tests.textures import as_png, stripes, write_images
-from tests.ties import assert_same_but_for_ties
+from tests.visual_word_checks import assert_same_but_for_ties
 
 from supdocnade.errors import BackendUnavailable, UnreadableImage
 from supdocnade.images.decode import DecodeConfig

@@ -14,7 +14,7 @@ from tests.cuda_checks import (
     check_touched_rows,
     check_unused_tokens,
 )
-from tests.problems import Problem, make_problem, outputs_and_gradients, relative_error
+from tests.likelihood_problems import Problem, make_problem, outputs_and_gradients, relative_error
 
 from supdocnade.likelihood import contract
 from supdocnade.likelihood.contract import Parameters

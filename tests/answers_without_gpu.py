@@ -1,6 +1,6 @@
-"""What a saved model answers in another process, which sees no GPU.
+"""Answers of a scene model, here and after it was loaded in a process that sees no GPU.
 
-python -m tests.elsewhere MODEL IMAGES ANSWERS
+python -m tests.answers_without_gpu MODEL IMAGES ANSWERS
 """
 
 import json
@@ -50,7 +50,7 @@ def answers_elsewhere(model, images, folder):
     }
     places = [folder / name for name in ("model", "images.npy", "answers.json")]
     done = subprocess.run(
-        [sys.executable, "-m", "tests.elsewhere", *map(str, places)],
+        [sys.executable, "-m", "tests.answers_without_gpu", *map(str, places)],
         env=environment,
         cwd=packages[0],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""A small scene model on drawn scenes, fitted once for all tests."""
+"""A small `SceneModel` of drawn scenes, fitted once per process and shared by all tests."""
 
 from functools import cache
 

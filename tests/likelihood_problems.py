@@ -1,4 +1,4 @@
-"""Small random problems for the tests of the operations."""
+"""Small random batches and parameters, to compare the backends of the likelihood."""
 
 import hashlib
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""Words that are the same, but where a descriptor is as near to two of them."""
+"""A check that images have the visual words of the CPU, except where two words are as near."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""A small planted corpus and networks for it."""
+"""A small corpus with planted classes and tags, and networks for it."""
 
 import numpy as np
 from numpy.typing import NDArray

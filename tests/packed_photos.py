@@ -1,4 +1,4 @@
-"""Photographs of a folder packed into tar and Parquet files, or copied to another file system."""
+"""Writers of tar and Parquet files with photographs, and of copies on another file system."""
 
 import io
 import json

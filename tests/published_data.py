@@ -1,4 +1,4 @@
-"""Published data, where it is at hand."""
+"""Folders of published data sets; tests are skipped where they are not at hand."""
 
 import os
 from pathlib import Path
