@@ -99,7 +99,7 @@ def kill_at(update, worker):
 
 @pytest.mark.filterwarnings("error")
 def test_processes_do_not_change_a_bit(tmp_path, workers):
-    """Two and three processes train as one does; what two began, three complete."""
+    """Two, three and four processes train as one does; what two began, three complete."""
     expected = {name: train(*case) for name, case in CASES.items()}
     assert len(expected["early stopping"][1]) < 12
     checkpoint = tmp_path / "run"
@@ -126,7 +126,9 @@ def test_processes_do_not_change_a_bit(tmp_path, workers):
     assert checkpoint.exists()
     with training_processes(3):
         assert train(*CASES["touched rows"], checkpoint=checkpoint) == expected["touched rows"]
-        for name in ("tags and features", "touched rows", "early stopping"):
+        assert train(*CASES["early stopping"]) == expected["early stopping"]
+    with training_processes(4):
+        for name in ("tags and features", "touched rows"):
             assert train(*CASES[name]) == expected[name]
     assert all(worker.poll() is not None for worker in workers)
 
