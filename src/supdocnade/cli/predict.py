@@ -291,7 +291,7 @@ def predict_to_folder(
     quiet: bool,
 ) -> int:
     """Write predictions to files; return the exit code."""
-    from supdocnade.cli.prediction_parts import write_predictions
+    from supdocnade.cli.prediction_files import write_predictions
 
     sources = list(chain.from_iterable(photos))
     if not sources:

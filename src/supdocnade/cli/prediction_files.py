@@ -1,18 +1,29 @@
-"""Predictions of many photographs in a folder of files, which a cluster can write."""
+"""Predictions of many photographs in a folder of files, which a cluster can write.
+
+Every file has a row per photograph, as JSON lines or Parquet. Other programs import:
+
+- FiftyOne: `data.json` names the photographs, `labels.json` and `tags.json` have the predicted
+  classes and tags in the format of `fiftyone.types.FiftyOneImageClassificationDataset`;
+- Label Studio: `tasks.json` has a task per photograph with its prediction, and `config.xml` is the
+  labelling configuration with the classes and tags of the model. A task has the path of the
+  photograph as `file_name`, which an export keeps, so that `train --corrections` finds it again.
+"""
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
+from xml.sax.saxutils import quoteattr
 
 from supdocnade.cli.console import prediction_to_dict
-from supdocnade.cli.prediction_exports import EXPORTS
 from supdocnade.cluster import shard_options
 from supdocnade.errors import InvalidArgument, install_command
 from supdocnade.gallery.photo_index import model_fingerprint
+from supdocnade.images.source import absolute_address, is_remote
 from supdocnade.run_options import RunOptions
 from supdocnade.scene.prediction import FittedScene, iter_predictions
 from supdocnade.shard_parts import ShardParts
@@ -24,6 +35,9 @@ FORMAT = 1
 MANIFEST = "manifest.json"
 _ERROR = b'{"error": '
 """Beginning of the line of a photograph that could not be read."""
+
+LOCAL_FILES = "/data/local-files/?d="
+"""Address at which Label Studio serves files of this machine."""
 
 
 def write_predictions(
@@ -47,8 +61,8 @@ def write_predictions(
     options : `cluster` makes every file the task of a cluster.
     top : number of tags per photograph; None: those that are probable enough.
     shard_size : photographs per file.
-    format : of the files, "jsonl" or "parquet"; or a key of `EXPORTS`, for files that another
-        program imports, beside JSON lines.
+    format : of the files, "jsonl" or "parquet"; or "fiftyone" or "label-studio", for files that
+        these programs import, beside JSON lines.
     """
     parquet = format == "parquet"
     if parquet:
@@ -84,9 +98,12 @@ def write_predictions(
             "n_errors": len(reasons),
             "files": files,
         }
-        if format in EXPORTS:
+        if format in ("fiftyone", "label-studio"):
             rows = _read_predictions([parts.folder / str(each["file"]) for each in files])
-            for name, content in EXPORTS[format](rows, fitted.classes, fitted.tag_names):
+            exported = export_fiftyone(rows)
+            if format == "label-studio":
+                exported = export_label_studio(rows, fitted.classes, fitted.tag_names)
+            for name, content in exported:
                 write_atomically(parts.folder / name, content)
         write_atomically(parts.folder / MANIFEST, json.dumps(manifest, indent=1).encode() + b"\n")
         parts.publish()
@@ -172,3 +189,84 @@ def _import_parquet() -> tuple[Any, Any]:
 
 def _digest(content: bytes) -> str:
     return hashlib.blake2b(content, digest_size=16).hexdigest()
+
+
+def export_fiftyone(rows: Iterable[dict[str, Any]]) -> Iterator[tuple[str, bytes]]:
+    """Yield the names and the contents of the files for FiftyOne.
+
+    Parameters
+    ----------
+    rows : predictions as `prediction_to_dict` describes them.
+    """
+    paths: dict[str, str] = {}
+    labels: dict[str, Any] = {}
+    tags: dict[str, Any] = {}
+    for number, row in enumerate(rows):
+        name = f"{number:08d}"
+        paths[name] = absolute_address(row["file"])
+        marks = {mark: row[mark] for mark in ("unsure", "unfamiliar", "small")}
+        classes = [_classify(label, p, attributes=marks) for label, p in _labels(row)]
+        labels[name] = classes if "labels" in row else classes[0] if classes else None
+        tags[name] = [_classify(each["tag"], each["probability"]) for each in row["tags"]]
+    yield "data.json", _to_json(paths)
+    yield "labels.json", _to_json({"labels": labels})
+    yield "tags.json", _to_json({"labels": tags})
+
+
+def _labels(row: dict[str, Any]) -> list[tuple[str, float]]:
+    """Return the predicted class, or several labels, with probabilities."""
+    if "labels" in row:
+        return [(each["label"], each["probability"]) for each in row["labels"]]
+    return [] if row["label"] is None else [(row["label"], row["probability"])]
+
+
+def _classify(label: str, confidence: float, **more: Any) -> dict[str, Any]:
+    return {"label": label, "confidence": confidence, **more}
+
+
+def export_label_studio(
+    rows: Iterable[dict[str, Any]], class_names: Sequence[str], tag_names: Sequence[str]
+) -> Iterator[tuple[str, bytes]]:
+    """Yield the names and the contents of the files for Label Studio.
+
+    Parameters
+    ----------
+    rows : as for `export_fiftyone`.
+    class_names, tag_names : those of the model.
+    """
+    tasks, several = [], False
+    for row in rows:
+        path = absolute_address(row["file"])
+        several = several or "labels" in row
+        results = [_choose("label", [label for label, _ in _labels(row)])] if class_names else []
+        if tag_names:
+            results.append(_choose("tags", [each["tag"] for each in row["tags"]]))
+        local = LOCAL_FILES + quote(path.lstrip("/"), errors="surrogateescape")
+        prediction: dict[str, Any] = {"model_version": "supdocnade", "result": results}
+        if row["probability"] is not None:
+            prediction["score"] = row["probability"]
+        image = path if is_remote(path) else local
+        tasks.append({"data": {"image": image, "file_name": path}, "predictions": [prediction]})
+    yield "tasks.json", _to_json(tasks)
+    yield "config.xml", _labelling_config(class_names, tag_names, several=several).encode()
+
+
+def _choose(control: str, choices: list[str]) -> dict[str, Any]:
+    names = {"id": control, "from_name": control, "to_name": "image"}
+    return {**names, "type": "choices", "value": {"choices": choices}}
+
+
+def _labelling_config(classes: Sequence[str], tag_names: Sequence[str], *, several: bool) -> str:
+    """Return the labelling configuration: one class, or several, and any number of tags."""
+    kind = "multiple" if several else "single"
+    lines = ["<View>", '  <Image name="image" value="$image"/>']
+    for control, choice, names in (("label", kind, classes), ("tags", "multiple", tag_names)):
+        if names:
+            lines.append(f'  <Choices name="{control}" toName="image" choice="{choice}">')
+            lines += [f"    <Choice value={quoteattr(clean_name(name))}/>" for name in names]
+            lines.append("  </Choices>")
+    return "\n".join([*lines, "</View>", ""])
+
+
+def _to_json(value: Any) -> bytes:
+    return (json.dumps(value, allow_nan=False, indent=1) + "\n").encode()

@@ -1,3 +1,4 @@
+import hashlib
 import json
 import os
 from urllib.parse import unquote
@@ -7,8 +8,131 @@ import pytest
 from tests.commands import draw, supdocnade
 from tests.scene_model import CLASSES, small_model
 
-from supdocnade.cli.prediction_exports import export_fiftyone, export_label_studio
+from supdocnade.cli.prediction_files import (
+    export_fiftyone,
+    export_label_studio,
+    write_predictions,
+)
+from supdocnade.errors import StorageError
+from supdocnade.run_options import RunOptions
 from supdocnade.scene.corrections import Correction, read_corrections
+from supdocnade.visual_words.encoder import ImageEncoder
+
+SKIP = RunOptions(on_error="skip")
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return small_model().fitted_
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory):
+    return draw(tmp_path_factory.mktemp("photos"), n_per_class=3)
+
+
+@pytest.fixture
+def paths(photos):
+    return sorted(photos.rglob("*.jpg"))
+
+
+def test_files_have_the_lines_of_the_command(photos, paths, tmp_path):
+    model = tmp_path / "scenes"
+    small_model().save(model)
+    printed = supdocnade("predict", model, photos, "--json", "--top", "2")
+    done = supdocnade(
+        "predict", model, photos, "-o", tmp_path / "out", "--top", "2", "--shard-size", "4"
+    )
+    assert (done.code, done.err) == (0, "")
+    assert done.out == f"predictions of 9 photographs written to {tmp_path / 'out'}\n"
+    manifest = json.loads((tmp_path / "out/manifest.json").read_bytes())
+    assert (manifest["n_images"], manifest["n_errors"]) == (9, 0)
+    assert [each["n_images"] for each in manifest["files"]] == [4, 4, 1]
+    text = b""
+    for each in manifest["files"]:
+        content = (tmp_path / "out" / each["file"]).read_bytes()
+        assert each["checksum"] == hashlib.blake2b(content, digest_size=16).hexdigest()
+        text += content
+    assert text.decode() == printed.out
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        "manifest.json",
+        *(each["file"] for each in manifest["files"]),
+    }
+    assert not (tmp_path / "out.partial").exists()
+
+
+def test_an_interrupted_run_resumes(fitted, paths, tmp_path, monkeypatch):
+    write_predictions(fitted, paths, tmp_path / "whole", SKIP, shard_size=2)
+    encode, seen = ImageEncoder.encode, []
+
+    def killed(self, source, name="", device="cpu"):
+        if len(seen) == 5:
+            raise KeyboardInterrupt
+        seen.append(name)
+        return encode(self, source, name, device)
+
+    monkeypatch.setattr(ImageEncoder, "encode", killed)
+    with pytest.raises(KeyboardInterrupt):
+        write_predictions(fitted, paths, tmp_path / "out", SKIP, shard_size=2)
+    assert not (tmp_path / "out").exists()
+    with pytest.raises(StorageError, match="other settings"):
+        write_predictions(fitted, paths, tmp_path / "out", SKIP, top=1, shard_size=2)
+    seen.clear()
+    assert write_predictions(fitted, paths, tmp_path / "out", SKIP, shard_size=2) == []
+    assert len(seen) == 5  # Two files of two were finished.
+    for path in (tmp_path / "whole").iterdir():
+        assert (tmp_path / "out" / path.name).read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize("format", ["jsonl", "parquet"])
+def test_a_photograph_that_cannot_be_read_has_a_row_with_its_error(format, fitted, paths, tmp_path):
+    if format == "parquet":
+        pytest.importorskip("pyarrow")
+    broken = tmp_path / "broken.jpg"
+    broken.write_bytes(b"no image")
+    sources = [paths[0], broken, paths[1]]
+    reasons = write_predictions(fitted, sources, tmp_path / "out", SKIP, format=format)
+    (reason,) = reasons
+    assert "broken.jpg" in reason
+    (file,) = json.loads((tmp_path / "out/manifest.json").read_bytes())["files"]
+    assert (file["n_images"], file["n_errors"]) == (3, 1)
+    rows = read_rows(tmp_path / "out" / file["file"])
+    assert [row["file"] for row in rows] == [str(source) for source in sources]
+    assert [row.get("error") for row in rows] == [None, reason, None]
+    assert rows[0]["label"] == "coast"
+    assert sum(dict(rows[0]["probabilities"]).values()) == pytest.approx(1)
+    assert all(tag["probability"] > 0 for tag in rows[0]["tags"])
+
+
+def read_rows(path):
+    if path.suffix == ".jsonl":
+        return [json.loads(line) for line in path.read_text().splitlines()]
+    from pyarrow.parquet import read_table
+
+    return read_table(path).to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--cluster", "local"), "--cluster needs --output"),
+        (("--format", "parquet"), "--format needs --output"),
+        (("-o", "out", "--csv"), "--csv must not be given with --output"),
+        (("-o", "out", "--write-xmp"), "--write-xmp must not be given with --output"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(options, message, tmp_path):
+    done = supdocnade("predict", tmp_path, tmp_path / "a.jpg", *options)
+    assert done.code == 2
+    assert message in done.err
+
+
+def test_an_existing_folder_is_not_overwritten(fitted, paths, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "letter.txt").write_text("keep")
+    with pytest.raises(StorageError, match="must be a new or an empty folder"):
+        write_predictions(fitted, paths, tmp_path / "out", SKIP)
+
 
 ROW = {
     "file": "a b/ü.jpg",
