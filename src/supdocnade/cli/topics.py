@@ -276,7 +276,7 @@ def _learn(
     from supdocnade.estimators.supdocnade import SupDocNADE
     from supdocnade.estimators.text_model import TextModel, count_words, read_topics, topic_quality
     from supdocnade.estimators.topic_fitting import fit_topic_model
-    from supdocnade.report.text_report import render_text_report
+    from supdocnade.report.html import render_text_report
     from supdocnade.seeding import named_generator
     from supdocnade.storage import write_atomically
 

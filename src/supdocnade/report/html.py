@@ -1,21 +1,23 @@
-"""The report on a scene model: one HTML file without scripts or external resources.
+"""Reports on scene models and on models of texts: HTML files without scripts or external resources.
 
-Everything comes from the model, so the photographs are not needed. The same model gives the same
-bytes.
+Everything about a scene model comes from the model, so the photographs are not needed. The same
+model, and texts, give the same bytes.
 """
 
 import os
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path, PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
+from numpy.typing import NDArray
 
 from supdocnade.folders.tags import normalize_tag
-from supdocnade.metrics import share_interval
+from supdocnade.metrics import share_interval, top_ranked
 from supdocnade.report.charts import (
     jpeg_uri,
     line_chart,
@@ -45,8 +47,12 @@ from supdocnade.scene.novelty import MARKED_UNKNOWN
 from supdocnade.scene.prediction import FittedScene
 from supdocnade.scene.thumbnails import Thumbnails
 from supdocnade.storage import write_atomically
-from supdocnade.text import clean_name
+from supdocnade.text import clean_name, shorten_name
 from supdocnade.training.history import History
+
+if TYPE_CHECKING:
+    from supdocnade.estimators.text_model import TextModel
+    from supdocnade.folders.texts import Texts
 
 TITLE = "Model report"
 MAX_MATRIX = 60
@@ -57,6 +63,9 @@ FIRST_SHOWN = 24
 
 COVER, TOPIC_CLASSES = 8, 3
 """Photographs at the head, and classes that are named with a topic."""
+
+N_DOCUMENTS, EXCERPT = 3, 220
+"""Documents that are shown with a topic of texts, and characters of a document."""
 
 FIGURES = (
     "f_measure",
@@ -336,3 +345,68 @@ def _ratio(frequency: Frequency) -> str:
 
 def _number(value: float) -> str:
     return f"{value:,}".replace(",", "\u202f")
+
+
+def render_text_report(
+    model: "TextModel",
+    texts: "Texts",
+    topics_BR: NDArray[np.floating],
+    coherence_R: NDArray[np.floating],
+    settings: Sequence[tuple[str, str]],
+    title: str,
+) -> str:
+    """Return the page about a model of texts.
+
+    Parameters
+    ----------
+    texts, topics_BR : the documents of the fit and their topics, (documents, topics).
+    coherence_R : coherence of every topic.
+    settings : names and values to list.
+    """
+    strongest_B = topics_BR.argmax(axis=1)
+    n_documents_R = np.bincount(strongest_B, minlength=topics_BR.shape[1])
+    largest = max((each.correlation for words in model.words for each in words), default=1.0)
+    cards: list[dict[str, Any]] = [
+        {
+            "number": topic,
+            "words": [(each.word, each.correlation / max(largest, 1e-9)) for each in words],
+            "n_documents": int(n_documents_R[topic]),
+            "share": n_documents_R[topic] / len(topics_BR),
+            "coherence": float(coherence_R[topic]),
+            "documents": _documents(texts, topics_BR[:, topic]),
+            "classes": _classes(texts, np.flatnonzero(strongest_B == topic)),
+        }
+        for topic, words in enumerate(model.words)
+    ]
+    # Topics that are the strongest of many documents come first.
+    cards.sort(key=lambda card: (-card["n_documents"], card["number"]))
+    return (
+        create_environment()
+        .get_template("text_report.html")
+        .render(
+            title=title,
+            figures=dict.fromkeys(("accuracy", "n_labelled")) | dict(model.figures),
+            n_documents=len(texts.texts),
+            n_words=len(model.vocabulary),
+            classes=getattr(model.estimator, "classes_", ()),
+            topics=cards,
+            settings=settings,
+        )
+    )
+
+
+def _documents(texts: "Texts", topic_B: NDArray[np.floating]) -> list[tuple[str, str]]:
+    """Return names and beginnings of the documents that have most of a topic."""
+    rows = top_ranked(topic_B[None], N_DOCUMENTS)[0].tolist()
+    return [
+        (texts.names[row], shorten_name(" ".join(texts.texts[row].split()), EXCERPT))
+        for row in rows
+        if topic_B[row] > 0
+    ]
+
+
+def _classes(texts: "Texts", rows: NDArray[np.int64]) -> list[tuple[str, float]]:
+    """Return the most frequent labels of some documents, with their shares."""
+    labels = [label for label in (texts.labels[row] for row in rows) if label is not None]
+    counts = sorted(Counter(labels).items(), key=lambda pair: (-pair[1], pair[0]))
+    return [(label, count / len(labels)) for label, count in counts[:TOPIC_CLASSES]]
