@@ -60,6 +60,8 @@ Features = Annotated[
 SkipUnreadable = Annotated[
     bool, typer.Option("--skip-unreadable", help="Skip files that cannot be read.")
 ]
+Force = Annotated[bool, typer.Option("--force", help="Replace an existing model.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")]
 Cluster = Annotated[
     str | None,
     typer.Option(

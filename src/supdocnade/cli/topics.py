@@ -3,7 +3,6 @@
 import math
 import os
 import shlex
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,7 +16,7 @@ from supdocnade.cli.console import (
     print_message,
     print_warnings,
 )
-from supdocnade.cli.options import Debug, Jobs, Json, Quiet, Seed, UsageError
+from supdocnade.cli.options import Debug, Force, Jobs, Json, Quiet, Resume, Seed, UsageError
 from supdocnade.errors import InvalidArgument, StorageError
 from supdocnade.partial_folder import PartialFolder
 
@@ -50,28 +49,6 @@ def parse_frequency(text: str) -> int | float:
         ) from None
 
 
-@dataclass(frozen=True, kw_only=True)
-class TopicsRequest:
-    """Arguments of a run that learns topics."""
-
-    corpus: Path
-    output: Path
-    text_field: str
-    label_field: str | None
-    labels: bool
-    vectorizer: dict[str, Any]
-    """Settings of `CountVectorizer` by which texts are split into words."""
-    limits: dict[str, Any]
-    """Settings of `CountVectorizer` that choose the vocabulary."""
-    estimator: dict[str, Any]
-    """Settings of `DocNADE`."""
-    held_out: float
-    seed: int
-    force: bool
-    resume: bool
-    quiet: bool
-
-
 MinFrequency = Annotated[
     str, typer.Option(help="Ignore words of fewer documents: a number, or a share like 0.01.")
 ]
@@ -100,30 +77,34 @@ CorpusPath = Annotated[
     Path,
     typer.Argument(metavar="CORPUS", help="Folder of text files, a .jsonl file or a .csv file."),
 ]
+Output = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", metavar="MODEL", help="Folder of the model to write."),
+]
+Predict = Annotated[
+    Path | None,
+    typer.Option(metavar="MODEL", help="Print the topics of the texts, by this model."),
+]
 TextField = Annotated[
     str, typer.Option(help="Field or column of the text, in a .jsonl or .csv file.")
 ]
 LabelField = Annotated[
     str | None, typer.Option(help="Field or column of the label; by default label, if any.")
 ]
+Labels = Annotated[
+    bool, typer.Option("--labels/--no-labels", help="Learn classes, if there are labels.")
+]
 
 
 def topics(
+    context: typer.Context,
     corpus: CorpusPath,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="MODEL", help="Folder of the model to write."),
-    ] = None,
-    predict: Annotated[
-        Path | None,
-        typer.Option(metavar="MODEL", help="Print the topics of the texts, by this model."),
-    ] = None,
+    output: Output = None,
+    predict: Predict = None,
     n_topics: Annotated[int, typer.Option("--topics", min=1, help="Number of topics.")] = 50,
     text_field: TextField = "text",
     label_field: LabelField = None,
-    labels: Annotated[
-        bool, typer.Option("--labels/--no-labels", help="Learn classes, if there are labels.")
-    ] = True,
+    labels: Labels = True,
     min_df: MinFrequency = "2",
     max_df: MaxFrequency = "0.5",
     max_features: VocabularySize = 10_000,
@@ -133,8 +114,8 @@ def topics(
     held_out: HeldOut = 0.1,
     epochs: Epochs = None,
     learning_rate: Annotated[float, typer.Option(min=0, help="Learning rate.")] = 3e-3,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing model.")] = False,
-    resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")] = False,
+    force: Force = False,
+    resume: Resume = False,
     seed: Seed = 0,
     jobs: Jobs = -1,
     json: Json = False,
@@ -157,44 +138,16 @@ def topics(
       supdocnade topics texts -o model --resume
       supdocnade topics more-texts --predict model --json
     """
-    if (output is None) == (predict is None):
-        raise UsageError("give either --output or --predict.")
-    if predict is not None:
+    if predict is not None and output is None:
         _print_topics(predict, corpus, text_field, json)
         return
-    if output is None:
-        raise AssertionError
-    request = TopicsRequest(
-        corpus=corpus,
-        output=output,
-        text_field=text_field,
-        label_field=label_field,
-        labels=labels,
-        vectorizer={
-            "lowercase": lowercase,
-            "ngram_range": (1, ngrams),
-            "stop_words": read_stop_words(stop_words),
-        },
-        limits={
-            "min_df": parse_frequency(min_df),
-            "max_df": parse_frequency(max_df),
-            "max_features": max_features,
-        },
-        estimator={
-            "n_topics": n_topics,
-            "activation": "sigmoid",
-            "learning_rate": learning_rate,
-            "max_epochs": epochs,
-            "n_jobs": jobs,
-            "random_state": seed,
-        },
-        held_out=held_out,
-        seed=seed,
-        force=force,
-        resume=resume,
-        quiet=quiet,
-    )
-    model = learn_topics(request)
+    if output is None or predict is not None:
+        raise UsageError("give either --output or --predict.")
+    stop = read_stop_words(stop_words)
+    vectorizer = {"lowercase": lowercase, "ngram_range": (1, ngrams), "stop_words": stop}
+    least, most = parse_frequency(min_df), parse_frequency(max_df)
+    limits = {"min_df": least, "max_df": most, "max_features": max_features}
+    model = learn_topics(context.params, vectorizer, limits)
     if json:
         print_json(model_to_dict(model, output))
     elif not quiet:
@@ -210,29 +163,37 @@ def read_stop_words(given: str) -> str | list[str] | None:
     return sorted({word.strip() for word in read_lines(Path(given))} - {""})
 
 
-def learn_topics(request: TopicsRequest) -> "TextModel":
-    """Learn topics and write the model with its report."""
+def learn_topics(
+    options: dict[str, Any], vectorizer: dict[str, Any], limits: dict[str, Any]
+) -> "TextModel":
+    """Learn topics and write the model with its report.
+
+    Parameters
+    ----------
+    options : of the command, by the names of its parameters.
+    vectorizer : settings of `CountVectorizer` by which texts are split into words.
+    limits : its settings that choose the vocabulary.
+    """
     from supdocnade.estimators.text_model import check_folder
 
-    check_folder(request.output, force=request.force)
-    partial = PartialFolder(Path(os.path.abspath(request.output)))
-    if partial.exists and not request.resume:
+    corpus, output, quiet = options["corpus"], options["output"], options["quiet"]
+    check_folder(output, force=options["force"])
+    partial = PartialFolder(Path(os.path.abspath(output)))
+    if partial.exists and not options["resume"]:
         raise StorageError(
             f"{partial.folder} holds an interrupted run: continue it with --resume, or remove it."
         )
-    if request.resume and not partial.exists:
+    if options["resume"] and not partial.exists:
         raise StorageError(f"there is no run to resume: {partial.folder} does not exist.")
-    texts = read_documents(request.corpus, request.text_field, request.label_field, request.quiet)
+    texts = read_documents(corpus, options["text_field"], options["label_field"], quiet)
     partial.create()
     try:
-        with (
-            partial.lock(),
-            ProgressBars(quiet=request.quiet) as progress,
-            print_warnings(quiet=request.quiet),
-        ):
-            model = _learn(request, texts, partial.folder / "checkpoint", progress)
+        with partial.lock(), ProgressBars(quiet=quiet) as progress, print_warnings(quiet=quiet):
+            checkpoint = partial.folder / "checkpoint"
+            model = _learn(options, vectorizer, limits, texts, checkpoint, progress)
     except KeyboardInterrupt:
-        print_message(f"stopped; resume with: {_resume_command(request)}")
+        command = shlex.join(["supdocnade", "topics", os.fspath(corpus), "-o", os.fspath(output)])
+        print_message(f"stopped; resume with: {command} --resume and the same options")
         raise typer.Exit(130) from None
     except Exception:
         if not any(partial.folder.rglob("*.safetensors")):
@@ -240,11 +201,6 @@ def learn_topics(request: TopicsRequest) -> "TextModel":
         raise
     partial.discard()
     return model
-
-
-def _resume_command(request: TopicsRequest) -> str:
-    parts = ["supdocnade", "topics", os.fspath(request.corpus), "-o", os.fspath(request.output)]
-    return f"{shlex.join(parts)} --resume and the same options"
 
 
 def read_documents(
@@ -268,7 +224,12 @@ def read_documents(
 
 
 def _learn(
-    request: TopicsRequest, texts: "Texts", checkpoint: Path, progress: ProgressBars
+    options: dict[str, Any],
+    vectorizer: dict[str, Any],
+    limits: dict[str, Any],
+    texts: "Texts",
+    checkpoint: Path,
+    progress: ProgressBars,
 ) -> "TextModel":
     import numpy as np
 
@@ -280,27 +241,26 @@ def _learn(
     from supdocnade.seeding import named_generator
     from supdocnade.storage import write_atomically
 
-    order = named_generator(request.seed, "held_out").permutation(len(texts.texts))
-    cut = int(request.held_out * len(order))
+    order = named_generator(options["seed"], "held_out").permutation(len(texts.texts))
+    cut = int(options["held_out"] * len(order))
     parts = [texts.select(sorted(rows.tolist())) for rows in (order[cut:], order[:cut])]
     progress("counting words", 0, 1)
-    counts, vocabulary = count_words(parts[0].texts, request.vectorizer, **request.limits)
+    counts, vocabulary = count_words(parts[0].texts, vectorizer, **limits)
     if len(vocabulary) < 2:
-        raise InvalidArgument(
-            f"{request.corpus} must have 2 words to learn, got {len(vocabulary)}."
-        )
-    unseen = count_words(parts[1].texts, request.vectorizer, vocabulary)[0] if cut else None
+        found = len(vocabulary)
+        raise InvalidArgument(f"{options['corpus']} must have 2 words to learn, got {found}.")
+    unseen = count_words(parts[1].texts, vectorizer, vocabulary)[0] if cut else None
     progress("counting words", 1, 1)
-    classes = {label for label in parts[0].labels if label is not None}
-    settings = {**request.estimator, "checkpoint": checkpoint, "batch_size": choose_batch(counts)}
-    if settings["max_epochs"] is None:
-        n_batches = math.ceil(counts.shape[0] / settings["batch_size"])
-        settings["max_epochs"] = max(MIN_EPOCHS, math.ceil(MIN_UPDATES / n_batches))
-    estimator: DocNADE | SupDocNADE = DocNADE(**settings)
-    labels = None
-    if request.labels and len(classes) > 1:
+    settings, labels = choose_settings(options, counts.shape[0]), None
+    run = {
+        "n_jobs": options["jobs"],
+        "checkpoint": checkpoint,
+        "batch_size": choose_batch(len(order) - cut),
+    }
+    estimator: DocNADE | SupDocNADE = DocNADE(**settings, **run)
+    if options["labels"] and len({*parts[0].labels} - {None}) > 1:
         labels = np.array(parts[0].labels, object)
-        estimator = SupDocNADE(**settings, generative_weight=GENERATIVE_WEIGHT)
+        estimator = SupDocNADE(**settings, **run, generative_weight=GENERATIVE_WEIGHT)
     fit_topic_model(estimator, counts, labels, progress=progress)
     estimator.set_params(checkpoint=None, n_jobs=None)
     progress("writing", 0, 1)
@@ -316,29 +276,44 @@ def _learn(
     model = TextModel(
         estimator=estimator,
         vocabulary=vocabulary,
-        vectorizer=request.vectorizer,
+        vectorizer=vectorizer,
         rotation=rotation,
         words=words,
         figures=figures,
     )
-    request.output.mkdir(parents=True, exist_ok=True)
-    model.save(request.output)
+    output: Path = options["output"]
+    output.mkdir(parents=True, exist_ok=True)
+    model.save(output)
     page = render_text_report(
         model,
         parts[0],
         rotation.rotate(estimator.transform(counts)),
         coherence_R,
-        _settings(request, settings["max_epochs"]),
-        request.output.name or "Topics",
+        list_settings({**vectorizer, **limits, **settings, "held_out": options["held_out"]}),
+        output.name or "Topics",
     )
-    write_atomically(request.output / REPORT, page.encode("utf-8", "replace"))
+    write_atomically(output / REPORT, page.encode("utf-8", "replace"))
     progress("writing", 1, 1)
     return model
 
 
-def choose_batch(counts: Any) -> int:
+def choose_settings(options: dict[str, Any], n_documents: int) -> dict[str, Any]:
+    """Return the settings of `DocNADE` that determine the topics."""
+    batch_size = choose_batch(n_documents)
+    n_batches = math.ceil(n_documents / batch_size)
+    n_epochs = max(MIN_EPOCHS, math.ceil(MIN_UPDATES / n_batches))
+    return {
+        "n_topics": options["n_topics"],
+        "activation": "sigmoid",
+        "learning_rate": options["learning_rate"],
+        "max_epochs": n_epochs if options["epochs"] is None else options["epochs"],
+        "random_state": options["seed"],
+    }
+
+
+def choose_batch(n_documents: int) -> int:
     """Return the documents per update: fewer than usual if there are few documents."""
-    return int(min(64, max(8, counts.shape[0] // 32)))
+    return min(64, max(8, n_documents // 32))
 
 
 def measure(estimator: Any, counts: Any, unseen: Any, labels: list[str | None]) -> dict[str, Any]:
@@ -362,14 +337,11 @@ def measure(estimator: Any, counts: Any, unseen: Any, labels: list[str | None]) 
     return figures
 
 
-def _settings(request: TopicsRequest, n_epochs: int) -> list[tuple[str, str]]:
-    shown = {**request.vectorizer, **request.limits, **request.estimator}
-    if isinstance(shown["stop_words"], list):
-        shown["stop_words"] = format_count(len(shown["stop_words"]), "word")
-    shown |= {"held_out": request.held_out}
-    shown["max_epochs"] = n_epochs
-    del shown["n_jobs"]
-    return [(name, str(value)) for name, value in shown.items()]
+def list_settings(settings: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return names and values for the report, of a list of stop words only its length."""
+    stop = settings["stop_words"]
+    shown = {"stop_words": format_count(len(stop), "word")} if isinstance(stop, list) else {}
+    return [(name, str(value)) for name, value in {**settings, **shown}.items()]
 
 
 def model_to_dict(model: "TextModel", output: Path) -> dict[str, Any]:

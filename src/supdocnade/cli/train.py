@@ -11,11 +11,13 @@ from supdocnade.cli.options import (
     Debug,
     Device,
     Features,
+    Force,
     Jobs,
     Json,
     MinTagCount,
     Photos,
     Quiet,
+    Resume,
     Seed,
     SkipUnreadable,
     check_device,
@@ -111,8 +113,6 @@ LogTo = Annotated[
         "mlflow:ADDRESS. Does not affect results.",
     ),
 ]
-Force = Annotated[bool, typer.Option("--force", help="Replace an existing model.")]
-Resume = Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")]
 Restart = Annotated[bool, typer.Option("--restart", help="Discard an interrupted run.")]
 
 
