@@ -20,9 +20,8 @@ from tests.scene_model import scenes, small_model
 from supdocnade.gallery.build import build_gallery
 from supdocnade.images.decode import encode
 from supdocnade.serving.app import make_app
-from supdocnade.serving.limits import ServeSettings
 from supdocnade.serving.problems import MEDIA_TYPE, PROBLEM_TYPES
-from supdocnade.serving.service import ImageRequest, Service
+from supdocnade.serving.service import ImageRequest, ServeSettings, Service
 
 SMALL_QUEUE = {"max_waiting": 2, "max_images": 2, "n_workers": 1}
 PROGRAM = (sys.executable, "-c", "from supdocnade.cli.main import main; main()")

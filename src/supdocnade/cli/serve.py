@@ -15,7 +15,7 @@ from supdocnade.errors import BackendUnavailable, InvalidArgument, StorageError,
 if TYPE_CHECKING:
     from supdocnade.gallery.photo_index import Gallery
     from supdocnade.scene.prediction import FittedScene
-    from supdocnade.serving.limits import ServeSettings
+    from supdocnade.serving.service import ServeSettings
 
 REQUIRED = ("fastapi", "uvicorn", "multipart", "prometheus_client")
 MEGA, MAX_MEGA = 1_000_000, 100_000
@@ -100,7 +100,7 @@ def serve(
     _check_extra()
     from joblib import effective_n_jobs
 
-    from supdocnade.serving.limits import ServeSettings
+    from supdocnade.serving.service import ServeSettings
 
     if queue < max_images:
         raise InvalidArgument(

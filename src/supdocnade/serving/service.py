@@ -17,6 +17,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from starlette.requests import Request
 
+from supdocnade.checks import check_count, check_range
 from supdocnade.errors import InvalidArgument, UnreadableImage
 from supdocnade.gallery.photo_index import Gallery, model_fingerprint
 from supdocnade.images.decode import encode, image_size, make_thumbnail
@@ -26,11 +27,64 @@ from supdocnade.scene.attribution import Explanation, explain_image
 from supdocnade.scene.corrections import CorrectionFile
 from supdocnade.scene.prediction import FittedScene, Prediction, predict_topics
 from supdocnade.serving.explore import ModelExplorer
-from supdocnade.serving.limits import ServeSettings
 from supdocnade.serving.problems import ApiError
-from supdocnade.serving.uploads import MemoryBudget
+from supdocnade.serving.uploads import MEBIBYTE, MemoryBudget
 from supdocnade.serving.workers import QueueFull, Workers, WorkInterrupted
 from supdocnade.visual_words.cache import content_key
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServeSettings:
+    """Limits and access of a server."""
+
+    token: str | None = None
+    """Token that every request must carry; None for no token."""
+    allowed_hosts: tuple[str, ...] = ()
+    """Host names, besides loopback, that are accepted without a token. Any other name could be one
+    that a foreign page made to resolve to this machine."""
+    check_host: bool = True
+    """Check the host name; False for a server that is open to everyone."""
+    max_request_bytes: int = 64 * MEBIBYTE
+    max_held_bytes: int = 256 * MEBIBYTE
+    """Memory for the bodies of all requests together."""
+    max_images: int = 32
+    """Images per request."""
+    max_pixels: int = 64_000_000
+    """Pixels per image, as declared in the file, before anything is decoded."""
+    max_waiting: int = 256
+    """Images in the queue. All requests are refused, with a `Retry-After`, while the queue has no
+    room for `max_images` more."""
+    max_batch: int = 8
+    """Images that a worker processes together."""
+    max_connections: int = 512
+    """Connections at a time, at most half of the descriptors of the process; half of them may be
+    those of one client."""
+    n_workers: int = 2
+    upload_seconds: float = 30.0
+    """Time to send a request."""
+    answer_seconds: float = 30.0
+    """Time from the last byte of a request to its response."""
+
+    def __post_init__(self) -> None:
+        for name in ("max_request_bytes", "max_images", "max_pixels", "max_batch", "n_workers"):
+            check_count(name, getattr(self, name), least=1)
+        check_count("max_connections", self.max_connections, least=2)
+        if self.max_waiting < self.max_images:
+            raise InvalidArgument(
+                f"max_waiting must be at least max_images, {self.max_images}, "
+                f"got {self.max_waiting}."
+            )
+        if self.max_held_bytes < self.max_request_bytes:
+            raise InvalidArgument(
+                f"max_held_bytes must be at least max_request_bytes, {self.max_request_bytes}, "
+                f"got {self.max_held_bytes}."
+            )
+        check_range("upload_seconds", self.upload_seconds, above=0)
+        check_range("answer_seconds", self.answer_seconds, above=0)
+        if self.token is not None and not (self.token.isascii() and self.token.isprintable()):
+            raise InvalidArgument("the token must consist of printable ASCII characters.")
+        if self.token is not None and (not self.token or " " in self.token):
+            raise InvalidArgument("the token must not be empty or contain spaces.")
 
 
 @dataclass(frozen=True, kw_only=True)

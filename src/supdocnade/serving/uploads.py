@@ -10,18 +10,21 @@ import binascii
 from base64 import b64decode
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import ValidationError
 from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect, Request
 
-from supdocnade.serving.limits import MEBIBYTE, ServeSettings
 from supdocnade.serving.problems import ApiError
 from supdocnade.serving.schemas import ImagesIn, Schema
 from supdocnade.text import shorten_name
 
+if TYPE_CHECKING:
+    from supdocnade.serving.service import ServeSettings
+
+MEBIBYTE = 2**20
 FIELD = "images"
 MAX_NAME_LENGTH = 200
 
@@ -60,7 +63,7 @@ class MemoryBudget:
 
 
 async def read_images(
-    request: Request, settings: ServeSettings, reserve: Reserve
+    request: Request, settings: "ServeSettings", reserve: Reserve
 ) -> list[NamedImage]:
     """Return the name and the content of the images of a request, at least one.
 
@@ -87,7 +90,11 @@ async def read_images(
 
 
 async def read_json(
-    request: Request, schema: type[AnySchema], limit: int, settings: ServeSettings, reserve: Reserve
+    request: Request,
+    schema: type[AnySchema],
+    limit: int,
+    settings: "ServeSettings",
+    reserve: Reserve,
 ) -> AnySchema:
     """Return the JSON of a request of at most `limit` bytes.
 
@@ -113,7 +120,7 @@ def _check_media_type(request: Request, *allowed: str) -> str:
 
 
 @asynccontextmanager
-async def _upload_time(settings: ServeSettings) -> AsyncIterator[None]:
+async def _upload_time(settings: "ServeSettings") -> AsyncIterator[None]:
     """Raise an `ApiError` if a request takes too long to arrive."""
     try:
         async with asyncio.timeout(settings.upload_seconds):
