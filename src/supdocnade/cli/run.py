@@ -55,31 +55,31 @@ FILES = ("add", "corrections")
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingRequest:
-    """Arguments of a training run."""
+    """Arguments of a training run: options of the command, but for settings of `SceneModel`."""
 
     photos: str
     output: Path
     settings: dict[str, Any]
     """Settings of `SceneModel`."""
-    explicit: frozenset[str] = frozenset()
+    explicit: frozenset[str]
     """Settings on the command line; only `on_error` may differ from those of a run to resume."""
-    jobs: int = -1
-    processes: int | None = None
+    jobs: int
+    processes: int | None
     """Processes that share the training of topics; None: those of torchrun, otherwise one."""
-    cluster: str | None = None
+    cluster: str | None
     """Ray cluster on which all but the first of them run."""
-    device: str = "auto"
-    cache: Path | None = None
-    add: Path | None = None
+    device: str
+    cache: Path | None
+    add: Path | None
     """Model to which the photographs are added."""
-    corrections: Path | None = None
+    corrections: Path | None
     """File that says which photographs are added, and gives their classes and tags."""
-    log_to: str | None = None
+    log_to: str | None
     """Where the training is recorded, see `open_watch`."""
-    force: bool = False
-    resume: bool = False
-    restart: bool = False
-    quiet: bool = False
+    force: bool
+    resume: bool
+    restart: bool
+    quiet: bool
 
 
 def share_training(processes: int | None, cluster: str | None) -> AbstractContextManager[bool]:

@@ -1,6 +1,7 @@
 """`supdocnade train`: learn a model from photographs or from a corpus."""
 
 import os
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -176,24 +177,13 @@ def train(
     check_device(device)
     values = {name: context.params[option] for name, option in OPTIONS.items()}
     values["features"] = resolve_features(features)
-    request = TrainingRequest(
-        photos=photos,
-        output=output,
-        settings={**values, "on_error": "skip" if skip_unreadable else "raise"},
-        explicit=_explicit_settings(context),
-        jobs=jobs,
-        processes=processes,
-        cluster=cluster,
-        device=device,
-        cache=cache,
-        add=add,
-        corrections=corrections,
-        log_to=log_to,
-        force=force,
-        resume=resume,
-        restart=restart,
-        quiet=quiet,
-    )
+    settings = {**values, "on_error": "skip" if skip_unreadable else "raise"}
+    # Its other fields are options of the same name.
+    given: dict[str, Any] = {
+        each.name: context.params.get(each.name) for each in fields(TrainingRequest)
+    }
+    given |= {"settings": settings, "explicit": _explicit_settings(context)}
+    request = TrainingRequest(**given)
     with share_training(processes, cluster) as first:
         if not first:
             return
