@@ -14,7 +14,7 @@ models without a rotation, a topic is a hidden unit, and its words are those of 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -159,17 +159,6 @@ def class_associations(fitted: "FittedScene", n_topics: int = N_TOPICS) -> tuple
     return tuple(found)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Frequency:
-    """How often a tag or class occurs in a group of photographs, and elsewhere."""
-
-    name: str
-    share: float
-    """Share of the photographs of the group."""
-    elsewhere: float | None
-    """Share of all other photographs; None if there are none."""
-
-
 @dataclass(frozen=True, eq=False)
 class Frequencies:
     """How often tags or classes occur in groups of photographs, and elsewhere."""
@@ -206,22 +195,23 @@ class Frequencies:
         """Difference between the share in a group and elsewhere, by which names are ranked."""
         return self.share_GX - np.nan_to_num(self.elsewhere_GX)
 
-    def of_group(self, group: int, limit: int = N_TAGS) -> tuple[Frequency, ...]:
+    def of_group(self, group: int, limit: int = N_TAGS) -> list[dict[str, Any]]:
         """Return the names that set a group apart most, the most frequent one first.
 
-        Each is more frequent in the group than elsewhere.
+        Each is more frequent in the group than elsewhere. It comes with its `share` of the
+        photographs of the group, and of those `elsewhere`, None if there are none.
         """
         share_X, elsewhere_X = self.share_GX[group], self.elsewhere_GX[group]
         excess_X = self.excess_GX[group]
         best = [x for x in top_ranked(excess_X[None], limit)[0].tolist() if excess_X[x] > 0]
-        return tuple(
-            Frequency(
-                name=self.names[x],
-                share=float(share_X[x]),
-                elsewhere=None if np.isnan(elsewhere_X[x]) else float(elsewhere_X[x]),
-            )
+        return [
+            {
+                "name": self.names[x],
+                "share": float(share_X[x]),
+                "elsewhere": None if np.isnan(elsewhere_X[x]) else float(elsewhere_X[x]),
+            }
             for x in sorted(best, key=lambda x: -share_X[x])
-        )
+        ]
 
     def of_name(self, name: int, limit: int) -> list[int]:
         """Return the groups that a name sets apart most."""

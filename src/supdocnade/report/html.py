@@ -27,7 +27,6 @@ from supdocnade.report.charts import (
 )
 from supdocnade.report.class_words import (
     Associations,
-    Frequency,
     class_associations,
     class_frequencies,
     topic_associations,
@@ -333,13 +332,13 @@ def _percent(value: float, digits: int = 1) -> str:
     return f"{100 * value:.{digits}f}\u202f%"
 
 
-def _ratio(frequency: Frequency) -> str:
+def _ratio(share: float, elsewhere: float | None) -> str:
     """Return how many times as often as elsewhere something occurs."""
-    if frequency.elsewhere is None:
+    if elsewhere is None:
         return ""
-    if frequency.elsewhere == 0:
+    if elsewhere == 0:
         return "only here"
-    ratio = frequency.share / frequency.elsewhere
+    ratio = share / elsewhere
     return f"{ratio:.0f}\u202f×" if ratio >= 10 else f"{ratio:.1f}\u202f×"
 
 

@@ -1,9 +1,9 @@
 """Descriptions of what the page shows: classes, topics, words and tags, and photographs."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from functools import lru_cache
 from pathlib import PurePath
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,6 @@ from supdocnade.images.decode import encode
 from supdocnade.metrics import top_ranked
 from supdocnade.report.charts import mosaic
 from supdocnade.report.class_words import (
-    Frequency,
     class_associations,
     class_frequencies,
     class_topics,
@@ -77,7 +76,7 @@ class ModelExplorer:
                 n_images=counts.get(each.label, 0),
                 topics=topics_of_class[number],
                 words=[self._word(word.word) for word in each.words],
-                tags=_describe_frequencies(tag_frequencies.of_group(number)),
+                tags=_frequencies(tag_frequencies.of_group(number)),
                 examples=self._examples_of_class(each.label),
             )
             for number, each in enumerate(class_associations(fitted))
@@ -105,10 +104,8 @@ class ModelExplorer:
                     topic=topic,
                     strength=None if example is None else example.strength,
                     words=[self._word(word.word) for word in associations[topic].words],
-                    tags=_describe_frequencies(self._topic_tags.of_group(topic)),
-                    classes=_describe_frequencies(
-                        self._topic_classes.of_group(topic, N_CLASSES_OF_TOPIC)
-                    ),
+                    tags=_frequencies(self._topic_tags.of_group(topic)),
+                    classes=_frequencies(self._topic_classes.of_group(topic, N_CLASSES_OF_TOPIC)),
                     examples=self._examples(() if example is None else example.names),
                 )
             )
@@ -178,8 +175,8 @@ class ModelExplorer:
         return encode(mosaic(patches), "JPEG", quality=88)
 
 
-def _describe_frequencies(frequencies: Sequence[Frequency]) -> list[FrequencyOut]:
-    return [FrequencyOut(**asdict(each)) for each in frequencies]
+def _frequencies(found: Sequence[dict[str, Any]]) -> list[FrequencyOut]:
+    return [FrequencyOut(**each) for each in found]
 
 
 def describe_photograph(

@@ -9,7 +9,6 @@ from tests.scene_model import columns, scenes, small_model
 from supdocnade.errors import InvalidArgument
 from supdocnade.report.class_words import (
     Frequencies,
-    Frequency,
     associate,
     class_associations,
     class_frequencies,
@@ -111,14 +110,12 @@ MEMBERS = np.array([[1, 0, 1], [1, 0, 1], [0, 0, 1], [0, 0, 1]], bool)
 
 def test_names_that_set_a_group_apart_come_with_both_shares():
     found = Frequencies.count(MEMBERS, PRESENT, ["sky", "sea", "car"])
-    assert found.of_group(0) == (
-        Frequency(name="sky", share=1.0, elsewhere=0.5),
-        Frequency(name="sea", share=0.5, elsewhere=0.0),
-    )
-    assert found.of_group(0, limit=1) == (Frequency(name="sky", share=1.0, elsewhere=0.5),)
-    assert found.of_group(1) == ()  # It has no photographs.
+    sky = {"name": "sky", "share": 1.0, "elsewhere": 0.5}
+    assert found.of_group(0) == [sky, {"name": "sea", "share": 0.5, "elsewhere": 0.0}]
+    assert found.of_group(0, limit=1) == [sky]
+    assert found.of_group(1) == []  # It has no photographs.
     # No photograph is elsewhere.
-    assert [(each.name, each.elsewhere) for each in found.of_group(2, limit=2)] == [
+    assert [(each["name"], each["elsewhere"]) for each in found.of_group(2, limit=2)] == [
         ("sky", None),
         ("car", None),
     ]
@@ -133,8 +130,8 @@ def test_tags_of_a_class_are_on_its_photographs():
         inside = [scene.tags for scene in scenes() if scene.label == label]
         assert found.of_group(number)
         for each in found.of_group(number):
-            assert each.share == np.mean([each.name in tags for tags in inside])
-            assert each.share > each.elsewhere
+            assert each["share"] == np.mean([each["name"] in tags for tags in inside])
+            assert each["share"] > each["elsewhere"]
 
 
 @pytest.mark.parametrize("model", [("svm", "words"), ("softmax", "sigmoid")])
@@ -146,6 +143,6 @@ def test_tags_and_classes_of_a_topic_are_those_of_its_photographs(model):
     for topic, activation in enumerate(fitted.thumbnails.rotation.rotate(hidden).T):
         rows = [row for row in np.argsort(-activation, kind="stable")[:3] if activation[row] > 0]
         for each in of_tags.of_group(topic):
-            assert each.share == np.mean([each.name in tags[row] for row in rows])
+            assert each["share"] == np.mean([each["name"] in tags[row] for row in rows])
         for each in of_classes.of_group(topic):
-            assert each.share == np.mean([labels[row] == each.name for row in rows])
+            assert each["share"] == np.mean([labels[row] == each["name"] for row in rows])
