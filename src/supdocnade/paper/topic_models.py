@@ -267,7 +267,7 @@ def _class_words(study: Study, setting: Setting, model: SupDocNADE) -> dict[str,
         each = associate(model.components_, topics.tolist(), names, n_visual_words=n_visual_words)
         found[label] = {
             "topics": list(each.topics),
-            "words": [word.word for word in each.words],
+            "words": list(each.words),
             "tags": [tag for tag, _ in each.tags],
         }
     return found

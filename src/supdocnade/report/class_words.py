@@ -38,30 +38,18 @@ ACTIVE_SHARE = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
-class WordAssociation:
-    """A visual word associated with some topics."""
-
-    word: int
-    weight: float
-    """Largest weight over its regions."""
-    region_weights: tuple[float, ...]
-    """Weight in every region."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class Associations:
     """Visual words and tags associated with some topics, or with a class through hidden units."""
 
     topics: tuple[int, ...]
     """Numbers of topics, or of hidden units."""
-    words: tuple[WordAssociation, ...]
-    """Strongest first."""
+    words: dict[int, list[float]]
+    """Visual words with their weights in every region, of which the largest counts; strongest
+    first."""
     tags: tuple[tuple[str, float], ...]
     """Strongest first, with their weights; only the paper's experiments show them."""
     label: str = ""
     """Name of the class."""
-    topic_weights: tuple[float, ...] = ()
-    """Weights of the topics for the class, in U."""
 
 
 def associate(
@@ -89,17 +77,11 @@ def associate(
     check_shape("components", (n_columns % n_visual_words,), (0,))
     mean_K = components_HK[list(topics)].astype(np.float64).mean(axis=0)
     by_region_RW = mean_K[:n_columns].reshape(-1, n_visual_words)
-    best_W, tags_A = by_region_RW.max(axis=0), mean_K[n_columns:]
+    words = top_ranked(by_region_RW.max(axis=0)[None], n_words)[0].tolist()
+    tags_A = mean_K[n_columns:]
     return Associations(
         topics=tuple(int(topic) for topic in topics),
-        words=tuple(
-            WordAssociation(
-                word=word,
-                weight=float(best_W[word]),
-                region_weights=tuple(by_region_RW[:, word].tolist()),
-            )
-            for word in top_ranked(best_W[None], n_words)[0].tolist()
-        ),
+        words={word: by_region_RW[:, word].tolist() for word in words},
         tags=tuple(
             (tag_names[tag], float(tags_A[tag]))
             for tag in top_ranked(tags_A[None], n_tags)[0].tolist()
@@ -131,32 +113,25 @@ def _topics(fitted: "FittedScene") -> Floats:
     return hidden_NH if rotation is None else rotation.rotate(hidden_NH)
 
 
-def class_topics(fitted: "FittedScene", n_topics: int = N_TOPICS) -> list[list[int]]:
+def class_topics(fitted: "FittedScene") -> list[list[int]]:
     """Return the topics that support every class of a model most."""
     weight_CR: Floats = fitted.network["label_weight"]
     if fitted.thumbnails.rotation is not None:
         weight_CR = fitted.thumbnails.rotation.rotate_weights(weight_CR)
-    topics: list[list[int]] = top_ranked(weight_CR, n_topics).tolist()
+    topics: list[list[int]] = top_ranked(weight_CR, N_TOPICS).tolist()
     return topics
 
 
-def class_associations(fitted: "FittedScene", n_topics: int = N_TOPICS) -> tuple[Associations, ...]:
+def class_associations(fitted: "FittedScene") -> list[Associations]:
     """Return the visual words of every class of a model; none for a model without classes."""
     if not fitted.classes:
-        return ()
-    weight_CH, weight_HK = fitted.network["label_weight"], _unit_weights(fitted)
-    found = []
-    for number, topics_X in enumerate(top_ranked(weight_CH, n_topics)):
-        topics = topics_X.tolist()
-        each = associate(weight_HK, topics, (), n_visual_words=fitted.encoder.n_words)
-        found.append(
-            replace(
-                each,
-                label=fitted.classes[number],
-                topic_weights=tuple(weight_CH[number, topics_X].tolist()),
-            )
-        )
-    return tuple(found)
+        return []
+    weight_HK, n_words = _unit_weights(fitted), fitted.encoder.n_words
+    units_CX = top_ranked(fitted.network["label_weight"], N_TOPICS).tolist()
+    return [
+        replace(associate(weight_HK, units, (), n_visual_words=n_words), label=label)
+        for label, units in zip(fitted.classes, units_CX, strict=True)
+    ]
 
 
 @dataclass(frozen=True, eq=False)

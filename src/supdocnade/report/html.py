@@ -288,11 +288,11 @@ def _words(fitted: FittedScene, found: Associations) -> list[dict[str, Any]]:
     several = len(grids) == 1 and grids[0] != (1, 1)
     return [
         {
-            "number": each.word,
-            "picture": mosaic_uri(fitted.example_patches(each.word)),
-            "regions": region_chart(each.region_weights, grids[0]) if several else None,
+            "number": word,
+            "picture": mosaic_uri(fitted.example_patches(word)),
+            "regions": region_chart(weights, grids[0]) if several else None,
         }
-        for each in found.words
+        for word, weights in found.words.items()
     ]
 
 

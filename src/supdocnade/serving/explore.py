@@ -75,7 +75,7 @@ class ModelExplorer:
                 label=each.label,
                 n_images=counts.get(each.label, 0),
                 topics=topics_of_class[number],
-                words=[self._word(word.word) for word in each.words],
+                words=[self._word(word) for word in each.words],
                 tags=_frequencies(tag_frequencies.of_group(number)),
                 examples=self._examples_of_class(each.label),
             )
@@ -103,7 +103,7 @@ class ModelExplorer:
                 TopicOut(
                     topic=topic,
                     strength=None if example is None else example.strength,
-                    words=[self._word(word.word) for word in associations[topic].words],
+                    words=[self._word(word) for word in associations[topic].words],
                     tags=_frequencies(self._topic_tags.of_group(topic)),
                     classes=_frequencies(self._topic_classes.of_group(topic, N_CLASSES_OF_TOPIC)),
                     examples=self._examples(() if example is None else example.names),
