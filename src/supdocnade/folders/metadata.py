@@ -146,7 +146,7 @@ def read_rows(path: str | os.PathLike[str]) -> Iterator[Row]:
     """Yield the rows of a metadata file as they are read."""
     path = os.fspath(path)
     name = PurePosixPath(path)
-    readers = {".jsonl": _json_rows, ".csv": _csv_rows, ".tsv": _tsv_rows}
+    readers = {".jsonl": json_rows, ".csv": _csv_rows, ".tsv": _tsv_rows}
     check_choice(f"the ending of {name.name}", name.suffix, tuple(readers))
     yield from readers[name.suffix](path, decode_text(read_address(path), path))
 
@@ -222,7 +222,8 @@ def _repeated_name(path: str, line: int, name: str, earlier: int) -> StorageErro
     return line_error(path, line, "each file once", f"{name}, which line {earlier} names")
 
 
-def _json_rows(path: str, content: str) -> Iterator[Row]:
+def json_rows(path: str, content: str) -> Iterator[Row]:
+    """Yield the objects of a text with one JSON object per line."""
     for line, text in enumerate(split_lines(content), start=1):
         if not text.strip():
             continue

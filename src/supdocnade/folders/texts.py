@@ -11,14 +11,14 @@ Files are in UTF-8.
 
 import csv
 import io
-import json
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from supdocnade.errors import InvalidArgument, StorageError
-from supdocnade.text import line_error, natural_key, read_text, split_lines
+from supdocnade.folders.metadata import Row, json_rows
+from supdocnade.text import line_error, natural_key, read_text
 
 MAX_CELL = 2**31 - 1
 """Characters of a cell of a CSV file; the default of Python's reader is 131,072."""
@@ -56,14 +56,15 @@ def read_texts(place: Path, text_field: str = "text", label_field: str | None = 
     """
     if place.is_dir():
         return _read_folder(place)
-    readers = {".jsonl": _json_rows, ".csv": _csv_rows, ".tsv": _csv_rows}
-    if place.exists() and place.suffix.lower() not in readers:
+    ending = place.suffix.lower()
+    if place.exists() and ending not in (".jsonl", ".csv", ".tsv"):
         raise InvalidArgument(
             f"{place} must be a folder of text files, a .jsonl or a .csv file, got another file."
         )
     content = read_text(place)
-    rows = readers[place.suffix.lower()](place, content, text_field)
-    return _from_rows(place, rows, text_field, label_field)
+    if ending == ".jsonl":
+        return _from_rows(place, json_rows(os.fspath(place), content), text_field, label_field)
+    return _from_rows(place, _csv_rows(place, content, text_field), text_field, label_field)
 
 
 def _read_folder(root: Path) -> Texts:
@@ -76,23 +77,6 @@ def _read_folder(root: Path) -> Texts:
     several = len(set(first) - {None}) > 1
     texts = [read_text(root / name) for name in names]
     return Texts(names, texts, first if several else [None] * len(names))
-
-
-Row = tuple[int, dict[str, Any]]
-"""Line number and fields."""
-
-
-def _json_rows(path: Path, content: str, text_field: str) -> Iterator[Row]:
-    for line, text in enumerate(split_lines(content), start=1):
-        if not text.strip():
-            continue
-        try:
-            row = json.loads(text)
-        except (ValueError, RecursionError):
-            row = None
-        if not isinstance(row, dict):
-            raise line_error(path, line, "a JSON object", text)
-        yield line, row
 
 
 def _csv_rows(path: Path, content: str, text_field: str) -> Iterator[Row]:
@@ -120,6 +104,8 @@ def _from_rows(path: Path, rows: Iterator[Row], text_field: str, label_field: st
     found, has_label = Texts([], [], []), False
     field = label_field or "label"
     for line, row in rows:
+        if isinstance(row, StorageError):
+            raise row
         text, label = row.get(text_field), row.get(field)
         if not isinstance(text, str):
             raise line_error(
