@@ -19,7 +19,6 @@ from supdocnade.storage import write_atomically
 FORMAT, KIND = 2, "Gallery"
 MANIFEST_NAME = "index.json"
 _NUMBERED = re.compile(r"\.?(segment|deleted|order)-(\d+)\..+")
-_FORMAT_1 = ("photographs.safetensors", "pictures.bin")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,9 +96,7 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
     used |= {f"deleted-{each.deleted}" for each in manifest.segments}
     used.add(f"order-{manifest.order}")
     for path in folder.iterdir():
-        if path.name in _FORMAT_1 or (
-            _NUMBERED.fullmatch(path.name) and path.name.partition(".")[0] not in used
-        ):
+        if _NUMBERED.fullmatch(path.name) and path.name.partition(".")[0] not in used:
             with suppress(OSError):  # Windows does not remove files that a server has open.
                 path.unlink()
 
