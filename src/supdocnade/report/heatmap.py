@@ -49,14 +49,6 @@ def diverging(values: Floats) -> Floats:
     return _to_srgb(lightness, chroma * np.cos(hue), chroma * np.sin(hue))
 
 
-def lightness(colours: Floats) -> Floats:
-    """Return the OKLab lightness of sRGB colours in [0, 1]."""
-    linear = np.where(colours <= 0.04045, colours / 12.92, ((colours + 0.055) / 1.055) ** 2.4)
-    cones = np.cbrt(linear @ _RGB_TO_LMS.T)
-    result: Floats = cones @ np.array([0.2104542553, 0.7936177850, -0.0040720468])
-    return result
-
-
 def _to_srgb(lightness: Floats, a: Floats, b: Floats) -> Floats:
     """Return sRGB colours of OKLab (Ottosson 2020), clipped to those that a screen has."""
     cones = np.stack(

@@ -11,13 +11,19 @@ from supdocnade.report.heatmap import (
     contribution_map,
     diverging,
     draw_explanation,
-    lightness,
     overlay,
     write_explanation,
 )
 from supdocnade.scene.attribution import Explanation
 
 SIZE = (96, 128)
+
+
+def lightness(colours):
+    """Return the OKLab lightness of sRGB colours in [0, 1]."""
+    linear = np.where(colours <= 0.04045, colours / 12.92, ((colours + 0.055) / 1.055) ** 2.4)
+    cones = np.cbrt(linear @ heatmap._RGB_TO_LMS.T)
+    return cones @ np.array([0.2104542553, 0.7936177850, -0.0040720468])
 
 
 def explanation(shares, centres, sizes=None, name="street", kind="label", given=True):
