@@ -6,7 +6,6 @@ Requests wait in the event loop while worker threads process their images.
 import asyncio
 import math
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
@@ -355,7 +354,7 @@ class Service:
             futures = self.workers.submit(image_requests)
         except QueueFull as error:
             raise self._overloaded() from error
-        work = asyncio.ensure_future(_gather(futures))
+        work = asyncio.gather(*map(asyncio.wrap_future, futures))
         disconnect = asyncio.ensure_future(_wait_for_disconnect(request))
         try:
             await asyncio.wait(
@@ -408,15 +407,6 @@ class Service:
         image = encode(levels.astype(np.uint8), "PNG")
         for future in self.workers.submit([ImageRequest(name="warm-up", content=image)]):
             future.result()
-
-
-async def _gather(futures: Sequence[Future[ImageResult]]) -> list[ImageResult]:
-    """Wait for the results of worker threads."""
-    wrapped = [asyncio.wrap_future(future) for future in futures]
-    for future in wrapped:
-        # Only the first exception is raised; asyncio would warn about the others.
-        future.add_done_callback(lambda done: done.cancelled() or done.exception())
-    return [await future for future in wrapped]
 
 
 async def _wait_for_disconnect(request: Request) -> None:
