@@ -283,6 +283,11 @@ def format_csv(prediction: "Prediction", top: int | None = None) -> str:
         "true" if prediction.unfamiliar else "false",
         "true" if prediction.small else "false",
     ]
+    return format_row(cells)
+
+
+def format_row(cells: Sequence[str]) -> str:
+    """Return cells as one row of CSV, without a line end."""
     line = io.StringIO()
     # With another line terminator, line breaks within a name would not be quoted.
     csv.writer(line, lineterminator="\r\n").writerow(cells)

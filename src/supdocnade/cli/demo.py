@@ -27,7 +27,6 @@ from supdocnade.cli.options import (
     Seed,
     check_device,
     describe_features,
-    resolve_features,
 )
 from supdocnade.cli.report import REPORT
 from supdocnade.errors import StorageError
@@ -79,10 +78,10 @@ def demo(
     if not (quiet or json):
         number = format_count(8 * scenes, "scene")
         print_message(f"drawing and learning from {number}, all on this machine ...")
-    features = resolve_features(features)
     try:
         with ProgressBars(quiet=quiet) as progress:
-            model, evaluation = run_demo(output, scenes, features, seed, device, jobs, progress)
+            options = RunOptions(n_jobs=jobs, device=device, progress=progress)
+            model, evaluation = run_demo(output, scenes, features, seed, options)
     except KeyboardInterrupt:
         command = ["supdocnade", "demo", "-o", f"{output}", "--scenes", f"{scenes}"]
         command += ["--features", features, "--seed", f"{seed}"]
@@ -109,13 +108,7 @@ def demo(
 
 
 def run_demo(
-    folder: Path,
-    n_per_class: int,
-    features: str,
-    seed: int,
-    device: str,
-    jobs: int,
-    progress: ProgressBars,
+    folder: Path, n_per_class: int, features: str, seed: int, options: RunOptions
 ) -> "tuple[SceneModel, Evaluation]":
     """Draw scenes, train and evaluate a model, and write its report.
 
@@ -128,17 +121,18 @@ def run_demo(
     from supdocnade.report.html import write_report
     from supdocnade.scene.model import SceneModel
 
+    progress = options.progress
     # Another seed gives other scenes.
     n_fresh = max(n_per_class // TRAIN_PER_TEST, 1)
     for name, number, scene_seed in ((PHOTOS, n_per_class, seed), (FRESH, n_fresh, seed + 1)):
         write_scenes(folder / name, number, scene_seed, progress=progress)
     partial = folder / PARTIAL
-    model = SceneModel(**SETTINGS, features=features, n_jobs=jobs, device=device, random_state=seed)
+    model = SceneModel(**SETTINGS, features=features, random_state=seed)
+    model.set_params(n_jobs=options.n_jobs, device=options.device)
     model.set_params(cache=partial / "words", checkpoint=partial / "checkpoint")
     model.fit(folder / PHOTOS, progress=progress)
     model.set_params(cache=None, checkpoint=None).save(folder / MODEL)
     shutil.rmtree(partial)
-    options = RunOptions(n_jobs=jobs, device=device, progress=progress)
     evaluation = evaluate_photographs(model.fitted_, read_folder(folder / FRESH), options)
     progress("writing the report", 0, 1)
     write_report(model.fitted_, folder / REPORT, random_state=seed)

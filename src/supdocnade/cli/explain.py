@@ -50,7 +50,15 @@ def explain(
     if label is not None and tag is not None:
         raise UsageError("--label and --tag must not both be given.")
     check_picture(output, image)
-    explanation, picture = explain_file(model, image, output, label=label, tag=tag, device=device)
+    from supdocnade.images.decode import write_image
+    from supdocnade.report.heatmap import draw_explanation
+    from supdocnade.scene.attribution import explain_image
+    from supdocnade.scene.persistence import load_scene
+
+    fitted, _ = load_scene(model)
+    explanation = explain_image(fitted, image, label=label, tag=tag, device=device)
+    picture = unused_path(default_picture(image, explanation.name)) if output is None else output
+    write_image(picture, draw_explanation(image, explanation, fitted.encoder.describer.decoding))
     if json:
         print_json(explanation_to_dict(image, picture, explanation))
     elif not quiet:
@@ -84,29 +92,6 @@ def unused_path(picture: Path) -> Path:
         number += 1
         free = picture.with_name(f"{picture.stem}-{number}{picture.suffix}")
     return free
-
-
-def explain_file(
-    model: Path,
-    image: Path,
-    output: Path | None,
-    *,
-    label: str | None,
-    tag: str | None,
-    device: str = "cpu",
-) -> "tuple[Explanation, Path]":
-    """Explain a photograph and write the picture; return the explanation and the picture's path."""
-    from supdocnade.images.decode import write_image
-    from supdocnade.report.heatmap import draw_explanation
-    from supdocnade.scene.attribution import explain_image
-    from supdocnade.scene.persistence import load_scene
-
-    fitted, _ = load_scene(model)
-    explanation = explain_image(fitted, image, label=label, tag=tag, device=device)
-    picture = unused_path(default_picture(image, explanation.name)) if output is None else output
-    decoding = fitted.encoder.describer.decoding
-    write_image(picture, draw_explanation(image, explanation, decoding))
-    return explanation, picture
 
 
 def explanation_to_dict(image: Path, picture: Path, explanation: "Explanation") -> dict[str, Any]:

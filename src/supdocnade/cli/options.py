@@ -21,6 +21,15 @@ def _check_jobs(jobs: int) -> int:
     return jobs
 
 
+def resolve_features(features: str) -> str:
+    """Return the features that "auto" stands for on this machine; others as they are."""
+    if features != "auto":
+        return features
+    from supdocnade.images.network_library import choose_features
+
+    return choose_features()
+
+
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of a model.")]
 Photos = Annotated[
     str,
@@ -52,9 +61,10 @@ MinTagCount = Annotated[int, typer.Option(min=1, help="Ignore tags of fewer phot
 Features = Annotated[
     str,
     typer.Option(
+        callback=resolve_features,
         help="Description of patches: sift, a network (see supdocnade features), or auto: the "
         "network of the extra deep if it is installed, otherwise sift; or best: the one "
-        "of both that does better on held-out photographs."
+        "of both that does better on held-out photographs.",
     ),
 ]
 SkipUnreadable = Annotated[
@@ -83,15 +93,6 @@ def check_device(device: str, cluster: str | None = None) -> None:
         from supdocnade.devices import choose_device
 
         choose_device(device)
-
-
-def resolve_features(features: str) -> str:
-    """Return the features that "auto" stands for on this machine; others as they are."""
-    if features != "auto":
-        return features
-    from supdocnade.images.network_library import choose_features
-
-    return choose_features()
 
 
 def describe_features(features: str) -> str:

@@ -5,13 +5,13 @@ import queue
 import stat
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from io import RawIOBase
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -173,13 +173,14 @@ def predict(
     check_device(device, cluster)
     if json and csv:
         raise UsageError("--json and --csv must not both be given.")
-    check_output_options(output, cluster=cluster, format=format, csv=csv, write_xmp=write_xmp)
+    not_for_files = {"csv": csv, "write_xmp": write_xmp}
+    check_options("--output", output, {"cluster": cluster, "format": format}, not_for_files)
     if undo is not None:
         if model is not None or files_from is not None or write_xmp or json or csv:
             raise UsageError("--undo takes no model, no photographs and no option but --dry-run.")
         raise typer.Exit(1 if undo_all(undo, dry_run=dry_run, quiet=quiet) else 0)
-    if not write_xmp:
-        check_xmp_options(dry_run=dry_run, min_probability=min_probability, record=record)
+    xmp: dict[str, Any] = {"dry_run": dry_run, "min_probability": min_probability, "record": record}
+    check_options("--write-xmp", write_xmp, xmp)
     if model is None:
         raise UsageError("missing argument 'MODEL'.")
     if not images and files_from is None:
@@ -193,12 +194,10 @@ def predict(
     options = RunOptions(n_jobs=jobs, device=device, on_error="skip", cluster=cluster)
     photos = expand_batches(images, named)
     if output is not None:
-        form_of_parts = (top, shard_size, format or "jsonl")
-        raise typer.Exit(predict_to_folder(fitted, photos, output, options, *form_of_parts, quiet))
-    xmp, sidecars = (xmp_name, xmp_label, min_probability, record), None
-    if write_xmp:
-        check_local_files(images)
-        sidecars = open_sidecars(fitted, *xmp, dry_run=dry_run)
+        files = (output, top, shard_size, format or "jsonl")
+        raise typer.Exit(predict_to_folder(fitted, photos, options, *files, quiet=quiet))
+    xmp |= {"by_stem": xmp_name == "stem", "with_label": xmp_label}
+    sidecars = open_sidecars(fitted, images, **xmp) if write_xmp else None
     form = format_json if json else format_csv if csv else format_text
     if csv:
         print_line(CSV_HEADER)
@@ -229,65 +228,57 @@ def expand_batches(
     return list(batches) if isinstance(named, list) else batches
 
 
-def check_output_options(output: Path | None, **options: object) -> None:
-    """Raise `UsageError` if an option needs --output, or excludes it."""
-    for name, value in options.items():
-        option = f"--{name.replace('_', '-')}"
-        needs_output = name in ("cluster", "format")
-        if value and needs_output and output is None:
-            raise UsageError(f"{option} needs --output.")
-        if value and not needs_output and output is not None:
-            raise UsageError(f"{option} must not be given with --output.")
+def check_options(
+    option: str, given: object, needing: Mapping[str, object], excluded: Mapping[str, object] = {}
+) -> None:
+    """Raise `UsageError` for other options that need an option, or that it excludes.
 
-
-def check_xmp_options(**options: object) -> None:
-    """Raise `UsageError` if an option of --write-xmp is given without it."""
-    for name, value in options.items():
+    >>> check_options("--output", None, {"cluster": None, "format": "parquet"})
+    Traceback (most recent call last):
+    supdocnade.cli.options.UsageError: --format needs --output.
+    """
+    for name, value in (excluded if given else needing).items():
         if value is not None and value is not False:
-            raise UsageError(f"--{name.replace('_', '-')} needs --write-xmp.")
+            relation = "must not be given with" if given else "needs"
+            raise UsageError(f"--{name.replace('_', '-')} {relation} {option}.")
 
 
 def open_sidecars(
     fitted: "FittedScene",
-    name: str,
+    images: Sequence[Source],
+    *,
+    by_stem: bool,
     with_label: bool,
+    dry_run: bool,
     min_probability: float | None,
     record: Path | None,
-    *,
-    dry_run: bool,
 ) -> Sidecars:
-    """Return the writer of sidecars, with the options of the command."""
+    """Return the writer of the sidecars of photographs, with the options of the command."""
+    check_local_files(images)
+    if record is None:
+        record = Path(f"supdocnade-xmp-{datetime.now():%Y%m%d-%H%M%S}.jsonl")
+    elif not dry_run:
+        append_text(record, "")  # If it cannot be written, that is an error at once.
     return Sidecars(
-        by_stem=name == "stem",
+        by_stem=by_stem,
         with_label=with_label,
         min_probability=TAG_PRECISION if min_probability is None else min_probability,
         thresholds=fitted.precise_thresholds if min_probability is None else None,
         spellings=fitted.tag_spellings,
-        record=open_record(record, dry_run=dry_run),
+        record=record,
         dry_run=dry_run,
     )
-
-
-def open_record(record: Path | None, *, dry_run: bool) -> Path:
-    """Return the record that is given, or the default one in the current folder.
-
-    The former is created: if it cannot be written, that is an error at once.
-    """
-    if record is None:
-        return Path(f"supdocnade-xmp-{datetime.now():%Y%m%d-%H%M%S}.jsonl")
-    if not dry_run:
-        append_text(record, "")
-    return record
 
 
 def predict_to_folder(
     fitted: "FittedScene",
     photos: Iterable[Sequence[Source]],
-    output: Path,
     options: RunOptions,
+    output: Path,
     top: int | None,
     shard_size: int,
     format: str,
+    *,
     quiet: bool,
 ) -> int:
     """Write predictions to files; return the exit code."""

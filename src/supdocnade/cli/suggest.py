@@ -1,15 +1,13 @@
 """`supdocnade suggest`: list the photographs whose labels would teach a model the most."""
 
-import csv as csv_format
-import io
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from supdocnade.cli.console import (
     ProgressBars,
     format_count,
+    format_row,
     format_text,
     prediction_to_dict,
     print_json,
@@ -91,31 +89,23 @@ def suggest(
         n_sources = format_count(len(sources), "photograph")
         print_message(f"note: the model has learned from all of the {n_sources}.")
     if csv:
-        print_line(_format_row(COLUMNS))
+        print_line(format_row(COLUMNS))
     for suggestion in found:
+        prediction = suggestion.prediction
         if json:
-            print_json(suggestion_to_dict(suggestion))
+            more = {"uncertainty": suggestion.uncertainty, "key": prediction.key}
+            print_json({**prediction_to_dict(prediction), **more})
         else:
-            print_line(format_row(suggestion) if csv else format_text(suggestion.prediction))
+            print_line(format_suggestion(suggestion) if csv else format_text(prediction))
     if skipped:
         raise typer.Exit(1)
 
 
-def suggestion_to_dict(suggestion: "Suggestion") -> dict[str, Any]:
-    """Return the object that `--json` prints."""
-    prediction = suggestion.prediction
-    return {
-        **prediction_to_dict(prediction),
-        "uncertainty": suggestion.uncertainty,
-        "key": prediction.key,
-    }
-
-
-def format_row(suggestion: "Suggestion") -> str:
+def format_suggestion(suggestion: "Suggestion") -> str:
     """Return a suggestion as one CSV row under `COLUMNS`."""
     prediction = suggestion.prediction
     probability = prediction.probability
-    return _format_row(
+    return format_row(
         [
             absolute_address(prediction.name),
             "",
@@ -127,9 +117,3 @@ def format_row(suggestion: "Suggestion") -> str:
             prediction.key or "",
         ]
     )
-
-
-def _format_row(cells: Sequence[str]) -> str:
-    line = io.StringIO()
-    csv_format.writer(line, lineterminator="\r\n").writerow(cells)
-    return line.getvalue().removesuffix("\r\n")

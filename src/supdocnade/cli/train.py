@@ -22,7 +22,6 @@ from supdocnade.cli.options import (
     Seed,
     SkipUnreadable,
     check_device,
-    resolve_features,
 )
 from supdocnade.cli.run import OPTIONS, TrainingRequest, share_training, train_model
 from supdocnade.scene.settings import SceneSettings
@@ -176,7 +175,6 @@ def train(
     """
     check_device(device)
     values = {name: context.params[option] for name, option in OPTIONS.items()}
-    values["features"] = resolve_features(features)
     settings = {**values, "on_error": "skip" if skip_unreadable else "raise"}
     # Its other fields are options of the same name.
     given: dict[str, Any] = {
