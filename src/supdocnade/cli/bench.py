@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from supdocnade.cli import options as opt
 from supdocnade.cli.console import ProgressBars, format_table, print_json, print_line
-from supdocnade.cli.options import Debug, Json, Quiet, Seed
 
 N_WORDS, N_TOPICS, LENGTH, BATCH = 1160, 200, 961, 16
 """The paper's numbers of words (regions and tags), topics and patches per image; batch size."""
@@ -18,10 +18,10 @@ N_IMAGES = 8
 
 def bench(
     rounds: Annotated[int, typer.Option(min=1, help="Number of measurements.")] = 5,
-    seed: Seed = 0,
-    json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    seed: opt.Seed = 0,
+    json: opt.Json = False,
+    quiet: opt.Quiet = False,
+    debug: opt.Debug = False,
 ) -> None:
     """Measure the speed of the compiled code relative to plain torch.
 

@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
+from supdocnade.cli import options as opt
 from supdocnade.cli.console import print_line, print_message
-from supdocnade.cli.options import Debug, Model, Quiet, UsageError
+from supdocnade.cli.options import UsageError
 
 Output = Annotated[
     Path | None,
@@ -34,13 +35,13 @@ Licence = Annotated[
 
 
 def card(
-    model: Model,
+    model: opt.Model,
     output: Output = None,
     strip: Strip = False,
     name: Name = None,
     licence: Licence = None,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    quiet: opt.Quiet = False,
+    debug: opt.Debug = False,
 ) -> None:
     """Print the model card of a model, or write a copy to share.
 

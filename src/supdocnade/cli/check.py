@@ -4,6 +4,7 @@ from typing import Any
 
 import typer
 
+from supdocnade.cli import options as opt
 from supdocnade.cli.console import (
     ProgressBars,
     format_count,
@@ -11,7 +12,6 @@ from supdocnade.cli.console import (
     print_json,
     print_line,
 )
-from supdocnade.cli.options import Debug, Jobs, Json, MinTagCount, Photos, Quiet
 from supdocnade.progress import ProgressCallback, no_progress
 from supdocnade.scene.settings import SceneSettings
 from supdocnade.text import clean_name
@@ -21,12 +21,12 @@ MAX_NAMED = 20
 
 
 def check(
-    photos: Photos,
-    min_tag_count: MinTagCount = SceneSettings.min_tag_count,
-    jobs: Jobs = -1,
-    json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    photos: opt.Photos,
+    min_tag_count: opt.MinTagCount = SceneSettings.min_tag_count,
+    jobs: opt.Jobs = -1,
+    json: opt.Json = False,
+    quiet: opt.Quiet = False,
+    debug: opt.Debug = False,
 ) -> None:
     """Look for problems in a folder of photographs before training.
 

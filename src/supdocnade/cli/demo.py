@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from supdocnade.cli import options as opt
 from supdocnade.cli.console import (
     ProgressBars,
     format_count,
@@ -16,17 +17,6 @@ from supdocnade.cli.console import (
     print_json,
     print_line,
     print_message,
-)
-from supdocnade.cli.options import (
-    Debug,
-    Device,
-    Features,
-    Jobs,
-    Json,
-    Quiet,
-    Seed,
-    check_device,
-    describe_features,
 )
 from supdocnade.cli.report import REPORT
 from supdocnade.errors import StorageError
@@ -55,13 +45,13 @@ def demo(
         Path, typer.Option("--output", "-o", help="Folder for scenes, model and report.")
     ] = Path("supdocnade-demo"),
     scenes: Annotated[int, typer.Option(min=4, help="Training scenes per class.")] = N_SCENES,
-    features: Features = "auto",
-    seed: Seed = 0,
-    device: Device = "auto",
-    jobs: Jobs = -1,
-    json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    features: opt.Features = "auto",
+    seed: opt.Seed = 0,
+    device: opt.Device = "auto",
+    jobs: opt.Jobs = -1,
+    json: opt.Json = False,
+    quiet: opt.Quiet = False,
+    debug: opt.Debug = False,
 ) -> None:
     """Train and evaluate a model on drawn scenes, in a minute or two.
 
@@ -73,7 +63,7 @@ def demo(
       supdocnade demo
       supdocnade demo -o somewhere --seed 1
     """
-    check_device(device)
+    opt.check_device(device)
     started = time.perf_counter()
     if not (quiet or json):
         number = format_count(8 * scenes, "scene")
@@ -177,7 +167,7 @@ def print_summary(
     tags = format_count(len(fitted.tag_names), "tag")
     drawn = format_count(fitted.data["n_images"], "drawn scene")
     print_line(f"learned {classes} and {tags} from {drawn}")
-    print_line(describe_features(fitted.settings.features))
+    print_line(opt.describe_features(fitted.settings.features))
     fresh, accuracy = format_count(evaluation.n_images, "fresh scene"), evaluation.accuracy or 0
     results = [f"accuracy {format_percent(accuracy)}"]
     if evaluation.f_measure is not None:

@@ -8,26 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from supdocnade.cli import options as opt
 from supdocnade.cli.console import (
     ProgressBars,
     format_count,
     print_json,
     print_line,
     print_message,
-)
-from supdocnade.cli.options import (
-    Cluster,
-    Debug,
-    Device,
-    Jobs,
-    Json,
-    Model,
-    Photos,
-    Quiet,
-    Seed,
-    ShardSize,
-    SkipUnreadable,
-    check_device,
 )
 from supdocnade.errors import InvalidArgument, UnreadableImage, UnwritableFile
 from supdocnade.run_options import RunOptions
@@ -38,20 +25,20 @@ if TYPE_CHECKING:
 
 
 def encode(
-    model: Model,
-    photos: Photos,
+    model: opt.Model,
+    photos: opt.Photos,
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="CORPUS", help="Corpus to write.")
     ],
-    seed: Seed = 0,
-    shard_size: ShardSize = 1000,
-    skip_unreadable: SkipUnreadable = False,
-    cluster: Cluster = None,
-    device: Device = "auto",
-    jobs: Jobs = -1,
-    json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    seed: opt.Seed = 0,
+    shard_size: opt.ShardSize = 1000,
+    skip_unreadable: opt.SkipUnreadable = False,
+    cluster: opt.Cluster = None,
+    device: opt.Device = "auto",
+    jobs: opt.Jobs = -1,
+    json: opt.Json = False,
+    quiet: opt.Quiet = False,
+    debug: opt.Debug = False,
 ) -> None:
     """Write the visual words of photographs as a corpus.
 
@@ -67,7 +54,7 @@ def encode(
       supdocnade encode scenes photos -o photos.corpus --cluster local
       supdocnade train photos.corpus -o large-scenes
     """
-    check_device(device, cluster)
+    opt.check_device(device, cluster)
     options = RunOptions(
         n_jobs=jobs,
         device=device,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from supdocnade.cli import options as opt
 from supdocnade.cli.console import (
     ProgressBars,
     format_count,
@@ -15,17 +16,6 @@ from supdocnade.cli.console import (
     print_line,
     print_message,
     print_small_note,
-)
-from supdocnade.cli.options import (
-    Cluster,
-    Debug,
-    Device,
-    Jobs,
-    Json,
-    Model,
-    Photos,
-    Quiet,
-    check_device,
 )
 from supdocnade.errors import InvalidArgument
 from supdocnade.run_options import RunOptions
@@ -45,15 +35,15 @@ All = Annotated[bool, typer.Option("--all", help="Print the whole confusion matr
 
 
 def evaluate(
-    model: Model,
-    photos: Photos,
+    model: opt.Model,
+    photos: opt.Photos,
     all_rows: All = False,
-    cluster: Cluster = None,
-    device: Device = "auto",
-    jobs: Jobs = -1,
-    json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    cluster: opt.Cluster = None,
+    device: opt.Device = "auto",
+    jobs: opt.Jobs = -1,
+    json: opt.Json = False,
+    quiet: opt.Quiet = False,
+    debug: opt.Debug = False,
 ) -> None:
     """Measure a model on photographs with known classes and tags.
 
@@ -68,7 +58,7 @@ def evaluate(
       supdocnade evaluate scenes other-photos
       supdocnade evaluate scenes other-photos --json
     """
-    check_device(device, cluster)
+    opt.check_device(device, cluster)
     options = RunOptions(n_jobs=jobs, device=device, cluster=cluster)
     evaluation = evaluate_model(model, photos, options, quiet=quiet)
     if evaluation.n_trained and not quiet:

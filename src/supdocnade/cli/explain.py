@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from supdocnade.cli import options as opt
 from supdocnade.cli.console import print_json, print_line
-from supdocnade.cli.options import Debug, Device, Json, Model, Quiet, UsageError, check_device
+from supdocnade.cli.options import UsageError
 from supdocnade.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ _MAX_LENGTH = 30
 
 
 def explain(
-    model: Model,
+    model: opt.Model,
     image: Annotated[Path, typer.Argument(metavar="IMAGE", help="A photograph.")],
     label: Annotated[
         str | None, typer.Option(help="Class to explain; default: the predicted one.")
@@ -30,10 +31,10 @@ def explain(
         Path | None,
         typer.Option("--output", "-o", help="Picture to write, .png; default: ./IMAGE-NAME.png."),
     ] = None,
-    device: Device = "auto",
-    json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    device: opt.Device = "auto",
+    json: opt.Json = False,
+    quiet: opt.Quiet = False,
+    debug: opt.Debug = False,
 ) -> None:
     """Show which patches of a photograph support a class or a tag.
 
@@ -46,7 +47,7 @@ def explain(
       supdocnade explain scenes photo.jpg --tag boat -o boat.png
       supdocnade explain scenes photo.jpg --label street --json
     """
-    check_device(device)
+    opt.check_device(device)
     if label is not None and tag is not None:
         raise UsageError("--label and --tag must not both be given.")
     check_picture(output, image)

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from supdocnade.cli import options as opt
 from supdocnade.cli.console import format_table, print_json, print_line, print_message
-from supdocnade.cli.options import Debug, Json, Quiet, UsageError
+from supdocnade.cli.options import UsageError
 from supdocnade.errors import SupDocNADEError, install_command
 from supdocnade.text import clean_name
 
@@ -54,9 +55,9 @@ def features(
     class_tokens: Annotated[
         int | None, typer.Option(min=0, help="Number of tokens before those of patches.")
     ] = None,
-    json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    json: opt.Json = False,
+    quiet: opt.Quiet = False,
+    debug: opt.Debug = False,
 ) -> None:
     """List the features of patches, and import networks.
 

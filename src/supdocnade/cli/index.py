@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from supdocnade.cli import options as opt
 from supdocnade.cli.console import (
     ProgressBars,
     format_count,
@@ -14,12 +15,11 @@ from supdocnade.cli.console import (
     print_message,
     print_passed_over,
 )
-from supdocnade.cli.options import Cluster, Debug, Jobs, Json, Model, Quiet
 from supdocnade.images.source import normalize_address
 
 
 def index(
-    model: Model,
+    model: opt.Model,
     photos: Annotated[
         list[str],
         typer.Argument(
@@ -30,11 +30,11 @@ def index(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Index to write; default: MODEL.index.")
     ] = None,
-    cluster: Cluster = None,
-    jobs: Jobs = -1,
-    json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    cluster: opt.Cluster = None,
+    jobs: opt.Jobs = -1,
+    json: opt.Json = False,
+    quiet: opt.Quiet = False,
+    debug: opt.Debug = False,
 ) -> None:
     """Index folders of photographs for the gallery.
 

@@ -5,15 +5,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from supdocnade.cli import options as opt
 from supdocnade.cli.console import format_held_out, format_table, print_json, print_line
-from supdocnade.cli.options import Debug, Json, Model
 from supdocnade.text import clean_name, format_percent
 
 if TYPE_CHECKING:
     from supdocnade.scene.prediction import FittedScene
 
 
-def info(model: Model, json: Json = False, debug: Debug = False) -> None:
+def info(model: opt.Model, json: opt.Json = False, debug: opt.Debug = False) -> None:
     """List the classes, tags, settings and figures of a model.
 
     The figures are those on photographs that were held out while the model was trained. Beside each

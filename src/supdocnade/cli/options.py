@@ -95,6 +95,12 @@ def check_device(device: str, cluster: str | None = None) -> None:
         choose_device(device)
 
 
+def check_formats(*, json: bool, csv: bool) -> None:
+    """Raise if results are wanted in two formats."""
+    if json and csv:
+        raise UsageError("--json and --csv must not both be given.")
+
+
 def describe_features(features: str) -> str:
     """Return a line that names the features of a model."""
     if features == "best":

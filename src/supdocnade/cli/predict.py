@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from supdocnade.cli import options as opt
 from supdocnade.cli.console import (
     CSV_HEADER,
     ProgressBars,
@@ -27,17 +28,7 @@ from supdocnade.cli.console import (
     print_passed_over,
     print_small_note,
 )
-from supdocnade.cli.options import (
-    Cluster,
-    Debug,
-    Device,
-    Jobs,
-    Json,
-    Quiet,
-    ShardSize,
-    UsageError,
-    check_device,
-)
+from supdocnade.cli.options import UsageError
 from supdocnade.cli.xmp import Sidecars, UnwritableRecord, append_text, undo_sidecars
 from supdocnade.errors import InvalidArgument, StorageError
 from supdocnade.images.source import Source, is_local_file, normalize_address, source_name
@@ -134,11 +125,11 @@ def predict(
     images: Images = None,
     files_from: FilesFrom = None,
     top: Top = None,
-    json: Json = False,
+    json: opt.Json = False,
     csv: Csv = False,
     output: Output = None,
     format: Format = None,
-    shard_size: ShardSize = 1000,
+    shard_size: opt.ShardSize = 1000,
     write_xmp: WriteXmp = False,
     min_probability: MinProbability = None,
     xmp_label: XmpLabel = False,
@@ -146,11 +137,11 @@ def predict(
     record: Record = None,
     undo: Undo = None,
     dry_run: DryRun = False,
-    cluster: Cluster = None,
-    device: Device = "auto",
-    jobs: Jobs = -1,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    cluster: opt.Cluster = None,
+    device: opt.Device = "auto",
+    jobs: opt.Jobs = -1,
+    quiet: opt.Quiet = False,
+    debug: opt.Debug = False,
 ) -> None:
     """Predict the class and the tags of photographs.
 
@@ -170,9 +161,8 @@ def predict(
       supdocnade predict scenes holiday/ --write-xmp --record holiday.jsonl
       supdocnade predict --undo holiday.jsonl
     """
-    check_device(device, cluster)
-    if json and csv:
-        raise UsageError("--json and --csv must not both be given.")
+    opt.check_device(device, cluster)
+    opt.check_formats(json=json, csv=csv)
     not_for_files = {"csv": csv, "write_xmp": write_xmp}
     check_options("--output", output, {"cluster": cluster, "format": format}, not_for_files)
     if undo is not None:

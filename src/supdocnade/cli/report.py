@@ -6,22 +6,22 @@ from typing import Annotated
 
 import typer
 
+from supdocnade.cli import options as opt
 from supdocnade.cli.console import print_json, print_line
-from supdocnade.cli.options import Debug, Json, Model, Quiet
 
 REPORT = "report.html"
 """Default name of the report in the folder of the model."""
 
 
 def report(
-    model: Model,
+    model: opt.Model,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="File to write; default: MODEL/report.html."),
     ] = None,
-    json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    json: opt.Json = False,
+    quiet: opt.Quiet = False,
+    debug: opt.Debug = False,
 ) -> None:
     """Write a report of a model as one HTML file.
 

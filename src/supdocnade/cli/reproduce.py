@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from supdocnade.cli import options as opt
 from supdocnade.cli.console import (
     ProgressBars,
     format_table,
@@ -14,7 +15,7 @@ from supdocnade.cli.console import (
     print_line,
     print_message,
 )
-from supdocnade.cli.options import Debug, Device, Jobs, Json, Quiet, UsageError, check_device
+from supdocnade.cli.options import UsageError
 from supdocnade.run_options import RunOptions
 
 DataSetName = Literal["scene15", "labelme", "uiuc", "mirflickr"]
@@ -42,14 +43,14 @@ def reproduce(
     stage: Annotated[
         StageName, typer.Option(help="Run one stage only, for work on several machines.")
     ] = "all",
-    device: Device = "auto",
+    device: opt.Device = "auto",
     products: Annotated[
         ProductsName, typer.Option(help="Precision of products on a GPU while models are trained.")
     ] = "float32",
-    jobs: Jobs = -1,
-    json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    jobs: opt.Jobs = -1,
+    json: opt.Json = False,
+    quiet: opt.Quiet = False,
+    debug: opt.Debug = False,
 ) -> None:
     """Repeat the paper's experiments, beside its own figures.
 
@@ -65,7 +66,7 @@ def reproduce(
       supdocnade reproduce scene15 --data photos/scene15 --quick
       supdocnade reproduce labelme --out reproduction/labelme --stage models --device cuda
     """
-    check_device(device)
+    opt.check_device(device)
     from supdocnade.paper.page import PAGE, write_page
     from supdocnade.paper.results import RESULTS
     from supdocnade.paper.stages import STAGES, open_study, run_stage

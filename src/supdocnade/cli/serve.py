@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from supdocnade.cli import options as opt
 from supdocnade.cli.console import print_json, print_line, print_message
 from supdocnade.cli.index import default_index
-from supdocnade.cli.options import Debug, Jobs, Json, Model, Quiet
 from supdocnade.errors import BackendUnavailable, InvalidArgument, StorageError, install_command
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ Timeout = Annotated[
 
 
 def serve(
-    model: Model,
+    model: opt.Model,
     index: Index = None,
     corrections: Corrections = None,
     host: Host = "127.0.0.1",
@@ -78,10 +78,10 @@ def serve(
     max_images: MaxImages = 32,
     queue: Queue = 256,
     timeout: Timeout = 30,
-    jobs: Jobs = -1,
-    json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    jobs: opt.Jobs = -1,
+    json: opt.Json = False,
+    quiet: opt.Quiet = False,
+    debug: opt.Debug = False,
 ) -> None:
     """Serve a web page and a REST API for a model.
 

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from supdocnade.cli import options as opt
 from supdocnade.cli.console import (
     ProgressBars,
     format_count,
@@ -13,16 +14,6 @@ from supdocnade.cli.console import (
     print_json,
     print_line,
     print_message,
-)
-from supdocnade.cli.options import (
-    Debug,
-    Device,
-    Jobs,
-    Json,
-    Model,
-    Quiet,
-    UsageError,
-    check_device,
 )
 from supdocnade.images.source import absolute_address
 
@@ -47,15 +38,15 @@ Csv = Annotated[
 
 
 def suggest(
-    model: Model,
+    model: opt.Model,
     photos: Photos,
     count: Count = 20,
-    json: Json = False,
+    json: opt.Json = False,
     csv: Csv = False,
-    device: Device = "auto",
-    jobs: Jobs = -1,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    device: opt.Device = "auto",
+    jobs: opt.Jobs = -1,
+    quiet: opt.Quiet = False,
+    debug: opt.Debug = False,
 ) -> None:
     """List the photographs whose labels would teach a model the most.
 
@@ -70,9 +61,8 @@ def suggest(
       supdocnade train archive --add scenes --corrections labels.csv -o better-scenes
       supdocnade suggest scenes archive --json | jq -r .file > suggested.txt
     """
-    check_device(device)
-    if json and csv:
-        raise UsageError("--json and --csv must not both be given.")
+    opt.check_device(device)
+    opt.check_formats(json=json, csv=csv)
     from supdocnade.run_options import RunOptions
     from supdocnade.scene.dataset import expand_folders
     from supdocnade.scene.persistence import load_scene

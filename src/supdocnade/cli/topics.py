@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from supdocnade.cli import options as opt
 from supdocnade.cli.console import (
     ProgressBars,
     format_count,
@@ -16,7 +17,7 @@ from supdocnade.cli.console import (
     print_message,
     print_warnings,
 )
-from supdocnade.cli.options import Debug, Force, Jobs, Json, Quiet, Resume, Seed, UsageError
+from supdocnade.cli.options import UsageError
 from supdocnade.errors import InvalidArgument, StorageError
 from supdocnade.partial_folder import PartialFolder
 
@@ -114,13 +115,13 @@ def topics(
     held_out: HeldOut = 0.1,
     epochs: Epochs = None,
     learning_rate: Annotated[float, typer.Option(min=0, help="Learning rate.")] = 3e-3,
-    force: Force = False,
-    resume: Resume = False,
-    seed: Seed = 0,
-    jobs: Jobs = -1,
-    json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    force: opt.Force = False,
+    resume: opt.Resume = False,
+    seed: opt.Seed = 0,
+    jobs: opt.Jobs = -1,
+    json: opt.Json = False,
+    quiet: opt.Quiet = False,
+    debug: opt.Debug = False,
 ) -> None:
     """Learn topics from texts.
 

@@ -7,22 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from supdocnade.cli import options as opt
 from supdocnade.cli.console import format_count, format_held_out, print_json, print_line
-from supdocnade.cli.options import (
-    Debug,
-    Device,
-    Features,
-    Force,
-    Jobs,
-    Json,
-    MinTagCount,
-    Photos,
-    Quiet,
-    Resume,
-    Seed,
-    SkipUnreadable,
-    check_device,
-)
 from supdocnade.cli.run import OPTIONS, TrainingRequest, share_training, train_model
 from supdocnade.scene.settings import SceneSettings
 
@@ -118,10 +104,10 @@ Restart = Annotated[bool, typer.Option("--restart", help="Discard an interrupted
 
 def train(
     context: typer.Context,
-    photos: Photos,
+    photos: opt.Photos,
     output: Output,
     topics: Topics = _DEFAULTS.n_topics,
-    features: Features = "auto",
+    features: opt.Features = "auto",
     words: Words = _DEFAULTS.n_words,
     color_words: ColorWords = _DEFAULTS.n_color_words,
     classifier: Classifier = "auto",
@@ -129,25 +115,25 @@ def train(
     learning_rate: LearningRate = _DEFAULTS.learning_rate,
     batch_groups: BatchGroups = _DEFAULTS.batch_groups,
     mirror: Mirror = _DEFAULTS.mirror,
-    min_tag_count: MinTagCount = _DEFAULTS.min_tag_count,
+    min_tag_count: opt.MinTagCount = _DEFAULTS.min_tag_count,
     tune: Tune = False,
     tune_trials: TuneTrials = _DEFAULTS.tune_trials,
-    skip_unreadable: SkipUnreadable = False,
+    skip_unreadable: opt.SkipUnreadable = False,
     cache: Cache = None,
     add: Add = None,
     corrections: Corrections = None,
     log_to: LogTo = None,
-    force: Force = False,
-    resume: Resume = False,
+    force: opt.Force = False,
+    resume: opt.Resume = False,
     restart: Restart = False,
-    seed: Seed = 0,
-    device: Device = "auto",
-    jobs: Jobs = -1,
+    seed: opt.Seed = 0,
+    device: opt.Device = "auto",
+    jobs: opt.Jobs = -1,
     processes: Processes = None,
     cluster: TrainingCluster = None,
-    json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    json: opt.Json = False,
+    quiet: opt.Quiet = False,
+    debug: opt.Debug = False,
 ) -> None:
     """Learn classes and tags from a folder of photographs.
 
@@ -173,7 +159,7 @@ def train(
       supdocnade train photos.corpus -o large-scenes
       supdocnade train photos -o scenes --log-to tensorboard:runs/1
     """
-    check_device(device)
+    opt.check_device(device)
     values = {name: context.params[option] for name, option in OPTIONS.items()}
     settings = {**values, "on_error": "skip" if skip_unreadable else "raise"}
     # Its other fields are options of the same name.
