@@ -46,9 +46,7 @@ class UnreadableImage(SupDocNADEError, ValueError):
 class UnreadableImages(UnreadableImage):
     """One or several image files cannot be read.
 
-    Parameters
-    ----------
-    reasons : one sentence per file, which names it.
+    There is one reason per file, a sentence that names it.
     """
 
     def __init__(self, reasons: Sequence[str]):

@@ -379,9 +379,7 @@ def presence_correlation(
 def count_correlation(values_BH: NDArray[np.floating], counts: Iterable[sparse.sparray]) -> Floats:
     """Return the correlation of values of documents with the counts of words, (H, words).
 
-    Parameters
-    ----------
-    values_BH, counts : as for `presence_correlation`.
+    The arguments are those of `presence_correlation`.
     """
     centred_BH = values_BH - values_BH.mean(axis=0, dtype=np.float64)
     spread_H1 = np.sqrt((centred_BH**2).mean(axis=0))[:, None]

@@ -86,9 +86,7 @@ class ShardParts(PartialFolder):
     def take_back(self, name: str) -> None:
         """Move a complete output back to its place in the folder, if a kill came before `discard`.
 
-        Parameters
-        ----------
-        name : of the output in this folder before it was moved.
+        `name` is that of the output in this folder before it was moved.
         """
         if self.folder.exists() and self.output.exists():
             with self.lock():
@@ -120,9 +118,7 @@ class ShardParts(PartialFolder):
     ) -> Iterator[Path]:
         """Write the parts that are missing; yield the path of each part when it exists, in order.
 
-        Parameters
-        ----------
-        function : called with the path of a part and its shard; it writes the part atomically.
+        The function is called with the path of a part and its shard; it writes the part atomically.
         """
         present = {path.name for path in self.folder.iterdir()}
         paths = [self.path(number) for number in range(len(shards))]

@@ -43,9 +43,7 @@ def write_atomically(path: Path, content: bytes, *, sync: bool = True) -> None:
     Every writer has a temporary file of its own, so of several writers the last one wins. The first
     write of a process to a folder removes the temporary files of writers that were killed.
 
-    Parameters
-    ----------
-    sync : wait for the disk, so that the file also survives a power failure.
+    `sync` waits for the disk, so that the file also survives a power failure.
     """
     file = None
     try:
@@ -154,9 +152,7 @@ def load_arrays(path: Path) -> tuple[Arrays, dict[str, Any]]:
 def pack_strings(name: str, strings: Sequence[str]) -> Arrays:
     """Return strings as two arrays: their UTF-8 bytes, and where each begins and the last ends.
 
-    Parameters
-    ----------
-    name : the arrays are called `name_bytes` and `name_offsets`.
+    The arrays are called `name_bytes` and `name_offsets`.
     """
     # File names may be no valid Unicode.
     encoded = [each.encode(errors="surrogatepass") for each in strings]
@@ -185,9 +181,7 @@ def unpack_strings(name: str, arrays: Mapping[str, NDArray[Any]]) -> list[str]:
 def pack_labels(name: str, labels: Sequence[str | None]) -> Arrays:
     """Return labels as arrays; None stays None, and equal labels are stored once.
 
-    Parameters
-    ----------
-    name : the arrays are called `name_numbers` and `name_values_...`.
+    The arrays are called `name_numbers` and `name_values_...`.
     """
     number_of = _number_strings(label for label in labels if label is not None)
     return {
@@ -206,9 +200,7 @@ def unpack_labels(name: str, arrays: Mapping[str, NDArray[Any]]) -> list[str | N
 def pack_string_lists(name: str, lists: Sequence[Sequence[str] | None]) -> Arrays:
     """Return lists of strings as arrays; None stays None, and equal strings are stored once.
 
-    Parameters
-    ----------
-    name : the arrays are called `name_lengths`, `name_numbers` and `name_values_...`.
+    The arrays are called `name_lengths`, `name_numbers` and `name_values_...`.
     """
     flat = [each for some in lists for each in some or ()]
     number_of = _number_strings(flat)

@@ -24,9 +24,7 @@ def read_text(path: Path) -> str:
 def decode_text(content: bytes, path: str | Path) -> str:
     """Return the text of UTF-8 bytes without a byte order mark, line ends unchanged.
 
-    Parameters
-    ----------
-    path : file of the bytes, for errors.
+    Errors name the path.
     """
     try:
         return content.decode("utf-8-sig")

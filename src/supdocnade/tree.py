@@ -22,9 +22,7 @@ MAX_WORDS = 2**24
 class WordTree:
     """A balanced binary tree whose leaves are the K words.
 
-    Parameters
-    ----------
-    leaf_of_word_K : int array, a permutation of 0 .. K - 1: the leaf of each word.
+    `leaf_of_word_K` is the leaf of each word, a permutation of 0 .. K - 1.
     """
 
     leaf_of_word_K: NDArray[np.int32]

@@ -388,9 +388,7 @@ def read_paths(files_from: str) -> list[list[str]] | Iterator[list[str]]:
 
     The result is one batch in a list for a regular file, and an iterator over batches for a pipe.
 
-    Parameters
-    ----------
-    files_from : name of a file or a pipe, or "-" for standard input.
+    `files_from` is the name of a file or a pipe, or "-" for standard input.
     """
     try:
         if files_from == "-":

@@ -194,9 +194,7 @@ def _digest(content: bytes) -> str:
 def export_fiftyone(rows: Iterable[dict[str, Any]]) -> Iterator[tuple[str, bytes]]:
     """Yield the names and the contents of the files for FiftyOne.
 
-    Parameters
-    ----------
-    rows : predictions as `prediction_to_dict` describes them.
+    The rows are those of `prediction_to_dict`.
     """
     paths: dict[str, str] = {}
     labels: dict[str, Any] = {}
@@ -227,13 +225,7 @@ def _classify(label: str, confidence: float, **more: Any) -> dict[str, Any]:
 def export_label_studio(
     rows: Iterable[dict[str, Any]], class_names: Sequence[str], tag_names: Sequence[str]
 ) -> Iterator[tuple[str, bytes]]:
-    """Yield the names and the contents of the files for Label Studio.
-
-    Parameters
-    ----------
-    rows : as for `export_fiftyone`.
-    class_names, tag_names : those of the model.
-    """
+    """Yield the names and the contents of the files for Label Studio."""
     tasks, several = [], False
     for row in rows:
         path = absolute_address(row["file"])

@@ -349,9 +349,7 @@ def check_records(photos: str, records: "Sequence[ImageRecord]") -> None:
 def describe_records(records: "Sequence[ImageRecord]", *, extends: bool = False) -> list[str]:
     """Return notes about unusual classes and tags.
 
-    Parameters
-    ----------
-    extends : the photographs are added to those of a model: few of a class are not unusual.
+    If they are added to those of a model, few photographs of a class are not unusual.
     """
     from supdocnade.folders.tags import count_tags
     from supdocnade.scene.dataset import from_records

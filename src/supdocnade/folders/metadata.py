@@ -292,9 +292,7 @@ def parse_label(where: str, label: object) -> str | None:
 
     A list, or a string separated by `|`, gives several labels, as `join_labels` returns them.
 
-    Parameters
-    ----------
-    where : file and line, for errors.
+    `where` is the file and the line, for errors.
     """
     if isinstance(label, list):
         names = [parse_label(where, each) for each in label]
@@ -311,9 +309,7 @@ def parse_label(where: str, label: object) -> str | None:
 def parse_tags(where: str, tags: object) -> tuple[str, ...] | None:
     """Return the tags that a list or a string separated by `|` gives, None if they are unknown.
 
-    Parameters
-    ----------
-    where : file and line, for errors.
+    `where` is the file and the line, for errors.
     """
     if tags is None:
         return None

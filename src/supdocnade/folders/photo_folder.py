@@ -99,9 +99,7 @@ class FolderListing:
     def add(self, name: str, *, regular: bool = True) -> None:
         """Add a file.
 
-        Parameters
-        ----------
-        regular : False for a pipe or a device, which is no photograph.
+        A pipe or a device is not regular, and no photograph.
         """
         base = name.rpartition("/")[2]
         ending = base.lower()
@@ -177,12 +175,7 @@ def scan_folder(
 def read_entries(
     metadata: str | None, names: Sequence[str]
 ) -> tuple[dict[str, MetadataEntry], list[str], LineErrors]:
-    """Return the entries of a metadata file by the names of photographs, notes, and errors.
-
-    Parameters
-    ----------
-    metadata : None if there is no metadata file.
-    """
+    """Return the entries of a metadata file by the names of photographs, notes, and errors."""
     if metadata is None:
         return {}, [], {}
     errors: LineErrors = {}
@@ -221,9 +214,7 @@ def add_keywords(
 ) -> tuple[list[ImageRecord], list[str]]:
     """Return records with keywords as tags where tags are unknown, and notes.
 
-    Parameters
-    ----------
-    sidecars, in_files : as for `read_tags`.
+    `sidecars` and `in_files` are those of `read_tags`.
     """
     untagged = [number for number, record in enumerate(records) if record.tags is None]
     photographs = [source_name(records[number].source) for number in untagged]
@@ -324,9 +315,7 @@ def _list_remote(root: str) -> FolderListing:
 def describe_passed_over(others: Sequence[str], *, with_tables: bool = True) -> list[str]:
     """Return sentences about the files and folders that `list_folder` passed over.
 
-    Parameters
-    ----------
-    with_tables : name tables in which someone may expect tags.
+    `with_tables` names tables in which someone may expect tags.
 
     >>> describe_passed_over(["a.CR2", "sea/b.cr2"])
     ['passed over: 2 .cr2.']

@@ -120,11 +120,7 @@ def take_groups(
 ) -> tuple[list[Group], list[Group]]:
     """Return groups that give each class its size, and the remaining groups.
 
-    Parameters
-    ----------
-    groups : in the order in which they are tried.
-    labels : class of each photograph.
-    sizes : number of photographs per class.
+    Groups are tried in their order. `sizes` are numbers of photographs per class.
     """
     room = dict(sizes)
     needs = [Counter(labels[index] for index in group) for group in groups]

@@ -136,9 +136,7 @@ def find_similar_names(names: Iterable[str], min_length: int = 5) -> list[tuple[
     They are equal after normalisation, or after it differ by one letter: missing, additional,
     wrong, or exchanged with the next.
 
-    Parameters
-    ----------
-    min_length : shorter names are not compared, since many of them differ by one letter.
+    Names shorter than `min_length` are not compared, since many of them differ by one letter.
 
     >>> find_similar_names(["building", "buiding", "sky", "ski", "tree"])
     [('building', 'buiding')]

@@ -59,9 +59,7 @@ def new_packet(keywords: list[str]) -> bytes:
 def read_keywords(content: bytes, *, predicted: bool = True) -> list[str]:
     """Return the keywords in `dc:subject`, or else the last parts of those in a hierarchy.
 
-    Parameters
-    ----------
-    predicted : True includes the keywords that come from a model.
+    `predicted` includes the keywords that come from a model.
     """
     items = _scan(content).items
     left_out = set() if predicted else {word for word, *_ in items.get(PREDICTED, [])}

@@ -159,11 +159,6 @@ class Gallery:
         """Open an index; a damaged one, or one of another model, raises `StorageError`.
 
         Everything is checked but the thumbnails, each of which is checked when it is read.
-
-        Parameters
-        ----------
-        folder : folder of the index.
-        fitted : the model that made it.
         """
         path = Path(folder)
         manifest = read_manifest(path)
@@ -244,9 +239,7 @@ class Gallery:
     def near_duplicates(self, picture: Any, numbers: Sequence[int]) -> set[int]:
         """Return those of some photographs that show the picture of another image.
 
-        Parameters
-        ----------
-        picture : an image file or pixels.
+        The picture is an image file or pixels.
         """
         images = [picture, *map(self.picture, numbers)]
         thumbnails = [comparison_thumbnail(image) for image in images]

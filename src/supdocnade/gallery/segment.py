@@ -249,9 +249,7 @@ def merge_segments(
 ) -> SegmentEntry:
     """Write some rows of several segments to a new one, piece by piece.
 
-    Parameters
-    ----------
-    parts : segments, each with the rows to keep in rising order.
+    The rows to keep of every segment are in rising order.
     """
     merge = _Merge(parts)
     sizes = {kind: int(merge.lengths(f"{kind}_ends").sum()) for kind in ("name", "word")}

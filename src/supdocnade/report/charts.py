@@ -107,10 +107,7 @@ class _Plot:
 def line_chart(values: Sequence[float], *, title: str, x_label: str, y_label: str) -> Markup:
     """Return a chart of one value per epoch.
 
-    Parameters
-    ----------
-    values : the first belongs to epoch 1.
-    title : the text alternative of the chart.
+    The first value belongs to epoch 1. The title is the text alternative of the chart.
     """
     low, high = min(values), max(values)
     room = 0.06 * (high - low) or max(abs(high) * 0.05, 0.5)
@@ -166,10 +163,7 @@ def reliability_chart(
 def region_chart(weights: Sequence[float], grid: tuple[int, int]) -> Markup:
     """Return the cells of a grid of regions, the one of the largest weight darkest.
 
-    Parameters
-    ----------
-    weights : of all cells, row by row.
-    grid : rows and columns.
+    The weights are those of all cells, row by row.
     """
     rows, columns = grid
     best = max(range(len(weights)), key=lambda cell: weights[cell])
@@ -266,9 +260,7 @@ def jpeg_uri(content: bytes) -> str:
 def mosaic(patches: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Return patches side by side, four in a row and as many rows, (4 · side, 4 · side, 3).
 
-    Parameters
-    ----------
-    patches : (up to 16, side, side, 3).
+    The patches are (up to 16, side, side, 3).
     """
     side = patches.shape[1]
     full = np.full((COLUMNS * COLUMNS, side, side, 3), EMPTY, np.uint8)

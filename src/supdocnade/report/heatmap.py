@@ -99,12 +99,7 @@ _INVISIBLE = "\u200d\ufe0e\ufe0f"
 
 
 def contribution_map(explanation: "Explanation") -> Floats:
-    """Return the contribution of every pixel, (height, width); it sums to that of all patches.
-
-    Parameters
-    ----------
-    explanation : of one photograph.
-    """
+    """Return the contribution of every pixel, (height, width); it sums to that of all patches."""
     total = np.zeros(explanation.size)
     for side in np.unique(explanation.patch_size_S):
         chosen = explanation.patch_size_S == side
@@ -126,10 +121,6 @@ def contribution_map(explanation: "Explanation") -> Floats:
 def contribution_scale(explanation: "Explanation") -> tuple[Floats, float]:
     """Return the contribution per hundredth of the area at every pixel, (height, width), and the
     absolute value that is drawn in full colour.
-
-    Parameters
-    ----------
-    explanation : of one photograph.
     """
     height, width = explanation.size
     values = contribution_map(explanation) * (height * width / 100)

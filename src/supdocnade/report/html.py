@@ -101,9 +101,7 @@ def render_report(
 ) -> str:
     """Return the page about a model.
 
-    Parameters
-    ----------
-    random_state, title : as for `write_report`.
+    The arguments are those of `write_report`.
     """
     return (
         create_environment()

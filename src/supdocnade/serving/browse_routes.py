@@ -160,10 +160,7 @@ def _search(
 ) -> SearchOut:
     """Return a page of the photographs that a search finds.
 
-    Parameters
-    ----------
-    label : predicted class.
-    terms : other arguments of `Gallery.search`.
+    `terms` are arguments of `Gallery.search`.
     """
     tags = terms["tags"] = [normalize_tag(each) for each in terms["tags"]]
     for name in tags:

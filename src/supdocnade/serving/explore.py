@@ -43,10 +43,7 @@ MOSAIC_CACHE_SIZE = 512
 class ModelExplorer:
     """Everything that the page shows about a model.
 
-    Parameters
-    ----------
-    fitted : the model.
-    fingerprint : digest of the model; it is part of the URLs of pictures, which browsers cache.
+    The fingerprint of the model is part of the URLs of pictures, which browsers cache.
     """
 
     def __init__(self, fitted: FittedScene, fingerprint: str):

@@ -138,9 +138,7 @@ def process_images(
 
     Images are read one by one, and predicted together.
 
-    Parameters
-    ----------
-    max_pixels : images with more pixels are refused before they are decoded.
+    Images with more than `max_pixels` are refused before they are decoded.
     """
     with limit_threads(1):  # There is one worker per core.
         results: list[ImageResult | None] = []
