@@ -170,10 +170,8 @@ def _train_resumably(
 ) -> "tuple[SceneModel, dict[str, float]]":
     """Train a model and write it; if this fails, tell how to resume the run."""
     try:
-        with (
-            ProgressBars(quiet=request.quiet) as progress,
-            print_warnings(quiet=request.quiet),
-        ):
+        quiet = request.quiet
+        with ProgressBars(quiet=quiet) as progress, print_warnings(quiet=quiet):
             model = _train(request, partial, settings, corpus, records, progress)
         return model, progress.seconds
     except KeyboardInterrupt:
@@ -190,17 +188,10 @@ def _train_resumably(
             f"{what}; repair {them}, or add --skip-unreadable to leave {them} out, "
             f"then continue with: {_resume_command(request)}"
         ) from error
-    except UnwritableFile as error:
+    except (UnwritableFile, ProcessLost) as error:
         if not partial.discard_if_empty():
             raise
-        raise UnwritableFile(
-            f"{str(error).rstrip('.')}; the work so far is kept, resume with: "
-            f"{_resume_command(request)}"
-        ) from error
-    except ProcessLost as error:
-        if not partial.discard_if_empty():
-            raise
-        raise ProcessLost(
+        raise type(error)(
             f"{str(error).rstrip('.')}; the work so far is kept, resume with: "
             f"{_resume_command(request)}"
         ) from error
@@ -370,10 +361,9 @@ def _choose_settings(request: TrainingRequest, partial: PartialRun) -> dict[str,
     """Return the settings of a new run or of the run to resume."""
     if request.resume and request.restart:
         raise InvalidArgument("--resume and --restart must not both be given.")
-    if "TORCHELASTIC_RUN_ID" in os.environ and partial.exists and not request.restart:
-        # torchrun starts the same command again after a process was lost.
-        return _resumed_settings(request, partial.read_settings(request.photos))
-    if request.resume:
+    # torchrun starts the same command again after a process was lost.
+    again = "TORCHELASTIC_RUN_ID" in os.environ and partial.exists and not request.restart
+    if request.resume or again:
         return _resumed_settings(request, partial.read_settings(request.photos))
     if partial.exists and not request.restart:
         raise StorageError(
@@ -437,12 +427,7 @@ def _resume_command(request: TrainingRequest) -> str:
     parts = ["supdocnade", "train", request.photos, "-o", os.fspath(request.output)]
     if request.force:
         parts.append("--force")
-    if request.cache is not None:
-        parts += ["--cache", os.fspath(request.cache)]
-    if request.processes is not None:
-        parts += ["--processes", str(request.processes)]
-    if request.cluster is not None:
-        parts += ["--cluster", request.cluster]
-    if request.log_to is not None:
-        parts += ["--log-to", request.log_to]
+    for name in ("cache", "processes", "cluster", "log_to"):
+        if (value := getattr(request, name)) is not None:
+            parts += [_option(name), str(value)]
     return shlex.join([*parts, "--resume"])
