@@ -188,13 +188,13 @@ def predict(
         raise typer.Exit(predict_to_folder(fitted, photos, options, *files, quiet=quiet))
     xmp |= {"by_stem": xmp_name == "stem", "with_label": xmp_label}
     sidecars = open_sidecars(fitted, images, **xmp) if write_xmp else None
-    form = format_json if json else format_csv if csv else format_text
+    format_line = format_json if json else format_csv if csv else format_text
     if csv:
         print_line(CSV_HEADER)
     if not quiet:
         print_passed_over(images)
     try:
-        n_failed = predict_all(fitted, options, photos, form, sidecars, top=top, quiet=quiet)
+        n_failed = predict_all(fitted, options, photos, format_line, sidecars, top=top, quiet=quiet)
     finally:  # Also after Ctrl-C: the summary names the record.
         if sidecars is not None and not quiet:
             print_message(sidecars.summary())
@@ -292,7 +292,7 @@ def predict_all(
     fitted: "FittedScene",
     options: RunOptions,
     batches: Iterable[Sequence[Source]],
-    form: "Callable[[Prediction, int | None], str]",
+    format_line: "Callable[[Prediction, int | None], str]",
     sidecars: Sidecars | None = None,
     *,
     top: int | None = None,
@@ -304,7 +304,7 @@ def predict_all(
     ----------
     batches : a list, or an iterator of unknown length, from which a batch is taken only after the
         predictions of the previous one.
-    form : returns the line of a prediction, with the `top` best tags.
+    format_line : returns the line of a prediction, with the `top` best tags.
     """
     from supdocnade.scene.prediction import predict_sources
     from supdocnade.visual_words.parallel import SkippedImage
@@ -323,7 +323,7 @@ def predict_all(
             if isinstance(result, SkippedImage):
                 failure: str | None = result.reason
             else:
-                print_line(form(result, top))
+                print_line(format_line(result, top))
                 small += [result.name] if result.small else []
                 failure = None if sidecars is None else _write_sidecar(sidecars, result, top)
             if failure is not None:

@@ -244,24 +244,26 @@ def _learn(
 
     order = named_generator(options["seed"], "held_out").permutation(len(texts.texts))
     cut = int(options["held_out"] * len(order))
-    parts = [texts.select(sorted(rows.tolist())) for rows in (order[cut:], order[:cut])]
+    learned, held_out = texts.select(sorted(order[cut:])), texts.select(sorted(order[:cut]))
     progress("counting words", 0, 1)
-    counts, vocabulary = count_words(parts[0].texts, vectorizer, **limits)
+    counts, vocabulary = count_words(learned.texts, vectorizer, **limits)
     if len(vocabulary) < 2:
         found = len(vocabulary)
         raise InvalidArgument(f"{options['corpus']} must have 2 words to learn, got {found}.")
-    unseen = count_words(parts[1].texts, vectorizer, vocabulary)[0] if cut else None
+    unseen = count_words(held_out.texts, vectorizer, vocabulary)[0] if cut else None
     progress("counting words", 1, 1)
-    settings, labels = choose_settings(options, counts.shape[0]), None
+    settings, labels = choose_settings(options, len(learned.texts)), None
+    batch_size = choose_batch(len(learned.texts))
     run = {
-        "n_jobs": options["jobs"],
+        **settings,
+        "batch_size": batch_size,
         "checkpoint": checkpoint,
-        "batch_size": choose_batch(len(order) - cut),
+        "n_jobs": options["jobs"],
     }
-    estimator: DocNADE | SupDocNADE = DocNADE(**settings, **run)
-    if options["labels"] and len({*parts[0].labels} - {None}) > 1:
-        labels = np.array(parts[0].labels, object)
-        estimator = SupDocNADE(**settings, **run, generative_weight=GENERATIVE_WEIGHT)
+    estimator: DocNADE | SupDocNADE = DocNADE(**run)
+    if options["labels"] and len({*learned.labels} - {None}) > 1:
+        labels = np.array(learned.labels, object)
+        estimator = SupDocNADE(**run, generative_weight=GENERATIVE_WEIGHT)
     fit_topic_model(estimator, counts, labels, progress=progress)
     estimator.set_params(checkpoint=None, n_jobs=None)
     progress("writing", 0, 1)
@@ -272,7 +274,7 @@ def _learn(
         "n_words": len(vocabulary),
         "coherence": float(coherence_R.mean()),
         "diversity": diversity,
-        **measure(estimator, counts, unseen, parts[1].labels),
+        **measure(estimator, counts, unseen, held_out.labels),
     }
     model = TextModel(
         estimator=estimator,
@@ -287,7 +289,7 @@ def _learn(
     model.save(output)
     page = render_text_report(
         model,
-        parts[0],
+        learned,
         rotation.rotate(estimator.transform(counts)),
         coherence_R,
         list_settings({**vectorizer, **limits, **settings, "held_out": options["held_out"]}),
@@ -300,8 +302,7 @@ def _learn(
 
 def choose_settings(options: dict[str, Any], n_documents: int) -> dict[str, Any]:
     """Return the settings of `DocNADE` that determine the topics."""
-    batch_size = choose_batch(n_documents)
-    n_batches = math.ceil(n_documents / batch_size)
+    n_batches = math.ceil(n_documents / choose_batch(n_documents))
     n_epochs = max(MIN_EPOCHS, math.ceil(MIN_UPDATES / n_batches))
     return {
         "n_topics": options["n_topics"],
