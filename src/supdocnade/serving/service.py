@@ -6,6 +6,7 @@ Requests wait in the event loop while worker threads process their images.
 import asyncio
 import math
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
@@ -352,7 +353,7 @@ class Service:
             futures = self.workers.submit(image_requests)
         except QueueFull as error:
             raise self._overloaded() from error
-        work = asyncio.gather(*map(asyncio.wrap_future, futures))
+        work = asyncio.ensure_future(_gather(futures))
         disconnect = asyncio.ensure_future(_wait_for_disconnect(request))
         try:
             await asyncio.wait(
@@ -405,6 +406,11 @@ class Service:
         image = encode(levels.astype(np.uint8), "PNG")
         for future in self.workers.submit([ImageRequest(name="warm-up", content=image)]):
             future.result()
+
+
+async def _gather(futures: Sequence[Future[ImageResult]]) -> list[ImageResult]:
+    """Wait for the results of worker threads, in a task: it may be cancelled without a message."""
+    return await asyncio.gather(*map(asyncio.wrap_future, futures))
 
 
 async def _wait_for_disconnect(request: Request) -> None:
