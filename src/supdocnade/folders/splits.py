@@ -31,7 +31,7 @@ def split_per_class(
     labels: Sequence[Hashable],
     *,
     train_size: int | float,
-    test_size: int | float | None = None,
+    test_size: int | None = None,
     seed: int,
     number: int = 0,
     groups: ArrayLike | None = None,
@@ -43,7 +43,7 @@ def split_per_class(
     labels : class of each photograph; those with None are in neither set.
     train_size : number of photographs per class (int), or their share of each class (float),
         rounded to the nearest whole number, halves upwards.
-    test_size : the same for the test set; by default all others.
+    test_size : number of test photographs per class; by default all others.
     seed, number : a seed defines a sequence of splits, of which this is number `number`.
     groups : (photographs,) integers, equal for photographs that stay together; None for no groups.
 
@@ -81,38 +81,23 @@ def _group_members(labels: Sequence[Hashable], groups: ArrayLike | None) -> list
 
 
 def _set_sizes(
-    counts: Counter[Hashable], train_size: int | float, test_size: int | float | None
+    counts: Counter[Hashable], train_size: object, test_size: int | None
 ) -> tuple[dict[Hashable, int], dict[Hashable, int]]:
     """Return the numbers of training and of test photographs per class."""
-    train = {label: _size_of("train_size", train_size, n, 1) for label, n in counts.items()}
-    test = dict.fromkeys(counts, 0)
-    if test_size is not None:
-        test = {label: _size_of("test_size", test_size, n, 0) for label, n in counts.items()}
-        if not _is_count(train_size) and not _is_count(test_size):
-            if train_size + test_size > 1 + 1e-9:
-                raise InvalidArgument(
-                    "train_size and test_size must be shares of at most 1 together, "
-                    f"got {train_size} and {test_size}."
-                )
-            # Both may have been rounded up.
-            test = {label: min(n, counts[label] - train[label]) for label, n in test.items()}
+    n_test = 0 if test_size is None else check_count("test_size", test_size)
+    train = {}
     for label, n in counts.items():
-        if train[label] + test[label] > n:
+        if isinstance(train_size, Integral):
+            train[label] = check_count("train_size", train_size, least=1)
+        else:
+            share = check_range("train_size", train_size, above=0, most=1)
+            train[label] = math.floor(share * n + 0.5)
+        if train[label] + n_test > n:
             raise InvalidArgument(
                 f"train_size and test_size must leave class {label!r} enough photographs, "
-                f"got {train[label]} and {test[label]} of {n}."
+                f"got {train[label]} and {n_test} of {n}."
             )
-    return train, test
-
-
-def _is_count(size: object) -> bool:
-    return isinstance(size, Integral)
-
-
-def _size_of(name: str, size: int | float, n: int, least: int) -> int:
-    if _is_count(size):
-        return check_count(name, size, least=least)
-    return math.floor(check_range(name, size, above=0, most=1) * n + 0.5)
+    return train, dict.fromkeys(counts, n_test)
 
 
 def take_groups(
