@@ -6,8 +6,8 @@ All models learn 50 topics from the training part. The coherence is the mean NPM
 words of a topic, with co-occurrences counted in the test part; the diversity is the share of
 different words among all top words. The topics of DocNADE are its hidden units, read by their
 weights W or by the correlation of words with them over the training part, or the rotated topics of
-`top_words(documents=X)`. All are read-outs of the same fitted models. A run that was stopped
-continues with the models that are missing.
+`top_words()` and of `top_words(documents=X)`, X being the training part. All are read-outs of the
+same fitted models. A run that was stopped continues with the models that are missing.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ from experiments.common import read_results, write_results
 from experiments.data import newsgroups, tag_my_news
 from supdocnade import DocNADE
 from supdocnade.metrics import npmi_coherence, presence_correlation, top_ranked
-from supdocnade.model.topic_rotation import find_rotation
+from supdocnade.model.topic_rotation import find_rotation, rise_with_topics
 
 N_TOPICS, N_WORDS, SEEDS = 50, 10, (0, 1, 2)
 DOCNADE: dict[str, Any] = {"learning_rate": 1e-3, "max_epochs": 30}
@@ -35,11 +35,14 @@ Scores = dict[str, NDArray[np.floating]]
 
 def read_docnade(activation: str, seed: int, train: sparse.csr_array) -> Scores:
     model = DocNADE(N_TOPICS, activation=activation, random_state=seed, **DOCNADE).fit(train)
-    hidden_BH = model.transform(train)
+    hidden_BH, alone_KH = model.transform(train), model.transform(np.eye(train.shape[1]))
     rotated_BR = find_rotation(hidden_BH).rotate(hidden_BH)
+    rotated_KR = find_rotation(alone_KH).rotate(alone_KH)
+    rise_RK = rise_with_topics(model.network_.arrays(), alone_KH, rotated_KR)
     return {
         f"DocNADE, {activation}, units by weights": model.components_,
         f"DocNADE, {activation}, units by correlations": presence_correlation(hidden_BH, [train]),
+        f"DocNADE, {activation}, rotated, without documents": rise_RK,
         f"DocNADE, {activation}, rotated": presence_correlation(rotated_BR, [train]),
     }
 

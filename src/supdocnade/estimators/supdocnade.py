@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
@@ -26,7 +25,7 @@ from supdocnade.estimators.settings import SupDocNADESettings
 from supdocnade.estimators.topic_model import ORDERING_SEED, TopicModel
 from supdocnade.likelihood.cpu.threads import limit_threads
 from supdocnade.metrics import subset_accuracy, top_ranked
-from supdocnade.model.inference import class_log_proba, topic_features
+from supdocnade.model.inference import class_log_proba
 
 if TYPE_CHECKING:
     from supdocnade.model.network import SupDocNADENetwork
@@ -268,20 +267,18 @@ n_global_features_
         Parameters
         ----------
         n : how many topics.
-        documents, global_features : as for `top_words`; with documents the numbers are those of the
-            topics of `topic_rotation(documents)`, otherwise those of hidden units.
+        documents, global_features : as for `top_words`.
 
         Returns
         -------
-        (classes, n) topic numbers, the strongest first; `top_words` describes them.
+        (classes, n) numbers of topics of `topic_rotation(documents)`, the strongest first;
+        `top_words` describes them.
         """
         check_is_fitted(self, "network_")
         check_count("n", n, least=1)
-        weight_CH = self.network_.arrays()["label_weight"]
-        if documents is None:
-            return top_ranked(weight_CH, n)
         rotation = self.topic_rotation(documents, global_features=global_features)
-        return top_ranked(rotation.rotate_weights(weight_CH), n)
+        weight_CR = rotation.rotate_weights(self.network_.arrays()["label_weight"])
+        return top_ranked(weight_CR, n)
 
     def class_words(
         self, n: int = 10, feature_names: Sequence[str] | None = None
@@ -298,12 +295,10 @@ n_global_features_
         """
         check_is_fitted(self, "network_")
         check_count("n", n, least=1)
-        names, n_features = self._read_word_names(feature_names), self.n_global_features_
-        features = np.zeros((len(names), n_features), np.float32) if n_features else None
-        network = self.network_.arrays()
+        names = self._read_word_names(feature_names)
+        alone_KH = self._features_of_words()[: len(names)]
         with limit_threads(self._n_threads()):
-            alone = sparse.eye_array(len(names), format="csr")
-            log_p_KC = class_log_proba(network, topic_features(network, alone, features))
+            log_p_KC = class_log_proba(self.network_.arrays(), alone_KH)
         return [[str(names[word]) for word in row] for row in top_ranked(log_p_KC.T, n)]
 
     def _labelled_documents(self, X: Any, y: Any, global_features: Any) -> Documents:

@@ -38,7 +38,7 @@ from supdocnade.metrics import (
     top_ranked,
 )
 from supdocnade.model.inference import annotation_log_proba, topic_features
-from supdocnade.model.topic_rotation import TopicRotation, find_rotation
+from supdocnade.model.topic_rotation import TopicRotation, find_rotation, rise_with_topics
 from supdocnade.seeding import named_generator
 from supdocnade.training.history import History
 
@@ -229,12 +229,12 @@ class TopicModel(
     ) -> list[list[str]]:
         """Return the words of every topic, strongest first.
 
-        Without `documents` a topic is a hidden unit, and its words are those with the largest
-        weights into it; with several hidden layers, the words that, each as a document of its own,
-        give the unit its largest values. With `documents` the topics are those of
-        `topic_rotation(documents)`, at most as many as hidden units, and the words are those whose
-        presence in a document has the highest correlation with the topic; these are much easier to
-        read.
+        The topics are those of `topic_rotation(documents)`, at most as many as hidden units. With
+        `documents` their words are those whose presence in a document has the highest correlation
+        with the topic. Without, they are those that the model predicts more often the more of the
+        topic a document of one word has; they can be read nearly as well. The words with the
+        largest weights into every hidden unit, as in the paper, are
+        `np.argsort(-components_, axis=1)[:, :n]`.
 
         Parameters
         ----------
@@ -252,7 +252,7 @@ class TopicModel(
         return [[str(names[word]) for word in row] for row in best]
 
     def topic_rotation(
-        self, documents: Any, *, global_features: ArrayLike | None = None
+        self, documents: Any = None, *, global_features: ArrayLike | None = None
     ) -> TopicRotation:
         """Return the topics that `top_words(documents=documents)` describes, strongest first.
 
@@ -260,9 +260,9 @@ class TopicModel(
 
         Parameters
         ----------
-        documents, global_features : as for `top_words`.
+        documents, global_features : as for `top_words`; by default, documents of one word each.
         """
-        return find_rotation(self.transform(documents, global_features=global_features))
+        return find_rotation(self._features_to_read(documents, global_features))
 
     def coherence(
         self,
@@ -287,13 +287,18 @@ class TopicModel(
 
     def _word_scores(self, documents: Any, global_features: Any) -> NDArray[np.floating]:
         """Return how strongly every word belongs to every topic, (topics, words)."""
-        if documents is None and self.network_.config.is_deep:
-            return self._features_of_words().T
+        hidden_BH = self._features_to_read(documents, global_features)
+        topics_BR = find_rotation(hidden_BH).rotate(hidden_BH)
         if documents is None:
-            return self.components_
-        counts = self._read_counts(documents)
-        hidden_BH = self.transform(documents, global_features=global_features)
-        return presence_correlation(find_rotation(hidden_BH).rotate(hidden_BH), _blocks(counts))
+            return rise_with_topics(self.network_.arrays(), hidden_BH, topics_BR)
+        return presence_correlation(topics_BR, _blocks(self._read_counts(documents)))
+
+    def _features_to_read(self, documents: Any, global_features: Any) -> NDArray[np.float32]:
+        """Return the topic features of documents, or those of every word alone if None."""
+        if documents is None:
+            check_is_fitted(self, "network_")
+            return self._features_of_words()
+        return self.transform(documents, global_features=global_features)
 
     def _features_of_words(self) -> NDArray[np.float32]:
         """Return the topic features of a document of each word alone, (words, topics)."""

@@ -174,7 +174,7 @@ def annotation_log_proba(
         if network.config.n_tag_outputs:
             log_p_BA[rows] = log_expit(annotation_log_odds(network, hidden_BH[rows]))
         else:
-            log_p_BA[rows] = _word_log_proba(network, hidden_BH[rows], np.arange(first, last))
+            log_p_BA[rows] = word_log_proba(network, hidden_BH[rows], np.arange(first, last))
     if normalize and log_p_BA.shape[1]:
         log_p_BA -= np.logaddexp.reduce(log_p_BA, axis=1, keepdims=True)
     return log_p_BA
@@ -186,9 +186,8 @@ def annotation_log_odds(network: NetworkArrays, hidden_BH: Float32s) -> Floats:
     return logits_BA.astype(np.float64)
 
 
-def _word_log_proba(
-    network: NetworkArrays, hidden_BH: Float32s, words: NDArray[np.int64]
-) -> Floats:
+def word_log_proba(network: NetworkArrays, hidden_BH: Float32s, words: NDArray[np.int64]) -> Floats:
+    """Return log p(next word | hidden units) of some words, (B, words)."""
     V_TH, b_T = network["node_weight"], network["node_bias"]
     if callable(network.config.output):
         import torch

@@ -4,7 +4,8 @@ A hidden unit is one of many that describe a document together, and units are co
 other, so the words of a single unit say little. A rotation leaves the model as it is and describes
 the same features by other axes: principal components, scaled to a mean square of 1 and rotated by
 varimax so that each axis is large for a few documents and near zero for the others. These axes are
-the topics that are shown (docs/decisions/0039-reading-topics.md).
+the topics that are shown (docs/decisions/0039-reading-topics.md). Without documents, the features
+of documents that consist of one word each take their place.
 """
 
 from dataclasses import dataclass
@@ -14,11 +15,16 @@ from numpy.typing import NDArray
 
 from supdocnade.errors import InvalidArgument
 from supdocnade.likelihood.cpu.threads import one_blas_thread
+from supdocnade.model.inference import NetworkArrays, word_log_proba
 
 Floats = NDArray[np.float64]
 
 MAX_DOCUMENTS = 10_000
 """Documents that determine the rotation, evenly spaced over those given; bounds the time."""
+
+MAX_READ, MAX_ENTRIES = 2000, 2**22
+"""Documents whose next word is predicted to find the words of topics, evenly spaced over those
+given, and probabilities that are computed at a time; they bound time and memory."""
 
 MIN_SQUARE = 1e-6
 """Components with a smaller mean square, relative to the largest, are left out."""
@@ -65,7 +71,7 @@ def find_rotation(hidden_BH: NDArray[np.floating], share: float = 1.0) -> TopicR
     share : of the squares of the topic features that the topics represent: as many of the largest
         principal components as it takes are rotated.
     """
-    rows = np.linspace(0, len(hidden_BH) - 1, min(len(hidden_BH), MAX_DOCUMENTS)).astype(np.int64)
+    rows = _evenly_spaced(len(hidden_BH), MAX_DOCUMENTS)
     chosen_BH = hidden_BH[rows].astype(np.float64)
     with one_blas_thread():
         # Not centred: a topic that half of the documents have would share its axis with another.
@@ -86,6 +92,44 @@ def find_rotation(hidden_BH: NDArray[np.floating], share: float = 1.0) -> TopicR
         order = np.argsort(-np.square(inverse_RH).sum(axis=1), kind="stable")
         axes_HR = (vectors_HR / scale_R) @ turn_RR[:, order]
     return TopicRotation(axes_HR, inverse_RH[order])
+
+
+def rise_with_topics(
+    network: NetworkArrays, hidden_BH: NDArray[np.float32], topics_BR: Floats
+) -> Floats:
+    """Return how much the probability of every next word rises with every topic, (R, K).
+
+    It is the covariance of p(word | document) with the topic. Divided by the standard deviation of
+    p(word | document), it would favour rare words, and divided by √p(word), the deviation of a word
+    that is drawn, a few frequent words. We take the geometric mean of the two.
+
+    Parameters
+    ----------
+    hidden_BH, topics_BR : topic features and topics of some documents.
+    """
+    rows, words = _evenly_spaced(len(hidden_BH), MAX_READ), np.arange(network.config.n_words)
+    centred_BR = topics_BR[rows] - topics_BR[rows].mean(axis=0)
+    first_K = np.exp(word_log_proba(network, hidden_BH[:1], words)[0])
+    rise_RK, mean_K, square_K = np.zeros((centred_BR.shape[1], len(words))), 0.0, 0.0
+    step = max(MAX_ENTRIES // len(words), 1)
+    with one_blas_thread():
+        for first in range(0, len(rows), step):
+            part = slice(first, first + step)
+            # Relative to the first document: small differences are not lost in the squares.
+            p_BK = np.exp(word_log_proba(network, hidden_BH[rows[part]], words)) - first_K
+            rise_RK += centred_BR[part].T @ p_BK / len(rows)
+            mean_K += p_BK.sum(axis=0) / len(rows)
+            square_K += np.square(p_BK).sum(axis=0) / len(rows)
+    deviation_K = np.sqrt(np.maximum(square_K - np.square(mean_K), 0.0))
+    scale_K = np.sqrt(deviation_K * np.sqrt(first_K + mean_K))
+    score_RK: Floats = np.zeros_like(rise_RK)
+    np.divide(rise_RK, scale_K, out=score_RK, where=scale_K > 0)
+    return score_RK
+
+
+def _evenly_spaced(n_rows: int, limit: int) -> NDArray[np.int64]:
+    """Return the numbers of at most `limit` rows."""
+    return np.linspace(0, n_rows - 1, min(n_rows, limit)).astype(np.int64)
 
 
 def _varimax(values_BR: Floats) -> Floats:

@@ -32,7 +32,7 @@ from supdocnade.paper.kernel_svm import (
 )
 from supdocnade.paper.plans import ACCURACY, Setting, Variant
 from supdocnade.paper.study import MissingPrediction, Study
-from supdocnade.report.class_words import associate
+from supdocnade.report.class_words import N_TOPICS, associate
 from supdocnade.run_options import RunOptions
 from supdocnade.scene.tag_ranking import add_class_term, class_tag_shares
 from supdocnade.storage import load_arrays, save_arrays
@@ -263,7 +263,8 @@ def _class_words(study: Study, setting: Setting, model: SupDocNADE) -> dict[str,
     _, names = study.photos.tag_counts(setting.tags)
     n_visual_words = study.plan.recipes[setting.recipe].words.n_words
     found = {}
-    for label, topics in zip(study.photos.classes, model.class_topics(), strict=True):
+    units_CX = top_ranked(model.network_.arrays()["label_weight"], N_TOPICS)
+    for label, topics in zip(study.photos.classes, units_CX, strict=True):
         each = associate(model.components_, topics.tolist(), names, n_visual_words=n_visual_words)
         found[label] = {
             "topics": list(each.topics),

@@ -14,7 +14,8 @@ from supdocnade import DampCounts, DocNADE, SupDocNADE, make_annotation_scorer
 from supdocnade.corpus import Documents
 from supdocnade.errors import BackendUnavailable, InvalidArgument, StorageError
 from supdocnade.estimators.topic_fitting import split_for_validation
-from supdocnade.metrics import npmi_coherence
+from supdocnade.metrics import npmi_coherence, top_ranked
+from supdocnade.model.inference import topic_features, word_log_proba
 from supdocnade.training.trainer import Trainer
 from supdocnade.training.validation import annotation_log_prob, class_log_prob
 
@@ -215,15 +216,19 @@ def test_documents_of_weight_zero_have_no_effect(X, scenes):
 
 
 def test_topics_can_be_read(model, X):
-    assert model.components_.shape == (8, 40 + model.n_annotations_)
+    n_joint = 40 + model.n_annotations_
+    assert model.components_.shape == (8, n_joint)
+    rotation, network = model.topic_rotation(), model.network_.arrays()
+    hidden = topic_features(network, sparse.eye_array(n_joint, format="csr"))
+    topics = rotation.rotate(hidden)
+    p = np.exp(word_log_proba(network, hidden, np.arange(n_joint)))
+    rise = (topics - topics.mean(axis=0)).T @ p / np.sqrt(p.std(axis=0) * np.sqrt(p.mean(axis=0)))
     words = model.top_words(3, [f"w{k}" for k in range(40)])
-    assert len(words) == 8
-    strongest = int(model.components_[2, :40].argmax())
-    assert words[2][0] == f"w{strongest}"
-    coherence = model.coherence(X, n=5)
-    assert coherence.shape == (8,)
-    assert ((coherence >= -1) & (coherence <= 1)).all()
-    assert model.class_topics(2).shape == (len(model.classes_), 2)
+    assert [row[0] for row in words] == [f"w{best}" for best in rise[:, :40].argmax(axis=1)]
+    best = top_ranked(rise[:, :40], 5)
+    np.testing.assert_allclose(model.coherence(X, n=5), npmi_coherence(best, X))
+    weights = rotation.rotate_weights(network["label_weight"])
+    np.testing.assert_array_equal(model.class_topics(2), top_ranked(weights, 2))
     with pytest.raises(InvalidArgument, match="feature_names must have 40 or"):
         model.top_words(3, ["only one"])
 
@@ -248,7 +253,7 @@ def test_topics_are_read_from_documents(model, X):
 
 
 @pytest.mark.parametrize("activation", ["relu", "sigmoid"])
-def test_planted_topics_are_read_from_documents(activation):
+def test_planted_topics_are_read(activation):
     rng = np.random.default_rng(0)
     group = np.arange(96) // 8  # Twelve groups of words; a document has words of two of them.
     pairs = np.array([rng.permutation(12)[:2] for _ in range(400)])
@@ -262,7 +267,9 @@ def test_planted_topics_are_read_from_documents(activation):
         return {min(each) for each in of_words if len(each) == 1}
 
     assert groups(model.top_words(6, documents=counts)) == set(range(12))
-    assert len(groups(model.top_words(6))) < 12  # The units themselves mix groups.
+    assert groups(model.top_words(6)) == set(range(12))
+    units = [[f"x{word}" for word in row] for row in top_ranked(model.components_, 6)]
+    assert len(groups(units)) < 12  # The units themselves mix groups.
 
 
 def test_words_of_a_class_suggest_it_alone(model):

@@ -1,10 +1,11 @@
 import numpy as np
 import pytest
 
+from supdocnade import DocNADE
 from supdocnade.errors import InvalidArgument
 from supdocnade.likelihood.cpu.threads import limit_threads
 from supdocnade.model import topic_rotation
-from supdocnade.model.topic_rotation import find_rotation
+from supdocnade.model.topic_rotation import find_rotation, rise_with_topics
 
 RNG = np.random.default_rng(0)
 PLANTED = np.where(RNG.random((500, 4)) < 0.2, RNG.exponential(size=(500, 4)), 0.0)
@@ -70,3 +71,19 @@ def test_many_documents_are_represented_by_some(monkeypatch):
 def test_documents_without_features_have_no_topics(hidden):
     with pytest.raises(InvalidArgument, match=f"got {len(hidden)} documents without"):
         find_rotation(hidden)
+
+
+def test_words_are_read_in_parts_and_from_some_documents(monkeypatch):
+    model = DocNADE(6, max_epochs=2, random_state=0).fit(RNG.poisson(1.0, (50, 20)))
+    network, hidden = model.network_.arrays(), model.transform(np.eye(20))
+    topics = find_rotation(hidden).rotate(hidden)
+    whole = rise_with_topics(network, hidden, topics)
+    monkeypatch.setattr(topic_rotation, "MAX_ENTRIES", 3 * 20)
+    np.testing.assert_allclose(rise_with_topics(network, hidden, topics), whole, rtol=1e-9)
+    monkeypatch.setattr(topic_rotation, "MAX_READ", 10)
+    rows = np.linspace(0, 19, 10).astype(int)
+    some = rise_with_topics(network, hidden[rows], topics[rows])
+    np.testing.assert_array_equal(rise_with_topics(network, hidden, topics), some)
+    # A word whose probability never changes says nothing about topics.
+    network["node_weight"][:] = 0
+    np.testing.assert_array_equal(rise_with_topics(network, hidden[:1], topics[:1]), 0)
