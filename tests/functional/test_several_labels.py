@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from pathlib import PurePath
 
 import numpy as np
 import pytest
@@ -11,9 +12,11 @@ from tests.scene_model import SETTINGS, scenes
 
 from supdocnade import Corpus, SceneModel
 from supdocnade.errors import InvalidArgument
+from supdocnade.gallery.photo_index import Gallery
 from supdocnade.images.decode import write_image
 from supdocnade.metrics import mean_average_precision
 from supdocnade.scene.card import model_card
+from supdocnade.serving.explore import describe_photograph
 
 CLASSES = ["coast", "forest", "skyline", "tree", "water"]
 
@@ -115,6 +118,38 @@ def test_other_commands(model, unseen, tmp_path):
     assert len(supdocnade("suggest", model, unseen, "-n", "2", "--json").objects) == 2
     check = supdocnade("check", unseen, "--json").objects[0]
     assert set(check["classes"]) <= set(CLASSES)
+
+
+def test_gallery_has_all_labels(model, unseen, tmp_path):
+    assert supdocnade("index", model, unseen, "-o", tmp_path / "index").code == 0
+    gallery = Gallery.load(tmp_path / "index", SceneModel.load(model).fitted_)
+    said = {
+        PurePath(each["file"]).name: {x["label"]: x["probability"] for x in each["labels"]}
+        for each in supdocnade("predict", model, unseen, "--json").objects
+    }
+    expected = [said[gallery.name(row)] for row in range(len(gallery))]
+    assert max(map(len, expected)) > 1
+    for row, labels in enumerate(expected):
+        assert dict(gallery.labels(row)) == pytest.approx(labels, rel=1e-6)
+        shown = describe_photograph(gallery, row)
+        assert [each.label for each in shown.labels] == list(labels)
+    counts = dict(gallery.count_classes(np.arange(len(gallery))))
+    for label in CLASSES:
+        rows, matches = gallery.search(label=label)
+        assert set(rows) == {row for row, labels in enumerate(expected) if label in labels}
+        assert matches.tolist() == pytest.approx([expected[row][label] for row in rows], rel=1e-6)
+        assert counts.get(label, 0) == len(rows)
+    some = gallery.search(words="water")[0]
+    assert set(gallery.search(label="water")[0]) <= set(some)
+
+
+def test_suggestions_have_all_labels(model, unseen):
+    said = supdocnade("predict", model, unseen, "--csv").out
+    of_file = {PurePath(r["file"]).name: r["label"] for r in csv.DictReader(io.StringIO(said))}
+    rows = csv.DictReader(io.StringIO(supdocnade("suggest", model, unseen, "--csv").out))
+    found = {PurePath(row["file_name"]).name: row["predicted_label"] for row in rows}
+    assert found
+    assert found == {name: of_file[name] for name in found}
 
 
 def test_models_of_one_class_per_photograph(model, unseen, tmp_path):

@@ -255,7 +255,7 @@ def prediction_to_dict(prediction: "Prediction", top: int | None = None) -> dict
     }
 
 
-def _given_labels(prediction: "Prediction") -> tuple[tuple[str, float], ...]:
+def given_labels(prediction: "Prediction") -> tuple[tuple[str, float], ...]:
     """Return the predicted class, or several labels; the best one if none reaches its threshold."""
     if prediction.label is None or prediction.probability is None:
         return ()
@@ -272,7 +272,7 @@ def format_csv(prediction: "Prediction", top: int | None = None) -> str:
 
     So are several labels and their probabilities.
     """
-    tags, labels = select_tags(prediction, top), _given_labels(prediction)
+    tags, labels = select_tags(prediction, top), given_labels(prediction)
     cells = [
         prediction.name,
         "|".join(label for label, _ in labels),
@@ -297,7 +297,7 @@ def format_row(cells: Sequence[str]) -> str:
 def format_text(prediction: "Prediction", top: int | None = None) -> str:
     """Return a prediction as text: `a.jpg: coast 93 %; sea 98 %, sky 71 %`."""
     parts = []
-    if labels := _given_labels(prediction):
+    if labels := given_labels(prediction):
         unsure = " (unsure)" if prediction.unsure else ""
         named = (f"{clean_name(name)} {format_percent(p)}" for name, p in labels)
         parts.append(f"{', '.join(named)}{unsure}")

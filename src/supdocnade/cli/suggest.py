@@ -10,6 +10,7 @@ from supdocnade.cli.console import (
     format_count,
     format_row,
     format_text,
+    given_labels,
     prediction_to_dict,
     print_json,
     print_line,
@@ -94,14 +95,14 @@ def suggest(
 def format_suggestion(suggestion: "Suggestion") -> str:
     """Return a suggestion as one CSV row under `COLUMNS`."""
     prediction = suggestion.prediction
-    probability = prediction.probability
+    labels = given_labels(prediction)
     return format_row(
         [
             absolute_address(prediction.name),
             "",
             "",
-            prediction.label or "",
-            "" if probability is None else f"{probability:.6f}",
+            "|".join(label for label, _ in labels),
+            "|".join(f"{probability:.6f}" for _, probability in labels),
             "|".join(tag for tag, _ in prediction.tags),
             f"{suggestion.uncertainty:.6f}",
             prediction.key or "",

@@ -116,6 +116,7 @@ class Gallery:
     folders : absolute paths of the folders when they were indexed, for display.
     classes, tag_names : those of the model.
     threshold : probability from which on a photograph has a tag.
+    label_threshold : that of a label, if photographs have several; None if each has one class.
     is_complete : False if the run that writes the index is unfinished.
     version : part of the addresses of thumbnails, so that browsers do not show outdated ones.
     """
@@ -124,6 +125,8 @@ class Gallery:
         self.folders = manifest.folders
         self.classes, self.tag_names = fitted.classes, fitted.tag_names
         self.threshold = fitted.tag_threshold
+        several = fitted.several_labels
+        self.label_threshold = fitted.choices.unsure_below if several else None
         self.is_complete = manifest.order is not None
         self.version = hashlib.blake2b(repr(manifest).encode(), digest_size=4).hexdigest()
         widths = model_widths(fitted)
@@ -267,7 +270,7 @@ class Gallery:
 
         Parameters
         ----------
-        label : predicted class, one of `classes`.
+        label : predicted class or label, one of `classes`.
         tags : each one of `tag_names`.
         words : each is looked for in tags, in the predicted class and in the path.
         min_probability : of a tag; None: that from which on tags are given.
@@ -292,9 +295,12 @@ class Gallery:
         return numbers, proba_N[numbers]
 
     def _class_matches(self, classes: Sequence[int]) -> Floats:
-        """Return the probability of the predicted class, 0 unless it is one of those given."""
+        """Return the largest probability of a class that is predicted, 0 if none of these is."""
         if not classes:
             return np.zeros(self._starts[-1])
+        if self.label_threshold is not None:
+            parts = [segment.arrays["proba"][:, list(classes)] for segment in self._segments]
+            return _at_least(np.concatenate(parts).max(axis=1), self.label_threshold)
         predicted_P, proba_P = self._predicted
         return np.where(np.isin(predicted_P, classes), proba_P, 0.0)
 
@@ -312,8 +318,7 @@ class Gallery:
             segment.arrays["presence"][list(tags)].max(axis=0, initial=0.0)
             for segment in self._segments
         ]
-        presence_P = np.concatenate(parts).astype(np.float64)
-        return np.where(presence_P >= least, presence_P, 0.0)
+        return _at_least(np.concatenate(parts), least)
 
     def _path_matches(self, word: str) -> Floats:
         """Return 1 where a part of the path begins with a word, otherwise 0."""
@@ -349,14 +354,18 @@ class Gallery:
                 yield segment, rows
 
     def count_classes(self, numbers: Int64s) -> list[tuple[str, int]]:
-        """Return the predicted classes of some photographs with their numbers."""
+        """Return the predicted classes or labels of some photographs with their numbers."""
         if not self.classes:
             return []
+        if self.label_threshold is not None:
+            parts = [segment.arrays["proba"][rows] for segment, rows in self._split(numbers)]
+            counts = [np.count_nonzero(part >= self.label_threshold, axis=0) for part in parts]
+            return _rank_counts(sum(counts, np.zeros(len(self.classes), np.int64)), self.classes)
         predicted = self._predicted[0][self._order[numbers]]
         return _rank_counts(np.bincount(predicted, minlength=len(self.classes)), self.classes)
 
     def label(self, number: int) -> tuple[str, float] | None:
-        """Return the predicted class and its probability; None if the model has no classes."""
+        """Return the best class and its probability; None if the model has no classes."""
         if not self.classes:
             return None
         segment, row = self._locate(number)
@@ -364,16 +373,30 @@ class Gallery:
         best = int(proba_C.argmax())
         return self.classes[best], float(proba_C[best])
 
+    def labels(self, number: int) -> list[tuple[str, float]] | None:
+        """Return the labels of a photograph, the most probable first; None if it has one class."""
+        if self.label_threshold is None:
+            return None
+        segment, row = self._locate(number)
+        return _given(segment.arrays["proba"][row], self.classes, self.label_threshold)
+
     def tags(self, number: int) -> list[tuple[str, float]]:
         """Return the tags of a photograph, the most probable first."""
         segment, row = self._locate(number)
-        presence_A = segment.arrays["presence"][:, row]
-        order = np.argsort(-presence_A, kind="stable")
-        return [
-            (self.tag_names[tag], float(presence_A[tag]))
-            for tag in order.tolist()
-            if presence_A[tag] >= self.threshold
-        ]
+        return _given(segment.arrays["presence"][:, row], self.tag_names, self.threshold)
+
+
+def _at_least(proba: NDArray[np.floating], least: float) -> Floats:
+    """Return probabilities, with 0 in place of those that are too small."""
+    return np.where(proba >= least, proba.astype(np.float64), 0.0)
+
+
+def _given(
+    proba: NDArray[np.floating], names: Sequence[str], least: float
+) -> list[tuple[str, float]]:
+    """Return the names whose probability is large enough, the most probable first."""
+    order = np.argsort(-proba, kind="stable").tolist()
+    return [(names[each], float(proba[each])) for each in order if proba[each] >= least]
 
 
 def _having_word(names: Sequence[str], word: str) -> list[int]:

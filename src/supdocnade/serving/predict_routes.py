@@ -14,7 +14,6 @@ from supdocnade.serving.problems import ApiError, Problem, openapi_responses
 from supdocnade.serving.schemas import (
     ExplainOut,
     ImagesIn,
-    LabelOut,
     PredictionOut,
     PredictOut,
     Schema,
@@ -22,6 +21,7 @@ from supdocnade.serving.schemas import (
     SimilarTo,
     TagOut,
     TopicShare,
+    list_labels,
 )
 from supdocnade.serving.service import (
     ExplainResult,
@@ -253,11 +253,7 @@ def _describe_prediction(number: int, result: PredictResult, top: int | None) ->
         probabilities=prediction.probabilities,
         tags=[TagOut(tag=tag, probability=probability) for tag, probability in tags],
         key=prediction.key or "",
-        labels=(
-            None
-            if prediction.labels is None
-            else [LabelOut(label=name, probability=p) for name, p in prediction.labels]
-        ),
+        labels=list_labels(prediction.labels),
     )
 
 

@@ -1,5 +1,6 @@
 """Request and response bodies of the API."""
 
+from collections.abc import Iterable
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -43,6 +44,13 @@ class LabelOut(Schema):
 
     label: str
     probability: Probability
+
+
+def list_labels(labels: Iterable[tuple[str, float]] | None) -> list[LabelOut] | None:
+    """Return labels with their probabilities; None if a photograph has one class."""
+    if labels is None:
+        return None
+    return [LabelOut(label=name, probability=probability) for name, probability in labels]
 
 
 class PredictionOut(Schema):
@@ -156,6 +164,9 @@ class NeighbourOut(Schema):
     picture: str = Field(description="URL of the thumbnail.")
     label: str | None
     probability: Probability | None
+    labels: list[LabelOut] | None = Field(
+        description="Labels that are given, best first; null if a photograph has one class."
+    )
     tags: list[TagOut]
     path: str = Field(description="Path of the photograph when it was indexed.")
     distance: float | None = Field(
