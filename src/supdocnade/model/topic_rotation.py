@@ -67,12 +67,14 @@ def find_rotation(hidden_BH: NDArray[np.floating], share: float = 1.0) -> TopicR
 
     Parameters
     ----------
-    hidden_BH : topic features, not all of them 0.
+    hidden_BH : topic features, finite, not all of them 0.
     share : of the squares of the topic features that the topics represent: as many of the largest
         principal components as it takes are rotated.
     """
     rows = _evenly_spaced(len(hidden_BH), MAX_DOCUMENTS)
     chosen_BH = hidden_BH[rows].astype(np.float64)
+    if not np.isfinite(chosen_BH).all():
+        raise InvalidArgument("topics can only be read from finite topic features, got others.")
     with one_blas_thread():
         # Not centred: a topic that half of the documents have would share its axis with another.
         square_R, vectors_HR = np.linalg.eigh(chosen_BH.T @ chosen_BH / max(len(rows), 1))

@@ -73,6 +73,11 @@ def test_documents_without_features_have_no_topics(hidden):
         find_rotation(hidden)
 
 
+def test_topics_need_finite_features():
+    with pytest.raises(InvalidArgument, match="finite topic features"):
+        find_rotation(np.array([[1.0, np.inf], [1.0, 2.0]]))
+
+
 def test_words_are_read_in_parts_and_from_some_documents(monkeypatch):
     model = DocNADE(6, max_epochs=2, random_state=0).fit(RNG.poisson(1.0, (50, 20)))
     network, hidden = model.network_.arrays(), model.transform(np.eye(20))
