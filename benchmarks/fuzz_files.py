@@ -46,7 +46,6 @@ SIZE, CLASSES = (96, 128), ("coast", "forest", "skyline")
 Use = Callable[[Path], object]
 
 
-GOLDEN = Path(__file__).parents[1] / "tests" / "golden"
 MAX_CRASHES = 20
 
 
@@ -161,18 +160,6 @@ def _use_report(folder: Path) -> None:
     fitted.training_set.damp(2.0)
 
 
-def _make_older(folder: Path) -> None:
-    shutil.copytree(GOLDEN / "scene_model_format_2", folder / "model")
-    shutil.copytree(GOLDEN / "corpus_format_1", folder / "corpus")
-
-
-def _use_older(folder: Path) -> None:
-    from supdocnade.scene.persistence import load_scene
-
-    _use_corpus(folder)
-    load_scene(folder / "model")
-
-
 def _make_words(folder: Path) -> None:
     small_model().fitted_.bag.save(folder / "words")
 
@@ -278,7 +265,6 @@ KINDS = {
     "checkpoint": Kind(_use_checkpoint, _use_checkpoint),
     "scene": Kind(_make_scene, _use_scene, weight=0.3),
     "report": Kind(_make_scene, _use_report, weight=0.1),
-    "older": Kind(_make_older, _use_older, weight=0.5),
     "words": Kind(_make_words, _use_words),
     "corpus": Kind(_make_corpus, _use_corpus),
     "parts": Kind(_make_parts, _use_parts),

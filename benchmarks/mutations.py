@@ -126,22 +126,13 @@ def _change_value(value: Any, key: Any, keys: list[Any], rng: Generator) -> str:
 
 
 def _mutate_json_file(path: Path, rng: Generator) -> str:
-    from supdocnade.corpus.manifest import checksum
     from supdocnade.scene.persistence import seal_description
 
-    content = path.read_text()
-    description, end = json.JSONDecoder().raw_decode(content)
+    description = json.loads(path.read_text())
     what = mutate_json(description, rng)
     text = json.dumps(description).encode()
-    if content[end:].strip():  # A model of format 2, whose digest follows.
-        digest = hashlib.blake2b(text, digest_size=16).hexdigest()
-        text += f"\n{digest}\n".encode()
-    elif isinstance(description, dict) and "digest" in description:
+    if isinstance(description, dict) and "digest" in description:
         text = _seal(seal_description, description) or text
-    elif isinstance(description, dict) and description.keys() == {"corpus", "checksum"}:
-        inner = json.dumps(description["corpus"], sort_keys=True)
-        sealed = {"checksum": checksum(inner.encode()), "corpus": description["corpus"]}
-        text = json.dumps(sealed, sort_keys=True, indent=1).encode() + b"\n"
     path.write_bytes(text)
     return what
 

@@ -175,8 +175,6 @@ class Corpus:
         number = len(self.shards)
         with lock_folder(self.folder):
             check_current(self.folder, self._manifest)
-            if self._manifest.end == 0:  # Format 1, which cannot be appended to.
-                self._manifest = write_manifest(self.folder, self._manifest)
             try:
                 shard = write_shard(self.folder, number, ids_N, offsets_B1, counts_N, records)
                 append_entry(self.folder, self._manifest, shard.entry)

@@ -20,8 +20,6 @@ from supdocnade.storage import write_atomically
 
 FORMAT = 2
 MANIFEST_NAME = "manifest.jsonl"
-OLDER_NAME = "manifest.json"
-"""A manifest of format 1, one JSON object for all shards. The first append replaces it."""
 
 MAX_VOCABULARY = 2**31 - 1
 """Word ids are int32."""
@@ -53,9 +51,9 @@ class Manifest:
     encoder: str | None
     shards: list[ShardEntry] = field(default_factory=list)
     end: int = 0
-    """Bytes of all whole lines; 0 in format 1."""
+    """Bytes of all whole lines."""
     checksum: str = ""
-    """Checksum of the last line; empty in format 1."""
+    """Checksum of the last line."""
 
 
 def checksum(content: bytes) -> str:
@@ -65,7 +63,7 @@ def checksum(content: bytes) -> str:
 
 def is_corpus(folder: Path) -> bool:
     """Return whether a folder has a manifest."""
-    return any((folder / name).exists() for name in (MANIFEST_NAME, OLDER_NAME))
+    return (folder / MANIFEST_NAME).exists()
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> Manifest:
@@ -77,8 +75,6 @@ def write_manifest(folder: Path, manifest: Manifest) -> Manifest:
         lines.append(line)
     content = b"".join(lines)
     write_atomically(folder / MANIFEST_NAME, content)
-    with suppress(OSError):
-        (folder / OLDER_NAME).unlink(missing_ok=True)
     return replace(manifest, end=len(content), checksum=last)
 
 
@@ -107,23 +103,17 @@ def check_current(folder: Path, manifest: Manifest) -> None:
 
     Only the end of the file is read: its checksum depends on everything before it.
     """
-    if manifest.end == 0:
-        is_current = read_manifest(folder) == manifest
-    else:
-        ending = _ending(manifest.checksum)
-        with _open(folder / MANIFEST_NAME) as file:
-            file.seek(manifest.end - len(ending))
-            found = file.read()
-        is_current = found.startswith(ending) and b"\n" not in found[len(ending) :]
-    if not is_current:
+    ending = _ending(manifest.checksum)
+    with _open(folder / MANIFEST_NAME) as file:
+        file.seek(manifest.end - len(ending))
+        found = file.read()
+    if not found.startswith(ending) or b"\n" in found[len(ending) :]:
         raise StorageError(f"{folder} has changed since it was opened; open it again to append.")
 
 
 def read_manifest(folder: Path) -> Manifest:
     """Read the manifest of a folder; a damaged or foreign one raises `StorageError`."""
     path = folder / MANIFEST_NAME
-    if not path.exists() and (folder / OLDER_NAME).exists():
-        return _read_older(folder / OLDER_NAME)
     with _open(path) as file:
         content = file.read()
     *lines, rest = content.split(b"\n")
@@ -188,7 +178,7 @@ def _parse_corpus(path: Path, stored: dict[str, Any]) -> Manifest:
     """Return the manifest that the first line describes, without shards."""
     if stored.get("format") != FORMAT:
         raise StorageError(
-            f"{path} has format {stored.get('format')!r}, this version reads 1 and {FORMAT}."
+            f"{path} has format {stored.get('format')!r}, this version reads {FORMAT}."
         )
     if stored.keys() != {"format", "n_words", "encoder"}:
         raise ValueError(f"it has the entries {sorted(stored)}")
@@ -196,31 +186,6 @@ def _parse_corpus(path: Path, stored: dict[str, Any]) -> Manifest:
     if encoder is not None and not isinstance(encoder, str):
         raise ValueError(f"encoder must be a str or null, got {encoder!r}")
     return Manifest(_check_int("n_words", stored["n_words"], 1, MAX_VOCABULARY), encoder)
-
-
-def _read_older(path: Path) -> Manifest:
-    """Read a manifest of format 1."""
-    with _open(path) as file:
-        content = file.read()
-    try:
-        stored = json.loads(content)["corpus"]
-        whole = {"checksum": checksum(json.dumps(stored, sort_keys=True).encode())}
-        text = json.dumps({**whole, "corpus": stored}, sort_keys=True, indent=1)
-        intact = isinstance(stored, dict) and content == text.encode() + b"\n"
-        if not intact:
-            raise ValueError("its contents are not those that were written")
-        shards = stored.pop("shards", None)
-        if not isinstance(shards, list):
-            raise ValueError(f"shards must be a list, got {shards!r}")
-        if stored.get("format") == 1:
-            stored["format"] = FORMAT
-        manifest = _parse_corpus(path, stored)
-        manifest.shards = [_parse_entry(number, each) for number, each in enumerate(shards)]
-    except StorageError:
-        raise
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise StorageError(f"{path} is damaged, or not a corpus manifest: {error}.") from error
-    return manifest
 
 
 def _parse_entry(number: int, given: Any) -> ShardEntry:

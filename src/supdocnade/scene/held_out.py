@@ -44,7 +44,7 @@ class Choices:
     unfamiliar_above: float | None = None
     """Novelty that 5 % of the held-out photographs exceed; None: too few were held out."""
     novelty: str = "neighbours"
-    """Name of the score of `novelty`; models that are older than its other scores have this one."""
+    """Name of the score, one of `novelty.NOVELTY_SCORES`."""
     class_tag_weight: float = 0.0
     """α, the weight of the class term of tags; 0 is the paper's ranking."""
     tags: TagCalibration | None = None
@@ -117,10 +117,10 @@ class HeldOut:
             check_range(str(name), value)
 
 
-def held_out_to_storage(images: Sequence[HeldOutImage]) -> tuple[Arrays, dict[str, Any]]:
-    """Return held-out photographs as arrays, and an empty description."""
+def held_out_to_storage(images: Sequence[HeldOutImage]) -> Arrays:
+    """Return held-out photographs as arrays."""
     probabilities = [np.nan if each.probability is None else each.probability for each in images]
-    arrays: Arrays = {
+    return {
         **pack_strings("names", [each.name for each in images]),
         **pack_labels("labels", [each.label for each in images]),
         **pack_labels("predicted", [each.predicted for each in images]),
@@ -129,13 +129,10 @@ def held_out_to_storage(images: Sequence[HeldOutImage]) -> tuple[Arrays, dict[st
         **pack_string_lists("given", [[tag for tag, _ in each.given] for each in images]),
         "given_probabilities": np.array([p for each in images for _, p in each.given], np.float64),
     }
-    return arrays, {}
 
 
-def held_out_from_storage(arrays: Arrays, description: dict[str, Any]) -> tuple[HeldOutImage, ...]:
+def held_out_from_storage(arrays: Arrays) -> tuple[HeldOutImage, ...]:
     """Return what `held_out_to_storage` described; anything else raises an error."""
-    if "images" in description:  # Format 2 of scene models.
-        return tuple(_read_described(each) for each in description["images"])
     given = unpack_string_lists("given", arrays)
     probability_of_tags = iter(arrays["given_probabilities"].tolist())
     n_given = sum(len(tags or ()) for tags in given)
@@ -160,10 +157,3 @@ def held_out_from_storage(arrays: Arrays, description: dict[str, Any]) -> tuple[
             strict=True,
         )
     )
-
-
-def _read_described(given: dict[str, Any]) -> HeldOutImage:
-    """Return a photograph of the description of a model of format 2."""
-    tags = None if given["tags"] is None else tuple(given["tags"])
-    ranked = tuple((name, probability) for name, probability in given["given"])
-    return HeldOutImage(**{**given, "tags": tags, "given": ranked})

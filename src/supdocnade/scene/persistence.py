@@ -23,8 +23,8 @@ learned     the training set as words, so that photographs can be added
 held_out    the held-out photographs with their predictions
 =========== ================================================================
 
-Names, labels and tags of photographs are arrays. In format 2 they were in the header, which has no
-room for those of more than half a million photographs.
+Names, labels and tags of photographs are arrays: the header has no room for those of more than half
+a million photographs.
 """
 
 import hashlib
@@ -64,8 +64,6 @@ from supdocnade.storage import (
 )
 
 FORMAT = 3
-FORMATS = (2, FORMAT)
-"""Formats that are read."""
 SCENE, DESCRIPTION, REPORT = "scene.safetensors", "model.json", "report.html"
 MAX_PHOTOGRAPHS = 2**48
 PARTS = ("words", "topics", "classifier", "examples", "learned", "held_out")
@@ -153,8 +151,6 @@ def _read_scene(folder: Path) -> tuple[Parts, dict[str, Any]]:
     arrays, description = load_arrays(path)
     _check_kind(path, description)
     inner = description.pop("parts", None)
-    if description["format"] == 2 and isinstance(inner, dict):
-        inner["held_out"] = description.get("held_out")
     if not isinstance(inner, dict) or not all(isinstance(inner.get(part), dict) for part in PARTS):
         raise StorageError(f"{path} is damaged: it must describe {', '.join(PARTS)}.")
     parts: Parts = {part: ({}, inner[part]) for part in PARTS}
@@ -171,14 +167,11 @@ def _read_description(folder: Path) -> dict[str, Any]:
     if not path.exists():
         raise StorageError(_describe_missing(folder))
     content = read_file(path)
-    # Older models have the digest in a line of its own, after the JSON.
-    text, _, digest = content.rstrip(b"\n").rpartition(b"\n")
-    is_older = digest == _digest(text).encode() and content.endswith(b"\n")
     try:
-        description: Any = json.loads(text if is_older else content)
+        description: Any = json.loads(content)
         if not isinstance(description, dict):
             raise StorageError(f"{path} describes no scene model.")
-        is_whole = is_older or content == seal_description(description)
+        is_whole = content == seal_description(description)
     except (ValueError, RecursionError) as error:
         raise StorageError(f"{path} is damaged: {error}.") from error
     if not is_whole:
@@ -202,9 +195,8 @@ def _check_kind(path: Path, description: dict[str, Any]) -> None:
     if description.get("kind") != _KIND:
         raise StorageError(f"{path} describes no scene model.")
     found = description.get("format")
-    if found not in FORMATS:
-        known = " and ".join(map(str, FORMATS))
-        raise StorageError(f"{path} has format {found!r}, this version reads {known}.")
+    if found != FORMAT:
+        raise StorageError(f"{path} has format {found!r}, this version reads {FORMAT}.")
 
 
 def _digest(content: bytes) -> str:
@@ -231,8 +223,8 @@ def _describe(fitted: FittedScene, params: dict[str, Any]) -> tuple[Parts, dict[
         "topics": fitted.stored_topics,
         "classifier": (classifier, {"gamma": gamma}),
         "examples": thumbnails_to_storage(fitted.thumbnails),
-        "learned": training_set_to_storage(fitted.training_set),
-        "held_out": held_out_to_storage(fitted.held_out.images),
+        "learned": (training_set_to_storage(fitted.training_set), {}),
+        "held_out": (held_out_to_storage(fitted.held_out.images), {}),
     }
     held_out = fitted.held_out
     description = {
@@ -251,16 +243,8 @@ def _describe(fitted: FittedScene, params: dict[str, Any]) -> tuple[Parts, dict[
 
 def _build(parts: Parts, description: dict[str, Any], name: str) -> FittedScene:
     """Return the model that `_describe` described; anything else raises an error."""
-    older = {  # Settings that older models lack.
-        "n_color_words": 0,
-        "features": "sift",
-        "n_nearest": 1,
-        "annotation_output": "words",
-    }
     _, encoder = read_words(*parts["words"], name)
-    # In older models, photographs and their mirror images were documents of their own.
-    given = {**older, **description["settings"], "mirror": encoder.mirror}
-    settings = SceneSettings(**given).check()
+    settings = SceneSettings(**description["settings"]).check()
     kind = description["topics"]
     topics = read_topic_model(_TOPIC_SETTINGS[kind], kind, *parts["topics"], name)
     classes, tags = tuple(description["classes"]), tuple(description["tags"])
@@ -275,7 +259,7 @@ def _build(parts: Parts, description: dict[str, Any], name: str) -> FittedScene:
         raise InvalidArgument("its classes are not those of its topics")
     if list(tags) != (topics.annotation_names or []):
         raise InvalidArgument("its tags are not those of its topics")
-    chosen = description["choices"]  # Without `class_tag_weight` in models older than it.
+    chosen = description["choices"]
     calibration = None if chosen["tags"] is None else TagCalibration(**chosen["tags"])
     choices = Choices(**{**chosen, "tags": calibration})
     output = choices.tuned.get("annotation_output", settings.annotation_output)
@@ -287,7 +271,9 @@ def _build(parts: Parts, description: dict[str, Any], name: str) -> FittedScene:
     for figure, number in (("accuracy", "n_labelled"), ("f_measure", "n_tagged")):
         if figure in held_out["figures"] and number not in held_out["figures"]:
             raise InvalidArgument(f"its figures must have {number} beside {figure}")
-    images = held_out_from_storage(*parts["held_out"])
+    if parts["learned"][1] or parts["held_out"][1]:
+        raise InvalidArgument("its photographs must be arrays alone")
+    images = held_out_from_storage(parts["held_out"][0])
     versions = description["versions"]
     if not all(isinstance(text, str) for pair in versions.items() for text in pair):
         raise InvalidArgument("its versions must be strings")
@@ -311,9 +297,7 @@ def _build(parts: Parts, description: dict[str, Any], name: str) -> FittedScene:
         ),
         data=_check_data(description["data"], classes),
         training_set=training_set_from_storage(
-            *parts["learned"],
-            encoder.n_features,
-            config.n_global_features,
+            parts["learned"][0], encoder.n_features, config.n_global_features
         ),
         thumbnails=thumbnails_from_storage(
             *parts["examples"], config.n_topics, (image.name for image in images)

@@ -112,8 +112,8 @@ def _join(first: Any, second: Any) -> Any:
     return None if first is None or second is None else np.concatenate([first, second])
 
 
-def training_set_to_storage(training_set: TrainingSet) -> tuple[Arrays, dict[str, Any]]:
-    """Return a training set as arrays, and an empty description.
+def training_set_to_storage(training_set: TrainingSet) -> Arrays:
+    """Return a training set as arrays.
 
     Strings are arrays, too: a description has no room for those of millions of photographs.
     """
@@ -133,7 +133,7 @@ def training_set_to_storage(training_set: TrainingSet) -> tuple[Arrays, dict[str
     arrays |= pack_strings("keys", photographs.content_keys())
     arrays |= pack_labels("labels", photographs.labels)
     arrays |= pack_string_lists("tags", photographs.tags)
-    return arrays, {}
+    return arrays
 
 
 def _to_smallest_type(numbers: NDArray[Any]) -> NDArray[Any]:
@@ -142,10 +142,7 @@ def _to_smallest_type(numbers: NDArray[Any]) -> NDArray[Any]:
 
 
 def training_set_from_storage(
-    arrays: Arrays,
-    description: dict[str, Any],
-    n_features: int,
-    n_global_features: int,
+    arrays: Arrays, n_features: int, n_global_features: int
 ) -> TrainingSet:
     """Return the training set that `training_set_to_storage` described, checked.
 
@@ -154,16 +151,13 @@ def training_set_from_storage(
     n_features : number of different words.
     n_global_features : number of features of a whole photograph.
     """
-    if "names" in description:  # Format 2 of scene models.
-        names, labels, tags, keys = _read_described(description)
-    else:
-        names, keys = (unpack_strings(name, arrays) for name in ("names", "keys"))
-        labels, tags = unpack_labels("labels", arrays), unpack_string_lists("tags", arrays)
+    names, keys = (unpack_strings(name, arrays) for name in ("names", "keys"))
+    labels, tags = unpack_labels("labels", arrays), unpack_string_lists("tags", arrays)
     check_shape("in_words", arrays["in_words"].shape, (len(names),))
     if len({len(names), len(labels), len(tags), len(keys)}) != 1:
         raise InvalidArgument("its photographs have different numbers of names, labels and tags")
     photographs = Photographs(
-        sources=[b""] * len(names), names=names, labels=labels, tags=tags, keys=keys
+        sources=[b""] * len(names), names=names, labels=labels, tags=[*tags], keys=keys
     )
     features_BF = None
     if n_global_features:
@@ -181,16 +175,6 @@ def training_set_from_storage(
         features_BF,
         n_pixels_B,
     )
-
-
-def _read_described(description: dict[str, Any]) -> tuple[list[Any], ...]:
-    """Return names, labels, tags and keys from the description of a model of format 2."""
-    names, labels, tags, keys = (description[key] for key in ("names", "labels", "tags", "keys"))
-    flat_tags = [tag for some in tags if some is not None for tag in some]
-    strings = [*names, *keys, *flat_tags, *(label for label in labels if label is not None)]
-    if not all(isinstance(each, str) for each in strings):
-        raise InvalidArgument("its names, labels and tags must be strings")
-    return names, labels, tags, keys
 
 
 def _read_counts(arrays: Arrays, shape: tuple[int, int]) -> sparse.csr_array:

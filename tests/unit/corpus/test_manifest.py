@@ -95,9 +95,7 @@ def test_forged_manifests_are_refused_or_harmless(corpus):
     assert len(messages) > 150
     assert all(str(corpus.folder) in each and "\n" not in each for each in messages)
     forge(path, [{**stored[0], "format": 3}, *stored[1:]])
-    with pytest.raises(
-        StorageError, match=r"manifest.jsonl has format 3, this version reads 1 and"
-    ):
+    with pytest.raises(StorageError, match=r"manifest.jsonl has format 3, this version reads 2"):
         Corpus.open(corpus.folder)
 
 
@@ -107,20 +105,3 @@ def forge(path, lines):
         line, last = manifest._encode_line(each, last)
         content += line
     path.write_bytes(content)
-
-
-def test_a_damaged_manifest_of_format_1_is_refused(corpus):
-    path = corpus.folder / "manifest.json"
-    stored = read_manifest(corpus.folder)
-    text = {"format": 1, "n_words": 4, "encoder": None, "shards": []}
-    whole = {"checksum": manifest.checksum(json.dumps(text, sort_keys=True).encode())}
-    (corpus.folder / "manifest.jsonl").unlink()
-    content = json.dumps({**whole, "corpus": text}, sort_keys=True, indent=1).encode() + b"\n"
-    path.write_bytes(content)
-    assert read_manifest(corpus.folder).shards == []
-    for place in range(len(content)):
-        for damaged in (content[:place], bytes([*content[:place], content[place] ^ 32])):
-            path.write_bytes(damaged)
-            with pytest.raises(StorageError, match=r"manifest.json is damaged"):
-                read_manifest(corpus.folder)
-    assert stored.shards

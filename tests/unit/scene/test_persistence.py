@@ -1,7 +1,5 @@
 import json
-import shutil
 from dataclasses import asdict, replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,7 +23,6 @@ from supdocnade.scene.training_set import TrainingSet
 from supdocnade.storage import load_arrays, save_arrays
 
 IMAGES, LABELS, TAGS = columns(scenes(2, 5))
-GOLDEN = Path(__file__).parents[2] / "golden" / "scene_model_format_2"
 
 
 @pytest.mark.parametrize("settings", [("svm",), ("softmax",), ("softmax", "sigmoid")], ids="-".join)
@@ -234,28 +231,6 @@ def test_hostile_descriptions_are_refused(tmp_path, change):
 
 
 @pytest.mark.parametrize(
-    "change",
-    [
-        lambda d: d["held_out"].update(images=[{}]),
-        lambda d: d["held_out"].pop("images"),
-        lambda d: d["held_out"]["images"][0].update(probability=7e5),
-        lambda d: d["held_out"]["images"][0].update(label={}),
-        lambda d: d["parts"]["learned"].update(names="x"),
-        lambda d: d["parts"]["learned"]["labels"].pop(),
-        lambda d: d["parts"]["learned"]["tags"].__setitem__(0, [7]),
-        lambda d: d.update(parts={}),
-        lambda d: d.update(format=3),
-    ],
-)
-def test_hostile_descriptions_of_format_2_are_refused(tmp_path, change):
-    shutil.copytree(GOLDEN, tmp_path / "model")
-    SceneModel.load(tmp_path / "model")
-    rewrite(tmp_path / "model", change)
-    with pytest.raises(StorageError, match="model"):
-        SceneModel.load(tmp_path / "model")
-
-
-@pytest.mark.parametrize(
     ("name", "change"),
     [
         ("held_out/probabilities", lambda a: a + 7e5),
@@ -316,7 +291,7 @@ def test_later_formats_are_refused_by_name(tmp_path):
     path = tmp_path / "model" / DESCRIPTION
     description = json.loads(path.read_text())
     path.write_bytes(seal_description({**description, "format": 4}))
-    with pytest.raises(StorageError, match="has format 4, this version reads 2 and 3"):
+    with pytest.raises(StorageError, match="has format 4, this version reads 3"):
         SceneModel.load(tmp_path / "model")
 
 

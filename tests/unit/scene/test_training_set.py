@@ -55,7 +55,7 @@ def test_names_stay_different_when_photographs_are_added_again():
     "ends", [np.array([0, 99, 3, 4], np.uint64), np.array([0, 2**63 - 1, -1, 4])]
 )
 def test_ends_whose_differences_overflow_are_refused(ends):
-    arrays, description = training_set_to_storage(documents())
+    arrays = training_set_to_storage(documents())
     arrays["ends"] = ends
     with pytest.raises(InvalidArgument, match="out of range"):
-        training_set_from_storage(arrays, description, 3, 0)
+        training_set_from_storage(arrays, 3, 0)
