@@ -21,13 +21,12 @@ from numpy.typing import NDArray
 from supdocnade.checks import check_count, check_seed, check_shape
 from supdocnade.errors import InvalidArgument, StorageError, SupDocNADEError
 from supdocnade.estimators.settings import DocNADESettings, SupDocNADESettings, VisualWordSettings
-from supdocnade.images.patch_colors import N_CHANNELS
 from supdocnade.model.config import DocNADEConfig, SupDocNADEConfig
 from supdocnade.model.inference import NetworkArrays
 from supdocnade.storage import Arrays, damage_errors, load_arrays, save_arrays
 from supdocnade.training.history import History
 from supdocnade.tree import WordTree
-from supdocnade.visual_words.describer import SIFTDescriber
+from supdocnade.visual_words.describer import N_CHANNELS, SIFTDescriber
 from supdocnade.visual_words.encoder import ImageEncoder
 
 TOPICS_FORMAT = 1

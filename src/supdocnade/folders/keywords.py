@@ -13,7 +13,7 @@ from itertools import chain
 
 from supdocnade.errors import StorageError
 from supdocnade.folders.xmp_packet import UnusableXMP, read_keywords
-from supdocnade.images.embedded_keywords import read_embedded_keywords
+from supdocnade.images.decode import read_embedded_keywords
 from supdocnade.images.source import is_remote, read_address
 from supdocnade.progress import ProgressCallback, no_progress
 

@@ -14,19 +14,19 @@ import re
 import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
+from PIL import Image, ImageFile, ImageOps, IptcImagePlugin, UnidentifiedImageError
 from PIL.JpegImagePlugin import JpegImageFile
 
 from supdocnade.checks import check_choice, check_count
 from supdocnade.errors import InvalidArgument, StorageError, UnreadableImage, install_command
-from supdocnade.images.source import PackedImage, Source, read_source, source_name
+from supdocnade.images.source import PackedImage, Source, open_address, read_source, source_name
 from supdocnade.storage import write_atomically
 
 FORMATS: tuple[str, ...] = ("JPEG", "PNG", "WEBP", "BMP", "TIFF", "GIF", "AVIF")
@@ -52,6 +52,9 @@ _DOCUMENTS = {
     b"<svg": "an SVG drawing",
 }
 """Formats that other programs would have to draw, by marks near the beginning of a file."""
+
+_KEYWORDS, _CHARACTER_SET = (2, 25), (1, 90)
+"""Data sets of the IPTC standard."""
 
 _SIXTEEN_BITS = ("I;16", "I;16L", "I;16B", "I;16N")
 
@@ -376,6 +379,43 @@ def resized_size(width: int, height: int, config: DecodeConfig) -> tuple[int, in
         return width, height
     # The longest side becomes exactly `max_side`; the other is rounded, at least one pixel.
     return max(round(width * side / longest), 1), max(round(height * side / longest), 1)
+
+
+def read_embedded_keywords(
+    path: str | os.PathLike[str], content: bytes | None = None
+) -> tuple[bytes, list[str]]:
+    """Return the XMP packet of an image file and its IPTC keywords; both are empty if it has none.
+
+    A file that cannot be read has no keywords: decoding reports it.
+
+    Parameters
+    ----------
+    content : bytes of the file; None: it is opened, and only the header of most files is read.
+    """
+    opened = open_address(path) if content is None else nullcontext(io.BytesIO(content))
+    try:
+        with (
+            ignore_pillow_warnings(),  # About odd metadata.
+            opened as file,
+            open_image(file, os.fspath(path)) as image,
+        ):
+            packet = image.info.get("xmp", b"")
+            records = IptcImagePlugin.getiptcinfo(image) or {}
+    except Exception:  # Pillow raises errors of any type on damaged metadata.
+        return b"", []
+    packet = packet.encode() if isinstance(packet, str) else bytes(packet)
+    found = records.get(_KEYWORDS, [])
+    words = found if isinstance(found, list) else [found]
+    is_utf8 = records.get(_CHARACTER_SET) == b"\x1b%G"
+    return packet.rstrip(b"\0"), [_decode_keyword(word, is_utf8=is_utf8) for word in words]
+
+
+def _decode_keyword(word: bytes, *, is_utf8: bool) -> str:
+    """Return an IPTC keyword as text; many programs write UTF-8 without saying so."""
+    try:
+        return word.decode("utf-8")
+    except UnicodeDecodeError:
+        return word.decode("utf-8", "replace") if is_utf8 else word.decode("latin-1")
 
 
 SUFFIXES: dict[str, str] = {".jpg": "JPEG", ".jpeg": "JPEG", ".png": "PNG"}

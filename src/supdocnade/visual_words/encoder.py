@@ -15,7 +15,6 @@ from supdocnade.checks import check_count, check_flag, check_shape
 from supdocnade.errors import StorageError, SupDocNADEError
 from supdocnade.images.decode import DecodeConfig
 from supdocnade.images.dense_sift import DenseSIFTConfig, patch_places
-from supdocnade.images.patch_colors import patch_colors
 from supdocnade.images.regions import Regions
 from supdocnade.storage import Arrays
 from supdocnade.visual_words.cache import ImageWords
@@ -26,6 +25,7 @@ from supdocnade.visual_words.describer import (
     Projection,
     SIFTDescriber,
     normalize_features,
+    patch_colors,
 )
 
 FORMAT = 1

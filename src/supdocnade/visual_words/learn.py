@@ -10,13 +10,18 @@ from joblib import effective_n_jobs
 from numpy.typing import NDArray
 
 from supdocnade.errors import InvalidArgument
-from supdocnade.images.patch_colors import N_CHANNELS, patch_colors
 from supdocnade.images.regions import Regions
 from supdocnade.likelihood.cpu.threads import limit_threads
 from supdocnade.run_options import RunOptions
 from supdocnade.seeding import named_generator
 from supdocnade.visual_words.codebook import Codebook, fit_codebook
-from supdocnade.visual_words.describer import Describer, NetworkDescriber, SIFTDescriber
+from supdocnade.visual_words.describer import (
+    N_CHANNELS,
+    Describer,
+    NetworkDescriber,
+    SIFTDescriber,
+    patch_colors,
+)
 from supdocnade.visual_words.encoder import ImageEncoder
 from supdocnade.visual_words.parallel import SkippedImage, map_images
 

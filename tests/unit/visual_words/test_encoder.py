@@ -9,10 +9,9 @@ from tests.textures import stripes
 from supdocnade.errors import StorageError, UnreadableImage
 from supdocnade.images.decode import DecodeConfig
 from supdocnade.images.dense_sift import DenseSIFTConfig, dense_sift, patch_places
-from supdocnade.images.patch_colors import patch_colors
 from supdocnade.images.regions import Regions
 from supdocnade.visual_words.codebook import Codebook, fit_codebook
-from supdocnade.visual_words.describer import NetworkDescriber, SIFTDescriber
+from supdocnade.visual_words.describer import NetworkDescriber, SIFTDescriber, patch_colors
 from supdocnade.visual_words.encoder import ImageEncoder
 
 CODEBOOK = Codebook(np.random.default_rng(0).random((12, 128)).astype(np.float32))

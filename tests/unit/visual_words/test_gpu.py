@@ -14,13 +14,12 @@ from tests.visual_word_checks import assert_same_but_for_ties
 from supdocnade.errors import BackendUnavailable, UnreadableImage
 from supdocnade.images.decode import DecodeConfig
 from supdocnade.images.dense_sift import DenseSIFTConfig, dense_sift, patch_places
-from supdocnade.images.patch_colors import patch_colors
 from supdocnade.images.regions import Regions
 from supdocnade.run_options import RunOptions
 from supdocnade.visual_words import gpu as batches
 from supdocnade.visual_words.cache import WordCache
 from supdocnade.visual_words.codebook import Codebook, fit_codebook
-from supdocnade.visual_words.describer import SIFTDescriber
+from supdocnade.visual_words.describer import SIFTDescriber, patch_colors
 from supdocnade.visual_words.encoder import ImageEncoder
 from supdocnade.visual_words.gpu import (
     PREFETCH_BYTES,
