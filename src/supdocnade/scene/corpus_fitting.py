@@ -24,8 +24,7 @@ from scipy import sparse
 from supdocnade.corpus.disk import Corpus
 from supdocnade.errors import InvalidArgument, StorageError, UnwritableFile
 from supdocnade.estimators.bag_of_visual_words import BagOfVisualWords
-from supdocnade.estimators.persistence import estimator_to_storage, words_to_storage
-from supdocnade.folders.tags import AnnotationVocabulary, Tags
+from supdocnade.folders.tags import Tags
 from supdocnade.run_options import RunOptions
 from supdocnade.scene.dataset import (
     SMALL_CLASS,
@@ -34,17 +33,9 @@ from supdocnade.scene.dataset import (
     check_tags,
     fingerprint_records,
 )
-from supdocnade.scene.fitting import (
-    check_classifier,
-    choose_on_held_out,
-    default_choices,
-    fit_final_svm,
-    fit_scene_topics,
-)
-from supdocnade.scene.held_out import Choices, HeldOut
+from supdocnade.scene.fitting import check_classifier, choose_on_held_out, fit_on_all
 from supdocnade.scene.prediction import FittedScene
 from supdocnade.scene.settings import WORD_SETTINGS, SceneSettings
-from supdocnade.scene.tag_ranking import photograph_tag_shares, tag_frequency
 from supdocnade.scene.training_set import TrainingSet
 from supdocnade.visual_words.encoder import damp_counts
 from supdocnade.visual_words.to_corpus import WORDS, read_features
@@ -102,45 +93,27 @@ def fit_scene_corpus(
         part = _from_corpus(photographs.take(others), damped, features_BF)
         n_labelled = len(stored) - in_memory.photographs.labels.count(None)
         approximate = n_labelled > MAX_EXACT_SVM
-        choices, held_out = _choose(
-            part, in_memory, len(sampled), settings, seed, options, approximate
+        data = in_memory.damp(settings.damping)
+        rows = np.arange(len(stored))
+        sample, held_out = data.take(rows[: len(sampled)]), data.take(rows[len(sampled) :])
+        chosen = choose_on_held_out(
+            part, sample, held_out, settings, seed, options, approximate_svm=approximate
         )
         _append_damped(damped, corpus, held, settings.damping)
         whole = _from_corpus(photographs.take(np.concatenate([others, held])), damped, features_BF)
-        tuned = replace(settings, **dict[str, Any](choices.tuned))
-        vocabulary = AnnotationVocabulary.of(photographs.tags, min_count=settings.min_tag_count)
-        topics = fit_scene_topics(
+        keys = (key for _, key in _identify(corpus))
+        return fit_on_all(
+            words,
             whole,
-            vocabulary,
-            tuned,
+            data,
+            chosen,
+            settings,
             seed,
             options,
-            "learning from all",
-            stop_after=choices.n_epochs,
+            training_set=in_memory,
+            fingerprint=fingerprint_records(keys, photographs.labels, photographs.tags),
+            approximate_svm=approximate,
         )
-    keys = (key for _, key in _identify(corpus))
-    fingerprint = fingerprint_records(keys, photographs.labels, photographs.tags)
-    classes = tuple(photographs.classes)
-    share_CA = photograph_tag_shares(photographs, classes, vocabulary)
-    network = topics.network_.arrays()
-    in_svm = in_memory.damp(settings.damping)
-    topics.set_params(n_jobs=None, checkpoint=None, device="auto")
-    return FittedScene(
-        settings=settings,
-        encoder=words.encoder_,
-        network=network,
-        stored_words=words_to_storage(words),
-        stored_topics=estimator_to_storage(topics),
-        classes=classes,
-        svm=fit_final_svm(network, in_svm, choices, options, approximate=approximate),
-        tag_names=vocabulary.names,
-        tag_frequency_A=tag_frequency(photographs, vocabulary),
-        class_tag_share_CA=share_CA if choices.class_tag_weight else None,
-        choices=choices,
-        held_out=held_out,
-        data=whole.describe(fingerprint),
-        training_set=in_memory,
-    )
 
 
 def load_corpus_words(corpus: Corpus) -> BagOfVisualWords:
@@ -249,26 +222,6 @@ def _take_sample(
     first = rows[np.unique(label_B[rows], return_index=True)[1]]
     missing = first[~np.isin(label_B[first], label_B[chosen])]
     return np.sort(np.concatenate([chosen, missing]))
-
-
-def _choose(
-    part: TrainingSet,
-    in_memory: TrainingSet,
-    n_sampled: int,
-    settings: SceneSettings,
-    seed: int,
-    options: RunOptions,
-    approximate_svm: bool,
-) -> tuple[Choices, HeldOut]:
-    """Choose on the held-out photographs, which follow the sample in `in_memory`."""
-    data = in_memory.damp(settings.damping)
-    rows = np.arange(len(data.photographs))
-    if n_sampled == len(rows):
-        return default_choices(part, settings), HeldOut()
-    sample, held_out = data.take(rows[:n_sampled]), data.take(rows[n_sampled:])
-    return choose_on_held_out(
-        part, sample, held_out, settings, seed, options, approximate_svm=approximate_svm
-    )
 
 
 def _from_corpus(

@@ -32,9 +32,8 @@ from supdocnade.folders.metadata import has_several_labels
 from supdocnade.folders.tags import AnnotationVocabulary
 from supdocnade.model.inference import NetworkArrays, topic_features
 from supdocnade.run_options import RunOptions
-from supdocnade.scene.calibration import fit_tags
 from supdocnade.scene.dataset import Photographs, hold_out
-from supdocnade.scene.held_out import TUNED, Choices, HeldOut
+from supdocnade.scene.held_out import Choices, HeldOut
 from supdocnade.scene.inspection import (
     describe_class_conflicts,
     find_class_conflicts,
@@ -42,32 +41,24 @@ from supdocnade.scene.inspection import (
 )
 from supdocnade.scene.prediction import FittedScene
 from supdocnade.scene.selection import (
-    DEFAULT_C,
-    DEFAULT_GAMMA,
     Candidate,
+    default_choices,
+    list_trials,
     make_candidate,
     measure_selected,
     select_candidate,
 )
-from supdocnade.scene.settings import ANNOTATION_WEIGHTS, WORD_SETTINGS, SceneSettings
+from supdocnade.scene.settings import WORD_SETTINGS, SceneSettings
 from supdocnade.scene.svm import N_LANDMARKS, RBFSVM, fit_svm
 from supdocnade.scene.tag_ranking import photograph_tag_shares, tag_frequency
 from supdocnade.scene.thumbnails import make_thumbnails
 from supdocnade.scene.training_set import TrainingSet
-from supdocnade.seeding import named_generator
 from supdocnade.storage import load_arrays, save_arrays
 from supdocnade.training.watch import watch_epochs
 from supdocnade.visual_words.parallel import SkippedImage
 
 EPOCH_SHARES = (0.5, 0.75, 1.0)
 """Shares of the schedule after which a model is a candidate."""
-
-TUNING_GRID = {
-    "generative_weight": (1e-3, 1e-2, 1e-1),
-    "learning_rate": (1e-4, 3e-4),
-}
-TUNED_TAGS = (("words", 1.0), ("words", 30.0), ("sigmoid", 0.1), ("sigmoid", 1.0))
-"""`annotation_output` and `annotation_weight`."""
 
 SVM_BYTES = 24
 """Memory of an SVM per pair of labelled photographs."""
@@ -249,26 +240,65 @@ def _fit(
 ) -> FittedScene:
     """Choose on the held-out photographs, and fit on all."""
     data = training_set.damp(settings.damping)
-    photographs = data.photographs
-    approximate_svm = approximates_svm(photographs.labels, settings)
-    choices, held_out = default_choices(data, settings), HeldOut()
-    if held_B.any():
-        part, held = data.take(np.flatnonzero(~held_B)), data.take(np.flatnonzero(held_B))
-        choices, held_out = choose_on_held_out(
-            part, part, held, settings, seed, options, approximate_svm=approximate_svm
-        )
+    approximate_svm = approximates_svm(data.photographs.labels, settings)
+    part, held = data.take(np.flatnonzero(~held_B)), data.take(np.flatnonzero(held_B))
+    choices, held_out = choose_on_held_out(
+        part, part, held, settings, seed, options, approximate_svm=approximate_svm
+    )
+    # The options of the run are no part of the model.
+    bag.set_params(n_jobs=None, cache=None, device="auto")
+    fitted = fit_on_all(
+        bag,
+        data,
+        data,
+        (choices, held_out),
+        settings,
+        seed,
+        options,
+        training_set=training_set,
+        fingerprint=training_set.photographs.fingerprint(),
+        approximate_svm=approximate_svm,
+    )
+    hidden_BH = topic_features(fitted.network, data.counts, data.features_BF)
+    thumbnails = make_thumbnails(
+        data.photographs, hidden_BH, fitted.network, held_out.images, options
+    )
+    return replace(fitted, thumbnails=thumbnails)
+
+
+def fit_on_all(
+    bag: BagOfVisualWords,
+    whole: TrainingSet,
+    in_memory: TrainingSet,
+    chosen: tuple[Choices, HeldOut],
+    settings: SceneSettings,
+    seed: int,
+    options: RunOptions,
+    *,
+    training_set: TrainingSet,
+    fingerprint: str,
+    approximate_svm: bool,
+) -> FittedScene:
+    """Fit a model on all photographs with the choices made; it has no thumbnails yet.
+
+    Parameters
+    ----------
+    whole : all photographs, damped; topics are learned from them.
+    in_memory : those of them on which an SVM is trained.
+    chosen : by `choose_on_held_out`.
+    training_set : photographs that are stored in the model, not damped.
+    fingerprint : of all photographs.
+    """
+    choices, held_out = chosen
+    photographs = whole.photographs
     tuned = replace(settings, **dict[str, Any](choices.tuned))
     vocabulary = AnnotationVocabulary.of(photographs.tags, min_count=settings.min_tag_count)
     topics = fit_scene_topics(
-        data, vocabulary, tuned, seed, options, "learning from all", stop_after=choices.n_epochs
+        whole, vocabulary, tuned, seed, options, "learning from all", stop_after=choices.n_epochs
     )
     network = topics.network_.arrays()
     classes = tuple(photographs.classes)
-    hidden_BH = topic_features(network, data.counts, data.features_BF)
-    thumbnails = make_thumbnails(photographs, hidden_BH, network, held_out.images, options)
     share_CA = photograph_tag_shares(photographs, classes, vocabulary)
-    # The options of the run are no part of the model.
-    bag.set_params(n_jobs=None, cache=None, device="auto")
     topics.set_params(n_jobs=None, checkpoint=None, device="auto")
     return FittedScene(
         settings=settings,
@@ -277,15 +307,14 @@ def _fit(
         stored_words=words_to_storage(bag),
         stored_topics=estimator_to_storage(topics),
         classes=classes,
-        svm=fit_final_svm(network, data, choices, options, approximate=approximate_svm),
+        svm=_fit_final_svm(network, in_memory, choices, options, approximate=approximate_svm),
         tag_names=vocabulary.names,
         tag_frequency_A=tag_frequency(photographs, vocabulary),
         class_tag_share_CA=share_CA if choices.class_tag_weight else None,
         choices=choices,
         held_out=held_out,
-        data=training_set.describe(photographs.fingerprint()),
+        data=whole.describe(fingerprint),
         training_set=training_set,
-        thumbnails=thumbnails,
     )
 
 
@@ -299,9 +328,14 @@ def choose_on_held_out(
     *,
     approximate_svm: bool = False,
 ) -> tuple[Choices, HeldOut]:
-    """Fit on a part of the photographs, and choose on others by a sample of that part."""
+    """Fit on a part of the photographs, and choose on others by a sample of that part.
+
+    Nothing is chosen if no photographs are held out.
+    """
+    if not len(held_out.photographs):
+        return default_choices(part, settings), HeldOut()
     vocabulary = AnnotationVocabulary.of(part.photographs.tags, min_count=settings.min_tag_count)
-    trials = _list_trials(settings, seed)
+    trials = list_trials(settings, seed)
     found = []
     for number, tuned in enumerate(trials):
         single = len(trials) == 1
@@ -336,49 +370,6 @@ def choose_on_held_out(
         vocabulary,
         tag_frequency(part.photographs, vocabulary),
     )
-
-
-def default_choices(data: TrainingSet, settings: SceneSettings) -> Choices:
-    """Return the choices if no photographs are held out: the uncalibrated model."""
-    vocabulary = AnnotationVocabulary.of(data.photographs.tags, min_count=settings.min_tag_count)
-    calibration = None
-    if len(vocabulary):
-        nothing = np.empty((0, len(vocabulary)))
-        frequency_A = tag_frequency(data.photographs, vocabulary)
-        logistic = settings.annotation_output == "sigmoid"
-        calibration = fit_tags(nothing, frequency_A, nothing > 0, log_odds=logistic)
-    if data.photographs.several_labels:
-        return Choices(n_epochs=settings.max_epochs, unsure_below=0.5, tags=calibration)
-    if settings.classifier == "softmax":
-        return Choices(n_epochs=settings.max_epochs, tags=calibration)
-    return Choices(n_epochs=settings.max_epochs, C=DEFAULT_C, gamma=DEFAULT_GAMMA, tags=calibration)
-
-
-def _list_trials(settings: SceneSettings, seed: int) -> list[dict[str, Any]]:
-    """Return the changes to try: none, and with `tune` others of the grid at random.
-
-    The second trial has the other outputs of tags.
-    """
-    if not settings.tune:
-        return [{}]
-    grid = [
-        {
-            "generative_weight": weight,
-            "learning_rate": rate,
-            "annotation_output": output,
-            "annotation_weight": tag_weight,
-        }
-        for weight in TUNING_GRID["generative_weight"]
-        for rate in TUNING_GRID["learning_rate"]
-        for output, tag_weight in TUNED_TAGS
-    ]
-    given = {name: getattr(settings, name) for name in TUNED}
-    (output,) = ANNOTATION_WEIGHTS.keys() - {settings.annotation_output}
-    other_tags = {"annotation_output": output, "annotation_weight": ANNOTATION_WEIGHTS[output]}
-    second = {**given, **other_tags}
-    order = named_generator(seed, "tuning").permutation(len(grid))
-    others = [grid[i] for i in order if grid[i] not in (given, second)]
-    return [{}, *[second, *others][: settings.tune_trials - 1]]
 
 
 def _fit_candidates(
@@ -473,7 +464,7 @@ def fit_scene_topics(
     return topics
 
 
-def fit_final_svm(
+def _fit_final_svm(
     network: NetworkArrays,
     data: TrainingSet,
     choices: Choices,

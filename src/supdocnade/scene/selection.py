@@ -1,4 +1,4 @@
-"""Selection on held-out photographs: epochs, the SVM, the temperature, and the ranking of tags."""
+"""Selection on held-out photographs: settings, epochs, SVM, temperature, and ranking of tags."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -31,21 +31,32 @@ from supdocnade.scene.calibration import (
     unsure_below,
 )
 from supdocnade.scene.dataset import Photographs
-from supdocnade.scene.held_out import Choices, HeldOut, HeldOutImage
+from supdocnade.scene.held_out import TUNED, Choices, HeldOut, HeldOutImage
 from supdocnade.scene.novelty import choose_novelty, fit_novelty, unfamiliar_above
+from supdocnade.scene.settings import ANNOTATION_WEIGHTS, SceneSettings
 from supdocnade.scene.svm import choose_svm, fit_svm
 from supdocnade.scene.tag_ranking import (
     choose_class_weight,
     photograph_tag_shares,
     present_tags,
+    tag_frequency,
     topic_tag_scores,
 )
 from supdocnade.scene.training_set import TrainingSet
+from supdocnade.seeding import named_generator
 
 Floats = NDArray[np.float64]
 
 DEFAULT_C, DEFAULT_GAMMA = 10.0, 1.0
 """Values of the SVM if there are no held-out photographs to choose them on."""
+
+
+TUNING_GRID = {
+    "generative_weight": (1e-3, 1e-2, 1e-1),
+    "learning_rate": (1e-4, 3e-4),
+}
+TUNED_TAGS = (("words", 1.0), ("words", 30.0), ("sigmoid", 0.1), ("sigmoid", 1.0))
+"""`annotation_output` and `annotation_weight`."""
 
 
 class Candidate(NamedTuple):
@@ -75,6 +86,49 @@ class Selected(NamedTuple):
     tag_scores_BA: Floats
     log_odds: bool = False
     """True if the scores of tags are log odds."""
+
+
+def list_trials(settings: SceneSettings, seed: int) -> list[dict[str, Any]]:
+    """Return the changes to try: none, and with `tune` others of the grid at random.
+
+    The second trial has the other outputs of tags.
+    """
+    if not settings.tune:
+        return [{}]
+    grid = [
+        {
+            "generative_weight": weight,
+            "learning_rate": rate,
+            "annotation_output": output,
+            "annotation_weight": tag_weight,
+        }
+        for weight in TUNING_GRID["generative_weight"]
+        for rate in TUNING_GRID["learning_rate"]
+        for output, tag_weight in TUNED_TAGS
+    ]
+    given = {name: getattr(settings, name) for name in TUNED}
+    (output,) = ANNOTATION_WEIGHTS.keys() - {settings.annotation_output}
+    other_tags = {"annotation_output": output, "annotation_weight": ANNOTATION_WEIGHTS[output]}
+    second = {**given, **other_tags}
+    order = named_generator(seed, "tuning").permutation(len(grid))
+    others = [grid[i] for i in order if grid[i] not in (given, second)]
+    return [{}, *[second, *others][: settings.tune_trials - 1]]
+
+
+def default_choices(data: TrainingSet, settings: SceneSettings) -> Choices:
+    """Return the choices if no photographs are held out: the uncalibrated model."""
+    vocabulary = AnnotationVocabulary.of(data.photographs.tags, min_count=settings.min_tag_count)
+    calibration = None
+    if len(vocabulary):
+        nothing = np.empty((0, len(vocabulary)))
+        frequency_A = tag_frequency(data.photographs, vocabulary)
+        logistic = settings.annotation_output == "sigmoid"
+        calibration = fit_tags(nothing, frequency_A, nothing > 0, log_odds=logistic)
+    if data.photographs.several_labels:
+        return Choices(n_epochs=settings.max_epochs, unsure_below=0.5, tags=calibration)
+    if settings.classifier == "softmax":
+        return Choices(n_epochs=settings.max_epochs, tags=calibration)
+    return Choices(n_epochs=settings.max_epochs, C=DEFAULT_C, gamma=DEFAULT_GAMMA, tags=calibration)
 
 
 def make_candidate(

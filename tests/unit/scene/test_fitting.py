@@ -15,7 +15,7 @@ from supdocnade.estimators.topic_fitting import fit_topic_model
 from supdocnade.folders.tags import AnnotationVocabulary
 from supdocnade.images.decode import encode
 from supdocnade.scene import fitting, svm
-from supdocnade.scene.settings import ANNOTATION_WEIGHTS, SceneSettings
+from supdocnade.scene.settings import SceneSettings
 
 NEW = columns(scenes(4, 7))[0]
 
@@ -103,18 +103,6 @@ def test_logistic_outputs_of_tags_have_a_weight_of_their_own():
     assert (params["annotation_output"], params["annotation_weight"]) == ("sigmoid", 1.0)
     assert fitted.network["word_embedding"].shape == (120, 12)
     assert fitted.network["tag_weight"].shape == (len(fitted.tag_names), 12)
-
-
-@pytest.mark.parametrize(("output", "other"), [("words", "sigmoid"), ("sigmoid", "words")])
-def test_tuning_tries_both_outputs_of_tags(output, other):
-    settings = SceneSettings(annotation_output=output, tune=True, tune_trials=24).check()
-    first, second, *others = fitting._list_trials(settings, 0)
-    assert first == {}
-    assert (second["annotation_output"], second["learning_rate"]) == (other, 3e-4)
-    assert second["annotation_weight"] == ANNOTATION_WEIGHTS[other]
-    assert len(others) == 22  # One is what was given.
-    weights = {(each["annotation_output"], each["annotation_weight"]) for each in others}
-    assert weights == set(fitting.TUNED_TAGS)
 
 
 def test_an_epoch_has_one_update_per_batch():

@@ -7,10 +7,13 @@ from supdocnade.scene.dataset import Photographs
 from supdocnade.scene.novelty import fit_novelty
 from supdocnade.scene.selection import (
     DEFAULT_C,
+    TUNED_TAGS,
     Candidate,
+    list_trials,
     measure_selected,
     select_candidate,
 )
+from supdocnade.scene.settings import ANNOTATION_WEIGHTS, SceneSettings
 from supdocnade.scene.svm import GRID
 from supdocnade.scene.tag_ranking import present_tags
 
@@ -194,3 +197,15 @@ def test_unknown_tags_are_further_columns():
     assert present[0].tolist() == [True, False, False]
     assert present[8].tolist() == [False, True, True]
     assert not present[16].any()
+
+
+@pytest.mark.parametrize(("output", "other"), [("words", "sigmoid"), ("sigmoid", "words")])
+def test_tuning_tries_both_outputs_of_tags(output, other):
+    settings = SceneSettings(annotation_output=output, tune=True, tune_trials=24).check()
+    first, second, *others = list_trials(settings, 0)
+    assert first == {}
+    assert (second["annotation_output"], second["learning_rate"]) == (other, 3e-4)
+    assert second["annotation_weight"] == ANNOTATION_WEIGHTS[other]
+    assert len(others) == 22  # One is what was given.
+    weights = {(each["annotation_output"], each["annotation_weight"]) for each in others}
+    assert weights == set(TUNED_TAGS)
