@@ -15,7 +15,7 @@ from supdocnade.errors import InvalidArgument
 from supdocnade.gallery.photo_index import Gallery
 from supdocnade.images.decode import write_image
 from supdocnade.metrics import mean_average_precision
-from supdocnade.scene.card import model_card
+from supdocnade.scene.sharing import model_card
 from supdocnade.serving.explore import describe_photograph
 
 CLASSES = ["coast", "forest", "skyline", "tree", "water"]

@@ -55,9 +55,13 @@ def card(
       supdocnade card scenes
       supdocnade card scenes -o shared-scenes --strip --license cc-by-4.0
     """
-    from supdocnade.scene.card import describe_contents, model_card, strip_scene
-    from supdocnade.scene.hub import write_shared_model
     from supdocnade.scene.persistence import load_scene
+    from supdocnade.scene.sharing import (
+        describe_contents,
+        model_card,
+        strip_scene,
+        write_shared_model,
+    )
 
     if strip and output is None:
         raise UsageError("--strip needs --output.")

@@ -21,7 +21,6 @@ from supdocnade.folders.tags import Tags
 from supdocnade.progress import ProgressCallback, TrainingWatch, no_progress
 from supdocnade.run_options import RunOptions
 from supdocnade.scene.attribution import Explanation, explain_image
-from supdocnade.scene.card import is_stripped
 from supdocnade.scene.corpus_fitting import (
     fit_scene_corpus,
     load_corpus_words,
@@ -29,11 +28,11 @@ from supdocnade.scene.corpus_fitting import (
 )
 from supdocnade.scene.dataset import Photographs, expand_folders, read_photographs
 from supdocnade.scene.fitting import extend_scene, fit_scene
-from supdocnade.scene.hub import HubMixin
 from supdocnade.scene.onnx import export_onnx
 from supdocnade.scene.persistence import load_scene, save_scene
 from supdocnade.scene.prediction import FittedScene, Prediction, iter_predictions
 from supdocnade.scene.settings import WORD_SETTINGS, SceneSettings
+from supdocnade.scene.sharing import HubMixin, is_stripped
 from supdocnade.visual_words.parallel import SkippedImage
 
 

@@ -3,7 +3,7 @@ from tests.commands import supdocnade
 from tests.scene_model import small_model
 
 from supdocnade import SceneModel
-from supdocnade.scene.card import is_stripped
+from supdocnade.scene.sharing import is_stripped
 
 
 @pytest.fixture
