@@ -29,6 +29,7 @@ from supdocnade.run_options import RunOptions
 from supdocnade.scene.dataset import (
     SMALL_CLASS,
     Photographs,
+    TrainingSet,
     check_labels,
     check_tags,
     fingerprint_records,
@@ -36,7 +37,6 @@ from supdocnade.scene.dataset import (
 from supdocnade.scene.fitting import check_classifier, choose_on_held_out, fit_on_all
 from supdocnade.scene.prediction import FittedScene
 from supdocnade.scene.settings import WORD_SETTINGS, SceneSettings
-from supdocnade.scene.training_set import TrainingSet
 from supdocnade.visual_words.encoder import damp_counts
 from supdocnade.visual_words.to_corpus import WORDS, read_features
 

@@ -1,16 +1,22 @@
-"""Photographs with their labels and tags, from a folder or from lists; choice of a held-out set."""
+"""Photographs with their labels and tags, from a folder or from lists, and as a training set.
+
+The photographs that a model was fitted on are stored in it as word counts, so that more can be
+added.
+"""
 
 import hashlib
 import os
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
+from supdocnade.checks import check_shape, rises_to
 from supdocnade.errors import InvalidArgument, UnreadableImage
 from supdocnade.folders.metadata import (
     SEPARATOR,
@@ -20,16 +26,23 @@ from supdocnade.folders.metadata import (
 )
 from supdocnade.folders.photo_folder import ImageRecord
 from supdocnade.folders.photo_sources import find_sources, kind_of_place, scan_photographs
-from supdocnade.folders.splits import split_per_class
-from supdocnade.folders.tags import Tags
+from supdocnade.folders.tags import AnnotationVocabulary, Tags
 from supdocnade.images.source import source_name
+from supdocnade.storage import (
+    Arrays,
+    pack_labels,
+    pack_string_lists,
+    pack_strings,
+    unpack_labels,
+    unpack_string_lists,
+    unpack_strings,
+)
 from supdocnade.visual_words.cache import read_with_key
+from supdocnade.visual_words.encoder import damp_counts
 from supdocnade.visual_words.parallel import check_images, image_name
 
 SMALL_CLASS = 5
 """Classes of fewer photographs have none held out."""
-
-_UNLABELLED = "\0"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -237,55 +250,6 @@ def _entries(name: str, given: Sequence[Any] | None, n_images: int) -> list[Any]
     return entries
 
 
-def hold_out(
-    photographs: Photographs,
-    fraction: float,
-    seed: int,
-    never_B: NDArray[np.bool_] | None = None,
-    picture_B: NDArray[np.int64] | None = None,
-    always_B: NDArray[np.bool_] | None = None,
-) -> NDArray[np.bool_]:
-    """Return a mask of the held-out photographs: a share of every class, near-duplicates together.
-
-    No photographs of classes with fewer than five are held out.
-
-    Parameters
-    ----------
-    fraction : the share; 0 holds out nothing.
-    never_B : (photographs,) True for those that must not be held out; None: any may be.
-    picture_B : (photographs,) equal for near-duplicates; None: equal for equal contents.
-    always_B : (photographs,) True for those that are held out in addition to the share of the
-        others; None: no such photographs.
-    """
-    none_B = np.zeros(len(photographs), np.bool_)
-    if fraction == 0:
-        return none_B
-    never_B = none_B if never_B is None else never_B
-    always_B = none_B if always_B is None else always_B
-    labels = [label or _UNLABELLED for label in photographs.main_labels()]
-    small = {label for label, count in Counter(labels).items() if count < SMALL_CLASS}
-    groups = picture_B
-    if groups is None:
-        groups = np.unique(photographs.content_keys(), return_inverse=True)[1]
-    split = split_per_class(
-        [
-            None if label in small or fixed else label
-            for label, fixed in zip(labels, never_B | always_B, strict=True)
-        ],
-        train_size=1 - fraction,
-        seed=seed,
-        groups=groups,
-    )
-    held = np.zeros(len(photographs), np.bool_)
-    held[split.test] = True
-    held |= np.isin(groups, groups[always_B]) & ~never_B
-    # Near-duplicates of photographs in the training part, whose class may be too small to split.
-    held[np.isin(groups, groups[~held])] = False
-    if held.all():  # All show one picture, which is needed for training.
-        held[:] = False
-    return held
-
-
 def _content_key(source: Any, number: int) -> str:
     """Return the digest of a photograph, or its number if it cannot be read."""
     try:
@@ -293,3 +257,167 @@ def _content_key(source: Any, number: int) -> str:
     except UnreadableImage:
         key = None
     return key or f"image {number}"
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingSet:
+    """Photographs with the counts of their words."""
+
+    photographs: Photographs
+    """Their sources may no longer exist."""
+    counts: sparse.csr_array
+    """(photographs, words in regions)."""
+    in_words_B: NDArray[np.bool_]
+    """(photographs,) True for those that the visual words were learned from."""
+    features_BF: NDArray[np.float32] | None = None
+    """(photographs, features) of whole photographs; None unless a network describes them."""
+    n_pixels_B: NDArray[np.int32] | None = None
+    """(photographs,) pixels that they were described from; None in models that are older."""
+
+    def take(self, rows: NDArray[np.integer]) -> "TrainingSet":
+        """Return some of the photographs."""
+        arrays = (self.features_BF, self.n_pixels_B)
+        return TrainingSet(
+            self.photographs.take(rows),
+            self.counts[rows],
+            self.in_words_B[rows],
+            *(None if each is None else each[rows] for each in arrays),
+        )
+
+    def damp(self, scale: float | None) -> "TrainingSet":
+        """Return the photographs with damped counts; None leaves them as they are."""
+        return replace(self, counts=damp_counts(self.counts, scale))
+
+    def join(self, other: "TrainingSet") -> "TrainingSet":
+        """Return these photographs and others; a photograph in both is taken from the other."""
+        repeated = set(other.photographs.content_keys())
+        keys = self.photographs.content_keys()
+        own = self.take(np.array([i for i, key in enumerate(keys) if key not in repeated], int))
+        mine, theirs = own.photographs, other.photographs
+        own_names, taken = [], set(theirs.names)
+        for name in mine.names:  # Another photograph may have the name of an earlier one.
+            while name in taken:
+                name += " (before)"
+            taken.add(name)
+            own_names.append(name)
+        return TrainingSet(
+            Photographs(
+                sources=[*mine.sources, *theirs.sources],
+                names=[*own_names, *theirs.names],
+                labels=[*mine.labels, *theirs.labels],
+                tags=[*mine.tags, *theirs.tags],
+                keys=[*mine.content_keys(), *theirs.content_keys()],
+                several_labels=mine.several_labels or theirs.several_labels,
+            ),
+            sparse.csr_array(sparse.vstack([own.counts, other.counts], format="csr")),
+            np.concatenate([own.in_words_B, other.in_words_B]),
+            _join(own.features_BF, other.features_BF),
+            _join(own.n_pixels_B, other.n_pixels_B),
+        )
+
+    def encode_tags(self, vocabulary: AnnotationVocabulary) -> dict[str, Any]:
+        """Return the annotation arguments of a topic model's `fit`."""
+        if not len(vocabulary):
+            return {}
+        tags = vocabulary.encode(self.photographs.tags)
+        return {
+            "annotations": tags.annotations,
+            "annotation_mask": tags.known,
+            "annotation_names": list(vocabulary.names),
+        }
+
+    def describe(self, fingerprint: str) -> dict[str, Any]:
+        """Return the numbers of photographs, classes and tags, and their fingerprint."""
+        photographs = self.photographs
+        return {
+            "n_images": len(photographs),
+            "images_of_class": dict(sorted(photographs.count_classes().items())),
+            "n_unlabelled": photographs.labels.count(None),
+            "n_tagged": sum(tags is not None for tags in photographs.tags),
+            "fingerprint": fingerprint,
+        }
+
+
+def _join(first: Any, second: Any) -> Any:
+    """Return two arrays as one; None if one of them is missing."""
+    return None if first is None or second is None else np.concatenate([first, second])
+
+
+def training_set_to_storage(training_set: TrainingSet) -> Arrays:
+    """Return a training set as arrays.
+
+    Strings are arrays, too: a description has no room for those of millions of photographs.
+    """
+    photographs = training_set.photographs
+    counts = training_set.counts
+    arrays = {
+        "ends": counts.indptr.astype(np.int64),
+        "words": _to_smallest_type(counts.indices),
+        "counts": _to_smallest_type(counts.data),
+        "in_words": training_set.in_words_B,
+    }
+    if training_set.features_BF is not None:
+        arrays["features"] = training_set.features_BF
+    if training_set.n_pixels_B is not None:
+        arrays["n_pixels"] = training_set.n_pixels_B
+    arrays |= pack_strings("names", photographs.names)
+    arrays |= pack_strings("keys", photographs.content_keys())
+    arrays |= pack_labels("labels", photographs.labels)
+    arrays |= pack_string_lists("tags", photographs.tags)
+    return arrays
+
+
+def _to_smallest_type(numbers: NDArray[Any]) -> NDArray[Any]:
+    """Return numbers that are whole and not negative in the smallest type that holds them."""
+    return numbers.astype(np.min_scalar_type(int(numbers.max(initial=0))))
+
+
+def training_set_from_storage(
+    arrays: Arrays, n_features: int, n_global_features: int
+) -> TrainingSet:
+    """Return the training set that `training_set_to_storage` described, checked.
+
+    Parameters
+    ----------
+    n_features : number of different words.
+    n_global_features : number of features of a whole photograph.
+    """
+    names, keys = (unpack_strings(name, arrays) for name in ("names", "keys"))
+    labels, tags = unpack_labels("labels", arrays), unpack_string_lists("tags", arrays)
+    check_shape("in_words", arrays["in_words"].shape, (len(names),))
+    if len({len(names), len(labels), len(tags), len(keys)}) != 1:
+        raise InvalidArgument("its photographs have different numbers of names, labels and tags")
+    photographs = Photographs(
+        sources=[b""] * len(names), names=names, labels=labels, tags=[*tags], keys=keys
+    )
+    features_BF = None
+    if n_global_features:
+        features_BF = arrays["features"]
+        check_shape("features", features_BF.shape, (len(names), n_global_features))
+        if features_BF.dtype != np.float32 or not np.isfinite(features_BF).all():
+            raise InvalidArgument("features must be finite float32")
+    n_pixels_B = arrays.get("n_pixels")
+    if n_pixels_B is not None:
+        check_shape("n_pixels", n_pixels_B.shape, (len(names),))
+    return TrainingSet(
+        photographs,
+        _read_counts(arrays, (len(names), n_features)),
+        arrays["in_words"].astype(np.bool_),
+        features_BF,
+        n_pixels_B,
+    )
+
+
+def _read_counts(arrays: Arrays, shape: tuple[int, int]) -> sparse.csr_array:
+    ends, words, counts = (arrays[name] for name in ("ends", "words", "counts"))
+    check_shape("ends", ends.shape, (shape[0] + 1,))
+    check_shape("counts", counts.shape, words.shape)
+    if {each.dtype.kind for each in (ends, words, counts)} - {"i", "u"}:
+        raise InvalidArgument("its words and counts must be whole numbers")
+    if not rises_to(len(words), ends) or (
+        words.size and not (words.min() >= 0 and words.max() < shape[1])
+    ):
+        raise InvalidArgument("its words are out of range")
+    if counts.size and counts.min() < 1:
+        raise InvalidArgument("its counts must be positive")
+    return sparse.csr_array((counts.astype(np.int64), words.astype(np.int32), ends), shape)

@@ -1,7 +1,7 @@
 """Fitting of a scene model.
 
 1. All photographs are read, to find near-duplicates and those that cannot be read (`inspection`),
-   and a share of them is held out (`dataset.hold_out`).
+   and a share of them is held out (`held_out.hold_out`).
 2. Visual words are learned from the others, and all photographs are encoded.
 3. A topic model and an SVM are fitted on the other photographs. The number of epochs, the SVM's C
    and γ, the temperature, the ranking of tags and their threshold are chosen on the held-out
@@ -32,8 +32,8 @@ from supdocnade.folders.metadata import has_several_labels
 from supdocnade.folders.tags import AnnotationVocabulary
 from supdocnade.model.inference import NetworkArrays, topic_features
 from supdocnade.run_options import RunOptions
-from supdocnade.scene.dataset import Photographs, hold_out
-from supdocnade.scene.held_out import Choices, HeldOut
+from supdocnade.scene.dataset import Photographs, TrainingSet
+from supdocnade.scene.held_out import Choices, HeldOut, hold_out
 from supdocnade.scene.inspection import (
     describe_class_conflicts,
     find_class_conflicts,
@@ -52,7 +52,6 @@ from supdocnade.scene.settings import WORD_SETTINGS, SceneSettings
 from supdocnade.scene.svm import N_LANDMARKS, RBFSVM, fit_svm
 from supdocnade.scene.tag_ranking import photograph_tag_shares, tag_frequency
 from supdocnade.scene.thumbnails import make_thumbnails
-from supdocnade.scene.training_set import TrainingSet
 from supdocnade.storage import load_arrays, save_arrays
 from supdocnade.training.watch import watch_epochs
 from supdocnade.visual_words.parallel import SkippedImage

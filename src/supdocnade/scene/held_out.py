@@ -1,5 +1,6 @@
-"""Choices made on the held-out photographs, and the results measured on them."""
+"""The held-out photographs: which they are, choices made on them, and results measured on them."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,8 +11,10 @@ from numpy.typing import NDArray
 from supdocnade.checks import check_choice, check_count, check_range, check_shape
 from supdocnade.errors import InvalidArgument
 from supdocnade.folders.metadata import split_labels
+from supdocnade.folders.splits import split_per_class
 from supdocnade.model.config import ANNOTATION_OUTPUTS
 from supdocnade.scene.calibration import TagCalibration
+from supdocnade.scene.dataset import SMALL_CLASS, Photographs
 from supdocnade.scene.novelty import NOVELTY_SCORES
 from supdocnade.storage import (
     Arrays,
@@ -25,6 +28,57 @@ from supdocnade.storage import (
 
 TUNED = ("generative_weight", "learning_rate", "annotation_output", "annotation_weight")
 """Settings that tuning may change."""
+
+_UNLABELLED = "\0"
+
+
+def hold_out(
+    photographs: Photographs,
+    fraction: float,
+    seed: int,
+    never_B: NDArray[np.bool_] | None = None,
+    picture_B: NDArray[np.int64] | None = None,
+    always_B: NDArray[np.bool_] | None = None,
+) -> NDArray[np.bool_]:
+    """Return a mask of the held-out photographs: a share of every class, near-duplicates together.
+
+    No photographs of classes with fewer than five are held out.
+
+    Parameters
+    ----------
+    fraction : the share; 0 holds out nothing.
+    never_B : (photographs,) True for those that must not be held out; None: any may be.
+    picture_B : (photographs,) equal for near-duplicates; None: equal for equal contents.
+    always_B : (photographs,) True for those that are held out in addition to the share of the
+        others; None: no such photographs.
+    """
+    none_B = np.zeros(len(photographs), np.bool_)
+    if fraction == 0:
+        return none_B
+    never_B = none_B if never_B is None else never_B
+    always_B = none_B if always_B is None else always_B
+    labels = [label or _UNLABELLED for label in photographs.main_labels()]
+    small = {label for label, count in Counter(labels).items() if count < SMALL_CLASS}
+    groups = picture_B
+    if groups is None:
+        groups = np.unique(photographs.content_keys(), return_inverse=True)[1]
+    split = split_per_class(
+        [
+            None if label in small or fixed else label
+            for label, fixed in zip(labels, never_B | always_B, strict=True)
+        ],
+        train_size=1 - fraction,
+        seed=seed,
+        groups=groups,
+    )
+    held = np.zeros(len(photographs), np.bool_)
+    held[split.test] = True
+    held |= np.isin(groups, groups[always_B]) & ~never_B
+    # Near-duplicates of photographs in the training part, whose class may be too small to split.
+    held[np.isin(groups, groups[~held])] = False
+    if held.all():  # All show one picture, which is needed for training.
+        held[:] = False
+    return held
 
 
 @dataclass(frozen=True, kw_only=True)

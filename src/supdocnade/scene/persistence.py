@@ -41,6 +41,7 @@ from supdocnade.estimators.persistence import read_topic_model, read_words
 from supdocnade.estimators.settings import DocNADESettings, SupDocNADESettings
 from supdocnade.partial_folder import PartialFolder
 from supdocnade.scene.calibration import TagCalibration
+from supdocnade.scene.dataset import training_set_from_storage, training_set_to_storage
 from supdocnade.scene.held_out import (
     Choices,
     HeldOut,
@@ -51,7 +52,6 @@ from supdocnade.scene.prediction import FittedScene
 from supdocnade.scene.settings import SceneSettings
 from supdocnade.scene.svm import RBFSVM
 from supdocnade.scene.thumbnails import thumbnails_from_storage, thumbnails_to_storage
-from supdocnade.scene.training_set import training_set_from_storage, training_set_to_storage
 from supdocnade.storage import (
     Arrays,
     damage_errors,

@@ -24,14 +24,13 @@ from supdocnade.metrics import top_ranked
 from supdocnade.model.inference import NetworkArrays, class_scores, topic_features
 from supdocnade.run_options import RunOptions
 from supdocnade.scene.calibration import tag_presence
-from supdocnade.scene.dataset import expand_folders
+from supdocnade.scene.dataset import TrainingSet, expand_folders
 from supdocnade.scene.held_out import Choices, HeldOut
 from supdocnade.scene.novelty import Novelty, fit_novelty, take_references
 from supdocnade.scene.settings import TAG_PRECISION, SceneSettings
 from supdocnade.scene.svm import RBFSVM
 from supdocnade.scene.tag_ranking import tag_scores, topic_tag_scores
 from supdocnade.scene.thumbnails import Thumbnails
-from supdocnade.scene.training_set import TrainingSet
 from supdocnade.storage import Arrays
 from supdocnade.visual_words.cache import ImageWords
 from supdocnade.visual_words.encoder import ImageEncoder, count_words, damp_counts

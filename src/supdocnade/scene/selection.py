@@ -30,7 +30,7 @@ from supdocnade.scene.calibration import (
     tag_presence,
     unsure_below,
 )
-from supdocnade.scene.dataset import Photographs
+from supdocnade.scene.dataset import Photographs, TrainingSet
 from supdocnade.scene.held_out import TUNED, Choices, HeldOut, HeldOutImage
 from supdocnade.scene.novelty import choose_novelty, fit_novelty, unfamiliar_above
 from supdocnade.scene.settings import ANNOTATION_WEIGHTS, SceneSettings
@@ -42,7 +42,6 @@ from supdocnade.scene.tag_ranking import (
     tag_frequency,
     topic_tag_scores,
 )
-from supdocnade.scene.training_set import TrainingSet
 from supdocnade.seeding import named_generator
 
 Floats = NDArray[np.float64]

@@ -13,10 +13,9 @@ from supdocnade.folders.tags import AnnotationVocabulary
 from supdocnade.run_options import RunOptions
 from supdocnade.scene import corpus_fitting, svm
 from supdocnade.scene.corpus_fitting import hash_keys, hold_out_by_place
-from supdocnade.scene.dataset import Photographs
+from supdocnade.scene.dataset import Photographs, TrainingSet
 from supdocnade.scene.fitting import fit_scene_topics
 from supdocnade.scene.settings import WORD_SETTINGS
-from supdocnade.scene.training_set import TrainingSet
 from supdocnade.storage import save_arrays
 from supdocnade.visual_words import to_corpus
 from supdocnade.visual_words.to_corpus import encode_corpus

@@ -1,12 +1,20 @@
-from collections import Counter
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import sparse
 from tests.textures import as_png, stripes, write_images
 
 from supdocnade.errors import InvalidArgument
-from supdocnade.scene.dataset import Photographs, expand_folders, hold_out, read_photographs
+from supdocnade.folders.tags import AnnotationVocabulary
+from supdocnade.scene.dataset import (
+    Photographs,
+    TrainingSet,
+    expand_folders,
+    read_photographs,
+    training_set_from_storage,
+    training_set_to_storage,
+)
 
 
 def made(labels, sources=None):
@@ -78,15 +86,6 @@ def test_several_labels():
     assert not read_photographs([stripes(0)], ["a"]).several_labels
 
 
-def test_a_share_of_several_labels_is_held_out():
-    labels = [["a", "b"] if n % 2 else ["b"] for n in range(40)]
-    labels[1] = ["a", "rare"]
-    photographs = read_photographs([stripes(n) for n in range(40)], labels)
-    assert photographs.main_labels()[:3] == ["b", "a", "b"]
-    held = hold_out(photographs, 0.25, seed=0)
-    assert held.sum() == 10
-
-
 def test_folders_are_expanded(tmp_path):
     paths = [str(path) for path in write_images(tmp_path / "a", 2)]
     image = stripes(0)
@@ -95,54 +94,6 @@ def test_folders_are_expanded(tmp_path):
     assert found[0] is image
     assert found[1:] == [*paths, paths[0]]
     assert expand_folders(paths[0]) == [paths[0]]
-
-
-def test_a_share_of_every_class_is_held_out():
-    labels = ["a"] * 40 + ["b"] * 20 + ["c"] * 4 + [None] * 20
-    held = hold_out(made(labels), 0.15, seed=0)
-    counts = Counter(label for label, out in zip(labels, held, strict=True) if out)
-    assert counts == {"a": 6, "b": 3, None: 3}
-    assert (hold_out(made(labels), 0.15, seed=0) == held).all()
-    assert (hold_out(made(labels), 0.15, seed=1) != held).any()
-
-
-def test_copies_are_on_one_side():
-    image = as_png(stripes(0, (16, 16)))
-    others = [as_png(stripes(number, (16, 16))) for number in range(1, 11)]
-    # Twice in a class, and once in a class that is too small to be split.
-    sources = [image, image, *others, image]
-    labels = ["a"] * 12 + ["b"]
-    for seed in range(20):
-        held = hold_out(made(labels, sources), 0.3, seed)
-        assert not held[[0, 1, 12]].any()
-        assert held.any()
-
-
-def test_some_are_held_out_in_addition_to_the_share():
-    labels = ["a"] * 20 + ["b"] * 3
-    always, never = np.zeros((2, 23), np.bool_)
-    always[[0, 1, 20]] = True
-    never[2:10] = True
-    picture = np.arange(23)
-    picture[22], picture[1] = 20, 2  # Near-duplicates of one that is held out, and of one not.
-    for seed in range(5):
-        held = hold_out(made(labels), 0.2, seed, never, picture, always)
-        assert np.flatnonzero(held[:3]).tolist() == [0]
-        assert np.flatnonzero(held[20:]).tolist() == [0, 2]
-        assert held[10:20].sum() == 2
-    assert not hold_out(made(labels), 0, 0, never, picture, always).any()
-
-
-def test_the_training_part_is_never_empty():
-    same = [as_png(stripes(0, (16, 16)))] * 8
-    for seed in range(10):
-        assert not hold_out(made(["a"] * 8, same), 0.5, seed).any()
-
-
-def test_files_that_cannot_be_read_are_no_copies(tmp_path):
-    sources = [tmp_path / f"{number}.png" for number in range(10)]
-    held = hold_out(made(["a"] * 10, sources), 0.3, 0)
-    assert held.sum() == 3
 
 
 def test_fingerprints_depend_on_contents_and_not_on_names(tmp_path):
@@ -167,3 +118,51 @@ def test_what_a_folder_passes_over_is_a_warning(tmp_path):
     (tmp_path / "sea" / "film.mov").touch()
     with pytest.warns(UserWarning, match=r"passed over: 1 \.mov"):
         read_photographs(tmp_path)
+
+
+PHOTOGRAPHS = Photographs(
+    sources=[b"a", b"b", b"c"],
+    names=["a", "b", "c"],
+    labels=["coast", None, "street"],
+    tags=[["sea"], None, ["car", "sea"]],
+)
+COUNTS = sparse.csr_array([[4, 0, 9], [0, 1, 0], [0, 0, 16]])
+
+
+def documents():
+    return TrainingSet(PHOTOGRAPHS, COUNTS, np.ones(3, np.bool_)).damp(1.0)
+
+
+def test_counts_are_damped_and_taken():
+    assert documents().counts.toarray().tolist() == [[2, 0, 3], [0, 1, 0], [0, 0, 4]]
+    some = documents().take(np.array([2, 0]))
+    assert some.photographs.names == ["c", "a"]
+    assert some.counts.toarray().tolist() == [[0, 0, 4], [2, 0, 3]]
+
+
+def test_tags_are_annotations_and_unknown_ones_are_masked():
+    tags = documents().encode_tags(AnnotationVocabulary(("car", "sea")))
+    assert tags["annotations"].toarray().tolist() == [[0, 1], [0, 0], [1, 1]]
+    assert tags["annotation_mask"].tolist() == [True, False, True]
+    assert documents().encode_tags(AnnotationVocabulary(())) == {}
+
+
+def test_names_stay_different_when_photographs_are_added_again():
+    joined = documents()
+    for keys in ("def", "ghi"):
+        joined = joined.join(replace(documents(), photographs=replace(PHOTOGRAPHS, keys=[*keys])))
+    assert joined.photographs.names == [
+        *("a (before)", "b (before)", "c (before)"),
+        *("a (before) (before)", "b (before) (before)", "c (before) (before)"),
+        *("a", "b", "c"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "ends", [np.array([0, 99, 3, 4], np.uint64), np.array([0, 2**63 - 1, -1, 4])]
+)
+def test_ends_whose_differences_overflow_are_refused(ends):
+    arrays = training_set_to_storage(documents())
+    arrays["ends"] = ends
+    with pytest.raises(InvalidArgument, match="out of range"):
+        training_set_from_storage(arrays, 3, 0)

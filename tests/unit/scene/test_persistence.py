@@ -9,7 +9,7 @@ from tests.scene_model import SETTINGS, columns, scenes, small_model
 
 from supdocnade import SceneModel
 from supdocnade.errors import StorageError
-from supdocnade.scene.dataset import Photographs
+from supdocnade.scene.dataset import Photographs, TrainingSet
 from supdocnade.scene.held_out import HeldOutImage
 from supdocnade.scene.persistence import (
     DESCRIPTION,
@@ -19,7 +19,6 @@ from supdocnade.scene.persistence import (
     seal_description,
 )
 from supdocnade.scene.thumbnails import Thumbnails
-from supdocnade.scene.training_set import TrainingSet
 from supdocnade.storage import load_arrays, save_arrays
 
 IMAGES, LABELS, TAGS = columns(scenes(2, 5))
