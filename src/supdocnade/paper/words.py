@@ -21,8 +21,8 @@ from supdocnade.images.decode import DecodeConfig, decode
 from supdocnade.images.regions import Grid, Regions
 from supdocnade.run_options import RunOptions
 from supdocnade.storage import load_arrays, save_arrays
+from supdocnade.visual_words.codebook import LEARNING
 from supdocnade.visual_words.encoder import count_words
-from supdocnade.visual_words.kmeans import LEARNING
 from supdocnade.visual_words.learn import SAMPLING
 from supdocnade.visual_words.parallel import SkippedImage
 
