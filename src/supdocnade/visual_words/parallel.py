@@ -112,56 +112,51 @@ def map_images(
         before the results of all of them are consumed. None: 64 per worker.
     """
     chosen = range(len(images)) if numbers is None else numbers
-    if options.cluster is not None:
-        yield from _map_on_cluster(function, images, chosen, options, stage)
-        return
-    done = start = 0
-    with Parallel(n_jobs=options.n_jobs, prefer="threads", return_as="generator") as workers:
-        n_workers = effective_n_jobs(options.n_jobs)
-        window = CHUNK * CHUNKS_AHEAD * n_workers
-        while start < len(chosen):
-            window = window if window_size is None else window_size(n_workers)
-            chunk = min(CHUNK, -(-window // n_workers))
-            part = chosen[start : start + window]
-            start += window
-            tasks = (
-                delayed(_map_chunk)(
-                    function,
-                    [(images[n], image_name(images, n), n) for n in part[i : i + chunk]],
-                    options.on_error == "skip",
-                )
-                for i in range(0, len(part), chunk)
-            )
-            finished = workers(tasks)
-            try:
-                for results in finished:
-                    for result in results:
-                        done += 1
-                        options.progress(stage, done, len(chosen))
-                        yield result
-            finally:
-                # A consumer that stops early waits for the few images that were started.
-                deque(finished, maxlen=0)
-
-
-def _map_on_cluster(
-    function: Callable[[Any, str, int], Result],
-    images: Sequence[Any],
-    chosen: Sequence[int],
-    options: RunOptions,
-    stage: str,
-) -> Generator[Result | SkippedImage, None, None]:
-    """Do the work of `map_images` on a cluster."""
-    parts = [chosen[i : i + CLUSTER_CHUNK] for i in range(0, len(chosen), CLUSTER_CHUNK)]
-    tasks = [[(images[n], image_name(images, n), n) for n in part] for part in parts]
-    map_chunk = partial(_map_chunk, function, skip=options.on_error == "skip")
-    with closing(map_shards(map_chunk, tasks, options)) as finished:
-        done = 0
-        for results in finished:
+    done = 0
+    with closing(_map_chunks(function, images, chosen, options, window_size)) as chunks:
+        for results in chunks:
             for result in results:
                 done += 1
                 options.progress(stage, done, len(chosen))
                 yield result
+
+
+def _map_chunks(
+    function: Callable[[Any, str, int], Result],
+    images: Sequence[Any],
+    chosen: Sequence[int],
+    options: RunOptions,
+    window_size: Callable[[int], int] | None,
+) -> Generator[list[Result | SkippedImage], None, None]:
+    """Do the work of `map_images`: yield the results of some images at a time."""
+    map_chunk = partial(_map_chunk, function, skip=options.on_error == "skip")
+
+    def split(part: Sequence[int], size: int) -> Iterator[list[tuple[Any, str, int]]]:
+        for start in range(0, len(part), size):
+            numbers = part[start : start + size]
+            yield [(images[n], image_name(images, n), n) for n in numbers]
+
+    if options.cluster is not None:
+        tasks = list(split(chosen, CLUSTER_CHUNK))
+        with closing(map_shards(map_chunk, tasks, options)) as finished:
+            yield from finished
+        return
+    with Parallel(n_jobs=options.n_jobs, prefer="threads", return_as="generator") as workers:
+        n_workers = effective_n_jobs(options.n_jobs)
+        start = 0
+        while start < len(chosen):
+            window = CHUNK * CHUNKS_AHEAD * n_workers
+            if window_size is not None:
+                window = window_size(n_workers)
+            part = chosen[start : start + window]
+            start += window
+            size = min(CHUNK, -(-window // n_workers))
+            finished = workers(delayed(map_chunk)(items) for items in split(part, size))
+            try:
+                yield from finished
+            finally:
+                # A consumer that stops early waits for the few images that were started.
+                deque(finished, maxlen=0)
 
 
 def _map_chunk(
