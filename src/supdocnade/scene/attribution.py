@@ -117,12 +117,10 @@ def explain_image(
     counts = fitted.damp(raw)
     hidden_BH = fitted.topics_of([encoded.words])
     if tag is None:
-        kind, (explained, description, score) = (
-            "label",
-            _choose_class_score(fitted, hidden_BH, label),
-        )
+        kind, chosen = "label", _choose_class_score(fitted, hidden_BH, label)
     else:
-        kind, (explained, description, score) = "tag", _choose_tag_score(fitted, tag)
+        kind, chosen = "tag", _choose_tag_score(fitted, tag)
+    explained, description, score = chosen
     words_V, amount_V = counts.indices.astype(np.int64), counts.data.astype(np.float64)
     features_F = encoded.features_F
     share_V, slope_F, topic_share_H, empty, whole = attribute_score(
@@ -169,19 +167,19 @@ def _describe_decision(
     prediction: Prediction, kind: str, name: str, threshold: float
 ) -> tuple[float, bool, str]:
     """Return the probability of a class or tag, if it was given, and both in words."""
-    if kind == "tag":
-        probability, given = dict(prediction.ranked_tags)[name], name in dict(prediction.tags)
-        reason = "" if given else f": not given, a tag needs {format_percent(threshold)}"
-        return probability, given, f"{format_percent(probability)}{reason}"
-    if prediction.labels is not None:
-        probability, given = prediction.probabilities[name], name in dict(prediction.labels)
-        reason = "" if given else f": not given, a label needs {format_percent(threshold)}"
-        return probability, given, f"{format_percent(probability)}{reason}"
-    probability, given = prediction.probabilities[name], name == prediction.label
-    reason = ", unsure" if prediction.unsure else ""
-    if not given:
+    is_tag = kind == "tag"
+    probabilities = dict(prediction.ranked_tags) if is_tag else prediction.probabilities
+    chosen = prediction.tags if is_tag else prediction.labels
+    given = name == prediction.label if chosen is None else name in dict(chosen)
+    reason = ""
+    if chosen is not None and not given:
+        reason = f": not given, a {kind} needs {format_percent(threshold)}"
+    elif chosen is None and not given:
         largest = format_percent(max(prediction.probabilities.values()))
         reason = f": not predicted, {prediction.label} has {largest}"
+    elif chosen is None and prediction.unsure:
+        reason = ", unsure"
+    probability = probabilities[name]
     return probability, given, f"{format_percent(probability)}{reason}"
 
 

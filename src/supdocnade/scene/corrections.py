@@ -11,7 +11,7 @@ line that gives neither a class nor tags withdraws the correction. The JSON expo
 import json
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path, PurePath
@@ -219,7 +219,11 @@ def correct_records(
         if (correction := missing.get(path)) is not None and correction.key is None:
             found[number] = missing.pop(path)
     names = {PurePath(each.file_name).name for each in missing.values()}
-    for number in _by_name(records, names):
+    numbers = sorted(
+        range(len(records)),
+        key=lambda number: PurePath(source_name(records[number].source)).name not in names,
+    )
+    for number in numbers:
         if not any(each.key for each in missing.values()):
             break
         try:
@@ -229,24 +233,13 @@ def correct_records(
         if key in missing:
             found[number] = missing.pop(key)
     corrected = [_correct(records[number], found[number]) for number in sorted(found)]
-    notes = []
-    if missing:
-        example = next(iter(missing.values())).file_name
-        several = len(missing) > 1
-        corrections_of = (
-            f"{len(missing)} corrections are of photographs"
-            if several
-            else ("1 correction is of a photograph")
-        )
-        notes = [f"{corrections_of} not found here, such as {example}."]
-    return corrected, notes
-
-
-def _by_name(records: Sequence[ImageRecord], names: Iterable[str]) -> Iterator[int]:
-    """Yield the numbers of photographs, those with one of some file names first."""
-    wanted = [PurePath(source_name(record.source)).name in names for record in records]
-    yield from (number for number, is_wanted in enumerate(wanted) if is_wanted)
-    yield from (number for number, is_wanted in enumerate(wanted) if not is_wanted)
+    if not missing:
+        return corrected, []
+    example = next(iter(missing.values())).file_name
+    which = "1 correction is of a photograph"
+    if len(missing) > 1:
+        which = f"{len(missing)} corrections are of photographs"
+    return corrected, [f"{which} not found here, such as {example}."]
 
 
 def _correct(record: ImageRecord, correction: Correction) -> ImageRecord:
