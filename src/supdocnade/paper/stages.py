@@ -16,11 +16,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import sklearn
 import torch
 
-from supdocnade import __version__
 from supdocnade.checks import check_choice
 from supdocnade.devices import choose_device
 from supdocnade.errors import InvalidArgument, UnwritableFile
@@ -40,6 +37,7 @@ from supdocnade.paper.topic_models import (
 from supdocnade.paper.words import encode_words, save_words
 from supdocnade.progress import ProgressCallback
 from supdocnade.run_options import RunOptions
+from supdocnade.scene.prediction import current_versions
 from supdocnade.storage import write_atomically
 
 STAGES = ("words", "models", "others", "page")
@@ -258,11 +256,7 @@ def describe_machine(device: str, products: str) -> dict[str, Any]:
         "device": device_name(device),
         **({} if device == "cpu" else {"products": products}),
         "cpu": _cpu_name(),
-        "python": platform.python_version(),
-        "supdocnade": __version__,
-        "torch": torch.__version__,
-        "numpy": np.__version__,
-        "scikit-learn": sklearn.__version__,
+        **current_versions(),
     }
 
 
