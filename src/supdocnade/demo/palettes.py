@@ -133,13 +133,11 @@ class Palette:
         lighter = luminance(self.paper) - lightness > lightness - luminance(self.ink)
         return self.tint(color, amount if lighter else -amount)
 
-    def contrasting_ink(
-        self, color: Floats, rng: np.random.Generator, *, difference: float = 0.22
-    ) -> Floats:
-        """Draw a palette colour whose brightness differs from `color` by at least `difference`."""
+    def contrasting_ink(self, color: Floats, rng: np.random.Generator) -> Floats:
+        """Draw a palette colour whose brightness differs from `color` by at least 0.22."""
         choices = [self.glow, self.paper, self.ink, self.land(0.9), self.land(0.5)]
         lightness = luminance(color)
-        suitable = [each for each in choices if abs(luminance(each) - lightness) >= difference]
+        suitable = [each for each in choices if abs(luminance(each) - lightness) >= 0.22]
         if not suitable:
             return max(choices, key=lambda each: abs(luminance(each) - lightness))
         return suitable[rng.integers(len(suitable))]

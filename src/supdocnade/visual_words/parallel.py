@@ -178,7 +178,6 @@ def encode_images(
     images: Sequence[Any],
     options: RunOptions = RunOptions(),
     *,
-    stage: str = READING,
     numbers: Sequence[int] | None = None,
     keywords: bool = False,
 ) -> Iterator[ImageWords | SkippedImage]:
@@ -190,7 +189,7 @@ def encode_images(
         renamed image is not encoded again. `device="auto"` uses a GPU if there is one and there are
         enough images; it finds the words of the CPU, except for patches at equal distance to two
         words.
-    stage, numbers : as for `map_images`.
+    numbers : as for `map_images`.
     keywords : whether to return the keywords in the file of an image, too.
     """
     cache = None
@@ -209,14 +208,13 @@ def encode_images(
         device = choose_device(options.device)
     if device is None or device.type == "cpu":
         encode = partial(_encode_image, encoder, cache, keywords, options.device)
-        yield from map_images(encode, images, options, stage=stage, numbers=numbers)
+        yield from map_images(encode, images, options, numbers=numbers)
     else:
         yield from encode_on_device(
             encoder,
             images,
             device,
             options,
-            stage=stage,
             numbers=numbers,
             cache=cache,
             keywords=keywords,
@@ -229,7 +227,6 @@ def encode_on_device(
     device: "torch.device",
     options: RunOptions = RunOptions(),
     *,
-    stage: str = READING,
     numbers: Sequence[int] | None = None,
     cache: WordCache | None = None,
     keywords: bool = False,
@@ -251,7 +248,7 @@ def encode_on_device(
             decoded, BatchEncoder(encoder, device), cache, window
         )
         for done, each in enumerate(encoded, start=1):
-            options.progress(stage, done, total)
+            options.progress(READING, done, total)
             yield each
 
 
