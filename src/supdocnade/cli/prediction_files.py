@@ -254,7 +254,9 @@ def _labelling_config(classes: Sequence[str], tag_names: Sequence[str], *, sever
     lines = ["<View>", '  <Image name="image" value="$image"/>']
     for control, choice, names in (("label", kind, classes), ("tags", "multiple", tag_names)):
         if names:
-            lines.append(f'  <Choices name="{control}" toName="image" choice="{choice}">')
+            lines.append(
+                f'  <Choices name="{control}" toName="image" choice="{choice}" showInline="true">'
+            )
             lines += [f"    <Choice value={quoteattr(clean_name(name))}/>" for name in names]
             lines.append("  </Choices>")
     return "\n".join([*lines, "</View>", ""])

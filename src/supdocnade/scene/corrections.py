@@ -4,8 +4,8 @@ A file of corrections has the columns of a metadata file (`folders.metadata`) an
 the digest of the contents of a photograph. A photograph that has a key is found by it, wherever it
 is and whatever its name; one without is found by its path, `file_name`. A later line about the same
 photograph replaces an earlier one. What a line does not give, or leaves empty, stays as it is; a
-line that gives neither a class nor tags withdraws the correction. The JSON export of Label Studio
-("JSON-MIN"), a list of such objects, is read as well.
+line that gives neither a class nor tags withdraws the correction. The exports "JSON-MIN" and "CSV"
+of Label Studio, with a row per annotation, are read as well.
 """
 
 import json
@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path, PurePath
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from supdocnade.errors import InvalidArgument, StorageError, UnreadableImage, UnwritableFile
 from supdocnade.folders.metadata import Row, parse_label, parse_tags, read_rows
@@ -65,11 +65,14 @@ def read_corrections(path: str | os.PathLike[str]) -> dict[str, Correction]:
     """
     name = os.fspath(path)
     found: dict[str, Correction] = {}
-    for line, row in _json_rows(name) if name.endswith(".json") else read_rows(name):
+    rows = _json_rows(name) if name.endswith(".json") else read_rows(name)
+    # Label Studio writes the annotations of a photograph with the last one first.
+    for line, row in sorted(rows, key=_updated):
         if isinstance(row, StorageError):
             raise row
         where = f"{name}, line {line}"
-        file_name, key, tags = row.get("file_name"), row.get("key") or None, row.get("tags")
+        file_name, key = row.get("file_name"), row.get("key") or None
+        label, tags = (_choices(row.get(name)) for name in ("label", "tags"))
         if not isinstance(file_name, str) or not file_name.strip():
             raise line_error(name, line, "the name of a file as file_name", file_name)
         if key is not None and not isinstance(key, str):
@@ -77,7 +80,7 @@ def read_corrections(path: str | os.PathLike[str]) -> dict[str, Correction]:
         correction = Correction(
             file_name.strip(),
             key,
-            parse_label(where, row.get("label")),
+            parse_label(where, label),
             # An empty cell of a table is one that nobody has filled in.
             parse_tags(where, None if tags == "" else tags),
         )
@@ -86,27 +89,30 @@ def read_corrections(path: str | os.PathLike[str]) -> dict[str, Correction]:
 
 
 def _json_rows(path: str) -> Iterator[Row]:
-    """Yield the numbers and the columns of the objects in a JSON list, as Label Studio writes it.
-
-    Several choices are in an object of their own there, {"choices": […]}.
-    """
+    """Yield the numbers and the columns of the objects in a JSON list of Label Studio."""
     try:
         rows = json.loads(decode_text(read_address(path), path))
     except (ValueError, RecursionError) as error:
         raise StorageError(f"{path} must be JSON: {error}.") from error
     if not isinstance(rows, list):
         raise StorageError(f"{path} must be a list of objects, got another value.")
+    if any(isinstance(row, dict) and "annotations" in row for row in rows):
+        raise StorageError(f"{path} is Label Studio's export JSON; choose JSON-MIN instead.")
     for number, row in enumerate(rows, start=1):
-        if not isinstance(row, dict):
-            yield number, line_error(path, number, "an object", row)
-            continue
-        yield (
-            number,
-            {
-                name: value.get("choices") if isinstance(value, dict) else value
-                for name, value in row.items()
-            },
-        )
+        yield number, row if isinstance(row, dict) else line_error(path, number, "an object", row)
+
+
+def _updated(row: Row) -> str:
+    """Return when Label Studio stored an annotation, as text that sorts; "" in other files."""
+    return "" if isinstance(row[1], StorageError) else str(row[1].get("updated_at", ""))
+
+
+def _choices(value: Any) -> Any:
+    """Return a label or tags; Label Studio writes several as {"choices": […]}, in CSV as text."""
+    if isinstance(value, str) and value.startswith('{"choices":'):
+        with suppress(ValueError, RecursionError):
+            value = json.loads(value)
+    return value.get("choices") if isinstance(value, dict) else value
 
 
 def _replace(corrections: dict[str, Correction], new: Correction) -> None:

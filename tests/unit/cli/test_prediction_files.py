@@ -201,6 +201,49 @@ def test_several_labels_are_several_choices():
     assert ElementTree.fromstring(files["config.xml"])[1].get("choice") == "multiple"
 
 
+def write_files(folder, files):
+    for name, content in files:
+        (folder / name).write_bytes(content)
+
+
+def test_label_studio_finds_no_mistake(tmp_path):
+    interface = pytest.importorskip("label_studio_sdk.label_interface", reason="see `nox -s tools`")
+    classes = ["coast", "forest & <lake>"]
+    write_files(tmp_path, export_label_studio([ROW, UNCLASSED], classes, ["sea"]))
+    config = interface.LabelInterface((tmp_path / "config.xml").read_text())
+    config.validate()
+    for task in json.loads((tmp_path / "tasks.json").read_text()):
+        config.validate_task({"data": task["data"]})
+        for prediction in task["predictions"]:
+            assert config.validate_prediction(prediction, return_errors=True) == []
+
+
+def test_fiftyone_reads_what_was_predicted(tmp_path, monkeypatch):
+    monkeypatch.setenv(
+        "FIFTYONE_DISABLE_SERVICES", "1"
+    )  # The database, which importers do not need.
+    monkeypatch.setenv("FIFTYONE_DO_NOT_TRACK", "1")
+    fiftyone = pytest.importorskip("fiftyone", reason="see `nox -s tools`")
+    data = pytest.importorskip("fiftyone.utils.data")
+    write_files(tmp_path, export_fiftyone([ROW]))
+    kind = fiftyone.types.FiftyOneImageClassificationDataset
+
+    def read(labels):
+        importer, _ = data.build_dataset_importer(
+            kind, dataset_dir=str(tmp_path), data_path="data.json", labels_path=labels
+        )
+        with importer:
+            ((path, _, label),) = importer
+        assert path == os.path.abspath(ROW["file"])
+        return label
+
+    label = read("labels.json")
+    assert (label.label, label.confidence) == ("coast", 0.75)
+    assert (label["unsure"], label["unfamiliar"], label["small"]) == (False, True, False)
+    tags = read("tags.json").classifications
+    assert [(each.label, each.confidence) for each in tags] == [("sea", 0.5)]
+
+
 @pytest.mark.parametrize(
     ("format", "names"),
     [
@@ -221,17 +264,33 @@ def test_the_command_writes_the_files_beside_json_lines(format, names, tmp_path)
         assert len(json.loads((out / "tasks.json").read_text())) == len(CLASSES)
 
 
-def test_an_export_of_label_studio_is_a_file_of_corrections(tmp_path):
-    file = tmp_path / "export.json"
-    rows = [
-        {"id": 1, "image": "x", "file_name": "/a.jpg", "label": "coast", "tags": "sea"},
-        {"id": 2, "file_name": "/b.jpg", "label": "lake", "tags": {"choices": ["sea", "sky"]}},
-        {"id": 3, "file_name": "/c.jpg", "annotator": 1},
-    ]
-    file.write_text(json.dumps(rows))
+EXPORTS = {
+    # What Label Studio 1.23 writes for the same annotations, without columns that are not read.
+    "JSON-MIN.json": """[
+{"file_name": "\\/a ü.jpg", "label": "coast", "tags": "sea", "updated_at": "2026-11-18T04:12:14Z"},
+{"file_name": "\\/b.jpg", "tags": {"choices": ["a", "sun"]}, "updated_at": "2026-11-18T04:12:15Z"},
+{"file_name": "\\/c.jpg", "label": "lake", "updated_at": "2026-11-18T04:12:17Z"},
+{"file_name": "\\/c.jpg", "label": "coast", "updated_at": "2026-11-18T04:12:16Z"},
+{"file_name": "\\/d.jpg", "updated_at": "2026-11-18T04:12:18Z"}
+]""",
+    "CSV.csv": """"file_name","id","label","tags","updated_at"
+"/a ü.jpg",1,"coast","sea","2026-11-18T04:12:14Z"
+"/b.jpg",2,"","{""choices"":[""a"",""sun""]}","2026-11-18T04:12:15Z"
+"/c.jpg",3,"lake","","2026-11-18T04:12:17Z"
+"/c.jpg",3,"coast","","2026-11-18T04:12:16Z"
+"/d.jpg",4,"","","2026-11-18T04:12:18Z"
+""",
+}
+
+
+@pytest.mark.parametrize("name", EXPORTS)
+def test_an_export_of_label_studio_is_a_file_of_corrections(name, tmp_path):
+    file = tmp_path / name
+    file.write_text(EXPORTS[name])
     assert list(read_corrections(file).values()) == [
-        Correction("/a.jpg", None, "coast", ("sea",)),
-        Correction("/b.jpg", None, "lake", ("sea", "sky")),
+        Correction("/a ü.jpg", None, "coast", ("sea",)),
+        Correction("/b.jpg", None, None, ("a", "sun")),
+        Correction("/c.jpg", None, "lake", None),  # The last annotation, which comes first.
     ]
 
 
@@ -241,6 +300,7 @@ def test_an_export_of_label_studio_is_a_file_of_corrections(tmp_path):
         ("{", "must be JSON"),
         ("{}", "must be a list of objects"),
         ("[1]", "line 1: expected an object"),
+        ('[{"id": 1, "data": {}, "annotations": []}]', "choose JSON-MIN instead"),
     ],
 )
 def test_other_json_is_refused(text, message, tmp_path):
