@@ -274,8 +274,9 @@ def _log_report(watch: "TrainingWatch", model: "SceneModel") -> None:
     from supdocnade.report.html import write_report
 
     with TemporaryDirectory() as folder:
-        write_report(model.fitted_, Path(folder) / "report.html")
-        watch.log_file(Path(folder) / "report.html")
+        path = Path(folder) / "report.html"
+        write_report(model.fitted_, path, random_state=model.random_state)
+        watch.log_file(path)
 
 
 def _print_estimate(

@@ -93,6 +93,8 @@ class MLflowWatch(EpochWatch):
 
     def __init__(self, address: str):
         os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+        # Otherwise a server's address is printed among the results.
+        os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
         try:
             import mlflow
         except ImportError as error:

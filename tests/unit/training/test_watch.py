@@ -94,7 +94,8 @@ def test_mlflow_records_what_an_estimator_did(tmp_path, monkeypatch):
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")  # A folder instead of a server.
     watch = open_watch(f"mlflow:{tmp_path / 'runs'}")
     assert isinstance(watch, MLflowWatch)
-    assert os.environ["MLFLOW_DISABLE_TELEMETRY"] == "true"
+    for name in ("MLFLOW_DISABLE_TELEMETRY", "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT"):
+        assert os.environ[name] == "true"
     model = SupDocNADE(n_topics=4, max_epochs=3, random_state=0)
     model.fit(COUNTS, LABELS, on_epoch=watch)
     watch.log_results({"accuracy": 0.5})
