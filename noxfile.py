@@ -2,13 +2,15 @@
 
 nox -s tests      run all tests with the tested versions, as `make test` does
 nox -s lowest     run most tests with the lowest versions that pyproject.toml allows
-nox -s newest     run them with the newest versions that pyproject.toml allows
+nox -s newest     run them with the newest versions that pyproject.toml allows (torch: as tested)
 nox -s minimal    test the package without its extras
+nox -s tools      compare what is written for other programs with the programs themselves
 nox -s dist       build wheel and sdist into dist/, twice, and check them
 nox -s changelog  compile the fragments in changes/ into CHANGELOG.md
 """
 
 import hashlib
+import os
 import re
 import tarfile
 import tomllib
@@ -58,7 +60,7 @@ def lowest(session: nox.Session) -> None:
 @nox.session(python="3.11")
 def newest(session: nox.Session) -> None:
     """Run the same tests with the newest allowed versions, without `constraints.txt`."""
-    session.install("--upgrade", f".[{','.join(EXTRAS)}]", *TEST_TOOLS)
+    session.install("--upgrade", f".[{','.join(EXTRAS)}]", tested_torch(), *TEST_TOOLS)
     run_tests(session)
 
 
@@ -67,25 +69,31 @@ def run_tests(session: nox.Session) -> None:
     session.run("supdocnade", "--version")
     files = session.posargs or [
         "tests/unit",
+        *(f"--ignore=tests/unit/{folder}" for folder in ("benchmarks", "docs", "experiments")),
         "tests/functional/test_cli.py",
         "tests/functional/test_corpus_on_disk.py",
         "tests/functional/test_reproducible_training.py",
         "tests/functional/test_without_extras.py",
     ]
-    # Releases that do not know each other warn, so warnings are no errors here.
-    session.run("pytest", *IN_PARALLEL, "-W", "default", *files)
+    # Releases that do not know each other warn, so warnings are no errors here. The kernels of a
+    # new environment are compiled first, which takes minutes on a busy machine.
+    session.run("pytest", *IN_PARALLEL, "-W", "default", "--timeout", "900", *files)
 
 
 def lowest_version(requirement: str) -> str:
-    """Return the requirement `name>=version` as `name==version`.
-
-    torch is installed in the tested version instead: older releases for a CPU are not in the
-    default registry, and those for a GPU take several gigabytes.
-    """
+    """Return the requirement `name>=version` as `name==version`, and torch as `tested_torch`."""
     name, version = requirement.split(">=")
-    if name == "torch":
-        (version,) = re.findall(r"^torch==(\S+)$", Path("constraints.txt").read_text(), re.M)
-    return f"{name}=={version}"
+    return tested_torch() if name == "torch" else f"{name}=={version}"
+
+
+def tested_torch() -> str:
+    """Return torch in the tested version, or in that of the variable TORCH.
+
+    Not every package index has other releases for a CPU, and those for a GPU take several
+    gigabytes.
+    """
+    (version,) = re.findall(r"^torch==(\S+)$", Path("constraints.txt").read_text(), re.M)
+    return f"torch=={os.environ.get('TORCH', version)}"
 
 
 @nox.session(python="3.11")
@@ -105,6 +113,20 @@ def minimal(session: nox.Session) -> None:
         "tests/functional/test_cli.py",
         "tests/unit/estimators",
         "tests/unit/scene",
+        *session.posargs,
+    )
+
+
+@nox.session(python="3.11")
+def tools(session: nox.Session) -> None:
+    """Let Label Studio, FiftyOne, TensorBoard and MLflow read what is written for them."""
+    programs = ("fiftyone", "label-studio-sdk", "mlflow-skinny", "tensorboard")
+    session.install(".", tested_torch(), *programs, *TEST_TOOLS)
+    session.run(
+        "pytest",
+        *("-W", "default", "--timeout", "900"),
+        "tests/unit/cli/test_prediction_files.py",
+        "tests/unit/training/test_watch.py",
         *session.posargs,
     )
 
