@@ -1,6 +1,10 @@
-"""Unit tests mirror the source tree, file for file."""
+"""Unit tests mirror the source tree, file for file, and packages hold what they should."""
 
+import re
+import subprocess
 from pathlib import Path
+
+import yaml
 
 ROOT = Path(__file__).parents[2]
 SOURCES = {
@@ -35,3 +39,24 @@ def test_the_package_holds_no_data_of_experiments():
     places = {path.parent.as_posix() for path in data}
     assert places == {".", "paper/protocols", "report/templates", "serving/page"}
     assert sum((package / path).stat().st_size for path in data) < 250_000
+
+
+def test_a_release_has_a_readme_without_relative_links(tmp_path):
+    workflow = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text())
+    named = {step.get("name"): step.get("run") for step in workflow["jobs"]["build"]["steps"]}
+    readme = tmp_path / "README.md"
+    readme.write_text((ROOT / "README.md").read_text())
+    before = re.findall(r"(!?)\[[^]]*\]\(([^)]+)\)", readme.read_text())
+    place = {"GITHUB_SERVER_URL": "https://host", "GITHUB_REPOSITORY": "owner/project"}
+    subprocess.run(
+        ["bash", "-ec", named["Make the links of the README absolute"]],
+        cwd=tmp_path,
+        env={**place, "GITHUB_REF_NAME": "v0.1.0", "PATH": "/usr/bin:/bin"},
+        check=True,
+    )
+    after = re.findall(r"(!?)\[[^]]*\]\(([^)]+)\)", readme.read_text())
+    for (image, link), (_, address) in zip(before, after, strict=True):
+        kind = "raw" if image else "blob"
+        assert "://" not in link
+        assert (ROOT / link).is_file()
+        assert address == f"https://host/owner/project/{kind}/v0.1.0/{link}"
