@@ -40,6 +40,8 @@ SOURCES = {page: source for source, page in {**DOCUMENTS, **NOTEBOOKS}.items()}
 """Files outside `docs/` by their pages."""
 
 LINK = re.compile(r"(?<=\]\()[^)#\s]+(?=[)#])")
+NAMED_LINK = re.compile(r"\[[\w/.-]+\.md\]\(([^)#\s]+\.md)")
+"""Link whose text is the name of a file."""
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -73,14 +75,23 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
-    """Turn links to files of the repository into links within the site."""
+    """Turn links to files of the repository into links within the site, named by title."""
     here = page.file.src_uri
+
+    def name(link: re.Match[str]) -> str:
+        return f"[{title_of(path_in_site(link[1], here))}]({link[1]}"
 
     def replace(link: re.Match[str]) -> str:
         path = path_in_site(link[0], here)
         return posixpath.relpath(path, posixpath.dirname(here) or ".") if path else link[0]
 
-    return LINK.sub(replace, markdown)
+    return LINK.sub(replace, NAMED_LINK.sub(name, markdown))
+
+
+def title_of(page: str) -> str:
+    """Return the first heading of a page."""
+    text = made_pages().get(page) or (ROOT / "docs" / page).read_text()
+    return text.partition("# ")[2].partition("\n")[0]
 
 
 def expand(entry: Any, pages: set[str]) -> Any:

@@ -142,7 +142,9 @@ def describe_commands() -> Iterator[str]:
         yield from ("", "| argument or option | meaning |", "|---|---|")
         for parameter in command.get_params(context):
             names, text = parameter.get_help_record(context)
-            yield f"| `{names}` | {escape(text)} |"
+            # A narrow page breaks lines between the names, not within them.
+            names = re.sub(r"<[^>]+>|[^ ,/]+", r"`\g<0>`", names.replace(" range>", ">"))
+            yield f"| {names} | {escape(text)} |"
 
 
 def help_paragraphs(text: str) -> Iterator[str]:
@@ -156,7 +158,12 @@ def help_paragraphs(text: str) -> Iterator[str]:
 
 
 def escape(text: str) -> str:
-    """Return plain text as Markdown, except that code in backticks stays code."""
+    """Return plain text as Markdown, except that options and code in backticks are code."""
+    option = re.compile(r"`[^`]*`|(?<![\w-])(--[a-z][a-z-]*)")
+    text = option.sub(lambda found: f"`{found[1]}`" if found[1] else found[0], text)
     parts = re.split(r"(`[^`]*`)", text)
-    parts[::2] = (re.sub(r"([*_<>\[\]|\\])", r"\\\1", part) for part in parts[::2])
+    parts[::2] = (
+        re.sub(r"([*_\[\]|\\])", r"\\\1", part.replace("<", "&lt;").replace(">", "&gt;"))
+        for part in parts[::2]
+    )
     return "".join(parts)

@@ -80,6 +80,12 @@ def test_files_outside_of_the_documentation_are_part_of_it(site, pages):
     assert 'href="decisions/0010-command-line.html"' in pages["contributing.html"]
 
 
+def test_links_are_named_by_titles_instead_of_files(pages):
+    assert '<a href="experiments.html">Results on published corpora</a>' in pages["tour.html"]
+    for name, page in pages.items():
+        assert re.findall(r"<a[^>]*>[^<]*\.md</a>", article(page)) == [], name
+
+
 def test_a_page_without_a_place_is_named(monkeypatch):
     from docs import hooks
     from mkdocs.exceptions import PluginError

@@ -70,7 +70,7 @@ def test_members_are_those_of_the_package_without_settings():
 def test_help_texts_keep_their_examples():
     text = "Take <class>/*.jpg, see `a_b`.\n\n\b\nExamples:\n  one --two\n  three"
     assert list(pages.help_paragraphs(text)) == [
-        *("", r"Take \<class\>/\*.jpg, see `a_b`."),
+        *("", r"Take &lt;class&gt;/\*.jpg, see `a_b`."),
         *("", "```text", "one --two", "three", "```"),
     ]
 
@@ -80,5 +80,11 @@ def test_the_page_of_commands_has_every_option(command):
     text = "\n".join(pages.describe_commands())
     section = text.partition(f"\n## {command}\n")[2].partition("\n## ")[0]
     assert f"```text\nsupdocnade {command} " in section
-    assert "| `-q, --quiet` | Show no progress and no notes, only errors. |" in section
+    assert "| `-q`, `--quiet` | Show no progress and no notes, only errors. |" in section
     assert "| `--debug` |" in section
+
+
+def test_help_becomes_markdown():
+    text = "file<TAB>a|b of `train --json`, or --no-mirror: x>=1 [default: a_b]"
+    wanted = r"file&lt;TAB&gt;a\|b of `train --json`, or `--no-mirror`: x&gt;=1 \[default: a\_b\]"
+    assert pages.escape(text) == wanted
