@@ -60,7 +60,8 @@ def lowest(session: nox.Session) -> None:
 @nox.session(python="3.11")
 def newest(session: nox.Session) -> None:
     """Run the same tests with the newest allowed versions, without `constraints.txt`."""
-    session.install("--upgrade", f".[{','.join(EXTRAS)}]", tested_torch(), *TEST_TOOLS)
+    package = f".[{','.join(EXTRAS)}]"
+    session.install("--upgrade", package, tested_torch(), "triton", *TEST_TOOLS)
     run_tests(session)
 
 

@@ -16,6 +16,7 @@ from tests.disks import permissions_count
 from supdocnade import SceneModel
 from supdocnade.cli.console import ProgressBars
 from supdocnade.cli.demo import SETTINGS as DEMO_SETTINGS
+from supdocnade.cli.options import describe_features
 from supdocnade.cli.partial_run import PartialRun
 from supdocnade.folders.xmp_packet import read_keywords
 from supdocnade.scene.persistence import load_scene, save_scene
@@ -46,7 +47,7 @@ def test_train_writes_a_model_and_leaves_nothing_else(trained, photos):
     model, done = trained
     assert done.code == 0
     assert done.err == ""
-    assert done.progress.startswith("features: SIFT\nestimate: ")
+    assert done.progress.startswith(f"{describe_features('sift')}\nestimate: ")
     assert re.search(r" and \d\.\d GB for 18 photographs on \d+ cores?\n", done.progress)
     assert "learned 3 classes" in done.out
     assert "from 18 photographs\n" in done.out
@@ -396,7 +397,7 @@ def test_demo_resumes_and_ends_with_a_report(tmp_path, monkeypatch):
     assert f"supdocnade explain '{folder / 'model'}'" in done.out
     assert f"supdocnade serve '{folder / 'model'}'" in done.out
     assert "<html" in (folder / "report.html").read_text()
-    assert "features: SIFT\n" in done.out
+    assert f"{describe_features('sift')}\n" in done.out
     assert done.out.count("  truth: ") == 4
     (folder / "other.txt").write_text("other")
     assert supdocnade("demo", "-o", folder).code == 1

@@ -12,7 +12,6 @@ from supdocnade.metrics import share_interval
 from supdocnade.report.html import write_report
 from supdocnade.scene.persistence import DESCRIPTION, SCENE, load_scene, save_scene
 from supdocnade.scene.sharing import describe_contents, is_stripped, model_card, strip_scene
-from supdocnade.serving.explore import ModelExplorer
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +94,10 @@ def test_a_stripped_model_has_a_report_and_a_page(stripped, tmp_path):
     loaded, _ = stripped
     write_report(loaded, tmp_path / "report.html")
     assert (tmp_path / "report.html").stat().st_size > 1000
-    explorer = ModelExplorer(loaded, "0" * 32)
+    explore = pytest.importorskip(
+        "supdocnade.serving.explore", reason="needs the extra serve", exc_type=ImportError
+    )
+    explorer = explore.ModelExplorer(loaded, "0" * 32)
     assert explorer.word_picture(0).startswith(b"\xff\xd8\xff")
     assert [each.label for each in explorer.overview.classes] == list(CLASSES)
 
