@@ -18,6 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from supdocnade.baselines.mmlda import MMLDA
 from supdocnade.baselines.replicated_softmax import ReplicatedSoftmax
 from supdocnade.baselines.slda import SLDA
+from supdocnade.likelihood.cpu.threads import one_blas_thread
 from supdocnade.metrics import N_TAGS, f_measure, top_ranked
 from supdocnade.paper.kernel_svm import (
     Kernel,
@@ -200,6 +201,7 @@ def _choose_tagger(
     return scores, {"setting": chosen, "held_out": round(max(f_measures), 4)}
 
 
+@one_blas_thread()  # Hundreds of small fits, which threads make slower.
 def _logistic(train: Floats, tags: Floats, other: Floats, C: float) -> Floats:
     """Return the log-odds of every tag, by one logistic regression per tag."""
     scaler = StandardScaler().fit(train)
