@@ -39,7 +39,7 @@ N_TAGS = 2000
 """Tags that are used, the most frequent ones of all photographs."""
 
 SHARES = (0.4, 0.2, 0.4)
-"""Of a split: training, choice of settings, test."""
+"""Shares of training, choice of settings and test in a split."""
 
 WORDS, ANNOTATED, WITH_TAGS = (
     "SupDocNADE, words",

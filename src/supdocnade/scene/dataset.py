@@ -58,7 +58,7 @@ class Photographs:
     keys: list[str] | None = None
     """Digests of their contents; None before the photographs are encoded."""
     several_labels: bool | None = None
-    """Whether photographs may have several labels; None: whether any of these has."""
+    """True if photographs may have several labels; None: if any of these has."""
 
     def __post_init__(self) -> None:
         if self.several_labels is None:
