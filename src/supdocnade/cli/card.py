@@ -30,7 +30,8 @@ Name = Annotated[
     str | None, typer.Option(help="Name of the model in the card; default: that of its folder.")
 ]
 Licence = Annotated[
-    str | None, typer.Option("--license", help="License of the model, such as cc-by-4.0.")
+    str | None,
+    typer.Option("--licence", "--license", help="Licence of the model, such as cc-by-4.0."),
 ]
 
 
@@ -53,7 +54,7 @@ def card(
     \b
     Examples:
       supdocnade card scenes
-      supdocnade card scenes -o shared-scenes --strip --license cc-by-4.0
+      supdocnade card scenes -o shared-scenes --strip --licence cc-by-4.0
     """
     from supdocnade.scene.persistence import load_scene
     from supdocnade.scene.sharing import (

@@ -48,7 +48,9 @@ def features(
     mean: Mean = None,
     scale: Scale = None,
     color_order: ColorOrder = None,
-    licence: Annotated[str | None, typer.Option(help="Licence of its weights.")] = None,
+    licence: Annotated[
+        str | None, typer.Option("--licence", "--license", help="Licence of its weights.")
+    ] = None,
     output_name: Annotated[
         str | None, typer.Option(help="Output to take, if it has several.")
     ] = None,
