@@ -153,7 +153,9 @@ def _map_chunks(
             size = min(CHUNK, -(-window // n_workers))
             finished = workers(delayed(map_chunk)(items) for items in split(part, size))
             try:
-                yield from finished
+                # `yield from` would close it, and joblib would warn.
+                for results in finished:  # noqa: UP028
+                    yield results
             finally:
                 # A consumer that stops early waits for the few images that were started.
                 deque(finished, maxlen=0)
