@@ -11,6 +11,7 @@ a collective operation of torch with a timeout.
 
 import pickle
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
@@ -36,6 +37,9 @@ from supdocnade.training.groups import (
 
 POLL = timedelta(seconds=30)
 """How long a process waits for a message before it checks that the store still answers."""
+
+LAST_SECONDS = 10.0
+"""How long a process that leaves waits for Gloo's threads to release its tensors."""
 
 END, TRAIN, EPOCH, STOP = "end", "train", "epoch", "stop"
 """Messages of the first process: leave, receive a network, run an epoch, drop the network."""
@@ -161,8 +165,15 @@ class ProcessGroup:
         """Part from the other processes; none leaves before all have read the last message."""
         if self.rank == 0:
             self.post(END)
+        sent, received = torch.zeros(self.size), torch.empty(self.size)
         with self._exchanging():
-            self._exchange(torch.zeros(self.size), [1] * self.size, [1] * self.size)
+            dist.all_to_all_single(received, sent, group=self._handle)
+        # A thread of Gloo releases the tensors a moment later. If it were the last to do so, while
+        # the interpreter ends, it would abort the process (docs/decisions/0030-groups.md).
+        deadline = time.monotonic() + LAST_SECONDS
+        tensors: list[Any] = [sent, received]
+        while any(each._use_count() > 1 for each in tensors) and time.monotonic() < deadline:
+            time.sleep(0.001)
 
     @contextmanager
     def epoch(self) -> Iterator[None]:
