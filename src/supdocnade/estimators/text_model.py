@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from supdocnade.checks import check_shape
+from supdocnade.checks import check_flag, check_shape
 from supdocnade.errors import InvalidArgument, StorageError
 from supdocnade.estimators.docnade import DocNADE
 from supdocnade.estimators.persistence import estimator_from_storage
@@ -106,15 +106,28 @@ class TextModel:
                 for topic in description["words"]
             )
             check_shape("words", (len(words),), (len(inverse_RH),))
-            vectorizer = dict(description["vectorizer"])
             return cls(
                 estimator=estimator,
                 vocabulary=vocabulary,
-                vectorizer={**vectorizer, "ngram_range": tuple(vectorizer["ngram_range"])},
+                vectorizer=_read_vectorizer(description["vectorizer"]),
                 rotation=TopicRotation(axes_HR, inverse_RH),
                 words=words,
                 figures=dict(description["figures"]),
             )
+
+
+def _read_vectorizer(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of the vectorizer from a file, checked."""
+    if given.keys() != {"lowercase", "stop_words", "ngram_range"}:
+        raise InvalidArgument(f"its vectorizer has the settings {sorted(given)}")
+    stop_words, ngram_range = given["stop_words"], tuple(given["ngram_range"])
+    is_list = isinstance(stop_words, list) and all(isinstance(each, str) for each in stop_words)
+    if not (stop_words is None or isinstance(stop_words, str) or is_list):
+        raise InvalidArgument(f"its stop words are {stop_words!r}")
+    if len(ngram_range) != 2 or any(type(each) is not int for each in ngram_range):
+        raise InvalidArgument(f"its range of n-grams is {ngram_range!r}")
+    lowercase = check_flag("lowercase", given["lowercase"])
+    return {"lowercase": lowercase, "stop_words": stop_words, "ngram_range": ngram_range}
 
 
 def _digest(path: Path) -> str:
