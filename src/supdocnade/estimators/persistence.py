@@ -20,7 +20,12 @@ from numpy.typing import NDArray
 
 from supdocnade.checks import check_count, check_seed, check_shape
 from supdocnade.errors import InvalidArgument, StorageError, SupDocNADEError
-from supdocnade.estimators.settings import DocNADESettings, SupDocNADESettings, VisualWordSettings
+from supdocnade.estimators.settings import (
+    DocNADESettings,
+    SupDocNADESettings,
+    VisualWordSettings,
+    check_n_jobs,
+)
 from supdocnade.model.config import DocNADEConfig, SupDocNADEConfig
 from supdocnade.model.inference import NetworkArrays
 from supdocnade.storage import Arrays, damage_errors, load_arrays, save_arrays
@@ -292,6 +297,7 @@ def check_optional_counts(settings: Mapping[str, Any]) -> None:
         value = settings.get(name)
         if value is not None and (type(value) is not int or abs(value) >= 2**63):
             raise InvalidArgument(f"{name} must be an int or null")
+    check_n_jobs(settings.get("n_jobs"))
 
 
 def read_names(what: str, given: Any, count: int) -> list[str] | None:

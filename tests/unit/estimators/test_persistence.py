@@ -326,6 +326,7 @@ def changed(arrays=None, **description):
         {"settings": {"surprise": 1}},
         {"settings": {"n_examples": 3}},
         {"settings": {"n_jobs": {"": None}}},
+        {"settings": {"n_jobs": 2**31}},
         {"settings": {"random_state": 10**30}},
         {"encoder": {"keep_constant": False}},
         {"encoder": {"format": 7}},
