@@ -1,12 +1,13 @@
 """`SceneModel` with a network on the paper's splits, beside the network without a topic model.
 
-python -m experiments.network_splits               # the splits that are not in the results yet
+python -m experiments.network_splits               # the rows that are not in the results yet
 python -m experiments.network_splits labelme       # those of one data set
 
-The recipe of `SceneModel(features=NETWORK)` was chosen on the development pool alone
-(`experiments.scene_features`) and is not changed here. On every split it is fitted on the training
-part, as a user would fit it. The other methods see what the model sees: the network's features of
-photographs and their mirror images, and the visual words of both. One sees the features of
+The recipe of `SceneModel(features=NETWORK)` was chosen on the development pools alone
+(`experiments.scene_features`, `experiments.joint_words`) and is not changed here. On every split it
+is fitted on the training part, as a user would fit it, and so is the recipe without SIFT words. The
+other methods see what the models see: the network's features of photographs and their mirror
+images, and the visual words of both, with and without SIFT words. One sees the features of
 photographs alone. Their settings are chosen on a fifth of the training part, and then they are
 trained on all of it.
 """
@@ -45,7 +46,8 @@ from supdocnade.scene.prediction import Prediction
 from supdocnade.visual_words.cache import content_key
 
 NETWORK = DEFAULT_NETWORK
-MODEL = "SupDocNADE, words and features of the network"
+MODEL = "SupDocNADE, words of the network and SIFT, features"
+NETWORK_ALONE = "SupDocNADE, words of the network, features"
 POOLED_LR = "features, logistic regression"
 ONE_SIDE_LR = "features without mirror images, logistic regression"
 C_GRID = (1e-4, 1e-3, 1e-2)
@@ -121,10 +123,43 @@ def run_scene_model(
     return record, first
 
 
+def run_svms(
+    blocks_of: dict[str, list[Floats]], label_B: NDArray[np.int64], parts: Parts
+) -> dict[str, dict[str, Any]]:
+    """Return the results of RBF SVMs; the kernels of all blocks of features of one are added."""
+
+    def kernel(blocks: Sequence[Floats], train: Any, other: Any) -> Any:
+        return add_kernels([rbf_kernel(each[train], each[other]) for each in blocks])
+
+    results = {}
+    for name, blocks in blocks_of.items():
+        scores = score_svms(
+            kernel(blocks, parts.fit, parts.held), label_B[parts.fit], label_B[parts.held]
+        )
+        C, gamma, _ = best_svm(scores)
+        predicted = predict_svm(
+            kernel(blocks, parts.train, parts.test), label_B[parts.train], C, gamma
+        )
+        results[name] = {"right": as_digits(predicted == label_B[parts.test])}
+    return results
+
+
+def run_joint_baselines(model: SceneModel, photos: PhotoSet, parts: Parts) -> dict[str, Any]:
+    """Return the results of SVMs on the words of the network and SIFT."""
+    encoded = model.fitted_.bag.encode(photos.paths)
+    roots_BK = np.sqrt(encoded.counts.toarray())
+    pooled_BF = standardize(np.asarray(encoded.global_features, np.float64), parts.train)
+    blocks_of = {
+        "√counts of both kinds of words, RBF SVM": [roots_BK],
+        "√counts of both kinds of words and features, RBF SVM": [roots_BK, pooled_BF],
+    }
+    return run_svms(blocks_of, photos.label_numbers(), parts)
+
+
 def run_baselines(
     model: SceneModel, photos: PhotoSet, parts: Parts, tag_sets: Sequence[str]
 ) -> dict[str, dict[str, Any]]:
-    """Return the results of methods without a topic model, on the words of `model`."""
+    """Return the results of methods without a topic model, on the words of a network alone."""
     both_sides, one_side = model.fitted_.bag, copy(model.fitted_.bag)
     one_side.encoder_ = replace(one_side.encoder_, mirror=False)
     encoded, of_one_side = (bag.encode(photos.paths) for bag in (both_sides, one_side))
@@ -134,24 +169,12 @@ def run_baselines(
     )
     roots_BK = np.sqrt(encoded.counts.toarray())
     label_B = photos.label_numbers()
-
-    def kernel(blocks: Sequence[Floats], train: Any, other: Any) -> Any:
-        return add_kernels([rbf_kernel(each[train], each[other]) for each in blocks])
-
-    results: dict[str, dict[str, Any]] = {}
-    for name, blocks in {
+    blocks_of = {
         "features, RBF SVM": [pooled_BF],
         "√counts of words, RBF SVM": [roots_BK],
         "√counts and features, RBF SVM": [roots_BK, pooled_BF],
-    }.items():
-        scores = score_svms(
-            kernel(blocks, parts.fit, parts.held), label_B[parts.fit], label_B[parts.held]
-        )
-        C, gamma, _ = best_svm(scores)
-        predicted = predict_svm(
-            kernel(blocks, parts.train, parts.test), label_B[parts.train], C, gamma
-        )
-        results[name] = {"right": as_digits(predicted == label_B[parts.test])}
+    }
+    results = run_svms(blocks_of, label_B, parts)
 
     def predict_class(C: float, features_BF: Floats, train: Any, other: Any) -> NDArray[np.int64]:
         first, second = rotate(features_BF[train], features_BF[other])
@@ -222,16 +245,20 @@ def fit_regressions(
     return found[:-n_targets].reshape(n_targets, n_features), found[-n_targets:]
 
 
-def run_split(photos: PhotoSet, protocol: Protocol, split: int) -> dict[str, Any]:
-    parts = protocol.parts(split)
-    tag_sets = list(photos.tags)
-    results: dict[str, Any] = {}
-    seconds: dict[str, Any] = {}
-    with timed(seconds, "model"):
+def run_split(
+    photos: PhotoSet, protocol: Protocol, split: int, known: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the rows of a split, those that are known already among them."""
+    parts, tag_sets, results = protocol.parts(split), list(photos.tags), dict(known)
+    if MODEL not in results:
         results[MODEL], model = run_scene_model({"features": NETWORK}, photos, parts, tag_sets)
-    with timed(seconds, "other methods"):
+        results |= run_joint_baselines(model, photos, parts)
+    if NETWORK_ALONE not in results:
+        settings = {"features": NETWORK, "n_sift_words": 0}
+        results[NETWORK_ALONE], model = run_scene_model(settings, photos, parts, tag_sets)
         results |= run_baselines(model, photos, parts, tag_sets)
-    return results
+    # The model first.
+    return {MODEL: results.pop(MODEL), NETWORK_ALONE: results.pop(NETWORK_ALONE), **results}
 
 
 def compare_methods(
@@ -290,13 +317,11 @@ def main() -> None:
         memory.install()
         photos = read_photo_set(name, data_folder(name))
         protocol = protocol_for(photos)
-        record = results.setdefault(name, {"splits": []})
-        while len(record["splits"]) < protocol.n_splits:
-            split = len(record["splits"])
-            seconds: dict[str, Any] = {}
-            with timed(seconds, f"{name}, split {split}"):
-                found = run_split(photos, protocol, split)
-            record["splits"].append(found)
+        record = results.setdefault(name, {"splits": [{}] * protocol.n_splits})
+        for split in range(protocol.n_splits):
+            with timed({}, f"{name}, split {split}"):
+                found = run_split(photos, protocol, split, record["splits"][split])
+            record["splits"][split] = found
             print(
                 {
                     k: round(100 * np.mean([c == "1" for c in v["right"]]), 2)

@@ -167,7 +167,8 @@ def print_summary(
     tags = format_count(len(fitted.tag_names), "tag")
     drawn = format_count(fitted.data["n_images"], "drawn scene")
     print_line(f"learned {classes} and {tags} from {drawn}")
-    print_line(opt.describe_features(fitted.settings.features))
+    settings = fitted.settings
+    print_line(opt.describe_features(settings.features, settings.n_sift_words))
     fresh, accuracy = format_count(evaluation.n_images, "fresh scene"), evaluation.accuracy or 0
     results = [f"accuracy {format_percent(accuracy)}"]
     if evaluation.f_measure is not None:

@@ -101,12 +101,14 @@ def check_formats(*, json: bool, csv: bool) -> None:
         raise UsageError("--json and --csv must not both be given.")
 
 
-def describe_features(features: str) -> str:
-    """Return a line that names the features of a model."""
+def describe_features(features: str, n_sift_words: int | None) -> str:
+    """Return a line that names the features of a model, given its settings."""
     if features == "best":
-        return "features: the better of SIFT and a pretrained network"
+        return "features: the better of SIFT alone and a pretrained network"
     if features != "sift":
-        return f"features: the pretrained network {features}"
+        return (
+            f"features: the pretrained network {features}{'' if n_sift_words == 0 else ' and SIFT'}"
+        )
     hint = ""
     if resolve_features("auto") == "sift":
         hint = f"; {install_command('deep')} adds a network, which is more accurate"

@@ -35,6 +35,7 @@ OPTIONS = {
     "features": "features",
     "n_words": "words",
     "n_color_words": "color_words",
+    "n_sift_words": "sift_words",
     "classifier": "classifier",
     "max_epochs": "epochs",
     "learning_rate": "learning_rate",
@@ -48,6 +49,8 @@ OPTIONS = {
 }
 """Settings of `SceneModel`, and the parameters of the command that give them."""
 
+NEW_WORDS = ("features", "n_words", "n_color_words", "n_sift_words")
+"""Settings that have no effect where visual words are those of a model or corpus."""
 
 FILES = ("add", "corrections")
 """Settings of a run that are no settings of `SceneModel`."""
@@ -104,8 +107,10 @@ def train_model(request: TrainingRequest) -> "tuple[SceneModel, dict[str, float]
     if not request.quiet:
         extends = settings.get("add") is not None
         words_of = request.photos if corpus is not None else settings.get("add")
-        same = f"features: those of {words_of}"
-        print_message(describe_features(settings["features"]) if words_of is None else same)
+        line = f"features: those of {words_of}"
+        if words_of is None:
+            line = describe_features(settings["features"], settings["n_sift_words"])
+        print_message(line)
         for note in (*describe_records(records, extends=extends), *notes):
             print_message(f"note: {note}")
     if corpus is not None:
@@ -378,12 +383,12 @@ def _choose_settings(request: TrainingRequest, partial: PartialRun) -> dict[str,
     if is_corpus(Path(request.photos)):
         if request.add is not None:
             raise InvalidArgument(f"--add must not be given with a corpus, got {request.photos}.")
-        of_words = ("features", "n_words", "n_color_words", "mirror")
+        of_words = (*NEW_WORDS, "mirror")
         _check_not_explicit(request, of_words, "a corpus")
         return {key: value for key, value in request.settings.items() if key not in of_words}
     if request.add is None:
         return request.settings
-    _check_not_explicit(request, ("features", "n_words", "n_color_words"), "--add")
+    _check_not_explicit(request, NEW_WORDS, "--add")
     # Other settings are those of the model to which photographs are added.
     names = request.explicit | {"on_error", "random_state"}
     settings = {name: request.settings[name] for name in request.settings if name in names}

@@ -32,6 +32,13 @@ Words = Annotated[
     ),
 ]
 ColorWords = Annotated[int, typer.Option(min=0, help="Number of words for colours.")]
+SIFTWords = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        help="Number of SIFT words beside those of a network; by default 200, 0 for none.",
+    ),
+]
 Classifier = Annotated[
     Literal["auto", "svm", "softmax"],
     typer.Option(help="The paper's SVM on topics, the softmax of the model, or the better one."),
@@ -110,6 +117,7 @@ def train(
     features: opt.Features = "auto",
     words: Words = _DEFAULTS.n_words,
     color_words: ColorWords = _DEFAULTS.n_color_words,
+    sift_words: SIFTWords = _DEFAULTS.n_sift_words,
     classifier: Classifier = "auto",
     epochs: Epochs = _DEFAULTS.max_epochs,
     learning_rate: LearningRate = _DEFAULTS.learning_rate,

@@ -24,7 +24,7 @@ from supdocnade.run_options import RunOptions
 from supdocnade.visual_words.cache import ImageWords
 from supdocnade.visual_words.describer import Describer, FunctionDescriber, NetworkDescriber
 from supdocnade.visual_words.encoder import EncodedImage, ImageEncoder, count_words
-from supdocnade.visual_words.learn import fit_words
+from supdocnade.visual_words.learn import fit_sift_words, fit_words
 from supdocnade.visual_words.parallel import (
     SkippedImage,
     check_images,
@@ -80,8 +80,9 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
     features : str or callable, default="sift"
         Description of patches: "sift", the name of a network (`supdocnade features` lists them), or
         the path of its ONNX file. With a network `step`, `patch_size`, `max_side`, `window`,
-        `root_sift`, `contrast_percentile`, `color`, `keep_constant` and `upscale` have no effect,
-        and `encode` also returns features of the whole images (`global_features`). A function gets
+        `root_sift`, `contrast_percentile`, `color`, `keep_constant` and `upscale` have no effect
+        but on `n_sift_words`, and `encode` also returns features of the whole images
+        (`global_features`). A function gets
         the pixels of an image, (height, width, 3) uint8, and returns the descriptors of its
         patches, (patches, D), their centres, (patches, 2), y and x in pixels, and their sides in
         pixels, (patches,) or one number. It is called from several threads if `n_jobs` is not 1; of
@@ -102,6 +103,10 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
     n_color_words : int, default=0
         Maximum number of words for the colours of patches. They are learned and counted beside the
         visual words and numbered after them. There are none if all images are grey.
+    n_sift_words : int, default=0
+        Number of words for SIFT descriptors beside the words of a network or function. They are
+        counted in the same regions and numbered after the others. An image that is too narrow for
+        a patch has none.
     keep_constant : bool, default=True
         Whether patches of one colour are counted, as the word nearest to zero.
     upscale : bool, default=True
@@ -127,7 +132,7 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
     ----------
     encoder_ : ImageEncoder
     n_features_out_ : int
-        Number of visual words, those for colours included, times the number of regions.
+        Number of visual words, those for colours and of SIFT included, times the number of regions.
 
     Examples
     --------
@@ -158,29 +163,37 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
         """
         images = check_images(X)
         describer: Describer
-        describer, regions = self.check()
+        sift, regions = self.check()
+        describer = sift
         if isinstance(self.features, str) and self.features != "sift":
             describer = NetworkDescriber.find(self.features)
         else:
             choose_device(self.device)  # Fail before words are learned.
         if callable(self.features):
-            decoding = replace(describer.decoding, color=True)
+            decoding = replace(sift.decoding, color=True)
             describer = FunctionDescriber(function=self.features, decoding=decoding)
+        options = self._options(progress)
+        shared: dict[str, Any] = {
+            "min_words": min_words,
+            "seed": read_seed(self.random_state),
+            "contrast_percentile": self.contrast_percentile,
+            "n_examples": self.n_examples,
+        }
         fitted = fit_words(
             images,
             describer,
             regions,
-            self._options(progress),
+            options,
             n_words=self.n_words,
-            min_words=min_words,
             n_color_words=self.n_color_words,
             n_nearest=self.n_nearest,
             mirror=self.mirror,
-            seed=read_seed(self.random_state),
-            contrast_percentile=self.contrast_percentile,
             sample_size=self.sample_size,
-            n_examples=self.n_examples,
+            **shared,
         )
+        if self.n_sift_words:
+            n_words = self.n_sift_words
+            fitted = fit_sift_words(fitted, images, sift, options, n_words=n_words, **shared)
         _warn_about(fitted.skipped)
         self.encoder_ = fitted.encoder
         self.examples_ = fitted.examples
@@ -289,7 +302,8 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
 
         Parameters
         ----------
-        word : number of a visual word, regardless of the region; words for colours come last.
+        word : number of a visual word, regardless of the region; words for colours, or SIFT words
+            beside those of a network, come last.
 
         Returns
         -------

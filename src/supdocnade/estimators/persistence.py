@@ -361,8 +361,7 @@ def words_to_storage(bag: Any) -> tuple[Arrays, dict[str, Any]]:
         "examples": bag.examples_,
         "n_examples": bag.n_examples_per_word_,
     }
-    # Few images may have had too few patches for all words.
-    settings = {**bag.get_params(deep=False), "n_words": bag.encoder_.codebook.n_words}
+    settings = bag.get_params(deep=False) | bag.encoder_.count_learned()
     description = {
         "format": WORDS_FORMAT,
         "kind": WORDS_KIND,
@@ -442,16 +441,18 @@ def _read_words(
     for key, kind in (("examples", np.uint8), ("n_examples", np.int32)):
         if arrays[key].dtype != kind:
             raise InvalidArgument(f"{key} must be {kind.__name__}, got {arrays[key].dtype}")
-    found = encoder.describer
+    found, sift = encoder.describer, encoder.sift_encoder
     if isinstance(found, SIFTDescriber):
-        same = found.decoding == expected.decoding and settings.features == "sift"
-        same &= found.keep_constant == expected.keep_constant
-        for each in ("step", "patch_sizes", "window", "root"):
-            same &= getattr(found.sift, each) == getattr(expected.sift, each)
-        width = 128 * (3 if found.decoding.color else 1)
+        same = _is_same_sift(found, expected) and settings.features == "sift" and sift is None
+        width = _sift_width(found)
     else:
         same = settings.features != "sift"
         width = encoder.codebook.centres_KD.shape[1]
+    if sift is not None:
+        assert isinstance(sift.describer, SIFTDescriber)
+        same &= _is_same_sift(sift.describer, expected)
+        shape = settings.n_sift_words, _sift_width(sift.describer)
+        check_shape("sift_centres", arrays["sift_centres"].shape, shape)
     if not same or (encoder.regions, encoder.n_nearest) != (regions, settings.n_nearest):
         raise InvalidArgument("its encoder has other settings than its transformer")
     n_words, n_examples = encoder.n_words, settings.n_examples
@@ -459,7 +460,7 @@ def _read_words(
     if encoder.color_codebook is not None:
         shape = encoder.color_codebook.centres_KD.shape
         check_shape("color_centres", shape[1:], (2 * N_CHANNELS,))
-    if n_words > settings.n_words + settings.n_color_words:
+    if n_words > settings.n_words + settings.n_color_words + settings.n_sift_words:
         raise InvalidArgument("its words for colours are more than its settings allow")
     side = found.example_side
     check_shape("examples", arrays["examples"].shape, (n_words, n_examples, side, side, 3))
@@ -470,3 +471,16 @@ def _read_words(
             f"n_examples must lie in 0 .. {n_examples}, got {counts.min()} .. {counts.max()}"
         )
     return settings, encoder
+
+
+def _is_same_sift(found: SIFTDescriber, expected: SIFTDescriber) -> bool:
+    """Return whether two describers differ at most in what is learned."""
+    same = found.decoding == expected.decoding and found.keep_constant == expected.keep_constant
+    return same and all(
+        getattr(found.sift, each) == getattr(expected.sift, each)
+        for each in ("step", "patch_sizes", "window", "root")
+    )
+
+
+def _sift_width(describer: SIFTDescriber) -> int:
+    return 128 * (3 if describer.decoding.color else 1)

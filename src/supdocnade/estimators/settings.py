@@ -129,6 +129,7 @@ class VisualWordSettings:
     contrast_percentile: float = 0.0
     color: bool = False
     n_color_words: int = 0
+    n_sift_words: int = 0
     keep_constant: bool = True
     upscale: bool = True
     sample_size: int | None = None
@@ -142,6 +143,7 @@ class VisualWordSettings:
         """Return how images are described by SIFT, and divided, or raise `InvalidArgument`."""
         check_count("n_words", self.n_words, least=2)
         check_count("n_color_words", self.n_color_words)
+        check_count("n_sift_words", self.n_sift_words)
         if not isinstance(self.features, str) and not callable(self.features):
             raise InvalidArgument(
                 "features must be 'sift', the name of a network or a function, "
@@ -152,6 +154,13 @@ class VisualWordSettings:
                 "n_color_words must be 0 with a network or function, which sees colours itself, "
                 f"got {self.n_color_words}."
             )
+        if self.features == "sift" and self.n_sift_words:
+            raise InvalidArgument(
+                "n_sift_words must be 0 with features 'sift', whose words are n_words, "
+                f"got {self.n_sift_words}."
+            )
+        if self.n_sift_words == 1:
+            raise InvalidArgument("n_sift_words must be 0 or at least 2, got 1.")
         if check_count("n_nearest", self.n_nearest, least=1) > self.n_words:
             raise InvalidArgument(
                 f"n_nearest must be at most n_words, {self.n_words}, got {self.n_nearest}."

@@ -131,14 +131,17 @@ def explain_image(
     count_K = np.ones_like(share_K)
     share_K[words_V] = share_V
     count_K[raw.indices] = raw.data
-    share_S = (share_K / count_K)[encoded.ids].reshape(len(encoded.words_SM), -1).sum(axis=1)
+    share_N = (share_K / count_K)[encoded.ids]
+    share_S: Floats = np.zeros(len(encoded.words_SM))
+    np.add.at(share_S, encoded.patch_of_id, share_N)
     global_share = 0.0
     if features_F is not None:
         parts_SF = _divide_features(fitted, image, name, device)
         if parts_SF is None:
             global_share = float(features_F @ slope_F)
         else:
-            share_S += parts_SF @ slope_F / len(parts_SF)
+            # The patches of SIFT words come after those of the network.
+            share_S[: len(parts_SF)] += parts_SF @ slope_F / len(parts_SF)
     centres_S2, patch_size_S = encoded.centres_S2, encoded.patch_size_S
     if fitted.encoder.mirror:
         share_S, centres_S2, patch_size_S = _add_mirrored(encoded, share_S)

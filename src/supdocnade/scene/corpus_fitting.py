@@ -130,8 +130,7 @@ def load_corpus_words(corpus: Corpus) -> BagOfVisualWords:
 def with_word_settings(settings: SettingsT, words: BagOfVisualWords) -> SettingsT:
     """Return settings in which those of visual words are replaced by those of `words`."""
     of_words = {name: getattr(words, name) for name in WORD_SETTINGS}
-    of_words["n_words"] = words.encoder_.codebook.n_words
-    return replace(settings, **of_words)
+    return replace(settings, **of_words | words.encoder_.count_learned())
 
 
 def _check_corpus(corpus: Corpus, words: BagOfVisualWords) -> None:

@@ -75,6 +75,8 @@ class Speed(NamedTuple):
     n_patches: int
     n_columns: int
     """Size of a descriptor."""
+    sift: "Speed | None" = None
+    """That of SIFT words beside those of a network."""
 
 
 def estimate_fit(
@@ -99,6 +101,9 @@ def estimate_fit(
     speed = measure_speed(photographs.sources, describer, options.device)
     if speed is None:
         return None
+    if settings.n_sift_words:
+        sift = make_bag(settings, 0, options).check()[0]
+        speed = speed._replace(sift=measure_speed(photographs.sources, sift, options.device))
     before = [] if previous is None else previous.training_set.photographs.labels
     n_workers = effective_n_jobs(options.n_jobs)
     return (
@@ -187,6 +192,11 @@ def estimate_seconds(
     n_described = KMEANS_ROUNDS * n_rows + n_sides * len(labels) * speed.n_patches
     n_words = _words_per_photograph(settings, speed)
     work = n_described * settings.n_words * n_columns / n_workers
+    if speed.sift is not None:  # Photographs are read once for both kinds of words.
+        reading += (len(labels) + n_sampled) * speed.sift.describe + n_sampled * speed.read
+        n_rows = min(SAMPLE_SIZE, n_sampled * speed.sift.n_patches)
+        n_described = KMEANS_ROUNDS * n_rows + n_sides * len(labels) * speed.sift.n_patches
+        work += n_described * (settings.n_sift_words or 0) * speed.sift.n_columns / n_workers
     kernel = _count_svm([*labels, *before], settings)
     work += _training_work([*labels, *before], settings, n_words, n_workers, kernel)
     return float(START_SECONDS + reading / n_workers + speed.multiply * work)
@@ -212,7 +222,9 @@ def _training_work(
     n_trials = (settings.tune_trials if settings.tune else 1) if settings.held_out else 0
     n_fits = n_trials * (1 - settings.held_out) + 1
     n_damped = n_words * (DAMPED_SHARE if settings.damping else 1)
-    n_leaves = settings.n_words * Regions.of(settings.grid).n_regions
+    n_leaves = (settings.n_words + (settings.n_sift_words or 0)) * Regions.of(
+        settings.grid
+    ).n_regions
     n_tree = n_fits * settings.max_epochs * len(labels) * n_damped * np.log2(n_leaves)
     n_svms = n_trials * len(EPOCH_SHARES) * (len(GRID) + 1) * (1 - settings.held_out) ** 2 + 1
     n_pairs, n_classes = n_svms * kernel[0], len({*labels} - {None})
@@ -239,6 +251,7 @@ def estimate_bytes(
     n_counts = n_documents * _words_per_photograph(settings, speed) / 2
     counts = n_counts * COUNT_BYTES * COUNT_COPIES
     n_rows = 0 if before else _sample_sizes(len(labels), settings, speed)[1]
+    # Samples of SIFT descriptors are smaller than those of a network's features.
     sample = 2 * (n_rows * speed.n_columns * 4 + MAX_PIXEL_BYTES * bool(n_rows))
     svm = SVM_BYTES * _count_svm([*labels, *before], settings)[0]
     features = n_documents * speed.n_columns * 4 * 2 if settings.features != "sift" else 0
@@ -258,7 +271,9 @@ def _words_per_photograph(settings: SceneSettings, speed: Speed) -> int:
     assert settings.n_nearest is not None, "checked"
     n_per_patch = settings.n_nearest + bool(settings.n_color_words)
     n_sides = 2 if settings.mirror else 1
-    return n_sides * speed.n_patches * n_per_patch * len(Regions.of(settings.grid).grids)
+    n_sift = 0 if speed.sift is None else speed.sift.n_patches
+    n_words = speed.n_patches * n_per_patch + n_sift
+    return n_sides * n_words * len(Regions.of(settings.grid).grids)
 
 
 def _count_svm(

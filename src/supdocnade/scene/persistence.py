@@ -244,7 +244,8 @@ def _describe(fitted: FittedScene, params: dict[str, Any]) -> tuple[Parts, dict[
 def _build(parts: Parts, description: dict[str, Any], name: str) -> FittedScene:
     """Return the model that `_describe` described; anything else raises an error."""
     _, encoder = read_words(*parts["words"], name)
-    settings = SceneSettings(**description["settings"]).check()
+    # Older models have no SIFT words beside those of a network.
+    settings = SceneSettings(**{"n_sift_words": 0, **description["settings"]}).check()
     kind = description["topics"]
     topics = read_topic_model(_TOPIC_SETTINGS[kind], kind, *parts["topics"], name)
     classes, tags = tuple(description["classes"]), tuple(description["tags"])

@@ -16,11 +16,11 @@ MIN_UPDATES, MIN_BATCH, MAX_BATCH = 12, 4, 64
 
 RECIPES: dict[str, dict[str, Any]] = {
     "sift": {
-        "n_topics": 200, "n_words": 500, "n_nearest": 1, "grid": (2, 2),
+        "n_topics": 200, "n_words": 500, "n_nearest": 1, "n_sift_words": 0, "grid": (2, 2),
         "annotation_output": "words",
     },
     "network": {
-        "n_topics": 512, "n_words": 1000, "n_nearest": 4, "grid": (1, 1),
+        "n_topics": 512, "n_words": 1000, "n_nearest": 4, "n_sift_words": 200, "grid": (1, 1),
         "annotation_output": "sigmoid",
     },
 }  # fmt: skip
@@ -33,13 +33,13 @@ TAG_PRECISION = 0.8
 """Precision, on held-out photographs, of the tags that are written to sidecars."""
 
 WORD_SETTINGS = (
-    "features", "n_words", "n_nearest", "n_color_words", "grid", "step", "patch_size", "max_side",
-    "contrast_percentile", "mirror",
+    "features", "n_words", "n_nearest", "n_color_words", "n_sift_words", "grid", "step",
+    "patch_size", "max_side", "contrast_percentile", "mirror",
 )  # fmt: skip
 """Settings that determine the words stored for every photograph."""
 
 SIFT_SETTINGS = ("n_color_words", "step", "patch_size", "max_side", "contrast_percentile")
-"""Those that have no effect with a network."""
+"""Those that have no effect with a network alone."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -52,6 +52,7 @@ class SceneSettings:
     n_words: int | None = None
     n_nearest: int | None = None
     n_color_words: int = 0
+    n_sift_words: int | None = None
     grid: Any = None
     step: int = 8
     patch_size: Any = (16, 32)
@@ -153,7 +154,9 @@ class SceneSettings:
 
     def used(self) -> dict[str, Any]:
         """Return the settings that have an effect with these features."""
-        unused = () if self.features == "sift" else SIFT_SETTINGS
+        unused: tuple[str, ...] = ()
+        if self.features != "sift":
+            unused = ("n_color_words",) if self.n_sift_words else SIFT_SETTINGS
         return {name: getattr(self, name) for name in self.names() if name not in unused}
 
     @classmethod

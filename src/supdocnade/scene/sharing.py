@@ -188,9 +188,12 @@ def _describe_features(fitted: FittedScene) -> str:
         licence = describer.network.licence
     except ValueError:  # The network is not installed here.
         licence = "not known here"
+    network = _escape(fitted.settings.features)
+    if fitted.encoder.sift_encoder is not None:
+        network += " and dense SIFT descriptors"
     return (
-        f"The pretrained network {_escape(fitted.settings.features)}, {used} Its weights are not "
-        f"part of this model and must be installed; their licence: {_escape(licence)}."
+        f"The pretrained network {network}, {used} Its weights are "
+        f"not part of this model and must be installed; their licence: {_escape(licence)}."
     )
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from supdocnade.checks import check_count, check_flag, check_shape
-from supdocnade.errors import StorageError, SupDocNADEError
+from supdocnade.errors import StorageError, SupDocNADEError, UnreadableImage
 from supdocnade.images.decode import DecodeConfig
 from supdocnade.images.dense_sift import DenseSIFTConfig, patch_places
 from supdocnade.images.regions import Regions
@@ -39,8 +39,9 @@ class EncodedImage(NamedTuple):
     """(patches · words per patch · grids,) columns of the count matrix, one per visual word and
     region."""
     words_SM: NDArray[np.int32]
-    """(patches, words per patch) visual words. The patches of the mirror image follow those of the
-    image if the encoder has `mirror`."""
+    """(patches, words per patch) visual words, -1 where a patch has fewer than others. The patches
+    of the mirror image follow those of the image if the encoder has `mirror`, and the patches of
+    SIFT words follow those of a network."""
     centres_S2: NDArray[np.float32]
     """(patches, 2): y and x in pixels of the resized image, for mirrored patches, too."""
     patch_size_S: NDArray[np.int32]
@@ -52,6 +53,12 @@ class EncodedImage(NamedTuple):
     square; None unless a network describes images."""
     n_pixels: int = 0
     """As in `ImageWords`."""
+
+    @property
+    def patch_of_id(self) -> NDArray[np.int64]:
+        """Number of the patch of each entry of `ids`."""
+        patch_N = np.nonzero(self.words_SM >= 0)[0]
+        return np.repeat(patch_N, len(self.ids) // max(len(patch_N), 1))
 
     @property
     def words(self) -> ImageWords:
@@ -75,12 +82,26 @@ class ImageEncoder:
 
     With dense SIFT they are the words of the same patches, mirrored. A network or function
     describes the mirrored pixels."""
+    sift_encoder: "ImageEncoder | None" = None
+    """Encoder of SIFT words beside those of a network or function, numbered after them, with the
+    same regions and `mirror`."""
 
     @property
     def n_words(self) -> int:
-        """Number of visual words, those for colours included."""
-        n_color_words = 0 if self.color_codebook is None else self.color_codebook.n_words
-        return self.codebook.n_words + n_color_words
+        """Number of visual words, those for colours and of SIFT included."""
+        others = self.color_codebook, self.sift_encoder
+        return self.codebook.n_words + sum(each.n_words for each in others if each is not None)
+
+    def count_learned(self) -> dict[str, int]:
+        """Return `n_words` and `n_sift_words` of `BagOfVisualWords` with the numbers of words here.
+
+        Images with few patches give fewer words than were asked for.
+        """
+        sift = self.sift_encoder
+        return {
+            "n_words": self.codebook.n_words,
+            "n_sift_words": 0 if sift is None else sift.n_words,
+        }
 
     @property
     def n_features(self) -> int:
@@ -136,7 +157,7 @@ class ImageEncoder:
         if colors is not None:
             color_words_S1 = self.assign_colors(colors, found.centres_S2, found.patch_size_S)
             words_SM = np.hstack([words_SM, color_words_S1])
-        return EncodedImage(
+        encoded = EncodedImage(
             self.regions.words(words_SM, cells_SG, self.n_words).astype(np.int32),
             words_SM,
             centres_S2,
@@ -144,6 +165,28 @@ class ImageEncoder:
             size,
             features_F,
             self.describer.count_pixels(size),
+        )
+        return encoded if self.sift_encoder is None else self._add_sift_words(encoded, pixels)
+
+    def _add_sift_words(self, encoded: EncodedImage, pixels: NDArray[np.uint8]) -> EncodedImage:
+        """Return an image with its SIFT words; none if it is too narrow for a patch."""
+        assert self.sift_encoder is not None
+        try:
+            sift = self.sift_encoder.encode(pixels)
+        except UnreadableImage:
+            return encoded
+        cell_N, word_N = np.divmod(sift.ids, self.sift_encoder.n_words)
+        ids_N = (cell_N * self.n_words + self.codebook.n_words + word_N).astype(np.int32)
+        words_SM = np.full((len(sift.words_SM), encoded.words_SM.shape[1]), -1, np.int32)
+        words_SM[:, :1] = self.codebook.n_words + sift.words_SM
+        scale_2 = np.divide(encoded.size, sift.size)  # SIFT may read a smaller image.
+        centres_S2 = ((sift.centres_S2 + 0.5) * scale_2 - 0.5).astype(np.float32)
+        patch_size_S = np.round(sift.patch_size_S * scale_2.max()).astype(np.int32)
+        return encoded._replace(
+            ids=np.concatenate([encoded.ids, ids_N]),
+            words_SM=np.concatenate([encoded.words_SM, words_SM]),
+            centres_S2=np.concatenate([encoded.centres_S2, centres_S2]),
+            patch_size_S=np.concatenate([encoded.patch_size_S, patch_size_S]),
         )
 
     def read(
@@ -192,10 +235,7 @@ class ImageEncoder:
         """Return the settings as plain values; together with the arrays they define the encoder."""
         kind: dict[str, Any]
         if isinstance(self.describer, SIFTDescriber):
-            kind = {
-                "sift": asdict(self.describer.sift),
-                "keep_constant": self.describer.keep_constant,
-            }
+            kind = _sift_settings(self.describer)
         elif isinstance(self.describer, NetworkDescriber):
             kind = {
                 "network": self.describer.name,
@@ -207,6 +247,9 @@ class ImageEncoder:
             kind["n_nearest"] = self.n_nearest
         if self.mirror:  # Older files are without it.
             kind["mirror"] = True
+        if self.sift_encoder is not None:
+            assert isinstance(self.sift_encoder.describer, SIFTDescriber)
+            kind["sift_words"] = _sift_settings(self.sift_encoder.describer)
         return {
             "format": FORMAT,
             "decoding": asdict(self.describer.decoding),
@@ -219,6 +262,8 @@ class ImageEncoder:
         arrays: Arrays = {"centres": self.codebook.centres_KD}
         if self.color_codebook is not None:
             arrays["color_centres"] = self.color_codebook.centres_KD
+        if self.sift_encoder is not None:
+            arrays["sift_centres"] = self.sift_encoder.codebook.centres_KD
         if isinstance(self.describer, NetworkDescriber) and self.describer.projection is not None:
             arrays |= self.describer.projection._asdict()
         return arrays
@@ -240,13 +285,24 @@ class ImageEncoder:
                     f"this version reads {FORMAT}."
                 )
             color_centres = arrays.get("color_centres")
+            regions = Regions.of([tuple(grid) for grid in settings["grids"]])
+            mirror = check_flag("mirror", settings.get("mirror", False))
+            sift_encoder = None
+            if "sift_words" in settings:
+                sift_encoder = cls(
+                    describer=_read_sift(settings["sift_words"]),
+                    codebook=Codebook(arrays["sift_centres"]),
+                    regions=regions,
+                    mirror=mirror,
+                )
             return cls(
                 describer=_read_describer(settings, arrays),
                 codebook=Codebook(arrays["centres"]),
                 color_codebook=None if color_centres is None else Codebook(color_centres),
-                regions=Regions.of([tuple(grid) for grid in settings["grids"]]),
+                regions=regions,
                 n_nearest=check_count("n_nearest", settings.get("n_nearest", 1), least=1),
-                mirror=check_flag("mirror", settings.get("mirror", False)),
+                mirror=mirror,
+                sift_encoder=sift_encoder,
             )
         except StorageError:
             raise
@@ -256,14 +312,26 @@ class ImageEncoder:
             ) from error
 
 
+def _sift_settings(describer: SIFTDescriber) -> dict[str, Any]:
+    """Return the settings of SIFT words as plain values."""
+    return {
+        "decoding": asdict(describer.decoding),
+        "sift": asdict(describer.sift),
+        "keep_constant": describer.keep_constant,
+    }
+
+
+def _read_sift(settings: Any) -> SIFTDescriber:
+    return SIFTDescriber(
+        decoding=DecodeConfig(**settings["decoding"]),
+        sift=DenseSIFTConfig(**settings["sift"]),
+        keep_constant=check_flag("keep_constant", settings["keep_constant"]),
+    )
+
+
 def _read_describer(settings: Any, arrays: Arrays) -> SIFTDescriber | NetworkDescriber:
-    decoding = DecodeConfig(**settings["decoding"])
     if "network" not in settings:
-        return SIFTDescriber(
-            decoding=decoding,
-            sift=DenseSIFTConfig(**settings["sift"]),
-            keep_constant=check_flag("keep_constant", settings["keep_constant"]),
-        )
+        return _read_sift(settings)
     projection = Projection(*(arrays[each] for each in Projection._fields))
     shape = (len(projection.mean_D), arrays["centres"].shape[1])
     check_shape("components_DP", projection.components_DP.shape, shape)
@@ -274,7 +342,7 @@ def _read_describer(settings: Any, arrays: Arrays) -> SIFTDescriber | NetworkDes
     return NetworkDescriber(
         name=settings["network"],
         fingerprint=settings["fingerprint"],
-        decoding=decoding,
+        decoding=DecodeConfig(**settings["decoding"]),
         projection=projection,
     )
 

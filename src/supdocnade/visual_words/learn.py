@@ -84,6 +84,7 @@ def fit_words(
     contrast_percentile: float = 0.0,
     sample_size: int | None = None,
     n_examples: int = 16,
+    beside: Describer | None = None,
 ) -> FittedWords:
     """Learn visual words from images.
 
@@ -97,6 +98,8 @@ def fit_words(
         descriptors.
     sample_size : number of patches in the sample; None: 100,000, or 20 per word if that is more.
     n_examples : maximum number of example patches per word.
+    beside : describer of other words of the same images, which reads them and determines the side
+        of example patches.
     """
     is_sift = isinstance(describer, SIFTDescriber)
     least = SAMPLE_SIZE if is_sift else NETWORK_SAMPLE_SIZE
@@ -109,6 +112,7 @@ def fit_words(
         options,
         with_pixels=n_examples > 0,
         with_colors=n_color_words > 0,
+        beside=beside,
     )
     if isinstance(describer, NetworkDescriber):
         describer = describer.fit(sample.values_ND)
@@ -141,6 +145,38 @@ def fit_words(
     )
 
 
+def fit_sift_words(
+    fitted: FittedWords,
+    images: Sequence[Any],
+    describer: SIFTDescriber,
+    options: RunOptions = RunOptions(),
+    **settings: Any,
+) -> FittedWords:
+    """Learn SIFT words beside others of the same images; those too narrow for a patch are skipped.
+
+    Parameters
+    ----------
+    fitted : words of a network or function, as `fit_words` returns them.
+    settings : as for `fit_words`.
+    """
+    encoder = fitted.encoder
+    sift = fit_words(
+        images,
+        describer,
+        encoder.regions,
+        replace(options, on_error="skip"),
+        mirror=encoder.mirror,
+        beside=encoder.describer,
+        **settings,
+    )
+    return FittedWords(
+        encoder=replace(encoder, sift_encoder=sift.encoder),
+        examples=np.concatenate([fitted.examples, sift.examples]),
+        n_examples_K=np.concatenate([fitted.n_examples_K, sift.n_examples_K]),
+        skipped=fitted.skipped,
+    )
+
+
 def _fit_color_codebook(colors_NC: NDArray[np.float32], n_words: int, seed: int) -> Codebook | None:
     """Return words for colours, at most as many as there are colours; None if all are grey."""
     if not colors_NC[:, 1:N_CHANNELS].any():  # The mean differences between the channels.
@@ -159,19 +195,27 @@ def sample_patches(
     *,
     with_pixels: bool = True,
     with_colors: bool = False,
+    beside: Describer | None = None,
 ) -> tuple[PatchSample, list[SkippedImage]]:
     """Draw at most about `sample_size` patches at random, equally many from each image read."""
     if not len(images):
         raise InvalidArgument("X must have an image, got none.")
     per_image = max(sample_size // len(images), min(MIN_PER_IMAGE, sample_size))
     n_images = min(len(images), max(sample_size // per_image, 1))
-    side = describer.example_side
+    side = (beside or describer).example_side
     n_candidates = max(MAX_PIXEL_BYTES // (n_images * side * side * 3), 1) if with_pixels else 0
     shuffled = named_generator(seed, "sample").permutation(len(images))
     samples, skipped, n_before = [], [], 0
     for sample in map_images(
         partial(
-            _sample_image, describer, per_image, n_candidates, seed, with_colors, options.device
+            _sample_image,
+            describer,
+            beside,
+            per_image,
+            n_candidates,
+            seed,
+            with_colors,
+            options.device,
         ),
         images,
         options,
@@ -193,6 +237,7 @@ def sample_patches(
 
 def _sample_image(
     describer: Describer,
+    beside: Describer | None,
     per_image: int,
     n_candidates: int,
     seed: int,
@@ -203,6 +248,8 @@ def _sample_image(
     number: int,
 ) -> PatchSample:
     """Draw patches of one image, and cut out the pixels of the first `n_candidates` drawn."""
+    if beside is not None:
+        source = beside.read(source, name)
     if n_candidates or with_colors:
         pixels, colors = describer.read_with_color(source, name)
     else:
@@ -211,7 +258,7 @@ def _sample_image(
     drawn = named_generator(seed, "patches", number).permutation(len(found.values_SD))[:per_image]
     candidates = np.sort(drawn[:n_candidates])
     drawn = np.sort(drawn)
-    side = describer.example_side
+    side = (beside or describer).example_side
     if n_candidates:
         cut = cut_patches(
             colors, found.centres_S2[candidates], found.patch_size_S[candidates], side

@@ -37,7 +37,7 @@ def test_a_loaded_model_predicts_the_same(tmp_path, settings):
     )
     # They were None, which leaves the choice.
     weight = 1.0 if "sigmoid" in settings else 30.0
-    chosen = {"grid": (2, 2), "n_nearest": 1, "annotation_weight": weight}
+    chosen = {"grid": (2, 2), "n_nearest": 1, "n_sift_words": 0, "annotation_weight": weight}
     assert loaded.get_params() == {**model.get_params(), **chosen, "cache": None}
     one, other = loaded.fitted_, model.fitted_
     assert (one.choices, one.data) == (other.choices, other.data)
