@@ -322,7 +322,7 @@ def serving() -> str:
         f"{long['seconds']:.0f} seconds: {long['requests']:,} requests, {long['failed']} failed, "
         f"{long['refused']} refused, memory growth {long['growth_mib']:.0f} MiB.",
         "",
-        f"{fuzz['n_mutated_images']:,} damaged images, sent twice in {sent:,} requests: statuses "
+        f"{fuzz['n_mutated_images']:,} damaged images, sent in {sent:,} requests: statuses "
         f"{', '.join(fuzz['statuses'])}; memory growth in the second pass "
         f"{fuzz['growth_mib']:.0f} MiB. Requests generated from the OpenAPI description: "
         f"{fuzz['schemathesis']}.",
