@@ -152,10 +152,10 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--images", type=int, default=3000)
     options.add_argument("--examples", type=int, default=100)
-    options.add_argument("--full", action="store_true", help="50,000 images and 2,100 examples")
+    options.add_argument("--full", action="store_true", help="50,000 images per pass and 2,800 examples")
     given = options.parse_args()
     if given.full:
-        given.images, given.examples = 50_000, 2100
+        given.images, given.examples = 50_000, 2800
     with TemporaryDirectory() as name:
         folder = Path(name)
         kind, paths = photographs(folder / "photos")

@@ -1,4 +1,4 @@
-"""A scene model whose visual words come from a network, from photographs to a server."""
+"""A scene model with words of a network and of SIFT, from photographs to a server."""
 
 from pathlib import Path
 
@@ -7,13 +7,16 @@ import pytest
 from PIL import Image
 from tests.commands import supdocnade
 from tests.networks import write_network
-from tests.scene_model import SETTINGS, columns, scenes
+from tests.scene_model import SETTINGS as SIFT_SETTINGS
+from tests.scene_model import columns, scenes
 from tests.serving import make_client, photograph, upload_form
 
-from supdocnade import SceneModel
+from supdocnade import BagOfVisualWords, SceneModel
 from supdocnade.errors import InvalidArgument
 from supdocnade.gallery.build import build_gallery
 from supdocnade.visual_words.describer import NetworkDescriber
+
+SETTINGS = {**SIFT_SETTINGS, "n_sift_words": 10}
 
 
 def tinted(n_scenes=8, seed=0):
@@ -31,7 +34,7 @@ NEW = tinted(4, 7)[0]
 
 @pytest.fixture(scope="module")
 def network(tmp_path_factory):
-    """Mean colours of 8 × 8 patches."""
+    """Mean colours of 64 patches."""
     path = tmp_path_factory.mktemp("networks") / "tiny.onnx"
     return str(write_network(path, side=64, patch=(8, 8)))
 
@@ -45,7 +48,8 @@ def model(network):
 def test_it_learns_from_words_and_from_whole_photographs(model):
     fitted = model.fitted_
     assert (fitted.settings.n_words, fitted.settings.n_nearest) == (30, 4)
-    assert fitted.settings.grid == (1, 1)
+    assert (fitted.settings.grid, fitted.settings.n_sift_words) == ((1, 1), 10)
+    assert fitted.network.config.n_visual_words == 40
     assert fitted.network.config.n_global_features == 3
     images, labels, _ = tinted(4, 7)
     assert (model.predict(images) == labels).mean() > 0.9
@@ -57,15 +61,25 @@ def test_it_learns_from_words_and_from_whole_photographs(model):
     assert not np.array_equal(other, model.transform(images))
 
 
-def test_few_photographs_have_fewer_words_than_the_default(network):
+def test_few_photographs_have_fewer_words_than_the_default(network, tmp_path):
     images, labels, tags = tinted(2)
-    settings = {**SETTINGS, "features": network, "n_words": None, "max_epochs": 1}
-    fitted = SceneModel(**settings).fit(images, labels, tags).fitted_
-    assert 4 <= fitted.encoder.n_words < 100
+    settings = {**SETTINGS, "features": network, "n_words": None, "n_sift_words": None}
+    model = SceneModel(**{**settings, "max_epochs": 1}).fit(images, labels, tags)
+    fitted = model.fitted_
+    assert 4 <= fitted.encoder.codebook.n_words < 100
+    assert fitted.encoder.sift_encoder.n_words == 200
     assert fitted.network.config.n_visual_words == fitted.encoder.n_words
+    fitted.bag.save(tmp_path / "words")
+    loaded = BagOfVisualWords.load(tmp_path / "words")
+    assert loaded.n_words == fitted.encoder.codebook.n_words
+    assert loaded.encoder_.fingerprint() == fitted.encoder.fingerprint()
 
 
-def test_a_mirror_image_has_the_same_prediction(model):
+def test_with_a_network_alone_a_mirror_image_has_the_same_prediction(network):
+    settings = {**SETTINGS, "features": network, "mirror": True, "n_sift_words": 0}
+    model = SceneModel(**settings).fit(*tinted())
+    assert model.fitted_.encoder.sift_encoder is None
+    assert "step" not in model.fitted_.settings.used()
     flipped = [np.fliplr(image) for image in NEW]
     np.testing.assert_allclose(model.transform(flipped), model.transform(NEW), atol=1e-5)
     here, there = model.explain(NEW[0]), model.explain(flipped[0])
@@ -101,7 +115,7 @@ def test_the_better_features_are_chosen_on_held_out_photographs(
         tint_B3 = np.random.default_rng(0).uniform(0.2, 1, (len(images), 3))
         grey = [image.mean(axis=2, keepdims=True) for image in columns(scenes())[0]]
         images = [(each * tint).astype(np.uint8) for each, tint in zip(grey, tint_B3, strict=True)]
-    settings = {**SETTINGS, "n_words": 12, "held_out": 0.3, "features": "best"}
+    settings = {**SETTINGS, "n_words": 12, "n_sift_words": 0, "held_out": 0.3, "features": "best"}
     model = SceneModel(**settings)
     with pytest.warns(UserWarning, match="accuracy and F-measure on held-out photographs add up"):
         model.fit(images, labels, tags)
@@ -158,7 +172,7 @@ def test_a_saved_model_predicts_the_same_and_learns_more(model, tmp_path):
     learned = loaded.fitted_.training_set
     assert learned.features_BF.shape == (36, 3)
     with pytest.raises(InvalidArgument, match="features must be as before"):
-        loaded.set_params(features="sift").fit_more(*columns(scenes(4, 7)))
+        loaded.set_params(features="sift", n_sift_words=0).fit_more(*columns(scenes(4, 7)))
 
 
 @pytest.mark.parametrize("classifier", ["svm", "softmax"])
@@ -167,7 +181,9 @@ def test_explanations_add_up(network, classifier, monkeypatch):
     model = SceneModel(**settings).fit(*columns(scenes()))
     for tag in (None, model.tag_names_[0]):
         found = model.explain(NEW[0], tag=tag)
-        assert (found.share_S.shape, found.global_share) == ((64,), 0)
+        n_patches = len(model.fitted_.encoder.encode(NEW[0]).words_SM)
+        assert (found.share_S.shape, found.global_share) == ((n_patches,), 0)
+        assert n_patches > 64  # The network has 64.
         change = pytest.approx(found.whole - found.empty, abs=1e-3)
         assert found.share_S.sum() == change
         assert found.topic_share_H.sum() == change

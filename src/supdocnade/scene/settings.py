@@ -140,7 +140,8 @@ class SceneSettings:
                 f"{install_command('deep')}."
             )
         given = {name: getattr(self, name) for name in self.names()}
-        return [SceneSettings(**given | {"features": name}).check() for name in (network, "sift")]
+        changes = {"features": network}, {"features": "sift", "n_sift_words": 0}
+        return [SceneSettings(**given | each).check() for each in changes]
 
     def batch_of(self, n_images: int) -> int:
         """Return the number of photographs per update.

@@ -12,6 +12,7 @@ from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 from supdocnade import __version__
 from supdocnade.serving.browse_routes import browse_routes
@@ -30,6 +31,7 @@ MEDIA_TYPES = {
 }
 DESCRIPTION = """Classes and tags of photographs, with explanations. Errors follow
 RFC 9457: a code for programs, a sentence for people, and the name of the file."""
+METHODS = ("GET", "HEAD", "POST")
 NOT_FOUND = "there is nothing at this URL."
 
 
@@ -144,7 +146,10 @@ def make_app(service: Service) -> FastAPI:
             404: ("not_found", NOT_FOUND),
             405: ("method_not_allowed", "this URL does not support this method."),
         }.get(error.status_code, ("invalid_request", str(error.detail)))
-        return ApiError(code, detail, headers=error.headers).response()
+        headers = dict(error.headers or {})
+        if error.status_code == 405:  # Starlette lists the methods of one route of this URL.
+            headers["Allow"] = ", ".join(_allowed_methods(app, request))
+        return ApiError(code, detail, headers=headers).response()
 
     @cache  # Many requests for it must not keep the server busy.
     def description() -> bytes:
@@ -157,6 +162,18 @@ def make_app(service: Service) -> FastAPI:
     app.add_middleware(SecurityMiddleware, service=service)
     app.openapi = lambda: _openapi(app, service)  # type: ignore[method-assign]
     return app
+
+
+def _allowed_methods(app: FastAPI, request: Request) -> list[str]:
+    """Return the methods of all routes with the URL of a request."""
+    return [
+        method
+        for method in METHODS
+        if any(
+            route.matches({**request.scope, "method": method})[0] is Match.FULL
+            for route in app.routes
+        )
+    ]
 
 
 def _openapi(app: FastAPI, service: Service) -> dict[str, Any]:

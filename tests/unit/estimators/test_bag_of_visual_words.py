@@ -19,6 +19,7 @@ from supdocnade.errors import (
     StorageError,
     UnreadableImage,
 )
+from supdocnade.estimators.persistence import words_from_storage, words_to_storage
 from supdocnade.visual_words.parallel import SkippedImage
 
 IMAGES = [stripes(number) for number in range(10)]
@@ -255,12 +256,57 @@ def test_words_of_a_network_are_stored_without_it(network, tmp_path):
         loaded.transform(COLORED)
 
 
+@pytest.mark.parametrize("features", ["network", mean_colors_of_cells])
+def test_sift_words_beside_others(features, network, tmp_path):
+    features = network if features == "network" else features
+    settings = {**SETTINGS, "grid": (1, 2), "random_state": 0, "mirror": True}
+    first = BagOfVisualWords(features=features, **settings).fit(COLORED)
+    second = BagOfVisualWords(**{**settings, "n_words": 7}).fit(COLORED)
+    bag = BagOfVisualWords(features=features, n_sift_words=7, n_jobs=2, **settings).fit(COLORED)
+    counts = bag.transform(COLORED).toarray().reshape(len(COLORED), 2, 16)
+    alone = [each.transform(COLORED).toarray() for each in (first, second)]
+    np.testing.assert_array_equal(counts[..., :9], alone[0].reshape(-1, 2, 9))
+    np.testing.assert_array_equal(counts[..., 9:], alone[1].reshape(-1, 2, 7))
+    assert len(bag.get_feature_names_out()) == bag.n_features_out_ == 32
+    # Example patches of both kinds have the same side.
+    assert bag.example_patches(3).shape[1:] == bag.example_patches(12).shape[1:] == (48, 48, 3)
+    assert bag.example_patches(12).std() > 0
+
+
+def test_images_too_narrow_for_sift_have_no_sift_words(network):
+    narrow = [image[:9] for image in COLORED[:4]]
+    bag = BagOfVisualWords(features=network, n_sift_words=4, **SETTINGS).fit([*COLORED, *narrow])
+    found = bag.encode([COLORED[0], narrow[0]])
+    assert not found.skipped
+    is_sift = np.arange(found.counts.shape[1]) % 13 >= 9
+    assert (found.counts.toarray()[:, is_sift].sum(axis=1) > 0).tolist() == [True, False]
+
+
+def test_sift_words_are_stored(network, tmp_path):
+    bag = BagOfVisualWords(features=network, n_sift_words=6, n_nearest=3, **SETTINGS).fit(COLORED)
+    bag.save(tmp_path / "words")
+    loaded = BagOfVisualWords.load(tmp_path / "words")
+    assert (loaded.transform(COLORED) != bag.transform(COLORED)).nnz == 0
+    np.testing.assert_array_equal(loaded.example_patches(14), bag.example_patches(14))
+    arrays, description = words_to_storage(bag)
+    for change in ({"n_sift_words": 5}, {"n_sift_words": 0}, {"step": 4}, {"features": "sift"}):
+        changed = {**description, "settings": {**description["settings"], **change}}
+        with pytest.raises(StorageError, match="a file"):
+            words_from_storage(BagOfVisualWords, arrays, changed, "a file")
+    odd = {**arrays, "sift_centres": arrays["sift_centres"][:, :100].copy()}
+    with pytest.raises(StorageError, match="a file"):
+        words_from_storage(BagOfVisualWords, odd, description, "a file")
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
         ({"features": 3}, "features must be 'sift', the name of a network or a function, got 3"),
         ({"features": "marvel"}, "the network 'marvel' is not installed; supdocnade features"),
         ({"features": "marvel", "n_color_words": 5}, "n_color_words must be 0 with a network"),
+        ({"n_sift_words": 5}, "n_sift_words must be 0 with features 'sift', .* got 5"),
+        ({"features": "marvel", "n_sift_words": -1}, "n_sift_words must be"),
+        ({"features": "marvel", "n_sift_words": 1}, "n_sift_words must be 0 or at least 2, got 1"),
         ({"n_nearest": 10}, "n_nearest must be at most n_words, 9, got 10"),
         ({"n_nearest": 0}, "n_nearest must be"),
     ],

@@ -6,6 +6,8 @@ from tests.textures import stripes
 from supdocnade import BagOfVisualWords
 from supdocnade.estimators.settings import VisualWordSettings
 from supdocnade.scene.cost import (
+    COUNT_BYTES,
+    COUNT_COPIES,
     RECORD_BYTES,
     START_BYTES,
     START_SECONDS,
@@ -46,6 +48,18 @@ def test_photographs_are_inspected_sampled_and_encoded():
     # 100,000 patches are drawn from 1,562 photographs at most.
     many = estimate_seconds([None] * 10_000, settings(), READING, 1)
     assert many == START_SECONDS + 10_000 * (2 + 2) + 1562 * (1 + 2)
+
+
+def test_sift_words_beside_those_of_a_network_cost_their_description():
+    """Photographs are read again for the sample, and described twice."""
+    network = settings(features="marvel")
+    both = READING._replace(sift=Speed(0.5, 0.25, 0.0, 400, 128))
+    seconds = [estimate_seconds(LABELS, network, speed, 1) for speed in (READING, both)]
+    assert seconds[1] - seconds[0] == len(LABELS) * (1.0 + 2 * 0.25)
+    many = [f"class {number % 5}" for number in range(5000)]
+    sizes = [estimate_bytes(many, network, speed) for speed in (READING, both)]
+    # Twice 400 more words per photograph, half of them different.
+    assert sizes[1] - sizes[0] == 5000 * 400 * COUNT_BYTES * COUNT_COPIES
 
 
 def test_the_work_of_an_svm_grows_with_the_square():

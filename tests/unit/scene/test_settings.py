@@ -33,11 +33,21 @@ def test_lists_become_tuples():
     assert (settings.grid, settings.patch_size) == (((1, 1), (2, 2)), (16, 24))
 
 
-def test_a_network_does_not_use_the_settings_of_sift():
-    sift, network = SceneSettings(), SceneSettings(features="efficientnet-lite2")
+def test_a_network_alone_does_not_use_the_settings_of_sift():
+    sift = SceneSettings()
+    alone = SceneSettings(features="efficientnet-lite2", n_sift_words=0)
+    both = SceneSettings(features="efficientnet-lite2").check()
+    assert both.n_sift_words == 200
     assert sift.used() == asdict(sift)
-    assert set(sift.used()) - set(network.used()) == set(SIFT_SETTINGS)
-    assert network.used()["features"] == "efficientnet-lite2"
+    assert set(sift.used()) - set(alone.used()) == set(SIFT_SETTINGS)
+    assert set(sift.used()) - set(both.used()) == {"n_color_words"}
+    assert alone.used()["features"] == "efficientnet-lite2"
+
+
+def test_sift_words_are_chosen_for_the_network_alone(monkeypatch):
+    monkeypatch.setattr("supdocnade.images.network_library.choose_features", lambda: "marvel")
+    found = SceneSettings(features="best", n_sift_words=50).candidates()
+    assert [(each.features, each.n_sift_words) for each in found] == [("marvel", 50), ("sift", 0)]
 
 
 def test_the_weight_of_tags_depends_on_their_outputs():
@@ -53,6 +63,7 @@ def test_the_weight_of_tags_depends_on_their_outputs():
         ("n_topics", 0),
         ("classifier", "forest"),
         ("n_words", 1),
+        ("n_sift_words", 5),
         ("grid", (0, 2)),
         ("step", 0),
         ("patch_size", 15),

@@ -42,3 +42,12 @@ def test_openapi_describes_every_error_and_schema(server):
     responses = description["paths"]["/v1/predict"]["post"]["responses"]
     assert {"200", "400", "401", "413", "415", "422", "503"} <= set(responses)
     assert "Retry-After" in responses["503"]["headers"]
+
+
+def test_a_refused_method_names_all_methods_of_its_url(server):
+    described = server.get("/openapi.json").json()["paths"]
+    for path, operations in described.items():
+        url = path.replace("{number}", "0").replace("{word}", "0").replace("{topic}", "0")
+        refused = server.put(url)
+        assert refused.status_code == 405, path
+        assert refused.headers["allow"].split(", ") == sorted(map(str.upper, operations)), path

@@ -273,3 +273,61 @@ def test_settings_and_arrays_make_the_same_network_encoder(tmp_path):
     for change in ({"network": 3}, {"fingerprint": None}, {"n_nearest": 0}):
         with pytest.raises(StorageError, match="a file"):
             ImageEncoder.from_settings({**settings, **change}, before.arrays(), "a file")
+
+
+def joint_encoder(tmp_path, grid=(1, 2), mirror=False):
+    """Encoders of a network, of SIFT, and of both."""
+    regions = Regions.of(grid)
+    network = replace(network_encoder(tmp_path, n_nearest=2), regions=regions, mirror=mirror)
+    describer = replace(PLAIN, decoding=DecodeConfig(max_side=64))
+    sift = replace(encoder(describer), regions=regions, mirror=mirror)
+    return network, sift, replace(network, sift_encoder=sift)
+
+
+@pytest.mark.parametrize("mirror", [False, True])
+@pytest.mark.parametrize("grid", [(1, 1), (1, 2), [(1, 1), (2, 2)]])
+def test_sift_words_are_numbered_after_those_of_a_network(tmp_path, grid, mirror):
+    network, sift, both = joint_encoder(tmp_path, grid, mirror)
+    image = colored(1, (96, 128))
+    found, first, second = (each.encode(image) for each in (both, network, sift))
+    assert (both.n_words, both.n_features) == (17, 17 * both.regions.n_regions)
+    names = [(r, w) for r in range(both.regions.n_regions) for w in range(17)]
+    expected = [(i // 5, i % 5) for i in first.ids] + [(i // 12, 5 + i % 12) for i in second.ids]
+    assert [names[i] for i in found.ids] == expected
+    np.testing.assert_array_equal(found.features_F, first.features_F)
+    # Every column belongs to the patch of its word.
+    np.testing.assert_array_equal(
+        found.words_SM[found.patch_of_id].max(axis=1) >= 5, found.ids % 17 >= 5
+    )
+    assert (np.diff(found.patch_of_id) >= 0).all()
+    # SIFT reads an image of half the size: its patches are twice as large in this one.
+    n_network = len(first.words_SM)
+    assert (second.size, found.size) == ((48, 64), (96, 128))
+    np.testing.assert_array_equal(found.patch_size_S[n_network:], 2 * second.patch_size_S)
+    np.testing.assert_allclose(found.centres_S2[n_network:], 2 * second.centres_S2 + 0.5)
+
+
+def test_an_image_too_narrow_for_sift_has_the_words_of_the_network(tmp_path):
+    network, _, both = joint_encoder(tmp_path)
+    narrow = colored(1, (9, 60))
+    found, alone = both.encode(narrow), network.encode(narrow)
+    assert found.ids.tolist() == [17 * (i // 5) + i % 5 for i in alone.ids]
+
+
+def test_settings_and_arrays_make_the_same_encoder_of_both_kinds(tmp_path):
+    network, _, before = joint_encoder(tmp_path, mirror=True)
+    assert before.fingerprint() != network.fingerprint()
+    settings = json.loads(json.dumps(before.settings()))
+    after = ImageEncoder.from_settings(settings, before.arrays(), "a file")
+    assert after.fingerprint() == before.fingerprint()
+    image = colored(3, (40, 50))
+    np.testing.assert_array_equal(after.encode(image).ids, before.encode(image).ids)
+    odd_arrays = {**before.arrays(), "sift_centres": np.ones((3, 4))}
+    without = {k: v for k, v in before.arrays().items() if k != "sift_centres"}
+    for arrays in (odd_arrays, without):
+        with pytest.raises(StorageError, match="a file"):
+            ImageEncoder.from_settings(settings, arrays, "a file")
+    for change in ({}, {**settings["sift_words"], "keep_constant": 3}, settings, None, "sift"):
+        changed = {**settings, "sift_words": change}
+        with pytest.raises(StorageError, match="a file"):
+            ImageEncoder.from_settings(changed, before.arrays(), "a file")
