@@ -26,7 +26,8 @@ from supdocnade.model.network import SupDocNADENetwork, random_tree
 from supdocnade.training.trainer import Trainer
 from supdocnade.training.trainer_config import TrainerConfig
 
-LAYERS, BATCH, N_CLASSES, N_UPDATES = (512, 512), 64, 8, 8
+LAYERS, BATCH, N_CLASSES, N_UPDATES = (512, 512), 64, 8, 25
+"""An epoch of 1,600 documents, as many as the paper takes from LabelMe."""
 CASES = {
     "images: 961 of 1,160 words, tree": (961, 1_160, "tree"),
     "images: 961 of 1,160 words, softmax": (961, 1_160, "softmax"),

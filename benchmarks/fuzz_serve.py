@@ -152,7 +152,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--images", type=int, default=3000)
     options.add_argument("--examples", type=int, default=100)
-    options.add_argument("--full", action="store_true", help="50,000 images per pass and 2,800 examples")
+    options.add_argument("--full", action="store_true", help="2 × 50,000 images, 2,800 examples")
     given = options.parse_args()
     if given.full:
         given.images, given.examples = 50_000, 2800

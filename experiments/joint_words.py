@@ -1,10 +1,9 @@
-"""Words of a network with and without SIFT words in the same vocabulary, on the development pools.
+"""Words of a network with and without SIFT words beside them, on the development pools.
 
 python -m experiments.joint_words [labelme] [scene15]
 
-Five folds of a pool, as in `experiments.scene_features`. The words of both kinds are those of the
-recipes of `SceneModel`. A `SupDocNADE` with the settings of the network's recipe learns from the
-words and the features of the network, and from the same with SIFT words appended to the counts.
+Five folds of a pool, as in `experiments.scene_features`. A `SupDocNADE` with the settings of the
+network's recipe learns from the words and the features of the network, with and without SIFT words.
 Classes are predicted by its softmax, and by an RBF SVM on standardised topics with fixed settings.
 Compare the rows with each other: `SceneModel` also chooses the classifier and the epochs.
 """
@@ -19,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from experiments.common import read_results, write_results
-from experiments.network_splits import NETWORK, count_hits
+from experiments.network_splits import NETWORK, Memory, count_hits
 from experiments.scene_features import pool_parts
 from supdocnade import SupDocNADE
 from supdocnade.folders.tags import AnnotationVocabulary
@@ -31,26 +30,24 @@ from supdocnade.visual_words.encoder import damp_counts
 
 DATA_SETS = {"labelme": "tags_free", "scene15": None}
 SVM = {"C": 10.0, "gamma": "scale"}
-ROWS = {"words of the network": (NETWORK,), "words of the network and SIFT": (NETWORK, "sift")}
+ROWS = {"words of the network": 0, "and 200 SIFT words": 200}
+"""Numbers of SIFT words."""
 
 
 def encode(
-    features: str, train: list[Any], test: list[Any]
+    n_sift_words: int, train: list[Any], test: list[Any]
 ) -> tuple[sparse.csr_array, Any, sparse.csr_array, Any]:
     """Return damped counts and global features of both parts, with words of the training part."""
-    settings = SceneSettings(features=features).check()
+    settings = SceneSettings(features=NETWORK, n_sift_words=n_sift_words).check()
     bag = make_bag(settings, 0, RunOptions(n_jobs=-1, on_error="raise")).fit(train)
     of_train, of_test = (bag.encode(part) for part in (train, test))
     X, X_test = (damp_counts(each.counts, settings.damping) for each in (of_train, of_test))
     return X, of_train.global_features, X_test, of_test.global_features
 
 
-def fit_and_test(words: dict[str, Any], kinds: tuple[str, ...], train: Any, test: Any) -> Any:
+def fit_and_test(n_sift_words: int, train: Any, test: Any) -> Any:
     """Return which classes are right by softmax and by SVM, and the number of right tags."""
-    X, X_test = (
-        sparse.hstack([words[kind][part] for kind in kinds], format="csr") for part in (0, 2)
-    )
-    F, F_test = words[NETWORK][1], words[NETWORK][3]
+    X, F, X_test, F_test = encode(n_sift_words, train[0], test[0])
     _, labels, tags = train
     _, truth, true_tags = test
     settings: Any = SceneSettings(features=NETWORK).check()
@@ -87,9 +84,8 @@ def measure(name: str) -> dict[str, Any]:
     """Return accuracies and F-measure of all rows on one pool."""
     found: dict[str, Any] = {row: {"softmax": [], "svm": [], "f": []} for row in ROWS}
     for train, test in pool_parts(name, DATA_SETS[name]):
-        words = {kind: encode(kind, train[0], test[0]) for kind in (NETWORK, "sift")}
-        for row, kinds in ROWS.items():
-            softmax, svm, hits = fit_and_test(words, kinds, train, test)
+        for row, n_sift_words in ROWS.items():
+            softmax, svm, hits = fit_and_test(n_sift_words, train, test)
             found[row]["softmax"] += list(softmax)
             found[row]["svm"] += list(svm)
             found[row]["f"] += [
@@ -111,6 +107,7 @@ def measure(name: str) -> dict[str, Any]:
 
 def main() -> None:
     results = read_results("joint_words").get("pools", {})
+    Memory().install()
     for name in sys.argv[1:] or list(DATA_SETS):
         results[name] = measure(name)
         write_results("joint_words", "python -m experiments.joint_words", {"pools": results})

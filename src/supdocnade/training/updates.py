@@ -7,6 +7,7 @@ import torch
 
 from supdocnade.corpus.counts import Rows
 from supdocnade.corpus.documents import Documents
+from supdocnade.likelihood.cpu.threads import start_ahead
 from supdocnade.model.layers import max_documents
 from supdocnade.model.network import DocNADENetwork
 from supdocnade.seeding import given_tokens, token_order
@@ -78,12 +79,13 @@ class EagerUpdates:
         self._group, self._layout = group, GradientLayout(network)
         self._epoch, self._update, self._loss_sum = 0, 0, 0.0
         self._batches: list[Rows] = []
+        self._ahead: tuple[Rows, Callable[[], LabelledBatch]] | None = None
 
     def begin_epoch(
         self, epoch: int, batches: list[Rows], first_update: int, loss_sum: float
     ) -> None:
         """See `Updates`."""
-        self._epoch, self._batches = epoch, batches
+        self._epoch, self._batches, self._ahead = epoch, batches, None
         self._update, self._loss_sum = first_update, loss_sum
 
     def run(self) -> None:
@@ -162,11 +164,24 @@ class EagerUpdates:
         if not self.network.config.is_deep:
             return [rows_B]
         step = max_documents(self.network.config.n_words)
+        if len(rows_B) <= step:
+            return [rows_B]
         return [rows_B[first : first + step] for first in range(0, len(rows_B), step)]
 
     def _loss(self, rows_B: Rows, n_documents: int) -> torch.Tensor:
         weights = self.config.generative_weight, self.class_weight_C, self.config.annotation_weight
-        return batch_loss(self.network, self._gather(rows_B), *weights, n_documents)
+        batch = self._take_batch(rows_B).to(self.network.word_embedding.device)
+        return batch_loss(self.network, batch, *weights, n_documents)
+
+    def _take_batch(self, rows_B: Rows) -> LabelledBatch:
+        """Return a batch, and let a helper thread gather the next one if both are whole batches."""
+        ahead, self._ahead = self._ahead, None
+        batch = ahead[1]() if ahead is not None and ahead[0] is rows_B else self._gather(rows_B)
+        following = self._update + 1
+        if following < len(self._batches) and rows_B is self._batches[self._update]:
+            next_B = self._batches[following]
+            self._ahead = next_B, start_ahead(lambda: self._gather(next_B))
+        return batch
 
     def _gather(self, rows_B: Rows) -> LabelledBatch:
         """Gather documents with their words in the order of this epoch."""
@@ -182,5 +197,4 @@ class EagerUpdates:
             annotation_weight=config.annotation_weight,
             n_summary_words=self.network.n_summary_words,
         )
-        batch = drop_features(batch, config.global_dropout, config.seed, self._epoch, rows_B)
-        return batch.to(self.network.word_embedding.device)
+        return drop_features(batch, config.global_dropout, config.seed, self._epoch, rows_B)

@@ -1,5 +1,7 @@
 """Updates move the right rows, and a run that diverges is stopped."""
 
+import threading
+
 import pytest
 import torch
 from scipy import sparse
@@ -9,7 +11,9 @@ from supdocnade.corpus import Documents
 from supdocnade.errors import TrainingDiverged
 from supdocnade.likelihood import contract
 from supdocnade.likelihood.contract import SPARSE_ROWS
+from supdocnade.likelihood.cpu.threads import limit_threads
 from supdocnade.model import layers
+from supdocnade.training import updates
 from supdocnade.training.trainer import Trainer
 from supdocnade.training.trainer_config import TrainerConfig
 
@@ -49,6 +53,28 @@ def test_divergence_in_the_last_update_is_noticed(tmp_path):
         with pytest.raises(TrainingDiverged, match=r"became (nan|inf) after epoch 1; lower"):
             train(config, **options)
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("n_topics", [8, (8, 8)])
+def test_batches_are_gathered_ahead_and_change_no_bit(n_topics, monkeypatch):
+    config = TrainerConfig(max_epochs=2, batch_size=20)
+    gather, gathered, results = updates.make_batch, [], []
+
+    def make_batch(corpus, rows_B, *args, **options):
+        gathered.append((threading.current_thread() is threading.main_thread(), len(rows_B)))
+        return gather(corpus, rows_B, *args, **options)
+
+    monkeypatch.setattr(updates, "make_batch", make_batch)
+    for n_threads in (1, 2):
+        gathered.clear()
+        with limit_threads(n_threads):
+            network, _ = train(config, validation=None, network={"n_topics": n_topics})
+        results.append(network)
+        # The last batch of an epoch is gathered again to check the objective.
+        here = [True, n_threads == 1, n_threads == 1, True]
+        assert gathered == 2 * list(zip(here, [20, 20, 10, 10], strict=True))
+    for one, two in zip(*(network.parameters() for network in results), strict=True):
+        assert torch.equal(one, two)
 
 
 @pytest.mark.parametrize("few_rows", [False, True])

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Part = TypeVar("Part")
+Result = TypeVar("Result")
 
 SMALL_WORK = 100_000
 """Number of values to compute below which waking another thread costs more than it saves."""
@@ -202,6 +203,22 @@ def run_parts(kernel: Callable[[Part], object], parts: Iterable[Part], *, small:
         for future in futures:
             if not future.cancel():
                 future.result()
+
+
+def start_ahead(function: Callable[[], Result]) -> Callable[[], Result]:
+    """Start work whose result is needed later in a helper thread; return a call that waits for it.
+
+    With one thread the work is done by that call. Kernels that run meanwhile go on with fewer
+    threads. Torch's own operations use one thread.
+    """
+    if n_threads() <= 1:
+        return function
+
+    def work() -> Result:
+        with limit_threads(1):
+            return function()
+
+    return _helper_pool(n_threads() - 1).submit(work).result
 
 
 def _drain(kernel: Callable[[Part], object], parts: Iterator[Part]) -> None:
