@@ -170,6 +170,16 @@ def _use_words(folder: Path) -> None:
     BagOfVisualWords.load(folder / "words").transform([small_scenes()[0].image])
 
 
+def _make_network_words(folder: Path) -> None:
+    from supdocnade import BagOfVisualWords
+    from supdocnade.images.network_library import DEFAULT_NETWORK
+
+    bag = BagOfVisualWords(
+        20, (1, 1), features=DEFAULT_NETWORK, n_nearest=2, n_sift_words=10, random_state=0
+    )
+    bag.fit([each.image for each in small_scenes()]).save(folder / "words")
+
+
 def _make_corpus(folder: Path) -> None:
     from supdocnade import Corpus
 
@@ -266,6 +276,7 @@ KINDS = {
     "scene": Kind(_make_scene, _use_scene, weight=0.3),
     "report": Kind(_make_scene, _use_report, weight=0.1),
     "words": Kind(_make_words, _use_words),
+    "network words": Kind(_make_network_words, _use_words, weight=0.3),
     "corpus": Kind(_make_corpus, _use_corpus),
     "parts": Kind(_make_parts, _use_parts),
     "index": Kind(_make_index, _use_index),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from supdocnade.checks import check_shape
 from supdocnade.errors import InvalidArgument, UnreadableImage
 from supdocnade.images.decode import (
     DecodeConfig,
@@ -233,6 +234,8 @@ class NetworkDescriber(_ColorDescriber):
                 f"the network {self.name!r} must be the one that the words were learned with, "
                 "got another one of this name."
             )
+        if self.projection is not None:
+            check_shape("mean_D", self.projection.mean_D.shape, (network.n_channels,))
         return network
 
     def describe(self, pixels: NDArray[np.uint8], device: str = "cpu") -> Descriptors:

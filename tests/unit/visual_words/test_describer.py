@@ -1,6 +1,7 @@
 """Descriptions by networks; those by SIFT are tested with the encoder."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from supdocnade.images.dense_sift import DenseSIFTConfig, dense_sift, patch_plac
 from supdocnade.visual_words.describer import (
     FunctionDescriber,
     NetworkDescriber,
+    Projection,
     normalize_features,
     patch_colors,
 )
@@ -113,6 +115,13 @@ def test_a_network_that_is_missing_or_another_is_refused(describer, tmp_path):
     other = NetworkDescriber(name=describer.name, fingerprint="x", decoding=decoding)
     with pytest.raises(InvalidArgument, match="must be the one that the words were learned with"):
         other.describe(PIXELS)
+
+
+def test_components_for_other_features_are_refused(describer):
+    """A file may be damaged in both arrays alike."""
+    projection = Projection(np.zeros(4, np.float32), np.zeros((4, 2), np.float32))
+    with pytest.raises(InvalidArgument, match="mean_D must"):
+        replace(describer, projection=projection).describe(PIXELS)
 
 
 def corners(pixels):
