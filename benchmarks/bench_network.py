@@ -4,8 +4,9 @@ python -m benchmarks.bench_network [cuda]
 
 The photographs of `bench_encoding`, one after the other on one core. The baseline decodes a file in
 colour and runs the network in onnxruntime on an input that was prepared before; ours also resizes
-and scales the photograph, projects the features of its patches, and finds their words. With `cuda`,
-which needs onnxruntime-gpu, the network also runs on a GPU.
+and scales the photograph, projects the features of its patches, and finds their words. Another row
+adds SIFT words, and a prediction has both and those of the mirror image, as by default. With
+`cuda`, which needs onnxruntime-gpu, the network also runs on a GPU.
 """
 
 import os
@@ -40,10 +41,14 @@ def main() -> None:
     in_color = DecodeConfig(max_side=512, upscale=False, color=True)
     with TemporaryDirectory() as folder:
         kind, paths = photographs(Path(folder))
-        bag = BagOfVisualWords(
-            N_WORDS, (1, 1), features=DEFAULT_NETWORK, n_nearest=N_NEAREST, sample_size=SAMPLE,
-            random_state=0,
-        ).fit(paths)  # fmt: skip
+        bag, with_sift = (
+            BagOfVisualWords(
+                N_WORDS, (1, 1), features=DEFAULT_NETWORK, n_nearest=N_NEAREST, sample_size=SAMPLE,
+                n_sift_words=n_sift_words, patch_size=(16, 32), max_side=300, upscale=False,
+                random_state=0,
+            ).fit(paths)
+            for n_sift_words in (0, 200)
+        )  # fmt: skip
         labels = [path.parent.name for path in paths]
         model = SceneModel(features=DEFAULT_NETWORK, max_epochs=2, n_jobs=1, random_state=0)
         model.fit(paths, labels)
@@ -52,6 +57,9 @@ def main() -> None:
                 (decode(path, in_color), session.run(None, feed)) for path in paths
             ],
             "decode + network + words": lambda: [bag.encoder_.encode(path) for path in paths],
+            "decode + network + SIFT + words": lambda: [
+                with_sift.encoder_.encode(path) for path in paths
+            ],
             "prediction": lambda: [list(model.iter_predictions([path])) for path in paths],
         }
         if on_gpu:
