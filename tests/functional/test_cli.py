@@ -47,7 +47,7 @@ def test_train_writes_a_model_and_leaves_nothing_else(trained, photos):
     model, done = trained
     assert done.code == 0
     assert done.err == ""
-    assert done.progress.startswith(f"{describe_features('sift')}\nestimate: ")
+    assert done.progress.startswith(f"{describe_features('sift', 0)}\nestimate: ")
     assert re.search(r" and \d\.\d GB for 18 photographs on \d+ cores?\n", done.progress)
     assert "learned 3 classes" in done.out
     assert "from 18 photographs\n" in done.out
@@ -397,7 +397,7 @@ def test_demo_resumes_and_ends_with_a_report(tmp_path, monkeypatch):
     assert f"supdocnade explain '{folder / 'model'}'" in done.out
     assert f"supdocnade serve '{folder / 'model'}'" in done.out
     assert "<html" in (folder / "report.html").read_text()
-    assert f"{describe_features('sift')}\n" in done.out
+    assert f"{describe_features('sift', 0)}\n" in done.out
     assert done.out.count("  truth: ") == 4
     (folder / "other.txt").write_text("other")
     assert supdocnade("demo", "-o", folder).code == 1

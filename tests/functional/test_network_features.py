@@ -222,8 +222,12 @@ def test_the_command_line(network, tmp_path, monkeypatch):
         path.write_bytes(photograph(number))
     own = write_network(tmp_path / "own/tiny.onnx", side=64, patch=(8, 8))
     options = ("--features", own, "--topics", "8", "--words", "20", "--epochs", "4")
-    trained = supdocnade("train", photos, "-o", tmp_path / "model", *options, "--quiet")
+    trained = supdocnade("train", photos, "-o", tmp_path / "model", *options, "--sift-words", "9")
     assert trained.code == 0, trained.err
+    assert "tiny.onnx and SIFT\n" in trained.progress
+    assert SceneModel.load(tmp_path / "model").n_sift_words == 9
+    alone = supdocnade("train", photos, "-o", tmp_path / "alone", *options, "--sift-words", "0")
+    assert "tiny.onnx\n" in alone.progress
     image = next((photos / "coast").iterdir())
     predicted = supdocnade("predict", tmp_path / "model", image)
     assert predicted.code == 0, predicted.err
