@@ -27,6 +27,8 @@ from supdocnade.scene.prediction import Prediction
 
 DRAWN = {"n_topics": 50, "n_words": 200}
 SVM = {"classifier": "svm"}
+ALONE = {"n_sift_words": 0}
+"""A network without SIFT words beside its own; `experiments.joint_words` compares the two."""
 VARIANTS: dict[str, dict[str, Any]] = {
     "sift": {},
     "sift, svm": SVM,
@@ -36,13 +38,14 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "drawn, sift, svm": {**DRAWN, **SVM},
     "drawn, sift, svm, 20 colour words": {**DRAWN, **SVM, "n_color_words": 20},
     "drawn, sift, svm, 100 colour words": {**DRAWN, **SVM, "n_color_words": 100},
-    "efficientnet-lite0": {"features": "efficientnet-lite0"},
-    "efficientnet-lite2": {"features": "efficientnet-lite2"},
+    "efficientnet-lite0": {"features": "efficientnet-lite0", **ALONE},
+    "efficientnet-lite2": {"features": "efficientnet-lite2", **ALONE},
     "efficientnet-lite2, tags as words": {
         "features": "efficientnet-lite2",
+        **ALONE,
         "annotation_output": "words",
     },
-    "drawn, efficientnet-lite2": {**DRAWN, "features": "efficientnet-lite2"},
+    "drawn, efficientnet-lite2": {**DRAWN, "features": "efficientnet-lite2", **ALONE},
 }
 
 Part = tuple[list[Any], list[str], list[Sequence[str] | None]]

@@ -14,6 +14,7 @@ from tests.serving import make_client, photograph, upload_form
 from supdocnade import BagOfVisualWords, SceneModel
 from supdocnade.errors import InvalidArgument
 from supdocnade.gallery.build import build_gallery
+from supdocnade.storage import load_arrays, save_arrays
 from supdocnade.visual_words.describer import NetworkDescriber
 
 SETTINGS = {**SIFT_SETTINGS, "n_sift_words": 10}
@@ -134,6 +135,19 @@ def test_the_choice_between_features_needs_a_network(monkeypatch):
     monkeypatch.setattr("supdocnade.images.network_library.choose_features", lambda: "sift")
     with pytest.raises(InvalidArgument, match=r"compares SIFT with a network.*\[deep\]"):
         SceneModel(features="best").fit(*tinted())
+
+
+def test_a_model_of_an_earlier_version_has_no_sift_words(network, tmp_path):
+    settings = {**SETTINGS, "features": network, "n_sift_words": 0, "max_epochs": 1}
+    model = SceneModel(**settings).fit(*tinted())
+    path = tmp_path / "model" / "scene.safetensors"
+    model.save(path.parent)
+    arrays, description = load_arrays(path)
+    del description["settings"]["n_sift_words"]
+    save_arrays(path, arrays, description)
+    loaded = SceneModel.load(path.parent)
+    assert loaded.fitted_.settings.n_sift_words == loaded.n_sift_words == 0
+    np.testing.assert_array_equal(loaded.transform(NEW), model.transform(NEW))
 
 
 def test_workers_cache_and_resumption_do_not_change_a_bit(model, network, tmp_path):

@@ -49,8 +49,8 @@ OPTIONS = {
 }
 """Settings of `SceneModel`, and the parameters of the command that give them."""
 
-NEW_WORDS = ("features", "n_words", "n_color_words", "n_sift_words")
-"""Settings that have no effect where visual words are those of a model or corpus."""
+WORD_OPTIONS = ("features", "n_words", "n_color_words", "n_sift_words")
+"""Settings of visual words, which must not be given with --add or a corpus."""
 
 FILES = ("add", "corrections")
 """Settings of a run that are no settings of `SceneModel`."""
@@ -383,12 +383,12 @@ def _choose_settings(request: TrainingRequest, partial: PartialRun) -> dict[str,
     if is_corpus(Path(request.photos)):
         if request.add is not None:
             raise InvalidArgument(f"--add must not be given with a corpus, got {request.photos}.")
-        of_words = (*NEW_WORDS, "mirror")
+        of_words = (*WORD_OPTIONS, "mirror")
         _check_not_explicit(request, of_words, "a corpus")
         return {key: value for key, value in request.settings.items() if key not in of_words}
     if request.add is None:
         return request.settings
-    _check_not_explicit(request, NEW_WORDS, "--add")
+    _check_not_explicit(request, WORD_OPTIONS, "--add")
     # Other settings are those of the model to which photographs are added.
     names = request.explicit | {"on_error", "random_state"}
     settings = {name: request.settings[name] for name in request.settings if name in names}
@@ -415,6 +415,8 @@ def _resumed_settings(request: TrainingRequest, before: dict[str, Any]) -> dict[
 
     All other settings determine the model, so they must not change.
     """
+    if "features" in before:  # Runs of earlier versions have no SIFT words beside others.
+        before = {"n_sift_words": 0, **before}
     explicit = {name: request.settings[name] for name in request.explicit - {"on_error"}}
     explicit |= _given_files(request)
     for name in sorted(explicit):

@@ -57,9 +57,9 @@ class EncodedImages(NamedTuple):
 class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # type: ignore[misc]
     """Bag of visual words.
 
-    Patches on a regular grid are described by dense SIFT, or by a pretrained network. Visual words
-    are the centres of k-means on a sample of the descriptors. Words are counted per region of the
-    image: of K words in all, column r · K + w counts visual word w in region r.
+    Patches on a regular grid are described by dense SIFT, a pretrained network or both. Visual
+    words are the centres of k-means on a sample of the descriptors. Words are counted per region of
+    the image: of K words in all, column r · K + w counts visual word w in region r.
 
     Parameters
     ----------
@@ -79,14 +79,14 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
         An integer makes every result reproducible.
     features : str or callable, default="sift"
         Description of patches: "sift", the name of a network (`supdocnade features` lists them), or
-        the path of its ONNX file. With a network `step`, `patch_size`, `max_side`, `window`,
-        `root_sift`, `contrast_percentile`, `color`, `keep_constant` and `upscale` have no effect
-        but on `n_sift_words`, and `encode` also returns features of the whole images
-        (`global_features`). A function gets
-        the pixels of an image, (height, width, 3) uint8, and returns the descriptors of its
-        patches, (patches, D), their centres, (patches, 2), y and x in pixels, and their sides in
-        pixels, (patches,) or one number. It is called from several threads if `n_jobs` is not 1; of
-        these settings only `max_side` and `upscale` have an effect, and the words cannot be saved.
+        the path of its ONNX file. With a network, `step`, `patch_size`, `max_side`, `window`,
+        `root_sift`, `contrast_percentile`, `color`, `keep_constant` and `upscale` affect only the
+        SIFT words (`n_sift_words`), and `encode` also returns features of the whole images
+        (`global_features`). A function gets the pixels of an image, (height, width, 3) uint8, and
+        returns the descriptors of its patches, (patches, D), their centres, (patches, 2), y and x
+        in pixels, and their sides in pixels, (patches,) or one number. It is called from several
+        threads if `n_jobs` is not 1; of these settings `max_side` and `upscale` determine its
+        image, and the words cannot be saved.
     n_nearest : int, default=1
         Number of words of a patch, the nearest ones.
     mirror : bool, default=False
@@ -104,9 +104,9 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
         Maximum number of words for the colours of patches. They are learned and counted beside the
         visual words and numbered after them. There are none if all images are grey.
     n_sift_words : int, default=0
-        Number of words for SIFT descriptors beside the words of a network or function. They are
-        counted in the same regions and numbered after the others. An image that is too narrow for
-        a patch has none.
+        Maximum number of words for SIFT descriptors beside the words of a network or function. They
+        are counted in the same regions and numbered after the others. There are fewer if the images
+        have few different patches, and an image that is too narrow for a patch has none.
     keep_constant : bool, default=True
         Whether patches of one colour are counted, as the word nearest to zero.
     upscale : bool, default=True
@@ -174,9 +174,9 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
             describer = FunctionDescriber(function=self.features, decoding=decoding)
         options = self._options(progress)
         shared: dict[str, Any] = {
-            "min_words": min_words,
             "seed": read_seed(self.random_state),
             "contrast_percentile": self.contrast_percentile,
+            "sample_size": self.sample_size,
             "n_examples": self.n_examples,
         }
         fitted = fit_words(
@@ -185,10 +185,10 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
             regions,
             options,
             n_words=self.n_words,
+            min_words=min_words,
             n_color_words=self.n_color_words,
             n_nearest=self.n_nearest,
             mirror=self.mirror,
-            sample_size=self.sample_size,
             **shared,
         )
         if self.n_sift_words:

@@ -448,6 +448,7 @@ def _read_words(
     else:
         same = settings.features != "sift"
         width = encoder.codebook.centres_KD.shape[1]
+    same &= settings.n_sift_words == encoder.count_learned()["n_sift_words"]
     if sift is not None:
         assert isinstance(sift.describer, SIFTDescriber)
         same &= _is_same_sift(sift.describer, expected)

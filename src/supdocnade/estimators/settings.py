@@ -20,6 +20,7 @@ from supdocnade.likelihood import Activation
 from supdocnade.model.config import DocNADEConfig, SupDocNADEConfig
 from supdocnade.run_options import DEVICES
 from supdocnade.training.trainer_config import TrainerConfig
+from supdocnade.visual_words.codebook import MAX_WORDS
 from supdocnade.visual_words.describer import PatchFunction, SIFTDescriber
 
 MAX_THREADS = 1024
@@ -143,7 +144,10 @@ class VisualWordSettings:
         """Return how images are described by SIFT, and divided, or raise `InvalidArgument`."""
         check_count("n_words", self.n_words, least=2)
         check_count("n_color_words", self.n_color_words)
-        check_count("n_sift_words", self.n_sift_words)
+        if check_count("n_sift_words", self.n_sift_words) > MAX_WORDS or self.n_sift_words == 1:
+            raise InvalidArgument(
+                f"n_sift_words must be 0, or 2 to {MAX_WORDS}, got {self.n_sift_words}."
+            )
         if not isinstance(self.features, str) and not callable(self.features):
             raise InvalidArgument(
                 "features must be 'sift', the name of a network or a function, "
@@ -156,11 +160,9 @@ class VisualWordSettings:
             )
         if self.features == "sift" and self.n_sift_words:
             raise InvalidArgument(
-                "n_sift_words must be 0 with features 'sift', whose words are n_words, "
+                "n_sift_words must be 0 with features 'sift', whose number of words is n_words, "
                 f"got {self.n_sift_words}."
             )
-        if self.n_sift_words == 1:
-            raise InvalidArgument("n_sift_words must be 0 or at least 2, got 1.")
         if check_count("n_nearest", self.n_nearest, least=1) > self.n_words:
             raise InvalidArgument(
                 f"n_nearest must be at most n_words, {self.n_words}, got {self.n_nearest}."
@@ -170,7 +172,8 @@ class VisualWordSettings:
         check_range("contrast_percentile", self.contrast_percentile, least=0, most=100)
         check_choice("on_error", self.on_error, ("raise", "skip"))
         if self.sample_size is not None:
-            check_count("sample_size", self.sample_size, least=self.n_words)
+            least = max(self.n_words, self.n_sift_words)
+            check_count("sample_size", self.sample_size, least=least)
         patch_size = self.patch_size
         if isinstance(patch_size, Sequence | np.ndarray):
             patch_size = tuple(patch_size)

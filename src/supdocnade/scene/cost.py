@@ -192,7 +192,8 @@ def estimate_seconds(
     n_described = KMEANS_ROUNDS * n_rows + n_sides * len(labels) * speed.n_patches
     n_words = _words_per_photograph(settings, speed)
     work = n_described * settings.n_words * n_columns / n_workers
-    if speed.sift is not None:  # Photographs are read once for both kinds of words.
+    if speed.sift is not None:  # Photographs are encoded once for both kinds of words.
+        n_sampled = 0 if before else min(len(labels), SAMPLE_SIZE // MIN_PER_IMAGE)
         reading += (len(labels) + n_sampled) * speed.sift.describe + n_sampled * speed.read
         n_rows = min(SAMPLE_SIZE, n_sampled * speed.sift.n_patches)
         n_described = KMEANS_ROUNDS * n_rows + n_sides * len(labels) * speed.sift.n_patches

@@ -61,8 +61,8 @@ class SceneModel(HubMixin, BaseEstimator, SceneSettings):  # type: ignore[misc]
     n_color_words : int, default=0
         Number of words for the colours of patches; there are none if all photographs are grey.
     n_sift_words : int, optional
-        Number of words for SIFT descriptors beside those of a network; None: 200. With 0 the
-        network is used alone.
+        Number of words for SIFT descriptors beside those of a network; None: 200 with a network,
+        fewer if the photographs have few patches. With 0 the network is used alone.
     grid : (rows, columns), or a list of them, optional
         Regions of the photograph; None: (2, 2), or one region with a network.
     step : int, default=8

@@ -192,8 +192,8 @@ def _describe_features(fitted: FittedScene) -> str:
     if fitted.encoder.sift_encoder is not None:
         network += " and dense SIFT descriptors"
     return (
-        f"The pretrained network {network}, {used} Its weights are "
-        f"not part of this model and must be installed; their licence: {_escape(licence)}."
+        f"The pretrained network {network}, {used} The weights of the network are not part of this "
+        f"model and must be installed; their licence: {_escape(licence)}."
     )
 
 

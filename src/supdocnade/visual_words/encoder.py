@@ -179,7 +179,7 @@ class ImageEncoder:
         ids_N = (cell_N * self.n_words + self.codebook.n_words + word_N).astype(np.int32)
         words_SM = np.full((len(sift.words_SM), encoded.words_SM.shape[1]), -1, np.int32)
         words_SM[:, :1] = self.codebook.n_words + sift.words_SM
-        scale_2 = np.divide(encoded.size, sift.size)  # SIFT may read a smaller image.
+        scale_2 = np.divide(encoded.size, sift.size)  # SIFT may resize the image.
         centres_S2 = ((sift.centres_S2 + 0.5) * scale_2 - 0.5).astype(np.float32)
         patch_size_S = np.round(sift.patch_size_S * scale_2.max()).astype(np.int32)
         return encoded._replace(

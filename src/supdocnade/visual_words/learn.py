@@ -152,23 +152,30 @@ def fit_sift_words(
     options: RunOptions = RunOptions(),
     **settings: Any,
 ) -> FittedWords:
-    """Learn SIFT words beside others of the same images; those too narrow for a patch are skipped.
+    """Learn SIFT words beside others of the same images.
+
+    Images that are too narrow for a patch are skipped. With few different patches there are fewer
+    words, and none if there are not two of them.
 
     Parameters
     ----------
     fitted : words of a network or function, as `fit_words` returns them.
-    settings : as for `fit_words`.
+    settings : as for `fit_words`, valid ones.
     """
     encoder = fitted.encoder
-    sift = fit_words(
-        images,
-        describer,
-        encoder.regions,
-        replace(options, on_error="skip"),
-        mirror=encoder.mirror,
-        beside=encoder.describer,
-        **settings,
-    )
+    try:
+        sift = fit_words(
+            images,
+            describer,
+            encoder.regions,
+            replace(options, on_error="skip"),
+            min_words=2,
+            mirror=encoder.mirror,
+            beside=encoder.describer,
+            **settings,
+        )
+    except InvalidArgument:  # The settings are valid, so there are too few patches.
+        return fitted
     return FittedWords(
         encoder=replace(encoder, sift_encoder=sift.encoder),
         examples=np.concatenate([fitted.examples, sift.examples]),

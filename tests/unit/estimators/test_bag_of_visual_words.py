@@ -282,6 +282,19 @@ def test_images_too_narrow_for_sift_have_no_sift_words(network):
     assert (found.counts.toarray()[:, is_sift].sum(axis=1) > 0).tolist() == [True, False]
 
 
+def test_few_patches_give_fewer_sift_words_or_none(network, tmp_path):
+    settings = {**SETTINGS, "features": network, "n_sift_words": 5000}
+    bag = BagOfVisualWords(**settings).fit(COLORED[:2])
+    assert 2 <= bag.encoder_.sift_encoder.n_words < 100
+    flat = [np.full((40, 30, 3), number, np.uint8) for number in range(0, 250, 10)]
+    narrow = [image[:9] for image in COLORED]
+    for images in (flat, narrow):
+        bag = BagOfVisualWords(**{**settings, "n_words": 2}).fit(images)
+        assert bag.encoder_.sift_encoder is None
+        bag.save(tmp_path / "words")
+        assert BagOfVisualWords.load(tmp_path / "words").n_sift_words == 0
+
+
 def test_sift_words_are_stored(network, tmp_path):
     bag = BagOfVisualWords(features=network, n_sift_words=6, n_nearest=3, **SETTINGS).fit(COLORED)
     bag.save(tmp_path / "words")
@@ -293,6 +306,12 @@ def test_sift_words_are_stored(network, tmp_path):
         changed = {**description, "settings": {**description["settings"], **change}}
         with pytest.raises(StorageError, match="a file"):
             words_from_storage(BagOfVisualWords, arrays, changed, "a file")
+    claimed = {**description, "settings": {**description["settings"], "n_sift_words": 6}}
+    claimed["encoder"] = {k: v for k, v in claimed["encoder"].items() if k != "sift_words"}
+    without = {k: v for k, v in arrays.items() if k != "sift_centres"}
+    without |= {name: arrays[name][:9] for name in ("examples", "n_examples")}
+    with pytest.raises(StorageError, match="other settings than its transformer"):
+        words_from_storage(BagOfVisualWords, without, claimed, "a file")
     odd = {**arrays, "sift_centres": arrays["sift_centres"][:, :100].copy()}
     with pytest.raises(StorageError, match="a file"):
         words_from_storage(BagOfVisualWords, odd, description, "a file")
@@ -306,7 +325,8 @@ def test_sift_words_are_stored(network, tmp_path):
         ({"features": "marvel", "n_color_words": 5}, "n_color_words must be 0 with a network"),
         ({"n_sift_words": 5}, "n_sift_words must be 0 with features 'sift', .* got 5"),
         ({"features": "marvel", "n_sift_words": -1}, "n_sift_words must be"),
-        ({"features": "marvel", "n_sift_words": 1}, "n_sift_words must be 0 or at least 2, got 1"),
+        ({"features": "marvel", "n_sift_words": 1}, "n_sift_words must be 0, or 2 to"),
+        ({"features": "marvel", "n_sift_words": 10**6}, "n_sift_words must be 0, or 2 to 100000"),
         ({"n_nearest": 10}, "n_nearest must be at most n_words, 9, got 10"),
         ({"n_nearest": 0}, "n_nearest must be"),
     ],

@@ -57,6 +57,9 @@ def test_sift_words_beside_those_of_a_network_cost_their_description():
     seconds = [estimate_seconds(LABELS, network, speed, 1) for speed in (READING, both)]
     assert seconds[1] - seconds[0] == len(LABELS) * (1.0 + 2 * 0.25)
     many = [f"class {number % 5}" for number in range(5000)]
+    # 1,562 photographs have 100,000 patches, 64 of each.
+    seconds = [estimate_seconds(many, network, speed, 1) for speed in (READING, both)]
+    assert seconds[1] - seconds[0] == 5000 * 0.25 + 1562 * (1.0 + 0.25)
     sizes = [estimate_bytes(many, network, speed) for speed in (READING, both)]
     # Twice 400 more words per photograph, half of them different.
     assert sizes[1] - sizes[0] == 5000 * 400 * COUNT_BYTES * COUNT_COPIES

@@ -1,4 +1,4 @@
-"""Threads that run compiled kernels.
+"""Threads that run compiled kernels, or gather data ahead.
 
 Sums are split into parts that depend on the data and not on the number of threads, and threads take
 whole parts, so the bits of a result do not depend on the number of threads. Kernels release the
@@ -206,10 +206,10 @@ def run_parts(kernel: Callable[[Part], object], parts: Iterable[Part], *, small:
 
 
 def start_ahead(function: Callable[[], Result]) -> Callable[[], Result]:
-    """Start work whose result is needed later in a helper thread; return a call that waits for it.
+    """Start work in a helper thread, and return a function that waits for its result.
 
-    With one thread the work is done by that call. Kernels that run meanwhile go on with fewer
-    threads. Torch's own operations use one thread.
+    With one thread, that function does the work. Kernels that run meanwhile have a thread less.
+    Torch's own operations use one thread.
     """
     if n_threads() <= 1:
         return function
