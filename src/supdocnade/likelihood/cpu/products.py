@@ -5,6 +5,8 @@ one thread (docs/decisions/0003-threads.md). Here a product is cut into fixed pa
 never of its sums, and threads take whole parts, each one product of torch on one thread.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -16,28 +18,30 @@ from supdocnade.likelihood.cpu.threads import SMALL_WORK, run_parts
 MAX_PARTS, MIN_WIDTH = 8, 256
 """Maximal number of parts of a product, and minimal width of a part."""
 
-
-def write_product(left: Tensor, right: Tensor, out: Tensor) -> None:
-    """Write left · right to `out`, in parts of its longer side."""
-    by_rows = out.shape[0] > out.shape[1]
-    length = max(out.shape)
-    width = max(-(-length // MAX_PARTS), MIN_WIDTH)
-
-    def write_part(start: int) -> None:
-        part = slice(start, start + width)
-        if by_rows:
-            torch.mm(left[part], right, out=out[part])
-        else:
-            torch.mm(left, right[:, part], out=out[:, part])
-
-    small = out.numel() * left.shape[1] < 16 * SMALL_WORK
-    run_parts(write_part, range(0, length, width), small=small)
+_Part = Callable[[], object]
 
 
-def _multiply(left: Tensor, right: Tensor) -> Tensor:
-    out = left.new_empty(left.shape[0], right.shape[1])
-    write_product(left.detach(), right.detach(), out)
-    return out
+def _split_product(left: Tensor, right: Tensor, out: Tensor) -> list[_Part]:
+    """Return the parts of a product: calls that write blocks of rows or of columns of `out`.
+
+    Their number is a power of two, so that two or four threads get equal shares.
+    """
+    left, right = left.detach(), right.detach()
+    length, n_parts = max(out.shape), 1
+    if out.numel() * left.shape[1] >= 16 * SMALL_WORK:
+        while n_parts < MAX_PARTS and 2 * n_parts * MIN_WIDTH <= length:
+            n_parts *= 2
+    if n_parts == 1:
+        return [partial(torch.mm, left, right, out=out)]
+    width = -(-length // n_parts)
+    blocks = [slice(first, first + width) for first in range(0, length, width)]
+    if out.shape[0] >= out.shape[1]:
+        return [partial(torch.mm, left[block], right, out=out[block]) for block in blocks]
+    return [partial(torch.mm, left, right[:, block], out=out[:, block]) for block in blocks]
+
+
+def _run(parts: list[_Part]) -> None:
+    run_parts(lambda part: part(), parts, small=len(parts) == 1)
 
 
 class _Product(torch.autograd.Function):
@@ -46,19 +50,26 @@ class _Product(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, left: Tensor, right: Tensor) -> Tensor:
         ctx.save_for_backward(left, right)
-        return _multiply(left, right)
+        out = left.new_empty(left.shape[0], right.shape[1])
+        _run(_split_product(left, right, out))
+        return out
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         left, right = ctx.saved_tensors
-        grad_left = _multiply(gradient, right.T) if ctx.needs_input_grad[0] else None
-        grad_right = None
+        grad_left = grad_right = None
+        parts: list[_Part] = []  # Of both gradients: threads then wait for each other once.
+        if ctx.needs_input_grad[0]:
+            grad_left = torch.empty_like(left)
+            parts += _split_product(gradient, right.T, grad_left)
         if ctx.needs_input_grad[1]:
             # In the memory layout of the matrix, which may be a transposed table.
+            grad_right = torch.empty_like(right)
             if right.is_contiguous():
-                grad_right = _multiply(left.T, gradient)
+                parts += _split_product(left.T, gradient, grad_right)
             else:
-                grad_right = _multiply(gradient.T, left).T
+                parts += _split_product(gradient.T, left, grad_right.T)
+        _run(parts)
         return grad_left, grad_right
 
 
