@@ -51,21 +51,6 @@ def draw_uiuc_sports(folder, n_per_class=8, seed=1):
     return folder
 
 
-def draw_mirflickr(folder, n_per_class=6, seed=2):
-    """Write drawn scenes in the layout of MIR-Flickr: their classes and tags are labels."""
-    numbers = {}
-    for number, scene in enumerate(drawn_scenes(n_per_class, seed, size=SIZE), start=1):
-        write_image(folder / f"im{number}.jpg", scene.image)
-        (folder / "meta" / "tags").mkdir(parents=True, exist_ok=True)
-        (folder / "meta" / "tags" / f"tags{number}.txt").write_text("\n".join(scene.tags))
-        for label in (scene.label, *scene.tags[:1], *(f"{tag}_r1" for tag in scene.tags[:1])):
-            numbers.setdefault(label, []).append(number)
-    (folder / "annotations").mkdir()
-    for label, members in numbers.items():
-        (folder / "annotations" / f"{label}.txt").write_text("".join(f"{n}\n" for n in members))
-    return folder
-
-
 def small_plan(dataset="labelme"):
     """Return a quick plan reduced to a few methods."""
     plan = quick_plan(data_set(dataset))

@@ -13,6 +13,5 @@ results      results.json, the scores behind it, provenance and examples
 claims       claims, targets and statistics; the figures that the paper reports
 page         tables and figures as a page
 stages       the stages of a study, in their order
-mirflickr    MIR-Flickr, with several labels per photograph: reader and study
 ============ ===============================================================================
 """
