@@ -71,11 +71,6 @@ def gpu() -> str:
                 for name, each in training["by_precision"].items()
             ),
             *(
-                [f"{n} models concurrently, {training['precision']}", millions(each), ""]
-                for n, each in training["side_by_side_words_per_s"].items()
-                if n != "1"
-            ),
-            *(
                 [
                     f"{int(leaves):,} leaves, long-tailed words, {training['precision']}",
                     millions(each),

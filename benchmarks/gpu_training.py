@@ -1,4 +1,4 @@
-"""Benchmark of training on a GPU: of one model, of several concurrently, and against a CPU."""
+"""Benchmark of training on a GPU: its speed, and its results against a CPU."""
 
 import time
 from typing import Any
@@ -12,7 +12,6 @@ from benchmarks.gpu_cases import HEADLINE, PRECISIONS, millions
 from supdocnade.corpus import Documents
 from supdocnade.model.config import SupDocNADEConfig
 from supdocnade.model.network import SupDocNADENetwork, random_tree
-from supdocnade.training.parallel_fit import fit_networks
 from supdocnade.training.trainer import Trainer
 from supdocnade.training.trainer_config import TrainerConfig
 
@@ -83,12 +82,6 @@ def training() -> dict[str, Any]:
             "loss": history.epochs[-1].loss,
         }
     torch.set_float32_matmul_precision(PRECISIONS[HEADLINE])
-    concurrent = {}
-    for count in (1, 2, 4, 8):
-        trainers = [trainer(corpus, "cuda", seed=seed, max_epochs=8) for seed in range(count)]
-        histories = fit_networks(trainers, corpus)
-        epoch = float(np.median(histories[0].seconds[1:]))
-        concurrent[str(count)] = count * n_words / epoch
     many = {str(leaves): many_leaves(leaves) for leaves in (20_000, 200_000)}
     print_table(
         f"training: 1,500 documents, {n_words:,} words per epoch, batch 64, Adam, class head",
@@ -98,7 +91,6 @@ def training() -> dict[str, Any]:
                 [n, millions(each["words_per_s"]), f"{each['seconds_of_60_epochs']:.2f} s"]
                 for n, each in by_precision.items()
             ),
-            *([f"{n} models, {HEADLINE}", millions(v), ""] for n, v in concurrent.items()),
             *([f"{n} leaves, {HEADLINE}", millions(v), ""] for n, v in many.items()),
         ],
     )
@@ -106,7 +98,6 @@ def training() -> dict[str, Any]:
         "words_per_s": by_precision[HEADLINE]["words_per_s"],
         "precision": HEADLINE,
         "by_precision": by_precision,
-        "side_by_side_words_per_s": concurrent,
         "many_leaves_words_per_s": many,
         "same_as_cpu": same_as_cpu(),
     }

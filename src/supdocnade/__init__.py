@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from supdocnade.estimators.scoring import make_annotation_scorer
     from supdocnade.estimators.supdocnade import SupDocNADE
     from supdocnade.estimators.text_model import TextModel
-    from supdocnade.estimators.topic_fitting import fit_many
     from supdocnade.model.outputs import WordOutput
     from supdocnade.scene.model import SceneModel
     from supdocnade.training.processes import training_processes
@@ -37,7 +36,6 @@ _MODULES = {
     "TensorBoardWatch": "training.watch",
     "TextModel": "estimators.text_model",
     "WordOutput": "model.outputs",
-    "fit_many": "estimators.topic_fitting",
     "make_annotation_scorer": "estimators.scoring",
     "training_processes": "training.processes",
 }
@@ -57,7 +55,6 @@ __all__ = [
     "TensorBoardWatch",
     "TextModel",
     "WordOutput",
-    "fit_many",
     "make_annotation_scorer",
     "training_processes",
 ]

@@ -11,7 +11,6 @@ from tests.planted_corpus import global_features, scene_corpus
 
 from supdocnade import DocNADE, SupDocNADE
 from supdocnade.errors import BackendUnavailable, InvalidArgument, StorageError
-from supdocnade.estimators.topic_fitting import fit_many
 from supdocnade.model.inference import topic_features
 from supdocnade.model.topic_rotation import find_rotation
 from supdocnade.storage import load_arrays, save_arrays
@@ -117,9 +116,6 @@ def test_settings_and_partial_fit(scenes, X):
     for _ in range(10):
         model.partial_fit(X)
     assert model.perplexity(X) < before
-    many = fit_many([DocNADE(**{**FAST, "max_epochs": 2}), DocNADE(n_topics=4, max_epochs=1)], X)
-    alone = DocNADE(**{**FAST, "max_epochs": 2}).fit(X)
-    np.testing.assert_array_equal(many[0].transform(X), alone.transform(X))
 
 
 def test_early_stopping_measures_exact_likelihoods(scenes, X):

@@ -7,7 +7,7 @@ from scipy import sparse
 from sklearn.metrics import accuracy_score
 from sklearn.model_selection import cross_val_score
 
-from supdocnade import Corpus, SupDocNADE, fit_many
+from supdocnade import Corpus, SupDocNADE
 from supdocnade.errors import InvalidArgument
 from supdocnade.storage import load_arrays
 
@@ -162,12 +162,10 @@ def test_passes_over_parts_of_the_documents():
         single.partial_fit(X, LABELS)
 
 
-def test_a_corpus_on_disk_and_several_models(tmp_path, model):
+def test_a_corpus_on_disk(tmp_path, model):
     corpus = Corpus.create(tmp_path / "corpus", n_words=30)
     corpus.append(sparse.csr_array(X))
     assert_same_predictions(SupDocNADE(**FAST).fit(corpus, LABELS), model)
-    several = fit_many([SupDocNADE(**FAST), SupDocNADE(**FAST, generative_weight=1.0)], X, LABELS)
-    assert_same_predictions(several[0], model)
 
 
 def test_files(tmp_path, model):

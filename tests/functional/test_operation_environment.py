@@ -120,7 +120,7 @@ import faulthandler, os, sys, warnings
 import numpy as np
 import torch
 from scipy import sparse
-from supdocnade import SupDocNADE, fit_many
+from supdocnade import SupDocNADE
 
 warnings.simplefilter("ignore")
 rng = np.random.default_rng(0)
@@ -134,7 +134,6 @@ torch.exp(torch.zeros(3_000_000))  # Starts torch's threads.
 calls = {
     "fit": lambda: SupDocNADE(**options).fit(X, y),
     "softmax": lambda: SupDocNADE(**options, output="softmax").fit(X, y),
-    "fit_many": lambda: fit_many([SupDocNADE(**options)], X, y),
     "partial_fit": lambda: SupDocNADE(**options).partial_fit(X, y, classes=[0, 1]),
     "load": lambda: SupDocNADE.load(path),
     "predict": lambda: model.predict(X),

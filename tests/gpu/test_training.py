@@ -1,4 +1,4 @@
-"""Training on a GPU: the losses of the CPU, reproducible bits, several networks in parallel."""
+"""Training on a GPU: the losses of the CPU, reproducible bits."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -12,7 +12,6 @@ from supdocnade.corpus import Documents
 from supdocnade.likelihood import contract
 from supdocnade.model.config import SupDocNADEConfig
 from supdocnade.model.network import SupDocNADENetwork, random_tree
-from supdocnade.training.parallel_fit import fit_networks
 from supdocnade.training.trainer import Trainer
 from supdocnade.training.trainer_config import TrainerConfig
 
@@ -185,17 +184,12 @@ def test_without_the_generative_term(few_rows):
 
 
 @touched_rows
-def test_bits_are_reproducible_alone_and_in_parallel(few_rows):
+def test_bits_are_reproducible(few_rows):
     corpus = documents()
-    alone = [trainer(corpus, "cuda", seed=seed) for seed in (0, 0, 1)]
-    for each in alone:
-        each.fit(corpus)
-    assert_same_bits(alone[0], alone[1])
-    parallel = [trainer(corpus, "cuda", seed=seed) for seed in (0, 1)]
-    histories = fit_networks(parallel, corpus)
-    assert_same_bits(parallel[0], alone[0])
-    assert_same_bits(parallel[1], alone[2])
-    assert [len(history.epochs) for history in histories] == [6, 6]
+    first, second = trainer(corpus, "cuda"), trainer(corpus, "cuda")
+    for each in (first, second):
+        assert len(each.fit(corpus).epochs) == 6
+    assert_same_bits(first, second)
 
 
 @touched_rows
@@ -280,19 +274,6 @@ def test_a_run_that_diverges_says_so():
     corpus = documents()
     with pytest.raises(TrainingDiverged, match="epoch"):
         trainer(corpus, "cuda", learning_rate=1e30, max_epochs=3).fit(corpus)
-
-
-def test_a_network_that_diverges_does_not_stop_the_others():
-    from supdocnade.errors import TrainingDiverged
-
-    corpus = documents()
-    alone = trainer(corpus, "cuda")
-    alone.fit(corpus)
-    bad = trainer(corpus, "cuda", learning_rate=1e30)
-    good = trainer(corpus, "cuda")
-    with pytest.raises(TrainingDiverged, match="epoch"):
-        fit_networks([bad, good], corpus)
-    assert_same_bits(good, alone)
 
 
 def test_two_threads_train_at_the_same_time():

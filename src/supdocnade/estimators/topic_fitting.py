@@ -1,14 +1,14 @@
-"""Fitting of topic models: one at a time, several on the same documents, or pass by pass.
+"""Fitting of topic models: in one run, or pass by pass.
 
 If a fit fails or is interrupted, the model is as it was before.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from copy import copy
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,7 +28,6 @@ from supdocnade.progress import ProgressCallback
 from supdocnade.seeding import named_generator
 from supdocnade.training.checkpoint import copy_parameters, load_seed, set_parameters
 from supdocnade.training.history import History, TrainingProgress
-from supdocnade.training.parallel_fit import fit_networks
 from supdocnade.training.trainer import Trainer
 
 EpochCallback = Callable[[Any, int], bool | None]
@@ -39,14 +38,6 @@ CHECKPOINT = "checkpoint.safetensors"
 
 MIN_GPU_WORK = 2e9
 """Words × topics × epochs that take a CPU some seconds: less than a GPU takes to start."""
-
-
-class PreparedFit(NamedTuple):
-    """A fit whose network is still to be trained."""
-
-    trainer: Trainer
-    training: Documents
-    validation: Documents | None
 
 
 @one_torch_thread()
@@ -77,7 +68,7 @@ def fit_topic_model(
         epoch if `verbose` is set.
     """
     names = read_annotation_names(annotations, annotation_names)
-    on_progress = None
+    on_progress = _print_epoch if model.verbose else None
     if progress is not None:
         n_epochs = stop_after or model.max_epochs
         on_progress = partial(_report_updates, progress, stage, n_epochs)
@@ -85,67 +76,27 @@ def fit_topic_model(
         documents = model._read_documents(
             X, y, annotations, annotation_mask, sample_weight, global_features
         )
-        prepared = _prepare_fit(model, documents, stop_after, on_progress)
+        model.check()  # Invalid settings draw no seed.
+        seed = choose_seed(model)
+        training, validation = split_for_validation(model, documents, seed)
+        network = new_network(model, training, seed)
+        network.to(_training_device(model, training))
+        trainer = Trainer(
+            network,
+            model.trainer_config(seed, stop_after=stop_after),
+            class_weight=model._class_weight_C(training),
+            checkpoint=None if model.checkpoint is None else Path(model.checkpoint) / CHECKPOINT,
+            on_progress=on_progress,
+        )
         if on_epoch is not None:
-            prepared.trainer.on_epoch = partial(
-                _call_with_model, on_epoch, model, prepared.trainer, names
-            )
+            trainer.on_epoch = partial(_call_with_model, on_epoch, model, trainer, names)
         with limit_threads(model._n_threads()):
-            prepared.trainer.fit(prepared.training, prepared.validation)
-        _store_result(model, prepared.trainer, names)
-
-
-@one_torch_thread()
-def fit_many(
-    models: Sequence[TopicModel],
-    X: Any,
-    y: Any = None,
-    *,
-    annotations: Any = None,
-    annotation_mask: ArrayLike | None = None,
-    annotation_names: Sequence[str] | None = None,
-    sample_weight: ArrayLike | None = None,
-    global_features: ArrayLike | None = None,
-) -> list[TopicModel]:
-    """Fit several models to the same documents, on a GPU several at a time.
-
-    Each learns what its `fit` would learn, bit for bit. Models that hold documents out for early
-    stopping have documents of their own, and are fitted one after the other, as on a CPU. If one
-    of them fails, all models are as they were.
-
-    Parameters
-    ----------
-    models : each a `DocNADE` or a `SupDocNADE`, with any settings and seeds.
-    X, y, annotations, annotation_mask, annotation_names, sample_weight, global_features
-        As for their `fit`.
-
-    Returns
-    -------
-    The models.
-    """
-    names = read_annotation_names(annotations, annotation_names)
-    shared: dict[tuple[type, str], Documents] = {}
-    with ExitStack() as stack:
-        for model in models:
-            stack.enter_context(restore_on_failure(model))
-        fits = []
-        for model in models:
-            own = model._read_documents(
-                X, y, annotations, annotation_mask, sample_weight, global_features
-            )
-            # Models of one kind read the same documents, which are copied to a GPU once.
-            kind = type(model), model.annotation_output
-            fits.append((model, _prepare_fit(model, shared.setdefault(kind, own))))
-        groups = [[each for each in fits if each[1].training is own] for own in shared.values()]
-        groups += [[each] for each in fits if each[1].validation is not None]
-        for group in filter(None, groups):
-            model, prepared = group[0]
-            with limit_threads(model._n_threads()):
-                trainers = [each.trainer for _, each in group]
-                fit_networks(trainers, prepared.training, prepared.validation)
-        for model, prepared in fits:
-            _store_result(model, prepared.trainer, names)
-    return list(models)
+            trainer.fit(training, validation)
+        # Inference runs on the CPU: its results do not depend on the device of the training.
+        network.to("cpu")
+        model._set_network(network, names, seed)
+        model.history_ = trainer.state.history
+        model._trainer = None
 
 
 @one_torch_thread()
@@ -202,27 +153,6 @@ def restore_on_failure(model: TopicModel) -> Iterator[None]:
         raise
 
 
-def _prepare_fit(
-    model: TopicModel,
-    documents: Documents,
-    stop_after: int | None = None,
-    on_progress: Callable[[TrainingProgress], None] | None = None,
-) -> PreparedFit:
-    model.check()  # Invalid settings draw no seed.
-    seed = choose_seed(model)
-    training, validation = split_for_validation(model, documents, seed)
-    network = new_network(model, training, seed)
-    network.to(_training_device(model, training))
-    trainer = Trainer(
-        network,
-        model.trainer_config(seed, stop_after=stop_after),
-        class_weight=model._class_weight_C(training),
-        checkpoint=None if model.checkpoint is None else Path(model.checkpoint) / CHECKPOINT,
-        on_progress=on_progress or (_print_epoch if model.verbose else None),
-    )
-    return PreparedFit(trainer, training, validation)
-
-
 def _call_with_model(
     on_epoch: EpochCallback,
     model: TopicModel,
@@ -235,14 +165,6 @@ def _call_with_model(
     current._set_network(trainer.network, names, trainer.config.seed)
     current.history_, current._trainer = trainer.state.history, None
     return bool(on_epoch(current, epoch))
-
-
-def _store_result(model: TopicModel, trainer: Trainer, names: list[str] | None) -> None:
-    # Inference runs on the CPU: its results do not depend on the device of the training.
-    trainer.network.to("cpu")
-    model._set_network(trainer.network, names, trainer.config.seed)
-    model.history_ = trainer.state.history
-    model._trainer = None
 
 
 def choose_seed(model: TopicModel) -> int:

@@ -19,7 +19,6 @@ from scipy import sparse
 
 from supdocnade.estimators.docnade import DocNADE
 from supdocnade.estimators.supdocnade import SupDocNADE
-from supdocnade.estimators.topic_fitting import fit_many
 from supdocnade.metrics import N_TAGS, f_measure, top_ranked
 from supdocnade.paper.kernel_svm import (
     Kernel,
@@ -36,7 +35,6 @@ from supdocnade.report.class_words import N_TOPICS, associate
 from supdocnade.run_options import RunOptions
 from supdocnade.scene.tag_ranking import add_class_term, class_tag_shares
 from supdocnade.storage import load_arrays, save_arrays
-from supdocnade.training.parallel_fit import MAX_NETWORKS
 
 FIT, TRAIN = "fit", "train"
 """Parts that a model learns from: without the held-out photographs, or the whole training part."""
@@ -183,13 +181,11 @@ def _fit_models(
         }
     documents = sparse.vstack([side[train] for side in sides], format="csr")
     labels = np.tile(study.label_B[train], len(sides))
-    # On a GPU several at a time; few enough that little is lost if the run is stopped.
-    at_once = MAX_NETWORKS if options.device == "cuda" else 1
-    for start in range(0, len(jobs), at_once):
-        batch = jobs[start : start + at_once]
-        models = [_estimator(study, each, member, options) for _, each, member in batch]
-        fit_many(models, documents, labels, **annotations)
-        yield from zip(batch, models, strict=True)
+    for job in jobs:
+        _, evaluation, member = job
+        model = _estimator(study, evaluation, member, options)
+        model.fit(documents, labels, **annotations)
+        yield job, model
 
 
 def _estimator(

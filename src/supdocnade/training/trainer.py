@@ -18,7 +18,6 @@ import torch
 from numpy.typing import ArrayLike
 
 from supdocnade.checks import check_shape
-from supdocnade.corpus.counts import Rows
 from supdocnade.corpus.documents import Documents
 from supdocnade.devices import choose_device
 from supdocnade.errors import InvalidArgument, TrainingDiverged
@@ -104,10 +103,6 @@ class Trainer:
         if config.averaging is not None:
             self.state.average = copy_parameters(network)
         self._settings: dict[str, Any] = {}
-        self._n_documents = 0
-        self._batches: list[Rows] = []
-        self._updates: Updates | None = None
-        self._started = 0.0
         self._group: ProcessGroup | None = None
 
     def set_class_weight(self, class_weight: ArrayLike | None) -> None:
@@ -190,26 +185,44 @@ class Trainer:
 
     def run_epoch(self, corpus: Documents) -> None:
         """Pass over the corpus once, or over the rest of an interrupted epoch."""
+        config, state, started = self.config, self.state, time.perf_counter()
         device = torch.cuda.device_of(self.network.word_embedding)  # type: ignore[no-untyped-call]
         epoch = nullcontext() if self._group is None else self._group.epoch()
+        batches = epoch_batches(len(corpus), config.batch_size, config.seed, state.epoch)
+        n_updates = len(batches)
         with one_torch_thread(), device, epoch:
-            self.begin_updates(corpus)
-            while not self.updates_done:
-                if self.run_update():
-                    self.report()
-            self.end_updates()
+            updates: Updates = self.graph_updates(corpus) or EagerUpdates(
+                self.network, config, corpus, self.optimizers, self.class_weight, state.average,
+                self._group,
+            )  # fmt: skip
+            updates.begin_epoch(state.epoch, batches, state.update, state.loss_sum)
+            every = 1 if updates.synchronous else self.checkpoint_every or REPORT_EVERY
+            while state.update < n_updates:
+                updates.run()
+                state.update += 1
+                if state.update == n_updates or state.update % every == 0:
+                    state.loss_sum = updates.loss_sum()
+                    state.n_seen = min(state.update * config.batch_size, len(corpus))
+                    self._report(n_updates)
+            updates.end_epoch()
+        record = EpochRecord(
+            epoch=state.epoch + 1,
+            learning_rate=config.rate_at(state.epoch, max(n_updates - 1, 0), n_updates),
+            loss=state.loss_sum / max(state.n_seen, 1),
+        )
+        state.history.epochs.append(record)
+        state.history.seconds.append(time.perf_counter() - started)
+        state.epoch, state.update, state.loss_sum, state.n_seen = state.epoch + 1, 0, 0.0, 0
 
-    def begin_updates(self, corpus: Documents) -> None:
-        """Prepare the updates of an epoch, or those that are left of it."""
-        config, state = self.config, self.state
-        self._started = time.perf_counter()
-        self._n_documents = len(corpus)
-        self._batches = epoch_batches(len(corpus), config.batch_size, config.seed, state.epoch)
-        self._updates = self.graph_updates(corpus) or EagerUpdates(
-            self.network, config, corpus, self.optimizers, self.class_weight, state.average,
-            self._group,
-        )  # fmt: skip
-        self._updates.begin_epoch(state.epoch, self._batches, state.update, state.loss_sum)
+    def _report(self, n_updates: int) -> None:
+        """Report the loss of the epoch so far, and write the checkpoint if it is due."""
+        state = self.state
+        if self.on_progress is not None:
+            position = state.epoch + 1, self.config.max_epochs, state.update, n_updates
+            self.on_progress(TrainingProgress(*position, loss=state.loss_sum / state.n_seen))
+        due = self.checkpoint_every and state.update % self.checkpoint_every == 0
+        if due and state.update < n_updates:
+            self._save()
 
     def graph_updates(self, corpus: Documents) -> GraphUpdates | None:
         """Return updates recorded as a CUDA graph, or None if they must be computed one by one."""
@@ -220,47 +233,6 @@ class Trainer:
             )  # fmt: skip
             self._graph = None if updates is None else (corpus, updates)
         return None if self._graph is None else self._graph[1]
-
-    @property
-    def updates_done(self) -> bool:
-        """True if no update of the current epoch is left."""
-        return self.state.update >= len(self._batches)
-
-    def run_update(self) -> bool:
-        """Start the next update of an epoch; return whether `report` is due after it."""
-        assert self._updates is not None, "begin_updates comes first"
-        self._updates.run()
-        self.state.update += 1
-        every = 1 if self._updates.synchronous else self.checkpoint_every or REPORT_EVERY
-        return self.updates_done or self.state.update % every == 0
-
-    def report(self) -> None:
-        """Wait for the updates so far, report their loss, and write the checkpoint if it is due."""
-        assert self._updates is not None, "begin_updates comes first"
-        config, state = self.config, self.state
-        state.loss_sum = self._updates.loss_sum()
-        state.n_seen = min(state.update * config.batch_size, self._n_documents)
-        if self.on_progress is not None:
-            position = state.epoch + 1, config.max_epochs, state.update, len(self._batches)
-            self.on_progress(TrainingProgress(*position, loss=state.loss_sum / state.n_seen))
-        due = self.checkpoint_every and state.update % self.checkpoint_every == 0
-        if due and not self.updates_done:
-            self._save()
-
-    def end_updates(self) -> None:
-        """Record an epoch whose updates are done."""
-        assert self._updates is not None, "begin_updates comes first"
-        self._updates.end_epoch()
-        state, n_updates = self.state, len(self._batches)
-        record = EpochRecord(
-            epoch=state.epoch + 1,
-            learning_rate=self.config.rate_at(state.epoch, max(n_updates - 1, 0), n_updates),
-            loss=state.loss_sum / max(state.n_seen, 1),
-        )
-        state.history.epochs.append(record)
-        state.history.seconds.append(time.perf_counter() - self._started)
-        state.epoch, state.update, state.loss_sum, state.n_seen = state.epoch + 1, 0, 0.0, 0
-        self._batches, self._updates = [], None
 
     def end_epoch(self, validation: Documents | None) -> None:
         """Validate an epoch, report it and write the checkpoint."""

@@ -7,7 +7,7 @@ from scipy import sparse
 from sklearn.model_selection import cross_val_score
 from tests.planted_corpus import global_features, scene_corpus
 
-from supdocnade import Corpus, DocNADE, SupDocNADE, fit_many, make_annotation_scorer
+from supdocnade import Corpus, DocNADE, SupDocNADE, make_annotation_scorer
 from supdocnade.errors import InvalidArgument
 from supdocnade.storage import load_arrays
 
@@ -111,12 +111,6 @@ def test_a_corpus_on_disk_takes_an_array_of_features(tmp_path, monkeypatch, mode
         predictions(stored, corpus, LABELS, global_features=FEATURES),
         predictions(model, X, LABELS, global_features=FEATURES),
     )
-
-
-def test_several_models_on_the_same_documents(model):
-    several = fit_many([SupDocNADE(**FAST), DocNADE(**FAST)], X, LABELS, **OTHERS)
-    np.testing.assert_array_equal(several[0].components_, model.components_)
-    assert several[1].n_global_features_ == 16
 
 
 def test_passes_over_parts_of_the_documents():
@@ -228,14 +222,6 @@ def test_passes_without_annotations_leave_the_logistic_outputs():
     assert (model.network_.tag_weight == before).all()
     model.partial_fit(X, annotations=TAGS)
     assert (model.network_.tag_weight != before).any()
-
-
-def test_both_outputs_of_annotations_together():
-    models = [SupDocNADE(**FAST), SupDocNADE(**LOGISTIC)]
-    both = fit_many(models, X, LABELS, annotations=TAGS)
-    for model in both:
-        alone = SupDocNADE(**model.get_params()).fit(X, LABELS, annotations=TAGS)
-        np.testing.assert_array_equal(model.annotation_proba(X), alone.annotation_proba(X))
 
 
 def test_early_stopping_by_the_annotations():

@@ -16,7 +16,7 @@ from supdocnade.errors import BackendUnavailable, InvalidArgument, StorageError
 from supdocnade.estimators.topic_fitting import split_for_validation
 from supdocnade.metrics import npmi_coherence, top_ranked
 from supdocnade.model.inference import topic_features, word_log_proba
-from supdocnade.training.trainer import Trainer
+from supdocnade.training.updates import EagerUpdates
 from supdocnade.training.validation import annotation_log_prob, class_log_prob
 
 FAST = {"n_topics": 8, "learning_rate": 0.01, "max_epochs": 40, "random_state": 0}
@@ -455,7 +455,7 @@ def test_a_partial_fit_that_is_interrupted_changes_nothing(X, scenes, first, mon
         model.partial_fit(X, scenes.labels, classes)
         twin.partial_fit(X, scenes.labels, classes)
         twin._trainer = None  # The optimiser's memory is what an interruption costs.
-    update, calls = Trainer.run_update, []
+    update, calls = EagerUpdates.run, []
 
     def interrupt(self, *args):
         calls.append(args)
@@ -463,7 +463,7 @@ def test_a_partial_fit_that_is_interrupted_changes_nothing(X, scenes, first, mon
             raise KeyboardInterrupt
         return update(self, *args)
 
-    monkeypatch.setattr(Trainer, "run_update", interrupt)
+    monkeypatch.setattr(EagerUpdates, "run", interrupt)
     with pytest.raises(KeyboardInterrupt):
         model.partial_fit(X, scenes.labels, classes)
     assert hasattr(model, "network_") != first

@@ -9,6 +9,7 @@ from supdocnade.corpus import Documents
 from supdocnade.errors import InvalidArgument
 from supdocnade.training.trainer import Trainer, check_class_weight
 from supdocnade.training.trainer_config import TrainerConfig
+from supdocnade.training.updates import EagerUpdates
 
 _, CORPUS = scene_corpus(50, mean_length=20)
 _, VALIDATION = scene_corpus(20, seed=1, mean_length=20)
@@ -189,3 +190,19 @@ def test_a_run_can_end_before_its_schedule():
     assert len(history.epochs) == 3
     assert parameter_bits(part) == seen[3]
     assert seen[3] != seen[4]
+
+
+def test_updates_on_a_gpu_are_reported_and_saved_only_now_and_then(monkeypatch):
+    """Reading the loss waits for the GPU."""
+    seen, saved = [], []
+    monkeypatch.setattr(EagerUpdates, "synchronous", False)
+    monkeypatch.setattr(Trainer, "_save", lambda self: saved.append(self.state.update))
+    config = TrainerConfig(max_epochs=2, batch_size=16)
+    train(
+        config,
+        checkpoint_every=3,
+        on_progress=lambda progress: seen.append((progress.epoch, progress.update)),
+    )
+    # Four updates per epoch; reports after the third, which is saved, and after the last.
+    assert seen == [(epoch, update) for epoch in (1, 2) for update in (3, 4)]
+    assert saved == [3, 0] * 2
