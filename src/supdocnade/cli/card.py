@@ -9,6 +9,7 @@ import typer
 from supdocnade.cli import options as opt
 from supdocnade.cli.console import print_line, print_message
 from supdocnade.cli.options import UsageError
+from supdocnade.cli.run import check_output
 
 Output = Annotated[
     Path | None,
@@ -41,6 +42,7 @@ def card(
     strip: Strip = False,
     name: Name = None,
     licence: Licence = None,
+    force: opt.Force = False,
     quiet: opt.Quiet = False,
     debug: opt.Debug = False,
 ) -> None:
@@ -49,7 +51,8 @@ def card(
     The card has data, classes, results and features. With --output, the model is written with its
     card (README.md) to a folder that can be given to others or uploaded, and the command says what
     of the training photographs it carries. A stripped model predicts the same, but no photographs
-    can be added to it. Nothing leaves this machine.
+    can be added to it. A folder that holds a model is refused without --force. Nothing leaves this
+    machine.
 
     \b
     Examples:
@@ -66,6 +69,8 @@ def card(
 
     if strip and output is None:
         raise UsageError("--strip needs --output.")
+    if output is not None:
+        check_output(output, force=force)
     fitted, params = load_scene(model)
     name = name or Path(os.path.abspath(model)).name
     if output is None:

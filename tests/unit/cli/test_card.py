@@ -31,6 +31,25 @@ def test_a_model_to_share_says_what_it_carries(model, tmp_path):
     assert is_stripped(SceneModel.load(tmp_path / "less").fitted_)
 
 
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("target", ["scenes", "other"])
+def test_a_model_is_replaced_with_force_alone(target, model, tmp_path):
+    small_model().save(tmp_path / "other")
+    (tmp_path / target / "report.html").write_text("a report")
+    before = contents(tmp_path / target)
+    refused = supdocnade("card", model, "-o", tmp_path / target, "--strip")
+    assert (refused.code, refused.err) == (
+        1,
+        f"error: {tmp_path / target} holds a model; --force replaces it.\n",
+    )
+    assert contents(tmp_path / target) == before
+    assert supdocnade("card", model, "-o", tmp_path / target, "--strip", "--force").code == 0
+    assert is_stripped(SceneModel.load(tmp_path / target).fitted_)
+
+
 def test_errors(model, tmp_path):
     assert "--strip needs --output" in supdocnade("card", model, "--strip").err
     (tmp_path / "full").mkdir()
