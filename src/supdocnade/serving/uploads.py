@@ -28,6 +28,10 @@ MEBIBYTE = 2**20
 FIELD = "images"
 MAX_NAME_LENGTH = 200
 
+MAX_COMMAS = 10_000
+"""Commas in the JSON of a request. Each may end a value, and a value of two bytes takes kilobytes
+when it is parsed and its error is described."""
+
 Reserve = Callable[[int], None]
 NamedImage = tuple[str, bytes]
 AnySchema = TypeVar("AnySchema", bound=Schema)
@@ -166,6 +170,11 @@ async def _read_multipart(
 
 
 def _decode_json(schema: type[AnySchema], body: bytes) -> AnySchema:
+    if (n_commas := body.count(b",")) > MAX_COMMAS:
+        raise ApiError(
+            "invalid_request",
+            f"the JSON of a request may have at most {MAX_COMMAS} commas, got {n_commas}.",
+        )
     try:
         return schema.model_validate_json(body)
     except ValidationError as error:

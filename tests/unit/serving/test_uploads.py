@@ -1,7 +1,10 @@
 import json
+import tracemalloc
 
 import pytest
 from tests.serving import check_problem, make_client, noise, photograph, upload_form
+
+from supdocnade.scene.corrections import CorrectionFile
 
 JSON = {"content-type": "application/json"}
 
@@ -52,6 +55,22 @@ def test_names_are_made_printable(server, name, expected):
     assert "\x00" not in shown
     if expected is not None:
         assert shown == expected
+
+
+@pytest.mark.parametrize(
+    ("path", "start", "n_values"),
+    [("predict", b'{"images":[', 500_000), ("corrections", b'{"key":null,"tags":[', 100_000)],
+)
+def test_a_long_list_in_json_takes_little_memory(tmp_path, path, start, n_values):
+    body = start + b"0," * n_values + b"0]}"
+    file = CorrectionFile(tmp_path / "corrections.jsonl")
+    with make_client(corrections=file) as client:
+        tracemalloc.start()
+        response = client.post(f"/v1/{path}", content=body, headers=JSON)
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert "commas" in check_problem(response, 400, "invalid_request")
+    assert most < 20 * len(body)
 
 
 def test_lone_surrogate_is_invalid_json(server):
