@@ -39,12 +39,19 @@ MAX_JPEG_PIXELS = 500_000_000
 """Largest JPEG file. Above `MAX_PIXELS` it is decoded at 1/2, 1/4 or 1/8 of its size; if it is
 progressive, the decoder holds 3 to 6 bytes per pixel."""
 
+MAX_JPEG_SCANS = 100
+"""Largest number of scans in a JPEG file, which are as many passes over all pixels. Cameras and
+programs write one to about a dozen; a file of a few kilobytes could have thousands."""
+
 MAX_SIDE = 10_000
 """Largest value of `max_side`."""
 
 _HEIC_BRANDS = {b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b"msf1"}
 
 _JPEG_START = b"\xff\xd8\xff"
+_JPEG_MARKER = re.compile(rb"\xff([\x02-\xcf\xd8-\xfe])")
+"""A marker that starts a segment, or ends the image."""
+_START_OF_SCAN, _END_OF_IMAGE = b"\xda", b"\xd9"
 
 _DOCUMENTS = {
     b"%!PS": "a PostScript document",
@@ -176,6 +183,7 @@ def _load(
         if not isinstance(image, JpegImageFile):
             return _load_pixels(image, name)
         has_mode = jpeg_mode is not None and image.format == "JPEG" and image.mode == "RGB"
+        _check_scans(content, name)
         width, height = image.size
         if width * height > MAX_JPEG_PIXELS:
             raise _too_large(name, width * height, MAX_JPEG_PIXELS)
@@ -183,6 +191,19 @@ def _load(
         if has_mode or scale > 1:
             image.draft(jpeg_mode if has_mode else image.mode, (width // scale, height // scale))
         return _load_pixels(image, name, keep_mode=has_mode)
+
+
+def _check_scans(content: bytes, name: str) -> None:
+    """Raise `UnreadableImage` if a JPEG file has too many scans."""
+    if content.count(b"\xff" + _START_OF_SCAN) <= MAX_JPEG_SCANS:
+        return
+    n_scans, place = 0, len(_JPEG_START) - 1
+    # Other data may have the same bytes: thumbnails in a segment, or what follows the image.
+    while (marker := _JPEG_MARKER.search(content, place)) and marker[1] != _END_OF_IMAGE:
+        n_scans += marker[1] == _START_OF_SCAN
+        if n_scans > MAX_JPEG_SCANS:
+            raise UnreadableImage(f"{name} has more than {MAX_JPEG_SCANS} scans.")
+        place = marker.end() + int.from_bytes(content[marker.end() : marker.end() + 2], "big")
 
 
 def _jpeg_scale(width: int, height: int, least_side: int | None) -> int:

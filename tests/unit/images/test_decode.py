@@ -281,6 +281,28 @@ def test_too_many_pixels_are_refused_before_they_are_decoded():
         decode(bomb, name="bomb.png")
 
 
+def with_scans(content, number):
+    """A progressive JPEG file, whose last scan is repeated."""
+    last = content[content.rindex(b"\xff\xda") : -2]
+    return content[:-2] + last * (number - content.count(b"\xff\xda")) + content[-2:]
+
+
+def test_too_many_scans_are_refused_before_they_are_decoded(colors):
+    content = file_of(Image.fromarray(colors), "JPEG", progressive=True)
+    assert decode(with_scans(content, 100)).shape == (40, 60)
+    bomb = with_scans(content, 101)
+    for read in (decode, lambda *args, name: decode_with_color(*args, DecodeConfig(), name=name)):
+        with pytest.raises(UnreadableImage, match=r"^bomb\.jpg has more than 100 scans\.$"):
+            read(bomb, name="bomb.jpg")
+
+
+def test_marks_of_scans_elsewhere_in_a_file_do_not_count(colors):
+    marks = b"\xff\xda" * 500
+    plain = file_of(Image.fromarray(colors), "JPEG", quality=95)
+    described = file_of(Image.fromarray(colors), "JPEG", quality=95, comment=marks)
+    assert (decode(described + marks) == decode(plain)).all()
+
+
 @pytest.fixture
 def small_limits(monkeypatch):
     """Limits as they are for photographs of more than 100 megapixels."""
