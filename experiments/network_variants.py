@@ -9,6 +9,7 @@ channels of the last feature map. Everything else is the recipe of `SceneModel`.
 pools of LabelMe and Scene15, as in `experiments.scene_features`.
 """
 
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -69,8 +70,8 @@ def with_earlier_layer(network: bytes) -> bytes:
     return bytes(onnx.shape_inference.infer_shapes(model).SerializeToString(deterministic=True))
 
 
-def make_network(folder: Path, *, side: int = 260, earlier: bool = False) -> Path:
-    """Write a variant of the network and return its file."""
+def make_network(folder: Path, *, side: int = 260, earlier: bool = False) -> None:
+    """Write a variant of the network to a folder."""
     weights = find_weights(DEFAULT_NETWORK)
     if weights is None:
         sys.exit("the extra `deep` must be installed.")
@@ -79,7 +80,6 @@ def make_network(folder: Path, *, side: int = 260, earlier: bool = False) -> Pat
         network = with_earlier_layer(network)
     description = NetworkDescription(name="variant", side=side, mean=MEAN, scale=SCALE)
     write_network(folder, {"variant.onnx": network}, description)
-    return folder / "variant.onnx"
 
 
 def main() -> None:
@@ -90,10 +90,11 @@ def main() -> None:
                 continue
             memory = Memory()
             with tempfile.TemporaryDirectory() as folder:
-                path = make_network(Path(folder) / "network", **VARIANTS[name])
+                os.environ["SUPDOCNADE_NETWORKS"] = folder
+                make_network(Path(folder) / "variant", **VARIANTS[name])
                 memory.install()
                 try:
-                    found = measure({"features": str(path)}, pool_parts(data_set, tags))
+                    found = measure({"features": "variant"}, pool_parts(data_set, tags))
                 finally:
                     FeatureNetwork.describe = memory.describe  # type: ignore[method-assign]
             print(name, data_set, {k: v for k, v in found.items() if k != "right"}, flush=True)

@@ -87,6 +87,13 @@ def move_out(tensor, name):
     tensor.external_data.add(key="location", value=str(name))
 
 
+def install_network(library, monkeypatch, *, name="tiny", **settings):
+    """Write a network into a library, which is used from then on; return its name."""
+    monkeypatch.setenv("SUPDOCNADE_NETWORKS", str(library))
+    write_network(library / name / f"{name}.onnx", name=name, **settings)
+    return name
+
+
 def empty_library(folder, monkeypatch):
     """Make a folder the library of networks, on a machine without packages of weights."""
     monkeypatch.setenv("SUPDOCNADE_NETWORKS", str(folder))

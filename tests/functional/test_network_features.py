@@ -1,12 +1,12 @@
 """A scene model with words of a network and of SIFT, from photographs to a server."""
 
-from pathlib import Path
+import json
 
 import numpy as np
 import pytest
 from PIL import Image
 from tests.commands import supdocnade
-from tests.networks import write_network
+from tests.networks import install_network, write_network
 from tests.scene_model import SETTINGS as SIFT_SETTINGS
 from tests.scene_model import columns, scenes
 from tests.serving import make_client, photograph, upload_form
@@ -36,8 +36,9 @@ NEW = tinted(4, 7)[0]
 @pytest.fixture(scope="module")
 def network(tmp_path_factory):
     """Mean colours of 64 patches."""
-    path = tmp_path_factory.mktemp("networks") / "tiny.onnx"
-    return str(write_network(path, side=64, patch=(8, 8)))
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        library = tmp_path_factory.mktemp("networks")
+        yield install_network(library, monkeypatch, side=64, patch=(8, 8))
 
 
 @pytest.fixture(scope="module")
@@ -215,7 +216,7 @@ def test_a_gallery_and_a_server_use_the_network(model, tmp_path):
     photos.mkdir()
     for number in range(6):
         (photos / f"{number}.jpg").write_bytes(photograph(number))
-    gallery, skipped = build_gallery(model.fitted_, photos, tmp_path / "index")
+    gallery, skipped, _ = build_gallery(model.fitted_, photos, tmp_path / "index")
     assert not skipped
     with make_client(gallery=gallery, fitted=model.fitted_) as client:
         contents = [photograph(number) for number in range(3)]
@@ -228,20 +229,20 @@ def test_a_gallery_and_a_server_use_the_network(model, tmp_path):
         assert total == pytest.approx(explained["whole"], abs=1e-3)
 
 
-def test_the_command_line(network, tmp_path, monkeypatch):
+def test_the_command_line(tmp_path, monkeypatch):
     photos = tmp_path / "photos"
     for number, scene in enumerate(scenes()):
         path = photos / scene.label / f"{number}.jpg"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(photograph(number))
-    own = write_network(tmp_path / "own/tiny.onnx", side=64, patch=(8, 8))
-    options = ("--features", own, "--topics", "8", "--words", "20", "--epochs", "4")
+    install_network(tmp_path / "library", monkeypatch, side=64, patch=(8, 8))
+    options = ("--features", "tiny", "--topics", "8", "--words", "20", "--epochs", "4")
     trained = supdocnade("train", photos, "-o", tmp_path / "model", *options, "--sift-words", "9")
     assert trained.code == 0, trained.err
-    assert "tiny.onnx and SIFT\n" in trained.progress
+    assert "network tiny and SIFT\n" in trained.progress
     assert SceneModel.load(tmp_path / "model").n_sift_words == 9
     alone = supdocnade("train", photos, "-o", tmp_path / "alone", *options, "--sift-words", "0")
-    assert "tiny.onnx\n" in alone.progress
+    assert "network tiny\n" in alone.progress
     image = next((photos / "coast").iterdir())
     predicted = supdocnade("predict", tmp_path / "model", image)
     assert predicted.code == 0, predicted.err
@@ -250,10 +251,69 @@ def test_the_command_line(network, tmp_path, monkeypatch):
     monkeypatch.setattr(NetworkDescriber, "divide_features", lambda *_, **_options: None)
     explained = supdocnade("explain", tmp_path / "model", image, "-o", tmp_path / "whole.png")
     assert "the photograph as a whole: " in explained.out
-    Path(own).unlink()
+    (tmp_path / "library/tiny/tiny.onnx").unlink()
     refused = supdocnade("predict", tmp_path / "model", image)
     assert refused.code != 0
     assert refused.err.count("\n") == 1
     assert "tiny.onnx" in refused.err
     missing = supdocnade("train", photos, "-o", tmp_path / "other", "--features", "marvel")
     assert "the network 'marvel' is not installed; supdocnade features --import" in missing.err
+
+
+def name_network(model, name, target):
+    """Write a copy of a model whose files name another network."""
+    model.save(target)
+    path = target / "scene.safetensors"
+    arrays, description = load_arrays(path)
+    text = json.dumps(description)
+    assert '"tiny"' in text
+    save_arrays(path, arrays, json.loads(text.replace('"tiny"', json.dumps(name))))
+    return target
+
+
+@pytest.fixture
+def no_network_runs(monkeypatch):
+    def run(*_arguments, **_options):
+        raise AssertionError("a network was loaded")
+
+    monkeypatch.setattr("onnxruntime.InferenceSession", run)
+
+
+@pytest.mark.usefixtures("no_network_runs")
+@pytest.mark.parametrize("name", ["{model}/tiny.onnx", "tiny.onnx", "../tiny", "..", ""])
+def test_a_model_cannot_name_a_file_as_its_network(model, tmp_path, monkeypatch, name):
+    target = tmp_path / "model"
+    name_network(model, name.format(model=target), target)
+    write_network(target / "tiny.onnx", side=64, patch=(8, 8))
+    monkeypatch.chdir(target)
+    Image.fromarray(NEW[0]).save(tmp_path / "photo.png")
+    for arguments in (["predict", target, tmp_path / "photo.png"], ["card", target]):
+        done = supdocnade(*arguments)
+        assert done.code == 1
+        assert done.err.count("\n") == 1
+        assert "scene.safetensors is damaged: " in done.err
+        assert "the name of a network" in done.err
+
+
+@pytest.mark.usefixtures("no_network_runs")
+def test_another_network_of_the_name_is_not_run(model, tmp_path, monkeypatch):
+    model.save(tmp_path / "model")
+    library = tmp_path / "library"
+    install_network(library, monkeypatch, side=64, patch=(8, 8), factor=2.0)
+    loaded = SceneModel.load(tmp_path / "model")
+    with pytest.raises(InvalidArgument, match="'tiny' must be the one that the words were learned"):
+        loaded.predict(NEW[:1])
+
+
+def test_a_file_must_be_imported_before_training(tmp_path):
+    path = write_network(tmp_path / "my.onnx", side=64, patch=(8, 8))
+    for number, image in enumerate(tinted(2)[0]):
+        folder = tmp_path / f"photos/{number % 2}"
+        folder.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image).save(folder / f"{number}.png")
+    trained = supdocnade("train", tmp_path / "photos", "-o", tmp_path / "model", "--features", path)
+    assert trained.code == 1
+    assert "supdocnade features --import FILE imports, got" in trained.err
+    for features in (path, str(path)):
+        with pytest.raises(InvalidArgument, match="supdocnade features --import FILE imports"):
+            SceneModel(features=features).fit(*tinted(2))

@@ -78,10 +78,10 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
     random_state : int, RandomState or None, default=None
         An integer makes every result reproducible.
     features : str or callable, default="sift"
-        Description of patches: "sift", the name of a network (`supdocnade features` lists them), or
-        the path of its ONNX file. With a network, `step`, `patch_size`, `max_side`, `window`,
-        `root_sift`, `contrast_percentile`, `color`, `keep_constant` and `upscale` affect only the
-        SIFT words (`n_sift_words`), and `encode` also returns features of the whole images
+        Description of patches: "sift", the name of a network (`supdocnade features` lists and
+        imports networks), or a function. With a network, `step`, `patch_size`, `max_side`,
+        `window`, `root_sift`, `contrast_percentile`, `color`, `keep_constant` and `upscale` affect
+        only the SIFT words (`n_sift_words`), and `encode` also returns features of the whole images
         (`global_features`). A function gets the pixels of an image, (height, width, 3) uint8, and
         returns the descriptors of its patches, (patches, D), their centres, (patches, 2), y and x
         in pixels, and their sides in pixels, (patches,) or one number. It is called from several

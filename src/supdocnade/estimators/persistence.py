@@ -31,7 +31,7 @@ from supdocnade.model.inference import NetworkArrays
 from supdocnade.storage import Arrays, damage_errors, load_arrays, save_arrays
 from supdocnade.training.history import History
 from supdocnade.tree import WordTree
-from supdocnade.visual_words.describer import N_CHANNELS, SIFTDescriber
+from supdocnade.visual_words.describer import N_CHANNELS, NetworkDescriber, SIFTDescriber
 from supdocnade.visual_words.encoder import ImageEncoder
 
 TOPICS_FORMAT = 1
@@ -446,7 +446,7 @@ def _read_words(
         same = _is_same_sift(found, expected) and settings.features == "sift" and sift is None
         width = _sift_width(found)
     else:
-        same = settings.features != "sift"
+        same = isinstance(found, NetworkDescriber) and settings.features == found.name
         width = encoder.codebook.centres_KD.shape[1]
     same &= settings.n_sift_words == encoder.count_learned()["n_sift_words"]
     if sift is not None:

@@ -15,6 +15,7 @@ from supdocnade.checks import check_choice, check_count, check_flag, check_range
 from supdocnade.errors import InvalidArgument
 from supdocnade.images.decode import DecodeConfig
 from supdocnade.images.dense_sift import DenseSIFTConfig
+from supdocnade.images.feature_network import is_network_name
 from supdocnade.images.regions import Grid, Regions
 from supdocnade.likelihood import Activation
 from supdocnade.model.config import DocNADEConfig, SupDocNADEConfig
@@ -148,10 +149,11 @@ class VisualWordSettings:
             raise InvalidArgument(
                 f"n_sift_words must be 0, or 2 to {MAX_WORDS}, got {self.n_sift_words}."
             )
-        if not isinstance(self.features, str) and not callable(self.features):
+        is_name = isinstance(self.features, str) and is_network_name(self.features)
+        if not is_name and not callable(self.features):
             raise InvalidArgument(
-                "features must be 'sift', the name of a network or a function, "
-                f"got {self.features!r}."
+                "features must be 'sift', a function or the name of a network, which "
+                f"supdocnade features --import FILE imports, got {self.features!r}."
             )
         if self.features != "sift" and self.n_color_words:
             raise InvalidArgument(

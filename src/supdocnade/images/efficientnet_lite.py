@@ -62,7 +62,9 @@ def find_weights(name: str) -> Path | None:
     return None
 
 
-def load_efficientnet_lite(name: str, weights: Path) -> FeatureNetwork:
+def load_efficientnet_lite(
+    name: str, weights: Path, *, fingerprint: str | None = None
+) -> FeatureNetwork:
     """Return a network, which is converted at the first call and then read from the cache.
 
     The cache is keyed by the contents of the weights; a damaged file in it is converted again.
@@ -71,13 +73,14 @@ def load_efficientnet_lite(name: str, weights: Path) -> FeatureNetwork:
     ----------
     name : one of `SIDES`.
     weights : file of `find_weights`.
+    fingerprint : as in `FeatureNetwork.load`.
     """
     digest = hashlib.blake2b(read_file(weights), digest_size=8, salt=bytes([VERSION]))
     folder = cache_folder() / f"{name}-{digest.hexdigest()}"
     path = folder / f"{name}.onnx"
     if folder.exists():
         try:
-            return FeatureNetwork.load(path)
+            return FeatureNetwork.load(path, fingerprint=fingerprint)
         except StorageError:
             shutil.rmtree(folder, ignore_errors=True)
     description = NetworkDescription(
@@ -90,7 +93,7 @@ def load_efficientnet_lite(name: str, weights: Path) -> FeatureNetwork:
             raise UnwritableFile(
                 f"{str(error).rstrip('.')}; set XDG_CACHE_HOME to a folder that can be written."
             ) from error
-    return FeatureNetwork.load(path)
+    return FeatureNetwork.load(path, fingerprint=fingerprint)
 
 
 def cache_folder() -> Path:

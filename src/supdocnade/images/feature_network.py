@@ -83,7 +83,7 @@ class NetworkDescription:
             value = getattr(self, name)
             if not isinstance(value, str) and (value is not None or name in ("name", "licence")):
                 raise InvalidArgument(f"{name} must be text, got {value!r}.")
-        if not _NAME.fullmatch(self.name):
+        if not is_network_name(self.name):
             raise InvalidArgument(
                 "name must consist of letters, digits, dots, hyphens and underscores, and must "
                 f"not end in .onnx, got {self.name!r}."
@@ -135,6 +135,15 @@ class NetworkDescription:
         path.with_suffix(".json").write_text(f"{json.dumps(values, indent=2)}\n", "utf-8")
 
 
+def is_network_name(name: str) -> bool:
+    """Return whether a text can be the name of a network; a path cannot.
+
+    >>> [is_network_name(each) for each in ("dinov2", "dinov2.onnx", "../dinov2")]
+    [True, False, False]
+    """
+    return _NAME.fullmatch(name) is not None
+
+
 def _check_levels(name: str, value: Any) -> tuple[float, ...]:
     """Return a mean or a scale as one number for each channel."""
     levels = [value] * 3 if not isinstance(value, list | tuple) else value
@@ -165,7 +174,11 @@ class FeatureNetwork:
 
     @classmethod
     def load(
-        cls, path: str | os.PathLike[str], description: NetworkDescription | None = None
+        cls,
+        path: str | os.PathLike[str],
+        description: NetworkDescription | None = None,
+        *,
+        fingerprint: str | None = None,
     ) -> Self:
         """Read a network and run it once on a test image.
 
@@ -173,10 +186,11 @@ class FeatureNetwork:
         ----------
         path : of the ONNX file.
         description : None reads the JSON file beside the ONNX file.
+        fingerprint : of the network that is expected. Another network is not run.
 
         Raises
         ------
-        InvalidArgument : onnxruntime is not installed.
+        InvalidArgument : onnxruntime is not installed, or the fingerprint is another one.
         StorageError : a file is missing or damaged, or is not the network that is described.
         """
         _import_onnxruntime()
@@ -186,6 +200,11 @@ class FeatureNetwork:
         digest = _digest(content, data)
         if description.digest not in (None, digest):
             raise StorageError(f"{path} is damaged: its contents are not those that were written.")
+        if fingerprint not in (None, _fingerprint(digest, description)):
+            raise InvalidArgument(
+                f"the network {description.name!r} must be the one that the words were learned "
+                "with, got another one of this name."
+            )
         session = _get_session(path, digest, "cpu", (content, data))
         _check_input(path, session, description.side)
         n_levels = 3 * description.side**2
@@ -210,10 +229,7 @@ class FeatureNetwork:
 
     def fingerprint(self) -> str:
         """Return a digest of everything that decides the features: file and description."""
-        values = asdict(self.description)
-        for name in ("name", "licence", "digest"):
-            del values[name]
-        return _digest(json.dumps([self.digest, values]).encode(), ())
+        return _fingerprint(self.digest, self.description)
 
     def describe(
         self, pixels: NDArray[np.uint8], *, device: str = "auto"
@@ -329,6 +345,13 @@ def _digest(content: bytes, files: Sequence[Path]) -> str:
         except OSError as error:
             raise StorageError(f"{path} cannot be read: {error.strerror}.") from error
     return digest.hexdigest()
+
+
+def _fingerprint(digest: str, description: NetworkDescription) -> str:
+    values = asdict(description)
+    for name in ("name", "licence", "digest"):
+        del values[name]
+    return _digest(json.dumps([digest, values]).encode(), ())
 
 
 def _get_session(

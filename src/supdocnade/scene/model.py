@@ -49,8 +49,8 @@ class SceneModel(HubMixin, BaseEstimator, SceneSettings):  # type: ignore[misc]
         does better on the held-out photographs. With more than 12,900 labelled photographs, or
         30,000 with "svm", the kernel of the SVM is approximated, to bound its memory.
     features : str, default="sift"
-        Description of patches: "sift", the name of a network (`supdocnade features` lists them), or
-        the path of its ONNX file. The features of whole photographs by a network enter the topic
+        Description of patches: "sift", or the name of a network; `supdocnade features` lists and
+        imports networks. The features of whole photographs by a network enter the topic
         model, too. "best" fits a model with the network of the extra `deep` and one with SIFT, and
         keeps the one that does better on the held-out photographs.
     n_words : int, optional

@@ -77,14 +77,16 @@ class SceneSettings:
         """Return the settings, complete and with tuples for lists, or raise `InvalidArgument`."""
         # Imported here: the command line needs only the defaults.
         from supdocnade.estimators.settings import VisualWordSettings
+        from supdocnade.images.feature_network import is_network_name
         from supdocnade.likelihood import ACTIVATIONS
         from supdocnade.model.config import ANNOTATION_OUTPUTS
         from supdocnade.training.trainer_config import TrainerConfig
 
         values = {name: getattr(self, name) for name in self.names()}
-        if not isinstance(self.features, str):
+        if not isinstance(self.features, str) or not is_network_name(self.features):
             raise InvalidArgument(
-                f"features must be 'sift' or the name or path of a network, got {self.features!r}."
+                "features must be 'sift' or the name of a network, which "
+                f"supdocnade features --import FILE imports, got {self.features!r}."
             )
         recipe = RECIPES["sift" if self.features == "sift" else "network"]
         values |= {name: value for name, value in recipe.items() if values[name] is None}

@@ -208,7 +208,7 @@ class NetworkDescriber(_ColorDescriber):
     """
 
     name: str
-    """Name of the network, or the path of its file."""
+    """Name of the network."""
     fingerprint: str
     """Fingerprint of the network."""
     projection: Projection | None = None
@@ -217,9 +217,8 @@ class NetworkDescriber(_ColorDescriber):
     @classmethod
     def find(cls, name: str) -> "NetworkDescriber":
         """Return the describer of a network that is installed."""
-        from supdocnade.images.network_library import find_network, is_path
+        from supdocnade.images.network_library import find_network
 
-        name = os.path.abspath(name) if is_path(name) else name  # Found from other folders, too.
         decoding = DecodeConfig(max_side=MAX_NETWORK_SIDE, upscale=False, color=True)
         return cls(name=name, fingerprint=find_network(name).fingerprint(), decoding=decoding)
 
@@ -228,12 +227,7 @@ class NetworkDescriber(_ColorDescriber):
         """The network; `InvalidArgument` if it is not installed, or another one has its name."""
         from supdocnade.images.network_library import find_network
 
-        network = find_network(self.name)
-        if network.fingerprint() != self.fingerprint:
-            raise InvalidArgument(
-                f"the network {self.name!r} must be the one that the words were learned with, "
-                "got another one of this name."
-            )
+        network = find_network(self.name, fingerprint=self.fingerprint)
         if self.projection is not None:
             check_shape("mean_D", self.projection.mean_D.shape, (network.n_channels,))
         return network

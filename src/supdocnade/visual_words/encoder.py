@@ -15,6 +15,7 @@ from supdocnade.checks import check_count, check_flag, check_shape
 from supdocnade.errors import StorageError, SupDocNADEError, UnreadableImage
 from supdocnade.images.decode import DecodeConfig
 from supdocnade.images.dense_sift import DenseSIFTConfig, patch_places
+from supdocnade.images.feature_network import is_network_name
 from supdocnade.images.regions import Regions
 from supdocnade.storage import Arrays
 from supdocnade.visual_words.cache import ImageWords
@@ -339,6 +340,8 @@ def _read_describer(settings: Any, arrays: Arrays) -> SIFTDescriber | NetworkDes
         raise TypeError("its projection must be finite float32")
     if not all(isinstance(settings[each], str) for each in ("network", "fingerprint")):
         raise TypeError("network and fingerprint must be text")
+    if not is_network_name(settings["network"]):
+        raise TypeError(f"{settings['network']!r} cannot be the name of a network")
     return NetworkDescriber(
         name=settings["network"],
         fingerprint=settings["fingerprint"],

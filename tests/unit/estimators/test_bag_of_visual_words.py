@@ -1,6 +1,5 @@
 import pickle
 from copy import copy
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,7 +8,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
-from tests.networks import write_network
+from tests.networks import install_network
 from tests.textures import stripes, write_images
 
 from supdocnade import BagOfVisualWords, DocNADE, SceneModel, SkippedImagesWarning
@@ -195,8 +194,8 @@ COLORED = [
 
 
 @pytest.fixture
-def network(tmp_path):
-    return str(write_network(tmp_path / "networks/tiny.onnx", side=32, patch=(8, 8)))
+def network(tmp_path, monkeypatch):
+    return install_network(tmp_path / "networks", monkeypatch, side=32, patch=(8, 8))
 
 
 def test_words_of_a_network(network, tmp_path):
@@ -249,7 +248,7 @@ def test_words_of_a_network_are_stored_without_it(network, tmp_path):
     bag.save(tmp_path / "words")
     loaded = BagOfVisualWords.load(tmp_path / "words")
     assert (loaded.transform(COLORED) != bag.transform(COLORED)).nnz == 0
-    Path(network).unlink()
+    (tmp_path / "networks/tiny/tiny.onnx").unlink()
     loaded = BagOfVisualWords.load(tmp_path / "words")
     np.testing.assert_array_equal(loaded.example_patches(1), bag.example_patches(1))
     with pytest.raises(StorageError, match=r"tiny\.onnx cannot be read"):
@@ -320,7 +319,8 @@ def test_sift_words_are_stored(network, tmp_path):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"features": 3}, "features must be 'sift', the name of a network or a function, got 3"),
+        ({"features": 3}, "features must be 'sift', a function or the name of a network, .* got 3"),
+        ({"features": "a/b.onnx"}, "supdocnade features --import FILE imports, got 'a/b.onnx'"),
         ({"features": "marvel"}, "the network 'marvel' is not installed; supdocnade features"),
         ({"features": "marvel", "n_color_words": 5}, "n_color_words must be 0 with a network"),
         ({"n_sift_words": 5}, "n_sift_words must be 0 with features 'sift', .* got 5"),
@@ -350,5 +350,5 @@ def test_a_function_as_feature(tmp_path):
     np.testing.assert_array_equal(encoded.counts.toarray(), with_threads.toarray())
     with pytest.raises(InvalidArgument, match="cannot be saved: their features are a function"):
         bag.save(tmp_path / "words")
-    with pytest.raises(InvalidArgument, match="features must be 'sift' or the name or path"):
+    with pytest.raises(InvalidArgument, match="features must be 'sift' or the name of a network"):
         SceneModel(features=mean_colors_of_cells).fit(IMAGES)

@@ -8,7 +8,7 @@ import pytest
 from supdocnade.errors import InvalidArgument, StorageError, UnwritableFile
 from supdocnade.images import network_library
 from supdocnade.images.efficientnet_lite import package_name
-from supdocnade.images.feature_network import NetworkDescription
+from supdocnade.images.feature_network import FeatureNetwork, NetworkDescription
 from supdocnade.images.network_library import (
     DEFAULT_NETWORK,
     choose_features,
@@ -55,7 +55,7 @@ def test_a_network_is_imported_found_and_removed(path, library):
     assert found.path == library / "tiny/given.onnx"
     assert found.files[1] == library / "tiny/data/given.bin"
     # It stays when the source goes.
-    source = find_network(path)
+    source = FeatureNetwork.load(path)
     expected, _ = source.describe(IMAGE)
     for file in source.files:
         file.unlink()
@@ -74,10 +74,11 @@ def test_a_description_replaces_the_file(path):
     assert network.description.digest is not None
 
 
-def test_a_network_is_found_by_its_path(path, monkeypatch):
-    monkeypatch.chdir(path.parent)
-    for name in (path, str(path), "given.onnx"):
-        assert find_network(name).path == path
+def test_a_path_is_not_the_name_of_a_network(path, library):
+    import_network(path)
+    for name in (str(path), "given.onnx", "tiny/given.onnx", "../networks/tiny"):
+        with pytest.raises(InvalidArgument, match="is not installed"):
+            find_network(name)
 
 
 @pytest.mark.parametrize("name", ["sift", "efficientnet-lite1"])
@@ -130,7 +131,9 @@ def test_a_package_with_weights_is_converted(monkeypatch, tmp_path):
     loaded = []
     monkeypatch.setattr(network_library, "find_weights", lambda name: tmp_path / f"{name}.pth")
     monkeypatch.setattr(
-        network_library, "load_efficientnet_lite", lambda *arguments: loaded.append(arguments)
+        network_library,
+        "load_efficientnet_lite",
+        lambda *arguments, fingerprint: loaded.append(arguments),
     )
     find_network("efficientnet-lite2")
     assert loaded == [("efficientnet-lite2", tmp_path / "efficientnet-lite2.pth")]
@@ -150,7 +153,7 @@ def test_the_network_of_the_extra_is_chosen_if_it_is_there(monkeypatch, tmp_path
 def test_a_missing_extra_is_named(path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(InvalidArgument, match=r"pip install '.*\[deep\]'\."):
-        find_network(path)
+        import_network(path)
 
 
 def test_the_extra_installs_the_default_network():

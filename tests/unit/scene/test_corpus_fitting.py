@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.networks import write_network
+from tests.networks import install_network
 from tests.scene_model import SETTINGS, columns, scenes, small_model
 
 from supdocnade import BagOfVisualWords, Corpus, SceneModel
@@ -111,7 +111,7 @@ def test_the_words_of_the_corpus_are_used(corpus, tmp_path):
 
 
 def test_topics_learn_from_the_features_of_a_network(tmp_path, monkeypatch):
-    network = str(write_network(tmp_path / "tiny.onnx", side=64, patch=(8, 8)))
+    network = install_network(tmp_path / "networks", monkeypatch, side=64, patch=(8, 8))
     given = {**SETTINGS, "features": network, "max_epochs": 4, "held_out": 0.0}
     words = SceneModel(**{**given, "max_epochs": 1}).fit(IMAGES, LABELS, TAGS).fitted_.bag
     monkeypatch.setattr(to_corpus, "SHARD_SIZE", 5)
@@ -140,8 +140,8 @@ def test_topics_learn_from_the_features_of_a_network(tmp_path, monkeypatch):
     np.testing.assert_array_equal(part.features_BF, encoded.global_features[rows])
 
 
-def test_damaged_features_are_refused(tmp_path):
-    network = str(write_network(tmp_path / "tiny.onnx", side=64, patch=(8, 8)))
+def test_damaged_features_are_refused(tmp_path, monkeypatch):
+    network = install_network(tmp_path / "networks", monkeypatch, side=64, patch=(8, 8))
     words = BagOfVisualWords(n_words=4, features=network, random_state=0).fit(IMAGES)
     corpus, _ = words.encode_corpus(IMAGES, tmp_path / "corpus", labels=LABELS)
     path = corpus.folder / to_corpus.FEATURES.format(0)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.networks import mean_colors, write_network
+from tests.networks import install_network, mean_colors
 
 from supdocnade.errors import InvalidArgument
 from supdocnade.images.decode import DecodeConfig
@@ -23,9 +23,9 @@ PIXELS = RNG.integers(0, 256, (8, 8, 3)).astype(np.uint8)
 
 
 @pytest.fixture
-def describer(tmp_path):
+def describer(tmp_path, monkeypatch):
     """Four patches of 4 × 4 pixels, described by their mean colours."""
-    return NetworkDescriber.find(str(write_network(tmp_path / "tiny.onnx")))
+    return NetworkDescriber.find(install_network(tmp_path, monkeypatch))
 
 
 def test_patches_have_features_of_unit_length(describer):
@@ -51,8 +51,8 @@ def test_patches_of_a_photograph_cover_it(describer):
     np.testing.assert_array_equal(found.patch_size_S, 256)
 
 
-def test_a_patch_without_features_stays_finite(tmp_path):
-    describer = NetworkDescriber.find(str(write_network(tmp_path / "zero.onnx", factor=0.0)))
+def test_a_patch_without_features_stays_finite(tmp_path, monkeypatch):
+    describer = NetworkDescriber.find(install_network(tmp_path, monkeypatch, factor=0.0))
     found = describer.describe(PIXELS)
     assert not found.values_SD.any()
     assert not found.image_F.any()
@@ -73,7 +73,7 @@ def test_components_are_principal_ones_of_the_sample(describer):
     np.testing.assert_array_equal(found.image_F, raw.image_F)
 
 
-def test_features_of_an_image_are_divided_among_its_patches(describer, tmp_path):
+def test_features_of_an_image_are_divided_among_its_patches(describer, tmp_path, monkeypatch):
     patches_ND = RNG.normal(0, 1, (50, 3)).astype(np.float32)
     fitted = describer.fit(patches_ND)
     image_F = fitted.describe(PIXELS).image_F
@@ -86,17 +86,8 @@ def test_features_of_an_image_are_divided_among_its_patches(describer, tmp_path)
         both_SF.mean(axis=0), normalize_features(sum_F), rtol=1e-4, atol=1e-5
     )
     tokens = {"layout": "tokens", "leading": [[1, 2, 3]], "class_tokens": 1}
-    other = NetworkDescriber.find(str(write_network(tmp_path / "other.onnx", **tokens)))
+    other = NetworkDescriber.find(install_network(tmp_path, monkeypatch, name="other", **tokens))
     assert other.fit(patches_ND).divide_features(PIXELS, mirror=True) is None
-
-
-def test_a_relative_path_is_found_from_other_folders(describer, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    relative = NetworkDescriber.find("tiny.onnx")
-    monkeypatch.chdir("/")
-    np.testing.assert_array_equal(
-        relative.describe(PIXELS).values_SD, describer.describe(PIXELS).values_SD
-    )
 
 
 def test_it_is_pickled(describer):
@@ -107,7 +98,7 @@ def test_it_is_pickled(describer):
     )
 
 
-def test_a_network_that_is_missing_or_another_is_refused(describer, tmp_path):
+def test_a_network_that_is_missing_or_another_is_refused(describer):
     decoding = DecodeConfig(color=True)
     missing = NetworkDescriber(name="marvel", fingerprint="x", decoding=decoding)
     with pytest.raises(InvalidArgument, match="'marvel' is not installed; supdocnade features"):

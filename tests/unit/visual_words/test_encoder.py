@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.networks import write_network
+from tests.networks import install_network
 from tests.textures import stripes
 
 from supdocnade.errors import StorageError, UnreadableImage
@@ -210,9 +210,9 @@ def test_mirrored_words_for_colors_are_those_of_mirrored_pixels():
     np.testing.assert_array_equal(np.sort(both.color_ids(image)), np.sort(ids[is_color]))
 
 
-def network_encoder(tmp_path, **settings):
+def network_encoder(tmp_path, monkeypatch, **settings):
     """An encoder of 2 × 2 patches with a network that gives mean colours."""
-    describer = NetworkDescriber.find(str(write_network(tmp_path / "tiny.onnx")))
+    describer = NetworkDescriber.find(install_network(tmp_path, monkeypatch))
     images = [colored(number, (8, 8)) for number in range(6)]
     patches = np.concatenate([describer.describe(image).values_SD for image in images])
     describer = describer.fit(patches)
@@ -222,9 +222,9 @@ def network_encoder(tmp_path, **settings):
     )
 
 
-def test_a_patch_has_its_nearest_words(tmp_path):
+def test_a_patch_has_its_nearest_words(tmp_path, monkeypatch):
     image = colored(1, (8, 8))
-    one, three = (network_encoder(tmp_path, n_nearest=n) for n in (1, 3))
+    one, three = (network_encoder(tmp_path, monkeypatch, n_nearest=n) for n in (1, 3))
     found = three.encode(image)
     values_SD = three.describer.describe(image).values_SD
     away = np.square(values_SD[:, None] - three.codebook.centres_KD).sum(axis=2)
@@ -236,9 +236,9 @@ def test_a_patch_has_its_nearest_words(tmp_path):
     assert one.fingerprint() != three.fingerprint()
 
 
-def test_a_network_describes_mirrored_pixels(tmp_path):
+def test_a_network_describes_mirrored_pixels(tmp_path, monkeypatch):
     image = colored(2, (8, 8))
-    one = network_encoder(tmp_path, n_nearest=2)
+    one = network_encoder(tmp_path, monkeypatch, n_nearest=2)
     both = replace(one, mirror=True)
     found, here = both.encode(image), one.encode(image)
     there = one.encode(np.fliplr(image))
@@ -255,8 +255,8 @@ def test_a_network_describes_mirrored_pixels(tmp_path):
     np.testing.assert_allclose(other_side.features_F, found.features_F, rtol=1e-6)
 
 
-def test_settings_and_arrays_make_the_same_network_encoder(tmp_path):
-    before = network_encoder(tmp_path, n_nearest=2)
+def test_settings_and_arrays_make_the_same_network_encoder(tmp_path, monkeypatch):
+    before = network_encoder(tmp_path, monkeypatch, n_nearest=2)
     settings = json.loads(json.dumps(before.settings()))
     after = ImageEncoder.from_settings(settings, before.arrays(), "a file")
     assert after.fingerprint() == before.fingerprint()
@@ -275,10 +275,12 @@ def test_settings_and_arrays_make_the_same_network_encoder(tmp_path):
             ImageEncoder.from_settings({**settings, **change}, before.arrays(), "a file")
 
 
-def joint_encoder(tmp_path, grid=(1, 2), mirror=False):
+def joint_encoder(tmp_path, monkeypatch, grid=(1, 2), mirror=False):
     """Encoders of a network, of SIFT, and of both."""
     regions = Regions.of(grid)
-    network = replace(network_encoder(tmp_path, n_nearest=2), regions=regions, mirror=mirror)
+    network = replace(
+        network_encoder(tmp_path, monkeypatch, n_nearest=2), regions=regions, mirror=mirror
+    )
     describer = replace(PLAIN, decoding=DecodeConfig(max_side=64))
     sift = replace(encoder(describer), regions=regions, mirror=mirror)
     return network, sift, replace(network, sift_encoder=sift)
@@ -286,8 +288,8 @@ def joint_encoder(tmp_path, grid=(1, 2), mirror=False):
 
 @pytest.mark.parametrize("mirror", [False, True])
 @pytest.mark.parametrize("grid", [(1, 1), (1, 2), [(1, 1), (2, 2)]])
-def test_sift_words_are_numbered_after_those_of_a_network(tmp_path, grid, mirror):
-    network, sift, both = joint_encoder(tmp_path, grid, mirror)
+def test_sift_words_are_numbered_after_those_of_a_network(tmp_path, monkeypatch, grid, mirror):
+    network, sift, both = joint_encoder(tmp_path, monkeypatch, grid, mirror)
     image = colored(1, (96, 128))
     found, first, second = (each.encode(image) for each in (both, network, sift))
     assert (both.n_words, both.n_features) == (17, 17 * both.regions.n_regions)
@@ -307,15 +309,15 @@ def test_sift_words_are_numbered_after_those_of_a_network(tmp_path, grid, mirror
     np.testing.assert_allclose(found.centres_S2[n_network:], 2 * second.centres_S2 + 0.5)
 
 
-def test_an_image_too_narrow_for_sift_has_the_words_of_the_network(tmp_path):
-    network, _, both = joint_encoder(tmp_path)
+def test_an_image_too_narrow_for_sift_has_the_words_of_the_network(tmp_path, monkeypatch):
+    network, _, both = joint_encoder(tmp_path, monkeypatch)
     narrow = colored(1, (9, 60))
     found, alone = both.encode(narrow), network.encode(narrow)
     assert found.ids.tolist() == [17 * (i // 5) + i % 5 for i in alone.ids]
 
 
-def test_settings_and_arrays_make_the_same_encoder_of_both_kinds(tmp_path):
-    network, _, before = joint_encoder(tmp_path, mirror=True)
+def test_settings_and_arrays_make_the_same_encoder_of_both_kinds(tmp_path, monkeypatch):
+    network, _, before = joint_encoder(tmp_path, monkeypatch, mirror=True)
     assert before.fingerprint() != network.fingerprint()
     settings = json.loads(json.dumps(before.settings()))
     after = ImageEncoder.from_settings(settings, before.arrays(), "a file")

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 from PIL import Image
-from tests.networks import write_network
+from tests.networks import install_network
 from tests.textures import plain_packet, stripes, write_images
 
 from supdocnade import BagOfVisualWords, Corpus, DocNADE
@@ -203,9 +203,9 @@ def test_a_shuffled_run_names_and_skips_what_cannot_be_read(tmp_path):
     assert not [*tmp_path.glob("two*")]
 
 
-def test_the_features_of_images_are_stored_beside_their_words(tmp_path):
+def test_the_features_of_images_are_stored_beside_their_words(tmp_path, monkeypatch):
     paths = write_images(tmp_path / "images", 5)
-    network = str(write_network(tmp_path / "tiny.onnx"))
+    network = install_network(tmp_path / "networks", monkeypatch)
     bag = BagOfVisualWords(n_words=4, features=network, random_state=0).fit(paths)
     corpus, _ = encode_shuffled(bag.encoder_, paths, tmp_path / "corpus", shard_size=2)
     features = np.concatenate(list(read_features(corpus)))
