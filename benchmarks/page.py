@@ -155,35 +155,6 @@ def corpora() -> str:
     return "\n".join(lines)
 
 
-def depth() -> str:
-    """Return the table of updates of several hidden layers, if it was measured."""
-    if not (RESULTS / "depth.json").exists():
-        return "Not measured yet."
-    found = load("depth")
-    runs = {
-        f"{n} threads" if n != "1" else "1 thread": c for n, c in found["cases_by_threads"].items()
-    }
-    machines = f"{found['cpu']}, torch {found['torch']}"
-    if (RESULTS / "depth_cuda.json").exists():
-        on_gpu = load("depth_cuda")
-        runs[on_gpu["gpu"]] = on_gpu["cases"]
-        machines += f"; {on_gpu['gpu']}, torch {on_gpu['torch']}"
-    lines = [
-        "| documents | on | update | the products alone | relative to them | relative to products "
-        "and Adam |",
-        "|---|---|---|---|---|---|",
-    ]
-    lines += [
-        f"| {name} | {place} | {each['ms']['update']:.2f} ms | {each['ms']['products']:.2f} ms "
-        f"| {each['update_over_products']:.2f} | {each['update_over_products_and_adam']:.2f} |"
-        for place, cases in runs.items()
-        for name, each in cases.items()
-    ]
-    layers = " and ".join(map(str, found["layers"]))
-    lines += ["", f"Layers of {layers} units, batches of {found['batch']} documents. {machines}."]
-    return "\n".join(lines)
-
-
 def growth() -> str:
     """Return the table of time and memory by the number of photographs, if it was measured."""
     if not (RESULTS / "growth.json").exists():
@@ -373,7 +344,6 @@ def main() -> None:
         "figures": figures(),
         "second machine": second_machine(),
         "corpora": corpora(),
-        "depth": depth(),
         "growth": growth(),
         "gpu encoding": gpu_encoding(),
         "index": index(),

@@ -31,7 +31,7 @@ def product_model(paths: list[Path]) -> SceneModel:
     tags = [[f"tag {4 * number + extra}" for extra in range(4)] for number in range(len(paths))]
     model.fit(paths, labels, tags)
     rng = np.random.default_rng(0)
-    hidden = rng.gamma(1.0, size=(512, model.fitted_.network.config.layer_sizes[-1]))
+    hidden = rng.gamma(1.0, size=(512, model.fitted_.network.config.n_topics))
     svm = fit_svm(hidden, np.arange(512) % 8, 8, C=10.0, gamma=3.0)
     model.fitted_ = replace(model.fitted_, svm=svm)
     return model

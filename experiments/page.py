@@ -88,22 +88,6 @@ def tmn() -> str:
     )  # fmt: skip
 
 
-def depth() -> str:
-    runs = load("depth")["runs"]
-    rows = []
-    for name in dict.fromkeys(key.rsplit(", ", 1)[0] for key in runs):
-        same = [run for key, run in runs.items() if key.rsplit(", ", 1)[0] == name]
-        if "perplexity" in same[0]:
-            same = [min(same, key=lambda run: run["validation_perplexity"])]
-        perplexity = f"{same[0]['perplexity']:.0f}" if "perplexity" in same[0] else "–"
-        cells = (f"{100 * _mean(same, 'accuracy'):.1f}", f"{_mean(same, 'cpu_seconds'):.0f}")
-        rows.append([name, perplexity, *cells])
-    rows.sort(key=lambda row: row[0].split(",")[0])
-    return markdown(
-        ["corpus and layers", "perplexity", "accuracy (%)", "CPU time of a fit (s)"], rows
-    )
-
-
 def newsgroups() -> str:
     models = load("newsgroups")["models"]
     rows = [
@@ -393,7 +377,6 @@ SECTIONS = {
     "baselines": baselines,
     "replicated_softmax": replicated_softmax,
     "tmn": tmn,
-    "depth": depth,
     "newsgroups": newsgroups,
     "topic_coherence": topic_coherence,
     "topic_tags": topic_tags,

@@ -2,10 +2,10 @@
 
 - `named_generator` returns a numpy generator for one purpose ("tree", "init", ...), so that more
   draws for one purpose do not change another.
-- `token_order` returns the random order of the words of a document in one epoch, `given_tokens`
-  the words before a random split of this order, and `kept_features` the features of a document that
-  dropout keeps. They are counter-based hashes of (seed, epoch, document, position), not running
-  streams: an epoch can be resumed in the middle, and batches, threads or devices change nothing.
+- `token_order` returns the random order of the words of a document in one epoch, and
+  `kept_features` the features of a document that dropout keeps. They are counter-based hashes of
+  (seed, epoch, document, position), not running streams: an epoch can be resumed in the middle, and
+  batches, threads or devices change nothing.
 """
 
 import zlib
@@ -129,50 +129,6 @@ def token_order(
     key.sort()
     key &= np.uint64((1 << position_bits) - 1)
     return key.astype(np.int64) + np.repeat(starts, lengths)
-
-
-def split_tokens(
-    seed: int, epoch: int, documents: NDArray[np.int64], lengths: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Return the position of the token before which the order of every document is split, (B,).
-
-    Every token is equally probable, so its rank in a random order is, too. Documents without tokens
-    have position 0.
-
-    >>> split_tokens(0, 0, np.array([7, 9, 4]), np.array([3, 900, 0])).tolist()
-    [1, 769, 0]
-    """
-    bits_B = document_keys(seed, "split point", epoch, documents) >> np.uint64(32)
-    position_B: NDArray[np.uint64] = bits_B * lengths.astype(np.uint64) >> np.uint64(32)
-    return position_B.astype(np.int64)
-
-
-def given_tokens(
-    seed: int, epoch: int, documents: NDArray[np.int64], lengths: NDArray[np.int64]
-) -> NDArray[np.bool_]:
-    """Return which tokens precede the split point of their document in one epoch, (N,).
-
-    They are the tokens before a random one, `split_tokens`, in the order of `token_order`, which
-    need not be sorted for that: a token precedes another if its hash is smaller.
-
-    Parameters
-    ----------
-    documents : (B,) document numbers, which determine orders and split points.
-    lengths : (B,) numbers of tokens.
-
-    >>> given_tokens(0, 0, np.array([7, 9]), np.array([3, 2])).astype(int).tolist()
-    [0, 0, 0, 1, 0]
-    """
-    key_B = document_keys(seed, "ordering", epoch, documents)
-    starts = np.cumsum(lengths) - lengths
-    position = np.arange(int(lengths.sum()), dtype=np.uint64)
-    position -= np.repeat(starts.astype(np.uint64), lengths)
-    position *= GOLDEN
-    position += np.repeat(key_B, lengths)
-    split_B = split_tokens(seed, epoch, documents, lengths).astype(np.uint64)
-    limit_B = _mix(key_B + split_B * GOLDEN)
-    given: NDArray[np.bool_] = _mix(position) < np.repeat(limit_B, lengths)
-    return given
 
 
 DROPOUT_BITS = 24

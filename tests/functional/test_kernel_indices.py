@@ -24,7 +24,6 @@ SOURCE = Path(__file__).parents[2] / "src" / "supdocnade"
 DECORATORS = ("kernel", "compiled", "triton.jit")
 
 CALL, TREE = "likelihood.contract.check_call", "tree.WordTree.__post_init__"
-BATCH = "likelihood.contract.check_batch"
 CPU, CUDA = "likelihood.cpu", "likelihood.cuda"
 GUARDS = {
     "baselines.dirichlet_kernels": {
@@ -38,17 +37,6 @@ GUARDS = {
         "first_P": "images.sift_bins.side_windows",
         "count_P": "images.sift_bins.side_windows",
         "before": "images.dense_sift_cpu.describe",
-    },
-    f"{CPU}.bag_counts": {
-        "ids": BATCH,
-        "offsets": BATCH,
-        "limit": BATCH,
-        "first": f"{CPU}.threads.even_ranges",
-        "last": f"{CPU}.threads.even_ranges",
-        "leaf_of_word": TREE,
-        "lo": "tree.WordTree.spans",
-        "mid": "tree.WordTree.spans",
-        "hi": "tree.WordTree.spans",
     },
     f"{CPU}.prefix_sums": {
         "ids_N": CALL,
@@ -144,17 +132,16 @@ GUARDS = {
 """Guards of the arguments of kernels by module."""
 
 VALUES = (
-    "activation after after_BK all_BT alpha b_T before before_BK beta1 beta2 bias bias_parts "
-    "bias_RH bias_T biases bound_B c_RH clamp cost counts data embedding eps eta_CH expected_BH "
-    "expected_XBH first_AD grad_b_T grad_biases grad_c_RH grad_NH grad_summary grad_V grad_W "
-    "grad_weights gradient gradient_CH gradients given half_YPO hidden hidden_NH incoming_BH "
-    "input_weight input_weight_N inputs is_open_B learning_rate limited log_u_BH log_u_XBH "
-    "loss_weight loss_weight_N losses mean means n_after nll nll_N norm_S normalizer out out_AB "
-    "out_BH out_bias out_BT part_GG2 parts rate rate_B response right_BT root rows_BH scale "
-    "second_BD size_B size_XB square squares step steps summary_BH sums sums_KH table table_KH "
-    "table_TH target_XBH tolerance_B top_b top_V topic_KH totals totals_B trial_bound_B "
-    "trial_expected_XBH trial_log_u_XBH trial_target_XBH units_SD V_TH values values_N W_KH "
-    "weight_B weight_BK weight_PJ weights whole_BK word_BH"
+    "activation after alpha b_T before beta1 beta2 bias bias_parts bias_RH bias_T biases bound_B "
+    "c_RH clamp cost counts data embedding eps eta_CH expected_BH expected_XBH first_AD grad_b_T "
+    "grad_biases grad_c_RH grad_NH grad_summary grad_V grad_W grad_weights gradient gradient_CH "
+    "gradients half_YPO hidden hidden_NH incoming_BH input_weight input_weight_N is_open_B "
+    "learning_rate limited log_u_BH log_u_XBH loss_weight loss_weight_N mean means nll nll_N "
+    "norm_S normalizer out out_AB out_BH out_bias out_BT part_GG2 parts rate rate_B response root "
+    "rows_BH scale second_BD size_B size_XB square squares step steps summary_BH sums sums_KH "
+    "table table_KH table_TH target_XBH tolerance_B top_b top_V topic_KH totals totals_B "
+    "trial_bound_B trial_expected_XBH trial_log_u_XBH trial_target_XBH units_SD V_TH values "
+    "values_N W_KH weight_B weight_PJ weights word_BH"
 )
 """Arguments that are numbers to compute with, or arrays of them, and never indices."""
 

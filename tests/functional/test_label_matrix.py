@@ -178,11 +178,6 @@ def test_files(tmp_path, model):
     assert "class_output" not in load_arrays(tmp_path / "single")[1]["network"]
 
 
-def test_several_hidden_layers():
-    deep = SupDocNADE(**{**FAST, "n_topics": (10, 10), "max_epochs": 20}).fit(X, LABELS)
-    assert (deep.predict(UNSEEN) == TRUE).mean() > 0.8
-
-
 def test_the_bits_do_not_depend_on_threads(model):
     for n_jobs in (1, 3):
         assert_same_predictions(SupDocNADE(**FAST, n_jobs=n_jobs).fit(X, LABELS), model)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from supdocnade.errors import InvalidArgument
-from supdocnade.seeding import given_tokens, named_generator, split_tokens, token_order
+from supdocnade.seeding import named_generator, token_order
 
 
 def orders(seed, epoch, documents, lengths, **options):
@@ -42,30 +42,6 @@ def test_orders_are_uniform():
 def test_a_known_order_never_changes():
     # Golden: a change here changes every model trained from a seed.
     assert orders(2026, 5, [123], [8])[0] == [6, 4, 3, 5, 7, 0, 1, 2]
-
-
-def test_given_tokens_are_those_before_a_token_in_the_order():
-    documents, lengths = np.array([3, 1, 4, 2]), np.array([5, 0, 1, 961])
-    given = np.split(given_tokens(9, 2, documents, lengths), np.cumsum(lengths)[:-1])
-    split = split_tokens(9, 2, documents, lengths)
-    for order, token, found in zip(orders(9, 2, documents, lengths), split, given, strict=True):
-        before = order[: order.index(token)] if order else []
-        assert np.flatnonzero(found).tolist() == sorted(before)
-    alone = given_tokens(9, 2, documents[3:], lengths[3:])
-    assert alone.tolist() == given[3].tolist()
-    assert given_tokens(9, 3, documents[3:], lengths[3:]).tolist() != alone.tolist()
-
-
-def test_split_points_and_the_tokens_before_them_are_uniform():
-    # Of four tokens 0 .. 3 are given; every choice of as many is equally probable. The 0.1 % point
-    # of chi-square at 14 degrees is 36.1.
-    n = 24_000
-    drawn = given_tokens(0, 0, np.arange(n), np.full(n, 4)).reshape(n, 4)
-    chosen, counts = np.unique(drawn @ [8, 4, 2, 1], return_counts=True)
-    assert len(chosen) == 15
-    sizes = [int(number).bit_count() for number in chosen]
-    expected = np.array([n / 4 / [1, 4, 6, 4][size] for size in sizes])
-    assert ((counts - expected) ** 2 / expected).sum() < 36.1
 
 
 def test_no_tokens_need_no_order():

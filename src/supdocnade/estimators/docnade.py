@@ -20,10 +20,8 @@ class DocNADE(TopicModel):
 
     Parameters
     ----------
-    n_topics : int or tuple of int, default=200
-        H, the number of topics (hidden units). Several numbers are hidden layers, the one next to
-        the words first: (512, 512). They train by another objective, which predicts all words after
-        a random split of a document from those before it, in plain torch; likelihoods stay exact.
+    n_topics : int, default=200
+        H, the number of topics (hidden units).
     output : {"tree", "softmax"} or callable, default="tree"
         Conditionals: a balanced tree of binary decisions with the words at its leaves, at a cost
         of log K per word, or a softmax over all K words. Or a function of K that returns a
@@ -90,7 +88,7 @@ default="loss"
     Attributes
     ----------
     components_ : (topics, words + annotations) array
-        W, transposed; with several hidden layers, into the first.
+        W, transposed.
     history_ : History
         Objective and validation metrics of every epoch.
     network_ : DocNADENetwork

@@ -134,9 +134,6 @@ def _describe(estimator: Any) -> dict[str, Any]:
 def _plain_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     plain = {name: plain_value(value) for name, value in settings.items()}
     plain["checkpoint"] = None  # A file must not choose where its reader writes.
-    if isinstance(plain["n_topics"], tuple | list):
-        sizes = [plain_value(size) for size in plain["n_topics"]]
-        plain["n_topics"] = sizes[0] if len(sizes) == 1 else sizes
     plain["random_state"] = plain_seed(plain["random_state"])
     plain["verbose"], plain["early_stopping"] = int(plain["verbose"]), bool(plain["early_stopping"])
     if isinstance(plain.get("class_weight"), Mapping):
@@ -279,8 +276,6 @@ def _read_settings(settings_type: type[DocNADESettings], given: Any) -> DocNADES
         plain["class_weight"] = dict(weight)
     elif weight not in (None, "balanced"):
         raise InvalidArgument(f"class_weight must be 'balanced' or pairs, got {weight!r}")
-    if isinstance(plain["n_topics"], list):
-        plain["n_topics"] = tuple(plain["n_topics"])
     check_count("verbose", plain["verbose"])
     if not isinstance(plain["early_stopping"], bool):
         raise InvalidArgument(f"early_stopping must be a bool, got {plain['early_stopping']!r}")

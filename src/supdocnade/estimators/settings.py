@@ -32,7 +32,7 @@ TREES = ("random", "clustered")
 class DocNADESettings:
     """Settings of `DocNADE`, which documents them; nothing is checked before `check`."""
 
-    n_topics: int | tuple[int, ...] = field(default=DocNADEConfig.n_topics, kw_only=False)
+    n_topics: int = field(default=DocNADEConfig.n_topics, kw_only=False)
     output: str | Callable[[int], Any] = DocNADEConfig.output
     tree: str = "random"
     activation: Activation = DocNADEConfig.activation

@@ -95,7 +95,7 @@ class TextModel:
             vocabulary = tuple(estimator.feature_names_in_)
             del estimator.feature_names_in_
             axes_HR, inverse_RH = arrays["axes"], arrays["inverse"]
-            n_units = estimator.network_.config.layer_sizes[-1]
+            n_units = estimator.network_.config.n_topics
             check_shape("axes", axes_HR.shape, (n_units, len(inverse_RH)))
             check_shape("inverse", inverse_RH.shape, (len(inverse_RH), n_units))
             for array in (axes_HR, inverse_RH):

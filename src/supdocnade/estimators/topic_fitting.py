@@ -22,7 +22,7 @@ from supdocnade.estimators.inputs import read_annotation_names, read_seed
 from supdocnade.estimators.topic_model import TopicModel
 from supdocnade.likelihood.cpu.threads import limit_threads, one_torch_thread
 from supdocnade.likelihood.operations import SOFTMAX_NLL, TREE_NLL
-from supdocnade.model.config import SupDocNADEConfig, check_layers
+from supdocnade.model.config import SupDocNADEConfig
 from supdocnade.model.network import DocNADENetwork, SupDocNADENetwork, random_tree
 from supdocnade.progress import ProgressCallback
 from supdocnade.seeding import named_generator
@@ -228,14 +228,11 @@ def _training_device(model: TopicModel, documents: Documents) -> torch.device:
     """Return the device to train on; "auto" takes a GPU only if there is enough work."""
     if model.device != "auto" or model.backend == "cuda":
         return choose_device("cuda" if model.device == "auto" else model.device)
-    n_units = int(np.sum(model.n_topics))
-    work = int(documents.length_B.sum()) * n_units * model.max_epochs
+    work = int(documents.length_B.sum()) * model.n_topics * model.max_epochs
     if callable(model.output) or callable(model.activation):
         return choose_device("cpu")
     if model.backend != "auto" or work < MIN_GPU_WORK or not torch.cuda.is_available():
         return choose_device("cpu")
-    if isinstance(check_layers(model.n_topics), tuple):
-        return choose_device("cuda")
     operation = TREE_NLL if model.output == "tree" else SOFTMAX_NLL
     fused = operation.choose("auto", torch.device("cuda"), torch.float32) == "cuda"
     return choose_device("cuda" if fused else "cpu")

@@ -150,8 +150,6 @@ class TopicModel(
     def transform(self, X: Any, *, global_features: ArrayLike | None = None) -> NDArray[np.float32]:
         """Return the topic features h_y(v) of every document, (documents, topics).
 
-        With several hidden layers they are the units of the top layer.
-
         Parameters
         ----------
         X : (documents, words) sparse or dense counts, finite and not negative; or a `Corpus`,
@@ -212,10 +210,7 @@ class TopicModel(
 
     @property
     def components_(self) -> NDArray[np.float32]:
-        """W as topics × joint vocabulary: words first, then annotations if they are words.
-
-        With several hidden layers the topics are here the units of the first.
-        """
+        """W as topics × joint vocabulary: words first, then annotations if they are words."""
         check_is_fitted(self, "network_")
         return self.network_.arrays().components
 
@@ -331,7 +326,7 @@ class TopicModel(
 
     @property
     def _n_features_out(self) -> int:
-        return self.network_.config.layer_sizes[-1]
+        return self.network_.config.n_topics
 
     # Likelihoods.
 

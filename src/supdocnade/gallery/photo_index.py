@@ -58,7 +58,7 @@ def model_fingerprint(fitted: "FittedScene") -> str:
 
 def model_widths(fitted: "FittedScene") -> Widths:
     """Return the widths of the arrays of an index of a model."""
-    n_topics = fitted.network.config.layer_sizes[-1]
+    n_topics = fitted.network.config.n_topics
     return Widths(n_topics, len(fitted.classes), len(fitted.tag_names))
 
 

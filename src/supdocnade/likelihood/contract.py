@@ -101,10 +101,6 @@ class DocumentBatch(NamedTuple):
     global_features_BF: Tensor | None = None
     """Global features, from which the network computes the hidden bias of every document; the
     operations do not read them."""
-    given_N: Tensor | None = None
-    """Bool: tokens before the split point of their document, from which a network with several
-    hidden layers predicts all others at once (`model.layers`). None: every token is predicted from
-    those before it."""
 
     @property
     def n_documents(self) -> int:
@@ -125,14 +121,13 @@ class DocumentBatch(NamedTuple):
         if self.word_ids_N.device == device:
             return self
         input_N, loss_N = self.input_weight_N, self.loss_weight_N
-        features_BF, given_N = self.global_features_BF, self.given_N
+        features_BF = self.global_features_BF
         return self._replace(
             word_ids_N=self.word_ids_N.to(device),
             offsets_B1=self.offsets_B1.to(device),
             input_weight_N=None if input_N is None else input_N.to(device),
             loss_weight_N=None if loss_N is None else loss_N.to(device),
             global_features_BF=None if features_BF is None else features_BF.to(device),
-            given_N=None if given_N is None else given_N.to(device),
         )
 
 
@@ -184,19 +179,14 @@ def check_call(
     if not callable(activation) and activation not in ACTIVATIONS:
         raise InvalidArgument(f"activation must be one of {ACTIVATIONS}, got {activation!r}.")
     _check_parameters(parameters, n_output_rows)
-    check_batch(batch, len(parameters.word_embedding_KH), parameters.hidden_bias_H.dtype)
+    if not batch.checked:
+        _check_documents(batch, len(parameters.word_embedding_KH))
+    _check_weights(batch, parameters.hidden_bias_H.dtype)
     _check_hidden_bias(batch, parameters)
     devices = {tensor.device for tensor in (*batch[:4], *parameters) if tensor is not None}
     if len(devices) > 1:
         listed = ", ".join(sorted(map(str, devices)))
         raise InvalidArgument(f"batch and parameters must be on one device, got {listed}.")
-
-
-def check_batch(batch: DocumentBatch, n_words: int, dtype: torch.dtype) -> None:
-    """Raise `InvalidArgument` unless documents and weights are valid for such parameters."""
-    if not batch.checked:
-        _check_documents(batch, n_words)
-    _check_weights(batch, dtype)
 
 
 def _check_parameters(parameters: Parameters, n_output_rows: int) -> None:

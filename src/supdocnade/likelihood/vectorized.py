@@ -81,22 +81,14 @@ def tree_nll(
 ) -> DocumentTerms:
     """See `operations.tree_nll`."""
     hidden_NH, summary_BH = prefix_sums(batch, parameters, activation)
-    nll_N = tree_token_nll(hidden_NH, batch.word_ids_N.long(), parameters, tree)
-    return DocumentTerms(sum_by_document(nll_N, batch), summary_BH)
-
-
-def tree_token_nll(
-    hidden_NH: Tensor, ids_N: Tensor, parameters: Parameters, tree: WordTree
-) -> Tensor:
-    """Return -log p(word | hidden) of every token, (N,)."""
-    _, _, V_TH, b_T = parameters
+    ids_N, (_, _, V_TH, b_T) = batch.word_ids_N.long(), parameters
     nodes_KL, signs_KL = (torch.as_tensor(table, device=V_TH.device) for table in tree.paths)
     nodes_NL, signs_NL = nodes_KL[ids_N].long(), signs_KL[ids_N].to(V_TH.dtype)
     rows_NLH = _gather_rows(V_TH, nodes_NL, tree.n_words)
     logits_NL = torch.einsum("nlh,nh->nl", rows_NLH, hidden_NH) + b_T[nodes_NL]
     # Padding has sign 0, for which softplus would give log 2.
     decisions_NL = softplus(-signs_NL * logits_NL) * signs_NL.abs()
-    return decisions_NL.sum(dim=1)
+    return DocumentTerms(sum_by_document(decisions_NL.sum(dim=1), batch), summary_BH)
 
 
 def softmax_nll(

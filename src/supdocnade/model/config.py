@@ -12,24 +12,6 @@ OUTPUTS = ("tree", "softmax")
 CLASS_INPUTS = ("visual", "all")
 CLASS_OUTPUTS = ("softmax", "sigmoid")
 ANNOTATION_OUTPUTS = ("words", "sigmoid")
-MAX_LAYERS = 16
-"""Hidden layers that a network may have."""
-
-
-def check_layers(n_topics: Any) -> int | tuple[int, ...]:
-    """Return the number of topics, or those of several layers; one in a tuple is a number.
-
-    >>> check_layers((200,)), check_layers([512, 100])
-    (200, (512, 100))
-    """
-    if not isinstance(n_topics, tuple | list):
-        return check_count("n_topics", n_topics, least=1)
-    if not 1 <= len(n_topics) <= MAX_LAYERS:
-        raise InvalidArgument(
-            f"n_topics must be a number, or 1 to {MAX_LAYERS} of them, got {len(n_topics)}."
-        )
-    sizes = tuple(check_count("n_topics", size, least=1) for size in n_topics)
-    return sizes[0] if len(sizes) == 1 else sizes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,9 +23,8 @@ class DocNADEConfig:
     n_annotation_words: int = 0
     """A, the number of annotations, which are predicted at test time. If they are words, their ids
     come after those of the visual words."""
-    n_topics: int | tuple[int, ...] = 200
-    """H, the number of hidden units; or the numbers of several layers, the one next to the words
-    first. One number in a tuple becomes that number."""
+    n_topics: int = 200
+    """H, the number of hidden units."""
     output: str | Callable[[int], Any] = "tree"
     """Form of p(word | hidden): "tree" (the paper's), "softmax" (its first equation), or a function
     of K that returns a `WordOutput`."""
@@ -61,7 +42,7 @@ class DocNADEConfig:
         checked = {
             "n_visual_words": check_count("n_visual_words", self.n_visual_words, least=1),
             "n_annotation_words": check_count("n_annotation_words", self.n_annotation_words),
-            "n_topics": check_layers(self.n_topics),
+            "n_topics": check_count("n_topics", self.n_topics, least=1),
             "init_scale": check_range("init_scale", self.init_scale, least=0),
             "n_global_features": check_count("n_global_features", self.n_global_features),
         }
@@ -71,16 +52,6 @@ class DocNADEConfig:
             if not callable(getattr(self, name)):
                 check_choice(name, getattr(self, name), choices)
         check_choice("annotation_output", self.annotation_output, ANNOTATION_OUTPUTS)
-
-    @property
-    def layer_sizes(self) -> tuple[int, ...]:
-        """Number of hidden units of every layer, the one next to the words first."""
-        return self.n_topics if isinstance(self.n_topics, tuple) else (self.n_topics,)
-
-    @property
-    def is_deep(self) -> bool:
-        """True if there are layers above the first, and training uses the split objective."""
-        return len(self.layer_sizes) > 1
 
     @property
     def n_words(self) -> int:

@@ -5,7 +5,6 @@ their order or on the number of threads.
 """
 
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +13,6 @@ from scipy.special import log_expit, log_softmax
 
 from supdocnade.checks import check_shape
 from supdocnade.errors import InvalidArgument
-from supdocnade.likelihood import Activation
 from supdocnade.likelihood.cpu.row_products import affine, bag_activations
 from supdocnade.model.config import DocNADEConfig, SupDocNADEConfig
 from supdocnade.tree import WordTree
@@ -34,9 +32,7 @@ class NetworkArrays:
     parameters: dict[str, Float32s]
     """`word_embedding` (K, H), `hidden_bias` (H,), `node_weight` (T, H), `node_bias` (T,); with
     global features `global_weight` (H, F); with logistic outputs `tag_weight` (A, H), `tag_bias`
-    (A,); with classes `label_weight` (C, H), `label_bias` (C,); and for every hidden layer above
-    the first `layer_weights.0` (H, units below), `layer_biases.0` (H,) and so on. Then H is the
-    size of the first layer in the first two and in `global_weight`, of the top layer elsewhere."""
+    (A,); with classes `label_weight` (C, H), `label_bias` (C,)."""
     tree: WordTree | None
     """None with another output."""
 
@@ -47,24 +43,21 @@ class NetworkArrays:
         n_rows = config.n_words if self.tree is None else config.n_words - 1
         if callable(config.output):
             n_rows = config.output(config.n_words).n_rows
-        n_first, n_top = config.layer_sizes[0], config.layer_sizes[-1]
+        n_topics = config.n_topics
         shapes: dict[str, tuple[int, ...]] = {
-            "word_embedding": (config.n_words, n_first),
-            "hidden_bias": (n_first,),
-            "node_weight": (n_rows, n_top),
+            "word_embedding": (config.n_words, n_topics),
+            "hidden_bias": (n_topics,),
+            "node_weight": (n_rows, n_topics),
             "node_bias": (n_rows,),
         }
         if config.n_global_features:
-            shapes["global_weight"] = (n_first, config.n_global_features)
+            shapes["global_weight"] = (n_topics, config.n_global_features)
         if config.n_tag_outputs:
-            shapes["tag_weight"] = (config.n_tag_outputs, n_top)
+            shapes["tag_weight"] = (config.n_tag_outputs, n_topics)
             shapes["tag_bias"] = (config.n_tag_outputs,)
         if isinstance(config, SupDocNADEConfig):
-            shapes["label_weight"] = (config.n_classes, n_top)
+            shapes["label_weight"] = (config.n_classes, n_topics)
             shapes["label_bias"] = (config.n_classes,)
-        for number, (below, above) in enumerate(pairwise(config.layer_sizes)):
-            shapes[f"layer_weights.{number}"] = (above, below)
-            shapes[f"layer_biases.{number}"] = (above,)
         if self.parameters.keys() != shapes.keys():
             raise InvalidArgument(
                 f"its arrays are {sorted(self.parameters)}, expected {sorted(shapes)}."
@@ -93,17 +86,14 @@ class NetworkArrays:
 
     @property
     def components(self) -> Float32s:
-        """W as topics × joint vocabulary: words first, then annotations if they are words.
-
-        With several hidden layers these are the units of the first.
-        """
+        """W as topics × joint vocabulary: words first, then annotations if they are words."""
         return self["word_embedding"].T.copy()
 
 
 def topic_features(
     network: NetworkArrays, counts: sparse.csr_array, global_features_BF: Float32s | None = None
 ) -> Float32s:
-    """Return h_y(v) of every document, (B, H); with several hidden layers, of the top one.
+    """Return h_y(v) of every document, (B, H).
 
     Parameters
     ----------
@@ -119,20 +109,7 @@ def topic_features(
         bias = affine(global_features_BF, network["global_weight"], bias)
     elif shape is not None:
         raise InvalidArgument("global_features must be None for this network, got some.")
-    hidden_BH = _activate_bags(counts, network["word_embedding"], bias, network.config.activation)
-    for number in range(len(network.config.layer_sizes) - 1):
-        # The units below are the words of a bag: the same kernel, which computes row by row.
-        table = np.ascontiguousarray(network[f"layer_weights.{number}"].T)
-        bias = network[f"layer_biases.{number}"]
-        below = sparse.csr_array(hidden_BH)
-        hidden_BH = _activate_bags(below, table, bias, network.config.activation)
-    return hidden_BH
-
-
-def _activate_bags(
-    counts: sparse.csr_array, table_KH: Float32s, bias: Float32s, activation: Activation
-) -> Float32s:
-    """Return g(bias + Σ_k x_k table[k]) for every row x of counts."""
+    table_KH, activation = network["word_embedding"], network.config.activation
     if not callable(activation):
         return bag_activations(counts, table_KH, bias, activation)
     import torch

@@ -4,8 +4,6 @@ DocNADE models a bag of words one word after the other: p(v) = Π_i p(v_i | v_<i
 h_i = g(c + Σ_{k<i} W[v_k]) and an output layer with weights V and biases b (`outputs.py`). The
 topic representation of a document is h_y = g(c + Σ_k W[v_k]).
 
-With several hidden layers h_y and h_i are those of the top layer (`layers.py`).
-
 A document may have global features f beside its words, such as the pooled features of a photograph
 from a pretrained network. Then c + G f takes the place of c, everywhere.
 
@@ -17,8 +15,6 @@ topic representation must both explain the words and separate the classes. Where
 several labels, each has a logistic output: p(c | v) = σ(d_c + U_c · h_y(v)).
 """
 
-from itertools import pairwise
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -27,19 +23,17 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding_bag, linear, log_softmax, logsigmoid
 
 from supdocnade.checks import check_shape
-from supdocnade.errors import BackendUnavailable, InvalidArgument
+from supdocnade.errors import InvalidArgument
 from supdocnade.likelihood.contract import (
     DocumentBatch,
     DocumentTerms,
     Parameters,
     activate,
-    check_batch,
     has_sparse_gradients,
 )
 from supdocnade.likelihood.cpu.threads import one_torch_thread
 from supdocnade.model.config import DocNADEConfig, SupDocNADEConfig
 from supdocnade.model.inference import NetworkArrays
-from supdocnade.model.layers import Layer, ascend, exact_nll, split_terms
 from supdocnade.model.outputs import SoftmaxOutput, TreeOutput, WordOutput
 from supdocnade.seeding import named_generator
 from supdocnade.tree import WordTree
@@ -68,10 +62,6 @@ class DocNADENetwork(nn.Module):
     """T, (A, H); like e only with logistic outputs of annotations."""
     tag_bias: nn.Parameter
     """e, (A,)."""
-    layer_weights: nn.ParameterList
-    """W⁽ˡ⁾ of the layers above the first, (units, units below) each."""
-    layer_biases: nn.ParameterList
-    """c⁽ˡ⁾ of these layers. V, T and U have the width of the top layer."""
 
     def __init__(
         self, config: DocNADEConfig, tree: WordTree | None = None, *, backend: str = "auto"
@@ -80,20 +70,16 @@ class DocNADENetwork(nn.Module):
         self.config = config
         self.backend = backend
         self.output = _make_output(config, tree)
-        n_rows, sizes = self.output.n_rows, config.layer_sizes
-        self.word_embedding = nn.Parameter(torch.zeros(config.n_words, sizes[0]))
-        self.hidden_bias = nn.Parameter(torch.zeros(sizes[0]))
-        self.node_weight = nn.Parameter(torch.zeros(n_rows, sizes[-1]))
+        n_rows, n_topics = self.output.n_rows, config.n_topics
+        self.word_embedding = nn.Parameter(torch.zeros(config.n_words, n_topics))
+        self.hidden_bias = nn.Parameter(torch.zeros(n_topics))
+        self.node_weight = nn.Parameter(torch.zeros(n_rows, n_topics))
         self.node_bias = nn.Parameter(torch.zeros(n_rows))
         if config.n_global_features:
-            self.global_weight = nn.Parameter(torch.zeros(sizes[0], config.n_global_features))
+            self.global_weight = nn.Parameter(torch.zeros(n_topics, config.n_global_features))
         if config.n_tag_outputs:
-            self.tag_weight = nn.Parameter(torch.zeros(config.n_tag_outputs, sizes[-1]))
+            self.tag_weight = nn.Parameter(torch.zeros(config.n_tag_outputs, n_topics))
             self.tag_bias = nn.Parameter(torch.zeros(config.n_tag_outputs))
-        self.layer_weights = nn.ParameterList(
-            nn.Parameter(torch.zeros(above, below)) for below, above in pairwise(sizes)
-        )
-        self.layer_biases = nn.ParameterList(nn.Parameter(torch.zeros(n)) for n in sizes[1:])
         if tree is not None:
             # The tree is saved and loaded with the parameters, which mean nothing without it.
             self.register_buffer("leaf_of_word", torch.from_numpy(tree.leaf_of_word_K.copy()))
@@ -108,12 +94,7 @@ class DocNADENetwork(nn.Module):
     def resolved_backend(self) -> str:
         """Backend of the likelihood on the current device of the network."""
         weights, operation = self.word_embedding, self.output.operation
-        if self.config.is_deep and self.backend not in ("auto", "vectorized"):
-            raise BackendUnavailable(
-                f"backend {self.backend!r} cannot serve several hidden layers; "
-                "use 'auto' or 'vectorized', which is plain torch."
-            )
-        if operation is None or self.config.is_deep:
+        if operation is None:
             return "vectorized"
         activation = self.config.activation
         return operation.choose(self.backend, weights.device, weights.dtype, activation)
@@ -122,16 +103,6 @@ class DocNADENetwork(nn.Module):
     def weights(self) -> Parameters:
         """Parameters of the likelihood."""
         return Parameters(self.word_embedding, self.hidden_bias, self.node_weight, self.node_bias)
-
-    @property
-    def upper_layers(self) -> list[Layer]:
-        """Weights and biases of the hidden layers above the first."""
-        return list(zip(self.layer_weights, self.layer_biases, strict=True))
-
-    @property
-    def has_heads(self) -> bool:
-        """True if a class or annotations are predicted from the topic representation."""
-        return self.config.n_tag_outputs > 0
 
     @torch.no_grad()
     def initialize(self, word_counts_K: NDArray[np.float64], seed: int) -> None:
@@ -149,12 +120,6 @@ class DocNADENetwork(nn.Module):
             generator = named_generator(seed, "global features")
             drawn = generator.normal(0.0, scale, tuple(self.global_weight.shape))
             self.global_weight.copy_(torch.from_numpy(drawn))
-        generator = named_generator(seed, "layers")
-        for weight, bias in self.upper_layers:
-            # The activations of ReLU units then neither grow nor shrink (He et al. 2015).
-            drawn = generator.normal(0.0, (2 / weight.shape[1]) ** 0.5, tuple(weight.shape))
-            weight.copy_(torch.from_numpy(drawn))
-            bias.zero_()
         self.hidden_bias.zero_()
         self.node_bias.copy_(torch.from_numpy(self.output.unigram_bias(word_counts_K)))
 
@@ -184,34 +149,16 @@ class DocNADENetwork(nn.Module):
         return linear(features_BF, self.global_weight, self.hidden_bias)
 
     def terms(self, batch: DocumentBatch) -> DocumentTerms:
-        """Return negative log-likelihoods, and the summaries.
-
-        With several hidden layers and `batch.given_N` the first are estimates (`split_terms`), and
-        the summaries are empty if nothing is predicted from them.
-        """
+        """Return negative log-likelihoods, and the summaries."""
         parameters = self.weights._replace(hidden_bias_H=self.document_bias(batch))
-        if self.config.is_deep:
-            return self._deep_terms(batch, parameters)
         return self.output.nll(batch, parameters, self.config.activation, self.backend)
-
-    def _deep_terms(self, batch: DocumentBatch, parameters: Parameters) -> DocumentTerms:
-        assert self.resolved_backend == "vectorized", "there is no other for several layers"
-        check_batch(batch, self.config.n_words, self.word_embedding.dtype)
-        parts = parameters, self.upper_layers, self.config.activation, self.output
-        with one_torch_thread():
-            if batch.given_N is None:
-                return DocumentTerms(exact_nll(batch, *parts), self.summary(batch))
-            return split_terms(batch, *parts, with_summary=self.has_heads)
 
     def log_prob(self, batch: DocumentBatch) -> Tensor:
         """Return log p(v) of every document, its tokens in the order of the batch, (B,)."""
         return -self.terms(batch).nll_B
 
     def summary(self, batch: DocumentBatch) -> Tensor:
-        """Return c + Σ_k x_k W[v_k] over the tokens that enter the summary, (B, H).
-
-        With several hidden layers these are the activations of the top layer, before g.
-        """
+        """Return c + Σ_k x_k W[v_k] over the tokens that enter the summary, (B, H)."""
         weight_N = batch.input_weight_N
         if batch.n_summary_words is not None:
             enters_N = (batch.word_ids_N < batch.n_summary_words).to(self.word_embedding.dtype)
@@ -224,11 +171,7 @@ class DocNADENetwork(nn.Module):
             per_sample_weights=weight_N,
             sparse=has_sparse_gradients(self.config.n_words),
         )
-        return self._ascend(self.document_bias(batch) + sums_BH)
-
-    def _ascend(self, a_BH: Tensor) -> Tensor:
-        """Return the activations of the top layer, given those of the first."""
-        return ascend(a_BH, self.upper_layers, self.config.activation)
+        return self.document_bias(batch) + sums_BH
 
     def representation(self, batch: DocumentBatch) -> Tensor:
         """Return the topic representation h_y(v) of every document, (B, H)."""
@@ -262,7 +205,7 @@ class DocNADENetwork(nn.Module):
         rows, words = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         for position in range(max(length_B, default=0)):
             rows_R = np.flatnonzero(length_B > position)
-            hidden_RH = activate(self.config.activation, self._ascend(a_BH[rows_R]))
+            hidden_RH = activate(self.config.activation, a_BH[rows_R])
             p_RK = self.output.log_prob(hidden_RH, self.weights, words_K).double().exp()
             up_to_RK = p_RK.cumsum(dim=1).cpu().numpy()
             drawn_R1 = generator.random((len(rows_R), 1)) * up_to_RK[:, -1:]
@@ -349,14 +292,8 @@ class SupDocNADENetwork(DocNADENetwork):
         self, config: SupDocNADEConfig, tree: WordTree | None = None, *, backend: str = "auto"
     ):
         super().__init__(config, tree, backend=backend)
-        n_top = config.layer_sizes[-1]
-        self.label_weight = nn.Parameter(torch.zeros(config.n_classes, n_top))
+        self.label_weight = nn.Parameter(torch.zeros(config.n_classes, config.n_topics))
         self.label_bias = nn.Parameter(torch.zeros(config.n_classes))
-
-    @property
-    def has_heads(self) -> bool:
-        """Return True: there is a class."""
-        return True
 
     @property
     def n_summary_words(self) -> int | None:

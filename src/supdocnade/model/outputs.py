@@ -8,17 +8,14 @@ from torch.nn.functional import linear, log_softmax, softplus
 
 from supdocnade.checks import check_shape
 from supdocnade.likelihood import Activation, vectorized
-from supdocnade.likelihood.bags import WordBag, tree_bag_nll, tree_counts_nll
 from supdocnade.likelihood.contract import DocumentBatch, DocumentTerms, Parameters
-from supdocnade.likelihood.cpu.products import apply_layer
 from supdocnade.likelihood.operations import SOFTMAX_NLL as softmax_nll_operation
 from supdocnade.likelihood.operations import TREE_NLL as tree_nll_operation
 from supdocnade.likelihood.operations import Operation, softmax_nll, tree_nll
 from supdocnade.tree import WordTree
 
 MAX_DECISIONS = 2**24
-"""Decisions that `TreeOutput.log_prob` computes at a time: 64 MiB. Also the logits, or the entries
-of rows of V, that `token_nll` has at a time."""
+"""Decisions that `TreeOutput.log_prob` computes at a time: 64 MiB."""
 
 
 class WordOutput:
@@ -68,29 +65,10 @@ class WordOutput:
     ) -> DocumentTerms:
         """Return the negative log-likelihood of documents, and their summaries."""
         hidden_NH, summary_BH = vectorized.prefix_sums(batch, parameters, activation)
-        log_p_N = self._token_log_prob(hidden_NH, batch.word_ids_N.long(), parameters)
-        return DocumentTerms(vectorized.sum_by_document(-log_p_N, batch), summary_BH)
-
-    def token_nll(self, hidden_NH: Tensor, ids_N: Tensor, parameters: Parameters) -> Tensor:
-        """Return -log p(word | hidden) of every token, each with hidden units of its own, (N,)."""
-        step = max(MAX_DECISIONS // self.n_words, 1)
-        parts = zip(torch.split(hidden_NH, step), torch.split(ids_N, step), strict=True)
-        return -torch.cat([self._token_log_prob(*part, parameters) for part in parts])
-
-    def bag_nll(self, hidden_BH: Tensor, bag: WordBag, parameters: Parameters) -> Tensor:
-        """Return the weighted sum of -log p(word | hidden) over bags of words, (B,)."""
-        return self.counts_nll(hidden_BH, bag.counts(self.n_words), parameters)
-
-    def counts_nll(self, hidden_BH: Tensor, weight_BK: Tensor, parameters: Parameters) -> Tensor:
-        """Return the weighted sum of -log p(word | hidden) over all words, (B,)."""
-        words_K = torch.arange(self.n_words, device=hidden_BH.device)
-        log_p_BK = self.log_prob(hidden_BH, parameters, words_K)
-        return -(weight_BK.to(log_p_BK.dtype) * log_p_BK).sum(dim=1)
-
-    def _token_log_prob(self, hidden_NH: Tensor, ids_N: Tensor, parameters: Parameters) -> Tensor:
-        words_K = torch.arange(self.n_words, device=ids_N.device)
+        words_K = torch.arange(self.n_words, device=hidden_NH.device)
         log_p_NK = self.log_prob(hidden_NH, parameters, words_K)
-        return log_p_NK.gather(1, ids_N[:, None])[:, 0]
+        log_p_N = log_p_NK.gather(1, batch.word_ids_N.long()[:, None])[:, 0]
+        return DocumentTerms(vectorized.sum_by_document(-log_p_N, batch), summary_BH)
 
 
 class TreeOutput(WordOutput):
@@ -116,22 +94,6 @@ class TreeOutput(WordOutput):
     ) -> DocumentTerms:
         """See `WordOutput`."""
         return tree_nll(batch, parameters, self.tree, activation=activation, backend=backend)
-
-    def token_nll(self, hidden_NH: Tensor, ids_N: Tensor, parameters: Parameters) -> Tensor:
-        """See `WordOutput`."""
-        step = max(MAX_DECISIONS // max(self.tree.depth * hidden_NH.shape[1], 1), 1)
-        parts = zip(torch.split(hidden_NH, step), torch.split(ids_N, step), strict=True)
-        return torch.cat(
-            [vectorized.tree_token_nll(*part, parameters, self.tree) for part in parts]
-        )
-
-    def bag_nll(self, hidden_BH: Tensor, bag: WordBag, parameters: Parameters) -> Tensor:
-        """See `WordOutput`."""
-        return tree_bag_nll(hidden_BH, bag, parameters, self.tree)
-
-    def counts_nll(self, hidden_BH: Tensor, weight_BK: Tensor, parameters: Parameters) -> Tensor:
-        """See `WordOutput`."""
-        return tree_counts_nll(hidden_BH, weight_BK, parameters, self.tree)
 
     def log_prob(self, hidden_BH: Tensor, parameters: Parameters, words: Tensor) -> Tensor:
         """See `WordOutput`."""
@@ -162,12 +124,6 @@ class SoftmaxOutput(WordOutput):
     ) -> DocumentTerms:
         """See `WordOutput`."""
         return softmax_nll(batch, parameters, activation=activation, backend=backend)
-
-    def counts_nll(self, hidden_BH: Tensor, weight_BK: Tensor, parameters: Parameters) -> Tensor:
-        """See `WordOutput`."""
-        _, _, V_KH, b_K = parameters
-        log_p_BK = log_softmax(apply_layer(hidden_BH, V_KH, b_K), dim=1)
-        return -(weight_BK.to(log_p_BK.dtype) * log_p_BK).sum(dim=1)
 
     def log_prob(self, hidden_BH: Tensor, parameters: Parameters, words: Tensor) -> Tensor:
         """See `WordOutput`."""

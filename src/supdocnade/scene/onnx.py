@@ -39,7 +39,7 @@ def export_onnx(fitted: FittedScene, path: Path) -> None:
     graph = _Graph(onnx)
     topics = _topics(graph, fitted)
     outputs: list[tuple[str, str, Any, int]] = [
-        (topics, "topics", np.float32, fitted.network.config.layer_sizes[-1])
+        (topics, "topics", np.float32, fitted.network.config.n_topics)
     ]
     wide = graph.add("Cast", topics, to=onnx.TensorProto.DOUBLE)
     if fitted.classes:

@@ -250,8 +250,6 @@ def _build(parts: Parts, description: dict[str, Any], name: str) -> FittedScene:
     topics = read_topic_model(_TOPIC_SETTINGS[kind], kind, *parts["topics"], name)
     classes, tags = tuple(description["classes"]), tuple(description["tags"])
     config = topics.network.config
-    if not isinstance(config.n_topics, int):
-        raise InvalidArgument("its topics must be one hidden layer")
     if (config.n_visual_words, config.n_annotation_words) != (encoder.n_features, len(tags)):
         raise InvalidArgument("its words or tags are not those of its topics")
     if config.n_global_features != encoder.n_image_features:

@@ -99,11 +99,6 @@ class SceneSettings:
                     tuple(each) if isinstance(each, list) else each for each in values[name]
                 )
         checked = SceneSettings(**values)
-        if isinstance(values["n_topics"], list | tuple):
-            raise InvalidArgument(
-                "n_topics must be one number for a SceneModel, which explains predictions through "
-                f"a single hidden layer, got {values['n_topics']!r}."
-            )
         check_count("n_topics", values["n_topics"], least=1)
         check_choice("classifier", self.classifier, CLASSIFIERS)
         if self.damping is not None:

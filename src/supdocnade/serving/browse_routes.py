@@ -42,7 +42,7 @@ def browse_routes(service: Service) -> APIRouter:
         fingerprint=service.fingerprint,
         classes=list(fitted.classes),
         tags=list(fitted.tag_names),
-        n_topics=fitted.network.config.layer_sizes[-1],
+        n_topics=fitted.network.config.n_topics,
         n_words=explorer.n_words,
         n_images=int(fitted.data.get("n_images", 0)),
         held_out=fitted.held_out.figures,

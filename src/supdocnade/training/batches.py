@@ -45,9 +45,8 @@ class LabelledBatch(NamedTuple):
 def make_batch(
     corpus: Documents,
     rows_B: Rows,
-    order_N: NDArray[np.int64] | None,
+    order_N: NDArray[np.int64],
     *,
-    given_N: NDArray[np.bool_] | None = None,
     annotation_weight: float = 1.0,
     n_summary_words: int | None = None,
 ) -> LabelledBatch:
@@ -56,14 +55,12 @@ def make_batch(
     Parameters
     ----------
     rows_B : document numbers.
-    order_N : positions in the concatenation of the documents, as `token_order` returns them; None
-        keeps the order of the corpus.
-    given_N : tokens before the split points, as `given_tokens` returns them.
+    order_N : positions in the concatenation of the documents, as `token_order` returns them.
     annotation_weight : multiplies the loss of annotation words, never their input.
     n_summary_words : ids below this enter the summary (`DocumentBatch`).
     """
     tokens = corpus.tokens.gather(rows_B, order_N)
-    return _label_tokens(corpus, rows_B, tokens, annotation_weight, n_summary_words, given_N)
+    return _label_tokens(corpus, rows_B, tokens, annotation_weight, n_summary_words)
 
 
 def drop_features(
@@ -91,7 +88,6 @@ def _label_tokens(
     tokens: Tokens,
     annotation_weight: float,
     n_summary_words: int | None,
-    given_N: NDArray[np.bool_] | None = None,
 ) -> LabelledBatch:
     """Combine gathered tokens with the labels and weights of their documents."""
     ids_N, input_N = tokens
@@ -105,7 +101,6 @@ def _label_tokens(
         None if input_N is None else torch.from_numpy(input_N),
         None if loss_N is None else torch.from_numpy(loss_N),
         n_summary_words,
-        given_N=None if given_N is None else torch.from_numpy(given_N),
     )
     features_BF = corpus.global_features_BF
     if features_BF is not None:

@@ -15,12 +15,7 @@ from torch import Tensor
 
 from supdocnade.corpus.counts import Rows
 from supdocnade.corpus.documents import NO_LABEL, Documents
-from supdocnade.likelihood.contract import (
-    DocumentBatch,
-    has_sparse_gradients,
-    padded_sparse_gradients,
-)
-from supdocnade.model.layers import max_documents
+from supdocnade.likelihood.contract import DocumentBatch, padded_sparse_gradients
 from supdocnade.model.network import DocNADENetwork
 from supdocnade.seeding import document_keys
 from supdocnade.training.batches import LabelledBatch
@@ -58,14 +53,13 @@ def make_graph_updates(
 ) -> "GraphUpdates | None":
     """Return updates recorded as a graph, or None if they must be computed one by one.
 
-    A graph needs our kernels on a GPU, or products with all rows of W and V for several layers. It
-    also needs batches of one group, words to model, and enough memory for the corpus.
+    A graph needs our kernels on a GPU, batches of one group, words to model, and enough memory for
+    the corpus.
     """
     weights = network.word_embedding
     if config.batch_groups > 1:
         return None
-    recordable = network.resolved_backend == "cuda" or _has_fixed_shapes(network, config)
-    if not weights.is_cuda or not recordable:
+    if not weights.is_cuda or network.resolved_backend != "cuda":
         return None
     if network.config.n_words == 1 or not corpus.length_B.any():
         return None
@@ -78,16 +72,6 @@ def make_graph_updates(
     if documents.hash_bits < MIN_HASH_BITS:
         return None
     return GraphUpdates(network, config, documents, optimizers, class_weight_C, average)
-
-
-def _has_fixed_shapes(network: DocNADENetwork, config: TrainerConfig) -> bool:
-    """Return True if an update of several layers multiplies all rows of W and V at once."""
-    n_words = network.config.n_words
-    if not network.config.is_deep or has_sparse_gradients(n_words):
-        return False
-    if network.output.operation is None or callable(network.config.activation):
-        return False  # Functions of a user may do what a graph cannot record.
-    return config.batch_size <= max_documents(n_words)
 
 
 class GraphUpdates:
@@ -140,7 +124,6 @@ class GraphUpdates:
             config.seed, epoch, shuffled_B, config.batch_size,
             generative_weight=config.generative_weight,
             annotation_weight=config.annotation_weight,
-            split=self.network.config.is_deep,
         )  # fmt: skip
         if self._ordered is None:
             self._ordered = ordered
@@ -256,7 +239,6 @@ class GraphUpdates:
             None if loss_N is None else loss_N[tokens],
             self.network.n_summary_words,
             checked=True,
-            given_N=None if epoch.given_N is None else epoch.given_N[tokens],
         )
         if self.documents.global_features_BF is not None:
             features_BF = self.documents.gather_features(
@@ -271,9 +253,7 @@ class GraphUpdates:
 
 
 def _tensors(batch: LabelledBatch) -> list[Tensor]:
-    documents = batch.documents
     tensors = (
-        *documents[:4], documents.given_N,
-        batch.label_B, batch.weight_B, batch.tag_BA, batch.label_BC,
+        *batch.documents[:4], batch.label_B, batch.weight_B, batch.tag_BA, batch.label_BC,
     )  # fmt: skip
     return [tensor for tensor in tensors if isinstance(tensor, Tensor)]

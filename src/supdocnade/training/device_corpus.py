@@ -21,7 +21,6 @@ from supdocnade.seeding import (
     MIX_2,
     document_keys,
     dropout_threshold,
-    split_tokens,
 )
 from supdocnade.training.batches import LabelledBatch
 
@@ -103,7 +102,6 @@ class DeviceCorpus:
         *,
         generative_weight: float,
         annotation_weight: float,
-        split: bool = False,
     ) -> LabelledBatch:
         """Return all documents in the order of an epoch, their words in random order.
 
@@ -113,7 +111,6 @@ class DeviceCorpus:
         Parameters
         ----------
         shuffled_B : documents in the order of the epoch; every `batch_size` of them are a batch.
-        split : mark the words before the split points instead; words keep the order of the corpus.
         """
         device, B, N = self.ids_N.device, len(self), len(self.ids_N)
         rows_B = torch.from_numpy(shuffled_B).to(device, non_blocking=True)
@@ -125,17 +122,11 @@ class DeviceCorpus:
         rank_N = torch.repeat_interleave(torch.arange(B, device=device), length_B, output_size=N)
         position_N = torch.arange(N, device=device) - offsets_B1[rank_N]
 
-        hash_N, given_N = mix_(keys_B[rank_N] + position_N * _as_signed(GOLDEN)), None
-        if split:
-            tokens = split_tokens(seed, epoch, shuffled_B, self.lengths[shuffled_B])
-            split_B = torch.from_numpy(tokens).to(device, non_blocking=True)
-            limit_B = mix_(keys_B + split_B * _as_signed(GOLDEN))
-            given_N = _flip_sign(hash_N) < _flip_sign(limit_B)[rank_N]
-        else:
-            key_N = _shift_right(hash_N, 64 - self.hash_bits) << self.position_bits
-            key_N |= position_N
-            key_N |= rank_N << (self.position_bits + self.hash_bits)
-            position_N = torch.sort(key_N).values & ((1 << self.position_bits) - 1)
+        hash_N = mix_(keys_B[rank_N] + position_N * _as_signed(GOLDEN))
+        key_N = _shift_right(hash_N, 64 - self.hash_bits) << self.position_bits
+        key_N |= position_N
+        key_N |= rank_N << (self.position_bits + self.hash_bits)
+        position_N = torch.sort(key_N).values & ((1 << self.position_bits) - 1)
         source_N = self.start_B[rows_B][rank_N] + position_N
 
         ids_N = self.ids_N[source_N]
@@ -149,7 +140,7 @@ class DeviceCorpus:
         if self.input_weight_N is not None:
             input_N = self.input_weight_N[source_N]
             loss_N = loss_N * input_N
-        documents = DocumentBatch(ids_N, offsets_B1, input_N, loss_N, given_N=given_N)
+        documents = DocumentBatch(ids_N, offsets_B1, input_N, loss_N)
         tag_BA = None if self.tag_BA is None else self.tag_BA[rows_B]
         label_BC = None if self.label_BC is None else self.label_BC[rows_B]
         return LabelledBatch(documents, self.label_B[rows_B], weight_B, tag_BA, label_BC)
@@ -169,11 +160,6 @@ def load_device_corpus(corpus: Documents, device: torch.device) -> DeviceCorpus:
 def _as_signed(number: np.uint64) -> int:
     """Return the value of the same bits as a signed integer, as torch's int64 needs it."""
     return int(np.array(number).view(np.int64))
-
-
-def _flip_sign(values: Tensor) -> Tensor:
-    """Return numbers that compare as the same bits do without a sign."""
-    return values ^ torch.iinfo(torch.int64).min
 
 
 def _shift_right(values: Tensor, bits: int) -> Tensor:

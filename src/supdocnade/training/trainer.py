@@ -310,9 +310,7 @@ class Trainer:
         """Return everything that determines the result, to compare with a checkpoint."""
         output = self.network.output
         tree = output.tree.leaf_of_word_K.tobytes() if isinstance(output, TreeOutput) else b""
-        config, layers = self.network.config, self.network.config.layer_sizes
-        settings = {**asdict(config), **asdict(self.config)}
-        settings["n_topics"] = list(layers) if config.is_deep else config.n_topics
+        settings = {**asdict(self.network.config), **asdict(self.config)}
         # Functions are compared by their names.
         for name in ("output", "activation"):
             if callable(settings[name]):

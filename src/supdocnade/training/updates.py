@@ -8,9 +8,8 @@ import torch
 from supdocnade.corpus.counts import Rows
 from supdocnade.corpus.documents import Documents
 from supdocnade.likelihood.cpu.threads import start_ahead
-from supdocnade.model.layers import max_documents
 from supdocnade.model.network import DocNADENetwork
-from supdocnade.seeding import given_tokens, token_order
+from supdocnade.seeding import token_order
 from supdocnade.training.batches import LabelledBatch, drop_features, make_batch
 from supdocnade.training.checkpoint import Tensors
 from supdocnade.training.groups import GradientLayout, GroupSum, split_groups, sum_groups
@@ -123,8 +122,7 @@ class EagerUpdates:
         groups = split_groups(rows_B, self.config.batch_groups)
 
         def compute(number: int) -> GroupSum:
-            losses = [self._loss(block, len(rows_B)) for block in self._blocks(groups[number])]
-            return GroupSum(torch.stack(losses).sum(dim=0, keepdim=True))
+            return GroupSum(self._loss(groups[number], len(rows_B))[None])
 
         with torch.no_grad():
             total = self._sum(len(groups), compute, gradients=False)
@@ -151,22 +149,10 @@ class EagerUpdates:
 
     def _backward(self, rows_B: Rows, n_documents: int) -> torch.Tensor:
         """Set the gradients of some documents of a batch, and return their objective."""
-        losses = []
-        for block in self._blocks(rows_B):
-            loss = self._loss(block, n_documents)
-            loss.backward()  # type: ignore[no-untyped-call]
-            coalesce_gradients(self._layout.parameters)
-            losses.append(loss.detach())
-        return losses[0] if len(losses) == 1 else torch.stack(losses).sum()
-
-    def _blocks(self, rows_B: Rows) -> list[Rows]:
-        """Split documents into blocks that fit into memory, for a network of several layers."""
-        if not self.network.config.is_deep:
-            return [rows_B]
-        step = max_documents(self.network.config.n_words)
-        if len(rows_B) <= step:
-            return [rows_B]
-        return [rows_B[first : first + step] for first in range(0, len(rows_B), step)]
+        loss = self._loss(rows_B, n_documents)
+        loss.backward()  # type: ignore[no-untyped-call]
+        coalesce_gradients(self._layout.parameters)
+        return loss.detach()
 
     def _loss(self, rows_B: Rows, n_documents: int) -> torch.Tensor:
         weights = self.config.generative_weight, self.class_weight_C, self.config.annotation_weight
@@ -186,14 +172,10 @@ class EagerUpdates:
     def _gather(self, rows_B: Rows) -> LabelledBatch:
         """Gather documents with their words in the order of this epoch."""
         config, length_B = self.config, self.corpus.length_B[rows_B]
-        place = config.seed, self._epoch, rows_B, length_B
-        is_deep = self.network.config.is_deep
         batch = make_batch(
             self.corpus,
             rows_B,
-            # Several layers read two bags, the words before and after a split of that order.
-            None if is_deep else token_order(*place),
-            given_N=given_tokens(*place) if is_deep else None,
+            token_order(config.seed, self._epoch, rows_B, length_B),
             annotation_weight=config.annotation_weight,
             n_summary_words=self.network.n_summary_words,
         )

@@ -35,8 +35,8 @@ def fitted(scenes, **options):
     [
         {},
         {"output": "softmax", "activation": "tanh"},
-        {"n_topics": (6, np.int64(5), 4)},
-        {"n_topics": (5, 4), "annotation_output": "sigmoid", "output": "softmax"},
+        {"n_topics": np.int64(6)},
+        {"annotation_output": "sigmoid", "output": "softmax"},
         {"tree": "clustered"},
         {"class_weight": "balanced", "class_input": "all"},
         {"class_weight": {"sea": 2.0, "city": 1.0, "wood": 1.0, "hill": 0.5}, "averaging": 0.9},

@@ -399,6 +399,7 @@ def test_bad_input_gets_one_sentence(X, y, options, message):
     [
         ({"device": "tpu"}, "device must be one of 'auto', 'cpu', 'cuda', got 'tpu'"),
         ({"n_topics": 0}, "n_topics must be a whole number of at least 1, got 0"),
+        ({"n_topics": (8, 6)}, r"n_topics must be a whole number of at least 1, got \(8, 6\)"),
         ({"output": "leaf"}, "output must be one of"),
         ({"tree": "huffman"}, "tree must be one of 'random', 'clustered', got 'huffman'"),
         ({"validation_fraction": 0}, "validation_fraction must be a finite number above 0"),

@@ -86,30 +86,15 @@ def test_a_killed_and_resumed_run_gives_the_same_bits(tmp_path, change, killed_a
     assert records(again_history) == records(history)
 
 
-@pytest.mark.parametrize("n_topics", [8, (8, 6)])
-def test_row_updates_resume_too(tmp_path, monkeypatch, n_topics):
+def test_row_updates_resume_too(tmp_path, monkeypatch):
     monkeypatch.setattr(contract, "SPARSE_ROWS", 4)
     config = TrainerConfig(**EVERYTHING)
-    expected, _ = train(config, network={"n_topics": n_topics})
+    expected, _ = train(config)
     options = {"checkpoint": tmp_path / "run"}
     with pytest.raises(Killed):
-        train(config, on_progress=kill_after(6), network={"n_topics": n_topics}, **options)
-    resumed, _ = train(config, network={"n_topics": n_topics}, **options)
+        train(config, on_progress=kill_after(6), **options)
+    resumed, _ = train(config, **options)
     assert parameter_bits(resumed) == parameter_bits(expected)
-
-
-def test_a_run_with_several_layers_resumes_too(tmp_path):
-    layers = {"network": {"n_topics": (8, 6, 5)}}
-    config = TrainerConfig(**EVERYTHING)
-    expected, history = train(config, **layers)
-    options = {"checkpoint": tmp_path / "run", "checkpoint_every": 1}
-    with pytest.raises(Killed):
-        train(config, **layers, **options, on_progress=kill_after(6))
-    with pytest.raises(StorageError, match=r"n_topics = \[8, 6, 5\], this run has \[8, 6\]"):
-        train(config, network={"n_topics": (8, 6)}, **options)
-    resumed, resumed_history = train(config, **layers, **options)
-    assert parameter_bits(resumed) == parameter_bits(expected)
-    assert records(resumed_history) == records(history)
 
 
 @pytest.mark.parametrize(

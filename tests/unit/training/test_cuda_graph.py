@@ -35,7 +35,7 @@ def _no_gpu(monkeypatch):
     monkeypatch.setattr(torch.cuda, "graph", lambda graph, **options: nullcontext())
 
 
-def make_case(n_global_features=0, n_tags=0, several_labels=False, n_topics=3):
+def make_case(n_global_features=0, n_tags=0, several_labels=False):
     rng = np.random.default_rng(0)
     counts, features = rng.poisson(0.7, (6, 12)), rng.normal(size=(6, n_global_features))
     tags = rng.integers(0, 2, (6, n_tags))
@@ -52,7 +52,7 @@ def make_case(n_global_features=0, n_tags=0, several_labels=False, n_topics=3):
         n_visual_words=12,
         n_annotation_words=n_tags,
         annotation_output="sigmoid",
-        n_topics=n_topics,
+        n_topics=3,
         n_classes=2,
         n_global_features=n_global_features,
         class_output="sigmoid" if several_labels else "softmax",
@@ -101,17 +101,14 @@ def test_the_compiling_run_is_undone_whatever_moments_it_creates(monkeypatch, fe
         assert torch.equal(first.detach(), second.detach())
 
 
-@pytest.mark.parametrize("n_topics", [3, (4, 3)])
 @pytest.mark.parametrize("several_labels", [False, True])
-def test_an_update_has_the_features_labels_and_annotations_of_its_documents(
-    several_labels, n_topics
-):
+def test_an_update_has_the_features_labels_and_annotations_of_its_documents(several_labels):
     config = TrainerConfig(
         learning_rate=1e-2, batch_size=4, generative_weight=0.5, annotation_weight=2.0, seed=3
     )
     results = []
     for recorded in (False, True):
-        corpus, network = make_case(5, 3, several_labels, n_topics)
+        corpus, network = make_case(5, 3, several_labels)
         optimizers = make_optimizers(network, "adam", 1e-2)
         batches = np.split(np.random.default_rng(1).permutation(6), [4])
         if recorded:

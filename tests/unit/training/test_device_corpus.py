@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from supdocnade.corpus import Documents
-from supdocnade.seeding import document_keys, given_tokens, token_order
+from supdocnade.seeding import document_keys, token_order
 from supdocnade.training.batches import drop_features, epoch_batches, make_batch
 from supdocnade.training.device_corpus import DeviceCorpus
 
@@ -70,16 +70,3 @@ def test_global_features_are_dropped_as_on_the_cpu(rate):
     on_device = DeviceCorpus(documents, torch.device("cpu"))
     actual = on_device.gather_features(torch.from_numpy(rows), keys, rate)
     assert torch.equal(actual, expected.documents.global_features_BF)
-
-
-def test_split_points_are_those_of_the_cpu():
-    documents = corpus(fractions=False)
-    shuffled = np.random.default_rng(2).permutation(len(documents))
-    for epoch in range(3):
-        split = DeviceCorpus(documents, torch.device("cpu")).order_epoch(
-            5, epoch, shuffled, 4, generative_weight=1.0, annotation_weight=1.0, split=True
-        )
-        given = given_tokens(5, epoch, shuffled, documents.length_B[shuffled])
-        assert split.documents.given_N.tolist() == given.tolist()
-        tokens = make_batch(documents, shuffled, None).documents.word_ids_N
-        assert split.documents.word_ids_N.tolist() == tokens.tolist()

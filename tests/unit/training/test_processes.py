@@ -55,15 +55,13 @@ CASES = {
     "several labels": (SEVERAL_LABELS, {"class_weight": [9, 1, 1, 1]}),
     "touched rows": (MANY_WORDS, {"clip_norm": 0.01, "averaging": 0.9}),
     "touched rows, SGD": (MANY_WORDS, {"optimizer": "sgd"}),
-    "layers": (TAGGED, {"n_topics": (8, 6), "averaging": 0.9}),
-    "layers, touched rows": (MANY_WORDS, {"n_topics": (8, 5), "clip_norm": 0.01}),
     "early stopping": (CORPUS, EARLY_STOPPING),
 }
 
 
 def train(corpus, options, **others):
     options = {**SETTINGS, **options}
-    architecture = {"output": options.pop("output", "tree"), "n_topics": options.pop("n_topics", 8)}
+    architecture = {"output": options.pop("output", "tree"), "n_topics": 8}
     network = network_for(corpus, **architecture)
     class_weight = options.pop("class_weight", None)
     trainer = Trainer(network, TrainerConfig(**options), class_weight=class_weight, **others)

@@ -9,10 +9,8 @@ from tests.planted_corpus import network_for, scene_corpus
 
 from supdocnade.corpus import Documents
 from supdocnade.errors import TrainingDiverged
-from supdocnade.likelihood import contract
 from supdocnade.likelihood.contract import SPARSE_ROWS
 from supdocnade.likelihood.cpu.threads import limit_threads
-from supdocnade.model import layers
 from supdocnade.training import updates
 from supdocnade.training.trainer import Trainer
 from supdocnade.training.trainer_config import TrainerConfig
@@ -55,8 +53,7 @@ def test_divergence_in_the_last_update_is_noticed(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("n_topics", [8, (8, 8)])
-def test_batches_are_gathered_ahead_and_change_no_bit(n_topics, monkeypatch):
+def test_batches_are_gathered_ahead_and_change_no_bit(monkeypatch):
     config = TrainerConfig(max_epochs=2, batch_size=20)
     gather, gathered, results = updates.make_batch, [], []
 
@@ -68,25 +65,10 @@ def test_batches_are_gathered_ahead_and_change_no_bit(n_topics, monkeypatch):
     for n_threads in (1, 2):
         gathered.clear()
         with limit_threads(n_threads):
-            network, _ = train(config, validation=None, network={"n_topics": n_topics})
+            network, _ = train(config, validation=None)
         results.append(network)
         # The last batch of an epoch is gathered again to check the objective.
         here = [True, n_threads == 1, n_threads == 1, True]
         assert gathered == 2 * list(zip(here, [20, 20, 10, 10], strict=True))
     for one, two in zip(*(network.parameters() for network in results), strict=True):
         assert torch.equal(one, two)
-
-
-@pytest.mark.parametrize("few_rows", [False, True])
-def test_blocks_of_documents_give_the_gradients_of_the_whole_batch(few_rows, monkeypatch):
-    """With several layers, a batch that does not fit into memory is computed in blocks."""
-    if few_rows:
-        monkeypatch.setattr(contract, "SPARSE_ROWS", 4)
-    config = TrainerConfig(max_epochs=1, optimizer="sgd", learning_rate=0.1, batch_size=50)
-    results = []
-    for limit in (layers.MAX_COUNTS, 7 * CORPUS.n_words):
-        monkeypatch.setattr(layers, "MAX_COUNTS", limit)
-        network, history = train(config, network={"n_topics": (6, 5)})
-        results.append([*network.parameters(), torch.tensor(history.epochs[0].loss)])
-    for actual, expected in zip(*results, strict=True):
-        torch.testing.assert_close(actual, expected)
