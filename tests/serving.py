@@ -94,7 +94,7 @@ def build_index(folder):
         path = photos / scene.label / f"{number:02d}.jpg"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(photograph(number))
-    gallery, skipped = build_gallery(small_model().fitted_, photos, folder / "index")
+    gallery, skipped, _ = build_gallery(small_model().fitted_, photos, folder / "index")
     assert not skipped
     return gallery, photos
 

@@ -30,6 +30,12 @@ def index(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Index to write; default: MODEL.index.")
     ] = None,
+    replace: Annotated[
+        bool,
+        typer.Option(
+            "--replace", help="Make an index again from the start, also one of another model."
+        ),
+    ] = False,
     cluster: opt.Cluster = None,
     jobs: opt.Jobs = -1,
     json: opt.Json = False,
@@ -40,7 +46,7 @@ def index(
 
     The gallery of `supdocnade serve` finds similar photographs and photographs with a tag. The
     index holds topics, predictions and thumbnails; the photographs are only read. A second run
-    reads only new and changed files, drops those that are no longer in the folders, and resumes an
+    reads only new and changed files, drops those that are not in the folders given, and resumes an
     interrupted run. Files that cannot be read are listed on stderr; the exit code is then 1.
 
     \b
@@ -59,19 +65,26 @@ def index(
     if not quiet:
         print_passed_over(photos)
     with ProgressBars(quiet=quiet) as progress:
-        gallery, skipped = build_gallery(
-            fitted, photos, target, RunOptions(n_jobs=jobs, cluster=cluster, progress=progress)
+        gallery, skipped, dropped = build_gallery(
+            fitted,
+            photos,
+            target,
+            RunOptions(n_jobs=jobs, cluster=cluster, progress=progress),
+            start_over=replace,
         )
     for each in skipped:
         print_message(f"error: {each.reason}")
     n_copies = gallery.count_copies()
     if json:
         described = {"index": os.fspath(target), "n_images": len(gallery), "n_copies": n_copies}
-        print_json({**described, "skipped": [each.name for each in skipped]})
+        names = [each.name for each in skipped]
+        print_json({**described, "dropped": dropped, "skipped": names})
     elif not quiet:
         print_line(f"{format_count(len(gallery), 'photograph')} indexed in {target}")
         if n_copies:
             print_line(f"{n_copies} of them {'is a copy' if n_copies == 1 else 'are copies'}")
+        for folder, n_dropped in dropped.items():
+            print_line(f"{format_count(n_dropped, 'photograph')} of {folder} dropped")
     if skipped:
         raise typer.Exit(1)
 

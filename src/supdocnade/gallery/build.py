@@ -7,7 +7,8 @@ if their size or modification time has changed.
 
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import count
@@ -17,12 +18,11 @@ from typing import Any
 import numpy as np
 
 from supdocnade.errors import StorageError
-from supdocnade.folders.photo_sources import find_sources, folder_of_place
+from supdocnade.folders.photo_sources import find_sources, folder_of_place, kind_of_place
 from supdocnade.gallery.manifest import (
     Manifest,
     format_number,
     is_index,
-    read_manifest,
     unused_number,
     write_manifest,
 )
@@ -34,7 +34,9 @@ from supdocnade.gallery.photo_index import (
     model_fingerprint,
     model_widths,
     order_path,
+    photo_address,
     read_deleted,
+    read_index,
     read_order,
     sort_positions,
 )
@@ -84,11 +86,13 @@ def build_gallery(
     photos: str | Path | Sequence[str | Path],
     output: Path,
     options: RunOptions = RunOptions(),
-) -> tuple[Gallery, list[SkippedImage]]:
-    """Index folders of photographs; return the index and the skipped photographs.
+    *,
+    start_over: bool = False,
+) -> tuple[Gallery, list[SkippedImage], dict[str, int]]:
+    """Index folders of photographs.
 
     An existing index of the same model is updated: photographs that are not in the folders are
-    removed from it.
+    dropped from it. It stays as it is if a place has no photographs or if none can be read.
 
     Parameters
     ----------
@@ -96,11 +100,16 @@ def build_gallery(
     photos : folder of photographs, searched recursively, or another place (`photo_sources`); or
         several.
     output : folder of the index.
+    start_over : read all photographs again, and replace the index of another model.
+
+    Returns
+    -------
+    gallery : the index.
+    skipped : the photographs that cannot be read.
+    dropped : the number of photographs dropped from each folder, by the path of the folder.
     """
     places = [photos] if isinstance(photos, str | Path) else list(dict.fromkeys(photos))
-    sources = [find_sources(place) for place in places]
-    if not any(sources):
-        raise StorageError(f"{_list(places)} must hold photographs, got none.")
+    sources = [_find_photographs(place) for place in places]
     target = Path(os.path.realpath(output))
     is_new = _check_target(target, places)
     skipped: list[SkippedImage] = []
@@ -109,23 +118,33 @@ def build_gallery(
     except OSError as error:
         raise StorageError(f"{target} cannot be created: {error.strerror}.") from error
     with lock_folder(target):
-        writer = IndexWriter(fitted, target)
+        writer = IndexWriter(fitted, target, start_over=start_over)
         numbers = writer.number_folders([folder_of_place(place) for place in places])
         listed = _list_photographs(sources, numbers)
-        writer.keep(listed)
+        dropped = writer.keep(listed)
         todo = [key for key in listed if key not in writer.kept]
         for block in _read(fitted, listed, todo, options, skipped):
             writer.add(block)
         if not writer.manifest.segments:
             if is_new:
                 shutil.rmtree(target, ignore_errors=True)
-            raise StorageError(f"{_list(places)} has no photograph that can be read.")
+            raise StorageError(
+                f"{', '.join(map(str, places))} must hold a photograph that can be read, got none: "
+                f"{skipped[0].reason}"
+            )
         writer.finish()
-    return Gallery.load(output, fitted), skipped
+    return Gallery.load(output, fitted), skipped, dropped
 
 
-def _list(places: Sequence[str | Path]) -> str:
-    return ", ".join(map(str, places))
+def _find_photographs(place: str | Path) -> list[tuple[str, Source]]:
+    """Return names and sources of the photographs of a place, which must have some."""
+    is_local_file = kind_of_place(place) == "photograph" and not is_remote(place)
+    if is_local_file and not os.path.exists(place):
+        raise StorageError(f"{place} must be a place of photographs, but it does not exist.")
+    found = find_sources(place)
+    if not found:
+        raise StorageError(f"{place} must hold photographs, got none.")
+    return found
 
 
 def _check_target(target: Path, places: Sequence[str | Path]) -> bool:
@@ -167,33 +186,36 @@ def _list_photographs(
 class IndexWriter:
     """Changes an index; every change leaves a consistent index on disk.
 
+    An index that exists is first changed on disk when photographs are added or by `finish`.
+
     Attributes
     ----------
     manifest : contents of the index.
     kept : photographs that are in the index and need not be read.
     """
 
-    def __init__(self, fitted: FittedScene, folder: Path):
+    def __init__(self, fitted: FittedScene, folder: Path, *, start_over: bool = False):
         self.folder, self.widths = folder, model_widths(fitted)
         self.kept: set[Key] = set()
-        self.manifest = earlier = Manifest(model=model_fingerprint(fitted))
+        self.manifest = Manifest(model=model_fingerprint(fitted))
         self._segments: dict[str, tuple[Segment, Mask | None]] = {}
-        # What is new, damaged or of an older format is read again.
-        with suppress(StorageError):
-            earlier = read_manifest(folder)
-        if earlier.model == self.manifest.model:
-            for entry in earlier.segments:
-                with suppress(StorageError):
-                    self._open(entry)
-            intact = tuple(each for each in earlier.segments if each.name in self._segments)
-            self.manifest = replace(earlier, segments=intact, order=None)
-            with suppress(StorageError):
-                if earlier.order is not None and intact == earlier.segments:
-                    read_order(folder, earlier.order)
-                    self.manifest = earlier
         self._numbers = count(unused_number(folder))
-        if self.manifest.order is None:
+        if not is_index(folder):
             self._commit()
+        elif not start_over:
+            self._open_all(read_index(folder, fitted))
+
+    def _open_all(self, earlier: Manifest) -> None:
+        """Continue an index; photographs in damaged files are read again."""
+        for entry in earlier.segments:
+            with suppress(StorageError):
+                self._open(entry)
+        intact = tuple(each for each in earlier.segments if each.name in self._segments)
+        self.manifest = replace(earlier, segments=intact, order=None)
+        with suppress(StorageError):
+            if earlier.order is not None and intact == earlier.segments:
+                read_order(self.folder, earlier.order)
+                self.manifest = earlier
 
     def _commit(self, **changes: Any) -> None:
         self.manifest = replace(self.manifest, **changes)
@@ -218,17 +240,25 @@ class IndexWriter:
         self.manifest = replace(self.manifest, folders=tuple(known))
         return [known.index(folder) for folder in folders]
 
-    def keep(self, listed: dict[Key, tuple[Source, Stamp]]) -> None:
-        """Mark all photographs as deleted but those listed with the same stamp."""
-        entries = []
+    def keep(self, listed: dict[Key, tuple[Source, Stamp]]) -> dict[str, int]:
+        """Mark all photographs as deleted but those listed with the same stamp.
+
+        Returns
+        -------
+        The number of photographs of each folder that are not listed, by the path of the folder.
+        """
+        entries, gone = [], list[Key]()
         for entry in self.manifest.segments:
             segment, was_deleted_N = self._open(entry)
             is_deleted_N = np.zeros(len(segment), np.bool_)
             for row, (folder, name, stamp) in enumerate(segment.keys()):
-                _, current = listed.get((folder, name), (None, None))
-                is_deleted_N[row] = current != stamp
-            if was_deleted_N is not None:
-                is_deleted_N |= was_deleted_N
+                if was_deleted_N is not None and was_deleted_N[row]:
+                    is_deleted_N[row] = True
+                elif (folder, name) not in listed:
+                    is_deleted_N[row] = True
+                    gone.append((folder, name))
+                else:
+                    is_deleted_N[row] = listed[folder, name][1] != stamp
             if is_deleted_N.all():
                 continue
             rows = np.flatnonzero(is_deleted_N)
@@ -243,7 +273,23 @@ class IndexWriter:
             }
             entries.append(entry)
         if entries != list(self.manifest.segments):
-            self._commit(segments=tuple(entries), order=None)
+            self.manifest = replace(self.manifest, segments=tuple(entries), order=None)
+        return self._count_dropped(gone, listed)
+
+    def _count_dropped(self, gone: Sequence[Key], listed: Iterable[Key]) -> dict[str, int]:
+        """Return how many photographs of each folder are gone.
+
+        A photograph is not gone if it is now listed in another folder.
+        """
+        folders = self.manifest.folders
+        if not gone:
+            return {}
+        still = {photo_address(folders[folder], name) for folder, name in listed}
+        return Counter(
+            folders[folder]
+            for folder, name in gone
+            if photo_address(folders[folder], name) not in still
+        )
 
     def add(self, photographs: Sequence[Photograph]) -> None:
         """Add photographs to the index."""

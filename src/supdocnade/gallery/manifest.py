@@ -18,6 +18,7 @@ from supdocnade.storage import write_atomically
 
 FORMAT, KIND = 2, "Gallery"
 MANIFEST_NAME = "index.json"
+MAKE_AGAIN = "supdocnade index --replace makes it again"
 _NUMBERED = re.compile(r"\.?(segment|deleted|order)-(\d+)\..+")
 
 
@@ -40,7 +41,7 @@ def read_manifest(folder: Path) -> Manifest:
     if stored.get("format") != FORMAT:
         raise StorageError(
             f"{folder} has format {stored.get('format')!r}, this version reads {FORMAT}; "
-            "make it again with supdocnade index."
+            f"{MAKE_AGAIN}."
         )
     try:
         entries = tuple(SegmentEntry(**each) for each in stored["segments"])
@@ -68,11 +69,11 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def is_index(folder: Path) -> bool:
-    """Return True for the folder of an index of any format."""
-    try:
-        return _read(folder).get("kind") == KIND
-    except StorageError:
-        return False
+    """Return whether a folder has a manifest; raise `StorageError` if it cannot be read.
+
+    The index may have any format.
+    """
+    return (folder / MANIFEST_NAME).exists() and bool(_read(folder))
 
 
 def _read(folder: Path) -> dict[str, Any]:
@@ -80,11 +81,11 @@ def _read(folder: Path) -> dict[str, Any]:
     try:
         stored = json.loads(path.read_bytes())
     except OSError as error:
-        raise StorageError(f"{folder} is no index: {path}: {error.strerror}.") from error
+        raise StorageError(f"{path} cannot be read: {error.strerror}.") from error
     except (ValueError, RecursionError) as error:
         raise StorageError(f"{path} is damaged: {error}.") from error
     if not isinstance(stored, dict) or stored.get("kind") != KIND:
-        raise StorageError(f"{folder} is no index of supdocnade.")
+        raise StorageError(f"{folder} is not an index of supdocnade.")
     return stored
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supdocnade.errors import InvalidArgument, StorageError
-from supdocnade.gallery.manifest import Manifest, read_manifest
+from supdocnade.gallery.manifest import MAKE_AGAIN, Manifest, read_manifest
 from supdocnade.gallery.neighbours import nearest_rows, open_approximate
 from supdocnade.gallery.segment import Int64s, Segment, SegmentEntry, Widths
 from supdocnade.images.source import is_remote, join_address
@@ -60,6 +60,19 @@ def model_widths(fitted: "FittedScene") -> Widths:
     """Return the widths of the arrays of an index of a model."""
     n_topics = fitted.network.config.n_topics
     return Widths(n_topics, len(fitted.classes), len(fitted.tag_names))
+
+
+def read_index(folder: Path, fitted: "FittedScene") -> Manifest:
+    """Return the manifest of an index; one of another model raises `StorageError`."""
+    manifest = read_manifest(folder)
+    if manifest.model != model_fingerprint(fitted):
+        raise StorageError(f"{folder} was made with another model; {MAKE_AGAIN}.")
+    return manifest
+
+
+def photo_address(folder: str, name: str) -> str:
+    """Return the path or address of a photograph of an index."""
+    return name if is_remote(name) else join_address(folder, name)
 
 
 def deleted_path(folder: Path, name: str) -> Path:
@@ -164,11 +177,7 @@ class Gallery:
         Everything is checked but the thumbnails, each of which is checked when it is read.
         """
         path = Path(folder)
-        manifest = read_manifest(path)
-        if manifest.model != model_fingerprint(fitted):
-            raise StorageError(
-                f"{path} was made with another model; make it again with supdocnade index."
-            )
+        manifest = read_index(path, fitted)
         if not manifest.segments:
             raise StorageError(f"{path} has no photographs yet; run supdocnade index again.")
         return cls(path, manifest, fitted)
@@ -195,10 +204,7 @@ class Gallery:
     def path(self, number: int) -> str:
         """Return the path or address of a photograph when it was indexed."""
         segment, row = self._locate(number)
-        name = segment.name(row)
-        if is_remote(name):
-            return name
-        return join_address(self.folders[segment.arrays["folders"][row]], name)
+        return photo_address(self.folders[segment.arrays["folders"][row]], segment.name(row))
 
     def topics(self, number: int) -> NDArray[np.float32]:
         """Return the topic features of a photograph, (H,)."""

@@ -1,5 +1,7 @@
+import errno
 from pathlib import Path
 
+import pytest
 from tests.commands import supdocnade
 from tests.scene_model import small_model
 from tests.serving import photograph
@@ -23,12 +25,110 @@ def test_several_folders_are_indexed_and_updated(tmp_path):
     done = supdocnade("index", tmp_path / "scenes", one, two, "--jobs", 1, "--json")
     assert done.code == 1
     assert done.objects == [
-        {"index": str(index), "n_images": 2, "n_copies": 1, "skipped": [str(two / "b.jpg")]}
+        {
+            "index": str(index),
+            "n_images": 2,
+            "n_copies": 1,
+            "dropped": {str(two): 1},
+            "skipped": [str(two / "b.jpg")],
+        }
     ]
     assert f"error: {two / 'b.jpg'}" in done.err
     missing = supdocnade("index", tmp_path / "scenes", one, tmp_path / "none")
     assert missing.code == 1
     assert "none" in missing.err
+
+
+@pytest.fixture
+def indexed(tmp_path):
+    """A model, and two folders with its index."""
+    small_model().save(tmp_path / "scenes")
+    for number, name in enumerate(["one", "two"]):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.jpg").write_bytes(photograph(number))
+    (tmp_path / "empty").mkdir()
+    assert supdocnade("index", tmp_path / "scenes", tmp_path / "one", tmp_path / "two").code == 0
+    return tmp_path
+
+
+def stored(folder):
+    """The files of an index and their contents."""
+    return {path.name: path.read_bytes() for path in (folder / "scenes.index").iterdir()}
+
+
+@pytest.mark.parametrize(
+    ("places", "named"),
+    [
+        (["tow"], "tow must be a place of photographs, but it does not exist"),
+        (["one", "tow"], "tow must be a place of photographs, but it does not exist"),
+        (["one", "empty"], "empty must hold photographs, got none"),
+        (["one", "tow.jpg"], "tow.jpg must be a place of photographs, but it does not exist"),
+        (["one", "tow.txt"], "tow.txt"),
+    ],
+)
+def test_a_place_that_does_not_exist_changes_nothing(indexed, places, named):
+    before = stored(indexed)
+    done = supdocnade("index", indexed / "scenes", *(indexed / place for place in places))
+    assert (done.code, done.out) == (1, "")
+    assert named in done.err
+    assert stored(indexed) == before
+
+
+def test_an_index_is_not_replaced_by_an_empty_one(indexed):
+    before = stored(indexed)
+    for name in ("one", "two"):
+        (indexed / name / "a.jpg").write_bytes(b"not an image")
+    for options in ([], ["--replace"]):
+        done = supdocnade(
+            "index", indexed / "scenes", indexed / "one", indexed / "two", "--quiet", *options
+        )
+        assert done.code == 1
+        assert f"got none: {indexed / 'one' / 'a.jpg'} is" in done.err
+        assert stored(indexed) == before
+
+
+def test_an_index_of_another_model_is_replaced_only_if_asked(indexed):
+    before = stored(indexed)
+    small_model("softmax").save(indexed / "other")
+    command = ("index", indexed / "other", indexed / "one", "-o", indexed / "scenes.index")
+    done = supdocnade(*command)
+    assert (done.code, done.out) == (1, "")
+    assert "scenes.index was made with another model" in done.err
+    assert "--replace" in done.err
+    assert stored(indexed) == before
+    done = supdocnade(*command, "--replace")
+    assert done.code == 0
+    assert "1 photograph indexed" in done.out
+    assert supdocnade(*command).code == 0
+
+
+@pytest.mark.parametrize("failing", range(3))
+def test_an_error_while_reading_an_index_does_not_empty_it(indexed, monkeypatch, failing):
+    """One attempt to read the file fails, as on a disk of a network."""
+    before, n_read = stored(indexed), []
+    read_bytes = Path.read_bytes
+
+    def read(path):
+        if path.name == "index.json":
+            n_read.append(path)
+            if len(n_read) == failing + 1:
+                raise OSError(errno.EIO, "Input/output error")
+        return read_bytes(path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "read_bytes", read)
+        done = supdocnade("index", indexed / "scenes", indexed / "one", indexed / "two")
+    assert len(n_read) > failing
+    assert (done.code, "index.json cannot be read: Input/output error" in done.err) == (1, True)
+    assert stored(indexed) == before
+
+
+def test_photographs_of_folders_that_are_not_given_are_counted(indexed):
+    done = supdocnade("index", indexed / "scenes", indexed / "two")
+    assert done.out.splitlines()[1:] == [f"1 photograph of {indexed / 'one'} dropped"]
+    # The same photographs by another name are not dropped.
+    done = supdocnade("index", indexed / "scenes", indexed, "-o", indexed / "scenes.index")
+    assert done.out.splitlines() == [f"2 photographs indexed in {indexed / 'scenes.index'}"]
 
 
 def test_the_default_index_is_beside_the_model():

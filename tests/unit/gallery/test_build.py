@@ -52,10 +52,10 @@ def test_only_what_is_new_or_changed_is_read_again(tmp_path, fitted, monkeypatch
     changed.write_bytes(photograph(20) + b"\0")
     new.write_bytes(photograph(21))
     gone.unlink()
-    second, _ = build_gallery(fitted, photos, tmp_path / "index")
+    second, _, _ = build_gallery(fitted, photos, tmp_path / "index")
     assert sorted(read) == sorted([changed.name, "new.jpg"])
     assert sizes(tmp_path / "index") == [24, 2]
-    fresh, _ = build_gallery(fitted, photos, tmp_path / "fresh")
+    fresh, _, _ = build_gallery(fitted, photos, tmp_path / "fresh")
     assert contents(second) == contents(fresh)
     before = (tmp_path / "index" / "index.json").read_bytes()
     build_gallery(fitted, photos, tmp_path / "index")
@@ -72,7 +72,7 @@ def test_an_index_grows_and_shrinks_by_segments(tmp_path, fitted, monkeypatch):
     kept = contents(whole)
     for path in paths[::2]:
         path.unlink()
-        smaller, _ = build_gallery(fitted, photos, tmp_path / "index")
+        smaller, _, _ = build_gallery(fitted, photos, tmp_path / "index")
         kept = [each for each in kept if each[0] != str(path)]
         assert contents(smaller) == kept
         near = [number for number, _ in smaller.nearest(smaller.topics(3), 99)]
@@ -111,7 +111,7 @@ def test_a_run_that_was_stopped_goes_on(tmp_path, fitted, monkeypatch):
     assert (len(unfinished), unfinished.is_complete) == (10, False)
     assert contents(unfinished) == contents(whole)[:10]
     read, seen = counted(monkeypatch), []
-    gallery, _ = build_gallery(
+    gallery, _, _ = build_gallery(
         fitted, photos, tmp_path / "again", RunOptions(progress=lambda *each: seen.append(each))
     )
     assert len(read) == 14
@@ -153,9 +153,9 @@ def test_a_kill_at_any_step_leaves_an_index(tmp_path, fitted, monkeypatch):
                 n_killed += 1
         left = {each[0] for each in contents(Gallery.load(index, fitted))}
         assert kept <= left <= {*kept, str(photos / "0.jpg"), str(photos / "new.jpg")}
-        gallery, _ = build_gallery(fitted, photos, index)
+        gallery, _, _ = build_gallery(fitted, photos, index)
         assert {each[0] for each in contents(gallery)} == {*kept, str(photos / "new.jpg")}
-    assert n_killed > 10
+    assert n_killed > 5
 
 
 def test_what_cannot_be_read_is_skipped_and_named(tmp_path, fitted):
@@ -163,11 +163,11 @@ def test_what_cannot_be_read_is_skipped_and_named(tmp_path, fitted):
     photos.mkdir()
     (photos / "a.jpg").write_bytes(photograph(0))
     (photos / "b.jpg").write_bytes(b"nonsense")
-    gallery, skipped = build_gallery(fitted, photos, tmp_path / "index")
+    gallery, skipped, _ = build_gallery(fitted, photos, tmp_path / "index")
     assert [gallery.name(number) for number in range(len(gallery))] == ["a.jpg"]
     assert [each.name for each in skipped] == [str(photos / "b.jpg")]
     (photos / "a.jpg").unlink()
-    with pytest.raises(StorageError, match="no photograph that can be read"):
+    with pytest.raises(StorageError, match=r"photograph that can be read, got none: .*b\.jpg"):
         build_gallery(fitted, photos, tmp_path / "other")
     (photos / "b.jpg").unlink()
     with pytest.raises(StorageError, match="must hold photographs"):
@@ -208,7 +208,7 @@ def test_a_damaged_file_is_made_again(tmp_path, fitted, monkeypatch, file, n_rea
     (path,) = (tmp_path / "index").glob(f"{file}.safetensors")
     path.write_bytes(path.read_bytes()[:-1] + b"x")
     read = counted(monkeypatch)
-    gallery, _ = build_gallery(fitted, photos, tmp_path / "index")
+    gallery, _, _ = build_gallery(fitted, photos, tmp_path / "index")
     assert len(read) == n_read
     assert contents(gallery) == before
 
@@ -221,9 +221,11 @@ def test_an_index_of_another_format_is_made_again(tmp_path, fitted):
     (tmp_path / "index" / "index.json").write_text(
         '{"format": 1, "kind": "Gallery", "model": "", "folder": "", "pictures": ""}'
     )
-    with pytest.raises(StorageError, match="make it again with supdocnade index"):
+    with pytest.raises(StorageError, match="index --replace makes it again"):
         Gallery.load(tmp_path / "index", fitted)
-    gallery, _ = build_gallery(fitted, photos, tmp_path / "index")
+    with pytest.raises(StorageError, match="index --replace makes it again"):
+        build_gallery(fitted, photos, tmp_path / "index")
+    gallery, _, _ = build_gallery(fitted, photos, tmp_path / "index", start_over=True)
     assert contents(gallery) == before
 
 
@@ -234,12 +236,12 @@ def test_several_folders_are_one_gallery(tmp_path, fitted, monkeypatch):
     for path in (one / "10.jpg", one / "2.jpg", one / "inner" / "1.jpg", two / "1.jpg"):
         path.write_bytes(photograph(len(path.parts)))
     folders = [one, two, one / "inner"]
-    gallery, _ = build_gallery(fitted, folders, tmp_path / "index")
+    gallery, _, _ = build_gallery(fitted, folders, tmp_path / "index")
     names = ["one/2.jpg", "one/10.jpg", "one/inner/1.jpg", "two/1.jpg"]
     assert [gallery.name(number) for number in range(len(gallery))] == names
     assert [gallery.path(number) for number in range(4)] == [str(tmp_path / n) for n in names]
     read = counted(monkeypatch)
-    gallery, _ = build_gallery(fitted, two, tmp_path / "index")
+    gallery, _, _ = build_gallery(fitted, two, tmp_path / "index")
     assert [gallery.name(number) for number in range(len(gallery))] == ["1.jpg"]
     assert read == []
 
@@ -250,7 +252,7 @@ def test_a_large_index_is_searched_with_inverted_files(tmp_path, fitted, monkeyp
     monkeypatch.setattr(build, "MIN_APPROXIMATE", 24)
     monkeypatch.setattr(neighbours, "MIN_INVERTED", 24)
     monkeypatch.setattr(neighbours, "CELLS_PER_ROOT", 0.5)
-    gallery, _ = build_gallery(fitted, photos, tmp_path / "large")
+    gallery, _, _ = build_gallery(fitted, photos, tmp_path / "large")
     assert [path.name for path in (tmp_path / "large").glob("*.faiss")] == ["segment-000000.faiss"]
     assert contents(gallery) == contents(exact)
     assert gallery.nearest(gallery.topics(7), 24) == exact.nearest(exact.topics(7), 24)

@@ -175,7 +175,7 @@ def test_accents_and_case_do_not_matter(tmp_path, fitted):
     (tmp_path / "photos" / "Été à Nice").mkdir(parents=True)
     (tmp_path / "photos" / "Été à Nice" / "plage.jpg").write_bytes(photograph(0))
     (tmp_path / "photos" / "Zebra.jpg").write_bytes(photograph(1))
-    gallery, _ = build_gallery(fitted, tmp_path / "photos", tmp_path / "index")
+    gallery, _, _ = build_gallery(fitted, tmp_path / "photos", tmp_path / "index")
     assert gallery.search(words="ETE nice")[0].tolist() == [0]
     assert gallery.search(words="zébra")[0].tolist() == [1]
     assert _having_word(("forêt", "FOREST"), "foret") == [0]
@@ -192,7 +192,7 @@ def test_copies_and_near_duplicates_are_found(tmp_path, fitted):
     photos.mkdir()
     for name, number in (("a", 0), ("b", 1), ("c", 0), ("d", 0), ("e", 2)):
         (photos / f"{name}.jpg").write_bytes(photograph(number))
-    gallery, _ = build_gallery(fitted, photos, tmp_path / "index")
+    gallery, _, _ = build_gallery(fitted, photos, tmp_path / "index")
     assert gallery.count_copies() == 2
     assert gallery.near_duplicates(photograph(0, "PNG"), [0, 1, 2, 4]) == {0, 2}
     assert gallery.near_duplicates(photograph(0), []) == set()

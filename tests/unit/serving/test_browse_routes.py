@@ -54,7 +54,7 @@ def test_pictures_of_another_index_have_other_urls(server, tmp_path):
     """Browsers cache pictures for a day; a new photograph changes the numbers of the others."""
     _, photos = build_index(tmp_path)
     (photos / "a.jpg").write_bytes(photograph(7))
-    grown, _ = build_gallery(small_model().fitted_, photos, tmp_path / "index")
+    grown, _, _ = build_gallery(small_model().fitted_, photos, tmp_path / "index")
     before = server.get("/v1/gallery/0").json()["picture"]
     with make_client(grown) as client:
         after = client.get("/v1/gallery/0").json()["picture"]

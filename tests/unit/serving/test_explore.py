@@ -15,7 +15,7 @@ def test_models_without_classes_or_tags_are_served(labelled, tagged, tmp_path):
     (tmp_path / "photos").mkdir()
     for number in range(4):
         (tmp_path / "photos" / f"{number}.jpg").write_bytes(photograph(number))
-    gallery, _ = build_gallery(fitted, tmp_path / "photos", tmp_path / "index")
+    gallery, _, _ = build_gallery(fitted, tmp_path / "photos", tmp_path / "index")
     files = upload_form(photograph(0))
     with make_client(gallery, fitted) as client:
         overview = client.get("/v1/explore").json()
