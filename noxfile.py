@@ -32,7 +32,6 @@ WHEEL_FILES = (
     r"supdocnade/py\.typed",
     r"supdocnade/report/templates/.*\.(html|css)",
     r"supdocnade/serving/page/.*\.(html|css|js|svg)",
-    r"supdocnade/paper/protocols/\w+\.json",  # The splits that `reproduce` needs.
     r"supdocnade-[\d.]+\.dist-info/.*",
 )
 """All that the wheel may hold: no results of experiments and benchmarks."""

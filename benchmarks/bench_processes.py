@@ -15,10 +15,11 @@ import statistics
 from pathlib import Path
 from typing import Any
 
+from experiments.common import markdown
+
 from benchmarks.bench_training import draw_corpus, make_network
 from benchmarks.common import print_table, update_page, write_results
 from supdocnade.likelihood.cpu.threads import limit_threads
-from supdocnade.paper.page import markdown
 from supdocnade.training.processes import training_processes
 from supdocnade.training.trainer import Trainer
 from supdocnade.training.trainer_config import TrainerConfig

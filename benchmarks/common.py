@@ -89,7 +89,7 @@ def metadata() -> dict[str, Any]:
     changes = "+changes" if _git("status", "--porcelain", "--", "../src") else ""
     return {
         "commit": _git("rev-parse", "HEAD") + changes,
-        "cpu": _cpu_name(),
+        "cpu": cpu_name(),
         "threads": torch.get_num_threads(),
         "python": platform.python_version(),
         "torch": torch.__version__,
@@ -107,7 +107,8 @@ def _git(*arguments: str) -> str:
         return ""
 
 
-def _cpu_name() -> str:
+def cpu_name() -> str:
+    """Return the number of cores and the name of the processor."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

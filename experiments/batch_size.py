@@ -24,10 +24,10 @@ from sklearn.svm import SVC
 
 from experiments.common import mean_and_spread, read_results, write_results
 from experiments.data import data_folder, tag_my_news
+from experiments.paper.data_sets import read_photo_set
+from experiments.paper.protocol import protocol_for
 from experiments.pool import folds
 from supdocnade import BagOfVisualWords, DampCounts, DocNADE, SupDocNADE
-from supdocnade.paper.data_sets import read_photo_set
-from supdocnade.paper.protocol import protocol_for
 
 RESULT = "batch_size"
 Results = dict[str, dict[str, Any]]

@@ -1,8 +1,8 @@
-"""Helpers of all experiments: results files, timing and baseline likelihoods."""
+"""Helpers of all experiments: results files, timing, tables and baseline likelihoods."""
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,12 @@ def mean_and_spread(values: list[float]) -> dict[str, float]:
     """Return the mean of several runs and their standard deviation."""
     spread = np.std(values, ddof=1) if len(values) > 1 else 0.0
     return {"mean": float(np.mean(values)), "standard_deviation": float(spread)}
+
+
+def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table in Markdown."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def lda_log_prob_bound(model: LatentDirichletAllocation, counts: sparse.csr_array) -> float:

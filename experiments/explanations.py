@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from experiments.common import read_results, write_results
 from experiments.data import data_folder
-from experiments.splits import split_labelme
+from experiments.paper.data_sets import read_labelme
+from experiments.paper.protocol import split_records
 from supdocnade import SceneModel
 from supdocnade.images.decode import DecodeConfig, decode
-from supdocnade.paper.data_sets import read_labelme
 from supdocnade.scene.attribution import Explanation
 from supdocnade.scene.prediction import FittedScene
 
@@ -82,7 +82,7 @@ def measure(model: SceneModel, images: list[NDArray[np.uint8]]) -> dict[str, Any
 
 def main() -> None:
     records = read_labelme(data_folder("labelme"))
-    train, test = split_labelme(records, seed=0)
+    train, test = split_records("labelme", records, seed=0)
     chosen = np.random.default_rng(0).permutation(test)[:N_PHOTOGRAPHS]
     in_color = DecodeConfig(color=True)
     images = [decode(records[i].path, in_color) for i in chosen]

@@ -21,14 +21,13 @@ from typing import Any
 
 from experiments.common import write_results
 from experiments.data import data_folder
-from experiments.splits import split_labelme
+from experiments.paper.data_sets import MIN_TAG_COUNT, read_labelme
+from experiments.paper.protocol import split_records
 from supdocnade.folders.photo_folder import ImageRecord
 from supdocnade.images.network_library import DEFAULT_NETWORK
-from supdocnade.paper.data_sets import read_labelme
 
 SEEDS = (0, 1, 2)
 FEATURES = ("sift", DEFAULT_NETWORK)
-MIN_TAG_COUNT = 3
 
 
 def link_photographs(records: list[ImageRecord], vocabulary: set[str], folder: Path) -> None:
@@ -58,7 +57,7 @@ def run_command(*arguments: str | Path) -> tuple[dict[str, Any], float]:
 def run(records: list[ImageRecord], features: str, seed: int) -> dict[str, Any]:
     counts = Counter(tag for record in records for tag in set(record.tags or ()))
     vocabulary = {tag for tag, count in counts.items() if count >= MIN_TAG_COUNT}
-    train, test = split_labelme(records, seed=seed)
+    train, test = split_records("labelme", records, seed=seed)
     with TemporaryDirectory() as name:
         folder = Path(name)
         link_photographs([records[i] for i in train], vocabulary, folder / "train")

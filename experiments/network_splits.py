@@ -26,14 +26,9 @@ from sklearn.linear_model import LogisticRegression
 
 from experiments.common import read_results, timed, write_results
 from experiments.data import data_folder
-from supdocnade import SceneModel
-from supdocnade.folders.tags import AnnotationVocabulary
-from supdocnade.images.feature_network import FeatureNetwork
-from supdocnade.images.network_library import DEFAULT_NETWORK
-from supdocnade.metrics import N_TAGS, f_measure, top_ranked
-from supdocnade.paper.claims import compare
-from supdocnade.paper.data_sets import PhotoSet, read_photo_set
-from supdocnade.paper.kernel_svm import (
+from experiments.paper.claims import compare
+from experiments.paper.data_sets import MIN_TAG_COUNT, PhotoSet, read_photo_set
+from experiments.paper.kernel_svm import (
     add_kernels,
     best_svm,
     predict_svm,
@@ -41,7 +36,12 @@ from supdocnade.paper.kernel_svm import (
     score_svms,
     standardize,
 )
-from supdocnade.paper.protocol import Parts, Protocol, protocol_for
+from experiments.paper.protocol import Parts, Protocol, protocol_for
+from supdocnade import SceneModel
+from supdocnade.folders.tags import AnnotationVocabulary
+from supdocnade.images.feature_network import FeatureNetwork
+from supdocnade.images.network_library import DEFAULT_NETWORK
+from supdocnade.metrics import N_TAGS, f_measure, top_ranked
 from supdocnade.scene.prediction import Prediction
 from supdocnade.visual_words.cache import content_key
 
@@ -53,7 +53,6 @@ ONE_SIDE_LR = "features without mirror images, logistic regression"
 C_GRID = (1e-4, 1e-3, 1e-2)
 """Of logistic regressions on standardised features."""
 
-MIN_TAG_COUNT = 3
 Floats = NDArray[np.float64]
 
 

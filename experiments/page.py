@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 from benchmarks.common import update_page
 
-from experiments.common import RESULTS, mean_and_spread
+from experiments.common import RESULTS, markdown, mean_and_spread
 from experiments.novelty import SCORES
 from supdocnade.metrics import NORMAL_95
-from supdocnade.paper.page import markdown
 
 PAGE = Path(__file__).parents[1] / "docs" / "experiments.md"
 

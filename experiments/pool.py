@@ -22,13 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.svm import SVC
 
-from experiments.common import timed
+from experiments.common import markdown, timed
 from experiments.data import data_folder
-from experiments.pool_recipes import SETTINGS, TRIED
-from supdocnade.folders.splits import split_per_class
-from supdocnade.metrics import f_measure
-from supdocnade.paper.data_sets import PhotoSet, data_set, read_photo_set
-from supdocnade.paper.kernel_svm import (
+from experiments.paper.data_sets import PhotoSet, data_set, read_photo_set
+from experiments.paper.kernel_svm import (
     C_GRID,
     GAMMA_GRID,
     Kernel,
@@ -36,11 +33,10 @@ from supdocnade.paper.kernel_svm import (
     predict_svm,
     rbf_kernel,
 )
-from supdocnade.paper.page import markdown
-from supdocnade.paper.plans import Plan, Setting, full_plan
-from supdocnade.paper.protocol import LEARN, TEST, Protocol, protocol_for
-from supdocnade.paper.study import Study
-from supdocnade.paper.topic_models import (
+from experiments.paper.plans import Plan, Setting, full_plan
+from experiments.paper.protocol import LEARN, TEST, Protocol, protocol_for
+from experiments.paper.study import Study
+from experiments.paper.topic_models import (
     ALPHAS,
     TRAIN,
     Evaluation,
@@ -50,7 +46,10 @@ from supdocnade.paper.topic_models import (
     rank_tags,
     train_models,
 )
-from supdocnade.paper.words import WordRecipe, encode_words, save_words
+from experiments.paper.words import WordRecipe, encode_words, save_words
+from experiments.pool_recipes import SETTINGS, TRIED
+from supdocnade.folders.splits import split_per_class
+from supdocnade.metrics import f_measure
 from supdocnade.run_options import RunOptions
 from supdocnade.storage import write_atomically
 

@@ -3,8 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
-from supdocnade.paper.plans import Recipe
-from supdocnade.paper.words import WordRecipe
+from experiments.paper.plans import Recipe
+from experiments.paper.words import WordRecipe
 
 PLAIN = WordRecipe()
 SHRUNK = replace(PLAIN, contrast_percentile=10)

@@ -3,18 +3,18 @@
 python -m experiments.reproduction            # write page and figures
 python -m experiments.reproduction --check    # fail if they are not current
 
-Results of `supdocnade reproduce` are read from experiments/scene15, experiments/labelme and
+Results of `python -m experiments.paper` are read from experiments/scene15, experiments/labelme and
 experiments/uiuc, if they exist:
 
-supdocnade reproduce scene15 --data DIR --out experiments/scene15
+python -m experiments.paper scene15 --data DIR --out experiments/scene15
 
 or in stages, of which the second may run on another machine: copy `words`, `photographs.json` and
 `protocol.json` there, and `predictions` and `seconds.json` back.
 
-supdocnade reproduce scene15 --data DIR --out experiments/scene15 --stage words
-supdocnade reproduce scene15 --out experiments/scene15 --stage models --device cuda
-supdocnade reproduce scene15 --out experiments/scene15 --stage others
-supdocnade reproduce scene15 --out experiments/scene15 --stage page
+python -m experiments.paper scene15 --data DIR --out experiments/scene15 --stage words
+python -m experiments.paper scene15 --out experiments/scene15 --stage models --device cuda
+python -m experiments.paper scene15 --out experiments/scene15 --stage others
+python -m experiments.paper scene15 --out experiments/scene15 --stage page
 
 Only results.json, predictions.safetensors, provenance.json and qualitative.json are committed. The
 stage page keeps their results of methods whose predictions are not in the folder.
@@ -24,11 +24,12 @@ import json
 import sys
 from pathlib import Path
 
+from experiments.common import markdown
+from experiments.paper.data_sets import DATA_SETS
+from experiments.paper.page import PAGE, figure, make_page
+from experiments.paper.plans import ACCURACY, DOC, F_MEASURE, SOFTMAX_SVM, SUP, TOPIC_BASELINES
+from experiments.paper.results import RESULTS, Series, read_results
 from experiments.pool import LOG, pool_section
-from supdocnade.paper.data_sets import DATA_SETS
-from supdocnade.paper.page import PAGE, figure, make_page, markdown
-from supdocnade.paper.plans import ACCURACY, DOC, F_MEASURE, SOFTMAX_SVM, SUP, TOPIC_BASELINES
-from supdocnade.paper.results import RESULTS, Series, read_results
 
 DISCUSSION = """\
 ## Discussion

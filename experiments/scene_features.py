@@ -17,12 +17,12 @@ import numpy as np
 
 from experiments.common import read_results, write_results
 from experiments.data import data_folder
+from experiments.paper.data_sets import read_photo_set
+from experiments.paper.protocol import protocol_for
 from experiments.pool import N_FOLDS, folds
 from supdocnade import SceneModel
 from supdocnade.demo import drawn_scenes
 from supdocnade.metrics import N_TAGS
-from supdocnade.paper.data_sets import read_photo_set
-from supdocnade.paper.protocol import protocol_for
 from supdocnade.scene.prediction import Prediction
 
 DRAWN = {"n_topics": 50, "n_words": 200}

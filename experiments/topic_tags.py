@@ -17,12 +17,12 @@ from scipy import sparse
 
 from experiments.common import write_results
 from experiments.data import data_folder
-from experiments.splits import split_labelme
+from experiments.paper.data_sets import read_labelme
+from experiments.paper.protocol import split_records
 from supdocnade import SceneModel
 from supdocnade.folders.tags import AnnotationVocabulary
 from supdocnade.metrics import top_ranked
 from supdocnade.model.topic_rotation import find_rotation
-from supdocnade.paper.data_sets import read_labelme
 from supdocnade.report.class_words import N_TAGS, Frequencies, most_active
 from supdocnade.scene.thumbnails import SHARE
 
@@ -59,7 +59,7 @@ def tags_of_photographs(excess_RA: Topics) -> list[list[int]]:
 
 def main() -> None:
     records = read_labelme(data_folder("labelme"))
-    train, test = ([records[i] for i in part] for part in split_labelme(records, seed=0))
+    train, test = ([records[i] for i in part] for part in split_records("labelme", records, seed=0))
     model = SceneModel(random_state=0, n_jobs=-1).fit(
         [each.path for each in train],
         [each.label for each in train],

@@ -2,9 +2,7 @@
 
 from dataclasses import replace
 
-from supdocnade.demo import CLASSES, drawn_scenes
-from supdocnade.images.decode import write_image
-from supdocnade.paper.data_sets import (
+from experiments.paper.data_sets import (
     LABELME,
     SPORTS_ANNOTATIONS,
     SPORTS_NAMES,
@@ -12,9 +10,12 @@ from supdocnade.paper.data_sets import (
     data_set,
     read_photo_set,
 )
-from supdocnade.paper.plans import DOC, NO_WORDS, SUP, quick_plan
-from supdocnade.paper.protocol import make_protocols
-from supdocnade.paper.study import Study
+from experiments.paper.plans import DOC, NO_WORDS, SUP, quick_plan
+from experiments.paper.protocol import make_protocols
+from experiments.paper.study import Study
+
+from supdocnade.demo import CLASSES, drawn_scenes
+from supdocnade.images.decode import write_image
 
 SIZE = (72, 96)
 OTHER_NUMBERS = "ignore:.*holds other numbers of photographs than published"

@@ -37,7 +37,7 @@ def test_the_package_holds_no_data_of_experiments():
     }
     data = {path for path in files if path.suffix != ".py"}
     places = {path.parent.as_posix() for path in data}
-    assert places == {".", "paper/protocols", "report/templates", "serving/page"}
+    assert places == {".", "report/templates", "serving/page"}
     assert sum((package / path).stat().st_size for path in data) < 250_000
 
 

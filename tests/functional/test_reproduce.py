@@ -1,19 +1,21 @@
-"""`supdocnade reproduce --quick` on drawn scenes arranged like the paper's data sets."""
+"""`python -m experiments.paper --quick` on drawn scenes arranged like the paper's data sets."""
 
+import io
 import json
 import re
 import shlex
 import shutil
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
-from tests.commands import supdocnade
+from experiments.paper import stages
+from experiments.paper.__main__ import main
+from experiments.paper.results import RESULTS
+from tests.commands import Done
 from tests.photosets import OTHER_NUMBERS, draw_labelme, draw_uiuc_sports
-
-from supdocnade.paper import stages
-from supdocnade.paper.results import RESULTS
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.filterwarnings(OTHER_NUMBERS)
@@ -27,8 +29,15 @@ def data(tmp_path_factory):
     return folder
 
 
+def run(*arguments):
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        code = main([str(argument) for argument in arguments])
+    return Done(code, out.getvalue(), err.getvalue())
+
+
 def reproduce(dataset, out, *more):
-    return supdocnade("reproduce", dataset, "--out", out, "--quick", "--jobs", 1, *more)
+    return run(dataset, "--out", out, "--quick", "--jobs", 1, *more)
 
 
 def figures(folder):
@@ -42,16 +51,14 @@ def figures(folder):
 def labelme(data, tmp_path_factory):
     folder = tmp_path_factory.mktemp("labelme")
     with pytest.warns(UserWarning, match="other numbers of photographs"):
-        done = reproduce("labelme", folder, "--data", data, "--json")
+        done = reproduce("labelme", folder, "--data", data)
     assert done.code == 0, done.err
     return folder, done
 
 
 def test_all_experiments_from_photographs_to_a_page(labelme):
     folder, done = labelme
-    (printed,) = done.objects
-    assert printed["page"] == str(folder / "reproduction.md")
-    assert printed["seconds"] > 0
+    assert f"page: {folder / 'reproduction.md'}\n" in done.out
     page = (folder / "reproduction.md").read_text()
     assert "SupDocNADE, class from words and tags" in page
     methods = {row["method"] for row in figures(folder)}
@@ -74,11 +81,11 @@ def test_a_finished_study_is_not_computed_again(labelme, data, tmp_path, monkeyp
         raise AssertionError("made twice")
 
     monkeypatch.setattr(stages, "encode_words", refuse)
-    monkeypatch.setattr("supdocnade.paper.topic_models._fit_models", refuse)
+    monkeypatch.setattr("experiments.paper.topic_models._fit_models", refuse)
     done = reproduce("labelme", folder, "--data", data)
     assert done.code == 0, done.err
     assert "seconds)" in done.out
-    assert "looking for near-duplicates (48)" in done.progress
+    assert "looking for near-duplicates (48)" in done.err
     assert figures(folder) == before
     # This machine made nothing and is not listed.
     assert "models on a machine far away (" in (folder / "reproduction.md").read_text()
@@ -93,7 +100,7 @@ def test_the_commands_and_code_of_the_page_about_tables_run(labelme, data, tmp_p
     shutil.copytree(data / "labelme", "data")
     # The study was made by the same command, so that only its page is written again.
     shutil.copytree(labelme[0], "reproduction/labelme-quick")
-    done = supdocnade(*shlex.split(command)[1:])
+    done = run(*shlex.split(command)[3:])
     assert done.code == 0, done.err
     assert "page: reproduction/labelme-quick/reproduction.md" in done.out
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

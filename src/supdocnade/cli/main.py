@@ -33,7 +33,6 @@ from supdocnade.cli.index import index
 from supdocnade.cli.info import info
 from supdocnade.cli.predict import predict
 from supdocnade.cli.report import report
-from supdocnade.cli.reproduce import reproduce
 from supdocnade.cli.serve import serve
 from supdocnade.cli.suggest import suggest
 from supdocnade.cli.topics import topics
@@ -49,7 +48,7 @@ app = typer.Typer(
 )
 COMMANDS = (
     *(demo, check, train, predict, evaluate, explain, suggest, info, report, index, serve),
-    *(features, card, encode, topics, reproduce, bench),
+    *(features, card, encode, topics, bench),
 )
 for command in COMMANDS:
     app.command()(command)

@@ -11,7 +11,7 @@ from supdocnade.errors import StorageError
 BENCH = sys.modules["supdocnade.cli.bench"]
 COMMANDS = (
     *("demo", "check", "train", "predict", "evaluate", "explain", "suggest", "info", "report"),
-    *("index", "serve", "features", "card", "encode", "topics", "reproduce", "bench"),
+    *("index", "serve", "features", "card", "encode", "topics", "bench"),
 )
 
 

@@ -1,10 +1,9 @@
 import numpy as np
 import pytest
 from experiments.network_splits import MODEL, count_hits, figure_scores, fit_regressions
+from experiments.paper.data_sets import PhotoSet
+from experiments.paper.protocol import Protocol
 from sklearn.linear_model import LogisticRegression
-
-from supdocnade.paper.data_sets import PhotoSet
-from supdocnade.paper.protocol import Protocol
 
 
 def test_regressions_together_are_those_of_scikit_learn():

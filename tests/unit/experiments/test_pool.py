@@ -7,11 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from experiments import pool
+from experiments.paper.data_sets import read_photo_set
+from experiments.paper.plans import Recipe
+from experiments.paper.words import WordRecipe
 from tests.photosets import OTHER_NUMBERS, draw_labelme
-
-from supdocnade.paper.data_sets import read_photo_set
-from supdocnade.paper.plans import Recipe
-from supdocnade.paper.words import WordRecipe
 
 pytestmark = pytest.mark.filterwarnings(OTHER_NUMBERS)
 

@@ -3,9 +3,9 @@
 import warnings
 
 import pytest
+from experiments.paper.stages import STAGES, run_stage
 from tests.photosets import OTHER_NUMBERS, draw_labelme, small_study
 
-from supdocnade.paper.stages import STAGES, run_stage
 from supdocnade.run_options import RunOptions
 
 

@@ -3,10 +3,10 @@
 from types import SimpleNamespace
 
 import pytest
+from experiments.paper import stages
+from experiments.paper.stages import describe_machine, read_log, record_time
 
 from supdocnade.errors import UnwritableFile
-from supdocnade.paper import stages
-from supdocnade.paper.stages import describe_machine, read_log, record_time
 
 
 @pytest.fixture

@@ -17,10 +17,7 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from scipy import sparse
 
-from supdocnade.estimators.docnade import DocNADE
-from supdocnade.estimators.supdocnade import SupDocNADE
-from supdocnade.metrics import N_TAGS, f_measure, top_ranked
-from supdocnade.paper.kernel_svm import (
+from experiments.paper.kernel_svm import (
     Kernel,
     add_kernels,
     best_svm,
@@ -29,8 +26,11 @@ from supdocnade.paper.kernel_svm import (
     score_svms,
     standardize,
 )
-from supdocnade.paper.plans import ACCURACY, Setting, Variant
-from supdocnade.paper.study import MissingPrediction, Study
+from experiments.paper.plans import ACCURACY, Setting, Variant
+from experiments.paper.study import MissingPrediction, Study
+from supdocnade.estimators.docnade import DocNADE
+from supdocnade.estimators.supdocnade import SupDocNADE
+from supdocnade.metrics import N_TAGS, f_measure, top_ranked
 from supdocnade.report.class_words import N_TOPICS, associate
 from supdocnade.run_options import RunOptions
 from supdocnade.scene.tag_ranking import add_class_term, class_tag_shares

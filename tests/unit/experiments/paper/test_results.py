@@ -6,11 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-
-from supdocnade.errors import StorageError
-from supdocnade.metrics import f_measure
-from supdocnade.paper.plans import ACCURACY, F_MEASURE, SUP, TAGGING_BASELINES
-from supdocnade.paper.results import (
+from experiments.paper.plans import ACCURACY, F_MEASURE, SUP, TAGGING_BASELINES
+from experiments.paper.results import (
     OUTSIDE,
     PROVENANCE,
     RESULTS,
@@ -20,8 +17,11 @@ from supdocnade.paper.results import (
     read_results,
     write_results,
 )
-from supdocnade.paper.stages import read_log
-from supdocnade.paper.topic_models import final_evaluations
+from experiments.paper.stages import read_log
+from experiments.paper.topic_models import final_evaluations
+
+from supdocnade.errors import StorageError
+from supdocnade.metrics import f_measure
 
 KEYS = ["dataset", "recipe", "method", "n_topics", "grid", "split", "seed", "metric", "value",
         "params"]  # fmt: skip

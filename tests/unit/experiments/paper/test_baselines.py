@@ -2,18 +2,14 @@
 
 import numpy as np
 import pytest
-from sklearn.linear_model import LogisticRegression
-from sklearn.preprocessing import StandardScaler
-
-from supdocnade.metrics import top_ranked
-from supdocnade.paper.baselines import (
+from experiments.paper.baselines import (
     _logistic,
     _neighbours,
     baseline_key,
     pyramid_weights,
     topic_baseline_key,
 )
-from supdocnade.paper.plans import (
+from experiments.paper.plans import (
     BASELINES,
     FREQUENT,
     FREQUENT_OF_CLASS,
@@ -23,6 +19,10 @@ from supdocnade.paper.plans import (
     TAGGING_BASELINES,
     TOPIC_BASELINES,
 )
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import StandardScaler
+
+from supdocnade.metrics import top_ranked
 
 
 def test_levels_of_the_pyramid_weigh_a_quarter_a_quarter_and_a_half():

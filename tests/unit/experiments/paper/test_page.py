@@ -4,10 +4,9 @@ import json
 import re
 
 import pytest
-
-from supdocnade.paper.page import PAGE, figure, make_page, write_page
-from supdocnade.paper.plans import ACCURACY, SUP
-from supdocnade.paper.results import QUALITATIVE, Series, read_results
+from experiments.paper.page import PAGE, figure, make_page, write_page
+from experiments.paper.plans import ACCURACY, SUP
+from experiments.paper.results import QUALITATIVE, Series, read_results
 
 
 @pytest.fixture(scope="module")

@@ -15,15 +15,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from experiments.paper.baselines import baseline_key, topic_baseline_key
+from experiments.paper.data_sets import data_set
+from experiments.paper.plans import ACCURACY, F_MEASURE, SUP, Variant, baseline_grid
+from experiments.paper.study import MissingPrediction, Study
+from experiments.paper.topic_models import final_evaluations
 from supdocnade.errors import StorageError
 from supdocnade.estimators.bag_of_visual_words import BagOfVisualWords
 from supdocnade.images.decode import write_image
 from supdocnade.metrics import set_f_measure
-from supdocnade.paper.baselines import baseline_key, topic_baseline_key
-from supdocnade.paper.data_sets import data_set
-from supdocnade.paper.plans import ACCURACY, F_MEASURE, SUP, Variant, baseline_grid
-from supdocnade.paper.study import MissingPrediction, Study
-from supdocnade.paper.topic_models import final_evaluations
 from supdocnade.storage import load_arrays, save_arrays, write_atomically
 
 RESULTS, PREDICTIONS = "results.json", "predictions.safetensors"

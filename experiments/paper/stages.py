@@ -7,8 +7,6 @@ page    results and their page; methods without predictions keep the results tha
 """
 
 import json
-import os
-import platform
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -17,24 +15,25 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from benchmarks.common import cpu_name
 
-from supdocnade.checks import check_choice
-from supdocnade.devices import choose_device
-from supdocnade.errors import InvalidArgument, UnwritableFile
-from supdocnade.paper.baselines import run_baselines, run_topic_baselines
-from supdocnade.paper.data_sets import PhotoSet, data_set, read_photo_set
-from supdocnade.paper.plans import full_plan, quick_plan, with_splits
-from supdocnade.paper.protocol import N_SPLITS, make_protocols, protocol_for
-from supdocnade.paper.results import PATCHES, PROVENANCE, write_results
-from supdocnade.paper.study import PREDICTIONS, Study
-from supdocnade.paper.topic_models import (
+from experiments.paper.baselines import run_baselines, run_topic_baselines
+from experiments.paper.data_sets import PhotoSet, data_set, read_photo_set
+from experiments.paper.plans import full_plan, quick_plan, with_splits
+from experiments.paper.protocol import N_SPLITS, make_protocols, protocol_for
+from experiments.paper.results import PATCHES, PROVENANCE, write_results
+from experiments.paper.study import PREDICTIONS, Study
+from experiments.paper.topic_models import (
     Evaluation,
     device_name,
     evaluate_models,
     final_evaluations,
     train_models,
 )
-from supdocnade.paper.words import encode_words, save_words
+from experiments.paper.words import encode_words, save_words
+from supdocnade.checks import check_choice
+from supdocnade.devices import choose_device
+from supdocnade.errors import InvalidArgument, UnwritableFile
 from supdocnade.progress import ProgressCallback
 from supdocnade.run_options import RunOptions
 from supdocnade.scene.prediction import current_versions
@@ -255,15 +254,6 @@ def describe_machine(device: str, products: str) -> dict[str, Any]:
     return {
         "device": device_name(device),
         **({} if device == "cpu" else {"products": products}),
-        "cpu": _cpu_name(),
+        "cpu": cpu_name(),
         **current_versions(),
     }
-
-
-def _cpu_name() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = []
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return f"{os.cpu_count()} × {names[0] if names else platform.machine()}"

@@ -1,4 +1,4 @@
-"""The paper's experiments, from photographs to a page; only `supdocnade reproduce` imports them.
+"""The paper's experiments, from photographs to a page: `python -m experiments.paper`.
 
 ============ ===============================================================================
 data_sets    the paper's data sets: readers and the photographs of an experiment

@@ -2,11 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy import sparse
-from sklearn.metrics.pairwise import additive_chi2_kernel, manhattan_distances
-from sklearn.preprocessing import normalize
-
-from supdocnade.paper.kernel_svm import (
+from experiments.paper.kernel_svm import (
     TILE,
     add_kernels,
     best_svm,
@@ -19,6 +15,9 @@ from supdocnade.paper.kernel_svm import (
     score_svms,
     standardize,
 )
+from scipy import sparse
+from sklearn.metrics.pairwise import additive_chi2_kernel, manhattan_distances
+from sklearn.preprocessing import normalize
 
 
 def test_kernels_by_hand():

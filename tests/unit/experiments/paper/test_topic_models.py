@@ -4,13 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy import sparse
-from tests.photosets import OTHER_NUMBERS, small_study
-
-from supdocnade import DampCounts, DocNADE, SupDocNADE
-from supdocnade.paper import topic_models
-from supdocnade.paper.plans import F_MEASURE, RECIPES, SUP, Setting
-from supdocnade.paper.topic_models import (
+from experiments.paper import topic_models
+from experiments.paper.plans import F_MEASURE, RECIPES, SUP, Setting
+from experiments.paper.topic_models import (
     FIT,
     TRAIN,
     Evaluation,
@@ -23,7 +19,11 @@ from supdocnade.paper.topic_models import (
     rank_tags,
     train_models,
 )
-from supdocnade.paper.words import GRIDS, save_words
+from experiments.paper.words import GRIDS, save_words
+from scipy import sparse
+from tests.photosets import OTHER_NUMBERS, small_study
+
+from supdocnade import DampCounts, DocNADE, SupDocNADE
 from supdocnade.run_options import RunOptions
 
 pytestmark = pytest.mark.filterwarnings(OTHER_NUMBERS)

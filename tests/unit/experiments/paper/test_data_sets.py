@@ -4,11 +4,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from tests.photosets import OTHER_NUMBERS
-from tests.published_data import published
-
-from supdocnade.errors import StorageError
-from supdocnade.paper.data_sets import (
+from experiments.paper.data_sets import (
     LABELME,
     SCENE15,
     UIUC_SPORTS,
@@ -19,6 +15,10 @@ from supdocnade.paper.data_sets import (
     read_sports_annotations,
     read_uiuc_sports,
 )
+from tests.photosets import OTHER_NUMBERS
+from tests.published_data import published
+
+from supdocnade.errors import StorageError
 
 AUTHORS = {
     **{name: name.lower() for name in ("Bedroom", "Industrial", "Kitchen", "LivingRoom", "Store")},

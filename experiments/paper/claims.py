@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from supdocnade.errors import InvalidArgument
-from supdocnade.paper.plans import (
+from experiments.paper.plans import (
     ACCURACY,
     ALL_WORDS,
     BASELINES,
@@ -29,7 +28,8 @@ from supdocnade.paper.plans import (
     TOPIC_BASELINES,
     baseline_grid,
 )
-from supdocnade.paper.results import Results, Series
+from experiments.paper.results import Results, Series
+from supdocnade.errors import InvalidArgument
 from supdocnade.seeding import named_generator
 
 Floats = NDArray[np.float64]

@@ -1,9 +1,12 @@
 """The development pool and the five splits, with near-duplicates on one side.
 
+`python -m experiments.paper.protocol` writes the stored protocols of Scene15 and LabelMe. The same
+files always give the same protocols. Both data sets are needed, since they share pictures.
+
 The pool takes pictures in the order of their content digests until every class has its number; it
 depends neither on names nor on chance. A split is the paper's: a number of photographs of every
 class for training, the others for testing. A fifth of the training part is held out for choices.
-The protocols of the published files are stored with the package; other photographs get one by the
+The protocols of the published files are stored in `protocols`; other photographs get one by the
 same rules.
 
 Near-duplicates stay together in the pool and in every split, also across data sets: Scene15's
@@ -22,12 +25,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from experiments.data import data_folder
+from experiments.paper.data_sets import DataSet, PhotoSet, data_set, read_photo_set
 from supdocnade.errors import StorageError
-from supdocnade.folders.splits import Group, split_per_class, take_groups
-from supdocnade.paper.data_sets import DataSet, PhotoSet, data_set
+from supdocnade.folders.photo_folder import ImageRecord
+from supdocnade.folders.splits import Group, Split, split_per_class, take_groups
+from supdocnade.images.decode import read_image_file
 from supdocnade.run_options import RunOptions
 from supdocnade.scene.inspection import comparison_thumbnail, group_near_duplicates
 from supdocnade.storage import write_atomically
+from supdocnade.visual_words.cache import content_key
 from supdocnade.visual_words.parallel import map_images
 
 N_SPLITS = 5
@@ -170,6 +177,29 @@ def _split(
     return [str(role) for role in roles]
 
 
+def split_records(
+    dataset: str, records: Sequence[ImageRecord], *, seed: int, number: int = 0
+) -> Split:
+    """Split photographs as the paper does, with identical files on one side.
+
+    Parameters
+    ----------
+    records : as a reader of the data set returns them; a split depends on their order.
+    seed, number : see `split_per_class`.
+    """
+    keys = [str(content_key(read_image_file(record.path))) for record in records]
+    _, group_B = np.unique(keys, return_inverse=True)
+    spec = data_set(dataset)
+    return split_per_class(
+        [record.label for record in records],
+        train_size=spec.train_size,
+        test_size=spec.test_size,
+        seed=seed,
+        number=number,
+        groups=group_B,
+    )
+
+
 def write_protocol(path: Path, photos: PhotoSet, protocol: Protocol) -> None:
     """Write a protocol as JSON, in the order of the photographs' digests.
 
@@ -260,3 +290,27 @@ def _digest_of(photos: PhotoSet) -> str:
 
 def _make_thumbnail(source: Any, name: str, number: int) -> NDArray[np.uint8]:
     return comparison_thumbnail(source, name)
+
+
+def main() -> None:
+    """Write the stored protocols, and print what they hold."""
+    photo_sets = {name: read_photo_set(name, data_folder(name)) for name in ("scene15", "labelme")}
+    protocols = make_protocols(photo_sets, options=RunOptions(n_jobs=-1))
+    pictures = {name: set(each.picture_B.tolist()) for name, each in protocols.items()}
+    both = pictures["scene15"] & pictures["labelme"]
+    for name, protocol in protocols.items():
+        photos = photo_sets[name]
+        write_protocol(STORED / f"{name}.json", photos, protocol)
+        sizes = Counter(protocol.picture_B.tolist())
+        copies = sum(size for size in sizes.values() if size > 1)
+        shared = int(np.isin(protocol.picture_B, list(both)).sum())
+        pool = Counter(np.array(photos.labels)[protocol.pool_B].tolist())
+        print(
+            f"{name}: {len(photos)} photographs, {len(sizes)} pictures; {copies} photographs have "
+            f"a near-duplicate, {shared} one in the other data set; "
+            f"pool {sorted(set(pool.values()))} per class"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -7,20 +7,22 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.photosets import OTHER_NUMBERS, draw_labelme
-from tests.published_data import published
-
-from supdocnade.errors import StorageError
-from supdocnade.images.decode import decode, write_image
-from supdocnade.paper.data_sets import read_photo_set
-from supdocnade.paper.protocol import (
+from experiments.paper.data_sets import read_labelme, read_photo_set, read_scene15
+from experiments.paper.protocol import (
     STORED,
     make_protocols,
     protocol_for,
     read_protocol,
     read_rows,
+    split_records,
     write_protocol,
 )
+from tests.photosets import OTHER_NUMBERS, draw_labelme
+from tests.published_data import published
+
+from supdocnade.errors import StorageError
+from supdocnade.folders.photo_folder import ImageRecord
+from supdocnade.images.decode import decode, write_image
 
 pytestmark = pytest.mark.filterwarnings(OTHER_NUMBERS)
 
@@ -193,3 +195,25 @@ def test_the_pool_holds_no_picture_that_the_other_data_set_tests_on():
     joint = make_protocols({name: photos for name, (photos, _) in pools.items()}, n_splits=1)
     for name, (_, protocol) in pools.items():
         assert joint[name].pool_B.tolist() == protocol.pool_B.tolist()
+
+
+def test_identical_files_are_on_one_side_of_a_split(tmp_path):
+    records = []
+    for i in range(400):
+        (tmp_path / f"{i:03}.jpg").write_bytes(b"%03d" % (i // 2))
+        records.append(ImageRecord(tmp_path / f"{i:03}.jpg", "a"))
+    train, test = split_records("scene15", records, seed=0)
+    assert (len(train), len(test)) == (100, 300)
+    assert set(train // 2).isdisjoint(test // 2)
+    assert set(split_records("scene15", records, seed=0, number=1).train) != set(train)
+
+
+@pytest.mark.parametrize(
+    ("name", "read", "n_test"), [("scene15", read_scene15, 2985), ("labelme", read_labelme, 800)]
+)
+def test_splits_of_the_published_files(name, read, n_test):
+    records = read(published(name))
+    labels = np.array([record.label for record in records])
+    train, test = split_records(name, records, seed=0)
+    assert set(Counter(labels[train].tolist()).values()) == {100}
+    assert len(test) == n_test

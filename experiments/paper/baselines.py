@@ -15,12 +15,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import StandardScaler
 
-from supdocnade.baselines.mmlda import MMLDA
-from supdocnade.baselines.replicated_softmax import ReplicatedSoftmax
-from supdocnade.baselines.slda import SLDA
-from supdocnade.likelihood.cpu.threads import one_blas_thread
-from supdocnade.metrics import N_TAGS, f_measure, top_ranked
-from supdocnade.paper.kernel_svm import (
+from experiments.paper.kernel_svm import (
     Kernel,
     best_svm,
     chi2_kernel,
@@ -30,7 +25,7 @@ from supdocnade.paper.kernel_svm import (
     score_svms,
     standardize,
 )
-from supdocnade.paper.plans import (
+from experiments.paper.plans import (
     BASELINES,
     CHI2_SVM,
     FREQUENT,
@@ -46,9 +41,14 @@ from supdocnade.paper.plans import (
     TAG_BASELINES,
     baseline_grid,
 )
-from supdocnade.paper.protocol import Parts
-from supdocnade.paper.study import Study
-from supdocnade.paper.words import GRIDS
+from experiments.paper.protocol import Parts
+from experiments.paper.study import Study
+from experiments.paper.words import GRIDS
+from supdocnade.baselines.mmlda import MMLDA
+from supdocnade.baselines.replicated_softmax import ReplicatedSoftmax
+from supdocnade.baselines.slda import SLDA
+from supdocnade.likelihood.cpu.threads import one_blas_thread
+from supdocnade.metrics import N_TAGS, f_measure, top_ranked
 from supdocnade.run_options import RunOptions
 
 Floats = NDArray[np.float64]

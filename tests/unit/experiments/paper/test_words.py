@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from experiments.paper.words import GRIDS, WordRecipe, encode_words, load_words, save_words
 
 from supdocnade import BagOfVisualWords
 from supdocnade.demo import drawn_scenes
 from supdocnade.errors import InvalidArgument, StorageError
-from supdocnade.paper.words import GRIDS, WordRecipe, encode_words, load_words, save_words
 from supdocnade.run_options import RunOptions
 
 RECIPE = WordRecipe(n_words=20, patch_size=(16, 32))

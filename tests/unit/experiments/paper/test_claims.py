@@ -2,10 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy import stats
-
-from supdocnade.errors import InvalidArgument
-from supdocnade.paper.claims import (
+from experiments.paper.claims import (
     HOLDS,
     OPEN,
     REPORTED,
@@ -16,9 +13,12 @@ from supdocnade.paper.claims import (
     find_targets,
     paired_bootstrap,
 )
-from supdocnade.paper.page import claims_table, figure, targets_table
-from supdocnade.paper.plans import ACCURACY, DOC, F_MEASURE, NO_WORDS, SUP
-from supdocnade.paper.results import Results, Series
+from experiments.paper.page import claims_table, figure, targets_table
+from experiments.paper.plans import ACCURACY, DOC, F_MEASURE, NO_WORDS, SUP
+from experiments.paper.results import Results, Series
+from scipy import stats
+
+from supdocnade.errors import InvalidArgument
 
 MAIN = Series("paper", SUP, 200, "2×2", ACCURACY, None, ACCURACY)
 OURS = MAIN._replace(recipe="ours")

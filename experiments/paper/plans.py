@@ -18,9 +18,9 @@ from dataclasses import dataclass, replace
 
 from scipy import sparse
 
-from supdocnade.paper.data_sets import DataSet
-from supdocnade.paper.protocol import N_SPLITS
-from supdocnade.paper.words import GRIDS, WordRecipe, Words
+from experiments.paper.data_sets import DataSet
+from experiments.paper.protocol import N_SPLITS
+from experiments.paper.words import GRIDS, WordRecipe, Words
 from supdocnade.visual_words.encoder import damp_counts
 
 

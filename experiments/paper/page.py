@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from supdocnade.paper.claims import (
+from experiments.common import markdown
+from experiments.paper.claims import (
     REPORTED,
     Comparison,
     Interval,
@@ -16,8 +17,8 @@ from supdocnade.paper.claims import (
     max_topics,
     split_means,
 )
-from supdocnade.paper.data_sets import data_set
-from supdocnade.paper.plans import (
+from experiments.paper.data_sets import data_set
+from experiments.paper.plans import (
     ACCURACY,
     ALL_WORDS,
     BASELINES,
@@ -34,7 +35,7 @@ from supdocnade.paper.plans import (
     TOPIC_BASELINES,
     baseline_grid,
 )
-from supdocnade.paper.results import OWN_SOFTMAX, QUALITATIVE, Results, Series, read_results
+from experiments.paper.results import OWN_SOFTMAX, QUALITATIVE, Results, Series, read_results
 from supdocnade.report.charts import topic_chart
 from supdocnade.storage import write_atomically
 
@@ -49,15 +50,15 @@ POOL_COLUMNS = ["outside the pool", "paper's full test part"]
 INTRODUCTION = """\
 # The paper's experiments, repeated
 
-Made by `supdocnade reproduce` from photographs, beside the figures of the paper; every figure and
-every verdict in the tables is computed from the stored predictions. Figures are means over random
-splits, with the standard deviation between splits in brackets. Hyper-parameters are chosen in every
-split on a held-out fifth of the training part that neither topic model nor SVM has seen, at 100
-topics (the 45-topic configuration at 45), and used for all numbers of topics; then everything is
-fitted again on the whole training part. They are chosen for accuracy in tables of accuracy, and for
-the F-measure in tables of annotation. All choices of method were made on a development pool;
-"outside the pool" is the test part without its photographs, and claims rest on that alone. The
-paper had no such pool: its full test part is given beside it.
+Made by `python -m experiments.paper` from photographs, beside the figures of the paper; every
+figure and every verdict in the tables is computed from the stored predictions. Figures are means
+over random splits, with the standard deviation between splits in brackets. Hyper-parameters are
+chosen in every split on a held-out fifth of the training part that neither topic model nor SVM has
+seen, at 100 topics (the 45-topic configuration at 45), and used for all numbers of topics; then
+everything is fitted again on the whole training part. They are chosen for accuracy in tables of
+accuracy, and for the F-measure in tables of annotation. All choices of method were made on a
+development pool; "outside the pool" is the test part without its photographs, and claims rest on
+that alone. The paper had no such pool: its full test part is given beside it.
 
 A claim *holds* if two 95 % intervals lie above 0: one over photographs (paired bootstrap, 10,000
 draws; near-duplicates, and a picture in several test parts, are one unit), one over splits
@@ -234,12 +235,6 @@ def _qualitative(content: dict[str, Any]) -> list[str]:
         "Some test photographs of the first split, classified correctly and wrongly:",
         markdown(["photograph", "predicted class", "predicted tags", "tags"], examples),
     ]
-
-
-def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table in Markdown."""
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def figure(results: Results, series: Series, *, full: bool = False) -> str:

@@ -23,11 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from experiments.paper.data_sets import PhotoSet
+from experiments.paper.plans import Plan
+from experiments.paper.protocol import Protocol, read_protocol, write_protocol
+from experiments.paper.words import GRIDS, Words, load_words
 from supdocnade.errors import StorageError
-from supdocnade.paper.data_sets import PhotoSet
-from supdocnade.paper.plans import Plan
-from supdocnade.paper.protocol import Protocol, read_protocol, write_protocol
-from supdocnade.paper.words import GRIDS, Words, load_words
 from supdocnade.storage import write_atomically
 
 PHOTOGRAPHS, PROTOCOL, PREDICTIONS = "photographs.json", "protocol.json", "predictions"
