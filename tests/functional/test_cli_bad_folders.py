@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.commands import SMALL, draw, learned, supdocnade
+from tests.serving import huge_png
 
 from supdocnade import SceneModel
 from supdocnade.cli.console import ProgressBars
@@ -195,6 +196,50 @@ def test_a_panorama(photos):
     asked = supdocnade("predict", photos.parent / "m", panorama, photos / "forest")
     assert (asked.code, len(asked.out.splitlines())) == (1, 5)
     assert f"{panorama} is too long and narrow" in asked.err
+
+
+def test_a_strip_is_named_and_the_others_are_read(photos):
+    """Sixty million pixels along one side, too many to resize."""
+    strip = photos / "coast" / "strip.png"
+    strip.write_bytes(huge_png(60_000_000, 1))
+    said = f"{strip} is too long and narrow: it has 60000000 × 1 pixels"
+    assert said in refused(train(photos))
+    done = train(photos, "--resume", "--skip-unreadable")
+    assert done.code == 0
+    assert f"skipped: {said}" in done.err
+    model = photos.parent / "m"
+    asked = supdocnade("predict", model, photos)
+    assert (asked.code, len(asked.out.splitlines())) == (1, 10)
+    assert said in asked.err
+    checked = supdocnade("check", photos)
+    assert checked.code == 1
+    assert said in checked.out
+    indexed = supdocnade("index", model, photos)
+    assert (indexed.code, "10 photographs indexed" in indexed.out) == (1, True)
+    assert said in indexed.err
+
+
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("out of luck")])
+def test_whatever_fails_for_one_photograph_is_its_error(photos, last, monkeypatch, error):
+    encode = ImageEncoder.encode
+    content = last.read_bytes()
+
+    def fail(self, source, name="", *arguments):
+        if name == str(last):
+            raise error
+        return encode(self, source, name, *arguments)
+
+    assert train(photos).code == 0
+    monkeypatch.setattr(ImageEncoder, "encode", fail)
+    asked = supdocnade("predict", photos.parent / "m", photos)
+    assert (asked.code, len(asked.out.splitlines())) == (1, 9)
+    assert f"error: {last} " in asked.err
+    shutil.rmtree(photos.parent / "m")
+    assert str(last) in refused(train(photos))
+    done = train(photos, "--resume", "--skip-unreadable")
+    assert done.code == 0
+    assert f"skipped: {last} " in done.err
+    assert last.read_bytes() == content
 
 
 def test_a_broken_link(photos):

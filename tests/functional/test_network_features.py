@@ -14,6 +14,7 @@ from tests.serving import make_client, photograph, upload_form
 from supdocnade import BagOfVisualWords, SceneModel
 from supdocnade.errors import InvalidArgument
 from supdocnade.gallery.build import build_gallery
+from supdocnade.images.decode import write_image
 from supdocnade.storage import load_arrays, save_arrays
 from supdocnade.visual_words.describer import NetworkDescriber
 
@@ -209,6 +210,21 @@ def test_explanations_add_up(network, classifier, monkeypatch):
         assert whole.global_share != 0
         assert whole.share_S.sum() + whole.global_share == change
         assert not np.allclose(whole.share_S, found.share_S)
+
+
+@pytest.mark.parametrize("size", [(40, 3000), (1, 500), (3, 5)])
+def test_a_network_describes_images_of_any_shape(model, tmp_path, size):
+    """Also if there are fewer pixels than patches along a side."""
+    strip = tmp_path / "photos" / "strip.png"
+    write_image(strip, np.linspace(0, 255, size[0] * size[1]).astype(np.uint8).reshape(size))
+    write_image(tmp_path / "photos" / "photo.png", NEW[0])
+    model.save(tmp_path / "model")
+    asked = supdocnade("predict", tmp_path / "model", tmp_path / "photos", "--quiet")
+    assert (asked.code, asked.err, len(asked.out.splitlines())) == (0, "", 2)
+    gallery, skipped, _ = build_gallery(model.fitted_, tmp_path / "photos", tmp_path / "index")
+    assert (len(gallery), skipped) == (2, [])
+    assert supdocnade("explain", tmp_path / "model", strip, "-o", tmp_path / "why.png").code == 0
+    assert supdocnade("check", tmp_path / "photos").code == 0
 
 
 def test_a_gallery_and_a_server_use_the_network(model, tmp_path):

@@ -58,6 +58,7 @@ def check_folder(
     from supdocnade.estimators.settings import VisualWordSettings
     from supdocnade.folders.photo_sources import scan_photographs
     from supdocnade.folders.tags import count_tags, find_similar_names
+    from supdocnade.images.network_library import choose_features
     from supdocnade.run_options import RunOptions
     from supdocnade.scene.dataset import SMALL_CLASS, from_records
     from supdocnade.scene.inspection import find_class_conflicts, inspect_photographs
@@ -65,9 +66,11 @@ def check_folder(
     folder = scan_photographs(photos, progress, on_error="skip")
     photographs = from_records(folder.records)
     settings = SceneSettings().check()
-    describer, _ = VisualWordSettings(
-        patch_size=settings.patch_size, max_side=settings.max_side, upscale=False
-    ).check()
+    describer = None
+    if choose_features() == "sift":  # A network describes images of any shape.
+        describer, _ = VisualWordSettings(
+            patch_size=settings.patch_size, max_side=settings.max_side, upscale=False
+        ).check()
     options = RunOptions(n_jobs=jobs, on_error="skip", progress=progress)
     picture_B, unreadable = inspect_photographs(photographs, describer, options)
     members: dict[int, list[str]] = {}

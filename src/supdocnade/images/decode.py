@@ -43,6 +43,9 @@ MAX_JPEG_SCANS = 100
 """Largest number of scans in a JPEG file, which are as many passes over all pixels. Cameras and
 programs write one to about a dozen; a file of a few kilobytes could have thousands."""
 
+MAX_IMAGE_SIDE = 100_000
+"""Longest side of an image that is decoded; resizing needs memory for every pixel along a side."""
+
 MAX_SIDE = 10_000
 """Largest value of `max_side`."""
 
@@ -277,6 +280,11 @@ def _load_pixels(image: Image.Image, name: str, *, keep_mode: bool = False) -> I
     width, height = image.size
     if width * height > MAX_PIXELS:
         raise _too_large(name, width * height)
+    if max(width, height) > MAX_IMAGE_SIDE:
+        raise UnreadableImage(
+            f"{name} is too long and narrow: it has {width} × {height} pixels, and a side may have "
+            f"at most {MAX_IMAGE_SIDE}."
+        )
     if width * height == 0:
         raise UnreadableImage(f"{name} has {width} × {height} pixels.")
     try:
@@ -284,7 +292,7 @@ def _load_pixels(image: Image.Image, name: str, *, keep_mode: bool = False) -> I
             image.load()
             upright = _turn_upright(image)
             return upright if keep_mode else _flatten(upright, name, image.format)
-    except UnreadableImage:
+    except (UnreadableImage, MemoryError):
         raise
     except Exception as error:
         # Pillow's decoders raise errors of any type on a damaged file.

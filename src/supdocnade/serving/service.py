@@ -18,7 +18,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from starlette.requests import Request
 
 from supdocnade.checks import check_count, check_range
-from supdocnade.errors import InvalidArgument, UnreadableImage
+from supdocnade.errors import InvalidArgument, UnreadableImage, image_errors
 from supdocnade.gallery.photo_index import Gallery, model_fingerprint
 from supdocnade.images.decode import encode, image_size, make_thumbnail
 from supdocnade.likelihood.cpu.threads import limit_threads
@@ -147,18 +147,19 @@ def process_images(
         for request in requests:
             try:
                 _check_size(request, max_pixels)
-                if request.preview:
-                    picture = make_thumbnail(
-                        request.content, PREVIEW_SIDE, PREVIEW_QUALITY, request.name
-                    )
-                    results.append(picture)
-                elif request.explain is not None:
-                    results.append(_explain(fitted, request))
-                else:
-                    words.append(fitted.encoder.encode(request.content, request.name).words)
-                    names.append(request.name)
-                    keys.append(content_key(request.content))
-                    results.append(None)
+                with image_errors(request.name):
+                    if request.preview:
+                        picture = make_thumbnail(
+                            request.content, PREVIEW_SIDE, PREVIEW_QUALITY, request.name
+                        )
+                        results.append(picture)
+                    elif request.explain is not None:
+                        results.append(_explain(fitted, request))
+                    else:
+                        words.append(fitted.encoder.encode(request.content, request.name).words)
+                        names.append(request.name)
+                        keys.append(content_key(request.content))
+                        results.append(None)
             except UnreadableImage as error:
                 results.append(ApiError("unreadable_image", str(error), file=request.name))
             except InvalidArgument as error:

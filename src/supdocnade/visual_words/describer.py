@@ -243,7 +243,8 @@ class NetworkDescriber(_ColorDescriber):
         patches_SD = patches_SD / np.maximum(norm_S, np.finfo(np.float32).tiny)[:, None]
         return Descriptors(
             self.project(patches_SD),
-            (centres_S2 - 0.5).astype(np.float32),
+            # The first patches of an image with fewer rows than patches begin before it.
+            np.maximum(centres_S2 - 0.5, 0).astype(np.float32),
             norm_S,
             np.full(len(norm_S), side, np.int32),
             normalize_features(image_F),

@@ -19,7 +19,7 @@ import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 
 from supdocnade.cluster import map_shards
-from supdocnade.errors import InvalidArgument, UnreadableImage
+from supdocnade.errors import InvalidArgument, UnreadableImage, image_errors
 from supdocnade.folders.keywords import find_keywords_in_file
 from supdocnade.folders.metadata import distinct_tags
 from supdocnade.images.source import PackedImage, source_name
@@ -105,7 +105,8 @@ def map_images(
     ----------
     function : called with an image, its name and its number; it must be picklable if workers are
         processes.
-    options : `on_error="skip"` yields a `SkippedImage` for an image that cannot be read.
+    options : `on_error="skip"` yields a `SkippedImage` for an image that cannot be read, and for
+        one whose function fails for any reason, too little memory included.
     stage : reported to `options.progress`.
     numbers : numbers of the images to use; None: all.
     window_size : called with the number of workers; it returns how many images may be started
@@ -167,7 +168,8 @@ def _map_chunk(
     results: list[Result | SkippedImage] = []
     for source, name, number in items:
         try:
-            results.append(function(source, name, number))
+            with image_errors(name):
+                results.append(function(source, name, number))
         except UnreadableImage as error:
             if not skip:
                 raise

@@ -3,14 +3,16 @@ import json
 import numpy as np
 import pytest
 from tests.commands import supdocnade
+from tests.networks import empty_library
 from tests.textures import as_png, stripes, write_images
 
 from supdocnade.cli.check import check_folder, format_check
 
 
 @pytest.fixture
-def photos(tmp_path):
-    """A folder with one of every problem."""
+def photos(tmp_path, monkeypatch):
+    """A folder with one of every problem, on a machine without networks."""
+    empty_library(tmp_path / "networks", monkeypatch)
     paths = write_images(tmp_path / "building", 6)
     (tmp_path / "buiding").mkdir()
     (tmp_path / "buiding" / "same.png").write_bytes(paths[0].read_bytes())

@@ -281,6 +281,12 @@ def test_too_many_pixels_are_refused_before_they_are_decoded():
         decode(bomb, name="bomb.png")
 
 
+@pytest.mark.parametrize("size", [(100_001, 1), (1, 100_001)])
+def test_too_long_sides_are_refused(size):
+    with pytest.raises(UnreadableImage, match=r"strip\.png is too long and narrow: it has"):
+        decode(file_of(Image.new("1", size), "PNG"), name="strip.png")
+
+
 def with_scans(content, number):
     """A progressive JPEG file, whose last scan is repeated."""
     last = content[content.rindex(b"\xff\xda") : -2]

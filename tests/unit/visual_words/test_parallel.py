@@ -171,6 +171,28 @@ def test_a_bad_file_is_an_error_unless_asked(tmp_path):
         assert str(path) in str(error.value)
 
 
+@pytest.mark.parametrize("error", [MemoryError(), ValueError("odd."), AssertionError()])
+def test_any_failure_of_a_function_names_the_image(tmp_path, error):
+    def fail(source, name, number):
+        raise error
+
+    path = tmp_path / "a.png"
+    with pytest.raises(UnreadableImage, match=r"a\.png (needs more memory|cannot be described)"):
+        list(map_images(fail, [path]))
+    (skipped,) = map_images(fail, [path], RunOptions(on_error="skip"))
+    assert skipped.name == str(path)
+    assert skipped.reason.startswith(str(path))
+    assert not skipped.reason.endswith("..")
+
+
+def test_an_error_that_is_not_about_one_image_ends_the_run():
+    def fail(*_):
+        raise InvalidArgument("the network 'x' is not installed.")
+
+    with pytest.raises(InvalidArgument, match="not installed"):
+        list(map_images(fail, [b""], RunOptions(on_error="skip")))
+
+
 def test_progress_counts_every_image(tmp_path):
     seen = []
     list(
