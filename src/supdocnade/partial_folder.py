@@ -1,75 +1,150 @@
-"""Folders that are written while the process may be killed."""
+"""The folder of a run that is not finished, from which it can be resumed."""
 
+import json
+import os
 import shutil
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import Any
 
 from supdocnade.errors import StorageError, UnwritableFile
+from supdocnade.storage import (
+    LOCK,
+    lock_folder,
+    remove_leftovers,
+    temporary_target,
+    write_atomically,
+)
 
-LOCK = ".lock"
+PLAN = "run.json"
+"""File in the folder by which it is recognised; it says what the run does."""
+
+DISCARDED = "discarded.json"
+"""Name of that file while the folder is removed."""
+
+_OURS = "supdocnade"
+"""Entry of the file: the command that made it."""
 
 
 class PartialFolder:
     """The folder `OUTPUT.partial`, which keeps the work of an unfinished run.
 
-    A run writes whole files to it, by `storage.write_atomically`, and discards it when its output
-    is complete; a run that was killed is resumed from these files. One process at a time holds its
-    lock.
+    A run locks the folder, writes its plan, and then whole files, by `storage.write_atomically`. It
+    discards them when its output is complete. Nothing is written to a folder or removed from it
+    that has files but no plan of ours, or that is a link: it belongs to somebody else.
+
+    Parameters
+    ----------
+    output : of the run.
+    command : which makes the output, such as "train".
     """
 
-    def __init__(self, output: Path):
+    def __init__(self, output: Path, command: str):
+        output = Path(os.path.abspath(output))
         self.folder = output.with_name(f"{output.name}.partial")
+        self.command = command
 
     @property
     def exists(self) -> bool:
         """True if an earlier run left its work."""
-        return self.folder.exists()
+        return not self.folder.is_symlink() and _read_plan(self.folder / PLAN) is not None
 
-    def create(self) -> None:
-        """Create the folder unless it exists."""
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Hold the folder, which is created; if there is no plan at the end, it is removed.
+
+        `StorageError` is raised if another process holds it, or if it is not ours. The lock ends
+        with the process.
+        """
+        self._check_ours()
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UnwritableFile(f"{self.folder} cannot be created: {error.strerror}.") from error
-
-    @contextmanager
-    def lock(self) -> Iterator[None]:
-        """Keep other runs out of the folder; the lock ends with the process that holds it."""
         with lock_folder(self.folder):
-            yield
+            self._check_ours()
+            if not self.exists:
+                self._remove_work()  # A kill interrupted `discard`.
+            try:
+                yield
+            finally:
+                if not self.exists:
+                    self._remove_folder()
+
+    def _check_ours(self) -> None:
+        """Raise if the folder belongs to somebody else."""
+        if not os.path.lexists(self.folder):
+            return
+        if not self.folder.is_symlink() and self.folder.is_dir():
+            if self.exists or _read_plan(self.folder / DISCARDED) is not None:
+                return
+            # A kill before there is a plan leaves the lock, and the beginning of the plan.
+            names = {path.name for path in self.folder.iterdir()}
+            if PLAN not in names and {temporary_target(name) for name in names} <= {LOCK, PLAN}:
+                return
+        raise StorageError(
+            f"{self.folder} is in the way: it is not a folder of an unfinished run of supdocnade."
+        )
+
+    def read_plan(self) -> dict[str, Any] | None:
+        """Return the plan of the interrupted run, None if there is no such run."""
+        found = _read_plan(self.folder / PLAN) if self.exists else None
+        if found is None:
+            return None
+        command, plan = found
+        if command != self.command:
+            raise StorageError(
+                f"{self.folder} holds an interrupted run of supdocnade {command}: finish it, or "
+                "remove the folder."
+            )
+        return plan
+
+    def write_plan(self, plan: dict[str, Any]) -> None:
+        """Write the plan of a new or a resumed run: JSON values."""
+        content = json.dumps({_OURS: self.command, "plan": plan}, indent=1, sort_keys=True)
+        path = self.folder / PLAN
+        if not path.exists() or path.read_bytes() != content.encode():
+            write_atomically(path, content.encode())
+        (self.folder / DISCARDED).unlink(missing_ok=True)
 
     def discard(self) -> None:
-        """Remove the folder."""
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-
-@contextmanager
-def lock_folder(folder: Path) -> Iterator[None]:
-    """Keep other writers out of a folder; the lock ends with the process that holds it."""
-    try:
-        file = open(folder / LOCK, "ab")  # noqa: SIM115 (closed by the with below)
-    except OSError as error:
-        raise UnwritableFile(f"{folder} cannot be written: {error.strerror}.") from error
-    with file:
+        """Remove the work; a kill meanwhile leaves nothing to resume. The lock must be held."""
         try:
-            lock_file(file)
+            if self.exists:
+                os.replace(self.folder / PLAN, self.folder / DISCARDED)
         except OSError as error:
-            raise StorageError(
-                f"{folder} cannot be written now: another process is writing to it."
-            ) from error
-        yield
+            raise UnwritableFile(f"{self.folder} cannot be removed: {error.strerror}.") from error
+        self._remove_work()
+
+    def _remove_work(self) -> None:
+        """Remove everything but the lock from a folder that was discarded."""
+        if _read_plan(self.folder / DISCARDED) is None:
+            return
+        for path in self.folder.iterdir():
+            if path.name in (LOCK, DISCARDED):
+                continue
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                with suppress(OSError):
+                    path.unlink()
+
+    def _remove_folder(self) -> None:
+        """Remove the folder if it has no work, the lock last."""
+        remove_leftovers(self.folder)
+        with suppress(OSError):
+            if {path.name for path in self.folder.iterdir()} <= {LOCK, DISCARDED}:
+                (self.folder / DISCARDED).unlink(missing_ok=True)
+                (self.folder / LOCK).unlink()
+                self.folder.rmdir()
 
 
-def lock_file(file: IO[bytes]) -> None:
-    """Lock an open file until it is closed; `BlockingIOError` if another one has locked it."""
-    if sys.platform == "win32":
-        import msvcrt
-
-        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-    else:
-        import fcntl
-
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+def _read_plan(path: Path) -> tuple[str, dict[str, Any]] | None:
+    """Return the command and the plan in a file that `write_plan` wrote, None for any other."""
+    try:
+        found = json.loads(path.read_bytes())
+        command, plan = found[_OURS], found["plan"]
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return None
+    return (command, plan) if isinstance(command, str) and isinstance(plan, dict) else None

@@ -1,40 +1,50 @@
 """Files of an output that is made shard by shard, by this process or by a cluster."""
 
+import hashlib
 import json
 import os
-import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 from supdocnade.cluster import map_shards
 from supdocnade.errors import ClusterError, StorageError, UnwritableFile
-from supdocnade.partial_folder import LOCK, PartialFolder
+from supdocnade.partial_folder import PartialFolder
 from supdocnade.run_options import RunOptions
-from supdocnade.storage import read_file, remove_leftovers, write_atomically
-
-PLAN = "plan.json"
+from supdocnade.storage import remove_leftovers
 
 Shard = TypeVar("Shard")
 
 
 class ShardParts(PartialFolder):
-    """The parts of an unfinished output in `OUTPUT.partial`, one file per shard.
+    """The parts of an unfinished output in `OUTPUT.partial`, one file per shard of images.
 
-    A part is written atomically and never again, so a run that was killed resumes with the shards
-    that have none.
+    A part is written atomically, so a run that was killed resumes with the shards that
+    have none.
 
     Parameters
     ----------
-    output : of the run.
+    output, command : as for `PartialFolder`.
     plan : JSON values that determine the contents of all parts.
     suffix : ending of the parts.
+    in_output : whether the parts are files of the output.
     """
 
-    def __init__(self, output: Path, plan: dict[str, Any], suffix: str):
-        super().__init__(Path(os.path.abspath(output)))
-        self.output, self.plan, self.suffix = Path(output), plan, suffix
+    def __init__(
+        self,
+        output: Path,
+        command: str,
+        plan: dict[str, Any],
+        suffix: str,
+        *,
+        in_output: bool = False,
+    ):
+        super().__init__(output, command)
+        self.output, self.suffix, self.in_output = Path(output), suffix, in_output
+        self.result = self.folder / "output"
+        """The output until it is complete."""
+        self._plan = plan
 
     @contextmanager
     def open(self) -> Iterator[None]:
@@ -42,73 +52,49 @@ class ShardParts(PartialFolder):
 
         `StorageError` is raised if there is an output already.
         """
-        if not self.folder.exists() and self._has_plan(self.output):
-            move_folder(self.output, self.folder)  # A kill interrupted `publish`.
-        if self.output.exists() and (not self.output.is_dir() or any(self.output.iterdir())):
-            raise StorageError(f"{self.output} must be a new or an empty folder.")
-        self.create()
         with self.lock():
-            self._check_plan()
+            before = self.read_plan()
+            is_same = before is not None and before["run"] == self._plan
+            if before is not None and is_same:
+                self._take_back(before)
+            if self.output.exists() and (not self.output.is_dir() or any(self.output.iterdir())):
+                raise StorageError(f"{self.output} must be a new or an empty folder.")
+            if before is not None and not is_same:
+                raise StorageError(
+                    f"{self.folder} holds an interrupted run with another model, other "
+                    "photographs or other settings: repeat that run to finish it, or remove "
+                    "the folder."
+                )
+            self._write_state()
+            if self.in_output:
+                self.result.mkdir(exist_ok=True)
             try:
                 yield
             except BaseException:
-                if not any(self.folder.glob("part-*")):
+                if not any(self.path(0).parent.glob("part-*")):
                     self.discard()
                 raise
 
-    def _check_plan(self) -> None:
-        if not (self.folder / PLAN).exists():
-            self._remove_contents()  # Parts without a plan: a kill interrupted `discard`.
-            write_atomically(self.folder / PLAN, self._plan_content())
-        elif not self._has_plan(self.folder):
-            raise StorageError(
-                f"{self.folder} holds an interrupted run with another model, other photographs or "
-                "other settings: repeat that run to finish it, or remove the folder."
-            )
+    def _write_state(self, *, is_complete: bool = False) -> None:
+        state = {"run": self._plan, "is_complete": is_complete}
+        self.write_plan(state)
 
-    def _plan_content(self) -> bytes:
-        return json.dumps(self.plan, sort_keys=True).encode()
-
-    def _has_plan(self, folder: Path) -> bool:
-        """Return True if a folder has the plan of this run."""
-        path = folder / PLAN
-        return path.is_file() and read_file(path) == self._plan_content()
-
-    def _remove_contents(self, *kept: str) -> None:
-        """Remove everything but the lock and some other files."""
-        for path in self.folder.iterdir():
-            if path.is_dir():
-                shutil.rmtree(path, ignore_errors=True)
-            elif path.name not in (LOCK, *kept):
-                with suppress(OSError):
-                    path.unlink()
-
-    def take_back(self, name: str) -> None:
-        """Move a complete output back to its place in the folder, if a kill came before `discard`.
-
-        `name` is that of the output in this folder before it was moved.
-        """
-        if self.folder.exists() and self.output.exists():
-            with self.lock():
-                if self._has_plan(self.folder) and not (self.folder / name).exists():
-                    move_folder(self.output, self.folder / name)
-
-    def discard(self) -> None:
-        """Remove the folder, the plan last: until then a run that was killed is recognised."""
-        if self.exists:
-            self._remove_contents(PLAN)
-        super().discard()
+    def _take_back(self, before: dict[str, Any]) -> None:
+        """Move a complete output back to its place in the folder: a kill came before `discard`."""
+        if before["is_complete"] and not self.result.exists() and self.output.is_dir():
+            move_folder(self.output, self.result)
 
     def publish(self) -> None:
-        """Make the folder with all its parts the output."""
-        remove_leftovers(self.folder)
-        move_folder(self.folder, self.output)
-        for name in (PLAN, LOCK):
-            (self.output / name).unlink(missing_ok=True)
+        """Make the result the output, and remove the folder."""
+        remove_leftovers(self.result)
+        self._write_state(is_complete=True)
+        move_folder(self.result, self.output)
+        self.discard()
 
     def path(self, number: int) -> Path:
         """Return the path of a part."""
-        return self.folder / f"part-{number:05d}{self.suffix}"
+        folder = self.result if self.in_output else self.folder
+        return folder / f"part-{number:05d}{self.suffix}"
 
     def write(
         self,
@@ -120,8 +106,8 @@ class ShardParts(PartialFolder):
 
         The function is called with the path of a part and its shard; it writes the part atomically.
         """
-        present = {path.name for path in self.folder.iterdir()}
         paths = [self.path(number) for number in range(len(shards))]
+        present = {path.name for path in self.path(0).parent.iterdir()}
         todo = [
             (path, shard)
             for path, shard in zip(paths, shards, strict=True)
@@ -145,3 +131,8 @@ def move_folder(source: Path, target: Path) -> None:
         os.replace(source, target)
     except OSError as error:
         raise UnwritableFile(f"{target} cannot be written: {error.strerror or error}.") from error
+
+
+def digest(value: Any) -> str:
+    """Return a digest of a JSON value."""
+    return hashlib.blake2b(json.dumps(value).encode(), digest_size=16).hexdigest()

@@ -1,4 +1,4 @@
-"""Atomic file writes, and arrays with a JSON description in one safetensors file.
+"""Atomic file writes, locks, and arrays with a JSON description in one safetensors file.
 
 The description and a digest of all contents are in the header. A header has at most 100 MB, so a
 longer description is an array of its own, and strings of which there are as many as photographs
@@ -24,7 +24,9 @@ from safetensors.numpy import load, save
 
 from supdocnade.checks import rises_to
 from supdocnade.errors import InvalidArgument, StorageError, UnwritableFile
-from supdocnade.partial_folder import lock_file
+
+LOCK = ".lock"
+"""File in a folder that its writer has locked."""
 
 _KEY, _DIGEST = "supdocnade", "supdocnade.digest"
 Arrays = dict[str, NDArray[Any]]
@@ -116,6 +118,36 @@ def _create_temporary(path: Path) -> IO[bytes]:
         if not removed:
             return file
         file.close()  # Another process took it for a leftover before it was locked.
+
+
+@contextmanager
+def lock_folder(folder: Path) -> Iterator[None]:
+    """Keep other writers out of a folder; the lock ends with the process that holds it."""
+    try:
+        file = open(folder / LOCK, "ab")  # noqa: SIM115 (closed by the with below)
+    except OSError as error:
+        raise UnwritableFile(f"{folder} cannot be written: {error.strerror}.") from error
+    with file:
+        try:
+            lock_file(file)
+            is_locked = os.fstat(file.fileno()).st_nlink > 0  # Nobody removed it before.
+        except OSError:
+            is_locked = False
+        if not is_locked:
+            raise StorageError(f"{folder} cannot be written now: another process is writing to it.")
+        yield
+
+
+def lock_file(file: IO[bytes]) -> None:
+    """Lock an open file until it is closed; `BlockingIOError` if another one has locked it."""
+    if sys.platform == "win32":
+        import msvcrt
+
+        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+    else:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def save_arrays(

@@ -17,8 +17,8 @@ from supdocnade import SceneModel
 from supdocnade.cli.console import ProgressBars
 from supdocnade.cli.demo import SETTINGS as DEMO_SETTINGS
 from supdocnade.cli.options import describe_features
-from supdocnade.cli.partial_run import PartialRun
 from supdocnade.folders.xmp_packet import read_keywords
+from supdocnade.partial_folder import PartialFolder
 from supdocnade.scene.persistence import load_scene, save_scene
 
 
@@ -422,14 +422,16 @@ def test_explain_does_not_replace_existing_files(model, fresh, tmp_path, monkeyp
 
 
 def test_a_run_of_another_process_is_not_touched(photos, tmp_path):
-    running = PartialRun(tmp_path / "m")
-    running.write_settings(photos, {})
+    running = PartialFolder(tmp_path / "m", "train")
     with running.lock():
-        for option in ((), ("--restart",), ("--resume",)):
-            done = supdocnade("train", photos, "-o", tmp_path / "m", *SMALL, *option)
-            assert done.code == 1
-            assert "another process is writing to it" in done.err
-    assert running.exists
+        for plan in (None, {"photos": str(photos), "settings": {}}):
+            if plan is not None:
+                running.write_plan(plan)
+            for option in ((), ("--restart",), ("--resume",)):
+                done = supdocnade("train", photos, "-o", tmp_path / "m", *SMALL, *option)
+                assert done.code == 1
+                assert "another process is writing to it" in done.err
+            assert running.read_plan() == plan
 
 
 def test_evaluate_warns_about_training_photographs(model, photos, fresh):

@@ -94,7 +94,7 @@ def test_a_read_only_disk_is_read(done):
 
 
 def test_a_disk_that_is_full_from_the_start_leaves_nothing_in_the_way(done):
-    line = refused(done["no names"], "run.json cannot be written: No space left on device")
+    line = refused(done["no names"], "m.partial cannot be written: No space left on device")
     assert refused(done["no names, again"]) == line
 
 

@@ -12,70 +12,93 @@ def write(task):
     path.write_text(shard)
 
 
-def test_parts_that_exist_are_not_written_again(tmp_path):
-    parts = ShardParts(tmp_path / "out", {"seed": 0}, ".txt")
+def make(parts, shards):
+    return [path.read_text() for path in parts.write(write, shards, RunOptions())]
+
+
+@pytest.mark.parametrize("in_output", [True, False])
+def test_parts_that_exist_are_not_written_again(tmp_path, in_output):
+    parts = ShardParts(tmp_path / "out", "test", {}, ".txt", in_output=in_output)
     with pytest.raises(ValueError, match="broken"), parts.open():
-        list(parts.write(write, ["a", "broken", "c"], RunOptions()))
+        make(parts, ["a", "broken", "c"])
     assert parts.path(0).read_text() == "a"
     parts.path(0).write_text("kept")
     with parts.open():
-        paths = list(parts.write(write, ["a", "b", "c"], RunOptions()))
-    assert [path.read_text() for path in paths] == ["kept", "b", "c"]
+        assert make(parts, ["a", "b", "c"]) == ["kept", "b", "c"]
 
 
 def test_a_run_that_fails_before_its_first_part_leaves_nothing(tmp_path):
-    parts = ShardParts(tmp_path / "out", {}, ".txt")
+    parts = ShardParts(tmp_path / "out", "test", {}, ".txt")
     with pytest.raises(ValueError, match="broken"), parts.open():
-        list(parts.write(write, ["broken"], RunOptions()))
-    assert not parts.exists
+        make(parts, ["broken"])
+    assert not any(tmp_path.iterdir())
 
 
-def test_parts_of_another_plan_are_refused(tmp_path):
-    parts = ShardParts(tmp_path / "out", {"seed": 0}, ".txt")
+@pytest.mark.parametrize("other", [{"plan": {"seed": 1}}, {"command": "encode"}])
+def test_parts_of_another_run_are_refused(other, tmp_path):
+    run = {"command": "test", "plan": {"seed": 0}, "suffix": ".txt"}
+    parts = ShardParts(tmp_path / "out", **run)
     with parts.open():
-        list(parts.write(write, ["a"], RunOptions()))
-    other = ShardParts(tmp_path / "out", {"seed": 1}, ".txt")
+        make(parts, ["a"])
+    other = ShardParts(tmp_path / "out", **{**run, **other})
     with pytest.raises(StorageError, match=r"out\.partial holds an interrupted run"), other.open():
         pass
     assert parts.path(0).exists()
 
 
 def test_a_part_on_the_disk_of_another_machine_is_an_error(tmp_path):
-    parts = ShardParts(tmp_path / "out", {}, ".txt")
+    parts = ShardParts(tmp_path / "out", "test", {}, ".txt")
     with pytest.raises(ClusterError, match="must share the folder"), parts.open():
         list(parts.write(lambda task: None, ["a"], RunOptions()))
 
 
-def test_a_kill_while_a_folder_is_published_is_mended(tmp_path):
-    parts = ShardParts(tmp_path / "out", {"seed": 0}, ".txt")
-    with parts.open():
-        list(parts.write(write, ["a"], RunOptions()))
-    parts.folder.rename(parts.output)  # The first step of `publish`.
-    with parts.open():
-        assert [path.read_text() for path in parts.write(write, ["b"], RunOptions())] == ["a"]
-        parts.publish()
-    assert [path.name for path in parts.output.iterdir()] == ["part-00000.txt"]
-    assert not parts.exists
+def stop(*_, **__):
+    raise SystemExit
 
 
-def test_parts_without_a_plan_are_removed(tmp_path):
-    parts = ShardParts(tmp_path / "out", {"seed": 0}, ".txt")
-    with parts.open():
-        list(parts.write(write, ["a"], RunOptions()))
-    (parts.folder / "plan.json").unlink()
-    other = ShardParts(tmp_path / "out", {"seed": 1}, ".txt")
-    with other.open():
-        assert [path.read_text() for path in other.write(write, ["b"], RunOptions())] == ["b"]
+def kill_publishing(parts, monkeypatch, step):
+    """Make an output whose publication is interrupted at a step."""
+    with parts.open(), monkeypatch.context() as patched:
+        make(parts, ["a"])
+        (parts.folder / "more").mkdir()
+        patched.setattr(step, stop)
+        with pytest.raises(SystemExit):
+            parts.publish()
 
 
-def test_a_complete_output_is_taken_back_by_its_own_run_alone(tmp_path):
-    parts = ShardParts(tmp_path / "out", {"seed": 0}, ".txt")
+@pytest.mark.parametrize(
+    "step", ["supdocnade.shard_parts.move_folder", "supdocnade.shard_parts.ShardParts.discard"]
+)
+def test_a_kill_while_an_output_is_published_is_mended(step, tmp_path, monkeypatch):
+    def parts(seed=0):
+        plan = {"seed": seed}
+        return ShardParts(tmp_path / "out", "test", plan, ".txt", in_output=True)
+
+    kill_publishing(parts(), monkeypatch, step)
+    with pytest.raises(StorageError), parts(seed=1).open():
+        pass
+    with parts().open():
+        assert not parts().output.exists()
+        assert make(parts(), ["b"]) == ["a"]
+        parts().publish()
+    assert [path.name for path in parts().output.iterdir()] == ["part-00000.txt"]
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_a_kill_after_an_output_was_published_leaves_nothing_for_long(tmp_path, monkeypatch):
+    parts = ShardParts(tmp_path / "out", "test", {}, ".txt", in_output=True)
+    kill_publishing(parts, monkeypatch, "shutil.rmtree")
+    with pytest.raises(StorageError, match="must be a new or an empty folder"), parts.open():
+        pass
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_a_foreign_output_is_not_taken(tmp_path):
+    parts = ShardParts(tmp_path / "out", "test", {}, ".txt", in_output=True)
     with parts.open():
-        list(parts.write(write, ["a"], RunOptions()))
+        make(parts, ["a"])
     parts.output.mkdir()
-    (parts.output / "corpus.txt").write_text("whole")
-    ShardParts(tmp_path / "out", {"seed": 1}, ".txt").take_back("corpus")
-    assert (parts.output / "corpus.txt").exists()
-    parts.take_back("corpus")
-    assert not parts.output.exists()
-    assert (parts.folder / "corpus" / "corpus.txt").read_text() == "whole"
+    (parts.output / "letter.txt").write_text("dear")
+    with pytest.raises(StorageError, match="must be a new or an empty folder"), parts.open():
+        pass
+    assert (parts.output / "letter.txt").read_text() == "dear"

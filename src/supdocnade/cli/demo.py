@@ -1,7 +1,6 @@
 """`supdocnade demo`: train, evaluate and report on drawn scenes."""
 
 import shlex
-import shutil
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,6 +19,7 @@ from supdocnade.cli.console import (
 )
 from supdocnade.cli.report import REPORT
 from supdocnade.errors import StorageError
+from supdocnade.partial_folder import PartialFolder
 from supdocnade.run_options import RunOptions
 from supdocnade.text import format_percent
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from supdocnade.scene.model import SceneModel
     from supdocnade.scene.prediction import Prediction
 
-PHOTOS, FRESH, MODEL, PARTIAL = "photos", "fresh", "model", ".unfinished"
+PHOTOS, FRESH, MODEL = "photos", "fresh", "model"
 
 SETTINGS: dict[str, Any] = {"n_topics": 50, "n_words": 200}
 """Small numbers, so that the demo takes only a minute or two."""
@@ -116,13 +116,15 @@ def run_demo(
     n_fresh = max(n_per_class // TRAIN_PER_TEST, 1)
     for name, number, scene_seed in ((PHOTOS, n_per_class, seed), (FRESH, n_fresh, seed + 1)):
         write_scenes(folder / name, number, scene_seed, progress=progress)
-    partial = folder / PARTIAL
-    model = SceneModel(**SETTINGS, features=features, random_state=seed)
-    model.set_params(n_jobs=options.n_jobs, device=options.device)
-    model.set_params(cache=partial / "words", checkpoint=partial / "checkpoint")
-    model.fit(folder / PHOTOS, progress=progress)
-    model.set_params(cache=None, checkpoint=None).save(folder / MODEL)
-    shutil.rmtree(partial)
+    partial = PartialFolder(folder / MODEL, "demo")
+    with partial.lock():
+        partial.write_plan({})
+        model = SceneModel(**SETTINGS, features=features, random_state=seed)
+        model.set_params(n_jobs=options.n_jobs, device=options.device)
+        model.set_params(cache=partial.folder / "words", checkpoint=partial.folder / "checkpoint")
+        model.fit(folder / PHOTOS, progress=progress)
+        model.set_params(cache=None, checkpoint=None).save(folder / MODEL)
+        partial.discard()
     evaluation = evaluate_photographs(model.fitted_, read_folder(folder / FRESH), options)
     progress("writing the report", 0, 1)
     write_report(model.fitted_, folder / REPORT, random_state=seed)
@@ -149,7 +151,7 @@ def check_folder(folder: Path) -> None:
     """Raise if a folder holds anything but an earlier demo."""
     if folder.exists() and not folder.is_dir():
         raise StorageError(f"{folder} must be a folder, got a file.")
-    expected = {PHOTOS, FRESH, MODEL, REPORT}
+    expected = {PHOTOS, FRESH, MODEL, REPORT, PartialFolder(folder / MODEL, "demo").folder.name}
     for path in sorted(folder.iterdir()) if folder.exists() else ():
         if path.name not in expected and not path.name.startswith("."):
             raise StorageError(f"{folder} must be new or hold a demo, it holds {path.name}.")

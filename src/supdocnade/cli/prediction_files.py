@@ -26,7 +26,7 @@ from supdocnade.gallery.photo_index import model_fingerprint
 from supdocnade.images.source import absolute_address, is_remote
 from supdocnade.run_options import RunOptions
 from supdocnade.scene.prediction import FittedScene, iter_predictions
-from supdocnade.shard_parts import ShardParts
+from supdocnade.shard_parts import ShardParts, digest
 from supdocnade.storage import read_file, write_atomically
 from supdocnade.text import clean_name
 from supdocnade.visual_words.parallel import SkippedImage, image_name
@@ -71,11 +71,12 @@ def write_predictions(
     names = [[image_name(shard, n) for n in range(len(shard))] for shard in shards]
     plan = {
         "model": model_fingerprint(fitted),
-        "choices": _digest(repr(fitted.choices).encode()),
-        "photographs": _digest(json.dumps(names).encode()),
+        "choices": digest(repr(fitted.choices)),
+        "photographs": digest(names),
         "top": top,
     }
-    parts = ShardParts(output, plan, ".parquet" if parquet else ".jsonl")
+    suffix = ".parquet" if parquet else ".jsonl"
+    parts = ShardParts(output, "predict", plan, suffix, in_output=True)
     done, files, reasons = 0, [], []
 
     def report(_: str, within: int, __: int | None) -> None:
@@ -88,7 +89,7 @@ def write_predictions(
             errors = _read_errors(content, parquet=parquet)
             reasons += errors
             figures = {"n_images": len(shard), "n_errors": len(errors)}
-            files.append({"file": path.name, **figures, "checksum": _digest(content)})
+            files.append({"file": path.name, **figures, "checksum": _checksum(content)})
             done += len(shard)
             options.progress("predicting", done, len(sources))
         manifest = {
@@ -99,13 +100,13 @@ def write_predictions(
             "files": files,
         }
         if format in ("fiftyone", "label-studio"):
-            rows = _read_predictions([parts.folder / str(each["file"]) for each in files])
+            rows = _read_predictions([parts.result / str(each["file"]) for each in files])
             exported = export_fiftyone(rows)
             if format == "label-studio":
                 exported = export_label_studio(rows, fitted.classes, fitted.tag_names)
             for name, content in exported:
-                write_atomically(parts.folder / name, content)
-        write_atomically(parts.folder / MANIFEST, json.dumps(manifest, indent=1).encode() + b"\n")
+                write_atomically(parts.result / name, content)
+        write_atomically(parts.result / MANIFEST, json.dumps(manifest, indent=1).encode() + b"\n")
         parts.publish()
     return reasons
 
@@ -187,7 +188,7 @@ def _import_parquet() -> tuple[Any, Any]:
     return pyarrow, pyarrow.parquet
 
 
-def _digest(content: bytes) -> str:
+def _checksum(content: bytes) -> str:
     return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 

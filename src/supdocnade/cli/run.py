@@ -14,7 +14,6 @@ import typer
 
 from supdocnade.cli.console import ProgressBars, format_count, print_message, print_warnings
 from supdocnade.cli.options import UsageError, describe_features
-from supdocnade.cli.partial_run import PartialRun
 from supdocnade.errors import (
     InvalidArgument,
     ProcessLost,
@@ -23,6 +22,8 @@ from supdocnade.errors import (
     UnreadableImages,
     UnwritableFile,
 )
+from supdocnade.images.source import absolute_address
+from supdocnade.partial_folder import PartialFolder
 
 if TYPE_CHECKING:
     from supdocnade.corpus.disk import Corpus
@@ -51,6 +52,9 @@ OPTIONS = {
 
 WORD_OPTIONS = ("features", "n_words", "n_color_words", "n_sift_words")
 """Settings of visual words, which must not be given with --add or a corpus."""
+
+CHECKPOINT, WORDS = "checkpoint", "words"
+"""Folders of an unfinished run: checkpoints, and the words of photographs that were read."""
 
 FILES = ("add", "corrections")
 """Settings of a run that are no settings of `SceneModel`."""
@@ -99,29 +103,27 @@ def share_training(processes: int | None, cluster: str | None) -> AbstractContex
 def train_model(request: TrainingRequest) -> "tuple[SceneModel, dict[str, float]]":
     """Train a model and write it; return it with the seconds of each stage."""
     check_output(request.output, force=request.force)
-    partial = PartialRun(request.output)
-    partial.check_idle()
-    settings = _choose_settings(request, partial)
-    corpus, records, notes = _read_data(request, settings.get("corrections"))
-    check_records(request.photos, records)
-    if not request.quiet:
-        extends = settings.get("add") is not None
-        words_of = request.photos if corpus is not None else settings.get("add")
-        line = f"features: those of {words_of}"
-        if words_of is None:
-            line = describe_features(settings["features"], settings["n_sift_words"])
-        print_message(line)
-        for note in (*describe_records(records, extends=extends), *notes):
-            print_message(f"note: {note}")
-    if corpus is not None:
-        records = []  # Those of a corpus may be millions, which the fit reads itself.
-    if request.restart:
-        partial.discard()
-    partial.write_settings(request.photos, settings)
-    # Outside the error handling below, which must not clean up the folder of another process.
+    partial = PartialFolder(request.output, "train")
     with partial.lock():
+        settings = _choose_settings(request, partial)
+        corpus, records, notes = _read_data(request, settings.get("corrections"))
+        check_records(request.photos, records)
+        if not request.quiet:
+            extends = settings.get("add") is not None
+            words_of = request.photos if corpus is not None else settings.get("add")
+            line = f"features: those of {words_of}"
+            if words_of is None:
+                line = describe_features(settings["features"], settings["n_sift_words"])
+            print_message(line)
+            for note in (*describe_records(records, extends=extends), *notes):
+                print_message(f"note: {note}")
+        if corpus is not None:
+            records = []  # Those of a corpus may be millions, which the fit reads itself.
+        if request.restart:
+            partial.discard()
+        partial.write_plan({"photos": absolute_address(request.photos), "settings": settings})
         model, seconds = _train_resumably(request, partial, settings, corpus, records)
-    partial.discard()
+        partial.discard()
     for each in () if request.quiet else model.skipped_:
         print_message(f"skipped: {each.reason}")
     return model, seconds
@@ -168,7 +170,7 @@ def _correct(
 
 def _train_resumably(
     request: TrainingRequest,
-    partial: PartialRun,
+    partial: PartialFolder,
     settings: dict[str, Any],
     corpus: "Corpus | None",
     records: "Sequence[ImageRecord]",
@@ -194,22 +196,35 @@ def _train_resumably(
             f"then continue with: {_resume_command(request)}"
         ) from error
     except (UnwritableFile, ProcessLost) as error:
-        if not partial.discard_if_empty():
+        if not _keep_work(partial):
             raise
         raise type(error)(
             f"{str(error).rstrip('.')}; the work so far is kept, resume with: "
             f"{_resume_command(request)}"
         ) from error
     except StorageError as error:
-        if partial.discard_if_empty() and request.resume and "checkpoint" in str(error):
+        if _keep_work(partial) and request.resume and "checkpoint" in str(error):
             raise StorageError(f"{error} Start again with --restart.") from error
         raise
     except Exception as error:
-        partial.discard_if_empty()
+        _keep_work(partial)
         setting, _, rest = str(error).partition(" ")
         if isinstance(error, InvalidArgument) and setting in OPTIONS and rest.startswith("must"):
             raise InvalidArgument(f"{_option(setting)} {rest}") from error
         raise
+
+
+def _keep_work(partial: PartialFolder) -> bool:
+    """Return True if the run can be resumed; otherwise discard it.
+
+    It can be resumed once a photograph was read or something was learned.
+    """
+    useful = any(path.is_file() for path in (partial.folder / WORDS).rglob("*")) or any(
+        (partial.folder / CHECKPOINT).rglob("*.safetensors")
+    )
+    if not useful:
+        partial.discard()
+    return useful
 
 
 def _option(setting: str) -> str:
@@ -223,7 +238,7 @@ def _option(setting: str) -> str:
 
 def _train(
     request: TrainingRequest,
-    partial: PartialRun,
+    partial: PartialFolder,
     settings: dict[str, Any],
     corpus: "Corpus | None",
     records: "Sequence[ImageRecord]",
@@ -237,8 +252,8 @@ def _train(
         **{name: value for name, value in settings.items() if name not in FILES},
         n_jobs=request.jobs,
         device=request.device,
-        cache=request.cache or partial.words,
-        checkpoint=partial.checkpoint,
+        cache=request.cache or partial.folder / WORDS,
+        checkpoint=partial.folder / CHECKPOINT,
     )
     if not request.quiet and not request.resume:
         _print_estimate(model, corpus, records, request)
@@ -363,15 +378,22 @@ def describe_records(records: "Sequence[ImageRecord]", *, extends: bool = False)
     return [note for note in notes if note]
 
 
-def _choose_settings(request: TrainingRequest, partial: PartialRun) -> dict[str, Any]:
+def _choose_settings(request: TrainingRequest, partial: PartialFolder) -> dict[str, Any]:
     """Return the settings of a new run or of the run to resume."""
     if request.resume and request.restart:
         raise InvalidArgument("--resume and --restart must not both be given.")
+    before = partial.read_plan()
     # torchrun starts the same command again after a process was lost.
-    again = "TORCHELASTIC_RUN_ID" in os.environ and partial.exists and not request.restart
+    again = "TORCHELASTIC_RUN_ID" in os.environ and before is not None and not request.restart
     if request.resume or again:
-        return _resumed_settings(request, partial.read_settings(request.photos))
-    if partial.exists and not request.restart:
+        if before is None:
+            raise StorageError(f"there is no run to resume: {partial.folder} does not exist.")
+        if before["photos"] != absolute_address(request.photos):
+            raise InvalidArgument(
+                f"the run to resume learns from {before['photos']}, not from {request.photos}."
+            )
+        return _resumed_settings(request, before["settings"])
+    if before is not None and not request.restart:
         raise StorageError(
             f"{partial.folder} holds an interrupted run: continue it with --resume, "
             "or start again with --restart."
@@ -415,8 +437,6 @@ def _resumed_settings(request: TrainingRequest, before: dict[str, Any]) -> dict[
 
     All other settings determine the model, so they must not change.
     """
-    if "features" in before:  # Runs of earlier versions have no SIFT words beside others.
-        before = {"n_sift_words": 0, **before}
     explicit = {name: request.settings[name] for name in request.explicit - {"on_error"}}
     explicit |= _given_files(request)
     for name in sorted(explicit):

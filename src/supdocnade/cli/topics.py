@@ -179,28 +179,31 @@ def learn_topics(
 
     corpus, output, quiet = options["corpus"], options["output"], options["quiet"]
     check_folder(output, force=options["force"])
-    partial = PartialFolder(Path(os.path.abspath(output)))
-    if partial.exists and not options["resume"]:
-        raise StorageError(
-            f"{partial.folder} holds an interrupted run: continue it with --resume, or remove it."
-        )
-    if options["resume"] and not partial.exists:
-        raise StorageError(f"there is no run to resume: {partial.folder} does not exist.")
-    texts = read_documents(corpus, options["text_field"], options["label_field"], quiet)
-    partial.create()
-    try:
-        with partial.lock(), ProgressBars(quiet=quiet) as progress, print_warnings(quiet=quiet):
-            checkpoint = partial.folder / "checkpoint"
-            model = _learn(options, vectorizer, limits, texts, checkpoint, progress)
-    except KeyboardInterrupt:
-        command = shlex.join(["supdocnade", "topics", os.fspath(corpus), "-o", os.fspath(output)])
-        print_message(f"stopped; resume with: {command} --resume and the same options")
-        raise typer.Exit(130) from None
-    except Exception:
-        if not any(partial.folder.rglob("*.safetensors")):
-            partial.discard()
-        raise
-    partial.discard()
+    partial = PartialFolder(output, "topics")
+    with partial.lock():
+        is_interrupted = partial.read_plan() is not None
+        if is_interrupted and not options["resume"]:
+            raise StorageError(
+                f"{partial.folder} holds an interrupted run: continue it with --resume, or remove "
+                "it."
+            )
+        if options["resume"] and not is_interrupted:
+            raise StorageError(f"there is no run to resume: {partial.folder} does not exist.")
+        texts = read_documents(corpus, options["text_field"], options["label_field"], quiet)
+        partial.write_plan({})
+        checkpoint = partial.folder / "checkpoint"
+        try:
+            with ProgressBars(quiet=quiet) as progress, print_warnings(quiet=quiet):
+                model = _learn(options, vectorizer, limits, texts, checkpoint, progress)
+        except KeyboardInterrupt:
+            again = shlex.join(["supdocnade", "topics", os.fspath(corpus), "-o", os.fspath(output)])
+            print_message(f"stopped; resume with: {again} --resume and the same options")
+            raise typer.Exit(130) from None
+        except Exception:
+            if not any(checkpoint.rglob("*.safetensors")):
+                partial.discard()
+            raise
+        partial.discard()
     return model
 
 

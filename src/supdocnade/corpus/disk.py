@@ -40,8 +40,7 @@ from supdocnade.corpus.manifest import (
     write_manifest,
 )
 from supdocnade.errors import InvalidArgument, StorageError, UnwritableFile
-from supdocnade.partial_folder import LOCK, lock_folder
-from supdocnade.storage import temporary_target
+from supdocnade.storage import LOCK, lock_folder, temporary_target
 
 
 class Corpus:

@@ -56,11 +56,10 @@ from supdocnade.images.source import (
     source_name,
     stamp_sources,
 )
-from supdocnade.partial_folder import lock_folder
 from supdocnade.progress import no_progress
 from supdocnade.run_options import RunOptions
 from supdocnade.scene.prediction import FittedScene
-from supdocnade.storage import save_arrays
+from supdocnade.storage import lock_folder, save_arrays
 from supdocnade.text import fold_words
 from supdocnade.visual_words.cache import ImageWords
 from supdocnade.visual_words.parallel import READING, SkippedImage, map_images

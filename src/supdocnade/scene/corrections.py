@@ -21,7 +21,7 @@ from supdocnade.errors import InvalidArgument, StorageError, UnreadableImage, Un
 from supdocnade.folders.metadata import Row, parse_label, parse_tags, read_rows
 from supdocnade.folders.photo_folder import ImageRecord
 from supdocnade.images.source import absolute_address, read_address, source_name
-from supdocnade.partial_folder import lock_file
+from supdocnade.storage import lock_file
 from supdocnade.text import decode_text, line_error
 from supdocnade.visual_words.cache import read_with_key
 

@@ -29,7 +29,6 @@ a million photographs.
 
 import hashlib
 import json
-import os
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -185,7 +184,7 @@ def _describe_missing(folder: Path) -> str:
     text = f"there is no folder {folder}"
     if folder.exists():
         text = f"{folder} is no model: it has no {DESCRIPTION}"
-    partial = PartialFolder(Path(os.path.abspath(folder)))
+    partial = PartialFolder(folder, "train")
     if partial.exists:
         text += f"; an interrupted run is in {partial.folder}: finish it with train --resume"
     return f"{text}."

@@ -4,8 +4,6 @@
 and makes every shard a task of its own, which a cluster can run.
 """
 
-import hashlib
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -22,7 +20,7 @@ from supdocnade.corpus.manifest import is_corpus
 from supdocnade.errors import InvalidArgument, StorageError, UnreadableImage
 from supdocnade.run_options import RunOptions
 from supdocnade.seeding import named_generator
-from supdocnade.shard_parts import ShardParts, move_folder
+from supdocnade.shard_parts import ShardParts, digest
 from supdocnade.storage import Arrays, damage_errors, load_arrays, save_arrays
 from supdocnade.visual_words.cache import ImageWords
 from supdocnade.visual_words.encoder import ImageEncoder
@@ -35,8 +33,6 @@ FEATURES = "features-{:05d}.safetensors"
 """File in the folder of a corpus for each of its shards, if a network describes images."""
 WORDS = "words.safetensors"
 """File in the folder of a corpus with its visual words, as `BagOfVisualWords.save` writes it."""
-CORPUS = "corpus"
-"""Folder of an unfinished corpus among the parts of its run."""
 StoredWords = tuple[Arrays, dict[str, Any]]
 """Visual words as arrays and a description, as `words_to_storage` returns them."""
 
@@ -168,13 +164,15 @@ def encode_shuffled(
         )
         for part in numbers
     ]
-    plan = {"encoder": encoder.fingerprint(), "shards": _digest(shards), "keywords": keywords}
-    parts = ShardParts(Path(folder), plan, ".safetensors")
+    plan = {
+        "encoder": encoder.fingerprint(),
+        "shards": digest([shard[1:] for shard in shards]),
+        "keywords": keywords,
+    }
+    parts = ShardParts(Path(folder), "encode", plan, ".safetensors")
     skipped: list[SkippedImage] = []
-    if is_corpus(parts.output):
-        parts.take_back(CORPUS)
     with parts.open():
-        corpus = _open_or_create(parts.folder / CORPUS, encoder, stored_words)
+        corpus = _open_or_create(parts.result, encoder, stored_words)
         encoded = _encode_shards(encoder, keywords, shards, parts, options)
         n_known, n_documents = len(corpus), 0
         for part, shard in zip(numbers, encoded, strict=True):
@@ -187,8 +185,7 @@ def encode_shuffled(
         if not n_documents:
             parts.discard()
             raise UnreadableImage(f"none of the {len(images)} images can be read.")
-        move_folder(corpus.folder, parts.output)
-        parts.discard()
+        parts.publish()
     return Corpus.open(folder), tuple(skipped)
 
 
@@ -312,11 +309,3 @@ def _open_or_create(
 
 def _listed(tags: Sequence[str] | None) -> list[str] | None:
     return None if tags is None else list(tags)
-
-
-def _digest(shards: Sequence[ShardImages]) -> str:
-    """Return a digest of the names, labels and tags of all images in their order."""
-    digest = hashlib.blake2b(digest_size=16)
-    for shard in shards:
-        digest.update(json.dumps(shard[1:]).encode())
-    return digest.hexdigest()

@@ -16,7 +16,7 @@ from scipy import sparse
 from supdocnade import Corpus
 from supdocnade.corpus import disk, disk_files
 from supdocnade.errors import InvalidArgument, StorageError
-from supdocnade.partial_folder import lock_folder
+from supdocnade.storage import lock_folder
 
 WHOLE = np.array([[2, 0, 1, 0], [0, 0, 0, 0], [1, 1, 1, 1], [0, 5, 0, 0]])
 PARTS = np.array([[0.5, 2.25, 0, 0], [0, 0, 0, 3]])

@@ -9,6 +9,7 @@ from tests.scene_model import SETTINGS, columns, scenes, small_model
 
 from supdocnade import SceneModel
 from supdocnade.errors import StorageError
+from supdocnade.partial_folder import PartialFolder
 from supdocnade.scene.dataset import Photographs, TrainingSet
 from supdocnade.scene.held_out import HeldOutImage
 from supdocnade.scene.persistence import (
@@ -307,7 +308,9 @@ def test_folders_without_a_model_are_refused(tmp_path):
         SceneModel.load(tmp_path)
     with pytest.raises(StorageError, match=r"there is no folder .*nowhere\.$"):
         SceneModel.load(tmp_path / "nowhere")
-    (tmp_path / "nowhere.partial").mkdir()
+    unfinished = PartialFolder(tmp_path / "nowhere", "train")
+    with unfinished.lock():
+        unfinished.write_plan({})
     with pytest.raises(StorageError, match=r"nowhere; an interrupted run is in .*nowhere\.partial"):
         SceneModel.load(tmp_path / "nowhere")
 
