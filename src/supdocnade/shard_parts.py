@@ -3,13 +3,18 @@
 import hashlib
 import json
 import os
+import shutil
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+
 from supdocnade.cluster import map_shards
 from supdocnade.errors import ClusterError, StorageError, UnwritableFile
+from supdocnade.images.source import PackedImage, absolute_address, source_name, stamp_sources
 from supdocnade.partial_folder import PartialFolder
 from supdocnade.run_options import RunOptions
 from supdocnade.storage import remove_leftovers
@@ -20,13 +25,14 @@ Shard = TypeVar("Shard")
 class ShardParts(PartialFolder):
     """The parts of an unfinished output in `OUTPUT.partial`, one file per shard of images.
 
-    A part is written atomically, so a run that was killed resumes with the shards that
-    have none.
+    A part is written atomically, so a run that was killed resumes with the shards that have none,
+    and with those whose images have changed since.
 
     Parameters
     ----------
     output, command : as for `PartialFolder`.
-    plan : JSON values that determine the contents of all parts.
+    plan : JSON values that determine, with the images, the contents of all parts.
+    shards : images of each shard.
     suffix : ending of the parts.
     in_output : whether the parts are files of the output.
     """
@@ -36,6 +42,7 @@ class ShardParts(PartialFolder):
         output: Path,
         command: str,
         plan: dict[str, Any],
+        shards: Sequence[Sequence[Any]],
         suffix: str,
         *,
         in_output: bool = False,
@@ -44,13 +51,15 @@ class ShardParts(PartialFolder):
         self.output, self.suffix, self.in_output = Path(output), suffix, in_output
         self.result = self.folder / "output"
         """The output until it is complete."""
-        self._plan = plan
+        self._plan = {**plan, "images": digest([_absolute_names(shard) for shard in shards])}
+        self._stamps = [digest(_stamps(shard)) for shard in shards]
 
     @contextmanager
     def open(self) -> Iterator[None]:
         """Hold the folder for a run, which removes it if it fails before its first part.
 
-        `StorageError` is raised if there is an output already.
+        A warning says how many parts are made again. `StorageError` is raised if there is an output
+        already.
         """
         with self.lock():
             before = self.read_plan()
@@ -59,12 +68,14 @@ class ShardParts(PartialFolder):
                 self._take_back(before)
             if self.output.exists() and (not self.output.is_dir() or any(self.output.iterdir())):
                 raise StorageError(f"{self.output} must be a new or an empty folder.")
-            if before is not None and not is_same:
-                raise StorageError(
-                    f"{self.folder} holds an interrupted run with another model, other "
-                    "photographs or other settings: repeat that run to finish it, or remove "
-                    "the folder."
-                )
+            if before is not None:
+                if not is_same:
+                    raise StorageError(
+                        f"{self.folder} holds an interrupted run with another model, other "
+                        "photographs or other settings: repeat that run to finish it, or remove "
+                        "the folder."
+                    )
+                self._remove_changed(before["stamps"])
             self._write_state()
             if self.in_output:
                 self.result.mkdir(exist_ok=True)
@@ -76,13 +87,30 @@ class ShardParts(PartialFolder):
                 raise
 
     def _write_state(self, *, is_complete: bool = False) -> None:
-        state = {"run": self._plan, "is_complete": is_complete}
+        state = {"run": self._plan, "stamps": self._stamps, "is_complete": is_complete}
         self.write_plan(state)
 
     def _take_back(self, before: dict[str, Any]) -> None:
         """Move a complete output back to its place in the folder: a kill came before `discard`."""
         if before["is_complete"] and not self.result.exists() and self.output.is_dir():
             move_folder(self.output, self.result)
+
+    def _remove_changed(self, before: list[str]) -> None:
+        """Remove the parts whose images have changed since they were made, and what has them."""
+        pairs = zip(before, self._stamps, strict=True)
+        paths = [self.path(number) for number, (old, new) in enumerate(pairs) if old != new]
+        changed = [path for path in paths if path.exists()]
+        if not changed:
+            return
+        if not self.in_output and self.result.exists():
+            shutil.rmtree(self.result)
+        for path in changed:
+            path.unlink()
+        warnings.warn(
+            f"photographs have changed since the run was interrupted: {len(changed)} of "
+            f"{len(self._stamps)} parts that were finished are made again.",
+            stacklevel=4,
+        )
 
     def publish(self) -> None:
         """Make the result the output, and remove the folder."""
@@ -136,3 +164,26 @@ def move_folder(source: Path, target: Path) -> None:
 def digest(value: Any) -> str:
     """Return a digest of a JSON value."""
     return hashlib.blake2b(json.dumps(value).encode(), digest_size=16).hexdigest()
+
+
+def _absolute_names(images: Sequence[Any]) -> list[str | None]:
+    """Return absolute paths or addresses; None for an image that is not a source."""
+    return [absolute_address(source_name(each)) if _is_source(each) else None for each in images]
+
+
+def _stamps(images: Sequence[Any]) -> list[Any]:
+    """Return what changes with each image: size and time of its file, or a digest of the image."""
+    stamps = iter(stamp_sources(each for each in images if _is_source(each)))
+    return [next(stamps) if _is_source(each) else _digest_image(each) for each in images]
+
+
+def _is_source(image: Any) -> bool:
+    return isinstance(image, str | os.PathLike | PackedImage)
+
+
+def _digest_image(image: Any) -> str:
+    """Return a digest of an image in memory: the bytes of a file, an array, or a PIL image."""
+    pixels = np.ascontiguousarray(
+        np.frombuffer(image, np.uint8) if isinstance(image, bytes | bytearray) else image
+    )
+    return hashlib.blake2b(pixels.tobytes() + repr(pixels.shape).encode()).hexdigest()

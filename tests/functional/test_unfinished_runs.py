@@ -1,5 +1,6 @@
 """Folders of unfinished runs: whose they are, who may write to them, and what has changed since."""
 
+import json
 import shutil
 
 import pytest
@@ -7,6 +8,8 @@ from tests.commands import SMALL, draw, learned, supdocnade
 from tests.scene_model import small_model
 
 from supdocnade.cli.console import ProgressBars
+from supdocnade.corpus.disk import Corpus
+from supdocnade.visual_words.encoder import ImageEncoder
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +46,73 @@ def test_a_folder_of_the_user_is_never_emptied(command, by_link, model, photos, 
         *("part-00000.jsonl", "thesis.tex", "thesis.tex", "words"),
     ]
     assert not (tmp_path / "results").exists()
+
+
+def stop_after(monkeypatch, n_images, command, *arguments):
+    """Run a command that is interrupted after some images."""
+    encode, seen = ImageEncoder.encode, []
+
+    def stop(self, *args, **options):
+        if len(seen) == n_images:
+            raise KeyboardInterrupt
+        seen.append(None)
+        return encode(self, *args, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ImageEncoder, "encode", stop)
+        done = supdocnade(command, *arguments)
+    assert done.code != 0
+
+
+def exchange(photos):
+    """Exchange two photographs of different classes: the first and the last."""
+    paths = sorted(photos.rglob("*.jpg"))
+    first, last = paths[0].read_bytes(), paths[-1].read_bytes()
+    paths[0].write_bytes(last)
+    paths[-1].write_bytes(first)
+
+
+def predictions(folder):
+    lines = b"".join(path.read_bytes() for path in sorted(folder.glob("part-*"))).splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def test_changed_photographs_are_predicted_again(model, photos, tmp_path, monkeypatch):
+    arguments = (model, photos, "--shard-size", "2")
+    stop_after(monkeypatch, 5, "predict", *arguments, "-o", tmp_path / "out", "-j", "1")
+    exchange(photos)
+    done = supdocnade("predict", *arguments, "-o", tmp_path / "out")
+    assert done.code == 0
+    assert "1 of 3 parts that were finished are made again" in done.err
+    assert supdocnade("predict", *arguments, "-o", tmp_path / "fresh").code == 0
+    assert predictions(tmp_path / "out") == predictions(tmp_path / "fresh")
+
+
+def test_changed_photographs_are_encoded_again(model, photos, tmp_path, monkeypatch):
+    arguments = (model, photos, "--shard-size", "2")
+    stop_after(monkeypatch, 5, "encode", *arguments, "-o", tmp_path / "out", "-j", "1")
+    for path in photos.rglob("*.jpg"):  # In random order: any may be in a part that is finished.
+        path.write_bytes(next(photos.glob("forest/*.jpg")).read_bytes())
+    done = supdocnade("encode", *arguments, "-o", tmp_path / "out")
+    assert done.code == 0
+    assert "2 of 3 parts that were finished are made again" in done.err
+    assert supdocnade("encode", *arguments, "-o", tmp_path / "fresh").code == 0
+    found, fresh = (Corpus.open(tmp_path / name) for name in ("out", "fresh"))
+    assert found.fingerprint() == fresh.fingerprint()
+
+
+def test_photographs_of_another_folder_are_not_those_of_the_run(
+    model, photos, tmp_path, monkeypatch
+):
+    shutil.copytree(photos, tmp_path / "elsewhere" / "photos")
+    exchange(tmp_path / "elsewhere" / "photos")
+    arguments = (model, "photos", "--shard-size", "2", "-o", tmp_path / "out")
+    monkeypatch.chdir(tmp_path)
+    stop_after(monkeypatch, 5, "predict", *arguments, "-j", "1")
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    done = supdocnade("predict", *arguments)
+    assert done.code == 1
+    assert "other photographs" in done.err
 
 
 def test_a_second_training_leaves_the_first_alone(photos, tmp_path, monkeypatch):

@@ -1,3 +1,5 @@
+import os
+
 import pytest
 
 from supdocnade.errors import ClusterError, StorageError
@@ -18,7 +20,9 @@ def make(parts, shards):
 
 @pytest.mark.parametrize("in_output", [True, False])
 def test_parts_that_exist_are_not_written_again(tmp_path, in_output):
-    parts = ShardParts(tmp_path / "out", "test", {}, ".txt", in_output=in_output)
+    parts = ShardParts(
+        tmp_path / "out", "test", {}, [["a"], ["b"], ["c"]], ".txt", in_output=in_output
+    )
     with pytest.raises(ValueError, match="broken"), parts.open():
         make(parts, ["a", "broken", "c"])
     assert parts.path(0).read_text() == "a"
@@ -28,15 +32,17 @@ def test_parts_that_exist_are_not_written_again(tmp_path, in_output):
 
 
 def test_a_run_that_fails_before_its_first_part_leaves_nothing(tmp_path):
-    parts = ShardParts(tmp_path / "out", "test", {}, ".txt")
+    parts = ShardParts(tmp_path / "out", "test", {}, [["a"]], ".txt")
     with pytest.raises(ValueError, match="broken"), parts.open():
         make(parts, ["broken"])
     assert not any(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("other", [{"plan": {"seed": 1}}, {"command": "encode"}])
+@pytest.mark.parametrize(
+    "other", [{"plan": {"seed": 1}}, {"shards": [["b"]]}, {"command": "encode"}]
+)
 def test_parts_of_another_run_are_refused(other, tmp_path):
-    run = {"command": "test", "plan": {"seed": 0}, "suffix": ".txt"}
+    run = {"command": "test", "plan": {"seed": 0}, "shards": [["a"]], "suffix": ".txt"}
     parts = ShardParts(tmp_path / "out", **run)
     with parts.open():
         make(parts, ["a"])
@@ -46,8 +52,46 @@ def test_parts_of_another_run_are_refused(other, tmp_path):
     assert parts.path(0).exists()
 
 
+def test_parts_of_other_files_of_the_same_name_are_refused(tmp_path, monkeypatch):
+    def parts():
+        return ShardParts(tmp_path / "out", "test", {}, [["a.jpg"]], ".txt")
+
+    with parts().open():
+        make(parts(), ["a"])
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    with pytest.raises(StorageError, match="other photographs"), parts().open():
+        pass
+
+
+@pytest.mark.parametrize("in_output", [True, False])
+@pytest.mark.parametrize("in_memory", [True, False])
+def test_parts_of_images_that_have_changed_are_made_again(tmp_path, in_output, in_memory):
+    images = [b"first", b"second"] if in_memory else [tmp_path / "first", tmp_path / "second"]
+
+    def parts():
+        shards = [[image] for image in images]
+        return ShardParts(tmp_path / "out", "test", {}, shards, ".txt", in_output=in_output)
+
+    for image in () if in_memory else images:
+        image.write_bytes(b"before")
+    with parts().open():
+        make(parts(), ["old 0", "old 1"])
+        (parts().result / "all").mkdir(parents=True)
+    if in_memory:
+        images[1] = b"changed"
+    else:
+        os.utime(images[1], ns=(1, 1))
+    again = pytest.warns(UserWarning, match="1 of 2 parts that were finished are made again")
+    with again, parts().open():
+        assert make(parts(), ["new 0", "new 1"]) == ["old 0", "new 1"]
+        assert (parts().result / "all").exists() == in_output
+    with parts().open():
+        assert make(parts(), ["newer", "newer"]) == ["old 0", "new 1"]
+
+
 def test_a_part_on_the_disk_of_another_machine_is_an_error(tmp_path):
-    parts = ShardParts(tmp_path / "out", "test", {}, ".txt")
+    parts = ShardParts(tmp_path / "out", "test", {}, [["a"]], ".txt")
     with pytest.raises(ClusterError, match="must share the folder"), parts.open():
         list(parts.write(lambda task: None, ["a"], RunOptions()))
 
@@ -72,7 +116,7 @@ def kill_publishing(parts, monkeypatch, step):
 def test_a_kill_while_an_output_is_published_is_mended(step, tmp_path, monkeypatch):
     def parts(seed=0):
         plan = {"seed": seed}
-        return ShardParts(tmp_path / "out", "test", plan, ".txt", in_output=True)
+        return ShardParts(tmp_path / "out", "test", plan, [["a"]], ".txt", in_output=True)
 
     kill_publishing(parts(), monkeypatch, step)
     with pytest.raises(StorageError), parts(seed=1).open():
@@ -86,7 +130,7 @@ def test_a_kill_while_an_output_is_published_is_mended(step, tmp_path, monkeypat
 
 
 def test_a_kill_after_an_output_was_published_leaves_nothing_for_long(tmp_path, monkeypatch):
-    parts = ShardParts(tmp_path / "out", "test", {}, ".txt", in_output=True)
+    parts = ShardParts(tmp_path / "out", "test", {}, [["a"]], ".txt", in_output=True)
     kill_publishing(parts, monkeypatch, "shutil.rmtree")
     with pytest.raises(StorageError, match="must be a new or an empty folder"), parts.open():
         pass
@@ -94,7 +138,7 @@ def test_a_kill_after_an_output_was_published_leaves_nothing_for_long(tmp_path, 
 
 
 def test_a_foreign_output_is_not_taken(tmp_path):
-    parts = ShardParts(tmp_path / "out", "test", {}, ".txt", in_output=True)
+    parts = ShardParts(tmp_path / "out", "test", {}, [["a"]], ".txt", in_output=True)
     with parts.open():
         make(parts, ["a"])
     parts.output.mkdir()

@@ -15,6 +15,7 @@ from supdocnade.cli.console import (
     print_json,
     print_line,
     print_message,
+    print_warnings,
 )
 from supdocnade.errors import InvalidArgument, UnreadableImage, UnwritableFile
 from supdocnade.run_options import RunOptions
@@ -106,7 +107,7 @@ def encode_place(
         photographs = from_records(scan_photographs(photos, progress, in_files=False).records)
     if not len(photographs):
         raise InvalidArgument(f"{photos} must hold photographs, got none.")
-    with ProgressBars(quiet=quiet) as progress:
+    with ProgressBars(quiet=quiet) as progress, print_warnings(quiet=quiet):
         return encode_shuffled(
             fitted.encoder,
             photographs.sources,

@@ -27,6 +27,7 @@ from supdocnade.cli.console import (
     print_message,
     print_passed_over,
     print_small_note,
+    print_warnings,
 )
 from supdocnade.cli.options import UsageError
 from supdocnade.cli.xmp import Sidecars, UnwritableRecord, append_text, undo_sidecars
@@ -277,7 +278,8 @@ def predict_to_folder(
     sources = list(chain.from_iterable(photos))
     if not sources:
         raise InvalidArgument("no photographs were named, and the folders contain none.")
-    with ProgressBars(quiet=quiet, stage_lines=False) as progress:
+    bars = ProgressBars(quiet=quiet, stage_lines=False)
+    with bars as progress, print_warnings(quiet=quiet):
         options = replace(options, progress=progress)
         reasons = write_predictions(fitted, sources, output, options, top, shard_size, format)
     for reason in reasons:

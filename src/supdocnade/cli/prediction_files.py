@@ -74,9 +74,10 @@ def write_predictions(
         "choices": digest(repr(fitted.choices)),
         "photographs": digest(names),
         "top": top,
+        "format": format,
     }
     suffix = ".parquet" if parquet else ".jsonl"
-    parts = ShardParts(output, "predict", plan, suffix, in_output=True)
+    parts = ShardParts(output, "predict", plan, shards, suffix, in_output=True)
     done, files, reasons = 0, [], []
 
     def report(_: str, within: int, __: int | None) -> None:

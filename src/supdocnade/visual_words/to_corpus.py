@@ -169,7 +169,8 @@ def encode_shuffled(
         "shards": digest([shard[1:] for shard in shards]),
         "keywords": keywords,
     }
-    parts = ShardParts(Path(folder), "encode", plan, ".safetensors")
+    images_of = [shard.sources for shard in shards]
+    parts = ShardParts(Path(folder), "encode", plan, images_of, ".safetensors")
     skipped: list[SkippedImage] = []
     with parts.open():
         corpus = _open_or_create(parts.result, encoder, stored_words)
