@@ -5,7 +5,7 @@ python -m benchmarks.bench_network [cuda]
 The photographs of `bench_encoding`, one after the other on one core. The baseline decodes a file in
 colour and runs the network in onnxruntime on an input that was prepared before; ours also resizes
 and scales the photograph, projects the features of its patches, and finds their words. Another row
-adds SIFT words, and a prediction has both and those of the mirror image, as by default. With
+adds SIFT words, and a prediction has both, as by default. With
 `cuda`, which needs onnxruntime-gpu, the network also runs on a GPU.
 """
 

@@ -6,16 +6,13 @@ python -m experiments.network_splits labelme       # those of one data set
 The recipe of `SceneModel(features=NETWORK)` was chosen on the development pools alone
 (`experiments.scene_features`, `experiments.joint_words`) and is not changed here. On every split it
 is fitted on the training part, as a user would fit it, and so is the recipe without SIFT words. The
-other methods see what the models see: the network's features of photographs and their mirror
-images, and the visual words of both, with and without SIFT words. One sees the features of
-photographs alone. Their settings are chosen on a fifth of the training part, and then they are
-trained on all of it.
+other methods see what the models see: the network's features of photographs, and the visual words,
+with and without SIFT words. Their settings are chosen on a fifth of the training part, and then
+they are trained on all of it.
 """
 
 import sys
 from collections.abc import Sequence
-from copy import copy
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -49,7 +46,6 @@ NETWORK = DEFAULT_NETWORK
 MODEL = "SupDocNADE, words of the network and SIFT, features"
 NETWORK_ALONE = "SupDocNADE, words of the network, features"
 POOLED_LR = "features, logistic regression"
-ONE_SIDE_LR = "features without mirror images, logistic regression"
 C_GRID = (1e-4, 1e-3, 1e-2)
 """Of logistic regressions on standardised features."""
 
@@ -159,13 +155,8 @@ def run_baselines(
     model: SceneModel, photos: PhotoSet, parts: Parts, tag_sets: Sequence[str]
 ) -> dict[str, dict[str, Any]]:
     """Return the results of methods without a topic model, on the words of a network alone."""
-    both_sides, one_side = model.fitted_.bag, copy(model.fitted_.bag)
-    one_side.encoder_ = replace(one_side.encoder_, mirror=False)
-    encoded, of_one_side = (bag.encode(photos.paths) for bag in (both_sides, one_side))
-    pooled_BF, one_side_BF = (
-        standardize(np.asarray(each.global_features, np.float64), parts.train)
-        for each in (encoded, of_one_side)
-    )
+    encoded = model.fitted_.bag.encode(photos.paths)
+    pooled_BF = standardize(np.asarray(encoded.global_features, np.float64), parts.train)
     roots_BK = np.sqrt(encoded.counts.toarray())
     label_B = photos.label_numbers()
     blocks_of = {
@@ -175,20 +166,18 @@ def run_baselines(
     }
     results = run_svms(blocks_of, label_B, parts)
 
-    def predict_class(C: float, features_BF: Floats, train: Any, other: Any) -> NDArray[np.int64]:
-        first, second = rotate(features_BF[train], features_BF[other])
+    def predict_class(C: float, train: Any, other: Any) -> NDArray[np.int64]:
+        first, second = rotate(pooled_BF[train], pooled_BF[other])
         regression = LogisticRegression(C=C, max_iter=500).fit(first, label_B[train])
         classes: NDArray[np.int64] = regression.predict(second)
         return classes
 
-    for name, features_BF in {POOLED_LR: pooled_BF, ONE_SIDE_LR: one_side_BF}.items():
-        accuracy = {
-            C: (predict_class(C, features_BF, parts.fit, parts.held) == label_B[parts.held]).mean()
-            for C in C_GRID
-        }
-        C = max(C_GRID, key=accuracy.__getitem__)
-        predicted = predict_class(C, features_BF, parts.train, parts.test)
-        results[name] = {"right": as_digits(predicted == label_B[parts.test])}
+    accuracy = {
+        C: (predict_class(C, parts.fit, parts.held) == label_B[parts.held]).mean() for C in C_GRID
+    }
+    C = max(C_GRID, key=accuracy.__getitem__)
+    predicted = predict_class(C, parts.train, parts.test)
+    results[POOLED_LR] = {"right": as_digits(predicted == label_B[parts.test])}
     for name in tag_sets:
         truth = tag_truth(photos, name)
         vocabulary = AnnotationVocabulary.of(

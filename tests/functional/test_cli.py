@@ -89,6 +89,8 @@ def test_train_uses_mirror_images_unless_disabled(photos, model, tmp_path):
     assert not SceneModel.load(tmp_path / "m").fitted_.encoder.mirror
     odd = ("--add", tmp_path / "m", "--mirror", "-o", tmp_path / "x")
     assert "mirror must be as before, False" in supdocnade("train", photos, *odd).err
+    odd = ("--features", "marvel", "--mirror", "-o", tmp_path / "x")
+    assert "mirror must be False with a network" in supdocnade("train", photos, *odd).err
 
 
 def test_train_adds_photographs_to_a_model(model, tmp_path):

@@ -70,10 +70,10 @@ TrainingCluster = Annotated[
     ),
 ]
 Mirror = Annotated[
-    bool,
+    bool | None,
     typer.Option(
         "--mirror/--no-mirror",
-        help="Also use the mirror image of every photograph, which takes a network twice the time.",
+        help="Also use the words of mirror images; only with sift, where it is the default.",
     ),
 ]
 Tune = Annotated[bool, typer.Option("--tune", help="Also search for better settings.")]

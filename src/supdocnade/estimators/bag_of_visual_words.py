@@ -90,8 +90,8 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
     n_nearest : int, default=1
         Number of words of a patch, the nearest ones.
     mirror : bool, default=False
-        Whether the words of the mirror image are counted, too. An image and its mirror image then
-        have almost the same counts. A network takes twice the time.
+        Whether the words of the mirror image are counted, too, which needs `features="sift"`. An
+        image and its mirror image then have almost the same counts.
     window : {"gaussian", "flat"}, default="gaussian"
         Weights of the pixels of a patch.
     root_sift : bool, default=False

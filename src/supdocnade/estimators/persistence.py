@@ -449,6 +449,7 @@ def _read_words(
         same &= _is_same_sift(sift.describer, expected)
         shape = settings.n_sift_words, _sift_width(sift.describer)
         check_shape("sift_centres", arrays["sift_centres"].shape, shape)
+    same &= encoder.mirror == settings.mirror
     if not same or (encoder.regions, encoder.n_nearest) != (regions, settings.n_nearest):
         raise InvalidArgument("its encoder has other settings than its transformer")
     n_words, n_examples = encoder.n_words, settings.n_examples

@@ -169,7 +169,11 @@ class VisualWordSettings:
             raise InvalidArgument(
                 f"n_nearest must be at most n_words, {self.n_words}, got {self.n_nearest}."
             )
-        check_flag("mirror", self.mirror)
+        if check_flag("mirror", self.mirror) and self.features != "sift":
+            raise InvalidArgument(
+                "mirror must be False with a network or function: only SIFT descriptors can be "
+                "mirrored."
+            )
         check_count("n_examples", self.n_examples)
         check_range("contrast_percentile", self.contrast_percentile, least=0, most=100)
         check_choice("on_error", self.on_error, ("raise", "skip"))

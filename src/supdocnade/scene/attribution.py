@@ -193,7 +193,7 @@ def _divide_features(
     describer = fitted.encoder.describer
     assert isinstance(describer, NetworkDescriber)
     pixels = describer.read(image, name)
-    return describer.divide_features(pixels, mirror=fitted.encoder.mirror, device=device)
+    return describer.divide_features(pixels, device)
 
 
 def _add_mirrored(

@@ -183,12 +183,10 @@ def estimate_seconds(
     before : labels of those of the model to which they are added.
     """
     assert settings.n_words is not None, "checked"
-    n_sides, is_network = 2 if settings.mirror else 1, settings.features != "sift"
+    n_sides = 2 if settings.mirror else 1
     n_columns = min(speed.n_columns, N_COMPONENTS)
     n_sampled, n_rows = (0, 0) if before else _sample_sizes(len(labels), settings, speed)
     reading = (len(labels) + n_sampled) * (speed.read + speed.describe) + len(labels) * speed.read
-    if is_network and settings.mirror:  # It describes the mirror images, too.
-        reading += len(labels) * speed.describe
     n_described = KMEANS_ROUNDS * n_rows + n_sides * len(labels) * speed.n_patches
     n_words = _words_per_photograph(settings, speed)
     work = n_described * settings.n_words * n_columns / n_workers

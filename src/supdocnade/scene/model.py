@@ -74,9 +74,9 @@ class SceneModel(HubMixin, BaseEstimator, SceneSettings):  # type: ignore[misc]
         Patches with less contrast than this percentile have shorter descriptors.
     damping : float or None, default=1.0
         A word that occurs n times counts round(damping · √n) times; None: n times.
-    mirror : bool, default=True
-        Whether a photograph also has the words of its mirror image, in training and prediction. A
-        network takes twice the time for both.
+    mirror : bool, optional
+        Whether a photograph also has the words of its mirror image, in training and prediction;
+        None: True with SIFT, and False with a network, where True is an error.
     min_tag_count : int, default=3
         Tags of fewer photographs are ignored.
     annotation_output : {"words", "sigmoid"}, optional

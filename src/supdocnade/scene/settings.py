@@ -17,11 +17,11 @@ MIN_UPDATES, MIN_BATCH, MAX_BATCH = 12, 4, 64
 RECIPES: dict[str, dict[str, Any]] = {
     "sift": {
         "n_topics": 200, "n_words": 500, "n_nearest": 1, "n_sift_words": 0, "grid": (2, 2),
-        "annotation_output": "words",
+        "mirror": True, "annotation_output": "words",
     },
     "network": {
         "n_topics": 512, "n_words": 1000, "n_nearest": 4, "n_sift_words": 200, "grid": (1, 1),
-        "annotation_output": "sigmoid",
+        "mirror": False, "annotation_output": "sigmoid",
     },
 }  # fmt: skip
 """Settings that are None, by the kind of features."""
@@ -59,7 +59,7 @@ class SceneSettings:
     max_side: int | None = 300
     contrast_percentile: float = 10.0
     damping: float | None = 1.0
-    mirror: bool = True
+    mirror: bool | None = None
     min_tag_count: int = 3
     generative_weight: float = 1e-2
     annotation_output: str | None = None

@@ -247,7 +247,7 @@ class NetworkDescriber(_ColorDescriber):
             np.maximum(centres_S2 - 0.5, 0).astype(np.float32),
             norm_S,
             np.full(len(norm_S), side, np.int32),
-            normalize_features(image_F),
+            image_F / _root_mean_square(image_F),
         )
 
     def count_pixels(self, size: tuple[int, int]) -> int:
@@ -258,26 +258,15 @@ class NetworkDescriber(_ColorDescriber):
         side = self.network.description.side
         return min(size[0], side) * min(size[1], side)
 
-    def divide_features(
-        self, pixels: NDArray[np.uint8], *, mirror: bool, device: str = "cpu"
-    ) -> Floats | None:
+    def divide_features(self, pixels: NDArray[np.uint8], device: str = "cpu") -> Floats | None:
         """Return features of the patches whose mean is the features of the image, (patches, F).
 
         They are None if the network describes the image by a token of its own.
-
-        Parameters
-        ----------
-        mirror : whether the patches of the mirror image follow, as in `EncodedImage`.
         """
         if self.network.description.class_tokens:
             return None
-        sides = [pixels, np.ascontiguousarray(pixels[:, ::-1])] if mirror else [pixels]
-        parts = []
-        for side in sides:
-            patches_SF, image_F = self.network.describe(side, device=device)
-            parts.append(patches_SF / root_mean_square(image_F))
-        parts_SF: Floats = np.concatenate(parts)
-        return parts_SF / root_mean_square(parts_SF.mean(axis=0))
+        patches_SF, image_F = self.network.describe(pixels, device=device)
+        return patches_SF / _root_mean_square(image_F)
 
     def project(self, patches_SD: Floats) -> Floats:
         """Return the principal components of features, or the features before `fit`."""
@@ -303,12 +292,7 @@ class NetworkDescriber(_ColorDescriber):
         return replace(self, projection=Projection(mean_D, components_DP))
 
 
-def normalize_features(features_F: Floats) -> Floats:
-    """Return the features of an image divided by their root mean square."""
-    return features_F / root_mean_square(features_F)
-
-
-def root_mean_square(features_F: Floats) -> np.float32:
+def _root_mean_square(features_F: Floats) -> np.float32:
     """Return the root mean square of features, at least the smallest positive number."""
     scale = np.sqrt(np.square(features_F, dtype=np.float64).mean())
     return np.float32(max(scale, np.finfo(np.float32).tiny))

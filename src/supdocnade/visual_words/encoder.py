@@ -25,7 +25,6 @@ from supdocnade.visual_words.describer import (
     NetworkDescriber,
     Projection,
     SIFTDescriber,
-    normalize_features,
     patch_colors,
 )
 
@@ -50,8 +49,8 @@ class EncodedImage(NamedTuple):
     size: tuple[int, int]
     """Height and width of the resized image."""
     features_F: NDArray[np.float32] | None = None
-    """(features,) of the image, the mean of both sides with `mirror`, divided by their root mean
-    square; None unless a network describes images."""
+    """(features,) of the image, divided by their root mean square; None unless a network describes
+    images."""
     n_pixels: int = 0
     """As in `ImageWords`."""
 
@@ -79,13 +78,11 @@ class ImageEncoder:
     n_nearest: int = 1
     """Each patch has so many of the nearest visual words."""
     mirror: bool = False
-    """True if an image also has the words of its mirror image, in the same columns.
-
-    With dense SIFT they are the words of the same patches, mirrored. A network or function
-    describes the mirrored pixels."""
+    """True if an image also has the words of the same patches mirrored, in the same columns; only
+    with SIFT alone."""
     sift_encoder: "ImageEncoder | None" = None
     """Encoder of SIFT words beside those of a network or function, numbered after them, with the
-    same regions and `mirror`."""
+    same regions."""
 
     @property
     def n_words(self) -> int:
@@ -136,23 +133,11 @@ class ImageEncoder:
         found = self.describer.describe(pixels, device)
         words_SM = self.codebook.assign_nearest(found.values_SD, self.n_nearest)
         centres_S2, patch_size_S = found.centres_S2, found.patch_size_S
-        features_F, mirror = found.image_F, self.mirror
-        if mirror and isinstance(self.describer, SIFTDescriber):
+        if self.mirror:
             mirrored_SM = self.mirrored_codebook.assign_nearest(found.values_SD, self.n_nearest)
             words_SM = np.concatenate([words_SM, mirrored_SM])
             cells_SG = self.regions.cells(centres_S2, size, mirror=True)
             centres_S2, patch_size_S = np.tile(centres_S2, (2, 1)), np.tile(patch_size_S, 2)
-        elif mirror:
-            flipped = self.describer.describe(np.ascontiguousarray(pixels[:, ::-1]), device)
-            mirrored_SM = self.codebook.assign_nearest(flipped.values_SD, self.n_nearest)
-            words_SM = np.concatenate([words_SM, mirrored_SM])
-            cells_SG = self.regions.cells(np.concatenate([centres_S2, flipped.centres_S2]), size)
-            places_S2 = flipped.centres_S2.copy()
-            places_S2[:, 1] = size[1] - 1 - places_S2[:, 1]
-            centres_S2 = np.concatenate([centres_S2, places_S2])
-            patch_size_S = np.concatenate([patch_size_S, flipped.patch_size_S])
-            if features_F is not None and flipped.image_F is not None:
-                features_F = normalize_features(features_F + flipped.image_F)
         else:
             cells_SG = self.regions.cells(centres_S2, size)
         if colors is not None:
@@ -164,7 +149,7 @@ class ImageEncoder:
             centres_S2,
             patch_size_S,
             size,
-            features_F,
+            found.image_F,
             self.describer.count_pixels(size),
         )
         return encoded if self.sift_encoder is None else self._add_sift_words(encoded, pixels)
@@ -294,7 +279,6 @@ class ImageEncoder:
                     describer=_read_sift(settings["sift_words"]),
                     codebook=Codebook(arrays["sift_centres"]),
                     regions=regions,
-                    mirror=mirror,
                 )
             return cls(
                 describer=_read_describer(settings, arrays),

@@ -170,7 +170,6 @@ def fit_sift_words(
             encoder.regions,
             replace(options, on_error="skip"),
             min_words=2,
-            mirror=encoder.mirror,
             beside=encoder.describer,
             **settings,
         )

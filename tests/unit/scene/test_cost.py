@@ -39,12 +39,8 @@ def test_photographs_are_inspected_sampled_and_encoded():
     # Words that stay need no sample.
     more = estimate_seconds(LABELS, settings(), READING, 1, before=["coast"])
     assert more == START_SECONDS + 10 * (2 + 2)
-    # A network also describes the mirror images if it encodes them.
-    network = [
-        estimate_seconds(LABELS, settings(features="network", mirror=each), READING, 1)
-        for each in (True, False)
-    ]
-    assert network == [START_SECONDS + 10 * (3 + n * 2) for n in (3, 2)]
+    network = estimate_seconds(LABELS, settings(features="network"), READING, 1)
+    assert network == START_SECONDS + 10 * (3 + 2 * 2)
     # 100,000 patches are drawn from 1,562 photographs at most.
     many = estimate_seconds([None] * 10_000, settings(), READING, 1)
     assert many == START_SECONDS + 10_000 * (2 + 2) + 1562 * (1 + 2)
@@ -61,8 +57,8 @@ def test_sift_words_beside_those_of_a_network_cost_their_description():
     seconds = [estimate_seconds(many, network, speed, 1) for speed in (READING, both)]
     assert seconds[1] - seconds[0] == 5000 * 0.25 + 1562 * (1.0 + 0.25)
     sizes = [estimate_bytes(many, network, speed) for speed in (READING, both)]
-    # Twice 400 more words per photograph, half of them different.
-    assert sizes[1] - sizes[0] == 5000 * 400 * COUNT_BYTES * COUNT_COPIES
+    # 400 more words per photograph, half of them different.
+    assert sizes[1] - sizes[0] == 5000 * 200 * COUNT_BYTES * COUNT_COPIES
 
 
 def test_the_work_of_an_svm_grows_with_the_square():

@@ -50,6 +50,14 @@ def test_sift_words_are_chosen_for_the_network_alone(monkeypatch):
     assert [(each.features, each.n_sift_words) for each in found] == [("marvel", 50), ("sift", 0)]
 
 
+def test_mirror_images_belong_to_sift():
+    assert SceneSettings().check().mirror is True
+    assert SceneSettings(mirror=False).check().mirror is False
+    assert SceneSettings(features="marvel").check().mirror is False
+    with pytest.raises(InvalidArgument, match="mirror must be False with a network"):
+        SceneSettings(features="marvel", mirror=True).check()
+
+
 def test_the_weight_of_tags_depends_on_their_outputs():
     for output, expected in (("words", 30.0), ("sigmoid", 1.0)):
         assert SceneSettings(annotation_output=output).check().annotation_weight == expected

@@ -14,7 +14,6 @@ from supdocnade.visual_words.describer import (
     FunctionDescriber,
     NetworkDescriber,
     Projection,
-    normalize_features,
     patch_colors,
 )
 
@@ -77,17 +76,11 @@ def test_features_of_an_image_are_divided_among_its_patches(describer, tmp_path,
     patches_ND = RNG.normal(0, 1, (50, 3)).astype(np.float32)
     fitted = describer.fit(patches_ND)
     image_F = fitted.describe(PIXELS).image_F
-    parts_SF = fitted.divide_features(PIXELS, mirror=False)
+    parts_SF = fitted.divide_features(PIXELS)
     np.testing.assert_allclose(parts_SF.mean(axis=0), image_F, rtol=1e-4, atol=1e-5)
-    sum_F = image_F + fitted.describe(np.ascontiguousarray(PIXELS[:, ::-1])).image_F
-    both_SF = fitted.divide_features(PIXELS, mirror=True)
-    assert len(both_SF) == 2 * len(parts_SF)
-    np.testing.assert_allclose(
-        both_SF.mean(axis=0), normalize_features(sum_F), rtol=1e-4, atol=1e-5
-    )
     tokens = {"layout": "tokens", "leading": [[1, 2, 3]], "class_tokens": 1}
     other = NetworkDescriber.find(install_network(tmp_path, monkeypatch, name="other", **tokens))
-    assert other.fit(patches_ND).divide_features(PIXELS, mirror=True) is None
+    assert other.fit(patches_ND).divide_features(PIXELS) is None
 
 
 def test_it_is_pickled(describer):

@@ -236,25 +236,6 @@ def test_a_patch_has_its_nearest_words(tmp_path, monkeypatch):
     assert one.fingerprint() != three.fingerprint()
 
 
-def test_a_network_describes_mirrored_pixels(tmp_path, monkeypatch):
-    image = colored(2, (8, 8))
-    one = network_encoder(tmp_path, monkeypatch, n_nearest=2)
-    both = replace(one, mirror=True)
-    found, here = both.encode(image), one.encode(image)
-    there = one.encode(np.fliplr(image))
-    np.testing.assert_array_equal(found.ids[:8], here.ids)
-    np.testing.assert_array_equal(found.ids[8:], there.ids)
-    mean_F = (here.features_F + there.features_F) / 2
-    np.testing.assert_allclose(
-        found.features_F, mean_F / np.sqrt(np.square(mean_F).mean()), rtol=1e-6
-    )
-    # The mirror image of the patch on the left is on the left of the photograph.
-    np.testing.assert_allclose(found.centres_S2[4:], here.centres_S2[[1, 0, 3, 2]])
-    other_side = both.encode(np.fliplr(image))
-    np.testing.assert_array_equal(np.sort(other_side.ids), np.sort(found.ids))
-    np.testing.assert_allclose(other_side.features_F, found.features_F, rtol=1e-6)
-
-
 def test_settings_and_arrays_make_the_same_network_encoder(tmp_path, monkeypatch):
     before = network_encoder(tmp_path, monkeypatch, n_nearest=2)
     settings = json.loads(json.dumps(before.settings()))
@@ -275,21 +256,18 @@ def test_settings_and_arrays_make_the_same_network_encoder(tmp_path, monkeypatch
             ImageEncoder.from_settings({**settings, **change}, before.arrays(), "a file")
 
 
-def joint_encoder(tmp_path, monkeypatch, grid=(1, 2), mirror=False):
+def joint_encoder(tmp_path, monkeypatch, grid=(1, 2)):
     """Encoders of a network, of SIFT, and of both."""
     regions = Regions.of(grid)
-    network = replace(
-        network_encoder(tmp_path, monkeypatch, n_nearest=2), regions=regions, mirror=mirror
-    )
+    network = replace(network_encoder(tmp_path, monkeypatch, n_nearest=2), regions=regions)
     describer = replace(PLAIN, decoding=DecodeConfig(max_side=64))
-    sift = replace(encoder(describer), regions=regions, mirror=mirror)
+    sift = replace(encoder(describer), regions=regions)
     return network, sift, replace(network, sift_encoder=sift)
 
 
-@pytest.mark.parametrize("mirror", [False, True])
 @pytest.mark.parametrize("grid", [(1, 1), (1, 2), [(1, 1), (2, 2)]])
-def test_sift_words_are_numbered_after_those_of_a_network(tmp_path, monkeypatch, grid, mirror):
-    network, sift, both = joint_encoder(tmp_path, monkeypatch, grid, mirror)
+def test_sift_words_are_numbered_after_those_of_a_network(tmp_path, monkeypatch, grid):
+    network, sift, both = joint_encoder(tmp_path, monkeypatch, grid)
     image = colored(1, (96, 128))
     found, first, second = (each.encode(image) for each in (both, network, sift))
     assert (both.n_words, both.n_features) == (17, 17 * both.regions.n_regions)
@@ -317,7 +295,7 @@ def test_an_image_too_narrow_for_sift_has_the_words_of_the_network(tmp_path, mon
 
 
 def test_settings_and_arrays_make_the_same_encoder_of_both_kinds(tmp_path, monkeypatch):
-    network, _, before = joint_encoder(tmp_path, monkeypatch, mirror=True)
+    network, _, before = joint_encoder(tmp_path, monkeypatch)
     assert before.fingerprint() != network.fingerprint()
     settings = json.loads(json.dumps(before.settings()))
     after = ImageEncoder.from_settings(settings, before.arrays(), "a file")
