@@ -236,7 +236,7 @@ def _use_checkpoint(folder: Path) -> None:
     from supdocnade import SupDocNADE
 
     model = SupDocNADE(
-        4, max_epochs=2, averaging=0.9, early_stopping=True, checkpoint=folder / "checkpoint",
+        4, max_epochs=2, early_stopping=True, checkpoint=folder / "checkpoint",
         random_state=0,
     )  # fmt: skip
     model.fit(_counts(), ["a", "b"] * 15).predict(_counts(2))

@@ -47,7 +47,7 @@ def train(folder: Path, n_processes: int | None) -> None:
             return
         scenes = planted_scenes(200, np.random.default_rng(0), mean_length=50)
         model = SupDocNADE(
-            20, batch_groups=6, batch_size=50, max_epochs=MAX_EPOCHS, averaging=0.9, clip_norm=1.0,
+            20, batch_groups=6, batch_size=50, max_epochs=MAX_EPOCHS, clip_norm=1.0,
             early_stopping=True, n_epochs_no_change=MAX_EPOCHS, checkpoint=folder, random_state=0,
             verbose=1,
         )  # fmt: skip

@@ -30,7 +30,7 @@ def digest(corpus, output, generative_weight, n_topics):
     """Train; return a digest of the history and the parameters."""
     network = network_for(corpus, n_topics=n_topics, output=output)
     config = TrainerConfig(
-        max_epochs=2, batch_size=24, learning_rate=1e-2, clip_norm=0.5, averaging=0.9,
+        max_epochs=2, batch_size=24, learning_rate=1e-2, clip_norm=0.5,
         generative_weight=generative_weight, early_stopping=True, metric="f_measure",
     )  # fmt: skip
     history = Trainer(network, config).fit(corpus, corpus)

@@ -22,7 +22,7 @@ def fit(n_words: int) -> list[bytes]:
     counts = sparse.csr_array((np.ones(2_400), places), (60, n_words))
     model = SupDocNADE(
         16, batch_groups=3, batch_size=20, max_epochs=3, learning_rate=0.01, device="cuda",
-        averaging=0.9, clip_norm=1.0, random_state=0,
+        clip_norm=1.0, random_state=0,
     )  # fmt: skip
     model.fit(counts, np.arange(60) % 3)
     return [p.detach().numpy().tobytes() for p in model.network_.parameters()]

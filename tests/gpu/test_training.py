@@ -100,7 +100,7 @@ def assert_same_bits(first: Trainer, second: Trainer):
     "options",
     [
         {},
-        {"clip_norm": 0.5, "averaging": 0.9},
+        {"clip_norm": 0.5},
         {"optimizer": "sgd", "learning_rate": 1e-2, "generative_weight": 1.0},
     ],
 )
@@ -195,15 +195,15 @@ def test_bits_are_reproducible(few_rows):
 @touched_rows
 def test_a_stopped_run_resumes_with_the_same_bits(tmp_path, few_rows):
     corpus = documents()
-    whole = trainer(corpus, "cuda", averaging=0.9)
+    whole = trainer(corpus, "cuda")
     whole.fit(corpus)
     path = tmp_path / "checkpoint.safetensors"
-    first = trainer(corpus, "cuda", averaging=0.9, checkpoint=path)
+    first = trainer(corpus, "cuda", checkpoint=path)
     first.start(corpus, None)
     for _ in range(3):
         first.run_epoch(corpus)
         first.end_epoch(None)
-    second = trainer(corpus, "cuda", averaging=0.9, checkpoint=path)
+    second = trainer(corpus, "cuda", checkpoint=path)
     second.fit(corpus)
     assert_same_bits(second, whole)
 

@@ -56,8 +56,6 @@ class DocNADE(TopicModel):
     max_epochs : int, default=60
     clip_norm : float, optional
         Gradients with a larger norm are scaled down to this one.
-    averaging : float, optional
-        Decay of a moving average of the parameters, which becomes the result.
     early_stopping : bool, default=False
         Hold a part of the documents out, stop when `metric` on it stops improving, and keep the
         best epoch.

@@ -46,7 +46,6 @@ class DocNADESettings:
     batch_groups: int = TrainerConfig.batch_groups
     max_epochs: int = TrainerConfig.max_epochs
     clip_norm: float | None = TrainerConfig.clip_norm
-    averaging: float | None = TrainerConfig.averaging
     early_stopping: bool = TrainerConfig.early_stopping
     validation_fraction: float = 0.1
     n_epochs_no_change: int = TrainerConfig.n_epochs_no_change

@@ -111,9 +111,7 @@ def run_partial_fit(model: TopicModel, documents: Documents, names: list[str] | 
     _check_names(model, names)
     seed = getattr(model, "seed_", None)
     seed = choose_seed(model) if seed is None else seed
-    config = model.trainer_config(
-        seed, max_epochs=1, schedule="constant", averaging=None, early_stopping=False
-    )
+    config = model.trainer_config(seed, max_epochs=1, schedule="constant", early_stopping=False)
     class_weight_C = model._class_weight_C(documents)
     if not hasattr(model, "network_"):
         network = new_network(model, documents, seed)

@@ -15,7 +15,7 @@ from supdocnade.training.history import History
 
 FORMAT = 2
 
-GROUPS = {"parameter", "average", "best", "buffer", "optimizer"}
+GROUPS = {"parameter", "best", "buffer", "optimizer"}
 """First parts of the names of arrays."""
 
 MOMENTS = {"step", "exp_avg", "exp_avg_sq"}
@@ -54,8 +54,6 @@ class TrainingState:
     epochs_without_gain: int = 0
     finished: bool = False
     history: History = field(default_factory=History)
-    average: Tensors | None = None
-    """Moving average of the parameters."""
     best: Tensors | None = None
     """Parameters of the best epoch."""
 
@@ -75,7 +73,6 @@ def save_checkpoint(
     """Write a run to one file, atomically."""
     groups = {
         "parameter": copy_parameters(network),
-        "average": state.average or {},
         "best": state.best or {},
         "buffer": dict(network.named_buffers()),
         "optimizer": dict(_named_moments(optimizers)),
@@ -126,15 +123,13 @@ def load_checkpoint(
     parameters = dict(network.named_parameters())
     _check_tensors(path, "parameter", groups.get("parameter", {}), parameters)
     _check_tensors(path, "buffer", groups.get("buffer", {}), dict(network.named_buffers()))
-    copies = [group for group in ("average", "best") if group in groups]
-    for group in copies:
-        _check_tensors(path, group, groups[group], parameters)
+    if "best" in groups:
+        _check_tensors(path, "best", groups["best"], parameters)
     moments_by_optimizer = _group_moments(path, groups.get("optimizer", {}), optimizers)
 
     set_parameters(network, groups["parameter"])
-    for group in copies:
-        on_device = {name: t.to(parameters[name].device) for name, t in groups[group].items()}
-        setattr(state, group, on_device)
+    if "best" in groups:
+        state.best = {name: t.to(parameters[name].device) for name, t in groups["best"].items()}
     load_moments(optimizers, moments_by_optimizer)
     return state
 
@@ -148,8 +143,8 @@ def _read_state(values: Any) -> TrainingState:
     check_flag("finished", state.finished)
     if state.epoch != len(state.history.epochs):
         raise InvalidArgument(f"{state.epoch} epochs have {len(state.history.epochs)} records")
-    if state.average is not None or state.best is not None:
-        raise InvalidArgument("its averages must be arrays")
+    if state.best is not None:
+        raise InvalidArgument("the parameters of its best epoch must be arrays")
     return state
 
 

@@ -2,8 +2,8 @@
 
 An update is about eighty kernels of a few microseconds each; launching them one by one from Python
 would take longer than running them. The recorded update reads everything that changes between
-updates from the GPU: the documents, the learning rate, the decay of the average. The loss is read
-back only when it is needed.
+updates from the GPU: the documents and the learning rate. The loss is read back only when it is
+needed.
 """
 
 import math
@@ -19,7 +19,6 @@ from supdocnade.likelihood.contract import DocumentBatch, padded_sparse_gradient
 from supdocnade.model.network import DocNADENetwork
 from supdocnade.seeding import document_keys
 from supdocnade.training.batches import LabelledBatch
-from supdocnade.training.checkpoint import Tensors
 from supdocnade.training.device_corpus import (
     MIN_HASH_BITS,
     DeviceCorpus,
@@ -39,8 +38,8 @@ _RECORDING = Lock()
 
 
 def recording_bytes(network: DocNADENetwork) -> int:
-    """Return the memory for copies during a recording: parameters, two moments and an average."""
-    return 4 * sum(p.numel() * p.element_size() for p in network.parameters())
+    """Return the memory for copies during a recording: parameters and two moments."""
+    return 3 * sum(p.numel() * p.element_size() for p in network.parameters())
 
 
 def make_graph_updates(
@@ -49,7 +48,6 @@ def make_graph_updates(
     corpus: Documents,
     optimizers: list[torch.optim.Optimizer],
     class_weight_C: Tensor | None,
-    average: Tensors | None,
 ) -> "GraphUpdates | None":
     """Return updates recorded as a graph, or None if they must be computed one by one.
 
@@ -71,7 +69,7 @@ def make_graph_updates(
     documents = load_device_corpus(corpus, weights.device)
     if documents.hash_bits < MIN_HASH_BITS:
         return None
-    return GraphUpdates(network, config, documents, optimizers, class_weight_C, average)
+    return GraphUpdates(network, config, documents, optimizers, class_weight_C)
 
 
 class GraphUpdates:
@@ -80,7 +78,6 @@ class GraphUpdates:
     Parameters
     ----------
     class_weight_C : multiplies the class term of documents of each class.
-    average : moving average of the parameters, updated in place.
     """
 
     synchronous = False
@@ -92,16 +89,14 @@ class GraphUpdates:
         documents: DeviceCorpus,
         optimizers: list[torch.optim.Optimizer],
         class_weight_C: Tensor | None,
-        average: Tensors | None,
     ):
         self.network, self.config, self.documents = network, config, documents
-        self.optimizers, self.class_weight_C, self.average = optimizers, class_weight_C, average
+        self.optimizers, self.class_weight_C = optimizers, class_weight_C
         device = network.word_embedding.device
         n_updates = -(-len(documents) // config.batch_size)
         # What changes from one update to the next, at addresses that the graph knows.
         self.next_update = torch.zeros((), dtype=torch.int64, device=device)
         self._rates = torch.zeros(n_updates, device=device)
-        self._decays = torch.zeros(n_updates, device=device)
         self._loss_sum = torch.zeros((), dtype=torch.float64, device=device)
         # Number of every document of the epoch, and its key for dropout.
         self._numbers_B = torch.zeros(len(documents), dtype=torch.int64, device=device)
@@ -137,9 +132,7 @@ class GraphUpdates:
             self._dropout_keys_B.copy_(torch.from_numpy(keys_B))
         updates = range(n_updates)
         rates = np.array([config.rate_at(epoch, update, n_updates) for update in updates])
-        decays = np.array([config.decay_at(epoch, update, n_updates) for update in updates])
         self._rates.copy_(torch.from_numpy(rates))
-        self._decays.copy_(torch.from_numpy(decays))
         self.next_update.fill_(first_update)
         self._loss_sum.fill_(loss_sum)
         self._epoch = epoch
@@ -191,7 +184,6 @@ class GraphUpdates:
     def _state(self) -> list[Tensor]:
         """Return every tensor that an update changes."""
         tensors: list[Tensor] = list(self.network.parameters())
-        tensors += list((self.average or {}).values())
         tensors += [self.next_update, self._loss_sum]
         for optimizer in self.optimizers:
             for moments in optimizer.state.values():
@@ -213,10 +205,6 @@ class GraphUpdates:
             set_learning_rate(optimizer, self._rates[index][0])
             optimizer.step()
         with torch.no_grad():
-            if self.average is not None:
-                weight = 1 - self._decays[index][0]
-                for name, parameter in self.network.named_parameters():
-                    self.average[name].lerp_(parameter, weight)
             self._loss_sum.add_(loss.detach().double() * n_documents)
             self.next_update.add_(1)
 

@@ -76,8 +76,8 @@ class Trainer:
     on_progress : called after every update; on a GPU, after every epoch and every `REPORT_EVERY`
         updates within it. The trainer itself prints nothing.
     on_epoch : called with the number of every completed epoch before its checkpoint is written;
-        after a kill it is called again for an epoch whose checkpoint was not written. The network
-        then has its averaged parameters, if there are any. If it returns True, training ends.
+        after a kill it is called again for an epoch whose checkpoint was not written. If it
+        returns True, training ends.
     """
 
     def __init__(
@@ -100,8 +100,6 @@ class Trainer:
         self.set_class_weight(class_weight)
         self.optimizers = make_optimizers(network, config.optimizer, config.learning_rate)
         self.state = TrainingState()
-        if config.averaging is not None:
-            self.state.average = copy_parameters(network)
         self._settings: dict[str, Any] = {}
         self._group: ProcessGroup | None = None
 
@@ -138,7 +136,7 @@ class Trainer:
             network=copy.deepcopy(self.network).cpu(),
             config=self.config,
             class_weight=None if self.class_weight is None else self.class_weight.cpu(),
-            state=replace(self.state, history=History(), average=None, best=None),
+            state=replace(self.state, history=History(), best=None),
             moments=[optimizer.state_dict()["state"] for optimizer in self.optimizers],
             corpus=corpus,
             on_gpu=self.network.word_embedding.is_cuda,
@@ -155,8 +153,7 @@ class Trainer:
     def take_part(cls, task: "TrainingTask", group: ProcessGroup) -> None:
         """Compute a share of every epoch of a network that the first process trains."""
         network = task.network.to(choose_device("cuda" if task.on_gpu else "cpu"))
-        # The first process averages the parameters.
-        trainer = cls(network, replace(task.config, averaging=None), class_weight=task.class_weight)
+        trainer = cls(network, task.config, class_weight=task.class_weight)
         trainer.state, trainer._group = task.state, group
         load_moments(trainer.optimizers, task.moments)
         with limit_threads(task.n_threads):
@@ -192,8 +189,7 @@ class Trainer:
         n_updates = len(batches)
         with one_torch_thread(), device, epoch:
             updates: Updates = self.graph_updates(corpus) or EagerUpdates(
-                self.network, config, corpus, self.optimizers, self.class_weight, state.average,
-                self._group,
+                self.network, config, corpus, self.optimizers, self.class_weight, self._group
             )  # fmt: skip
             updates.begin_epoch(state.epoch, batches, state.update, state.loss_sum)
             every = 1 if updates.synchronous else self.checkpoint_every or REPORT_EVERY
@@ -228,9 +224,8 @@ class Trainer:
         """Return updates recorded as a CUDA graph, or None if they must be computed one by one."""
         if self._graph is None or self._graph[0] is not corpus:
             updates = make_graph_updates(
-                self.network, self.config, corpus, self.optimizers, self.class_weight,
-                self.state.average,
-            )  # fmt: skip
+                self.network, self.config, corpus, self.optimizers, self.class_weight
+            )
             self._graph = None if updates is None else (corpus, updates)
         return None if self._graph is None else self._graph[1]
 
@@ -238,18 +233,14 @@ class Trainer:
         """Validate an epoch, report it and write the checkpoint."""
         if validation is not None:
             self._validate(validation)
-        if self.on_epoch is not None:
-            with self._averaged_parameters():
-                stop = self.on_epoch(self.state.epoch)
-            if stop:
-                self.state.finished = self.state.history.stopped_early = True
+        if self.on_epoch is not None and self.on_epoch(self.state.epoch):
+            self.state.finished = self.state.history.stopped_early = True
         self._save()
 
     def finish(self) -> History:
-        """Set the network to the best or averaged parameters, if there are any."""
-        result = self.state.best or self.state.average
-        if result is not None:
-            set_parameters(self.network, result)
+        """Set the network to the parameters of the best epoch, if they were kept."""
+        if self.state.best is not None:
+            set_parameters(self.network, self.state.best)
         self._graph = None  # Frees much of a GPU's memory.
         return self.state.history
 
@@ -257,48 +248,34 @@ class Trainer:
         """Measure the validation set, keep the best epoch and decide whether to stop early."""
         config, state = self.config, self.state
         metrics = state.history.epochs[-1].validation
-        with self._averaged_parameters():
-            metrics.update(
-                compute_metrics(
-                    self.network,
-                    validation,
-                    generative_weight=config.generative_weight,
-                    annotation_weight=config.annotation_weight,
-                    seed=config.seed,
-                    class_weight_C=self.class_weight,
-                )
+        metrics.update(
+            compute_metrics(
+                self.network,
+                validation,
+                generative_weight=config.generative_weight,
+                annotation_weight=config.annotation_weight,
+                seed=config.seed,
+                class_weight_C=self.class_weight,
             )
-            for name, value in metrics.items():
-                when = f"after epoch {state.epoch}"
-                check_finite(config, f"the {name} of the validation set", value, when)
-            if not config.early_stopping:
-                return
-            best, sign = state.history.best_epoch, METRICS[config.metric]
-            if (
-                best is None
-                or sign * metrics[config.metric]
-                > sign * (state.history.epochs[best - 1].validation[config.metric])
-            ):
-                state.history.best_epoch = state.epoch
-                state.best = copy_parameters(self.network)
-                state.epochs_without_gain = 0
-            else:
-                state.epochs_without_gain += 1
+        )
+        for name, value in metrics.items():
+            when = f"after epoch {state.epoch}"
+            check_finite(config, f"the {name} of the validation set", value, when)
+        if not config.early_stopping:
+            return
+        best, sign = state.history.best_epoch, METRICS[config.metric]
+        if (
+            best is None
+            or sign * metrics[config.metric]
+            > sign * (state.history.epochs[best - 1].validation[config.metric])
+        ):
+            state.history.best_epoch = state.epoch
+            state.best = copy_parameters(self.network)
+            state.epochs_without_gain = 0
+        else:
+            state.epochs_without_gain += 1
         if state.epochs_without_gain >= config.n_epochs_no_change:
             state.finished = state.history.stopped_early = True
-
-    @contextmanager
-    def _averaged_parameters(self) -> Iterator[None]:
-        """Set the network to its averaged parameters, if there are any, within a block."""
-        if self.state.average is None:
-            yield
-            return
-        current = copy_parameters(self.network)
-        set_parameters(self.network, self.state.average)
-        try:
-            yield
-        finally:
-            set_parameters(self.network, current)
 
     def _save(self) -> None:
         if self.checkpoint is not None:

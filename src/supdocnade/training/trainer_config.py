@@ -1,4 +1,4 @@
-"""Settings of a training run, and the learning rate and averaging decay that follow from them."""
+"""Settings of a training run, and the learning rate that follows from them."""
 
 import math
 from dataclasses import dataclass
@@ -43,8 +43,6 @@ class TrainerConfig:
     """End the run after this many epochs of the schedule; None runs all of them."""
     clip_norm: float | None = None
     """Gradients with a larger norm are scaled down to this one."""
-    averaging: float | None = None
-    """Decay of an exponential moving average of the parameters, which becomes the result."""
     early_stopping: bool = False
     """Stop when `metric` on the validation set stops improving, and keep the best epoch."""
     n_epochs_no_change: int = 10
@@ -74,8 +72,6 @@ class TrainerConfig:
             checked["stop_after"] = check_count("stop_after", self.stop_after, least=1)
         if self.clip_norm is not None:
             checked["clip_norm"] = check_range("clip_norm", self.clip_norm, above=0)
-        if self.averaging is not None:
-            checked["averaging"] = check_range("averaging", self.averaging, above=0, most=1)
         for name, value in checked.items():
             object.__setattr__(self, name, value)
 
@@ -95,11 +91,3 @@ class TrainerConfig:
             return self.learning_rate
         step, n_steps = epoch * n_updates + update, n_updates * self.max_epochs
         return self.learning_rate * 0.5 * (1 + math.cos(math.pi * step / max(n_steps, 1)))
-
-    def decay_at(self, epoch: int, update: int, n_updates: int) -> float:
-        """Return the decay of the averaged parameters at an update (arguments as for `rate_at`).
-
-        It is smaller at first, so that the average forgets the initial parameters.
-        """
-        step = epoch * n_updates + update
-        return min(self.averaging or 0.0, (1 + step) / (10 + step))

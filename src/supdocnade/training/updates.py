@@ -11,7 +11,6 @@ from supdocnade.likelihood.cpu.threads import start_ahead
 from supdocnade.model.network import DocNADENetwork
 from supdocnade.seeding import token_order
 from supdocnade.training.batches import LabelledBatch, drop_features, make_batch
-from supdocnade.training.checkpoint import Tensors
 from supdocnade.training.groups import GradientLayout, GroupSum, split_groups, sum_groups
 from supdocnade.training.objective import batch_loss, check_finite
 from supdocnade.training.optimizers import clip_gradients, coalesce_gradients, set_learning_rate
@@ -57,7 +56,6 @@ class EagerUpdates:
     Parameters
     ----------
     class_weight_C : multiplies the class term of documents of each class.
-    average : moving average of the parameters, updated in place.
     group : the processes that share the work; None: this one does all of it.
     """
 
@@ -70,11 +68,10 @@ class EagerUpdates:
         corpus: Documents,
         optimizers: list[torch.optim.Optimizer],
         class_weight_C: torch.Tensor | None,
-        average: Tensors | None,
         group: ProcessGroup | None = None,
     ):
         self.network, self.config, self.corpus = network, config, corpus
-        self.optimizers, self.class_weight_C, self.average = optimizers, class_weight_C, average
+        self.optimizers, self.class_weight_C = optimizers, class_weight_C
         self._group, self._layout = group, GradientLayout(network)
         self._epoch, self._update, self._loss_sum = 0, 0, 0.0
         self._batches: list[Rows] = []
@@ -103,10 +100,6 @@ class EagerUpdates:
         for optimizer in self.optimizers:
             set_learning_rate(optimizer, config.rate_at(*position))
             optimizer.step()
-        if self.average is not None:
-            with torch.no_grad():
-                for name, parameter in self.network.named_parameters():
-                    self.average[name].lerp_(parameter, 1 - config.decay_at(*position))
         self._update += 1
         self._loss_sum += value * len(rows_B)
 

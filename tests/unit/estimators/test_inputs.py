@@ -91,7 +91,7 @@ def options_of_fits(scenes):
         "fractions of tags": ({}, {"annotations": scenes.tags * 0.7}),
         "sparse tags": ({}, {"annotations": sparse.csc_array(scenes.tags), "sample_weight": weight,
                              "annotation_mask": np.arange(N) % 3 > 0}),
-        "softmax": ({"output": "softmax", "averaging": 0.9}, tags),
+        "softmax": ({"output": "softmax"}, tags),
         "f_measure": ({**stopping, "metric": "f_measure"}, {**tags, "sample_weight": weight}),
         "perplexity": ({**stopping, "metric": "perplexity"}, tags),
     }  # fmt: skip

@@ -39,7 +39,7 @@ def fitted(scenes, **options):
         {"annotation_output": "sigmoid", "output": "softmax"},
         {"tree": "clustered"},
         {"class_weight": "balanced", "class_input": "all"},
-        {"class_weight": {"sea": 2.0, "city": 1.0, "wood": 1.0, "hill": 0.5}, "averaging": 0.9},
+        {"class_weight": {"sea": 2.0, "city": 1.0, "wood": 1.0, "hill": 0.5}},
         {"early_stopping": True, "validation_fraction": 0.3, "checkpoint": "x/never-used"},
         {"random_state": np.random.RandomState(3)},
     ],

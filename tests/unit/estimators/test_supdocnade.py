@@ -83,7 +83,7 @@ def test_a_row_gives_the_same_bits_alone_and_in_any_batch(model):
 
 @pytest.mark.parametrize("output", ["tree", "softmax"])
 def test_the_bits_do_not_depend_on_threads(output):
-    options = {**FAST, "max_epochs": 2, "output": output, "averaging": 0.9, "clip_norm": 1.0}
+    options = {**FAST, "max_epochs": 2, "output": output, "clip_norm": 1.0}
     bits = [
         SupDocNADE(**options, n_jobs=n).fit(X, LABELS, **OTHERS).network_.arrays().parameters
         for n in (1, 2, 3)

@@ -10,7 +10,7 @@ from supdocnade.errors import InvalidArgument, StorageError
 
 def test_a_callback_sees_the_model_of_every_epoch(tmp_path):
     X, y = np.eye(6).repeat(3, axis=0), ["a", "b"] * 9
-    settings = {"n_topics": 3, "max_epochs": 4, "random_state": 0, "averaging": 0.5}
+    settings = {"n_topics": 3, "max_epochs": 4, "random_state": 0}
     seen = []
 
     def watch(model, epoch):

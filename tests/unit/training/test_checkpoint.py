@@ -14,13 +14,12 @@ from supdocnade.training.trainer_config import TrainerConfig
 _, CORPUS = scene_corpus(50, mean_length=20)
 _, VALIDATION = scene_corpus(20, seed=1, mean_length=20)
 
-# Everything a checkpoint must hold: moments, averages, the best epoch, the stopping count.
+# Everything a checkpoint must hold: moments, the best epoch, the stopping count.
 EVERYTHING = {
     "max_epochs": 6,
     "batch_size": 16,
     "learning_rate": 1e-2,
     "clip_norm": 1.0,
-    "averaging": 0.9,
     "early_stopping": True,
     "n_epochs_no_change": 2,
     "generative_weight": 0.1,
@@ -148,7 +147,7 @@ def describe(key, value):
         (drop("parameter/hidden_bias"), "its parameter arrays are"),
         (put("parameter/hidden_bias", 1), r"parameter hidden_bias has shape \(1,\)"),
         (put("parameter/extra", 1), "its parameter arrays are"),
-        (drop("average/hidden_bias"), "its average arrays are"),
+        (drop("best/hidden_bias"), "its best arrays are"),
         (put("best/hidden_bias", 9), r"best hidden_bias has shape \(9,\)"),
         (drop("buffer/leaf_of_word"), "its buffer arrays are"),
         (drop("optimizer/0/1/exp_avg"), "holds moments"),

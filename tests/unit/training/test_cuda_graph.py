@@ -70,7 +70,7 @@ def begin(updates, corpus):
 def test_the_compiling_run_is_undone_whatever_moments_it_creates(monkeypatch, few_rows):
     if few_rows:  # Two optimizers: new moments of the first come before old ones of the second.
         monkeypatch.setattr(contract, "SPARSE_ROWS", 1)
-    config = TrainerConfig(learning_rate=1e-2, schedule="constant", batch_size=2, averaging=0.5)
+    config = TrainerConfig(learning_rate=1e-2, schedule="constant", batch_size=2)
     results = []
     for has_moments in (False, True):
         corpus, network = make_case()
@@ -83,9 +83,8 @@ def test_the_compiling_run_is_undone_whatever_moments_it_creates(monkeypatch, fe
                 optimizer.step()
                 for state in optimizer.state.values():
                     state["step"].zero_()
-        average = {name: p.detach().clone() for name, p in network.named_parameters()}
         documents = DeviceCorpus(corpus, torch.device("cpu"))
-        updates = GraphUpdates(network, config, documents, optimizers, None, average)
+        updates = GraphUpdates(network, config, documents, optimizers, None)
         start = [p.detach().clone() for p in network.parameters()]
         begin(updates, corpus)
         # As if it had been recorded and replayed once.
@@ -96,7 +95,7 @@ def test_the_compiling_run_is_undone_whatever_moments_it_creates(monkeypatch, fe
         )
         steps = [float(s["step"]) for o in optimizers for s in o.state.values()]
         assert set(steps) == {1.0}
-        results.append([*network.parameters(), *average.values()])
+        results.append(list(network.parameters()))
     for first, second in zip(*results, strict=True):
         assert torch.equal(first.detach(), second.detach())
 
@@ -113,10 +112,10 @@ def test_an_update_has_the_features_labels_and_annotations_of_its_documents(seve
         batches = np.split(np.random.default_rng(1).permutation(6), [4])
         if recorded:
             documents = DeviceCorpus(corpus, torch.device("cpu"))
-            updates = GraphUpdates(network, config, documents, optimizers, None, None)
+            updates = GraphUpdates(network, config, documents, optimizers, None)
             updates.begin_epoch(2, batches, 1, 0.0)  # The second batch is padded.
         else:
-            updates = EagerUpdates(network, config, corpus, optimizers, None, None)
+            updates = EagerUpdates(network, config, corpus, optimizers, None)
             updates.begin_epoch(2, batches, 1, 0.0)
             updates.run()
         results.append(list(network.parameters()))
@@ -149,7 +148,7 @@ def test_the_kernels_of_a_gpu_move_the_touched_rows_as_the_cpu_does(monkeypatch,
                 if optimizer == "sgd":
                     optimizers = [module.RowSGD(list(network.parameters()), torch.tensor(1e-2))]
             documents = DeviceCorpus(corpus, torch.device("cpu"))
-            updates = GraphUpdates(network, config, documents, optimizers, None, None)
+            updates = GraphUpdates(network, config, documents, optimizers, None)
             begin(updates, corpus)
         results.append(list(network.parameters()))
     for actual, expected in zip(results[1], results[0], strict=True):
@@ -159,4 +158,4 @@ def test_the_kernels_of_a_gpu_move_the_touched_rows_as_the_cpu_does(monkeypatch,
 def test_memory_of_a_recording():
     _, network = make_case()
     numbers = sum(p.numel() for p in network.parameters())
-    assert recording_bytes(network) == 4 * 4 * numbers
+    assert recording_bytes(network) == 3 * 4 * numbers

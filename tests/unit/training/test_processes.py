@@ -51,9 +51,9 @@ CASES = {
     "dense": (CORPUS, {}),
     "dense, softmax, SGD": (CORPUS, {"optimizer": "sgd", "output": "softmax"}),
     "classes alone": (CORPUS, {"generative_weight": 0.0, "class_weight": [9, 1, 1, 1]}),
-    "tags and features": (TAGGED, {"clip_norm": 0.01, "averaging": 0.9}),
+    "tags and features": (TAGGED, {"clip_norm": 0.01}),
     "several labels": (SEVERAL_LABELS, {"class_weight": [9, 1, 1, 1]}),
-    "touched rows": (MANY_WORDS, {"clip_norm": 0.01, "averaging": 0.9}),
+    "touched rows": (MANY_WORDS, {"clip_norm": 0.01}),
     "touched rows, SGD": (MANY_WORDS, {"optimizer": "sgd"}),
     "early stopping": (CORPUS, EARLY_STOPPING),
 }

@@ -72,14 +72,6 @@ def test_higher_is_better_for_accuracy():
     assert history.best_epoch == int(np.argmax(values)) + 1
 
 
-def test_the_average_lies_between_the_start_and_the_end():
-    start = network_for(CORPUS)
-    plain, _ = train(TrainerConfig(max_epochs=2))
-    averaged, _ = train(TrainerConfig(max_epochs=2, averaging=0.999))
-    moved = (plain.label_bias - start.label_bias).norm()
-    assert 0 < (averaged.label_bias - start.label_bias).norm() < moved
-
-
 @pytest.mark.parametrize("optimizer", ["adam", "sgd"])
 def test_global_features_are_trained(optimizer):
     _, corpus = scene_corpus(50, mean_length=2, n_global_features=16)

@@ -1,4 +1,4 @@
-"""Settings are checked; learning rates and decays change from update to update."""
+"""Settings are checked; learning rates change from update to update."""
 
 import math
 
@@ -21,14 +21,11 @@ def test_schedules():
 
 
 def test_a_schedule_counts_through_all_epochs():
-    config = TrainerConfig(learning_rate=0.5, max_epochs=4, averaging=0.5)
+    config = TrainerConfig(learning_rate=0.5, max_epochs=4)
     assert config.rate_at(0, 0, 25) == 0.5
     assert config.rate_at(2, 0, 25) == pytest.approx(0.25)
     one_epoch = TrainerConfig(learning_rate=0.5, max_epochs=1)
     assert config.rate_at(3, 24, 25) == one_epoch.rate_at(0, 99, 100)
-    assert config.decay_at(0, 0, 25) == pytest.approx(0.1)
-    assert config.decay_at(0, 2, 25) == pytest.approx(0.25)
-    assert config.decay_at(1, 0, 25) == 0.5
 
 
 def test_numbers_of_numpy_become_plain_ones():
@@ -48,7 +45,6 @@ def test_numbers_of_numpy_become_plain_ones():
         ({"batch_groups": 0}, "batch_groups must be a whole number of at least 1, got 0"),
         ({"max_epochs": True}, "max_epochs must be a whole number"),
         ({"optimizer": "rmsprop"}, "optimizer must be one of 'adam', 'sgd'"),
-        ({"averaging": 2}, "averaging must be a finite number above 0 and at most 1, got 2"),
         ({"seed": -1}, "seed must be between 0"),
     ],
 )
