@@ -4,8 +4,8 @@ PYTHON := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-gpu check format docs notebooks browser bench bench-gpu bench-cluster cluster-faults bench-growth \
-	bench-serve faults fuzz fuzz-serve sbom experiments reproduction-page clean
+.PHONY: help demo test test-gpu check format docs notebooks browser bench bench-gpu bench-cluster cluster-faults \
+	bench-growth bench-serve bits faults fuzz fuzz-serve sbom experiments reproduction-page clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -56,6 +56,9 @@ bench: $(READY)  ## compare speed with plain torch and VLFeat; writes benchmarks
 	$(PYTHON) -m benchmarks.bench_imports
 	$(PYTHON) -m benchmarks.bench_corpus
 	$(PYTHON) -m benchmarks.page
+
+bits: $(READY)  ## compare digests of models and outputs of commands with the committed ones, in a minute
+	$(PYTHON) -m benchmarks.bits --check
 
 bench-gpu: $(READY)  ## compare speed on a GPU with plain torch on it; writes benchmarks/results/
 	$(PYTHON) -m benchmarks.bench_gpu
