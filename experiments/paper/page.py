@@ -1,7 +1,8 @@
 """The page of the experiments: tables and figures made from stored results alone."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from math import ceil, floor, log10
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +37,18 @@ from experiments.paper.plans import (
     baseline_grid,
 )
 from experiments.paper.results import OWN_SOFTMAX, QUALITATIVE, Results, Series, read_results
-from supdocnade.report.charts import topic_chart
+from supdocnade.report.charts import Plot
 from supdocnade.storage import write_atomically
 
 PAGE = "reproduction.md"
+
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#7f7f7f", "#56b4e9")
+"""Colours of the lines of a chart, safe for colour-blind readers (Okabe and Ito)."""
+
+MAX_TICKS = 7
+LEGEND_WIDTH = 160
+METHOD_OFFSET = 4
+"""Pixels between the points of two methods at one number of topics, so that both stay visible."""
 
 Methods = Sequence[tuple[str, str]]
 """Methods with their grids."""
@@ -388,3 +397,68 @@ def _chosen_table(results: Results) -> str:
                 cells = [f"{row['params'][n]:g}" if n in row["params"] else "–" for n in names]
                 rows.append([method, str(row["split"]), *cells])
     return markdown(["", "split", "λ", "learning rate", "annotation weight", "C", "γ"], rows)
+
+
+def topic_chart(
+    lines: Mapping[str, Sequence[tuple[int, float, float]]],
+    levels: Mapping[str, float],
+    *,
+    title: str,
+    y_label: str,
+) -> str:
+    """Return a chart of methods against the number of topics, as an SVG file of its own.
+
+    Parameters
+    ----------
+    lines : the number of topics, mean and standard deviation of every point, per method; numbers
+        of topics are evenly spaced.
+    levels : methods without topics, drawn as dashed horizontal lines.
+    """
+    xs = sorted({x for points in lines.values() for x, _, _ in points})
+    values = [mean + sign * sd for ps in lines.values() for _, mean, sd in ps for sign in (-1, 1)]
+    values += list(levels.values())
+    low, high = min(values), max(values)
+    room = 0.05 * (high - low) or 1.0
+    low, high = low - room, high + room
+    margins = (56, 16 + LEGEND_WIDTH, 28, 46)
+    plot = Plot((0, len(xs) - 1), (low, high), size=(640, 380), margins=margins, padding=20)
+    plot.y_ticks(
+        {tick: f"{tick:g}" for tick in _round_ticks(low, high)}, 'stroke="#8884" fill="none"'
+    )
+    for number, n_topics in enumerate(xs):
+        plot.x_tick(number, str(n_topics))
+    for number, name in enumerate([*lines, *levels]):
+        colour = COLOURS[number % len(COLOURS)]
+        stroke = f'stroke="{colour}"'
+        dash = ' stroke-dasharray="5 4"' if name in levels else ""
+        legend = plot.top + 10 + 19 * number
+        plot.path(f"M{plot.right + 12} {legend}h18", f'{stroke} stroke-width="2"{dash}')
+        plot.text(plot.right + 35, legend + 4, name, "start")
+        if name in levels:
+            plot.level(levels[name], f'{stroke} fill="none"{dash}')
+            continue
+        offset = METHOD_OFFSET * (number - (len(lines) - 1) / 2)
+        places = [(plot.x(xs.index(x)) + offset, plot.y(mean)) for x, mean, _ in lines[name]]
+        plot.line(places, f'{stroke} stroke-width="2" fill="none"')
+        for (x, y), (n_topics, mean, sd) in zip(places, lines[name], strict=True):
+            plot.bar(x, mean - sd, mean + sd, stroke)
+            tooltip = f"{name}, {n_topics} topics: {mean:.1f} ± {sd:.1f}"
+            plot.dot(x, y, 3.5, f'fill="{colour}"', tooltip)
+    plot.text(plot.right, plot.height - 8, "topics", "end")
+    plot.text(4, 14, y_label, "start")
+    font = ' font-family="sans-serif" font-size="12" fill="#777"'
+    return plot.svg(title, 'xmlns="http://www.w3.org/2000/svg"', font) + "\n"
+
+
+def _round_ticks(low: float, high: float) -> list[float]:
+    """Return at most MAX_TICKS round numbers between two others.
+
+    >>> _round_ticks(71.3, 80.2)
+    [72.0, 74.0, 76.0, 78.0, 80.0]
+    """
+    power = 10.0 ** floor(log10((high - low) / MAX_TICKS))
+    for step in (power, 2 * power, 5 * power, 10 * power):
+        first, last = ceil(low / step), floor(high / step)
+        if last - first < MAX_TICKS:
+            break
+    return [round(number * step, 10) for number in range(first, last + 1)]

@@ -1,12 +1,11 @@
 """Small SVG charts, and pictures inside a page as data URIs.
 
-Charts of a page are coloured by the classes of its style sheet, so that they follow its light or
-dark theme. A chart in a file of its own names colours that are readable on white and on black.
+Charts are coloured by the classes of the page's style sheet, so that they follow its light or dark
+theme.
 """
 
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from math import ceil, floor, log10
 
 import numpy as np
 from markupsafe import Markup, escape
@@ -15,16 +14,8 @@ from numpy.typing import NDArray
 from supdocnade.images.decode import encode
 from supdocnade.metrics import share_interval
 
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#7f7f7f", "#56b4e9")
-"""Colours of the lines of `topic_chart`, safe for colour-blind readers (Okabe and Ito)."""
 
-MAX_TICKS = 7
-LEGEND_WIDTH = 160
-METHOD_OFFSET = 4
-"""Pixels between the points of two methods at one number of topics, so that both stay visible."""
-
-
-class _Plot:
+class Plot:
     """A plotting area, its two scales, and the SVG parts drawn so far.
 
     Parameters
@@ -49,15 +40,18 @@ class _Plot:
         self.parts: list[str] = []
 
     def x(self, value: float) -> float:
+        """Return the pixel of a number on the x scale."""
         low, high = self.x_range
         width = self.right - self.left - 2 * self.padding
         return self.left + self.padding + (value - low) / ((high - low) or 1) * width
 
     def y(self, value: float) -> float:
+        """Return the pixel of a number on the y scale."""
         low, high = self.y_range
         return self.bottom - (value - low) / ((high - low) or 1) * (self.bottom - self.top)
 
     def path(self, d: str, style: str) -> None:
+        """Draw an SVG path."""
         self.parts.append(f'<path d="{d}" {style}/>')
 
     def level(self, value: float, style: str) -> None:
@@ -65,6 +59,7 @@ class _Plot:
         self.path(f"M{self.left} {self.y(value):.1f}H{self.right}", style)
 
     def line(self, points: Sequence[tuple[float, float]], style: str) -> None:
+        """Draw a line through pixels."""
         self.path("M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points), style)
 
     def bar(self, x: float, low: float, high: float, style: str) -> None:
@@ -72,12 +67,14 @@ class _Plot:
         self.path(f"M{x:.1f} {self.y(low):.1f}V{self.y(high):.1f}", style)
 
     def dot(self, x: float, y: float, radius: float, style: str, title: str = "") -> None:
+        """Draw a dot at a pixel."""
         tooltip = f"<title>{escape(title)}</title>" if title else ""
         self.parts.append(
             f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}" {style}>{tooltip}</circle>'
         )
 
     def text(self, x: float, y: float, text: str, anchor: str) -> None:
+        """Write text at a pixel."""
         self.parts.append(
             f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
         )
@@ -89,9 +86,11 @@ class _Plot:
             self.text(self.left - 6, self.y(value) + 4, label, "end")
 
     def x_tick(self, value: float, label: str, anchor: str = "middle") -> None:
+        """Write a label below a number on the x scale."""
         self.text(self.x(value), self.bottom + 18, label, anchor)
 
     def svg(self, title: str, attributes: str, more: str = "") -> Markup:
+        """Return the drawing as an SVG element."""
         return Markup(
             f'<svg {attributes} viewBox="0 0 {self.width} {self.height}" role="img"{more}>'
             f"<title>{escape(title)}</title>{''.join(self.parts)}</svg>"
@@ -111,7 +110,7 @@ def line_chart(values: Sequence[float], *, title: str, x_label: str, y_label: st
     """
     low, high = min(values), max(values)
     room = 0.06 * (high - low) or max(abs(high) * 0.05, 0.5)
-    plot = _Plot((1, max(len(values), 2)), (low - room, high + room))
+    plot = Plot((1, max(len(values), 2)), (low - room, high + room))
     ticks = [low + (high - low) * step / 3 for step in range(4)] if high > low else [low]
     plot.y_ticks({tick: f"{tick:.3g}" for tick in ticks}, 'class="grid"')
     points = [(plot.x(number), plot.y(value)) for number, value in enumerate(values, 1)]
@@ -144,7 +143,7 @@ def reliability_chart(
     ----------
     bins : mean confidence, right answers and answers of every bin.
     """
-    plot = _Plot((0, 1), (0, 1))
+    plot = Plot((0, 1), (0, 1))
     ticks = {tick: f"{100 * tick:.0f} %" for tick in (0.0, 0.25, 0.5, 0.75, 1.0)}
     plot.y_ticks(ticks, 'class="grid"')
     plot.line([(plot.x(end), plot.y(end)) for end in (0, 1)], 'class="ideal"')
@@ -180,71 +179,6 @@ def region_chart(weights: Sequence[float], grid: tuple[int, int]) -> Markup:
     return Markup(
         f'<svg class="regions" viewBox="0 0 {columns} {rows}" role="img">{"".join(parts)}</svg>'
     )
-
-
-def topic_chart(
-    lines: Mapping[str, Sequence[tuple[int, float, float]]],
-    levels: Mapping[str, float],
-    *,
-    title: str,
-    y_label: str,
-) -> str:
-    """Return a chart of methods against the number of topics, as an SVG file of its own.
-
-    Parameters
-    ----------
-    lines : the number of topics, mean and standard deviation of every point, per method; numbers
-        of topics are evenly spaced.
-    levels : methods without topics, drawn as dashed horizontal lines.
-    """
-    xs = sorted({x for points in lines.values() for x, _, _ in points})
-    values = [mean + sign * sd for ps in lines.values() for _, mean, sd in ps for sign in (-1, 1)]
-    values += list(levels.values())
-    low, high = min(values), max(values)
-    room = 0.05 * (high - low) or 1.0
-    low, high = low - room, high + room
-    margins = (56, 16 + LEGEND_WIDTH, 28, 46)
-    plot = _Plot((0, len(xs) - 1), (low, high), size=(640, 380), margins=margins, padding=20)
-    plot.y_ticks(
-        {tick: f"{tick:g}" for tick in _round_ticks(low, high)}, 'stroke="#8884" fill="none"'
-    )
-    for number, n_topics in enumerate(xs):
-        plot.x_tick(number, str(n_topics))
-    for number, name in enumerate([*lines, *levels]):
-        colour = COLOURS[number % len(COLOURS)]
-        stroke = f'stroke="{colour}"'
-        dash = ' stroke-dasharray="5 4"' if name in levels else ""
-        legend = plot.top + 10 + 19 * number
-        plot.path(f"M{plot.right + 12} {legend}h18", f'{stroke} stroke-width="2"{dash}')
-        plot.text(plot.right + 35, legend + 4, name, "start")
-        if name in levels:
-            plot.level(levels[name], f'{stroke} fill="none"{dash}')
-            continue
-        offset = METHOD_OFFSET * (number - (len(lines) - 1) / 2)
-        places = [(plot.x(xs.index(x)) + offset, plot.y(mean)) for x, mean, _ in lines[name]]
-        plot.line(places, f'{stroke} stroke-width="2" fill="none"')
-        for (x, y), (n_topics, mean, sd) in zip(places, lines[name], strict=True):
-            plot.bar(x, mean - sd, mean + sd, stroke)
-            tooltip = f"{name}, {n_topics} topics: {mean:.1f} ± {sd:.1f}"
-            plot.dot(x, y, 3.5, f'fill="{colour}"', tooltip)
-    plot.text(plot.right, plot.height - 8, "topics", "end")
-    plot.text(4, 14, y_label, "start")
-    font = ' font-family="sans-serif" font-size="12" fill="#777"'
-    return plot.svg(title, 'xmlns="http://www.w3.org/2000/svg"', font) + "\n"
-
-
-def _round_ticks(low: float, high: float) -> list[float]:
-    """Return at most MAX_TICKS round numbers between two others.
-
-    >>> _round_ticks(71.3, 80.2)
-    [72.0, 74.0, 76.0, 78.0, 80.0]
-    """
-    power = 10.0 ** floor(log10((high - low) / MAX_TICKS))
-    for step in (power, 2 * power, 5 * power, 10 * power):
-        first, last = ceil(low / step), floor(high / step)
-        if last - first < MAX_TICKS:
-            break
-    return [round(number * step, 10) for number in range(first, last + 1)]
 
 
 COLUMNS = 4
