@@ -103,9 +103,9 @@ def determinism(case: Case) -> dict[str, dict[str, float]]:
     For W these are the rows of tokens, added by word. For V they are the parts of tiles of tokens:
     in a fixed order they are written to a table and added from there, otherwise added at once.
     """
-    from supdocnade.likelihood.cuda.prefix import find_pieces, row_stride
-    from supdocnade.likelihood.cuda.rows import SLOTS, SortedTokens, add_tiles, sum_rows
-    from supdocnade.likelihood.cuda.tree_bands import WALK_CONFIGS, tree_layer
+    from supdocnade.cuda.prefix import find_pieces, row_stride
+    from supdocnade.cuda.rows import SLOTS, SortedTokens, add_tiles, sum_rows
+    from supdocnade.cuda.tree_bands import WALK_CONFIGS, tree_layer
 
     layer = tree_layer(case.tree, case.ids_BD.device)
     shape, batch = case.shape, case.batch

@@ -24,7 +24,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "supdocnade"
 DECORATORS = ("kernel", "compiled", "triton.jit")
 
 CALL, TREE = "likelihood.contract.check_call", "tree.WordTree.__post_init__"
-CPU, CUDA = "likelihood.cpu", "likelihood.cuda"
+CPU, CUDA = "likelihood.cpu", "cuda"
 GUARDS = {
     "baselines.dirichlet_kernels": {
         "indptr": "corpus.counts.check_indices",

@@ -1,7 +1,7 @@
 """The fused likelihood on a GPU, compared with plain torch on that GPU and with float64.
 
 The tolerance is twice the error of plain torch with products of the same precision. The checks that
-Triton's interpreter makes on a few cases (tests/unit/likelihood/cuda) are made here on all of them.
+Triton's interpreter makes on a few cases (tests/unit/cuda) are made here on all of them.
 """
 
 import pytest
@@ -233,7 +233,7 @@ def test_biases_of_documents(output, uneven, n_summary_words):
 @pytest.mark.parametrize("n_words", [2, 17, 300])
 @pytest.mark.parametrize("dense", [True, False])
 def test_trees_by_prefixes_and_by_tiles(monkeypatch, n_words, dense):
-    from supdocnade.likelihood.cuda import tree_bands
+    from supdocnade.cuda import tree_bands
 
     monkeypatch.setattr(tree_bands, "DENSE", 1 if dense else 10**6)
     check_agreement(make_problem([30, 3], n_words, 33, scale=0.2), run, "cuda")

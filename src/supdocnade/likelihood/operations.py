@@ -68,7 +68,7 @@ def _backends(cpu_module: str, cuda_module: str) -> tuple[Backend, ...]:
         Backend("cpu", f"{here}.cpu.{cpu_module}", ("cpu",), float32, "numba", fused=True),
         Backend(
             "cuda",
-            f"{here}.cuda.{cuda_module}",
+            f"supdocnade.cuda.{cuda_module}",
             ("cuda",),
             float32,
             "triton",

@@ -79,7 +79,7 @@ class SingleKernelAdam(torch.optim.Adam):
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
         """Update all parameters that have a gradient."""
-        from supdocnade.likelihood.cuda.adam import dense_adam
+        from supdocnade.cuda.adam import dense_adam
 
         for group in self.param_groups:
             parameters = [p for p in group["params"] if p.grad is not None]

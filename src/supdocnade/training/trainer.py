@@ -34,7 +34,6 @@ from supdocnade.training.checkpoint import (
     save_checkpoint,
     set_parameters,
 )
-from supdocnade.training.cuda_graph import GraphUpdates, make_graph_updates
 from supdocnade.training.history import EpochRecord, History, TrainingProgress
 from supdocnade.training.objective import check_finite
 from supdocnade.training.optimizers import make_optimizers
@@ -106,7 +105,7 @@ class Trainer:
     def set_class_weight(self, class_weight: ArrayLike | None) -> None:
         """Replace the factors of the class terms, (C,)."""
         self.class_weight = check_class_weight(self.network, class_weight)
-        self._graph: tuple[Documents, GraphUpdates] | None = None
+        self._graph: tuple[Documents, Updates] | None = None
 
     def fit(self, corpus: Documents, validation: Documents | None = None) -> History:
         """Train until `max_epochs` or until the validation metric stops improving.
@@ -220,8 +219,12 @@ class Trainer:
         if due and state.update < n_updates:
             self._save()
 
-    def graph_updates(self, corpus: Documents) -> GraphUpdates | None:
+    def graph_updates(self, corpus: Documents) -> Updates | None:
         """Return updates recorded as a CUDA graph, or None if they must be computed one by one."""
+        if not self.network.word_embedding.is_cuda:
+            return None
+        from supdocnade.cuda.graph_updates import make_graph_updates
+
         if self._graph is None or self._graph[0] is not corpus:
             updates = make_graph_updates(
                 self.network, self.config, corpus, self.optimizers, self.class_weight

@@ -77,8 +77,8 @@ def test_single_kernel_adam_is_adam_and_resumes():
 @pytest.mark.parametrize("n_topics", [3, 200])
 def test_row_adam_on_a_gpu_skips_padding(n_topics):
     pytest.importorskip("triton")
+    from supdocnade.cuda import adam as cuda
     from supdocnade.likelihood import vectorized
-    from supdocnade.likelihood.cuda import adam as cuda
 
     generator = torch.Generator().manual_seed(0)
     start = torch.randn(50, n_topics, generator=generator)

@@ -20,12 +20,12 @@ import triton
 from numpy.typing import NDArray
 from torch import Tensor
 
+from supdocnade.cuda.engine import FinishNodes, LayerInputs, compute_terms
+from supdocnade.cuda.prefix import block_columns, find_pieces, row_stride
+from supdocnade.cuda.rows import SLOTS, SparseRows, add_parts, add_tiles
+from supdocnade.cuda.tree_band_kernels import walk_prefixes, walk_tiles
 from supdocnade.likelihood import vectorized
 from supdocnade.likelihood.contract import DocumentBatch, DocumentTerms, Parameters
-from supdocnade.likelihood.cuda.engine import FinishNodes, LayerInputs, compute_terms
-from supdocnade.likelihood.cuda.prefix import block_columns, find_pieces, row_stride
-from supdocnade.likelihood.cuda.rows import SLOTS, SparseRows, add_parts, add_tiles
-from supdocnade.likelihood.cuda.tree_band_kernels import walk_prefixes, walk_tiles
 from supdocnade.tree import WordTree
 
 LEVELS = 4

@@ -6,8 +6,8 @@ import torch
 import triton
 from torch import Tensor
 
+from supdocnade.cuda import prefix_kernels as kernels
 from supdocnade.likelihood.contract import DocumentBatch, Parameters
-from supdocnade.likelihood.cuda import prefix_kernels as kernels
 
 CHUNK, COLUMNS = 16, 256
 """Tokens and columns per program: one warp, 128 registers per thread. Rows of up to 256 columns are

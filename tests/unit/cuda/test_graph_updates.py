@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from supdocnade.corpus import Documents
+from supdocnade.cuda import engine as cuda_engine
+from supdocnade.cuda.device_corpus import DeviceCorpus
+from supdocnade.cuda.graph_updates import GraphUpdates, recording_bytes
 from supdocnade.likelihood import contract
-from supdocnade.likelihood.cuda import engine as cuda_engine
 from supdocnade.model.config import SupDocNADEConfig
 from supdocnade.model.network import SupDocNADENetwork, random_tree
-from supdocnade.training.cuda_graph import GraphUpdates, recording_bytes
-from supdocnade.training.device_corpus import DeviceCorpus
 from supdocnade.training.optimizers import make_optimizers
 from supdocnade.training.trainer_config import TrainerConfig
 from supdocnade.training.updates import EagerUpdates
@@ -128,9 +128,9 @@ def test_an_update_has_the_features_labels_and_annotations_of_its_documents(seve
 def test_the_kernels_of_a_gpu_move_the_touched_rows_as_the_cpu_does(monkeypatch, optimizer):
     """By Triton's interpreter, with room for more rows than there are."""
     pytest.importorskip("triton")
+    from supdocnade.cuda import adam as row_adam
+    from supdocnade.cuda import tree_bands
     from supdocnade.likelihood import operations
-    from supdocnade.likelihood.cuda import adam as row_adam
-    from supdocnade.likelihood.cuda import tree_bands
     from supdocnade.training import optimizers as module
 
     monkeypatch.setattr(contract, "SPARSE_ROWS", 1)

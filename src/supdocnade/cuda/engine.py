@@ -22,14 +22,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from supdocnade.likelihood.contract import (
-    DocumentBatch,
-    DocumentTerms,
-    Parameters,
-    has_sparse_gradients,
-    pad_sparse_gradients,
-)
-from supdocnade.likelihood.cuda.prefix import (
+from supdocnade.cuda.prefix import (
     Chunks,
     add_documents,
     hidden_units,
@@ -37,7 +30,14 @@ from supdocnade.likelihood.cuda.prefix import (
     sum_gradients,
     write_suffixes,
 )
-from supdocnade.likelihood.cuda.rows import SortedTokens, SparseRows, TouchedRows, sum_rows
+from supdocnade.cuda.rows import SortedTokens, SparseRows, TouchedRows, sum_rows
+from supdocnade.likelihood.contract import (
+    DocumentBatch,
+    DocumentTerms,
+    Parameters,
+    has_sparse_gradients,
+    pad_sparse_gradients,
+)
 
 _SIDE_STREAMS: dict[torch.cuda.Stream, torch.cuda.Stream] = {}
 """The side stream of every stream that was ever current here."""

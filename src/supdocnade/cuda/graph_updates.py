@@ -15,16 +15,16 @@ from torch import Tensor
 
 from supdocnade.corpus.counts import Rows
 from supdocnade.corpus.documents import NO_LABEL, Documents
-from supdocnade.likelihood.contract import DocumentBatch, padded_sparse_gradients
-from supdocnade.model.network import DocNADENetwork
-from supdocnade.seeding import document_keys
-from supdocnade.training.batches import LabelledBatch
-from supdocnade.training.device_corpus import (
+from supdocnade.cuda.device_corpus import (
     MIN_HASH_BITS,
     DeviceCorpus,
     load_device_corpus,
     max_tokens,
 )
+from supdocnade.likelihood.contract import DocumentBatch, padded_sparse_gradients
+from supdocnade.model.network import DocNADENetwork
+from supdocnade.seeding import document_keys
+from supdocnade.training.batches import LabelledBatch
 from supdocnade.training.objective import check_finite, weighted_loss
 from supdocnade.training.optimizers import clip_gradients, set_learning_rate
 from supdocnade.training.trainer_config import TrainerConfig

@@ -7,9 +7,9 @@ import torch
 import triton
 from torch import Tensor
 
+from supdocnade.cuda import rows_kernels as kernels
+from supdocnade.cuda.prefix import block_columns, search_steps
 from supdocnade.likelihood.contract import sparse_gradient
-from supdocnade.likelihood.cuda import rows_kernels as kernels
-from supdocnade.likelihood.cuda.prefix import block_columns, search_steps
 
 SHIFT = 4
 SLOTS = 1 << SHIFT

@@ -13,7 +13,7 @@ rightmost leaf below it. So one search per row tells whether any token touches i
 import triton
 import triton.language as tl
 
-from supdocnade.likelihood.cuda.prefix_kernels import first_piece, search_places
+from supdocnade.cuda.prefix_kernels import first_piece, search_places
 
 MAX_KEY = tl.constexpr(2**31 - 1)
 """Above every key."""

@@ -16,9 +16,9 @@ from tests.cuda_checks import (
 )
 from tests.likelihood_problems import Problem, make_problem, outputs_and_gradients, relative_error
 
+from supdocnade.cuda import engine
 from supdocnade.likelihood import contract
 from supdocnade.likelihood.contract import Parameters
-from supdocnade.likelihood.cuda import engine
 
 pytest.importorskip("triton")
 pytestmark = pytest.mark.skipif(
@@ -40,7 +40,7 @@ def _poisoned_memory():
 @pytest.fixture(autouse=True)
 def _small_tiles(monkeypatch):
     """Small tiles save time in the interpreter, and prefixes soon span several tiles."""
-    from supdocnade.likelihood.cuda import tree_bands
+    from supdocnade.cuda import tree_bands
 
     for precision, config in tree_bands.WALK_CONFIGS.items():
         monkeypatch.setitem(tree_bands.WALK_CONFIGS, precision, config._replace(tile=16))
@@ -55,10 +55,10 @@ def sparse(monkeypatch):
 def run(problem: Problem, activation: str):
     """Call the backend itself: the dispatcher would refuse tensors that are not on a GPU."""
     if problem.tree is None:
-        from supdocnade.likelihood.cuda.softmax import softmax_nll
+        from supdocnade.cuda.softmax import softmax_nll
 
         return softmax_nll(problem.batch, problem.parameters, activation)
-    from supdocnade.likelihood.cuda.tree_bands import tree_nll
+    from supdocnade.cuda.tree_bands import tree_nll
 
     return tree_nll(problem.batch, problem.parameters, problem.tree, activation)
 
@@ -91,14 +91,14 @@ def test_biases_of_documents(output, uneven, n_summary_words):
     [(2, 8, False), (17, 33, True), (300, 5, True), (300, 5, False)],
 )
 def test_trees_by_prefixes_and_by_tiles(monkeypatch, n_words, n_topics, dense):
-    from supdocnade.likelihood.cuda import tree_bands
+    from supdocnade.cuda import tree_bands
 
     monkeypatch.setattr(tree_bands, "DENSE", 1 if dense else 10**6)
     check_agreement(make_problem([30, 3], n_words, n_topics, scale=0.2), run, "cpu")
 
 
 def test_prefixes_that_span_tiles_with_one_program_per_prefix(monkeypatch):
-    from supdocnade.likelihood.cuda import rows
+    from supdocnade.cuda import rows
 
     monkeypatch.setattr(rows, "FEW_PREFIXES", 0)
     check_agreement(make_problem([90], 3, n_topics=9, scale=0.1), run, "cpu")
@@ -199,7 +199,7 @@ def test_rows_of_a_tile_without_a_token_add_nothing_if_exp_overflows():
 def test_operands_in_bf16(monkeypatch, dense):
     from triton.runtime import interpreter
 
-    from supdocnade.likelihood.cuda import tree_bands
+    from supdocnade.cuda import tree_bands
 
     # The interpreter stores bf16 as integers of sixteen bits, and would multiply these.
     multiply = interpreter.InterpreterBuilder.create_dot

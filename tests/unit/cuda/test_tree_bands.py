@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from supdocnade.likelihood.cuda.tree_bands import LEVELS, SLOTS, Bands
+from supdocnade.cuda.tree_bands import LEVELS, SLOTS, Bands
 from supdocnade.tree import WordTree
 
 

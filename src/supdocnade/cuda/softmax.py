@@ -13,12 +13,12 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from supdocnade.cuda.engine import FinishNodes, LayerInputs, compute_terms
+from supdocnade.cuda.prefix import block_columns
+from supdocnade.cuda.prefix_kernels import slope
+from supdocnade.cuda.rows import SLOTS
+from supdocnade.cuda.rows_kernels import product
 from supdocnade.likelihood.contract import DocumentBatch, DocumentTerms, Parameters
-from supdocnade.likelihood.cuda.engine import FinishNodes, LayerInputs, compute_terms
-from supdocnade.likelihood.cuda.prefix import block_columns
-from supdocnade.likelihood.cuda.prefix_kernels import slope
-from supdocnade.likelihood.cuda.rows import SLOTS
-from supdocnade.likelihood.cuda.rows_kernels import product
 
 TILES, WORDS, COLUMNS, OUT = {"bf16": 128, "tf32": 64, "tf32x3": 64}, 64, 64, 256
 """Tokens and words per program, columns that it multiplies at a time and columns that it writes.

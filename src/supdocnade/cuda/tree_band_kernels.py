@@ -16,8 +16,8 @@ lowest band is processed separately, with sixteen slots instead of those of all 
 import triton
 import triton.language as tl
 
-from supdocnade.likelihood.cuda.prefix_kernels import slope
-from supdocnade.likelihood.cuda.rows_kernels import MAX_KEY, place_of_part, product
+from supdocnade.cuda.prefix_kernels import slope
+from supdocnade.cuda.rows_kernels import MAX_KEY, place_of_part, product
 
 
 @triton.jit

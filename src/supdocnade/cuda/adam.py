@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from supdocnade.likelihood.cuda.prefix import block_columns
+from supdocnade.cuda.prefix import block_columns
 from supdocnade.likelihood.operations import AdamRates
 
 BLOCK = 1024

@@ -1,0 +1,1 @@
+"""Training on a GPU: Triton kernels, recorded updates and documents that stay on it."""

@@ -1,1 +1,0 @@
-"""Fused operations on a GPU: Triton kernels, imported only where there is one."""
