@@ -119,14 +119,13 @@ def minimal(session: nox.Session) -> None:
 
 @nox.session(python="3.11")
 def tools(session: nox.Session) -> None:
-    """Let Label Studio, FiftyOne, TensorBoard and MLflow read what is written for them."""
-    programs = ("fiftyone", "label-studio-sdk", "mlflow-skinny", "tensorboard")
+    """Let Label Studio and FiftyOne read what is written for them."""
+    programs = ("fiftyone", "label-studio-sdk")
     session.install(".", tested_torch(), *programs, *TEST_TOOLS)
     session.run(
         "pytest",
         *("-W", "default", "--timeout", "900"),
         "tests/unit/cli/test_prediction_files.py",
-        "tests/unit/training/test_watch.py",
         *session.posargs,
     )
 

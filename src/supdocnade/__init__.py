@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from supdocnade.model.outputs import WordOutput
     from supdocnade.scene.model import SceneModel
     from supdocnade.training.processes import training_processes
-    from supdocnade.training.watch import MLflowWatch, TensorBoardWatch
 
 __version__ = "0.1.0"
 
@@ -26,14 +25,12 @@ _MODULES = {
     "Corpus": "corpus",
     "DampCounts": "estimators.damp_counts",
     "DocNADE": "estimators.docnade",
-    "MLflowWatch": "training.watch",
     "MMLDA": "baselines.mmlda",
     "ReplicatedSoftmax": "baselines.replicated_softmax",
     "SLDA": "baselines.slda",
     "SceneModel": "scene.model",
     "SkippedImagesWarning": "estimators.bag_of_visual_words",
     "SupDocNADE": "estimators.supdocnade",
-    "TensorBoardWatch": "training.watch",
     "TextModel": "estimators.text_model",
     "WordOutput": "model.outputs",
     "make_annotation_scorer": "estimators.scoring",
@@ -47,12 +44,10 @@ __all__ = [
     "Corpus",
     "DampCounts",
     "DocNADE",
-    "MLflowWatch",
     "ReplicatedSoftmax",
     "SceneModel",
     "SkippedImagesWarning",
     "SupDocNADE",
-    "TensorBoardWatch",
     "TextModel",
     "WordOutput",
     "make_annotation_scorer",

@@ -1,35 +1,20 @@
-"""The progress interface: one callback for everything that takes long, and watches of trainings."""
+"""Callbacks: for the progress of everything that takes long, and for the epochs of a training."""
 
 import sys
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any, Protocol
 
 ProgressCallback = Callable[[str, int, int | None], None]
 """Called with the stage, the number of units done, and their total; None if it is unknown."""
+
+EpochCallback = Callable[[int, Mapping[str, float]], bool | None]
+"""Called with the number of an epoch, from 1, and its metrics."""
 
 SECONDS_BETWEEN_LINES = 2.0
 
 
 def no_progress(stage: str, done: int, total: int | None) -> None:
     """Ignore a progress report."""
-
-
-class TrainingWatch(Protocol):
-    """Receives what happens in a training; `training.watch` has those of other programs."""
-
-    def log_settings(self, settings: Mapping[str, Any]) -> None:
-        """Take the settings of the model, before training."""
-
-    def log_epoch(self, stage: str, epoch: int, figures: Mapping[str, float]) -> None:
-        """Take the figures of an epoch, counted from 1, of a stage of the training."""
-
-    def log_results(self, figures: Mapping[str, float]) -> None:
-        """Take the figures on held-out photographs, after training."""
-
-    def log_file(self, path: Path) -> None:
-        """Take a file, such as the report of the model."""
 
 
 class PrintProgress:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from supdocnade.checks import check_choice
 from supdocnade.errors import InvalidArgument
-from supdocnade.progress import ProgressCallback, TrainingWatch, no_progress
+from supdocnade.progress import EpochCallback, ProgressCallback, no_progress
 
 DEVICES = ("auto", "cpu", "cuda")
 
@@ -30,8 +30,8 @@ class RunOptions:
     cluster: str | None = None
     """Ray cluster that does the work: "local", "auto" or an address; None: this process."""
     progress: ProgressCallback = no_progress
-    watch: TrainingWatch | None = None
-    """Told the figures of every epoch; None: nobody."""
+    on_epoch: EpochCallback | None = None
+    """Called with the metrics of every epoch of topics; their names begin with the stage."""
 
     def __post_init__(self) -> None:
         check_choice("on_error", self.on_error, ("raise", "skip"))

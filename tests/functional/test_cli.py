@@ -108,24 +108,6 @@ def test_train_adds_photographs_to_a_model(model, tmp_path):
     assert "--words must not be given with --add" in refused.err
 
 
-def test_train_records_itself_for_tensorboard(photos, tmp_path):
-    pytest.importorskip("tensorboard")
-    runs = tmp_path / "runs"
-    done = supdocnade(
-        "train", photos, "-o", tmp_path / "m", *SMALL, "--log-to", f"tensorboard:{runs}"
-    )
-    assert done.code == 0, done.err
-    assert supdocnade("report", tmp_path / "m").code == 0
-    assert (runs / "report.html").read_text() == (tmp_path / "m/report.html").read_text()
-    assert [path for path in runs.iterdir() if path.name.startswith("events.")]
-    wrong = supdocnade("train", photos, "-o", tmp_path / "n", *SMALL, "--log-to", "wandb:x")
-    assert (wrong.code, wrong.err) == (
-        1,
-        "error: --log-to must be tensorboard:FOLDER or mlflow:ADDRESS, got wandb:x.\n",
-    )
-    assert not (tmp_path / "n.partial").exists()
-
-
 def test_predict_prints_one_line_per_photograph(model, fresh):
     done = supdocnade("predict", model, fresh / "coast", fresh / "forest" / "forest_0001.jpg")
     assert done.code == 0

@@ -131,7 +131,7 @@ def test_early_stopping_and_resuming(tmp_path):
     assert fitted.history_.epochs[0].validation["accuracy"] <= 1
     stopped = SupDocNADE(**options, checkpoint=tmp_path)
 
-    def interrupt(_, epoch):
+    def interrupt(epoch, _):
         if epoch == 3:
             raise KeyboardInterrupt
 

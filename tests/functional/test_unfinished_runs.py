@@ -115,6 +115,23 @@ def test_photographs_of_another_folder_are_not_those_of_the_run(
     assert "other photographs" in done.err
 
 
+def test_a_training_is_kept_out_while_another_reads_its_photographs(photos, tmp_path, monkeypatch):
+    (photos / "metadata.jsonl").unlink()  # So that the files are searched for keywords.
+    arguments = ("train", photos, "-o", tmp_path / "m", *SMALL)
+    report, refused = ProgressBars.__call__, []
+
+    def start_another(self, stage, done, total):
+        monkeypatch.setattr(ProgressBars, "__call__", report)
+        refused.append(supdocnade(*arguments, "--topics", "9"))
+        report(self, stage, done, total)
+
+    monkeypatch.setattr(ProgressBars, "__call__", start_another)
+    assert supdocnade(*arguments).code == 0
+    (other,) = refused
+    assert other.code == 1
+    assert "another process is writing to it" in other.err
+
+
 def test_a_second_training_leaves_the_first_alone(photos, tmp_path, monkeypatch):
     arguments = ("train", photos, "-o", tmp_path / "m", *SMALL)
     report, refused = ProgressBars.__call__, []

@@ -3,11 +3,10 @@
 import math
 import os
 import shlex
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -28,7 +27,6 @@ from supdocnade.partial_folder import PartialFolder
 if TYPE_CHECKING:
     from supdocnade.corpus.disk import Corpus
     from supdocnade.folders.photo_folder import ImageRecord
-    from supdocnade.progress import TrainingWatch
     from supdocnade.scene.model import SceneModel
 
 OPTIONS = {
@@ -81,8 +79,6 @@ class TrainingRequest:
     """Model to which the photographs are added."""
     corrections: Path | None
     """File that says which photographs are added, and gives their classes and tags."""
-    log_to: str | None
-    """Where the training is recorded, see `open_watch`."""
     force: bool
     resume: bool
     restart: bool
@@ -257,46 +253,21 @@ def _train(
     )
     if not request.quiet and not request.resume:
         _print_estimate(model, corpus, records, request)
-    with _watch(request.log_to) as watch:
-        if corpus is not None:
-            model.fit(corpus, progress=progress, watch=watch)
-        else:
-            fit = model.fit if previous is None else model.fit_more
-            fit(
-                [record.source for record in records],
-                [record.label for record in records],
-                [record.tags for record in records],
-                progress=progress,
-                watch=watch,
-            )
-        progress("writing", 0, 1)
-        check_output(request.output, force=request.force)
-        model.save(request.output)
-        if watch is not None:
-            _log_report(watch, model)
-        progress("writing", 1, 1)
+    if corpus is not None:
+        model.fit(corpus, progress=progress)
+    else:
+        fit = model.fit if previous is None else model.fit_more
+        fit(
+            [record.source for record in records],
+            [record.label for record in records],
+            [record.tags for record in records],
+            progress=progress,
+        )
+    progress("writing", 0, 1)
+    check_output(request.output, force=request.force)
+    model.save(request.output)
+    progress("writing", 1, 1)
     return model
-
-
-@contextmanager
-def _watch(log_to: str | None) -> "Iterator[TrainingWatch | None]":
-    """Yield the watch of a run, which is closed at its end; None if there is none."""
-    if log_to is None:
-        yield None
-        return
-    from supdocnade.training.watch import open_watch
-
-    with closing(open_watch(log_to)) as watch:
-        yield watch
-
-
-def _log_report(watch: "TrainingWatch", model: "SceneModel") -> None:
-    from supdocnade.report.html import write_report
-
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "report.html"
-        write_report(model.fitted_, path, random_state=model.random_state)
-        watch.log_file(path)
 
 
 def _print_estimate(
@@ -455,7 +426,7 @@ def _resume_command(request: TrainingRequest) -> str:
     parts = ["supdocnade", "train", request.photos, "-o", os.fspath(request.output)]
     if request.force:
         parts.append("--force")
-    for name in ("cache", "processes", "cluster", "log_to"):
+    for name in ("cache", "processes", "cluster"):
         if (value := getattr(request, name)) is not None:
             parts += [_option(name), str(value)]
     return shlex.join([*parts, "--resume"])

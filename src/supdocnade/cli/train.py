@@ -98,14 +98,6 @@ Corrections = Annotated[
         "Label Studio.",
     ),
 ]
-LogTo = Annotated[
-    str | None,
-    typer.Option(
-        metavar="TARGET",
-        help="Record settings, losses, results and the report: tensorboard:FOLDER or "
-        "mlflow:ADDRESS. Does not affect results.",
-    ),
-]
 Restart = Annotated[bool, typer.Option("--restart", help="Discard an interrupted run.")]
 
 
@@ -130,7 +122,6 @@ def train(
     cache: Cache = None,
     add: Add = None,
     corrections: Corrections = None,
-    log_to: LogTo = None,
     force: opt.Force = False,
     resume: opt.Resume = False,
     restart: Restart = False,
@@ -153,7 +144,7 @@ def train(
 
     --resume continues a run that was interrupted with Ctrl-C or by a file that cannot be read.
     Settings must stay the same, except --skip-unreadable, --jobs, --processes, --cluster, --cache,
-    --log-to, --force, --json and --quiet.
+    --force, --json and --quiet.
 
     \b
     Examples:
@@ -165,7 +156,6 @@ def train(
       supdocnade train more-photos --add scenes -o more-scenes
       supdocnade train archive --add scenes --corrections corrections.jsonl -o better-scenes
       supdocnade train photos.corpus -o large-scenes
-      supdocnade train photos -o scenes --log-to tensorboard:runs/1
     """
     opt.check_device(device)
     values = {name: context.params[option] for name, option in OPTIONS.items()}

@@ -1,6 +1,6 @@
 """DocNADE as a scikit-learn transformer."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from supdocnade.corpus.documents import Documents
 from supdocnade.estimators.inputs import read_annotation_names
 from supdocnade.estimators.topic_model import TopicModel
+from supdocnade.progress import EpochCallback
 
 
 class DocNADE(TopicModel):
@@ -116,7 +117,7 @@ default="loss"
         annotation_names: Sequence[str] | None = None,
         sample_weight: ArrayLike | None = None,
         global_features: ArrayLike | None = None,
-        on_epoch: Callable[[Self, int], bool | None] | None = None,
+        on_epoch: EpochCallback | None = None,
     ) -> Self:
         """Learn the topics of documents.
 
@@ -132,9 +133,9 @@ default="loss"
         global_features : (documents, features) dense features of every document beside its words,
             of similar scale, for example standardised. A model that was fitted with them needs
             them for every prediction.
-        on_epoch : called after every epoch with the model as it would be returned now, and the
-            number of the epoch, from 1. The model changes with the next epoch. If it returns True,
-            training ends.
+        on_epoch : called after every epoch with its number, from 1, and its metrics: "loss",
+            "learning_rate", and with early stopping "validation_loss" and others. If it returns
+            True, training ends.
         """
         from supdocnade.estimators.topic_fitting import fit_topic_model
 

@@ -1,6 +1,6 @@
 """SupDocNADE as a scikit-learn classifier and transformer."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -26,6 +26,7 @@ from supdocnade.estimators.topic_model import ORDERING_SEED, TopicModel
 from supdocnade.likelihood.cpu.threads import limit_threads
 from supdocnade.metrics import subset_accuracy, top_ranked
 from supdocnade.model.inference import class_log_proba
+from supdocnade.progress import EpochCallback
 
 if TYPE_CHECKING:
     from supdocnade.model.network import SupDocNADENetwork
@@ -92,7 +93,7 @@ n_global_features_
         annotation_names: Sequence[str] | None = None,
         sample_weight: ArrayLike | None = None,
         global_features: ArrayLike | None = None,
-        on_epoch: Callable[[Self, int], bool | None] | None = None,
+        on_epoch: EpochCallback | None = None,
     ) -> Self:
         """Learn topics, annotations and classes of documents.
 
@@ -109,9 +110,9 @@ n_global_features_
         global_features : (documents, features) dense features of every document beside its words,
             of similar scale, for example standardised. A model that was fitted with them needs
             them for every prediction.
-        on_epoch : called after every epoch with the model as it would be returned now, and the
-            number of the epoch, from 1. The model changes with the next epoch. If it returns True,
-            training ends.
+        on_epoch : called after every epoch with its number, from 1, and its metrics: "loss",
+            "learning_rate", and with early stopping "validation_loss" and others. If it returns
+            True, training ends.
         """
         from supdocnade.estimators.topic_fitting import fit_topic_model
 

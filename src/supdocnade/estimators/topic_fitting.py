@@ -5,7 +5,6 @@ If a fit fails or is interrupted, the model is as it was before.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from copy import copy
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,14 +23,11 @@ from supdocnade.likelihood.cpu.threads import limit_threads, one_torch_thread
 from supdocnade.likelihood.operations import SOFTMAX_NLL, TREE_NLL
 from supdocnade.model.config import SupDocNADEConfig
 from supdocnade.model.network import DocNADENetwork, SupDocNADENetwork, random_tree
-from supdocnade.progress import ProgressCallback
+from supdocnade.progress import EpochCallback, ProgressCallback
 from supdocnade.seeding import named_generator
 from supdocnade.training.checkpoint import copy_parameters, load_seed, set_parameters
 from supdocnade.training.history import History, TrainingProgress
 from supdocnade.training.trainer import Trainer
-
-EpochCallback = Callable[[Any, int], bool | None]
-"""Called with a fitted model and the number of a completed epoch; True ends the training."""
 
 CHECKPOINT = "checkpoint.safetensors"
 """The file in the folder `checkpoint`."""
@@ -53,6 +49,7 @@ def fit_topic_model(
     global_features: ArrayLike | None = None,
     stop_after: int | None = None,
     on_epoch: EpochCallback | None = None,
+    store: Callable[[int, DocNADENetwork], None] | None = None,
     progress: ProgressCallback | None = None,
     stage: str = "learning",
 ) -> None:
@@ -64,6 +61,7 @@ def fit_topic_model(
         As for the model's `fit`.
     stop_after : epochs after which training ends, with the schedule of all `max_epochs`.
     on_epoch : as for the model's `fit`.
+    store : called before it with the number of the epoch and the network as it is now.
     progress : called with `stage`, the updates done and their total; None prints the loss of every
         epoch if `verbose` is set.
     """
@@ -88,8 +86,8 @@ def fit_topic_model(
             checkpoint=None if model.checkpoint is None else Path(model.checkpoint) / CHECKPOINT,
             on_progress=on_progress,
         )
-        if on_epoch is not None:
-            trainer.on_epoch = partial(_call_with_model, on_epoch, model, trainer, names)
+        if on_epoch is not None or store is not None:
+            trainer.on_epoch = partial(_end_epoch, trainer, on_epoch, store)
         with limit_threads(model._n_threads()):
             trainer.fit(training, validation)
         # Inference runs on the CPU: its results do not depend on the device of the training.
@@ -151,18 +149,16 @@ def restore_on_failure(model: TopicModel) -> Iterator[None]:
         raise
 
 
-def _call_with_model(
-    on_epoch: EpochCallback,
-    model: TopicModel,
+def _end_epoch(
     trainer: Trainer,
-    names: list[str] | None,
+    on_epoch: EpochCallback | None,
+    store: Callable[[int, DocNADENetwork], None] | None,
     epoch: int,
 ) -> bool:
-    """Call `on_epoch` with a copy of the model that has the network as it is now."""
-    current = copy(model)
-    current._set_network(trainer.network, names, trainer.config.seed)
-    current.history_, current._trainer = trainer.state.history, None
-    return bool(on_epoch(current, epoch))
+    """Call the callbacks of a fit; return True if they end it."""
+    if store is not None:
+        store(epoch, trainer.network)
+    return on_epoch is not None and bool(on_epoch(epoch, trainer.state.history.epochs[-1].metrics))
 
 
 def choose_seed(model: TopicModel) -> int:

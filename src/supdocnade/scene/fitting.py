@@ -12,7 +12,7 @@
 """
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
@@ -31,6 +31,8 @@ from supdocnade.estimators.topic_fitting import fit_topic_model
 from supdocnade.folders.metadata import has_several_labels
 from supdocnade.folders.tags import AnnotationVocabulary
 from supdocnade.model.inference import NetworkArrays, topic_features
+from supdocnade.model.network import DocNADENetwork
+from supdocnade.progress import EpochCallback
 from supdocnade.run_options import RunOptions
 from supdocnade.scene.dataset import Photographs, TrainingSet
 from supdocnade.scene.held_out import Choices, HeldOut, hold_out
@@ -53,7 +55,6 @@ from supdocnade.scene.svm import N_LANDMARKS, RBFSVM, fit_svm
 from supdocnade.scene.tag_ranking import photograph_tag_shares, tag_frequency
 from supdocnade.scene.thumbnails import make_thumbnails
 from supdocnade.storage import load_arrays, save_arrays
-from supdocnade.training.watch import watch_epochs
 from supdocnade.visual_words.parallel import SkippedImage
 
 EPOCH_SHARES = (0.5, 0.75, 1.0)
@@ -386,16 +387,16 @@ def _fit_candidates(
     parameters: dict[int, dict[str, NDArray[np.float32]]] = {}
     folder = _checkpoint_folder(options, stage)
 
-    def store_parameters(model: DocNADE | SupDocNADE, epoch: int) -> None:
+    def store_parameters(epoch: int, network: DocNADENetwork) -> None:
         if epoch in epochs:
-            arrays = model.network_.arrays().parameters
+            arrays = network.arrays().parameters
             parameters[epoch] = {name: array.copy() for name, array in arrays.items()}
             if folder is not None:
                 path = folder / f"epoch-{epoch}.safetensors"
                 save_arrays(path, parameters[epoch], {"epoch": epoch})
 
     topics = fit_scene_topics(
-        part, vocabulary, settings, seed, options, stage, on_epoch=store_parameters
+        part, vocabulary, settings, seed, options, stage, store=store_parameters
     )
     network = topics.network_.arrays()
     candidates = []
@@ -411,6 +412,17 @@ def _checkpoint_folder(options: RunOptions, stage: str) -> Path | None:
     return None if options.checkpoint is None else options.checkpoint / stage.replace(" ", "-")
 
 
+def _name_stage(on_epoch: EpochCallback | None, stage: str) -> EpochCallback | None:
+    """Return a callback that calls another one with the stage in the names of the metrics."""
+    if on_epoch is None:
+        return None
+
+    def call(epoch: int, metrics: Mapping[str, float]) -> None:
+        on_epoch(epoch, {f"{stage}/{name}": value for name, value in metrics.items()})
+
+    return call
+
+
 def fit_scene_topics(
     data: TrainingSet,
     vocabulary: AnnotationVocabulary,
@@ -420,7 +432,7 @@ def fit_scene_topics(
     stage: str,
     *,
     stop_after: int | None = None,
-    on_epoch: Any = None,
+    store: Callable[[int, DocNADENetwork], None] | None = None,
 ) -> DocNADE | SupDocNADE:
     """Fit SupDocNADE, or DocNADE if there are no labels."""
     shared: dict[str, Any] = {
@@ -454,7 +466,8 @@ def fit_scene_topics(
         **data.encode_tags(vocabulary),
         global_features=data.features_BF,
         stop_after=stop_after,
-        on_epoch=watch_epochs(options.watch, stage, on_epoch),
+        on_epoch=_name_stage(options.on_epoch, stage),
+        store=store,
         progress=options.progress,
         stage=stage,
     )

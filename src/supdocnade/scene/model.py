@@ -18,7 +18,7 @@ from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.bag_of_visual_words import BagOfVisualWords
 from supdocnade.estimators.inputs import read_seed
 from supdocnade.folders.tags import Tags
-from supdocnade.progress import ProgressCallback, TrainingWatch, no_progress
+from supdocnade.progress import EpochCallback, ProgressCallback, no_progress
 from supdocnade.run_options import RunOptions
 from supdocnade.scene.attribution import Explanation, explain_image
 from supdocnade.scene.corpus_fitting import (
@@ -139,7 +139,7 @@ class SceneModel(HubMixin, BaseEstimator, SceneSettings):  # type: ignore[misc]
         *,
         words: BagOfVisualWords | None = None,
         progress: ProgressCallback | None = None,
-        watch: TrainingWatch | None = None,
+        on_epoch: EpochCallback | None = None,
     ) -> Self:
         """Learn from photographs.
 
@@ -157,9 +157,11 @@ class SceneModel(HubMixin, BaseEstimator, SceneSettings):  # type: ignore[misc]
             corpus.
         words : the fitted visual words of a corpus; None: those stored in it.
         progress : called with the stage, the units done and their total.
-        watch : told settings, epochs and results, such as a `TensorBoardWatch`.
+        on_epoch : called with the number of every epoch of topics, from 1, and its metrics: loss,
+            learning rate and validation metrics. A fit has several stages, so their names begin
+            with the stage, as "learning/loss".
         """
-        options = self._options(progress, watch)
+        options = self._options(progress, on_epoch)
         if isinstance(images, Corpus):
             words = load_corpus_words(images) if words is None else words
             check_is_fitted(words, "encoder_")
@@ -167,7 +169,7 @@ class SceneModel(HubMixin, BaseEstimator, SceneSettings):  # type: ignore[misc]
             seed = read_seed(self.random_state)
             self.fitted_ = fit_scene_corpus(images, labels, tags, words, settings, seed, options)
             self.skipped_: tuple[SkippedImage, ...] = ()
-            return self._tell_results(watch)
+            return self
         candidates = self._check_fit()
         if words is not None:
             raise InvalidArgument(
@@ -182,7 +184,7 @@ class SceneModel(HubMixin, BaseEstimator, SceneSettings):  # type: ignore[misc]
             options,
             may_have_fewer_words=self.n_words is None,
         )
-        return self._tell_results(watch)
+        return self
 
     def fit_more(
         self,
@@ -191,7 +193,7 @@ class SceneModel(HubMixin, BaseEstimator, SceneSettings):  # type: ignore[misc]
         tags: Sequence[Tags] | None = None,
         *,
         progress: ProgressCallback | None = None,
-        watch: TrainingWatch | None = None,
+        on_epoch: EpochCallback | None = None,
     ) -> Self:
         """Learn from more photographs, together with the previous training set.
 
@@ -200,7 +202,7 @@ class SceneModel(HubMixin, BaseEstimator, SceneSettings):  # type: ignore[misc]
 
         Parameters
         ----------
-        images, labels, tags, progress, watch : as for `fit`.
+        images, labels, tags, progress, on_epoch : as for `fit`.
         """
         previous = self._fitted()
         n_stored, n_images = len(previous.training_set.photographs), previous.data["n_images"]
@@ -214,7 +216,7 @@ class SceneModel(HubMixin, BaseEstimator, SceneSettings):  # type: ignore[misc]
                 "this model was stripped of the tags of its training photographs; add photographs "
                 "to the model that it was made from."
             )
-        candidates, options = self._check_fit(), self._options(progress, watch)
+        candidates, options = self._check_fit(), self._options(progress, on_epoch)
         same = [each for each in candidates if each.features == previous.settings.features]
         settings = (same or candidates)[0]
         for name in WORD_SETTINGS:
@@ -227,7 +229,7 @@ class SceneModel(HubMixin, BaseEstimator, SceneSettings):  # type: ignore[misc]
         self.fitted_, self.skipped_ = extend_scene(
             previous, photographs, settings, read_seed(self.random_state), options
         )
-        return self._tell_results(watch)
+        return self
 
     @property
     def classes_(self) -> NDArray[Any]:
@@ -365,17 +367,9 @@ class SceneModel(HubMixin, BaseEstimator, SceneSettings):  # type: ignore[misc]
         check_groups(self.batch_groups)
         return candidates
 
-    def _tell_results(self, watch: TrainingWatch | None) -> Self:
-        """Tell a watch the results of a fit; return this model."""
-        if watch is not None:
-            watch.log_results(self._fitted().held_out.figures)
-        return self
-
     def _options(
-        self, progress: ProgressCallback | None = None, watch: TrainingWatch | None = None
+        self, progress: ProgressCallback | None = None, on_epoch: EpochCallback | None = None
     ) -> RunOptions:
-        if watch is not None:
-            watch.log_settings(self.get_params())
         return RunOptions(
             n_jobs=self.n_jobs,
             device=self.device,
@@ -383,7 +377,7 @@ class SceneModel(HubMixin, BaseEstimator, SceneSettings):  # type: ignore[misc]
             cache=None if self.cache is None else Path(self.cache),
             checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
             progress=progress or no_progress,
-            watch=watch,
+            on_epoch=on_epoch,
         )
 
     def _fitted(self) -> FittedScene:

@@ -33,6 +33,12 @@ class EpochRecord:
     validation: dict[str, float] = field(default_factory=dict)
     """Metrics on the validation set."""
 
+    @property
+    def metrics(self) -> dict[str, float]:
+        """All results by name; those on the validation set begin with `validation_`."""
+        validation = {f"validation_{name}": value for name, value in self.validation.items()}
+        return {"loss": self.loss, "learning_rate": self.learning_rate, **validation}
+
 
 @dataclass(kw_only=True)
 class History:

@@ -8,37 +8,41 @@ from supdocnade import DocNADE, SupDocNADE
 from supdocnade.errors import InvalidArgument, StorageError
 
 
-def test_a_callback_sees_the_model_of_every_epoch(tmp_path):
+def test_a_callback_gets_the_metrics_of_every_epoch_and_may_end_the_training(tmp_path):
     X, y = np.eye(6).repeat(3, axis=0), ["a", "b"] * 9
     settings = {"n_topics": 3, "max_epochs": 4, "random_state": 0}
     seen = []
 
-    def watch(model, epoch):
-        seen.append((epoch, len(model.history_.epochs), model.predict_proba(X)))
+    def watch(epoch, metrics):
+        seen.append((epoch, dict(metrics)))
         return epoch == stop_at
 
     stop_at = None
-    model = SupDocNADE(**settings).fit(X, y, on_epoch=watch)
-    assert [each[:2] for each in seen] == [(1, 1), (2, 2), (3, 3), (4, 4)]
-    np.testing.assert_array_equal(seen[-1][2], model.predict_proba(X))
-    unwatched = SupDocNADE(**settings).fit(X, y)
+    model = SupDocNADE(**settings, early_stopping=True).fit(X, y, on_epoch=watch)
+    records = model.history_.epochs
+    assert [epoch for epoch, _ in seen] == [1, 2, 3, 4]
+    assert [each["loss"] for _, each in seen] == [each.loss for each in records]
+    assert [each["validation_loss"] for _, each in seen] == [
+        each.validation["loss"] for each in records
+    ]
+    unwatched = SupDocNADE(**settings, early_stopping=True).fit(X, y)
     np.testing.assert_array_equal(unwatched.predict_proba(X), model.predict_proba(X))
-    assert not model.history_.stopped_early
 
+    seen.clear()
     stop_at = 2
-    before = seen[1][2]
     for _ in range(2):  # The second fit finds the training finished.
         stopped = SupDocNADE(**settings, checkpoint=tmp_path).fit(X, y, on_epoch=watch)
         assert stopped.history_.stopped_early
-        np.testing.assert_array_equal(stopped.predict_proba(X), before)
-    assert len(seen) == 6
+        assert len(stopped.history_.epochs) == 2
+    assert len(seen) == 2
+    assert set(seen[0][1]) == {"loss", "learning_rate"}
 
 
 def test_a_failing_callback_leaves_the_model_as_it_was():
     model = DocNADE(n_topics=2, max_epochs=1, random_state=0).fit(np.eye(3))
     network = model.network_
 
-    def fail(model, epoch):
+    def fail(epoch, metrics):
         raise RuntimeError("no")
 
     with pytest.raises(RuntimeError, match="no"):
