@@ -31,7 +31,7 @@ from experiments.paper.study import MissingPrediction, Study
 from supdocnade.estimators.docnade import DocNADE
 from supdocnade.estimators.supdocnade import SupDocNADE
 from supdocnade.metrics import N_TAGS, f_measure, top_ranked
-from supdocnade.report.class_words import N_TOPICS, associate
+from supdocnade.report.class_words import N_TOPICS, mean_words
 from supdocnade.run_options import RunOptions
 from supdocnade.scene.tag_ranking import add_class_term, class_tag_shares
 from supdocnade.storage import load_arrays, save_arrays
@@ -258,14 +258,15 @@ def _class_words(study: Study, setting: Setting, model: SupDocNADE) -> dict[str,
     assert setting.tags is not None
     _, names = study.photos.tag_counts(setting.tags)
     n_visual_words = study.plan.recipes[setting.recipe].words.n_words
+    n_columns = model.components_.shape[1] - len(names)
     found = {}
     units_CX = top_ranked(model.network_.arrays()["label_weight"], N_TOPICS)
     for label, topics in zip(study.photos.classes, units_CX, strict=True):
-        each = associate(model.components_, topics.tolist(), names, n_visual_words=n_visual_words)
+        weight_A = model.components_[topics, n_columns:].astype(np.float64).mean(axis=0)
         found[label] = {
-            "topics": list(each.topics),
-            "words": list(each.words),
-            "tags": [tag for tag, _ in each.tags],
+            "topics": topics.tolist(),
+            "words": list(mean_words(model.components_[:, :n_columns], topics, n_visual_words)),
+            "tags": [names[tag] for tag in top_ranked(weight_A[None], N_TAGS)[0].tolist()],
         }
     return found
 

@@ -12,7 +12,7 @@ models without a rotation, a topic is a hidden unit, and its words are those of 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from supdocnade.checks import check_shape
-from supdocnade.errors import InvalidArgument
 from supdocnade.folders.tags import AnnotationVocabulary
 from supdocnade.metrics import count_correlation, top_ranked
 
@@ -37,68 +35,33 @@ ACTIVE_SHARE = 0.1
 """Share of the photographs that count as those of a topic."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Associations:
-    """Visual words and tags associated with some topics, or with a class through hidden units."""
+def mean_words(
+    weight_HK: Floats, topics: Sequence[int], n_visual_words: int
+) -> dict[int, list[float]]:
+    """Return the visual words with the largest mean weight over some topics, strongest first.
 
-    topics: tuple[int, ...]
-    """Numbers of topics, or of hidden units."""
-    words: dict[int, list[float]]
-    """Visual words with their weights in every region, of which the largest counts; strongest
-    first."""
-    tags: tuple[tuple[str, float], ...]
-    """Strongest first, with their weights; only the paper's experiments show them."""
-    label: str = ""
-    """Name of the class."""
-
-
-def associate(
-    components_HK: Floats,
-    topics: Sequence[int],
-    tag_names: Sequence[str],
-    *,
-    n_visual_words: int,
-    n_words: int = N_WORDS,
-    n_tags: int = N_TAGS,
-) -> Associations:
-    """Return the visual words and tags with the largest mean weight over some topics.
+    They come with their weights in every region, of which the largest counts.
 
     Parameters
     ----------
-    components_HK : weights or correlations, topics × (regions · visual words, then tags).
+    weight_HK : weights or correlations, topics × (regions · visual words).
     topics : topics whose weights are averaged.
-    tag_names : names of the last columns.
     n_visual_words : number of visual words per region.
-    n_words, n_tags : numbers to return.
     """
-    n_columns = components_HK.shape[1] - len(tag_names)
-    if not len(topics):
-        raise InvalidArgument("topics must name at least one topic, got none.")
-    check_shape("components", (n_columns % n_visual_words,), (0,))
-    mean_K = components_HK[list(topics)].astype(np.float64).mean(axis=0)
-    by_region_RW = mean_K[:n_columns].reshape(-1, n_visual_words)
-    words = top_ranked(by_region_RW.max(axis=0)[None], n_words)[0].tolist()
-    tags_A = mean_K[n_columns:]
-    return Associations(
-        topics=tuple(int(topic) for topic in topics),
-        words={word: by_region_RW[:, word].tolist() for word in words},
-        tags=tuple(
-            (tag_names[tag], float(tags_A[tag]))
-            for tag in top_ranked(tags_A[None], n_tags)[0].tolist()
-        ),
-    )
+    mean_K = weight_HK[list(topics)].astype(np.float64).mean(axis=0)
+    by_region_RW = mean_K.reshape(-1, n_visual_words)
+    words = top_ranked(by_region_RW.max(axis=0)[None], N_WORDS)[0].tolist()
+    return {word: by_region_RW[:, word].tolist() for word in words}
 
 
-def topic_associations(fitted: "FittedScene") -> list[Associations]:
-    """Return the visual words of every topic of a model."""
+def topic_words(fitted: "FittedScene") -> list[dict[int, list[float]]]:
+    """Return the visual words of every topic of a model, as `mean_words` does."""
     scores_RK = _unit_weights(fitted)
     if fitted.thumbnails.rotation is not None:
         counts = fitted.damp(fitted.training_set.counts)
         scores_RK = count_correlation(_topics(fitted), [counts])
     n_words = fitted.encoder.n_words
-    return [
-        associate(scores_RK, [topic], (), n_visual_words=n_words) for topic in range(len(scores_RK))
-    ]
+    return [mean_words(scores_RK, [topic], n_words) for topic in range(len(scores_RK))]
 
 
 def _unit_weights(fitted: "FittedScene") -> Floats:
@@ -114,7 +77,9 @@ def _topics(fitted: "FittedScene") -> Floats:
 
 
 def class_topics(fitted: "FittedScene") -> list[list[int]]:
-    """Return the topics that support every class of a model most."""
+    """Return the topics that support every class of a model most; none without classes."""
+    if not fitted.classes:
+        return []
     weight_CR: Floats = fitted.network["label_weight"]
     if fitted.thumbnails.rotation is not None:
         weight_CR = fitted.thumbnails.rotation.rotate_weights(weight_CR)
@@ -122,16 +87,13 @@ def class_topics(fitted: "FittedScene") -> list[list[int]]:
     return topics
 
 
-def class_associations(fitted: "FittedScene") -> list[Associations]:
-    """Return the visual words of every class of a model; none for a model without classes."""
+def class_words(fitted: "FittedScene") -> list[dict[int, list[float]]]:
+    """Return the visual words of every class of a model, as `mean_words` does."""
     if not fitted.classes:
         return []
     weight_HK, n_words = _unit_weights(fitted), fitted.encoder.n_words
     units_CX = top_ranked(fitted.network["label_weight"], N_TOPICS).tolist()
-    return [
-        replace(associate(weight_HK, units, (), n_visual_words=n_words), label=label)
-        for label, units in zip(fitted.classes, units_CX, strict=True)
-    ]
+    return [mean_words(weight_HK, units, n_words) for units in units_CX]
 
 
 @dataclass(frozen=True, eq=False)

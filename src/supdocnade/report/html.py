@@ -26,11 +26,11 @@ from supdocnade.report.charts import (
     reliability_chart,
 )
 from supdocnade.report.class_words import (
-    Associations,
-    class_associations,
     class_frequencies,
-    topic_associations,
+    class_topics,
+    class_words,
     topic_frequencies,
+    topic_words,
 )
 from supdocnade.report.evaluation import (
     class_reliability,
@@ -250,25 +250,28 @@ def _class_cards(fitted: FittedScene) -> list[dict[str, Any]]:
     frequencies = class_frequencies(fitted)
     return [
         {
-            "found": each,
-            "n_images": counts.get(each.label, 0),
-            "words": _words(fitted, each),
+            "label": label,
+            "n_images": counts.get(label, 0),
+            "words": _words(fitted, words),
             "tags": frequencies.of_group(number),
+            "topics": topics,
         }
-        for number, each in enumerate(class_associations(fitted))
+        for number, (label, words, topics) in enumerate(
+            zip(fitted.classes, class_words(fitted), class_topics(fitted), strict=True)
+        )
     ]
 
 
 def _topic_cards(fitted: FittedScene) -> list[dict[str, Any]]:
     cards = []
     tags, classes = topic_frequencies(fitted)
-    associations = topic_associations(fitted) if fitted.thumbnails.topics else []
+    words = topic_words(fitted) if fitted.thumbnails.topics else []
     for example in fitted.thumbnails.topics:
         pictures = [(name, fitted.thumbnails.picture(name)) for name in example.names]
         cards.append(
             {
                 "example": example,
-                "words": _words(fitted, associations[example.topic]),
+                "words": _words(fitted, words[example.topic]),
                 "tags": tags.of_group(example.topic),
                 "photographs": [
                     (PurePath(name).name, jpeg_uri(picture))
@@ -281,7 +284,7 @@ def _topic_cards(fitted: FittedScene) -> list[dict[str, Any]]:
     return cards
 
 
-def _words(fitted: FittedScene, found: Associations) -> list[dict[str, Any]]:
+def _words(fitted: FittedScene, words: dict[int, list[float]]) -> list[dict[str, Any]]:
     grids = fitted.encoder.regions.grids
     several = len(grids) == 1 and grids[0] != (1, 1)
     return [
@@ -290,7 +293,7 @@ def _words(fitted: FittedScene, found: Associations) -> list[dict[str, Any]]:
             "picture": mosaic_uri(fitted.example_patches(word)),
             "regions": region_chart(weights, grids[0]) if several else None,
         }
-        for word, weights in found.words.items()
+        for word, weights in words.items()
     ]
 
 

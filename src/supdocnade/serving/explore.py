@@ -14,11 +14,11 @@ from supdocnade.images.decode import encode
 from supdocnade.metrics import top_ranked
 from supdocnade.report.charts import mosaic
 from supdocnade.report.class_words import (
-    class_associations,
     class_frequencies,
     class_topics,
-    topic_associations,
+    class_words,
     topic_frequencies,
+    topic_words,
 )
 from supdocnade.scene.prediction import FittedScene
 from supdocnade.serving.schemas import (
@@ -67,17 +67,18 @@ class ModelExplorer:
         fitted = self._fitted
         counts = fitted.data.get("images_of_class", {})
         tag_frequencies = class_frequencies(fitted)
-        topics_of_class = class_topics(fitted) if fitted.classes else []
         classes = [
             ClassOut(
-                label=each.label,
-                n_images=counts.get(each.label, 0),
-                topics=topics_of_class[number],
-                words=[self._word(word) for word in each.words],
+                label=label,
+                n_images=counts.get(label, 0),
+                topics=topics,
+                words=[self._word(word) for word in words],
                 tags=_frequencies(tag_frequencies.of_group(number)),
-                examples=self._examples_of_class(each.label),
+                examples=self._examples_of_class(label),
             )
-            for number, each in enumerate(class_associations(fitted))
+            for number, (label, words, topics) in enumerate(
+                zip(fitted.classes, class_words(fitted), class_topics(fitted), strict=True)
+            )
         ]
         topics = self._topics(classes)
         return ExploreOut(
@@ -94,14 +95,14 @@ class ModelExplorer:
         linked = [topic for each in classes for topic in each.topics]
         for tag in range(len(fitted.tag_names)):
             linked += self._topic_tags.of_name(tag, N_TOPICS_OF_TAG)
-        associations, topics = topic_associations(fitted), []
+        words, topics = topic_words(fitted), []
         for topic in dict.fromkeys([*with_examples, *linked]):
             example = with_examples.get(topic)
             topics.append(
                 TopicOut(
                     topic=topic,
                     strength=None if example is None else example.strength,
-                    words=[self._word(word) for word in associations[topic].words],
+                    words=[self._word(word) for word in words[topic]],
                     tags=_frequencies(self._topic_tags.of_group(topic)),
                     classes=_frequencies(self._topic_classes.of_group(topic, N_CLASSES_OF_TOPIC)),
                     examples=self._examples(() if example is None else example.names),

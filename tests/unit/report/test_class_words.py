@@ -6,68 +6,46 @@ import torch
 from scipy import sparse
 from tests.scene_model import columns, scenes, small_model
 
-from supdocnade.errors import InvalidArgument
 from supdocnade.report.class_words import (
     Frequencies,
-    associate,
-    class_associations,
     class_frequencies,
     class_topics,
-    topic_associations,
+    class_words,
+    mean_words,
     topic_frequencies,
+    topic_words,
 )
 
-# Three topics; two regions of three visual words, then two tags.
+# Three topics; two regions of three visual words.
 W = np.array(
     [
-        # region 0     region 1     tags
-        [0.0, 4.0, 1.0, 0.0, 0.0, 1.0, 5.0, 0.0],
-        [2.0, 0.0, 1.0, 6.0, 0.0, 1.0, 1.0, 3.0],
-        [9.0, 9.0, 9.0, 9.0, 9.0, 9.0, 9.0, 9.0],
+        # region 0     region 1
+        [0.0, 4.0, 1.0, 0.0, 0.0, 1.0],
+        [2.0, 0.0, 1.0, 6.0, 0.0, 1.0],
+        [9.0, 9.0, 9.0, 9.0, 9.0, 9.0],
     ]
 )
 
 
 def test_weights_are_averaged_over_topics_and_the_best_region_counts():
-    found = associate(W, [0, 1], ["sky", "sea"], n_visual_words=3)
-    assert found.topics == (0, 1)
-    best = [(word, max(weights)) for word, weights in found.words.items()]
-    assert best == [(0, 3.0), (1, 2.0), (2, 1.0)]
-    assert found.words[0] == [1.0, 3.0]
-    assert found.tags == (("sky", 3.0), ("sea", 1.5))
+    found = mean_words(W, [0, 1], 3)
+    assert [(word, max(weights)) for word, weights in found.items()] == [(0, 3), (1, 2), (2, 1)]
+    assert found[0] == [1.0, 3.0]
+    assert list(mean_words(W, [0], 3)) == [1, 2, 0]
 
 
-def test_so_many_words_and_tags_as_asked():
-    found = associate(W, [1], ["sky", "sea"], n_visual_words=3, n_words=1, n_tags=1)
-    assert list(found.words) == [0]
-    assert found.tags == (("sea", 3.0),)
-    bare = associate(W[:, :6], [0], [], n_visual_words=3)
-    assert bare.tags == ()
-    assert list(bare.words) == [1, 2, 0]
-
-
-def test_odd_arguments_are_refused():
-    with pytest.raises(InvalidArgument, match="at least one topic"):
-        associate(W, [], ["sky", "sea"], n_visual_words=3)
-    with pytest.raises(InvalidArgument, match="components"):
-        associate(W, [0], ["sky"], n_visual_words=3)
-
-
-def test_the_topics_of_a_class_are_those_of_U():
+def test_the_words_of_a_class_are_those_of_its_hidden_units():
     fitted = small_model().fitted_
-    found = class_associations(fitted)
-    assert [each.label for each in found] == list(fitted.classes)
+    found = class_words(fitted)
     U = fitted.topics.network_.label_weight.detach()
-    for each, row in zip(found, U, strict=True):
-        best = torch.topk(row, 3)
-        assert each.topics == tuple(best.indices.tolist())
-        weights = fitted.network.components[list(each.topics), : fitted.encoder.n_features]
+    for words, row in zip(found, U, strict=True):
+        units = torch.topk(row, 3).indices.tolist()
+        weights = fitted.network.components[units, : fitted.encoder.n_features]
         by_region = weights.astype(float).mean(axis=0).reshape(4, -1)
-        first = next(iter(each.words))
+        first = next(iter(words))
         assert first == by_region.max(axis=0).argmax()
-        assert len(each.words) == 4
-        assert each.tags == ()
-        assert len(each.words[first]) == 4
+        assert len(words) == 4
+        assert len(words[first]) == 4
 
 
 @pytest.mark.parametrize("model", [("svm", "words"), ("softmax", "sigmoid")])
@@ -76,21 +54,22 @@ def test_words_of_a_topic_are_frequent_where_it_is_strong(model):
     rotation, counts = fitted.thumbnails.rotation, fitted.training_set.counts
     topics = rotation.rotate(fitted.compute_topics(counts)).T
     words = fitted.damp(counts).toarray().T
-    found = topic_associations(fitted)
+    found = topic_words(fitted)
     assert len(found) == len(topics)
     for each, topic in zip(found, topics, strict=True):
         varies = words.std(axis=1) > 0
         expected = np.zeros(len(words))
         expected[varies] = [np.corrcoef(topic, word)[0, 1] for word in words[varies]]
-        assert max(next(iter(each.words.values()))) == pytest.approx(expected.max())
+        assert max(next(iter(each.values()))) == pytest.approx(expected.max())
 
 
 def test_topics_of_an_older_model_are_hidden_units():
     fitted = small_model().fitted_
     older = replace(fitted, thumbnails=replace(fitted.thumbnails, rotation=None))
     words = fitted.network["word_embedding"][: fitted.encoder.n_features, 2].reshape(4, -1)
-    assert next(iter(topic_associations(older)[2].words)) == words.max(axis=0).argmax()
-    assert class_topics(older)[0] == list(class_associations(older)[0].topics)
+    assert next(iter(topic_words(older)[2])) == words.max(axis=0).argmax()
+    best = fitted.network["label_weight"][0].argsort()[::-1][:3]
+    assert class_topics(older)[0] == best.tolist()
 
 
 def test_topics_of_a_class_support_it():

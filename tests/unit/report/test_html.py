@@ -101,6 +101,14 @@ def test_a_report_shows_everything():
     assert len(page.values("id")) == 6 + len(fitted.classes) + len(fitted.thumbnails.topics)
 
 
+def test_topics_of_a_class_are_those_that_support_it():
+    fitted = small_model().fitted_
+    weights = fitted.thumbnails.rotation.rotate_weights(fitted.network["label_weight"])
+    listed = re.findall(r"<b>Topics:</b> (.*?)</p>", render_report(fitted))
+    found = [[int(topic) for topic in re.sub("<[^>]*>", "", each).split(", ")] for each in listed]
+    assert found == np.argsort(-weights, axis=1)[:, :3].tolist()
+
+
 def test_a_report_is_made_from_the_folder_alone_and_always_the_same(tmp_path):
     model = small_model()
     model.save(tmp_path / "model")
