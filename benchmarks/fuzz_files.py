@@ -221,7 +221,7 @@ def _make_cache(folder: Path) -> None:
     from supdocnade.visual_words.cache import ImageWords, WordCache
 
     cache = WordCache(folder, "fingerprint", 100)
-    cache.put(ImageWords(np.arange(90, dtype=np.int32), None, "ab" * 20, 5))
+    cache.put(ImageWords(np.arange(90, dtype=np.int32), None, "ab" * 20))
 
 
 def _use_cache(folder: Path) -> None:

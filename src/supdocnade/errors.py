@@ -69,7 +69,7 @@ def image_errors(name: str) -> Iterator[None]:
     """
     try:
         yield
-    except SupDocNADEError:
+    except (SupDocNADEError, Warning):  # Warnings, if they are to be errors.
         raise
     except MemoryError as error:
         raise UnreadableImage(f"{name} needs more memory than there is.") from error

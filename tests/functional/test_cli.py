@@ -119,7 +119,7 @@ def test_predict_prints_one_line_per_photograph(model, fresh):
 
 def test_predict_json_format(model, fresh):
     for each in supdocnade("predict", model, fresh, "--json", "--top", 3).objects:
-        marks = ["unsure", "unfamiliar", "small"]
+        marks = ["unsure", "unfamiliar"]
         assert list(each) == ["file", "label", "probability", *marks, "probabilities", "tags"]
         assert set(each["probabilities"]) == set(CLASSES)
         assert each["probability"] == max(each["probabilities"].values())

@@ -89,20 +89,6 @@ def test_with_a_network_alone_words_and_features_share_an_explanation(network):
     assert found.share_S.sum() == pytest.approx(found.whole - found.empty, abs=1e-3)
 
 
-def test_small_photographs_are_marked_by_their_size(model, tmp_path):
-    """The number of words is the same for all sizes; the network sees 64 × 64 pixels."""
-    model.save(tmp_path / "model")
-    image = tinted()[0][0]
-    sides = [64, 40, 20]
-    photographs = [np.asarray(Image.fromarray(image).resize((side, side))) for side in sides]
-    for each in (model, SceneModel.load(tmp_path / "model")):
-        assert each.fitted_.min_pixels == 64 * 64 / 2
-        found = list(each.iter_predictions([image, *photographs]))
-        assert [prediction.small for prediction in found] == [False, False, True, True]
-    again = SceneModel.load(tmp_path / "model").fit_more(photographs[2:], ["coast"])
-    assert again.fitted_.training_set.n_pixels_B.tolist().count(20 * 20) == 1
-
-
 @pytest.mark.parametrize("better", ["sift", "network"])
 def test_the_better_features_are_chosen_on_held_out_photographs(
     network, better, monkeypatch, tmp_path

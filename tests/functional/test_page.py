@@ -1,12 +1,10 @@
 """The page in a real browser."""
 
-import io
 import json
 import re
 from pathlib import Path
 
 import pytest
-from PIL import Image
 from tests.browser import (
     BAD_FILE,
     PHONE,
@@ -352,18 +350,6 @@ def test_photographs_similar_to_a_dropped_one_are_found(page):
     expect(near.first).to_contain_text("05.jpg")
     expect(near.first).to_contain_text("the same photograph")
     expect(near.last).not_to_contain_text("the same photograph")
-
-
-def test_a_small_photograph_is_marked(page):
-    thumbnail = io.BytesIO()
-    with Image.open(io.BytesIO(photograph(0))) as image:
-        image.resize((32, 24)).save(thumbnail, "PNG")
-    small = {"name": "s.png", "mimeType": "image/png", "buffer": thumbnail.getvalue()}
-    page.set_input_files("#files", [small, *photo_files(0)])
-    expect(page.locator(".result")).to_have_count(2)
-    expect(page.locator(".result").first).to_contain_text("Much smaller than the training")
-    expect(page.locator(".result").last).to_contain_text("%")
-    expect(page.locator(".result").last).not_to_contain_text("Much smaller")
 
 
 def test_phone_needs_no_horizontal_scrolling(phone):

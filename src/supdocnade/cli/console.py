@@ -28,15 +28,6 @@ def print_line(text: str) -> None:
     print(text, flush=True)
 
 
-def print_small_note(n_small: int, example: str) -> None:
-    """Print a note about photographs that are much smaller than those of the training set."""
-    found = f"{example} is" if n_small == 1 else f"{n_small} photographs, such as {example}, are"
-    print_message(
-        f"note: {found} much smaller or narrower than those that the model learned from; "
-        "expect more errors."
-    )
-
-
 def print_json(value: Any) -> None:
     """Print a value as one line of JSON in ASCII."""
     print_line(json.dumps(value, allow_nan=False))
@@ -227,7 +218,7 @@ def _create_bars() -> "Progress":
     )
 
 
-CSV_HEADER = "file,label,probability,unsure,tags,tag_probabilities,unfamiliar,small"
+CSV_HEADER = "file,label,probability,unsure,tags,tag_probabilities,unfamiliar"
 
 
 def select_tags(prediction: "Prediction", top: int | None) -> tuple[tuple[str, float], ...]:
@@ -245,7 +236,6 @@ def prediction_to_dict(prediction: "Prediction", top: int | None = None) -> dict
         "probability": prediction.probability,
         "unsure": prediction.unsure,
         "unfamiliar": prediction.unfamiliar,
-        "small": prediction.small,
         "probabilities": prediction.probabilities,
         "tags": [
             {"tag": tag, "probability": probability}
@@ -281,7 +271,6 @@ def format_csv(prediction: "Prediction", top: int | None = None) -> str:
         "|".join(tag for tag, _ in tags),
         "|".join(f"{probability:.6f}" for _, probability in tags),
         "true" if prediction.unfamiliar else "false",
-        "true" if prediction.small else "false",
     ]
     return format_row(cells)
 

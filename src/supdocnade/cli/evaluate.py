@@ -15,7 +15,7 @@ from supdocnade.cli.console import (
     print_json,
     print_line,
     print_message,
-    print_small_note,
+    print_warnings,
 )
 from supdocnade.errors import InvalidArgument
 from supdocnade.run_options import RunOptions
@@ -67,8 +67,6 @@ def evaluate(
             f"note: {evaluation.n_trained} of these photographs {were} used for training, "
             "so the figures are too good."
         )
-    if evaluation.small and not quiet:
-        print_small_note(len(evaluation.small), evaluation.small[0])
     for each in evaluation.skipped:
         print_message(f"error: {each.reason}")
     if json:
@@ -98,7 +96,10 @@ def evaluate_model(model: Path, photos: str, options: RunOptions, *, quiet: bool
             f"{photos} has no classes and no tags, so there is nothing to compare with; give the "
             "folder above it, with one sub-folder per class, or a folder with tags."
         )
-    with ProgressBars(quiet=quiet, stage_lines=False) as progress:
+    with (
+        ProgressBars(quiet=quiet, stage_lines=False) as progress,
+        print_warnings(quiet=quiet),
+    ):
         return evaluate_photographs(fitted, folder.records, replace(options, progress=progress))
 
 

@@ -26,7 +26,6 @@ from supdocnade.cli.console import (
     print_line,
     print_message,
     print_passed_over,
-    print_small_note,
     print_warnings,
 )
 from supdocnade.cli.options import UsageError
@@ -318,15 +317,16 @@ def predict_all(
     if sidecars is not None:
         batches = map(check_local_files, batches)
     done = n_failed = 0
-    small: list[str] = []
     # Results on a terminal are progress enough.
-    with ProgressBars(quiet=quiet or sys.stdout.isatty(), stage_lines=False) as progress:
+    with (
+        ProgressBars(quiet=quiet or sys.stdout.isatty(), stage_lines=False) as progress,
+        print_warnings(quiet=quiet),
+    ):
         for result in chain.from_iterable(predict_sources(fitted, b, options) for b in batches):
             if isinstance(result, SkippedImage):
                 failure: str | None = result.reason
             else:
                 print_line(format_line(result, top))
-                small += [result.name] if result.small else []
                 failure = None if sidecars is None else _write_sidecar(sidecars, result, top)
             if failure is not None:
                 print_message(f"error: {failure}")
@@ -337,8 +337,6 @@ def predict_all(
             progress("predicting", done, done)
     if not done:
         raise InvalidArgument("no photographs were named, and the folders contain none.")
-    if small and not quiet:
-        print_small_note(len(small), small[0])
     return n_failed
 
 

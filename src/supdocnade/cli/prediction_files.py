@@ -155,7 +155,6 @@ def _format_parquet(rows: list[dict[str, Any]], *, several_labels: bool = False)
             ("probability", arrow.float64()),
             ("unsure", arrow.bool_()),
             ("unfamiliar", arrow.bool_()),
-            ("small", arrow.bool_()),
             ("probabilities", arrow.map_(arrow.string(), arrow.float64())),
             ("tags", arrow.list_(tag)),
             ("error", arrow.string()),
@@ -204,7 +203,7 @@ def export_fiftyone(rows: Iterable[dict[str, Any]]) -> Iterator[tuple[str, bytes
     for number, row in enumerate(rows):
         name = f"{number:08d}"
         paths[name] = absolute_address(row["file"])
-        marks = {mark: row[mark] for mark in ("unsure", "unfamiliar", "small")}
+        marks = {mark: row[mark] for mark in ("unsure", "unfamiliar")}
         classes = [_classify(label, p, attributes=marks) for label, p in _labels(row)]
         labels[name] = classes if "labels" in row else classes[0] if classes else None
         tags[name] = [_classify(each["tag"], each["probability"]) for each in row["tags"]]

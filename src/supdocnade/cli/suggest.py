@@ -15,6 +15,7 @@ from supdocnade.cli.console import (
     print_json,
     print_line,
     print_message,
+    print_warnings,
 )
 from supdocnade.images.source import absolute_address
 
@@ -71,7 +72,7 @@ def suggest(
 
     fitted, _ = load_scene(model)
     sources = expand_folders(photos)
-    with ProgressBars(quiet=quiet, stage_lines=False) as progress:
+    with ProgressBars(quiet=quiet, stage_lines=False) as progress, print_warnings(quiet=quiet):
         options = RunOptions(n_jobs=jobs, device=device, on_error="skip", progress=progress)
         found, skipped = suggest_photographs(fitted, sources, count, options)
     for each in skipped:

@@ -47,8 +47,6 @@ class EncodedImages(NamedTuple):
     skipped: tuple[SkippedImage, ...]
     keys: tuple[str | None, ...] = ()
     """Digests of the contents of the images; None for those that were skipped."""
-    n_pixels_B: NDArray[np.int32] | None = None
-    """(images,) pixels that they were described from; 0 for those that were skipped."""
     global_features: NDArray[np.float32] | None = None
     """(images, features) of whole images, each row divided by its root mean square, if a network
     describes them; rows of images that were skipped are zero."""
@@ -239,8 +237,7 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
             features_BF = np.array([each.features_F for each in words], np.float32)
             features_BF = features_BF.reshape(-1, n_image_features)
         keys = tuple(each.key for each in words)
-        n_pixels_B = np.array([each.n_pixels for each in words], np.int32)
-        return EncodedImages(counts, read, tuple(skipped), keys, n_pixels_B, features_BF)
+        return EncodedImages(counts, read, tuple(skipped), keys, features_BF)
 
     def iter_words(self, X: Any) -> Iterator[NDArray[np.int32] | SkippedImage]:
         """Yield the words (columns) of each image, one per patch and grid.

@@ -52,8 +52,6 @@ class Evaluation:
 
     n_images: int
     """Photographs that could be read."""
-    small: tuple[str, ...] = ()
-    """Those that are much smaller than the photographs that the model was fitted on."""
     n_unfamiliar: int = 0
     """Photographs that are unlike those that the model was fitted on."""
     n_trained: int = 0
@@ -104,7 +102,6 @@ def evaluate_photographs(
     options = replace(options, on_error="skip")
     blocks = [records[i : i + BLOCK_SIZE] for i in range(0, len(records), BLOCK_SIZE)]
     sums: Sums = {}
-    small: list[str] = []
     skipped: list[SkippedImage] = []
     done = 0
 
@@ -113,9 +110,8 @@ def evaluate_photographs(
 
     count = partial(_count_block, fitted, shard_options(options, report))
     with closing(map_shards(count, blocks, options)) as counted:
-        for block, (more, more_small, more_skipped) in zip(blocks, counted, strict=True):
+        for block, (more, more_skipped) in zip(blocks, counted, strict=True):
             add_sums(sums, more)
-            small += more_small
             skipped += [each._replace(number=done + each.number) for each in more_skipped]
             done += len(block)
             options.progress(PREDICTING, done, len(records))
@@ -129,7 +125,6 @@ def evaluate_photographs(
         )
     return Evaluation(
         n_images=sums["n_images"],
-        small=tuple(small),
         n_unfamiliar=sums["n_unfamiliar"],
         n_trained=sums["n_trained"],
         skipped=tuple(skipped),
@@ -139,8 +134,8 @@ def evaluate_photographs(
 
 def _count_block(
     fitted: FittedScene, options: RunOptions, records: Sequence[ImageRecord]
-) -> tuple[Sums, list[str], list[SkippedImage]]:
-    """Predict photographs; return sums over them, the names of small and the unreadable ones."""
+) -> tuple[Sums, list[SkippedImage]]:
+    """Predict photographs; return sums over them, and those that cannot be read."""
     sources = [record.source for record in records]
     words = list(encode_images(fitted.encoder, sources, options, keywords=True))
     named = list(zip(map(source_name, sources), words, strict=True))
@@ -160,7 +155,7 @@ def _count_block(
         **(_label_sums(fitted, pairs) if fitted.several_labels else _class_sums(pairs)),
         **_tag_sums(fitted, pairs),
     }
-    return sums, [each.name for _, each in pairs if each.small], skipped
+    return sums, skipped
 
 
 def _class_sums(pairs: Sequence[tuple[ImageRecord, Prediction]]) -> Sums:

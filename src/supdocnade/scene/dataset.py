@@ -271,17 +271,14 @@ class TrainingSet:
     """(photographs,) True for those that the visual words were learned from."""
     features_BF: NDArray[np.float32] | None = None
     """(photographs, features) of whole photographs; None unless a network describes them."""
-    n_pixels_B: NDArray[np.int32] | None = None
-    """(photographs,) pixels that they were described from; None in models that are older."""
 
     def take(self, rows: NDArray[np.integer]) -> "TrainingSet":
         """Return some of the photographs."""
-        arrays = (self.features_BF, self.n_pixels_B)
         return TrainingSet(
             self.photographs.take(rows),
             self.counts[rows],
             self.in_words_B[rows],
-            *(None if each is None else each[rows] for each in arrays),
+            None if self.features_BF is None else self.features_BF[rows],
         )
 
     def damp(self, scale: float | None) -> "TrainingSet":
@@ -312,7 +309,6 @@ class TrainingSet:
             sparse.csr_array(sparse.vstack([own.counts, other.counts], format="csr")),
             np.concatenate([own.in_words_B, other.in_words_B]),
             _join(own.features_BF, other.features_BF),
-            _join(own.n_pixels_B, other.n_pixels_B),
         )
 
     def encode_tags(self, vocabulary: AnnotationVocabulary) -> dict[str, Any]:
@@ -358,8 +354,6 @@ def training_set_to_storage(training_set: TrainingSet) -> Arrays:
     }
     if training_set.features_BF is not None:
         arrays["features"] = training_set.features_BF
-    if training_set.n_pixels_B is not None:
-        arrays["n_pixels"] = training_set.n_pixels_B
     arrays |= pack_strings("names", photographs.names)
     arrays |= pack_strings("keys", photographs.content_keys())
     arrays |= pack_labels("labels", photographs.labels)
@@ -396,15 +390,11 @@ def training_set_from_storage(
         check_shape("features", features_BF.shape, (len(names), n_global_features))
         if features_BF.dtype != np.float32 or not np.isfinite(features_BF).all():
             raise InvalidArgument("features must be finite float32")
-    n_pixels_B = arrays.get("n_pixels")
-    if n_pixels_B is not None:
-        check_shape("n_pixels", n_pixels_B.shape, (len(names),))
     return TrainingSet(
         photographs,
         _read_counts(arrays, (len(names), n_features)),
         arrays["in_words"].astype(np.bool_),
         features_BF,
-        n_pixels_B,
     )
 
 

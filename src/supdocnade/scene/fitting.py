@@ -223,9 +223,7 @@ def _encode(
     keys = [encoded.keys[i] or f"image {i}" for i in read]
     readable = replace(photographs.take(read), keys=keys)
     _check_any(readable)
-    whole = TrainingSet(
-        photographs, encoded.counts, in_words_B, encoded.global_features, encoded.n_pixels_B
-    )
+    whole = TrainingSet(photographs, encoded.counts, in_words_B, encoded.global_features)
     training_set = replace(whole.take(read), photographs=readable)
     return training_set, encoded.skipped
 

@@ -80,8 +80,6 @@ class Prediction:
     paper, and by the class term if that did better on held-out photographs."""
     tags: tuple[tuple[str, float], ...]
     """The tags whose probability reaches the fitted threshold, most probable first."""
-    small: bool = False
-    """True if the photograph has far fewer pixels than those that the model was fitted on."""
     unfamiliar: bool = False
     """True if the photograph is unlike those that the model was fitted on: its `novelty`, in the
     space of topics, exceeds that of 95 % of the held-out photographs."""
@@ -147,15 +145,6 @@ class FittedScene:
         return frozenset(self.training_set.photographs.content_keys())
 
     @cached_property
-    def min_pixels(self) -> float:
-        """Half the pixels of the smallest photographs it was fitted on, without 5 % of them.
-
-        It is 0 in models that were fitted before the pixels were counted.
-        """
-        n_pixels_B = self.training_set.n_pixels_B
-        return 0.0 if n_pixels_B is None else float(np.quantile(n_pixels_B, 0.05)) / 2
-
-    @cached_property
     def novelty(self) -> Novelty:
         """The score that tells photographs that are unlike the training photographs."""
         training_set = self.training_set
@@ -172,10 +161,6 @@ class FittedScene:
         if limit is None:
             return np.zeros(len(hidden_BH), np.bool_)
         return self.novelty.scores(hidden_BH) > limit
-
-    def is_small(self, words: ImageWords) -> bool:
-        """Return True for a photograph with far fewer pixels than those that it was fitted on."""
-        return words.n_pixels < self.min_pixels
 
     def damp(self, raw: sparse.csr_array) -> sparse.csr_array:
         """Return word counts as the topic model takes them."""
@@ -332,7 +317,7 @@ def predict_words(
         if isinstance(words, SkippedImage):
             yield words
         else:
-            yield replace(next(predictions), small=fitted.is_small(words), key=words.key)
+            yield replace(next(predictions), key=words.key)
 
 
 def predict_topics(

@@ -83,7 +83,7 @@ def _measure(fitted: FittedScene, block: Sequence[tuple[str, ImageWords]]) -> li
     uncertainty_B = uncertainty(proba_BC, presence_BA)
     return [
         Suggestion(
-            prediction=replace(prediction, key=each.key, small=fitted.is_small(each)),
+            prediction=replace(prediction, key=each.key),
             uncertainty=float(uncertainty_B[row]),
             topics_H=topics_BH[row],
         )

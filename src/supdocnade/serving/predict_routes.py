@@ -249,7 +249,6 @@ def _describe_prediction(number: int, result: PredictResult, top: int | None) ->
         probability=prediction.probability,
         unsure=prediction.unsure,
         unfamiliar=prediction.unfamiliar,
-        small=prediction.small,
         probabilities=prediction.probabilities,
         tags=[TagOut(tag=tag, probability=probability) for tag, probability in tags],
         key=prediction.key or "",

@@ -67,10 +67,6 @@ class PredictionOut(Schema):
         description="The image is unlike those that the model was trained on: more so than 95 % "
         "of the images it was tested on. In tests, 20 to 45 % of images of unknown classes were."
     )
-    small: bool = Field(
-        description="The image has far fewer pixels than those that the model was trained on, so "
-        "expect more errors."
-    )
     probabilities: dict[str, Probability] = Field(description="Probability of every class.")
     tags: list[TagOut] = Field(description="Best tag first.")
     key: str = Field(description="Digest of the file, by which corrections refer to it.")

@@ -169,10 +169,8 @@ def process_images(
         topics_BH = fitted.topics_of(words)
         predictions = predict_topics(fitted, names, topics_BH)
         predicted = (
-            PredictResult(
-                prediction=replace(each, small=fitted.is_small(w), key=key), topics_H=topics_H
-            )
-            for each, w, key, topics_H in zip(predictions, words, keys, topics_BH, strict=True)
+            PredictResult(prediction=replace(each, key=key), topics_H=topics_H)
+            for each, key, topics_H in zip(predictions, keys, topics_BH, strict=True)
         )
         return [next(predicted) if result is None else result for result in results]
 

@@ -13,7 +13,7 @@ from supdocnade.images.decode import read_image_file
 from supdocnade.images.source import PackedImage
 from supdocnade.storage import write_atomically
 
-_DIGEST_BYTES, _SIZE_BYTES = 16, 8
+_DIGEST_BYTES = 16
 
 
 class ImageWords(NamedTuple):
@@ -25,8 +25,6 @@ class ImageWords(NamedTuple):
     """(features,) of the whole image; None unless a network describes images."""
     key: str | None = None
     """Digest of its contents."""
-    n_pixels: int = 0
-    """Pixels that it was described from, after scaling down: `describer.count_pixels`."""
     keywords: tuple[str, ...] = ()
     """Keywords in its file, if they were asked for."""
 
@@ -94,7 +92,6 @@ class WordCache:
         body = content[_DIGEST_BYTES:]
         if content[:_DIGEST_BYTES] != _digest(body):
             return None
-        n_pixels, body = int.from_bytes(body[:_SIZE_BYTES], "little"), body[_SIZE_BYTES:]
         features_F = None
         if self._n_image_features:  # They follow the words.
             end = len(body) - 4 * self._n_image_features
@@ -107,7 +104,7 @@ class WordCache:
         ids = np.frombuffer(body, self._type).astype(np.int32)
         if ids.size and not (ids.min() >= 0 and ids.max() < self._n_features):
             return None
-        return ImageWords(ids, features_F, key, n_pixels)
+        return ImageWords(ids, features_F, key)
 
     def put(self, words: ImageWords) -> None:
         """Store the words of an image; several processes may do so at the same time.
@@ -117,8 +114,7 @@ class WordCache:
         key = words.key
         if key is None:
             return
-        body = words.n_pixels.to_bytes(_SIZE_BYTES, "little")
-        body += words.ids.astype(self._type).tobytes()
+        body = words.ids.astype(self._type).tobytes()
         if words.features_F is not None:
             body += words.features_F.astype("<f4").tobytes()
         # A file that a power failure cut off has another digest, so nobody waits for the disk.
@@ -129,5 +125,4 @@ class WordCache:
 
 
 def _digest(body: bytes) -> bytes:
-    # Files without the number of pixels had another digest, so that they count as missing.
-    return hashlib.blake2b(body, digest_size=_DIGEST_BYTES, person=b"pixels").digest()
+    return hashlib.blake2b(body, digest_size=_DIGEST_BYTES).digest()

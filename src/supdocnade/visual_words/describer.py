@@ -88,10 +88,6 @@ class SIFTDescriber:
                 found = found.take(has_texture)
         return found
 
-    def count_pixels(self, size: tuple[int, int]) -> int:
-        """Return the pixels that a description is made from, given height and width of `read`."""
-        return size[0] * size[1]
-
     def mirror(self, values_ND: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return the descriptors of the mirror images of patches."""
         return values_ND[:, mirrored_order(values_ND.shape[1] // SIZE)]
@@ -172,10 +168,6 @@ class _ColorDescriber:
         pixels = self.read(source, name)
         return pixels, pixels
 
-    def count_pixels(self, size: tuple[int, int]) -> int:
-        """Return the pixels that a description is made from, given height and width of `read`."""
-        return size[0] * size[1]
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FunctionDescriber(_ColorDescriber):
@@ -249,14 +241,6 @@ class NetworkDescriber(_ColorDescriber):
             np.full(len(norm_S), side, np.int32),
             image_F / _root_mean_square(image_F),
         )
-
-    def count_pixels(self, size: tuple[int, int]) -> int:
-        """Return the pixels that a description is made from, given height and width of `read`.
-
-        The network sees no more than its own input size.
-        """
-        side = self.network.description.side
-        return min(size[0], side) * min(size[1], side)
 
     def divide_features(self, pixels: NDArray[np.uint8], device: str = "cpu") -> Floats | None:
         """Return features of the patches whose mean is the features of the image, (patches, F).

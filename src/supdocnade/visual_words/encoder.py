@@ -51,8 +51,6 @@ class EncodedImage(NamedTuple):
     features_F: NDArray[np.float32] | None = None
     """(features,) of the image, divided by their root mean square; None unless a network describes
     images."""
-    n_pixels: int = 0
-    """As in `ImageWords`."""
 
     @property
     def patch_of_id(self) -> NDArray[np.int64]:
@@ -63,7 +61,7 @@ class EncodedImage(NamedTuple):
     @property
     def words(self) -> ImageWords:
         """The words and features alone."""
-        return ImageWords(self.ids, self.features_F, n_pixels=self.n_pixels)
+        return ImageWords(self.ids, self.features_F)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -150,7 +148,6 @@ class ImageEncoder:
             patch_size_S,
             size,
             found.image_F,
-            self.describer.count_pixels(size),
         )
         return encoded if self.sift_encoder is None else self._add_sift_words(encoded, pixels)
 

@@ -289,10 +289,7 @@ def _finish_batch(
         if not isinstance(each, DecodedImage):
             yield each
             continue
-        height, width = each.pixels.shape[:2]
-        found = ImageWords(
-            next(words), key=each.key, n_pixels=height * width, keywords=each.keywords
-        )
+        found = ImageWords(next(words), key=each.key, keywords=each.keywords)
         if cache is not None:
             cache.put(found)
         yield found

@@ -8,6 +8,7 @@ time are a task (`cluster`).
 """
 
 import os
+import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
@@ -45,6 +46,9 @@ a GPU needs to start."""
 
 CHUNK, CHUNKS_AHEAD = 4, 16
 """Images per task of a worker, and tasks per worker that may run ahead of the consumer."""
+
+SMALL_SIDE = 64
+"""Longest side in pixels below which a file gets a warning: little of a photograph can be seen."""
 
 CLUSTER_CHUNK = 64
 """Images per task of a cluster, which takes far longer than to schedule the task."""
@@ -270,7 +274,13 @@ def _encode_image(
     found = _find_keywords(source, content, name) if keywords else ()
     words = None if cache is None else cache.get(key)
     if words is None:
-        words = encoder.encode(content, name, device).words._replace(key=key)
+        encoded = encoder.encode(content, name, device)
+        height, width = encoded.size
+        if isinstance(content, bytes) and max(height, width) < SMALL_SIDE:
+            warnings.warn(
+                f"{name} has only {width} × {height} pixels; expect more errors.", stacklevel=2
+            )
+        words = encoded.words._replace(key=key)
         if cache is not None:
             cache.put(words)
     return words._replace(keywords=found)

@@ -16,7 +16,6 @@ from supdocnade.cli.console import (
     format_held_out,
     format_json,
     format_text,
-    print_small_note,
 )
 from supdocnade.scene.held_out import HeldOut
 from supdocnade.scene.prediction import Prediction
@@ -111,30 +110,14 @@ def test_text_has_class_and_tags():
     expected = "a.jpg: coast 93 %; unlike the training photographs; sea 90 %"
     assert format_text(unlike, 1) == expected
     assert json.loads(format_json(unlike))["unfamiliar"] is True
-    assert format_csv(unlike).endswith(",true,false")
-
-
-def test_small_photographs_are_marked_for_programs():
-    small = prediction(small=True)
-    assert json.loads(format_json(small))["small"] is True
-    assert json.loads(format_json(prediction()))["small"] is False
-    assert format_csv(small).endswith(",false,true")
-    assert CSV_HEADER.endswith(",unfamiliar,small")
-
-
-def test_a_note_names_a_small_photograph(capsys):
-    print_small_note(1, "a.jpg")
-    print_small_note(3, "a.jpg")
-    one, several = capsys.readouterr().err.splitlines()
-    assert one.startswith("note: a.jpg is much smaller or narrower than those")
-    assert several.startswith("note: 3 photographs, such as a.jpg, are much smaller")
+    assert format_csv(unlike).endswith(",true")
 
 
 def test_without_classes_or_tags():
     bare = prediction(label=None, probability=None, probabilities={}, tags=(), ranked_tags=())
     assert format_text(bare) == "a.jpg: no tags"
     assert json.loads(format_json(bare))["label"] is None
-    assert format_csv(bare) == "a.jpg,,,false,,,false,false"
+    assert format_csv(bare) == "a.jpg,,,false,,,false"
 
 
 def test_json_is_one_line_of_ascii():

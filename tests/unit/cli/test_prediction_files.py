@@ -140,7 +140,6 @@ ROW = {
     "probability": 0.75,
     "unsure": False,
     "unfamiliar": True,
-    "small": False,
     "probabilities": {"coast": 0.75, "forest": 0.25},
     "tags": [{"tag": "sea", "probability": 0.5}],
 }
@@ -153,7 +152,7 @@ def test_fiftyone_gets_classes_and_tags_with_confidence():
         "00000000": os.path.abspath("a b/ü.jpg"),
         "00000001": "s3://bucket/b.jpg",
     }
-    marks = {"unsure": False, "unfamiliar": True, "small": False}
+    marks = {"unsure": False, "unfamiliar": True}
     first = {"label": "coast", "confidence": 0.75, "attributes": marks}
     assert files["labels.json"] == {"labels": {"00000000": first, "00000001": None}}
     tags = [{"label": "sea", "confidence": 0.5}]
@@ -239,7 +238,7 @@ def test_fiftyone_reads_what_was_predicted(tmp_path, monkeypatch):
 
     label = read("labels.json")
     assert (label.label, label.confidence) == ("coast", 0.75)
-    assert (label["unsure"], label["unfamiliar"], label["small"]) == (False, True, False)
+    assert (label["unsure"], label["unfamiliar"]) == (False, True)
     tags = read("tags.json").classifications
     assert [(each.label, each.confidence) for each in tags] == [("sea", 0.5)]
 

@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from PIL import Image
@@ -11,7 +9,6 @@ from tests.textures import as_png
 from supdocnade import SceneModel
 from supdocnade.errors import InvalidArgument, UnreadableImage
 from supdocnade.model.inference import annotation_log_proba
-from supdocnade.scene.prediction import iter_predictions
 from supdocnade.visual_words.parallel import SkippedImage
 
 NEW = scenes(4, 7)
@@ -371,21 +368,3 @@ def test_words_must_stay_when_photographs_are_added():
     model = fit((images, labels, tags)).set_params(n_words=31)
     with pytest.raises(InvalidArgument, match="n_words must be as before, 30"):
         model.fit_more(images, labels, tags)
-
-
-def test_photographs_smaller_than_those_of_the_training_set_are_marked():
-    image = np.asarray(scenes()[0].image)
-    whole, small = small_model().iter_predictions([image, image[::2, ::2].copy()])
-    assert (whole.small, small.small) == (False, True)
-    # Larger photographs are scaled down to `max_side` and have no more pixels than these.
-    fitted = small_model().fitted_
-    height, width = image.shape[:2]
-    assert fitted.min_pixels == height * width / 2
-    assert fitted.encoder.encode(np.tile(image, (9, 9, 1))).n_pixels <= 300**2
-
-
-def test_models_without_numbers_of_pixels_find_no_photograph_small():
-    fitted = small_model().fitted_
-    older = replace(fitted, training_set=replace(fitted.training_set, n_pixels_B=None))
-    (tiny,) = iter_predictions(older, [np.asarray(scenes()[0].image)[::2, ::2].copy()])
-    assert not tiny.small

@@ -24,17 +24,6 @@ def test_predictions_are_those_of_the_model(server):
         assert [(each["tag"], each["probability"]) for each in got["tags"]] == list(expected.tags)
         assert got["unsure"] == expected.unsure
         assert got["unfamiliar"] == expected.unfamiliar
-        assert got["small"] is expected.small is False
-
-
-def test_small_images_are_marked(server):
-    with Image.open(io.BytesIO(photograph(0))) as image:
-        thumbnail = image.resize((32, 24))
-    content = io.BytesIO()
-    thumbnail.save(content, "PNG")
-    files = upload_form(photograph(0), b"nonsense", content.getvalue())
-    response = server.post("/v1/predict", files=files).json()
-    assert [each["small"] for each in response["predictions"]] == [False, True]
 
 
 def test_json_and_multipart_give_the_same_predictions(server):

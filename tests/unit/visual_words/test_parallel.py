@@ -152,7 +152,7 @@ def test_bad_files_are_skipped_and_named(tmp_path, cached):
     good = write_images(tmp_path / "good", 3)
     # Right by its contents, wrong by its name; and all of one colour: both are images.
     (tmp_path / "good" / "png.jpg").write_bytes(as_png(stripes(4)))
-    (tmp_path / "good" / "plain.png").write_bytes(as_png(np.full((40, 40), 9, np.uint8)))
+    (tmp_path / "good" / "plain.png").write_bytes(as_png(np.full((64, 64), 9, np.uint8)))
     images = [good[0], *reasons, tmp_path / "good" / "png.jpg", tmp_path / "good" / "plain.png"]
     cache = tmp_path / "cache" if cached else None
     found = words(images, on_error="skip", n_jobs=2, cache=cache)
@@ -191,6 +191,14 @@ def test_an_error_that_is_not_about_one_image_ends_the_run():
 
     with pytest.raises(InvalidArgument, match="not installed"):
         list(map_images(fail, [b""], RunOptions(on_error="skip")))
+
+
+def test_a_warning_names_a_small_image(tmp_path):
+    path = tmp_path / "a.png"
+    path.write_bytes(as_png(stripes(0, (40, 60))))
+    with pytest.warns(UserWarning, match=r"a\.png has only 60 × 40 pixels; expect more errors"):
+        (found,) = words([path])
+    assert len(found)
 
 
 def test_progress_counts_every_image(tmp_path):

@@ -166,7 +166,6 @@ class Card {
       given.length ? h("h3", { class: "prediction" }, labelNames(given)) : null,
       prediction.unsure ? h("p", { class: "unsure" }, "Unsure: in tests, answers with so low a probability were mostly wrong.") : null,
       prediction.unfamiliar ? h("p", { class: "unsure" }, "Unlike the training photographs: perhaps none of these classes and tags fits. In tests, fewer than 5 % of the photographs of known classes got this mark, and 20 to 45 % of those of unknown classes.") : null,
-      prediction.small ? h("p", { class: "unsure" }, "Much smaller than the training photographs: expect more errors.") : null,
     )];
     if (prediction.label !== null) parts.push(h("section", { class: "part" }, h("h4", {}, prediction.labels ? "Labels" : "Class"), ...this.probabilityLists(prediction)));
     parts.push(h("section", { class: "part" }, h("h4", {}, "Tags"),
@@ -178,7 +177,7 @@ class Card {
     if (similar || correct) parts.push(h("div", { class: "actions" }, similar, correct));
     this.body.replaceChildren(...parts);
     const tags = prediction.tags.map((each) => each.tag).join(", ");
-    announce(`${this.name}: ${given.map((each) => `${each.label}, ${percent(each.probability)}. `).join("")}${prediction.unfamiliar ? "Unlike the training photographs. " : ""}${prediction.small ? "Much smaller than the training photographs. " : ""}${tags ? `Tags: ${tags}.` : "No tags."}`);
+    announce(`${this.name}: ${given.map((each) => `${each.label}, ${percent(each.probability)}. `).join("")}${prediction.unfamiliar ? "Unlike the training photographs. " : ""}${tags ? `Tags: ${tags}.` : "No tags."}`);
   }
 
   probabilityLists(prediction) {
