@@ -7,13 +7,51 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 from tests.commands import SMALL, draw, learned, supdocnade
 
 from supdocnade.cli.console import ProgressBars
+from supdocnade.gallery.photo_index import Gallery
+from supdocnade.scene.model import SceneModel
 
 PROGRAM = (sys.executable, "-m", "supdocnade")
+SLOW_PROGRAM = (
+    *(sys.executable, "-c"),
+    """
+import time
+from PIL.ImageFile import ImageFile
+from supdocnade.cli.main import main
+
+def load(image, read=ImageFile.load):
+    time.sleep(0.1)
+    return read(image)
+
+ImageFile.load = load
+main()
+""",
+)
+"""Every photograph takes a tenth of a second."""
+STUCK_PROGRAM = (
+    *SLOW_PROGRAM[:2],
+    """
+import time
+from PIL.ImageFile import ImageFile
+from supdocnade.cli.main import main
+
+def load(image):
+    while True:
+        try:
+            time.sleep(1000)
+        except KeyboardInterrupt:
+            pass
+
+ImageFile.load = load
+main()
+""",
+)
+"""Photographs are never read, and the threads that read them cannot be ended."""
 
 
 @pytest.fixture(scope="module")
@@ -28,11 +66,11 @@ def model(photos, tmp_path_factory):
     return model
 
 
-def start(*arguments, **options):
+def start(*arguments, program=PROGRAM, **options):
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
     # Tests that run in the background of a script inherit that Ctrl-C is ignored.
     return subprocess.Popen(
-        [*PROGRAM, *map(str, arguments)],
+        [*program, *map(str, arguments)],
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         **pipes,
     )
@@ -60,6 +98,54 @@ def test_ctrl_c_prints_how_to_resume(photos, model, tmp_path):
     last = shown.decode().splitlines()[-1]
     assert last.endswith(f"stopped; resume with: supdocnade train {photos} -o {output} --resume")
     assert not output.exists()
+
+
+def press_ctrl_c(process, stage, seconds):
+    """Press Ctrl-C some seconds after a stage began; return the last line on stderr."""
+    line = process.stderr.readline()
+    while stage not in line:
+        assert line, "the process ended"
+        line = process.stderr.readline()
+    time.sleep(seconds)
+    process.send_signal(signal.SIGINT)
+    pressed = time.monotonic()
+    _, err = process.communicate(timeout=100)
+    assert time.monotonic() - pressed < 5  # Two seconds if nothing else is running.
+    assert process.returncode == 130
+    return (line + err).splitlines()[-1].decode()
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.3, 0.6])
+def test_ctrl_c_ends_training_while_photographs_are_read(photos, tmp_path, seconds):
+    command = ["train", photos, "-o", tmp_path / "m", *SMALL, "--jobs", "2"]
+    last = press_ctrl_c(start(*command, program=SLOW_PROGRAM), b"sampling", seconds)
+    assert last.startswith("stopped; resume with: supdocnade train")
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_ctrl_c_ends_a_command_whatever_its_threads_do(photos, model, tmp_path, jobs):
+    command = ["index", model, photos, "-o", tmp_path / "index", "--jobs", jobs]
+    process = start(*command, program=STUCK_PROGRAM)
+    while not (tmp_path / "index").exists():
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    pressed = time.monotonic()
+    _, err = process.communicate(timeout=100)
+    assert time.monotonic() - pressed < 5
+    assert process.returncode == 130
+    assert err.splitlines()[-1] == b"stopped; the same command continues"
+
+
+def test_photographs_that_were_read_before_ctrl_c_stay_in_an_index(photos, model, tmp_path):
+    output = tmp_path / "index"
+    command = ["index", model, photos, "-o", output, "--jobs", "1"]
+    last = press_ctrl_c(start(*command, program=SLOW_PROGRAM), b"reading", 1.5)
+    assert last == "stopped; the same command continues"
+    fitted = SceneModel.load(model).fitted_
+    n_kept = len(Gallery.load(output, fitted))
+    assert 0 < n_kept < 10
+    done = supdocnade(*command, "--json")
+    assert (done.code, done.objects[0]["n_images"]) == (0, 10)
 
 
 def test_results_on_stdout_and_progress_on_stderr(photos, model):
@@ -198,7 +284,7 @@ def test_ctrl_c_while_waiting_for_names(photos, model):
     process.send_signal(signal.SIGINT)
     # The pipe stays open.
     assert process.wait(100) == 130
-    assert process.stderr.read() == b""
+    assert process.stderr.read() == b"stopped\n"
     for pipe in (process.stdin, process.stdout, process.stderr):
         pipe.close()
 

@@ -18,6 +18,7 @@ from supdocnade.cli.console import (
     print_message,
 )
 from supdocnade.cli.report import REPORT
+from supdocnade.cli.stopping import explain_resuming
 from supdocnade.errors import StorageError
 from supdocnade.partial_folder import PartialFolder
 from supdocnade.run_options import RunOptions
@@ -68,15 +69,12 @@ def demo(
     if not (quiet or json):
         number = format_count(8 * scenes, "scene")
         print_message(f"drawing and learning from {number}, all on this machine ...")
-    try:
-        with ProgressBars(quiet=quiet) as progress:
-            options = RunOptions(n_jobs=jobs, device=device, progress=progress)
-            model, evaluation = run_demo(output, scenes, features, seed, options)
-    except KeyboardInterrupt:
-        command = ["supdocnade", "demo", "-o", f"{output}", "--scenes", f"{scenes}"]
-        command += ["--features", features, "--seed", f"{seed}"]
-        print_message(f"stopped; resume with: {shlex.join(command)}")
-        raise typer.Exit(130) from None
+    command = ["supdocnade", "demo", "-o", f"{output}", "--scenes", f"{scenes}"]
+    command += ["--features", features, "--seed", f"{seed}"]
+    explain_resuming(f"resume with: {shlex.join(command)}")
+    with ProgressBars(quiet=quiet) as progress:
+        options = RunOptions(n_jobs=jobs, device=device, progress=progress)
+        model, evaluation = run_demo(output, scenes, features, seed, options)
     examples = predict_examples(model, output)
     if json:
         print_json(

@@ -17,6 +17,7 @@ from supdocnade.cli.console import (
     print_message,
     print_warnings,
 )
+from supdocnade.cli.stopping import SAME_COMMAND, explain_resuming
 from supdocnade.errors import InvalidArgument, UnreadableImage, UnwritableFile
 from supdocnade.run_options import RunOptions
 
@@ -107,6 +108,7 @@ def encode_place(
         photographs = from_records(scan_photographs(photos, progress, in_files=False).records)
     if not len(photographs):
         raise InvalidArgument(f"{photos} must hold photographs, got none.")
+    explain_resuming(SAME_COMMAND)
     with ProgressBars(quiet=quiet) as progress, print_warnings(quiet=quiet):
         return encode_shuffled(
             fitted.encoder,

@@ -15,6 +15,7 @@ from supdocnade.cli.console import (
     print_message,
     print_passed_over,
 )
+from supdocnade.cli.stopping import SAME_COMMAND, explain_resuming
 from supdocnade.images.source import normalize_address
 
 
@@ -64,6 +65,7 @@ def index(
     fitted, _ = load_scene(model)
     if not quiet:
         print_passed_over(photos)
+    explain_resuming(SAME_COMMAND)
     with ProgressBars(quiet=quiet) as progress:
         gallery, skipped, dropped = build_gallery(
             fitted,

@@ -34,6 +34,14 @@ from supdocnade.cli.info import info
 from supdocnade.cli.predict import predict
 from supdocnade.cli.report import report
 from supdocnade.cli.serve import serve
+from supdocnade.cli.stopping import (
+    STOPPED,
+    end_process,
+    explain_resuming,
+    print_stopped,
+    was_stopped,
+    watch_signals,
+)
 from supdocnade.cli.suggest import suggest
 from supdocnade.cli.topics import topics
 from supdocnade.cli.train import train
@@ -85,10 +93,13 @@ def run(arguments: Sequence[str]) -> int:
     if not arguments:
         run(["--help"])
         return 2
+    explain_resuming("")
     try:
         code = typer.main.get_command(app).main(
             list(arguments), prog_name="supdocnade", standalone_mode=False
         )
+        if code == STOPPED:
+            print_stopped()
         return code if isinstance(code, int) else 0
     except typer.TyperException as error:
         named = arguments[0] in typer.main.get_command(app).commands  # type: ignore[attr-defined]
@@ -97,6 +108,9 @@ def run(arguments: Sequence[str]) -> int:
         print_message(f"error: {text} (see {command} --help)")
         return error.exit_code
     except Exception as error:
+        if was_stopped():  # Ctrl-C was taken for something else, as for a failing import.
+            print_stopped()
+            return STOPPED
         if debug:
             raise
         print_message(f"error: {one_line(_describe_error(error))}")
@@ -156,4 +170,5 @@ def main() -> None:
         with suppress(AttributeError):
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     warnings.showwarning = print_warning
-    sys.exit(run(sys.argv[1:]))
+    watch_signals()
+    end_process(run(sys.argv[1:]))

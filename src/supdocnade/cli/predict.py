@@ -29,6 +29,7 @@ from supdocnade.cli.console import (
     print_warnings,
 )
 from supdocnade.cli.options import UsageError
+from supdocnade.cli.stopping import SAME_COMMAND, explain_resuming
 from supdocnade.cli.xmp import Sidecars, UnwritableRecord, append_text, undo_sidecars
 from supdocnade.errors import InvalidArgument, StorageError
 from supdocnade.images.source import Source, is_local_file, normalize_address, source_name
@@ -277,6 +278,7 @@ def predict_to_folder(
     sources = list(chain.from_iterable(photos))
     if not sources:
         raise InvalidArgument("no photographs were named, and the folders contain none.")
+    explain_resuming(SAME_COMMAND)
     bars = ProgressBars(quiet=quiet, stage_lines=False)
     with bars as progress, print_warnings(quiet=quiet):
         options = replace(options, progress=progress)

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from supdocnade.cli.console import ProgressBars, format_count, print_message, print_warnings
 from supdocnade.cli.options import UsageError, describe_features
+from supdocnade.cli.stopping import explain_resuming
 from supdocnade.errors import (
     InvalidArgument,
     ProcessLost,
@@ -172,14 +171,12 @@ def _train_resumably(
     records: "Sequence[ImageRecord]",
 ) -> "tuple[SceneModel, dict[str, float]]":
     """Train a model and write it; if this fails, tell how to resume the run."""
+    explain_resuming(f"resume with: {_resume_command(request)}")
     try:
         quiet = request.quiet
         with ProgressBars(quiet=quiet) as progress, print_warnings(quiet=quiet):
             model = _train(request, partial, settings, corpus, records, progress)
         return model, progress.seconds
-    except KeyboardInterrupt:
-        print_message(f"stopped; resume with: {_resume_command(request)}")
-        raise typer.Exit(130) from None
     except UnreadableImage as error:
         reasons = error.reasons if isinstance(error, UnreadableImages) else (str(error),)
         what, them = reasons[0].rstrip("."), "it"

@@ -18,6 +18,7 @@ from supdocnade.cli.console import (
     print_warnings,
 )
 from supdocnade.cli.options import UsageError
+from supdocnade.cli.stopping import explain_resuming
 from supdocnade.errors import InvalidArgument, StorageError
 from supdocnade.partial_folder import PartialFolder
 
@@ -192,13 +193,11 @@ def learn_topics(
         texts = read_documents(corpus, options["text_field"], options["label_field"], quiet)
         partial.write_plan({})
         checkpoint = partial.folder / "checkpoint"
+        again = shlex.join(["supdocnade", "topics", os.fspath(corpus), "-o", os.fspath(output)])
+        explain_resuming(f"resume with: {again} --resume and the same options")
         try:
             with ProgressBars(quiet=quiet) as progress, print_warnings(quiet=quiet):
                 model = _learn(options, vectorizer, limits, texts, checkpoint, progress)
-        except KeyboardInterrupt:
-            again = shlex.join(["supdocnade", "topics", os.fspath(corpus), "-o", os.fspath(output)])
-            print_message(f"stopped; resume with: {again} --resume and the same options")
-            raise typer.Exit(130) from None
         except Exception:
             if not any(checkpoint.rglob("*.safetensors")):
                 partial.discard()

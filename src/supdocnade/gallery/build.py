@@ -65,7 +65,7 @@ from supdocnade.visual_words.cache import ImageWords
 from supdocnade.visual_words.parallel import READING, SkippedImage, map_images
 
 BLOCK_SIZE = 128
-"""Photographs per block: at most so many are read again when a run is resumed."""
+"""Photographs per block. A run that was killed reads at most one block again."""
 
 MERGED_AT_ONCE = 16
 """Segments of about the same size that are merged while a run adds photographs."""
@@ -373,15 +373,22 @@ def _read(
     results = map_images(
         _ReadPhotograph(fitted), sources, replace(options, on_error="skip", progress=no_progress)
     )
-    for number, (key, result) in enumerate(zip(todo, results, strict=True), start=1):
-        if isinstance(result, SkippedImage):
-            skipped.append(result)
-        else:
-            block[key] = result
-        if block and (len(block) == BLOCK_SIZE or number == len(todo)):
+    try:
+        for number, (key, result) in enumerate(zip(todo, results, strict=True), start=1):
+            if isinstance(result, SkippedImage):
+                skipped.append(result)
+            else:
+                block[key] = result
+            if len(block) == BLOCK_SIZE:
+                full, block = block, {}
+                yield _predict(fitted, full, listed)
+            options.progress(READING, n_kept + number, len(listed))
+    except KeyboardInterrupt:
+        if block:
             yield _predict(fitted, block, listed)
-            block = {}
-        options.progress(READING, n_kept + number, len(listed))
+        raise
+    if block:
+        yield _predict(fitted, block, listed)
 
 
 class _ReadPhotograph:

@@ -135,9 +135,12 @@ def _map_chunks(
 ) -> Generator[list[Result | SkippedImage], None, None]:
     """Do the work of `map_images`: yield the results of some images at a time."""
     map_chunk = partial(_map_chunk, function, skip=options.on_error == "skip")
+    is_stopped = False
 
     def split(part: Sequence[int], size: int) -> Iterator[list[tuple[Any, str, int]]]:
         for start in range(0, len(part), size):
+            if is_stopped:
+                return
             numbers = part[start : start + size]
             yield [(images[n], image_name(images, n), n) for n in numbers]
 
@@ -161,6 +164,9 @@ def _map_chunks(
                 # `yield from` would close it, and joblib would warn.
                 for results in finished:  # noqa: UP028
                     yield results
+            except BaseException:
+                is_stopped = True
+                raise
             finally:
                 # A consumer that stops early waits for the few images that were started.
                 deque(finished, maxlen=0)

@@ -1,11 +1,10 @@
+import subprocess
 import sys
-import warnings
 
 import pytest
 from tests.commands import supdocnade
 
 from supdocnade import __version__
-from supdocnade.cli import main as program
 from supdocnade.errors import StorageError
 
 BENCH = sys.modules["supdocnade.cli.bench"]
@@ -128,12 +127,13 @@ def test_bench_shows_a_table(monkeypatch):
     assert lines[1].split() == ["reading,", "an", "image", "12.00", "3.00", "4.0", "×"]
 
 
-def test_main_exits_with_the_code_and_prints_warnings(monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["supdocnade", "nope"])
-    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
-    with pytest.raises(SystemExit) as ended:
-        program.main()
-    assert ended.value.code == 2
-    capsys.readouterr()
-    warnings.showwarning(UserWarning("a\nb"), UserWarning, "file.py", 1)
-    assert capsys.readouterr().err == "note: a b\n"
+def test_main_exits_with_the_code_and_prints_warnings():
+    code = """
+import warnings
+from supdocnade.cli import main as program
+
+program.run = lambda arguments: warnings.warn("a\\nb") or 3
+program.main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (3, "note: a b\n")

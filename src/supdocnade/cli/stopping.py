@@ -1,0 +1,96 @@
+"""The end of a command: after Ctrl-C within two seconds, whatever its threads do.
+
+Python ends a program that was stopped only when its threads are done, and aborts it if one of them
+is within a library in C++ at that time. Computations in C also delay Ctrl-C. So a thread of its own
+sees the signal at once, gives the command a moment to keep what it has, and then ends the process.
+"""
+
+import math
+import os
+import select
+import signal
+import sys
+import threading
+import time
+from contextlib import suppress
+
+from supdocnade.cli.console import print_message
+
+STOPPED = 130
+"""Exit code after Ctrl-C."""
+
+SECONDS = 1.5
+"""Time that a command has after Ctrl-C."""
+
+SAME_COMMAND = "the same command continues"
+"""What is said about going on where a command needs no option for it."""
+
+_ending = threading.Lock()
+_seconds = SECONDS
+_stopped = False
+_continue = ""
+
+
+def watch_signals() -> None:
+    """End this process in time after Ctrl-C, and at once if it is pressed again."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    threading.Thread(target=_end_in_time, args=[reader], name=__name__, daemon=True).start()
+
+
+def allow_seconds(seconds: float) -> None:
+    """Give the command more time after Ctrl-C; it has the same after SIGTERM if it handles that."""
+    global _seconds
+    _seconds = seconds
+
+
+def explain_resuming(how: str) -> None:
+    """Set what is printed after Ctrl-C about how to go on, as "resume with: …"."""
+    global _continue
+    _continue = how
+
+
+def was_stopped() -> bool:
+    """Return whether Ctrl-C was pressed."""
+    return _stopped
+
+
+def print_stopped() -> None:
+    """Print the line that a command prints last after Ctrl-C."""
+    print_message(f"stopped; {_continue}" if _continue else "stopped")
+
+
+def end_process(code: int) -> None:
+    """Exit with a code, without waiting for threads that are still working."""
+    _ending.acquire()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):  # It may be closed.
+            stream.flush()
+    if _stopped or any(each.daemon and each.name != __name__ for each in threading.enumerate()):
+        os._exit(code)
+    sys.exit(code)
+
+
+def _end_in_time(reader: int) -> None:
+    """Wait for a signal, and then until the process should have ended."""
+    global _stopped
+    number = _next_signal(reader)
+    _stopped = number == signal.SIGINT
+    _next_signal(reader, _seconds)
+    # Unless the process is about to end, and has printed its last line.
+    if _ending.acquire(timeout=SECONDS / 5) and _stopped:
+        if sys.stderr.isatty():
+            sys.stderr.write("\n\x1b[?25h")  # Below a progress bar, and with a cursor.
+        print_stopped()
+    os._exit(STOPPED if _stopped else 0)
+
+
+def _next_signal(reader: int, seconds: float = math.inf) -> int:
+    """Return the number of the next signal that ends the process, or 0 after some seconds."""
+    end = time.monotonic() + min(seconds, threading.TIMEOUT_MAX)
+    while select.select([reader], [], [], max(end - time.monotonic(), 0))[0]:
+        number = os.read(reader, 1)[0]
+        if number in (signal.SIGINT, signal.SIGTERM):
+            return number
+    return 0
