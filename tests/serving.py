@@ -100,7 +100,7 @@ def build_index(folder):
 
 
 @contextmanager
-def run_server(model: Path, *arguments, before=(), **options):
+def run_server(model: Path, *arguments, before=(), program=PROGRAM, **options):
     """A server as a process of its own; yields the process and a client.
 
     Parameters
@@ -108,7 +108,7 @@ def run_server(model: Path, *arguments, before=(), **options):
     before : prefix of the command, such as `disks.seeing`.
     """
     process = subprocess.Popen(
-        [*before, *PROGRAM, "serve", str(model), "--port", "0", "--json", *map(str, arguments)],
+        [*before, *program, "serve", str(model), "--port", "0", "--json", *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),

@@ -229,6 +229,36 @@ def test_shutdown_waits_for_every_request_in_progress(expected):
             check(each.result(), expected)
 
 
+STUCK_PROGRAM = (
+    *(sys.executable, "-c"),
+    """
+import time
+from PIL.JpegImagePlugin import JpegImageFile
+from supdocnade.cli.main import main
+
+JpegImageFile.load = lambda image: time.sleep(1000)
+main()
+""",
+)
+
+
+def test_sigterm_ends_a_server_whose_workers_never_finish(model):
+    with (
+        run_server(model, "--jobs", "1", program=STUCK_PROGRAM) as (process, client),
+        ThreadPoolExecutor(2) as pool,
+    ):
+        pending = [pool.submit(predict, client, [number]) for number in (0, 1)]
+        while not metric(client, "supdocnade_images_waiting"):
+            time.sleep(0.05)
+        process.send_signal(signal.SIGTERM)
+        started = time.monotonic()
+        assert process.wait(60) == 0
+        assert time.monotonic() - started < 12  # Ten seconds if nothing else is running.
+        for each in pending:
+            with suppress(httpx.TransportError):
+                assert each.result().status_code == 500
+
+
 def test_killed_server_gives_no_wrong_prediction_and_frees_its_port(model, expected):
     """Clients of a killed server see broken connections; another server can take the port."""
     with run_server(model) as (process, client), ThreadPoolExecutor(8) as pool:
@@ -271,7 +301,7 @@ def check_sigterm(process, client, pool, expected):
             n_done += 1
     assert n_done >= 1
     assert process.wait(20) == 0
-    assert b"Stopped." in process.stderr.read()
+    assert b"stopped" in process.stderr.read()
     with pytest.raises(httpx.TransportError):
         client.get("/healthz")
 

@@ -10,6 +10,7 @@ import typer
 from supdocnade.cli import options as opt
 from supdocnade.cli.console import print_json, print_line, print_message
 from supdocnade.cli.index import default_index
+from supdocnade.cli.stopping import SECONDS, STOPPED, allow_seconds, print_stopped
 from supdocnade.errors import BackendUnavailable, InvalidArgument, StorageError, install_command
 
 if TYPE_CHECKING:
@@ -155,11 +156,12 @@ def _run(
             print_json({"url": url, "model": name, "gallery": n_photographs})
         elif not quiet:
             print_line(f"Serving {name} at {url} (press Ctrl-C to stop)")
+        allow_seconds(server.SHUTDOWN_SECONDS + SECONDS)
         interrupted = server.serve(service, bound)
-    if not quiet:
-        print_message("Stopped.")
     if interrupted:
-        raise typer.Exit(130)
+        raise typer.Exit(STOPPED)
+    if not quiet:
+        print_stopped()
 
 
 def _load_gallery(

@@ -28,8 +28,9 @@ from supdocnade.serving.service import Service
 BACKLOG = 512
 """Most connections that wait to be accepted; an eighth of the descriptors if that is less."""
 
-SHUTDOWN_SECONDS = 5.0
-"""Time beyond the time limit of a request after which a shutdown closes open connections."""
+SHUTDOWN_SECONDS = 8
+"""Time for requests in progress to be finished after a signal, below the 10 seconds after which
+Docker kills a process."""
 
 HEAD_SECONDS = 15.0
 """Time for the head of a request to arrive on a connection that is otherwise idle."""
@@ -390,7 +391,7 @@ def make_server(service: Service) -> Server:
         access_log=False,
         server_header=False,
         backlog=min(BACKLOG, descriptors // 8),
-        timeout_graceful_shutdown=int(service.settings.answer_seconds + SHUTDOWN_SECONDS),
+        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
         http="h11",
         ws="none",
     )
