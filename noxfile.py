@@ -125,7 +125,7 @@ def tools(session: nox.Session) -> None:
     session.run(
         "pytest",
         *("-W", "default", "--timeout", "900"),
-        "tests/unit/cli/test_prediction_files.py",
+        "tests/functional/test_examples.py",
         *session.posargs,
     )
 

@@ -98,7 +98,7 @@ def test_the_commands_of_the_tools_page_run(tmp_path, monkeypatch):
         done = supdocnade(*shlex.split(line)[1:])
         assert done.code == 0, (line, done.err)
         assert done.out
-    assert {"review", "tasks", "predictions"} <= {path.name for path in tmp_path.iterdir()}
+    assert (tmp_path / "predictions").is_dir()
 
 
 @pytest.mark.parametrize("document", ["README.md", "docs/tour.md"])

@@ -83,14 +83,6 @@ def test_a_cluster_names_its_extra_in_one_sentence(model, photos, tmp_path):
     assert not [*tmp_path.iterdir()]
 
 
-def test_parquet_names_its_extra_in_one_sentence(model, photos, tmp_path):
-    done = supdocnade("predict", model, photos, "-o", tmp_path / "out", "--format", "parquet")
-    assert done.code == 1
-    assert "[parquet]'" in done.err
-    assert done.err.count("\n") == 1
-    assert not [*tmp_path.iterdir()]
-
-
 def test_an_onnx_export_names_its_extra(model, tmp_path):
     with pytest.raises(InvalidArgument, match=r"pip install '.*\[onnx\]'"):
         SceneModel.load(model).export_onnx(tmp_path / "model.onnx")

@@ -75,13 +75,6 @@ Output = Annotated[
         help="Write results to files in a new FOLDER, not to stdout. An interrupted run resumes.",
     ),
 ]
-Format = Annotated[
-    Literal["jsonl", "parquet", "fiftyone", "label-studio"] | None,
-    typer.Option(
-        help="Files of --output: JSON lines, by default; Parquet; or files that FiftyOne or Label "
-        "Studio import.",
-    ),
-]
 WriteXmp = Annotated[
     bool, typer.Option("--write-xmp", help="Write tags to .xmp files beside photographs.")
 ]
@@ -129,7 +122,6 @@ def predict(
     json: opt.Json = False,
     csv: Csv = False,
     output: Output = None,
-    format: Format = None,
     shard_size: opt.ShardSize = 1000,
     write_xmp: WriteXmp = False,
     min_probability: MinProbability = None,
@@ -157,7 +149,6 @@ def predict(
       supdocnade predict scenes holiday/ --json > holiday.jsonl
       find . -name '*.jpg' | supdocnade predict scenes --files-from - --csv
       supdocnade predict scenes archive/ -o archive-tags --cluster local
-      supdocnade predict scenes archive/ -o review --format label-studio
       supdocnade predict scenes holiday/ --write-xmp --dry-run
       supdocnade predict scenes holiday/ --write-xmp --record holiday.jsonl
       supdocnade predict --undo holiday.jsonl
@@ -165,7 +156,7 @@ def predict(
     opt.check_device(device, cluster)
     opt.check_formats(json=json, csv=csv)
     not_for_files = {"csv": csv, "write_xmp": write_xmp}
-    check_options("--output", output, {"cluster": cluster, "format": format}, not_for_files)
+    check_options("--output", output, {"cluster": cluster}, not_for_files)
     if undo is not None:
         if model is not None or files_from is not None or write_xmp or json or csv:
             raise UsageError("--undo takes no model, no photographs and no option but --dry-run.")
@@ -185,7 +176,7 @@ def predict(
     options = RunOptions(n_jobs=jobs, device=device, on_error="skip", cluster=cluster)
     photos = expand_batches(images, named)
     if output is not None:
-        files = (output, top, shard_size, format or "jsonl")
+        files = (output, top, shard_size)
         raise typer.Exit(predict_to_folder(fitted, photos, options, *files, quiet=quiet))
     xmp |= {"by_stem": xmp_name == "stem", "with_label": xmp_label}
     sidecars = open_sidecars(fitted, images, **xmp) if write_xmp else None
@@ -224,9 +215,9 @@ def check_options(
 ) -> None:
     """Raise `UsageError` for other options that need an option, or that it excludes.
 
-    >>> check_options("--output", None, {"cluster": None, "format": "parquet"})
+    >>> check_options("--output", None, {"cluster": "auto"})
     Traceback (most recent call last):
-    supdocnade.cli.options.UsageError: --format needs --output.
+    supdocnade.cli.options.UsageError: --cluster needs --output.
     """
     for name, value in (excluded if given else needing).items():
         if value is not None and value is not False:
@@ -268,7 +259,6 @@ def predict_to_folder(
     output: Path,
     top: int | None,
     shard_size: int,
-    format: str,
     *,
     quiet: bool,
 ) -> int:
@@ -282,7 +272,7 @@ def predict_to_folder(
     bars = ProgressBars(quiet=quiet, stage_lines=False)
     with bars as progress, print_warnings(quiet=quiet):
         options = replace(options, progress=progress)
-        reasons = write_predictions(fitted, sources, output, options, top, shard_size, format)
+        reasons = write_predictions(fitted, sources, output, options, top, shard_size)
     for reason in reasons:
         print_message(f"error: {reason}")
     if not quiet:

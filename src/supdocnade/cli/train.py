@@ -94,8 +94,7 @@ Corrections = Annotated[
     typer.Option(
         metavar="FILE",
         help="With --add: learn only from the photographs of PHOTOS that FILE corrects, a .jsonl "
-        "file of serve --corrections, a filled-in list of suggest --csv, or a .json export of "
-        "Label Studio.",
+        "file of serve --corrections, or a filled-in list of suggest --csv.",
     ),
 ]
 Restart = Annotated[bool, typer.Option("--restart", help="Discard an interrupted run.")]

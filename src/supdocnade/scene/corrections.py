@@ -4,25 +4,24 @@ A file of corrections has the columns of a metadata file (`folders.metadata`) an
 the digest of the contents of a photograph. A photograph that has a key is found by it, wherever it
 is and whatever its name; one without is found by its path, `file_name`. A later line about the same
 photograph replaces an earlier one. What a line does not give, or leaves empty, stays as it is; a
-line that gives neither a class nor tags withdraws the correction. The exports "JSON-MIN" and "CSV"
-of Label Studio, with a row per annotation, are read as well.
+line that gives neither a class nor tags withdraws the correction.
 """
 
 import json
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path, PurePath
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from supdocnade.errors import InvalidArgument, StorageError, UnreadableImage, UnwritableFile
-from supdocnade.folders.metadata import Row, parse_label, parse_tags, read_rows
+from supdocnade.folders.metadata import parse_label, parse_tags, read_rows
 from supdocnade.folders.photo_folder import ImageRecord
-from supdocnade.images.source import absolute_address, read_address, source_name
+from supdocnade.images.source import absolute_address, source_name
 from supdocnade.storage import lock_file
-from supdocnade.text import decode_text, line_error
+from supdocnade.text import line_error
 from supdocnade.visual_words.cache import read_with_key
 
 MAX_CORRECTIONS, MAX_BYTES = 100_000, 64 * 2**20
@@ -57,7 +56,7 @@ class FullCorrections(StorageError):
 
 
 def read_corrections(path: str | os.PathLike[str]) -> dict[str, Correction]:
-    """Return the corrections in a JSON lines, CSV, TSV or JSON file by `Correction.identity`.
+    """Return the corrections in a JSON lines, CSV or TSV file by `Correction.identity`.
 
     Raises
     ------
@@ -65,14 +64,12 @@ def read_corrections(path: str | os.PathLike[str]) -> dict[str, Correction]:
     """
     name = os.fspath(path)
     found: dict[str, Correction] = {}
-    rows = _json_rows(name) if name.endswith(".json") else read_rows(name)
-    # Label Studio writes the annotations of a photograph with the last one first.
-    for line, row in sorted(rows, key=_updated):
+    for line, row in read_rows(name):
         if isinstance(row, StorageError):
             raise row
         where = f"{name}, line {line}"
         file_name, key = row.get("file_name"), row.get("key") or None
-        label, tags = (_choices(row.get(name)) for name in ("label", "tags"))
+        label, tags = row.get("label"), row.get("tags")
         if not isinstance(file_name, str) or not file_name.strip():
             raise line_error(name, line, "the name of a file as file_name", file_name)
         if key is not None and not isinstance(key, str):
@@ -86,33 +83,6 @@ def read_corrections(path: str | os.PathLike[str]) -> dict[str, Correction]:
         )
         _replace(found, correction)
     return found
-
-
-def _json_rows(path: str) -> Iterator[Row]:
-    """Yield the numbers and the columns of the objects in a JSON list of Label Studio."""
-    try:
-        rows = json.loads(decode_text(read_address(path), path))
-    except (ValueError, RecursionError) as error:
-        raise StorageError(f"{path} must be JSON: {error}.") from error
-    if not isinstance(rows, list):
-        raise StorageError(f"{path} must be a list of objects, got another value.")
-    if any(isinstance(row, dict) and "annotations" in row for row in rows):
-        raise StorageError(f"{path} is Label Studio's export JSON; choose JSON-MIN instead.")
-    for number, row in enumerate(rows, start=1):
-        yield number, row if isinstance(row, dict) else line_error(path, number, "an object", row)
-
-
-def _updated(row: Row) -> str:
-    """Return when Label Studio stored an annotation, as text that sorts; "" in other files."""
-    return "" if isinstance(row[1], StorageError) else str(row[1].get("updated_at", ""))
-
-
-def _choices(value: Any) -> Any:
-    """Return a label or tags; Label Studio writes several as {"choices": […]}, in CSV as text."""
-    if isinstance(value, str) and value.startswith('{"choices":'):
-        with suppress(ValueError, RecursionError):
-            value = json.loads(value)
-    return value.get("choices") if isinstance(value, dict) else value
 
 
 def _replace(corrections: dict[str, Correction], new: Correction) -> None:
