@@ -10,7 +10,8 @@ import numpy as np
 import torch
 from tests.likelihood_problems import Problem, make_problem, outputs_and_gradients, relative_error
 
-from supdocnade.likelihood.contract import DocumentTerms, padded_sparse_gradients
+from supdocnade.cuda.engine import padded_sparse_gradients
+from supdocnade.likelihood.contract import DocumentTerms
 
 Run = Callable[[Problem, str], DocumentTerms]
 

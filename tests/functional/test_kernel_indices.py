@@ -127,7 +127,6 @@ GUARDS = {
         "first_prefix": f"{CUDA}.tree_bands.Bands.__init__",
         "row_of_slot": f"{CUDA}.rows.TouchedRows.number",
     },
-    "paper.kernel_svm": {},
 }
 """Guards of the arguments of kernels by module."""
 

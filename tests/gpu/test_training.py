@@ -214,7 +214,7 @@ def test_an_eager_run_resumes_as_a_recorded_one(tmp_path, monkeypatch):
     corpus, path = documents(), tmp_path / "checkpoint.safetensors"
     first = trainer(corpus, "cuda", generative_weight=0.0, checkpoint=path)
     with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "graph_updates", lambda self, corpus: None)
+        patch.setattr(Trainer, "own_updates", lambda self, corpus: None)
         first.start(corpus, None)
         first.run_epoch(corpus)
         first.end_epoch(None)

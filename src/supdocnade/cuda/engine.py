@@ -16,6 +16,7 @@ where few tokens share a prefix of the tree, five times as much.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -36,7 +37,6 @@ from supdocnade.likelihood.contract import (
     DocumentTerms,
     Parameters,
     has_sparse_gradients,
-    pad_sparse_gradients,
 )
 
 _SIDE_STREAMS: dict[torch.cuda.Stream, torch.cuda.Stream] = {}
@@ -89,6 +89,23 @@ def side_stream(device: torch.device) -> Iterator[SideStream]:
     side.wait_stream(current)
     with torch.cuda.stream(side):
         yield SideStream(current, side)
+
+
+_pad_sparse_gradients = ContextVar("pad_sparse_gradients", default=False)
+"""Whether sparse gradients are padded to the largest number of rows that a batch can touch."""
+
+
+@contextmanager
+def padded_sparse_gradients() -> Iterator[None]:
+    """Pad sparse gradients, as in calls that are recorded.
+
+    A recorded call cannot wait for the number of touched rows, which only the GPU knows.
+    """
+    token = _pad_sparse_gradients.set(True)
+    try:
+        yield
+    finally:
+        _pad_sparse_gradients.reset(token)
 
 
 PRECISIONS = {"highest": "tf32x3", "high": "tf32", "medium": "bf16"}
@@ -223,7 +240,7 @@ def forward(
     # Products in bf16 would round the hidden units anyway.
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     hidden_NS, summary_BH = hidden_units(chunks, parameters, activation, dtype)
-    padded = pad_sparse_gradients.get() or _is_recording(device)
+    padded = _pad_sparse_gradients.get() or _is_recording(device)
     counts = [] if touched is None or padded else side.read(touched.counts)
     side.join(tokens.keys_N, tokens.order_N, tokens.first_row_P1, *prepared)
     sparse_rows: tuple[SparseRows | None, SparseRows | None] = None, None

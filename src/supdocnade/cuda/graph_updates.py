@@ -21,7 +21,8 @@ from supdocnade.cuda.device_corpus import (
     load_device_corpus,
     max_tokens,
 )
-from supdocnade.likelihood.contract import DocumentBatch, padded_sparse_gradients
+from supdocnade.cuda.engine import padded_sparse_gradients
+from supdocnade.likelihood.contract import DocumentBatch
 from supdocnade.model.network import DocNADENetwork
 from supdocnade.seeding import document_keys
 from supdocnade.training.batches import LabelledBatch
@@ -42,7 +43,7 @@ def recording_bytes(network: DocNADENetwork) -> int:
     return 3 * sum(p.numel() * p.element_size() for p in network.parameters())
 
 
-def make_graph_updates(
+def make_updates(
     network: DocNADENetwork,
     config: TrainerConfig,
     corpus: Documents,
@@ -51,22 +52,20 @@ def make_graph_updates(
 ) -> "GraphUpdates | None":
     """Return updates recorded as a graph, or None if they must be computed one by one.
 
-    A graph needs our kernels on a GPU, batches of one group, words to model, and enough memory for
+    A graph needs batches of one group, words to model, and enough memory for
     the corpus.
     """
-    weights = network.word_embedding
+    device = network.word_embedding.device
     if config.batch_groups > 1:
-        return None
-    if not weights.is_cuda or network.resolved_backend != "cuda":
         return None
     if network.config.n_words == 1 or not corpus.length_B.any():
         return None
-    memory = torch.cuda.get_device_properties(weights.device).total_memory
+    memory = torch.cuda.get_device_properties(device).total_memory
     if corpus.length_B.sum() > max_tokens(memory) or recording_bytes(network) > memory // 4:
         return None
     if 4 * len(corpus) * corpus.n_global_features > memory // 4:
         return None
-    documents = load_device_corpus(corpus, weights.device)
+    documents = load_device_corpus(corpus, device)
     if documents.hash_bits < MIN_HASH_BITS:
         return None
     return GraphUpdates(network, config, documents, optimizers, class_weight_C)

@@ -13,9 +13,6 @@ differentiable with respect to W, c, V and b. Names of arrays end in their axes 
 """
 
 import functools
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import NamedTuple
 
 import torch
@@ -42,23 +39,6 @@ clearing, writing and applying it costs more than the likelihood itself.
 def has_sparse_gradients(n_words: int) -> bool:
     """Return True if the gradients of W and V are sparse for a vocabulary of this size."""
     return n_words > SPARSE_ROWS
-
-
-pad_sparse_gradients = ContextVar("pad_sparse_gradients", default=False)
-"""If True, `cuda` pads sparse gradients to the largest number of rows that a batch can touch."""
-
-
-@contextmanager
-def padded_sparse_gradients() -> Iterator[None]:
-    """Make `cuda` pad its sparse gradients, as it does in calls that are recorded.
-
-    A recorded call cannot wait for the number of touched rows, which only the GPU knows.
-    """
-    token = pad_sparse_gradients.set(True)
-    try:
-        yield
-    finally:
-        pad_sparse_gradients.reset(token)
 
 
 def sparse_gradient(rows_R: Tensor, values_RH: Tensor, n_rows: int) -> Tensor:

@@ -147,6 +147,26 @@ SOFTMAX_NLL = Operation("softmax_nll", (_REFERENCE, *_backends("softmax", "softm
 ROW_ADAM = Operation("row_adam", _backends("row_adam", "adam"))
 
 
+_OWN_PARTS = {
+    ("cuda", "make_optimizers"): "supdocnade.cuda.optimizers",
+    ("cuda", "make_updates"): "supdocnade.cuda.graph_updates",
+}
+"""Modules of the parts of training that a backend replaces by its own."""
+
+
+def own_part(backend: str, name: str) -> Callable[..., Any] | None:
+    """Return the function with which a backend replaces one of training, None if it has none.
+
+    Parameters
+    ----------
+    name : "make_optimizers" (`training.optimizers`) or "make_updates" (`training.trainer`).
+    """
+    module = _OWN_PARTS.get((backend, name))
+    function: Callable[..., Any] | None
+    function = None if module is None else getattr(importlib.import_module(module), name)
+    return function
+
+
 def tree_nll(
     batch: DocumentBatch,
     parameters: Parameters,

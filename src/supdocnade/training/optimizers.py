@@ -1,7 +1,7 @@
 """Optimizers, and the preparation of gradients for them.
 
-Dense parameters use torch's own Adam or SGD, or our Adam where our kernels run on a GPU. Tables
-with sparse gradients use `RowAdam`, which updates the touched rows only.
+Dense parameters use torch's own Adam or SGD. Tables with sparse gradients use `RowAdam`, which
+updates the touched rows only. A backend may have optimizers of its own.
 """
 
 from typing import Any
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from supdocnade.likelihood.contract import has_sparse_gradients
 from supdocnade.likelihood.cpu.threads import one_torch_thread
-from supdocnade.likelihood.operations import AdamRates, row_adam
+from supdocnade.likelihood.operations import AdamRates, own_part, row_adam
 from supdocnade.model.network import DocNADENetwork
 
 BETAS = (0.9, 0.999)
@@ -39,62 +39,16 @@ class RowAdam(torch.optim.Optimizer):
             for table in group["params"]:
                 if table.grad is None:
                     continue
-                state = _adam_state(self, table)
+                state = adam_state(self, table)
                 state["step"] += 1
-                rows_R, gradient_RH = _touched_rows(table.grad)
+                rows_R, gradient_RH = touched_rows(table.grad)
                 step = state["step"] if table.is_cuda else int(state["step"])
                 rates = AdamRates(group["lr"], *BETAS, EPSILON, step)
                 moments = state["exp_avg"], state["exp_avg_sq"]
                 row_adam(table, *moments, rows_R, gradient_RH, rates, backend=self.backend)
 
 
-class RowSGD(torch.optim.Optimizer):
-    """SGD on a GPU where some gradients are sparse.
-
-    Torch's own keeps the learning rate on the CPU, so a CUDA graph cannot record it.
-    """
-
-    def __init__(self, parameters: list[nn.Parameter], learning_rate: Tensor):
-        super().__init__(parameters, {"lr": learning_rate})
-
-    @torch.no_grad()
-    def step(self, closure: None = None) -> None:  # type: ignore[override]
-        """Update all parameters that have a gradient."""
-        for group in self.param_groups:
-            for parameter in group["params"]:
-                if parameter.grad is None:
-                    continue
-                if not parameter.grad.is_sparse:
-                    parameter.sub_(parameter.grad * group["lr"])
-                    continue
-                rows_R, gradient_RH = _touched_rows(parameter.grad)
-                # Every row occurs once and padding adds zero, so these atomic additions give the
-                # same bits every time. Row -1 is padding where no row was touched.
-                parameter.index_add_(0, rows_R.clamp_min(0), gradient_RH * -group["lr"])
-
-
-class SingleKernelAdam(torch.optim.Adam):
-    """Torch's Adam up to rounding, with all parameters in one kernel on a GPU."""
-
-    @torch.no_grad()
-    def step(self, closure: None = None) -> None:  # type: ignore[override]
-        """Update all parameters that have a gradient."""
-        from supdocnade.cuda.adam import dense_adam
-
-        for group in self.param_groups:
-            parameters = [p for p in group["params"] if p.grad is not None]
-            states = [_adam_state(self, parameter) for parameter in parameters]
-            gradients = [p.grad.contiguous() for p in parameters if p.grad is not None]
-            steps, means, squares = (
-                [state[name] for state in states] for name in ("step", "exp_avg", "exp_avg_sq")
-            )
-            dense_adam(
-                parameters, gradients, steps, means, squares,
-                group["lr"], group["betas"], group["eps"],
-            )  # fmt: skip
-
-
-def _adam_state(optimizer: torch.optim.Optimizer, parameter: Tensor) -> dict[str, Any]:
+def adam_state(optimizer: torch.optim.Optimizer, parameter: Tensor) -> dict[str, Any]:
     """Return the step count and moments of a parameter, zero before its first step."""
     state: dict[str, Any] = optimizer.state[parameter]
     if not state:
@@ -104,7 +58,7 @@ def _adam_state(optimizer: torch.optim.Optimizer, parameter: Tensor) -> dict[str
     return state
 
 
-def _touched_rows(gradient: Tensor) -> tuple[Tensor, Tensor]:
+def touched_rows(gradient: Tensor) -> tuple[Tensor, Tensor]:
     """Return the rows that a gradient touches, and its values there."""
     if not gradient.is_sparse:
         return torch.arange(len(gradient), device=gradient.device), gradient
@@ -128,31 +82,28 @@ def make_optimizers(
     network: DocNADENetwork, name: str, learning_rate: float
 ) -> list[torch.optim.Optimizer]:
     """Return the optimizers that together update every parameter of a network."""
-    parameters = list(network.parameters())
-    few_rows = has_sparse_gradients(network.config.n_words)
-    # On a GPU an update must not wait for values from the CPU, such as the learning rate.
-    on_gpu = network.word_embedding.is_cuda
-    rate = torch.tensor(learning_rate, device=parameters[0].device) if on_gpu else learning_rate
+    make_own = own_part(network.resolved_backend, "make_optimizers")
+    if make_own is not None:
+        optimizers: list[torch.optim.Optimizer] = make_own(network, name, learning_rate)
+        return optimizers
     if name == "sgd":
-        if few_rows and isinstance(rate, Tensor):
-            return [RowSGD(parameters, rate)]
-        # Only the fused implementation leaves the learning rate on the GPU.
-        return [torch.optim.SGD(parameters, lr=rate, fused=on_gpu or None)]
-    tables: list[nn.Parameter] = []
-    if few_rows:
-        tables = [network.word_embedding, network.node_weight]
-    dense = [p for p in parameters if not any(p is table for table in tables)]
-    our_kernels = on_gpu and network.resolved_backend == "cuda"
-    adam = SingleKernelAdam if our_kernels else torch.optim.Adam
+        return [torch.optim.SGD(network.parameters(), lr=learning_rate)]
+    tables, dense = split_tables(network)
     # fused: one pass over each parameter; elementwise, so threads do not change its bits.
-    optimizers: list[torch.optim.Optimizer] = [
-        adam(dense, lr=rate, betas=BETAS, eps=EPSILON, fused=True, capturable=on_gpu)
-    ]
+    optimizers = [torch.optim.Adam(dense, lr=learning_rate, betas=BETAS, eps=EPSILON, fused=True)]
     if tables:
-        # A network with the plain torch backend gets plain torch here, too.
-        backend = ("cuda" if our_kernels else "vectorized") if on_gpu else "auto"
-        optimizers.append(RowAdam(tables, rate, backend=backend))
+        # On a GPU, a network with the plain torch backend gets plain torch here, too.
+        backend = "vectorized" if network.word_embedding.is_cuda else "auto"
+        optimizers.append(RowAdam(tables, learning_rate, backend=backend))
     return optimizers
+
+
+def split_tables(network: DocNADENetwork) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
+    """Return the tables of a network that have sparse gradients, and its other parameters."""
+    tables: list[nn.Parameter] = []
+    if has_sparse_gradients(network.config.n_words):
+        tables = [network.word_embedding, network.node_weight]
+    return tables, [p for p in network.parameters() if not any(p is table for table in tables)]
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float | Tensor) -> None:

@@ -22,6 +22,7 @@ from supdocnade.corpus.documents import Documents
 from supdocnade.devices import choose_device
 from supdocnade.errors import InvalidArgument, TrainingDiverged
 from supdocnade.likelihood.cpu.threads import limit_threads, n_threads, one_torch_thread
+from supdocnade.likelihood.operations import own_part
 from supdocnade.model.network import DocNADENetwork, SupDocNADENetwork
 from supdocnade.model.outputs import TreeOutput
 from supdocnade.training.batches import epoch_batches
@@ -105,7 +106,7 @@ class Trainer:
     def set_class_weight(self, class_weight: ArrayLike | None) -> None:
         """Replace the factors of the class terms, (C,)."""
         self.class_weight = check_class_weight(self.network, class_weight)
-        self._graph: tuple[Documents, Updates] | None = None
+        self._own_updates: tuple[Documents, Updates] | None = None
 
     def fit(self, corpus: Documents, validation: Documents | None = None) -> History:
         """Train until `max_epochs` or until the validation metric stops improving.
@@ -170,7 +171,7 @@ class Trainer:
             self.state = load_checkpoint(
                 self.checkpoint, self._settings, self.network, self.optimizers
             )
-            self._graph = None
+            self._own_updates = None
 
     @property
     def done(self) -> bool:
@@ -187,7 +188,7 @@ class Trainer:
         batches = epoch_batches(len(corpus), config.batch_size, config.seed, state.epoch)
         n_updates = len(batches)
         with one_torch_thread(), device, epoch:
-            updates: Updates = self.graph_updates(corpus) or EagerUpdates(
+            updates: Updates = self.own_updates(corpus) or EagerUpdates(
                 self.network, config, corpus, self.optimizers, self.class_weight, self._group
             )  # fmt: skip
             updates.begin_epoch(state.epoch, batches, state.update, state.loss_sum)
@@ -219,18 +220,15 @@ class Trainer:
         if due and state.update < n_updates:
             self._save()
 
-    def graph_updates(self, corpus: Documents) -> Updates | None:
-        """Return updates recorded as a CUDA graph, or None if they must be computed one by one."""
-        if not self.network.word_embedding.is_cuda:
-            return None
-        from supdocnade.cuda.graph_updates import make_graph_updates
-
-        if self._graph is None or self._graph[0] is not corpus:
-            updates = make_graph_updates(
+    def own_updates(self, corpus: Documents) -> Updates | None:
+        """Return the updates of the backend, or None if it has none of its own for this corpus."""
+        if self._own_updates is None or self._own_updates[0] is not corpus:
+            make = own_part(self.network.resolved_backend, "make_updates")
+            updates = make and make(
                 self.network, self.config, corpus, self.optimizers, self.class_weight
             )
-            self._graph = None if updates is None else (corpus, updates)
-        return None if self._graph is None else self._graph[1]
+            self._own_updates = None if updates is None else (corpus, updates)
+        return None if self._own_updates is None else self._own_updates[1]
 
     def end_epoch(self, validation: Documents | None) -> None:
         """Validate an epoch, report it and write the checkpoint."""
@@ -244,7 +242,7 @@ class Trainer:
         """Set the network to the parameters of the best epoch, if they were kept."""
         if self.state.best is not None:
             set_parameters(self.network, self.state.best)
-        self._graph = None  # Frees much of a GPU's memory.
+        self._own_updates = None  # Frees much of a GPU's memory.
         return self.state.history
 
     def _validate(self, validation: Documents) -> None:

@@ -130,6 +130,7 @@ def test_the_kernels_of_a_gpu_move_the_touched_rows_as_the_cpu_does(monkeypatch,
     pytest.importorskip("triton")
     from supdocnade.cuda import adam as row_adam
     from supdocnade.cuda import tree_bands
+    from supdocnade.cuda.optimizers import RowSGD
     from supdocnade.likelihood import operations
     from supdocnade.training import optimizers as module
 
@@ -146,7 +147,7 @@ def test_the_kernels_of_a_gpu_move_the_touched_rows_as_the_cpu_does(monkeypatch,
                 # Behave as while a graph is recorded.
                 patch.setattr(cuda_engine, "_is_recording", lambda device: True)
                 if optimizer == "sgd":
-                    optimizers = [module.RowSGD(list(network.parameters()), torch.tensor(1e-2))]
+                    optimizers = [RowSGD(list(network.parameters()), torch.tensor(1e-2))]
             documents = DeviceCorpus(corpus, torch.device("cpu"))
             updates = GraphUpdates(network, config, documents, optimizers, None)
             begin(updates, corpus)
