@@ -339,12 +339,6 @@ def test_report_is_written_into_the_model(trained, tmp_path):
     assert SceneModel.load(model).classes_.tolist() == list(CLASSES)
 
 
-def test_bench_prints_ratios():
-    (result,) = supdocnade("bench", "--json", "--rounds", 1).objects
-    for row in result.values():
-        assert row["ratio"] == pytest.approx(row["plain_ms"] / row["ours_ms"])
-
-
 def test_demo_resumes_and_ends_with_a_report(tmp_path, monkeypatch):
     folder = tmp_path / "my demo"
     for name, value in (("n_words", 30), ("max_epochs", 12)):

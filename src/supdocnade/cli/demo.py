@@ -20,7 +20,6 @@ from supdocnade.cli.console import (
 from supdocnade.cli.report import REPORT
 from supdocnade.cli.stopping import explain_resuming
 from supdocnade.errors import StorageError
-from supdocnade.partial_folder import PartialFolder
 from supdocnade.run_options import RunOptions
 from supdocnade.text import format_percent
 
@@ -106,6 +105,7 @@ def run_demo(
     from supdocnade.demo import write_scenes
     from supdocnade.folders.photo_folder import read_folder
     from supdocnade.report.evaluation import evaluate_photographs
+    from supdocnade.partial_folder import PartialFolder
     from supdocnade.report.html import write_report
     from supdocnade.scene.model import SceneModel
 
@@ -149,6 +149,8 @@ def check_folder(folder: Path) -> None:
     """Raise if a folder holds anything but an earlier demo."""
     if folder.exists() and not folder.is_dir():
         raise StorageError(f"{folder} must be a folder, got a file.")
+    from supdocnade.partial_folder import PartialFolder
+
     expected = {PHOTOS, FRESH, MODEL, REPORT, PartialFolder(folder / MODEL, "demo").folder.name}
     for path in sorted(folder.iterdir()) if folder.exists() else ():
         if path.name not in expected and not path.name.startswith("."):

@@ -20,7 +20,6 @@ from typing import Annotated
 import typer
 
 from supdocnade import __version__
-from supdocnade.cli.bench import bench
 from supdocnade.cli.card import card
 from supdocnade.cli.check import check
 from supdocnade.cli.console import print_message, print_warning
@@ -56,7 +55,7 @@ app = typer.Typer(
 )
 COMMANDS = (
     *(demo, check, train, predict, evaluate, explain, suggest, info, report, index, serve),
-    *(features, card, encode, topics, bench),
+    *(features, card, encode, topics),
 )
 for command in COMMANDS:
     app.command()(command)

@@ -21,11 +21,11 @@ from supdocnade.errors import (
     UnwritableFile,
 )
 from supdocnade.images.source import absolute_address
-from supdocnade.partial_folder import PartialFolder
 
 if TYPE_CHECKING:
     from supdocnade.corpus.disk import Corpus
     from supdocnade.folders.photo_folder import ImageRecord
+    from supdocnade.partial_folder import PartialFolder
     from supdocnade.scene.model import SceneModel
 
 OPTIONS = {
@@ -98,6 +98,8 @@ def share_training(processes: int | None, cluster: str | None) -> AbstractContex
 def train_model(request: TrainingRequest) -> "tuple[SceneModel, dict[str, float]]":
     """Train a model and write it; return it with the seconds of each stage."""
     check_output(request.output, force=request.force)
+    from supdocnade.partial_folder import PartialFolder
+
     partial = PartialFolder(request.output, "train")
     with partial.lock():
         settings = _choose_settings(request, partial)
@@ -165,7 +167,7 @@ def _correct(
 
 def _train_resumably(
     request: TrainingRequest,
-    partial: PartialFolder,
+    partial: "PartialFolder",
     settings: dict[str, Any],
     corpus: "Corpus | None",
     records: "Sequence[ImageRecord]",
@@ -207,7 +209,7 @@ def _train_resumably(
         raise
 
 
-def _keep_work(partial: PartialFolder) -> bool:
+def _keep_work(partial: "PartialFolder") -> bool:
     """Return True if the run can be resumed; otherwise discard it.
 
     It can be resumed once a photograph was read or something was learned.
@@ -231,7 +233,7 @@ def _option(setting: str) -> str:
 
 def _train(
     request: TrainingRequest,
-    partial: PartialFolder,
+    partial: "PartialFolder",
     settings: dict[str, Any],
     corpus: "Corpus | None",
     records: "Sequence[ImageRecord]",
@@ -346,7 +348,7 @@ def describe_records(records: "Sequence[ImageRecord]", *, extends: bool = False)
     return [note for note in notes if note]
 
 
-def _choose_settings(request: TrainingRequest, partial: PartialFolder) -> dict[str, Any]:
+def _choose_settings(request: TrainingRequest, partial: "PartialFolder") -> dict[str, Any]:
     """Return the settings of a new run or of the run to resume."""
     if request.resume and request.restart:
         raise InvalidArgument("--resume and --restart must not both be given.")

@@ -20,7 +20,6 @@ from supdocnade.cli.console import (
 from supdocnade.cli.options import UsageError
 from supdocnade.cli.stopping import explain_resuming
 from supdocnade.errors import InvalidArgument, StorageError
-from supdocnade.partial_folder import PartialFolder
 
 if TYPE_CHECKING:
     from supdocnade.estimators.text_model import TextModel
@@ -180,6 +179,8 @@ def learn_topics(
 
     corpus, output, quiet = options["corpus"], options["output"], options["quiet"]
     check_folder(output, force=options["force"])
+    from supdocnade.partial_folder import PartialFolder
+
     partial = PartialFolder(output, "topics")
     with partial.lock():
         is_interrupted = partial.read_plan() is not None

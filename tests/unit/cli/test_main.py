@@ -7,10 +7,10 @@ from tests.commands import supdocnade
 from supdocnade import __version__
 from supdocnade.errors import StorageError
 
-BENCH = sys.modules["supdocnade.cli.bench"]
+READ = "supdocnade.scene.persistence.load_scene"
 COMMANDS = (
     *("demo", "check", "train", "predict", "evaluate", "explain", "suggest", "info", "report"),
-    *("index", "serve", "features", "card", "encode", "topics", "bench"),
+    *("index", "serve", "features", "card", "encode", "topics"),
 )
 
 
@@ -49,7 +49,7 @@ def test_help_lists_all_commands():
         ["explain", "model", "a.jpg", "--label", "a", "--tag", "b"],
         ["features", "--side", "224"],
         ["features", "--import", "none.onnx"],
-        ["bench", "--seed", "-1"],
+        ["train", "a", "-o", "b", "--seed", "-1"],
         ["demo", "--jobs", "0"],
     ],
 )
@@ -105,26 +105,19 @@ def test_errors_are_one_line_unless_debugging(monkeypatch, error, line):
     def fail(*_):
         raise error
 
-    monkeypatch.setattr(BENCH, "measure", fail)
-    done = supdocnade("bench")
+    monkeypatch.setattr(READ, fail)
+    done = supdocnade("info", "model")
     assert (done.code, done.out, done.err) == (1, "", line)
     with pytest.raises(type(error)):
-        supdocnade("bench", "--debug")
+        supdocnade("info", "model", "--debug")
 
 
 def test_ctrl_c_is_code_130(monkeypatch):
     def stop(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(BENCH, "measure", stop)
-    assert supdocnade("bench").code == 130
-
-
-def test_bench_shows_a_table(monkeypatch):
-    row = {"per": "an image", "plain_ms": 12.0, "ours_ms": 3.0, "ratio": 4.0}
-    monkeypatch.setattr(BENCH, "measure", lambda *_: {"reading": row})
-    lines = supdocnade("bench").out.splitlines()
-    assert lines[1].split() == ["reading,", "an", "image", "12.00", "3.00", "4.0", "×"]
+    monkeypatch.setattr(READ, stop)
+    assert supdocnade("info", "model").code == 130
 
 
 def test_main_exits_with_the_code_and_prints_warnings():
