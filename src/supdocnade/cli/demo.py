@@ -104,8 +104,8 @@ def run_demo(
     check_folder(folder)
     from supdocnade.demo import write_scenes
     from supdocnade.folders.photo_folder import read_folder
-    from supdocnade.report.evaluation import evaluate_photographs
     from supdocnade.partial_folder import PartialFolder
+    from supdocnade.report.evaluation import evaluate_photographs
     from supdocnade.report.html import write_report
     from supdocnade.scene.model import SceneModel
 
