@@ -8,8 +8,7 @@ import sys
 import pytest
 from tests.commands import SMALL, draw, supdocnade
 
-from supdocnade import SceneModel
-from supdocnade.errors import InvalidArgument, UnreadableImage, install_command
+from supdocnade.errors import UnreadableImage, install_command
 from supdocnade.images.decode import decode
 
 EXTRAS = (
@@ -81,12 +80,6 @@ def test_a_cluster_names_its_extra_in_one_sentence(model, photos, tmp_path):
     assert "[ray]'" in done.err
     assert done.err.count("\n") == 1
     assert not [*tmp_path.iterdir()]
-
-
-def test_an_onnx_export_names_its_extra(model, tmp_path):
-    with pytest.raises(InvalidArgument, match=r"pip install '.*\[onnx\]'"):
-        SceneModel.load(model).export_onnx(tmp_path / "model.onnx")
-    assert not (tmp_path / "model.onnx").exists()
 
 
 def test_networks_name_their_extra(tmp_path):

@@ -37,4 +37,4 @@ def test_a_package_that_is_not_installed_has_a_clone(monkeypatch):
         raise importlib.metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(importlib.metadata, "distribution", missing)
-    assert install_command("onnx") == "pip install '.[onnx]' in a clone of supdocnade"
+    assert install_command("deep") == "pip install '.[deep]' in a clone of supdocnade"

@@ -28,7 +28,6 @@ from supdocnade.scene.corpus_fitting import (
 )
 from supdocnade.scene.dataset import Photographs, expand_folders, read_photographs
 from supdocnade.scene.fitting import extend_scene, fit_scene
-from supdocnade.scene.onnx import export_onnx
 from supdocnade.scene.persistence import load_scene, save_scene
 from supdocnade.scene.prediction import FittedScene, Prediction, iter_predictions
 from supdocnade.scene.settings import WORD_SETTINGS, SceneSettings
@@ -331,15 +330,6 @@ class SceneModel(HubMixin, BaseEstimator, SceneSettings):  # type: ignore[misc]
         folder : a new one, or one that holds a model.
         """
         save_scene(self._fitted(), {"random_state": self._plain_seed()}, Path(folder))
-
-    def export_onnx(self, path: str | Path) -> None:
-        """Write the model as an ONNX file, from word counts to topics, classes and tags.
-
-        Parameters
-        ----------
-        path : of the file; `scene.onnx` describes its inputs and outputs.
-        """
-        export_onnx(self._fitted(), Path(path))
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
