@@ -62,7 +62,6 @@ bits: $(READY)  ## compare digests of models and outputs of commands with the co
 
 bench-gpu: $(READY)  ## compare speed on a GPU with plain torch on it; writes benchmarks/results/
 	$(PYTHON) -m benchmarks.bench_gpu
-	$(PYTHON) -m benchmarks.bench_gpu_encoding
 	$(PYTHON) -m benchmarks.page
 
 bench-cluster: $(READY)  ## encode with one, two and four workers of Ray; writes benchmarks/results/

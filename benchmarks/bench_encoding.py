@@ -101,7 +101,6 @@ def main() -> None:
                 "decode + SIFT + words": lambda: [encoder.encode(path) for path in paths],
                 "decode": lambda: [decode(path) for path in paths],
                 "SIFT": lambda: [dense_sift(grey) for grey in greys],
-                "SIFT, vectorized": lambda: [dense_sift(g, backend="vectorized") for g in greys],
                 "words": lambda: [encoder.codebook.assign(values) for values in described],
                 **baselines(greys),
             }
@@ -121,7 +120,6 @@ def main() -> None:
         "images": kind,
         "ms_per_image": ms,
         "images_per_second_per_core": 1e3 / ours,
-        "vectorized_over_cpu_sift": ms["SIFT, vectorized"] / ms["SIFT"],
         "peak_growth_mib_1600_images": growth,
         "predictions_over_encoding": prediction_ratio,
         "baseline": peer,

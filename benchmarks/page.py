@@ -88,10 +88,6 @@ def figures() -> str:
             else f"{encoding['encoding_over_baseline']:.2f}",
         ),
         (
-            "dense SIFT: time of `vectorized` (matrix products in torch) relative to `cpu`",
-            f"{encoding['vectorized_over_cpu_sift']:.1f}",
-        ),
-        (
             "labels, tags and probabilities of files (`predict`) relative to their words alone",
             f"{encoding['predictions_over_encoding']:.2f}",
         ),
@@ -234,32 +230,6 @@ def second_machine() -> str:
     )
 
 
-def gpu_encoding() -> str:
-    """Return the table of encoding on a GPU, if it was measured."""
-    if not (RESULTS / "gpu_encoding.json").exists():
-        return "Not measured yet."
-    found = load("gpu_encoding")
-    lines = [
-        "| images per second, 300 × 250, pixels to words | GPU | pixels on the GPU | SIFT alone "
-        "| one CPU core | GPU relative to core | images with the same words | words that differ |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    for name, each in found["settings"].items():
-        rates = (each[f"images_per_second_{of}"] for of in ("gpu", "gpu_pixels_there", "gpu_sift"))
-        lines.append(
-            f"| {name} | {' | '.join(f'{rate:,.0f}' for rate in rates)} "
-            f"| {each['images_per_second_cpu_core']:.0f} | {each['gpu_over_cpu_core']:.0f} "
-            f"| {each['share_of_images_with_the_same_words']:.1%} "
-            f"| {1e6 * each['share_of_words_that_differ']:.0f} in a million |"
-        )
-    lines += [
-        "",
-        f"{found['gpu']}, batches of {found['images']} images; {found['cpu']}; "
-        f"Python {found['python']}, torch {found['torch']}.",
-    ]
-    return "\n".join(lines)
-
-
 def _plain(load: str) -> str:
     """Return the description of a load with the right singulars."""
     return load.replace("1 images,", "1 image,").replace(", 1 clients", ", 1 client")
@@ -345,7 +315,6 @@ def main() -> None:
         "second machine": second_machine(),
         "corpora": corpora(),
         "growth": growth(),
-        "gpu encoding": gpu_encoding(),
         "index": index(),
     }
     update_page(PAGE, sections)

@@ -1,21 +1,10 @@
-"""Choice of the device, and exact float32 products on a GPU."""
-
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+"""Choice of the device."""
 
 import torch
 
 from supdocnade.checks import check_choice
 from supdocnade.errors import BackendUnavailable
 from supdocnade.run_options import DEVICES
-
-# Torch 2.9 introduced a separate setting for products on GPUs, which takes precedence.
-_HAS_GPU_SETTING = hasattr(torch.backends.cuda.matmul, "fp32_precision")
-_EXACT = "ieee" if _HAS_GPU_SETTING else "highest"
-_ROUNDED = ("tf32", "high", "medium")
-
-_precision_lock = threading.RLock()
 
 
 def choose_device(request: str) -> torch.device:
@@ -35,38 +24,3 @@ def choose_device(request: str) -> torch.device:
             "'auto' takes the CPU here."
         )
     return torch.device("cpu")
-
-
-@contextmanager
-def full_float32(device: torch.device) -> Iterator[None]:
-    """Compute products on a GPU in full float32, even if the program has allowed TF32.
-
-    TF32 would round the factors to eleven bits. The setting is global to the process: it is changed
-    only if TF32 is allowed, by one thread at a time, and restored afterwards.
-    """
-    if device.type == "cpu":
-        yield
-        return
-    with _precision_lock:
-        before = _precision()
-        if before not in _ROUNDED:
-            yield
-            return
-        _set_precision(_EXACT)
-        try:
-            yield
-        finally:
-            _set_precision(before)
-
-
-def _precision() -> str:
-    if _HAS_GPU_SETTING:
-        return str(torch.backends.cuda.matmul.fp32_precision)
-    return torch.get_float32_matmul_precision()
-
-
-def _set_precision(precision: str) -> None:
-    if _HAS_GPU_SETTING:
-        torch.backends.cuda.matmul.fp32_precision = precision
-    else:
-        torch.set_float32_matmul_precision(precision)

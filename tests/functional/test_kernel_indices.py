@@ -31,12 +31,12 @@ GUARDS = {
         "indices": "corpus.counts.check_indices",
         "label_B": "estimators.inputs.number_labels",
     },
-    "images.dense_sift_cpu": {
+    "images.dense_sift_kernels": {
         "grey_YX": "images.decode.decode",
-        "lower_GG": "images.dense_sift_cpu._gradient_table",
+        "lower_GG": "images.dense_sift_kernels._gradient_table",
         "first_P": "images.sift_bins.side_windows",
         "count_P": "images.sift_bins.side_windows",
-        "before": "images.dense_sift_cpu.describe",
+        "before": "images.dense_sift_kernels.describe",
     },
     f"{CPU}.prefix_sums": {
         "ids_N": CALL,

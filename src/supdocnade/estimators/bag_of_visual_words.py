@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from supdocnade.checks import check_count
 from supdocnade.corpus.disk import Corpus
-from supdocnade.devices import choose_device
 from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.inputs import read_seed
 from supdocnade.estimators.persistence import load_words, save_words, words_to_storage
@@ -120,9 +119,7 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
     cache : path of a folder, optional
         Stores the words of images by content, so that a killed run resumes.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Where images are encoded; "auto" uses a GPU if there is one. It may assign a patch that is
-        almost equally near to two words to the other one. Words are always learned on the CPU and
-        do not depend on the device.
+        Where a network runs; "auto" uses a GPU if onnxruntime supports it. SIFT runs on the CPU.
     verbose : int, default=0
         Progress is printed if it is above 0.
 
@@ -165,9 +162,7 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
         describer = sift
         if isinstance(self.features, str) and self.features != "sift":
             describer = NetworkDescriber.find(self.features)
-        else:
-            choose_device(self.device)  # Fail before words are learned.
-        if callable(self.features):
+        elif callable(self.features):
             decoding = replace(sift.decoding, color=True)
             describer = FunctionDescriber(function=self.features, decoding=decoding)
         options = self._options(progress)

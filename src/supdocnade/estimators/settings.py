@@ -176,6 +176,7 @@ class VisualWordSettings:
         check_count("n_examples", self.n_examples)
         check_range("contrast_percentile", self.contrast_percentile, least=0, most=100)
         check_choice("on_error", self.on_error, ("raise", "skip"))
+        check_choice("device", self.device, DEVICES)
         if self.sample_size is not None:
             least = max(self.n_words, self.n_sift_words)
             check_count("sample_size", self.sample_size, least=least)

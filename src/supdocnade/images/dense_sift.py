@@ -3,13 +3,10 @@
 The gradient of the image is split over eight planes, one per orientation. A descriptor is the
 weighted sum of each plane around the centres of 4 × 4 bins, scaled to unit length, clipped at 0.2
 and scaled again. The definition follows VLFeat's `vl_dsift`, with which the tests compare it.
-
-There are two implementations: `cpu` (Numba, one thread, without the interpreter lock) and
-`vectorized` (matrix products in torch), whose `describe_many` handles many images at once on a GPU.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -25,8 +22,6 @@ from supdocnade.images.sift_bins import (
     patch_centres,
     sizes_with_room,
 )
-
-BACKENDS = ("cpu", "vectorized")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,12 +65,6 @@ class DenseSIFTConfig:
         return least_side(min(self.patch_sizes))
 
 
-DescribeChannel = Callable[
-    [NDArray[np.uint8], DenseSIFTConfig, list[int]], list[ChannelDescriptors]
-]
-"""Called with a channel, settings and patch sizes; returns the descriptors of each size."""
-
-
 class Descriptors(NamedTuple):
     """Descriptors of the patches of one image."""
 
@@ -102,9 +91,7 @@ class Descriptors(NamedTuple):
         )
 
 
-def dense_sift(
-    image: NDArray[np.uint8], config: DenseSIFTConfig | None = None, *, backend: str = "cpu"
-) -> Descriptors:
+def dense_sift(image: NDArray[np.uint8], config: DenseSIFTConfig | None = None) -> Descriptors:
     """Describe the patches of an image row by row, one patch size after the other.
 
     Sizes that do not fit into the image are skipped. In colour each channel is described
@@ -113,10 +100,11 @@ def dense_sift(
     Parameters
     ----------
     image : (height, width) grey levels, or (height, width, 3) colours.
-    backend : "cpu", or "vectorized", whose last bits depend on torch's number of threads.
     """
+    # Here, since Numba takes long to import and commands import the settings.
+    from supdocnade.images.dense_sift_kernels import describe
+
     config = config or DenseSIFTConfig()
-    check_choice("backend", backend, BACKENDS)
     if image.dtype != np.uint8 or image.ndim not in (2, 3) or image.shape[2:] not in ((), (3,)):
         raise InvalidArgument(
             "image must have shape (height, width) or (height, width, 3) and uint8, "
@@ -126,7 +114,6 @@ def dense_sift(
     check_room((height, width), config)
     sizes = sizes_with_room((height, width), config.patch_sizes)
     channels = [image] if image.ndim == 2 else [image[..., channel] for channel in range(3)]
-    describe = _find_implementation(backend)
     by_channel = [describe(np.ascontiguousarray(each), config, sizes) for each in channels]
     parts = [
         _join_channels([described[number] for described in by_channel], image, size, config)
@@ -158,14 +145,6 @@ def check_room(shape: tuple[int, int], config: DenseSIFTConfig) -> None:
             f"an image must have at least {least} × {least} pixels for patches of "
             f"{min(config.patch_sizes)}, got {shape[0]} × {shape[1]}."
         )
-
-
-def _find_implementation(backend: str) -> DescribeChannel:
-    if backend == "cpu":
-        from supdocnade.images.dense_sift_cpu import describe
-    else:
-        from supdocnade.images.dense_sift_torch import describe
-    return describe
 
 
 def _join_channels(

@@ -104,7 +104,7 @@ class SceneModel(HubMixin, BaseEstimator, SceneSettings):  # type: ignore[misc]
     n_jobs : int, optional
         Workers. The result does not depend on it.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Where photographs are encoded and topics are learned: "auto" takes a GPU if there is one and
+        Where a network runs and topics are learned: "auto" takes a GPU if there is one and
         enough to do. A GPU may change the last bits of a result.
     random_state : int, RandomState or None, default=None
         An integer makes every result reproducible.

@@ -2,8 +2,7 @@
 
 Each image is read by one thread from beginning to end, so its result does not depend on the number
 of workers. Workers are threads, because decoding, SIFT and the search for words release the
-interpreter lock; `joblib.parallel_config` can make them processes. With a GPU the workers only
-decode, and the GPU does the rest in batches (`visual_words.gpu`). On a cluster some images at a
+interpreter lock; `joblib.parallel_config` can make them processes. On a cluster some images at a
 time are a task (`cluster`).
 """
 
@@ -12,9 +11,8 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
-from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
@@ -24,25 +22,14 @@ from supdocnade.errors import InvalidArgument, UnreadableImage, image_errors
 from supdocnade.folders.keywords import find_keywords_in_file
 from supdocnade.folders.metadata import distinct_tags
 from supdocnade.images.source import PackedImage, source_name
-from supdocnade.progress import no_progress
 from supdocnade.run_options import RunOptions
 from supdocnade.visual_words.cache import ImageWords, WordCache, read_with_key
-from supdocnade.visual_words.describer import SIFTDescriber
 from supdocnade.visual_words.encoder import ImageEncoder
-
-if TYPE_CHECKING:
-    import torch
-
-    from supdocnade.visual_words.gpu import DecodedImage
 
 Result = TypeVar("Result")
 
 READING = "reading photographs"
 """Stage reported to `RunOptions.progress` by default."""
-
-MIN_GPU_IMAGES = 256
-"""Number of images from which "auto" chooses a GPU: a CPU core encodes fewer within a second, which
-a GPU needs to start."""
 
 CHUNK, CHUNKS_AHEAD = 4, 16
 """Images per task of a worker, and tasks per worker that may run ahead of the consumer."""
@@ -101,7 +88,6 @@ def map_images(
     *,
     stage: str = READING,
     numbers: Sequence[int] | None = None,
-    window_size: Callable[[int], int] | None = None,
 ) -> Generator[Result | SkippedImage, None, None]:
     """Apply a function to each image and yield the results in the order of the images.
 
@@ -113,12 +99,10 @@ def map_images(
         one whose function fails for any reason, too little memory included.
     stage : reported to `options.progress`.
     numbers : numbers of the images to use; None: all.
-    window_size : called with the number of workers; it returns how many images may be started
-        before the results of all of them are consumed. None: 64 per worker.
     """
     chosen = range(len(images)) if numbers is None else numbers
     done = 0
-    with closing(_map_chunks(function, images, chosen, options, window_size)) as chunks:
+    with closing(_map_chunks(function, images, chosen, options)) as chunks:
         for results in chunks:
             for result in results:
                 done += 1
@@ -131,7 +115,6 @@ def _map_chunks(
     images: Sequence[Any],
     chosen: Sequence[int],
     options: RunOptions,
-    window_size: Callable[[int], int] | None,
 ) -> Generator[list[Result | SkippedImage], None, None]:
     """Do the work of `map_images`: yield the results of some images at a time."""
     map_chunk = partial(_map_chunk, function, skip=options.on_error == "skip")
@@ -150,16 +133,10 @@ def _map_chunks(
             yield from finished
         return
     with Parallel(n_jobs=options.n_jobs, prefer="threads", return_as="generator") as workers:
-        n_workers = effective_n_jobs(options.n_jobs)
-        start = 0
-        while start < len(chosen):
-            window = CHUNK * CHUNKS_AHEAD * n_workers
-            if window_size is not None:
-                window = window_size(n_workers)
+        window = CHUNK * CHUNKS_AHEAD * effective_n_jobs(options.n_jobs)
+        for start in range(0, len(chosen), window):
             part = chosen[start : start + window]
-            start += window
-            size = min(CHUNK, -(-window // n_workers))
-            finished = workers(delayed(map_chunk)(items) for items in split(part, size))
+            finished = workers(delayed(map_chunk)(items) for items in split(part, CHUNK))
             try:
                 # `yield from` would close it, and joblib would warn.
                 for results in finished:  # noqa: UP028
@@ -200,9 +177,7 @@ def encode_images(
     Parameters
     ----------
     options : `cache` stores the words of images by content, so that a killed run resumes and a
-        renamed image is not encoded again. `device="auto"` uses a GPU if there is one and there are
-        enough images; it finds the words of the CPU, except for patches at equal distance to two
-        words.
+        renamed image is not encoded again. `device` is where a network runs.
     numbers : as for `map_images`.
     keywords : whether to return the keywords in the file of an image, too.
     """
@@ -211,59 +186,8 @@ def encode_images(
         cache = WordCache(
             options.cache, encoder.fingerprint(), encoder.n_features, encoder.n_image_features
         )
-    total = len(images) if numbers is None else len(numbers)
-    device = None
-    on_cpu = options.device == "cpu" or (options.device == "auto" and total < MIN_GPU_IMAGES)
-    on_cpu = on_cpu or options.cluster is not None  # This process only waits for the workers.
-    for_gpu = isinstance(encoder.describer, SIFTDescriber) and encoder.n_nearest == 1
-    if for_gpu and not on_cpu:
-        from supdocnade.devices import choose_device  # Imports torch.
-
-        device = choose_device(options.device)
-    if device is None or device.type == "cpu":
-        encode = partial(_encode_image, encoder, cache, keywords, options.device)
-        yield from map_images(encode, images, options, numbers=numbers)
-    else:
-        yield from encode_on_device(
-            encoder,
-            images,
-            device,
-            options,
-            numbers=numbers,
-            cache=cache,
-            keywords=keywords,
-        )
-
-
-def encode_on_device(
-    encoder: ImageEncoder,
-    images: Sequence[Any],
-    device: "torch.device",
-    options: RunOptions = RunOptions(),
-    *,
-    numbers: Sequence[int] | None = None,
-    cache: WordCache | None = None,
-    keywords: bool = False,
-) -> Iterator[ImageWords | SkippedImage]:
-    """Do the work of `encode_images`: workers decode, and a device encodes batches."""
-    from supdocnade.visual_words.gpu import BatchEncoder, PrefetchWindow, encode_batches
-
-    total = len(images) if numbers is None else len(numbers)
-    window = PrefetchWindow()
-    decoded = map_images(
-        partial(_decode_image, encoder, cache, keywords),
-        images,
-        replace(options, progress=no_progress),
-        numbers=numbers,
-        window_size=window.size,
-    )
-    with closing(decoded):
-        encoded: Iterator[ImageWords | SkippedImage] = encode_batches(
-            decoded, BatchEncoder(encoder, device), cache, window
-        )
-        for done, each in enumerate(encoded, start=1):
-            options.progress(READING, done, total)
-            yield each
+    encode = partial(_encode_image, encoder, cache, keywords, options.device)
+    yield from map_images(encode, images, options, numbers=numbers)
 
 
 def _encode_image(
@@ -290,27 +214,6 @@ def _encode_image(
         if cache is not None:
             cache.put(words)
     return words._replace(keywords=found)
-
-
-def _decode_image(
-    encoder: ImageEncoder,
-    cache: WordCache | None,
-    keywords: bool,
-    source: Any,
-    name: str,
-    number: int,
-) -> "DecodedImage | ImageWords":
-    """Return the words of an image if they are in the cache, otherwise its pixels."""
-    from supdocnade.visual_words.gpu import DecodedImage
-
-    content, key = read_with_key(source)
-    found = _find_keywords(source, content, name) if keywords else ()
-    words = None if cache is None else cache.get(key)
-    if words is not None:
-        return words._replace(keywords=found)
-    pixels, colors = encoder.read(content, name)
-    color_ids = None if colors is None else encoder.color_ids(colors)
-    return DecodedImage(pixels, key, color_ids, found)
 
 
 def _find_keywords(source: Any, content: Any, name: str) -> tuple[str, ...]:

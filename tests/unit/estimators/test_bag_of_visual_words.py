@@ -1,9 +1,7 @@
 import pickle
-from copy import copy
 
 import numpy as np
 import pytest
-import torch
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -13,7 +11,6 @@ from tests.textures import stripes, write_images
 
 from supdocnade import BagOfVisualWords, DocNADE, SceneModel, SkippedImagesWarning
 from supdocnade.errors import (
-    BackendUnavailable,
     InvalidArgument,
     StorageError,
     UnreadableImage,
@@ -166,17 +163,6 @@ def test_progress_is_printed_when_asked_for(capsys):
 def test_odd_settings_are_refused(settings, message):
     with pytest.raises(InvalidArgument, match=message):
         fitted(**settings)
-
-
-def test_a_gpu_that_is_not_there_is_refused_before_words_are_learned(monkeypatch, tmp_path):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(BackendUnavailable, match="device 'cuda' is not available"):
-        BagOfVisualWords(**SETTINGS, device="cuda").fit([b"not read"])
-    bag = copy(BAG).set_params(device="cuda")
-    for use in (bag.transform, lambda images: bag.encode_corpus(images, tmp_path / "corpus")):
-        with pytest.raises(BackendUnavailable, match="device 'cuda' is not available"):
-            use(IMAGES)
-    assert len(bag.words_in(IMAGES[0]).ids) > 0
 
 
 def test_odd_calls_are_refused():

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from sklearn.cluster import KMeans, MiniBatchKMeans
 from threadpoolctl import threadpool_info, threadpool_limits
 
@@ -25,7 +24,6 @@ from supdocnade.visual_words.codebook import (
     fit_mini_batches,
     sum_clusters,
 )
-from supdocnade.visual_words.gpu import DeviceCodebook
 
 
 def blobs(n_blobs, count, seed=0):
@@ -119,20 +117,6 @@ def test_centres_are_checked():
         Codebook(np.full((2, 2), np.nan, np.float32))
     with pytest.raises(InvalidArgument, match=r"descriptors must have shape \(2,\), got \(3,\)"):
         Codebook(np.eye(2, dtype=np.float32)).assign(np.zeros((1, 3), np.float32))
-
-
-def test_descriptors_that_are_tensors_have_the_same_words(monkeypatch):
-    rng = np.random.default_rng(0)
-    codebook = Codebook(rng.random((30, 8)).astype(np.float32))
-    values = rng.random((101, 8)).astype(np.float32)
-    expected = codebook.assign(values)
-    centres = DeviceCodebook(codebook, torch.device("cpu"))
-    np.testing.assert_array_equal(centres.assign(torch.from_numpy(values)), expected)
-    for module in ("codebook", "gpu"):
-        monkeypatch.setattr(f"supdocnade.visual_words.{module}.BLOCK", 30 * 7)
-    np.testing.assert_array_equal(codebook.assign(values), expected)
-    np.testing.assert_array_equal(centres.assign(torch.from_numpy(values)), expected)
-    assert len(centres.assign(torch.empty(0, 8))) == 0
 
 
 def test_words_do_not_depend_on_the_number_of_blas_threads():

@@ -1,9 +1,6 @@
-from functools import partial
-
 import joblib
 import numpy as np
 import pytest
-import torch
 from PIL import Image
 from tests.textures import as_png, stripes, write_images
 
@@ -20,11 +17,9 @@ from supdocnade.visual_words.parallel import (
     SkippedImage,
     check_images,
     encode_images,
-    encode_on_device,
     map_images,
 )
 
-CPU = torch.device("cpu")
 ENCODER = ImageEncoder(
     describer=SIFTDescriber(decoding=DecodeConfig(), sift=DenseSIFTConfig()),
     codebook=Codebook(np.random.default_rng(0).random((12, 128)).astype(np.float32)),
@@ -65,11 +60,10 @@ def test_paths_bytes_arrays_and_pillow_images(tmp_path):
 
 
 @pytest.mark.parametrize("cached", [False, True])
-@pytest.mark.parametrize("encode", [encode_images, partial(encode_on_device, device=CPU)])
-def test_keys_are_those_of_the_contents(tmp_path, encode, cached):
+def test_keys_are_those_of_the_contents(tmp_path, cached):
     images = [*write_images(tmp_path, 2), as_png(stripes(2)), stripes(3), b""]
     options = RunOptions(on_error="skip", cache=tmp_path / "cache" if cached else None)
-    *found, bad = encode(ENCODER, images, options=options)
+    *found, bad = encode_images(ENCODER, images, options=options)
     contents = [path.read_bytes() for path in images[:2]] + images[2:4]
     assert [each.key for each in found] == [content_key(content) for content in contents]
     assert_same([each.ids for each in found], words(images[:4]))
