@@ -24,9 +24,9 @@ from supdocnade.folders.tags import AnnotationVocabulary
 from supdocnade.metrics import top_ranked
 from supdocnade.model.topic_rotation import find_rotation
 from supdocnade.report.class_words import N_TAGS, Frequencies, most_active
-from supdocnade.scene.thumbnails import SHARE
+from supdocnade.scene.thumbnails import TOPIC_SHARE
 
-SHARES = (0.8, SHARE, 0.95, 1.0)
+SHARES = (0.8, TOPIC_SHARE, 0.95, 1.0)
 """Shares of the squares of the topic features that the rotated topics represent."""
 
 Topics = NDArray[np.floating]

@@ -2,13 +2,12 @@
 
 The visual words of a class are found as in the paper: the three hidden units with the largest
 weights of the class in U are averaged in W, and the words with the largest averages are shown. A
-visual word is ranked by its best region. Topics are those of the stored rotation of the topic
+visual word is ranked by its best region. Topics are those of the model's rotation of the topic
 features, and their visual words are those whose counts correlate most with them.
 
 Tags are counted: a tag is shown with its share of the photographs of a class, beside its share of
 the others, since tags with large averages in W may be on no photograph of the class. The tags and
-classes of a topic are those of the tenth of the training photographs that have most of it. In
-models without a rotation, a topic is a hidden unit, and its words are those of largest weight.
+classes of a topic are those of the tenth of the training photographs that have most of it.
 """
 
 from collections.abc import Sequence
@@ -56,33 +55,24 @@ def mean_words(
 
 def topic_words(fitted: "FittedScene") -> list[dict[int, list[float]]]:
     """Return the visual words of every topic of a model, as `mean_words` does."""
-    scores_RK = _unit_weights(fitted)
-    if fitted.thumbnails.rotation is not None:
-        counts = fitted.damp(fitted.training_set.counts)
-        scores_RK = count_correlation(_topics(fitted), [counts])
+    counts = fitted.damp(fitted.training_set.counts)
+    scores_RK = count_correlation(_topics(fitted), [counts])
     n_words = fitted.encoder.n_words
     return [mean_words(scores_RK, [topic], n_words) for topic in range(len(scores_RK))]
 
 
-def _unit_weights(fitted: "FittedScene") -> Floats:
-    """Return the weights of visual words in W, (hidden units, words)."""
-    return fitted.network.components[:, : fitted.network.config.n_visual_words]
-
-
 def _topics(fitted: "FittedScene") -> Floats:
     """Return the topics of the training photographs, (photographs, topics)."""
-    training_set, rotation = fitted.training_set, fitted.thumbnails.rotation
+    training_set = fitted.training_set
     hidden_NH = fitted.compute_topics(training_set.counts, training_set.features_BF)
-    return hidden_NH if rotation is None else rotation.rotate(hidden_NH)
+    return fitted.rotation.rotate(hidden_NH)
 
 
 def class_topics(fitted: "FittedScene") -> list[list[int]]:
     """Return the topics that support every class of a model most; none without classes."""
     if not fitted.classes:
         return []
-    weight_CR: Floats = fitted.network["label_weight"]
-    if fitted.thumbnails.rotation is not None:
-        weight_CR = fitted.thumbnails.rotation.rotate_weights(weight_CR)
+    weight_CR = fitted.rotation.rotate_weights(fitted.network["label_weight"])
     topics: list[list[int]] = top_ranked(weight_CR, N_TOPICS).tolist()
     return topics
 
@@ -91,9 +81,9 @@ def class_words(fitted: "FittedScene") -> list[dict[int, list[float]]]:
     """Return the visual words of every class of a model, as `mean_words` does."""
     if not fitted.classes:
         return []
-    weight_HK, n_words = _unit_weights(fitted), fitted.encoder.n_words
+    weight_HK = fitted.network.components[:, : fitted.network.config.n_visual_words]
     units_CX = top_ranked(fitted.network["label_weight"], N_TOPICS).tolist()
-    return [mean_words(weight_HK, units, n_words) for units in units_CX]
+    return [mean_words(weight_HK, units, fitted.encoder.n_words) for units in units_CX]
 
 
 @dataclass(frozen=True, eq=False)

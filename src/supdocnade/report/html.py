@@ -265,20 +265,21 @@ def _class_cards(fitted: FittedScene) -> list[dict[str, Any]]:
 def _topic_cards(fitted: FittedScene) -> list[dict[str, Any]]:
     cards = []
     tags, classes = topic_frequencies(fitted)
-    words = topic_words(fitted) if fitted.thumbnails.topics else []
-    for example in fitted.thumbnails.topics:
-        pictures = [(name, fitted.thumbnails.picture(name)) for name in example.names]
+    words, strength_R = topic_words(fitted), fitted.rotation.strength_R
+    for topic, names in fitted.thumbnails.topics.items():
+        pictures = [(name, fitted.thumbnails.picture(name)) for name in names]
         cards.append(
             {
-                "example": example,
-                "words": _words(fitted, words[example.topic]),
-                "tags": tags.of_group(example.topic),
+                "topic": topic,
+                "strength": float(strength_R[topic]),
+                "words": _words(fitted, words[topic]),
+                "tags": tags.of_group(topic),
                 "photographs": [
                     (PurePath(name).name, jpeg_uri(picture))
                     for name, picture in pictures
                     if picture is not None
                 ],
-                "classes": classes.of_group(example.topic, TOPIC_CLASSES),
+                "classes": classes.of_group(topic, TOPIC_CLASSES),
             }
         )
     return cards

@@ -53,7 +53,7 @@ from supdocnade.scene.selection import (
 from supdocnade.scene.settings import WORD_SETTINGS, SceneSettings
 from supdocnade.scene.svm import N_LANDMARKS, RBFSVM, fit_svm
 from supdocnade.scene.tag_ranking import photograph_tag_shares, tag_frequency
-from supdocnade.scene.thumbnails import make_thumbnails
+from supdocnade.scene.thumbnails import find_shown_topics, make_thumbnails
 from supdocnade.storage import load_arrays, save_arrays
 from supdocnade.visual_words.parallel import SkippedImage
 
@@ -259,7 +259,7 @@ def _fit(
     )
     hidden_BH = topic_features(fitted.network, data.counts, data.features_BF)
     thumbnails = make_thumbnails(
-        data.photographs, hidden_BH, fitted.network, held_out.images, options
+        data.photographs, hidden_BH, fitted.network, fitted.rotation, held_out.images, options
     )
     return replace(fitted, thumbnails=thumbnails)
 
@@ -282,7 +282,7 @@ def fit_on_all(
     Parameters
     ----------
     whole : all photographs, damped; topics are learned from them.
-    in_memory : those of them on which an SVM is trained.
+    in_memory : those of them on which an SVM is trained, and which determine the topics to show.
     chosen : by `choose_on_held_out`.
     training_set : photographs that are stored in the model, not damped.
     fingerprint : of all photographs.
@@ -302,6 +302,9 @@ def fit_on_all(
         settings=settings,
         encoder=bag.encoder_,
         network=network,
+        rotation=find_shown_topics(
+            topic_features(network, in_memory.counts, in_memory.features_BF)
+        ),
         stored_words=words_to_storage(bag),
         stored_topics=estimator_to_storage(topics),
         classes=classes,

@@ -17,7 +17,7 @@ description of its own:
 =========== ================================================================
 words       the visual words and their examples (`words_to_storage`)
 topics      the topic model with its tree and history (`estimator_to_storage`)
-classifier  the SVM, the frequencies of tags, and their shares in classes
+classifier  the SVM, the frequencies of tags, their shares in classes, and the rotation of topics
 examples    thumbnails of some photographs
 learned     the training set as words, so that photographs can be added
 held_out    the held-out photographs with their predictions
@@ -34,10 +34,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from supdocnade.checks import check_count, check_shape
 from supdocnade.errors import InvalidArgument, StorageError, UnwritableFile
 from supdocnade.estimators.persistence import read_topic_model, read_words
 from supdocnade.estimators.settings import DocNADESettings, SupDocNADESettings
+from supdocnade.model.topic_rotation import TopicRotation
 from supdocnade.partial_folder import PartialFolder
 from supdocnade.scene.calibration import TagCalibration
 from supdocnade.scene.dataset import training_set_from_storage, training_set_to_storage
@@ -70,6 +73,7 @@ Parts = dict[str, tuple[Arrays, dict[str, Any]]]
 
 _KIND = "SceneModel"
 _SVM = ("mean_H", "scale_H", "support_SH", "coefficient_CS", "intercept_C")
+_ROTATION = {"rotation_axes": "axes_HR", "rotation_inverse": "inverse_RH"}
 _TOPIC_SETTINGS = {"SupDocNADE": SupDocNADESettings, "DocNADE": DocNADESettings}
 
 
@@ -210,6 +214,7 @@ def _describe(fitted: FittedScene, params: dict[str, Any]) -> tuple[Parts, dict[
     params : of its `SceneModel`, beyond the settings.
     """
     classifier: Arrays = {"tag_frequency": fitted.tag_frequency_A}
+    classifier |= {name: getattr(fitted.rotation, field) for name, field in _ROTATION.items()}
     if fitted.svm is not None:
         classifier |= {name: getattr(fitted.svm, name) for name in _SVM}
     if fitted.class_tag_share_CA is not None:
@@ -263,6 +268,7 @@ def _build(parts: Parts, description: dict[str, Any], name: str) -> FittedScene:
     output = choices.tuned.get("annotation_output", settings.annotation_output)
     if config.annotation_output != output:
         raise InvalidArgument("its outputs of tags are not those of its topics")
+    rotation = _read_rotation(parts["classifier"][0], config.n_topics)
     svm = _read_svm(parts, settings, (len(classes), config.n_topics))
     frequency_A, share_CA = _read_tags(parts["classifier"][0], choices, (len(classes), len(tags)))
     held_out = description["held_out"]
@@ -279,6 +285,7 @@ def _build(parts: Parts, description: dict[str, Any], name: str) -> FittedScene:
         settings=settings,
         encoder=encoder,
         network=topics.network,
+        rotation=rotation,
         stored_words=parts["words"],
         stored_topics=parts["topics"],
         classes=classes,
@@ -298,7 +305,7 @@ def _build(parts: Parts, description: dict[str, Any], name: str) -> FittedScene:
             parts["learned"][0], encoder.n_features, config.n_global_features
         ),
         thumbnails=thumbnails_from_storage(
-            *parts["examples"], config.n_topics, (image.name for image in images)
+            *parts["examples"], len(rotation.inverse_RH), (image.name for image in images)
         ),
         versions=versions,
     )
@@ -316,6 +323,19 @@ def _read_svm(parts: Parts, settings: SceneSettings, shape: tuple[int, int]) -> 
     svm = RBFSVM(**{each: arrays[each] for each in _SVM}, gamma=gamma)
     check_shape("svm", (len(svm.intercept_C), len(svm.mean_H)), shape)
     return svm
+
+
+def _read_rotation(arrays: Arrays, n_units: int) -> TopicRotation:
+    """Return the rotation from topic features to topics."""
+    axes_HR, inverse_RH = (arrays[name] for name in _ROTATION)
+    check_shape("rotation_axes", axes_HR.shape, (n_units, len(inverse_RH)))
+    check_shape("rotation_inverse", inverse_RH.shape, (len(inverse_RH), n_units))
+    for array in (axes_HR, inverse_RH):
+        if array.dtype != np.float64 or not np.isfinite(array).all():
+            raise InvalidArgument("the rotation of its topics must be finite float64 numbers")
+    if len(inverse_RH) and not np.square(inverse_RH).sum() > 0:
+        raise InvalidArgument("the rotation of its topics has no topics")
+    return TopicRotation(axes_HR, inverse_RH)
 
 
 def _read_tags(arrays: Arrays, choices: Choices, shape: tuple[int, int]) -> tuple[Any, Any]:

@@ -22,6 +22,7 @@ from supdocnade.estimators.persistence import estimator_from_storage, words_from
 from supdocnade.folders.tags import frequent_spellings
 from supdocnade.metrics import top_ranked
 from supdocnade.model.inference import NetworkArrays, class_scores, topic_features
+from supdocnade.model.topic_rotation import TopicRotation
 from supdocnade.run_options import RunOptions
 from supdocnade.scene.calibration import tag_presence
 from supdocnade.scene.dataset import TrainingSet, expand_folders
@@ -97,6 +98,8 @@ class FittedScene:
     settings: SceneSettings
     encoder: ImageEncoder
     network: NetworkArrays
+    rotation: TopicRotation
+    """From topic features to the topics that are shown."""
     stored_words: tuple[Arrays, dict[str, Any]]
     """The fitted `BagOfVisualWords` as `words_to_storage` describes it."""
     stored_topics: tuple[Arrays, dict[str, Any]]

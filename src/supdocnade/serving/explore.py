@@ -91,24 +91,22 @@ class ModelExplorer:
     def _topics(self, classes: Sequence[ClassOut]) -> list[TopicOut]:
         """Return the topics that have examples or support a class or a tag."""
         fitted = self._fitted
-        with_examples = {each.topic: each for each in fitted.thumbnails.topics}
+        with_examples, strength_R = fitted.thumbnails.topics, fitted.rotation.strength_R
         linked = [topic for each in classes for topic in each.topics]
         for tag in range(len(fitted.tag_names)):
             linked += self._topic_tags.of_name(tag, N_TOPICS_OF_TAG)
-        words, topics = topic_words(fitted), []
-        for topic in dict.fromkeys([*with_examples, *linked]):
-            example = with_examples.get(topic)
-            topics.append(
-                TopicOut(
-                    topic=topic,
-                    strength=None if example is None else example.strength,
-                    words=[self._word(word) for word in words[topic]],
-                    tags=_frequencies(self._topic_tags.of_group(topic)),
-                    classes=_frequencies(self._topic_classes.of_group(topic, N_CLASSES_OF_TOPIC)),
-                    examples=self._examples(() if example is None else example.names),
-                )
+        words = topic_words(fitted)
+        return [
+            TopicOut(
+                topic=topic,
+                strength=float(strength_R[topic]),
+                words=[self._word(word) for word in words[topic]],
+                tags=_frequencies(self._topic_tags.of_group(topic)),
+                classes=_frequencies(self._topic_classes.of_group(topic, N_CLASSES_OF_TOPIC)),
+                examples=self._examples(with_examples.get(topic, ())),
             )
-        return topics
+            for topic in dict.fromkeys([*with_examples, *linked])
+        ]
 
     def _words(self, classes: Sequence[ClassOut], topics: Sequence[TopicOut]) -> list[WordUses]:
         """Return the visual words associated with a class or a topic."""

@@ -284,7 +284,7 @@ class TopicOut(Schema):
     """A topic with the words, tags and classes associated with it."""
 
     topic: int
-    strength: float | None
+    strength: float
     words: list[WordOut]
     tags: list[FrequencyOut] = Field(
         description="Tags that set apart the tenth of the photographs that activate it most."

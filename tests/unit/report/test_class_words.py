@@ -6,6 +6,7 @@ import torch
 from scipy import sparse
 from tests.scene_model import columns, scenes, small_model
 
+from supdocnade.model.topic_rotation import TopicRotation
 from supdocnade.report.class_words import (
     Frequencies,
     class_frequencies,
@@ -15,6 +16,7 @@ from supdocnade.report.class_words import (
     topic_frequencies,
     topic_words,
 )
+from supdocnade.report.html import render_report
 
 # Three topics; two regions of three visual words.
 W = np.array(
@@ -51,7 +53,7 @@ def test_the_words_of_a_class_are_those_of_its_hidden_units():
 @pytest.mark.parametrize("model", [("svm", "words"), ("softmax", "sigmoid")])
 def test_words_of_a_topic_are_frequent_where_it_is_strong(model):
     fitted = small_model(*model).fitted_
-    rotation, counts = fitted.thumbnails.rotation, fitted.training_set.counts
+    rotation, counts = fitted.rotation, fitted.training_set.counts
     topics = rotation.rotate(fitted.compute_topics(counts)).T
     words = fitted.damp(counts).toarray().T
     found = topic_words(fitted)
@@ -63,18 +65,22 @@ def test_words_of_a_topic_are_frequent_where_it_is_strong(model):
         assert max(next(iter(each.values()))) == pytest.approx(expected.max())
 
 
-def test_topics_of_an_older_model_are_hidden_units():
+def test_a_model_without_topics_has_words_of_classes_alone():
     fitted = small_model().fitted_
-    older = replace(fitted, thumbnails=replace(fitted.thumbnails, rotation=None))
-    words = fitted.network["word_embedding"][: fitted.encoder.n_features, 2].reshape(4, -1)
-    assert next(iter(topic_words(older)[2])) == words.max(axis=0).argmax()
-    best = fitted.network["label_weight"][0].argsort()[::-1][:3]
-    assert class_topics(older)[0] == best.tolist()
+    n_units = len(fitted.rotation.axes_HR)
+    nothing = TopicRotation(np.empty((n_units, 0)), np.empty((0, n_units)))
+    bare = replace(fitted, rotation=nothing, thumbnails=replace(fitted.thumbnails, topics={}))
+    assert topic_words(bare) == []
+    assert class_topics(bare) == [[], [], []]
+    assert class_words(bare) == class_words(fitted)
+    of_tags, _ = topic_frequencies(bare)
+    assert of_tags.of_name(0, 2) == []
+    assert 'id="topics"' not in render_report(bare)
 
 
 def test_topics_of_a_class_support_it():
     fitted = small_model().fitted_
-    rotation = fitted.thumbnails.rotation
+    rotation = fitted.rotation
     hidden = fitted.compute_topics(fitted.training_set.counts)
     # In units of the topics, U is another linear function with the same values.
     U = fitted.network["label_weight"]
@@ -120,7 +126,7 @@ def test_tags_and_classes_of_a_topic_are_those_of_its_photographs(model):
     images, labels, tags = columns(scenes())
     hidden = small_model(*model).transform(images)
     of_tags, of_classes = topic_frequencies(fitted)
-    for topic, activation in enumerate(fitted.thumbnails.rotation.rotate(hidden).T):
+    for topic, activation in enumerate(fitted.rotation.rotate(hidden).T):
         rows = [row for row in np.argsort(-activation, kind="stable")[:3] if activation[row] > 0]
         for each in of_tags.of_group(topic):
             assert each["share"] == np.mean([each["name"] in tags[row] for row in rows])

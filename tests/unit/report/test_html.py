@@ -103,7 +103,7 @@ def test_a_report_shows_everything():
 
 def test_topics_of_a_class_are_those_that_support_it():
     fitted = small_model().fitted_
-    weights = fitted.thumbnails.rotation.rotate_weights(fitted.network["label_weight"])
+    weights = fitted.rotation.rotate_weights(fitted.network["label_weight"])
     listed = re.findall(r"<b>Topics:</b> (.*?)</p>", render_report(fitted))
     found = [[int(topic) for topic in re.sub("<[^>]*>", "", each).split(", ")] for each in listed]
     assert found == np.argsort(-weights, axis=1)[:, :3].tolist()

@@ -81,6 +81,8 @@ def test_topics_are_those_of_documents_in_memory(corpus):
     )
     for name, array in in_memory.network_.arrays().parameters.items():
         np.testing.assert_array_equal(fitted.network.parameters[name], array)
+    expected = small_model().fitted_.rotation
+    assert fitted.rotation.axes_HR.shape == expected.axes_HR.shape
 
 
 def test_an_interrupted_fit_resumes(corpus, tmp_path):

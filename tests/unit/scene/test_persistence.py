@@ -46,6 +46,8 @@ def test_a_loaded_model_predicts_the_same(tmp_path, settings):
     assert one.held_out.images == other.held_out.images
     np.testing.assert_array_equal(one.held_out.confusion_CC, other.held_out.confusion_CC)
     assert one.topics.history_.epochs == other.topics.history_.epochs
+    np.testing.assert_array_equal(one.rotation.axes_HR, other.rotation.axes_HR)
+    np.testing.assert_array_equal(one.rotation.inverse_RH, other.rotation.inverse_RH)
 
 
 @pytest.mark.parametrize(
@@ -233,6 +235,11 @@ def test_hostile_descriptions_are_refused(tmp_path, change):
 @pytest.mark.parametrize(
     ("name", "change"),
     [
+        ("classifier/rotation_axes", lambda a: a[:, :1]),
+        ("classifier/rotation_axes", lambda a: a * np.nan),
+        ("classifier/rotation_axes", lambda a: a.astype(np.float32)),
+        ("classifier/rotation_inverse", lambda a: a * 0),
+        ("classifier/rotation_inverse", lambda a: a[0]),
         ("held_out/probabilities", lambda a: a + 7e5),
         ("held_out/probabilities", lambda a: a[1:]),
         ("held_out/probabilities", lambda a: a[:, None]),

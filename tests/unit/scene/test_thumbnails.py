@@ -10,12 +10,10 @@ from tests.scene_model import SETTINGS, columns, scenes, small_model
 from supdocnade import SceneModel
 from supdocnade.errors import InvalidArgument
 from supdocnade.images.decode import write_image
-from supdocnade.model.topic_rotation import find_rotation
 from supdocnade.scene import thumbnails
 from supdocnade.scene.held_out import HeldOutImage
 from supdocnade.scene.thumbnails import (
     Thumbnails,
-    TopicThumbnails,
     thumbnails_from_storage,
     thumbnails_to_storage,
 )
@@ -23,7 +21,7 @@ from supdocnade.scene.thumbnails import (
 TINY = Thumbnails(
     names=("a", "b"),
     pictures=(b"\xff\xd8\xff first", b"\xff\xd8\xff second one"),
-    topics=(TopicThumbnails(topic=3, strength=0.5, names=("b",)),),
+    topics={3: ("b",)},
 )
 
 
@@ -41,17 +39,14 @@ def test_thumbnails_show_held_out_photographs_and_topics():
     fitted = small_model().fitted_
     kept = fitted.thumbnails
     assert {image.name for image in fitted.held_out.images} <= set(kept.names)
-    topics = {each.topic for each in kept.topics}
-    weights = kept.rotation.rotate_weights(fitted.network["label_weight"])
-    assert set(np.argsort(-weights, axis=1)[:, :3].ravel().tolist()) <= topics
-    strengths = [each.strength for each in kept.topics]
-    assert strengths == sorted(strengths, reverse=True)
+    weights = fitted.rotation.rotate_weights(fitted.network["label_weight"])
+    assert set(np.argsort(-weights, axis=1)[:, :3].ravel().tolist()) <= set(kept.topics)
     hidden = small_model().transform([scene.image for scene in scenes()])
-    rotated = kept.rotation.rotate(hidden)
-    for each in kept.topics:
-        places = [int(name.removeprefix("image ")) for name in each.names]
-        strongest = np.sort(rotated[:, each.topic])[::-1][:4]
-        np.testing.assert_array_equal(rotated[places, each.topic], strongest[strongest > 0])
+    rotated = fitted.rotation.rotate(hidden)
+    for topic, names in kept.topics.items():
+        places = [int(name.removeprefix("image ")) for name in names]
+        strongest = np.sort(rotated[:, topic])[::-1][:4]
+        np.testing.assert_array_equal(rotated[places, topic], strongest[strongest > 0])
 
 
 def test_thumbnails_are_small_copies_of_their_photographs():
@@ -75,7 +70,7 @@ def test_large_photographs_become_small_and_the_total_is_bounded(monkeypatch):
     assert 0 < len(kept.names) < 6
     assert sum(map(len, kept.pictures)) <= 30_000
     assert all(Image.open(io.BytesIO(each)).size == (160, 120) for each in kept.pictures)
-    assert all(set(each.names) <= set(kept.names) for each in kept.topics)
+    assert all(set(names) <= set(kept.names) for names in kept.topics.values())
 
 
 def answered(number, label, predicted, probability=0.5):
@@ -141,7 +136,6 @@ def test_names_that_are_no_unicode_are_stored(tmp_path):
         ({"names": ["x", "b"]}, "does not know"),
         ({"topics": np.array([4])}, "topics that it does not have"),
         ({"topics": np.array([3, 3])}, "topics that it does not have"),
-        ({"strengths": np.array([np.nan])}, "photographs that it does not have"),
         ({"shown": np.array([[2, -1, -1, -1]])}, "photographs that it does not have"),
     ],
 )
@@ -154,34 +148,6 @@ def test_invalid_thumbnails_are_refused(change, message):
         )
 
 
-ROTATION = find_rotation(np.random.default_rng(0).normal(size=(9, 4)))
-
-
-def test_the_rotation_of_topics_is_stored():
-    rotated = replace(TINY, rotation=ROTATION)
-    found = thumbnails_from_storage(*thumbnails_to_storage(rotated), 4, ["a"])
-    for name in ("axes_HR", "inverse_RH"):
-        np.testing.assert_array_equal(getattr(found.rotation, name), getattr(ROTATION, name))
-    assert thumbnails_from_storage(*thumbnails_to_storage(TINY), 4, ["a"]).rotation is None
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"rotation_axes": ROTATION.axes_HR[:, :2]}, "must have shape"),
-        ({"rotation_axes": ROTATION.axes_HR * np.nan}, "finite"),
-        ({"rotation_inverse": ROTATION.inverse_RH * 0}, "no topics"),
-        ({"rotation_inverse": ROTATION.inverse_RH[0]}, "incomplete"),
-        ({"rotation_inverse": None}, "incomplete"),
-    ],
-)
-def test_an_invalid_rotation_is_refused(change, message):
-    arrays, description = thumbnails_to_storage(replace(TINY, rotation=ROTATION))
-    arrays = {name: array for name, array in (arrays | change).items() if array is not None}
-    with pytest.raises(InvalidArgument, match=message):
-        thumbnails_from_storage(arrays, description, 4, ["a"])
-
-
 def test_a_topic_without_photographs_is_stored():
-    bare = replace(TINY, topics=(TopicThumbnails(topic=0, strength=0.0, names=()),))
+    bare = replace(TINY, topics={0: ()})
     assert thumbnails_from_storage(*thumbnails_to_storage(bare), 1, ["a", "b"]) == bare
