@@ -42,7 +42,7 @@ PACKAGES = ("numba", "numpy", "onnxruntime", "pillow", "scikit-learn", "scipy", 
 VARYING = re.compile(r"seconds|versions?|created|date|time|n_jobs|digest|estimator")
 """Names of entries that vary, or change with any other; `estimator` is the digest of a file."""
 SCRUBBED = (
-    (r"(?m)^(\[\d+:\d\d:\d\d\]|features:|estimate:) .*\n", ""),
+    (r"(?m)^(\[\d+:\d\d:\d\d\]|features:) .*\n", ""),
     (r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d)?\S*)?", "DATE"),
     (r"\d+(\.\d+)? (s|seconds|minutes?)\b", "TIME"),
     (r"supdocnade \d+\.\d+\S*", "VERSION"),

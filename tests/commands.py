@@ -19,11 +19,11 @@ SMALL = (
 )
 
 
-_PROGRESS = re.compile(r"(?:\[\d+:\d\d:\d\d\]|features:|estimate:) .*\n")
+_PROGRESS = re.compile(r"(?:\[\d+:\d\d:\d\d\]|features:) .*\n")
 
 
 class Done(NamedTuple):
-    """Exit code and output of a command; lines about features, cost and progress are apart."""
+    """Exit code and output of a command; lines about features and progress are apart."""
 
     code: int
     out: str

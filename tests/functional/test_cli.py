@@ -2,7 +2,6 @@
 
 import csv
 import io
-import re
 import shlex
 import shutil
 from dataclasses import replace
@@ -47,8 +46,7 @@ def test_train_writes_a_model_and_leaves_nothing_else(trained, photos):
     model, done = trained
     assert done.code == 0
     assert done.err == ""
-    assert done.progress.startswith(f"{describe_features('sift', 0)}\nestimate: ")
-    assert re.search(r" and \d\.\d GB for 18 photographs on \d+ cores?\n", done.progress)
+    assert done.progress.startswith(f"{describe_features('sift', 0)}\n[")
     assert "learned 3 classes" in done.out
     assert "from 18 photographs\n" in done.out
     assert "tested on 3 photographs it had not seen: class right for" in done.out

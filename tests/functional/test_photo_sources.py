@@ -16,7 +16,6 @@ from supdocnade import SceneModel
 from supdocnade.corpus.disk import Corpus
 from supdocnade.folders.photo_folder import read_folder
 from supdocnade.folders.photo_sources import scan_photographs
-from supdocnade.scene.cost import N_TIMED
 
 
 @pytest.fixture(scope="module")
@@ -211,7 +210,7 @@ def test_training_reads_photographs_in_few_passes(places, reads, tmp_path, monke
     done = supdocnade("train", places["remote"], "-o", tmp_path / "scenes", *SMALL)
     assert done.code == 0, done.err
     counts = Counter((+reads).values())
-    assert counts[2] >= 18 - N_TIMED - 4  # They are inspected and encoded.
+    assert counts[2] >= 18 - 4  # They are inspected and encoded.
     assert min(counts) == 2
 
 

@@ -1,7 +1,5 @@
 """Training on a corpus that `encode` wrote, by commands."""
 
-import re
-
 import pytest
 from tests.commands import CLASSES, SMALL, draw, learned, supdocnade
 
@@ -38,8 +36,7 @@ def trained(corpus):
 def test_a_corpus_needs_no_photographs_and_no_other_model(trained, model, corpus):
     output, done = trained
     assert (done.code, done.err) == (0, "")
-    assert done.progress.startswith(f"features: those of {corpus}\nestimate: ")
-    assert re.search(r" and \d\.\d GB for 18 photographs on \d+ cores?\n", done.progress)
+    assert done.progress.startswith(f"features: those of {corpus}\n[")
     assert "learned 3 classes" in done.out
     assert "tested on " in done.out
     fitted = SceneModel.load(output).fitted_

@@ -1,6 +1,5 @@
 """A run of `supdocnade train`, from its request to a model or to a run that can be resumed."""
 
-import math
 import os
 import shlex
 from collections.abc import Sequence
@@ -250,8 +249,6 @@ def _train(
         cache=request.cache or partial.folder / WORDS,
         checkpoint=partial.folder / CHECKPOINT,
     )
-    if not request.quiet and not request.resume:
-        _print_estimate(model, corpus, records, request)
     if corpus is not None:
         model.fit(corpus, progress=progress)
     else:
@@ -267,48 +264,6 @@ def _train(
     model.save(request.output)
     progress("writing", 1, 1)
     return model
-
-
-def _print_estimate(
-    model: "SceneModel",
-    corpus: "Corpus | None",
-    records: "Sequence[ImageRecord]",
-    request: TrainingRequest,
-) -> None:
-    """Print a line with the time and memory that a run takes, if a photograph can be read."""
-    from joblib import effective_n_jobs
-
-    from supdocnade.devices import choose_device
-    from supdocnade.run_options import RunOptions
-    from supdocnade.scene.cost import estimate_corpus_fit, estimate_fit
-    from supdocnade.scene.dataset import from_records
-
-    options = RunOptions(n_jobs=request.jobs, device=request.device)
-    if corpus is not None:
-        costs: list[tuple[float, float] | None] = [estimate_corpus_fit(corpus, model, options)]
-    else:
-        previous, photographs = getattr(model, "fitted_", None), from_records(records)
-        costs = [estimate_fit(photographs, each, options, previous) for each in model.candidates()]
-    known = [cost for cost in costs if cost is not None]
-    if known:
-        cost = sum(seconds for seconds, _ in known), max(n_bytes for _, n_bytes in known)
-        n_images = format_count(len(records) if corpus is None else len(corpus), "photograph")
-        n_cores = format_count(effective_n_jobs(request.jobs), "core")
-        faster = ", less with the GPU" if choose_device(request.device).type != "cpu" else ""
-        print_message(f"estimate: {format_cost(*cost)} for {n_images} on {n_cores}{faster}")
-
-
-def format_cost(seconds: float, n_bytes: float) -> str:
-    """Return an estimate of time and memory.
-
-    >>> format_cost(34, 9.8e8), format_cost(330, 1.52e9), format_cost(10_000, 2.6e10)
-    ('less than a minute and 1.0 GB', 'about 6 minutes and 1.5 GB', 'about 2.8 hours and 26.0 GB')
-    """
-    minutes = math.ceil(seconds / 60)
-    duration = f"about {minutes} minutes" if minutes > 1 else "less than a minute"
-    if minutes > 90:
-        duration = f"about {seconds / 3600:.1f} hours"
-    return f"{duration} and {n_bytes / 1e9:.1f} GB"
 
 
 def check_output(output: Path, *, force: bool) -> None:
