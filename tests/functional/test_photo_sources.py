@@ -92,7 +92,9 @@ def test_an_index_reads_only_changed_photographs(kind, places, model, tmp_path, 
     output = tmp_path / "index"
     done = supdocnade("index", model, places[kind], "-o", output, "--json")
     assert done.code == 0, done.err
-    assert done.objects == [{"index": str(output), "n_images": 18, "n_copies": 0, "skipped": []}]
+    assert done.objects == [
+        {"index": str(output), "n_images": 18, "n_copies": 0, "dropped": {}, "skipped": []}
+    ]
 
     def refuse(*_):
         raise AssertionError("read again")
