@@ -94,7 +94,6 @@ fuzz: $(READY)  ## load thousands of mutated models, corpora, indexes and images
 
 faults: $(READY)  ## kill commands, and fill or lock their disks, at random moments; writes benchmarks/results/
 	$(PYTHON) -m benchmarks.faults
-	$(PYTHON) -m benchmarks.kill_training
 	$(PYTHON) -m benchmarks.page
 
 sbom: $(READY)  ## write dist/sbom.json, the list of all packages (CycloneDX), and audit their versions

@@ -32,15 +32,6 @@ def _fault_rows(found: dict[str, Any]) -> Iterator[Row]:
         yield f"{listed}: {text}", f"{each['cases']} ({goal})", f"{each['good']} {result}"
 
 
-def _training_rows(found: dict[str, Any]) -> Iterator[Row]:
-    good, count = found["passed"]["same_bits_no_survivors"], len(found["trainings"])
-    yield (
-        "trainings by several processes, one of which is killed",
-        f"{count} (20)",
-        f"{good} ended with the same bits and left no process",
-    )
-
-
 def _file_rows(found: dict[str, Any]) -> Iterator[Row]:
     kinds = found["kinds"].values()
     total, loaded, refused = (
@@ -105,7 +96,6 @@ def _soak_rows(found: dict[str, Any]) -> Iterator[Row]:
 
 _TESTS: dict[str, tuple[Callable[[dict[str, Any]], Iterator[Row]], str]] = {
     "faults": (_fault_rows, "commands killed, on full and on read-only disks"),
-    "kill_training": (_training_rows, "trainings by several processes"),
     "fuzz_files": (_file_rows, "mutated files"),
     "fuzz_files_bounds": (_file_rows, "mutated files, with bounds checks of Numba"),
     "fuzz_images": (_image_rows, "damaged images, read from files"),

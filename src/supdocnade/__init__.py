@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from supdocnade.estimators.text_model import TextModel
     from supdocnade.model.outputs import WordOutput
     from supdocnade.scene.model import SceneModel
-    from supdocnade.training.processes import training_processes
+    from supdocnade.training.distributed import training_processes
 
 __version__ = "0.1.0"
 
@@ -34,7 +34,7 @@ _MODULES = {
     "TextModel": "estimators.text_model",
     "WordOutput": "model.outputs",
     "make_annotation_scorer": "estimators.scoring",
-    "training_processes": "training.processes",
+    "training_processes": "training.distributed",
 }
 
 __all__ = [

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from importlib import import_module
 from typing import Any, TypeVar
 
@@ -68,39 +68,6 @@ def map_shards(
                 yield _result(ray, running.popleft())
         while running:
             yield _result(ray, running.popleft())
-
-
-@contextmanager
-def run_beside(
-    function: Callable[[str, Shard], Any], shards: Sequence[Shard], options: RunOptions
-) -> Iterator[Callable[[], None]]:
-    """Apply a function to all shards on a cluster at the same time, while a block runs.
-
-    Yields a function that raises the error of a task if one has failed. Tasks are not run again,
-    and are ended with the block.
-
-    Parameters
-    ----------
-    function : called with the address of this machine and a shard; must be picklable.
-    options : as for `map_shards`; every task has a core, and a GPU if `device` is "cuda".
-    """
-    ray = _import_ray()
-    with _connect(ray, options), redirect_stdout(sys.stderr):
-        n_gpus = 1 if options.device == "cuda" else 0
-        task = ray.remote(num_cpus=1, num_gpus=n_gpus, max_retries=0)(_run_task)
-        stored = ray.put(partial(function, ray.util.get_node_ip_address()))
-        tasks = [task.remote([stored], _version(), os.getcwd(), shard) for shard in shards]
-
-        def raise_failure() -> None:
-            ended, _ = ray.wait(tasks, num_returns=len(tasks), timeout=0)
-            for each in ended:
-                _result(ray, each)
-
-        try:
-            yield raise_failure
-        finally:
-            for each in tasks:
-                ray.cancel(each, force=True)
 
 
 def _n_ahead(ray: Any, options: RunOptions) -> int:

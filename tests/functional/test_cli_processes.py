@@ -1,68 +1,68 @@
-"""`supdocnade train --processes`: the model of one process, also after a process was killed."""
+"""`supdocnade train` under torchrun: two processes train one model."""
 
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from tests.commands import SMALL, draw, learned, supdocnade
 
-from supdocnade.training import processes, trainer
+from supdocnade.cli.console import ProgressBars
 
-GROUPS = ("--batch-groups", "3")
+FEW = ("--topics", "8", "--epochs", "6", "--learning-rate", "0.003", "--min-tag-count", "2")
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
-def photos(tmp_path_factory):
-    return draw(tmp_path_factory.mktemp("data") / "photos", 5, classes=("coast", "forest"))
+def corpus(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    photos = draw(folder / "photos", 5, classes=("coast", "forest"))
+    assert supdocnade("train", photos, "-o", folder / "first", *SMALL).code == 0
+    done = supdocnade("encode", folder / "first", photos, "-o", folder / "photos.corpus")
+    assert done.code == 0
+    return folder / "photos.corpus"
 
 
-def test_a_run_that_lost_a_process_resumes_to_the_same_model(photos, tmp_path, monkeypatch):
-    alone, output = tmp_path / "alone", tmp_path / "m"
-    assert supdocnade("train", photos, "-o", alone, *SMALL, *GROUPS).code == 0
+def torchrun(*arguments):
+    """Run a command in two processes."""
+    command = ("torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "supdocnade")
+    environment = {
+        **os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo",
+        "PYTHONPATH": f"{ROOT / 'src'}",
+    }  # fmt: skip
+    return subprocess.run(
+        [sys.executable, "-m", *command, *map(str, arguments)],
+        env=environment, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
 
-    workers, saved, save = [], [], trainer.save_checkpoint
 
-    class Popen(subprocess.Popen):
-        def __init__(self, *arguments, **options):
-            super().__init__(*arguments, **options)
-            workers.append(self)
+def test_two_processes_write_one_model_and_always_the_same(corpus, tmp_path):
+    for output in (tmp_path / "m", tmp_path / "again"):
+        done = torchrun("train", corpus, "-o", output, *FEW)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.count("model written to") == 1
+    assert learned(tmp_path / "m") == learned(tmp_path / "again")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["again", "m"]
 
-    def save_and_kill(*arguments):
-        save(*arguments)
-        saved.append(arguments[0])
-        if len(saved) == 2:
-            workers[-1].kill()
+
+def test_two_processes_continue_the_run_of_one(corpus, tmp_path, monkeypatch):
+    report = ProgressBars.__call__
+
+    def interrupt(self, stage, done, total):
+        report(self, stage, done, total)
+        if stage == "learning from all" and done > 2:
+            raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(processes.subprocess, "Popen", Popen)
-        patch.setattr(trainer, "save_checkpoint", save_and_kill)
-        done = supdocnade("train", photos, "-o", output, *SMALL, *GROUPS, "--processes", "2")
-    assert (done.code, done.out) == (1, "")
-    assert done.err == (
-        "error: another process of this training ended, or did not answer in time; the work so far "
-        f"is kept, resume with: supdocnade train {photos} -o {output} --processes 2 --resume\n"
-    )
-    # torchrun repeats a command, which then continues the run without --resume.
-    torchrun = ("torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m")
-    command = (*torchrun, "supdocnade", "train", photos, "-o", output, *SMALL, *GROUPS)
-    done = subprocess.run(
-        [sys.executable, "-m", *map(str, command)],
-        env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True,
-    )  # fmt: skip
+        patch.setattr(ProgressBars, "__call__", interrupt)
+        assert supdocnade("train", corpus, "-o", tmp_path / "m", *FEW).code == 130
+    done = torchrun("train", corpus, "-o", tmp_path / "m", "--resume")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("model written to") == 1
-    assert learned(output) == learned(alone)
-    # The number of groups is a setting, that of processes is not.
-    assert learned(output)[1]["settings"]["batch_groups"] == 3
-    assert "n_processes" not in learned(output)[1]["settings"]
+    assert supdocnade("info", tmp_path / "m").code == 0
 
 
-def test_every_process_needs_a_group(photos, tmp_path):
-    done = supdocnade("train", photos, "-o", tmp_path / "m", *SMALL, "--processes", "2")
-    assert (done.code, done.out, done.err) == (
-        1,
-        "",
-        "error: --batch-groups must be at least the number of training processes, 2, got 1.\n",
-    )
-    assert not list(tmp_path.iterdir())
+def test_an_error_is_said_once(tmp_path):
+    done = torchrun("train", tmp_path / "missing", "-o", tmp_path / "m")
+    assert done.returncode != 0
+    assert done.stderr.count("error: ") == 1

@@ -11,15 +11,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 from benchmarks.faulty_encoders import FullDisk, Killed, Mended, faulty
 from tests.commands import draw, supdocnade
 from tests.scene_model import small_model
 
-from supdocnade import SupDocNADE, training_processes
 from supdocnade.corpus.disk import Corpus
-from supdocnade.errors import ClusterError, InvalidArgument, ProcessLost, UnwritableFile
+from supdocnade.errors import ClusterError, UnwritableFile
 from supdocnade.folders.photo_folder import scan_folder
 from supdocnade.run_options import RunOptions
 from supdocnade.scene.dataset import from_records
@@ -264,34 +262,3 @@ def test_workers_that_always_die_are_one_sentence(encoder, photos, tmp_path, mon
     with pytest.raises(ClusterError, match="the cluster failed, with 1 attempts per task"):
         encode(faulty(Killed, encoder), photos, tmp_path / "corpus")
     assert not [*tmp_path.iterdir()]
-
-
-def fit_topics():
-    settings = {"n_topics": 8, "max_epochs": 3, "batch_size": 16, "batch_groups": 4}
-    X = np.random.default_rng(0).poisson(0.5, (60, 30)) + 1
-    model = SupDocNADE(**settings, random_state=0).fit(X, [0, 1, 2] * 20)
-    return model.network_.arrays().parameters
-
-
-def test_training_processes_on_a_cluster_give_the_bits_of_one():
-    alone = fit_topics()
-    with training_processes(2, cluster="auto") as first:
-        assert first
-        together = fit_topics()
-    for name, array in alone.items():
-        np.testing.assert_array_equal(together[name], array)
-
-
-def test_training_processes_without_a_free_core_are_an_error():
-    expected = r"[123] of 4 training processes did not start in 5 s: each needs a free core"
-    started = pytest.raises(ProcessLost, match=expected)
-    with started, training_processes(4, cluster="auto", timeout=5):
-        pass
-
-
-def test_a_cluster_needs_a_number_of_processes(photos, tmp_path):
-    with pytest.raises(InvalidArgument, match="cluster must be None without n_processes"):
-        training_processes(cluster="auto").__enter__()
-    done = supdocnade("train", photos, "-o", tmp_path / "model", "--cluster", "auto")
-    assert done.code == 2
-    assert "--cluster needs --processes" in done.err

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from supdocnade.cli.console import ProgressBars, format_count, print_message, print_warnings
-from supdocnade.cli.options import UsageError, describe_features
+from supdocnade.cli.options import describe_features
 from supdocnade.cli.stopping import explain_resuming
 from supdocnade.errors import (
     InvalidArgument,
@@ -36,7 +36,6 @@ OPTIONS = {
     "classifier": "classifier",
     "max_epochs": "epochs",
     "learning_rate": "learning_rate",
-    "batch_groups": "batch_groups",
     "mirror": "mirror",
     "min_tag_count": "min_tag_count",
     "tune": "tune",
@@ -67,10 +66,6 @@ class TrainingRequest:
     explicit: frozenset[str]
     """Settings on the command line; only `on_error` may differ from those of a run to resume."""
     jobs: int
-    processes: int | None
-    """Processes that share the training of topics; None: those of torchrun, otherwise one."""
-    cluster: str | None
-    """Ray cluster on which all but the first of them run."""
     device: str
     cache: Path | None
     add: Path | None
@@ -83,15 +78,13 @@ class TrainingRequest:
     quiet: bool
 
 
-def share_training(processes: int | None, cluster: str | None) -> AbstractContextManager[bool]:
-    """Return a block that runs in the first of several processes, where it is True."""
-    if cluster is not None and processes is None:
-        raise UsageError("--cluster needs --processes.")
-    if processes is None and "WORLD_SIZE" not in os.environ:
+def share_training() -> AbstractContextManager[bool]:
+    """Return a block that is True in the first of the processes of torchrun."""
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         return nullcontext(True)
-    from supdocnade.training.processes import training_processes
+    from supdocnade.training.distributed import training_processes
 
-    return training_processes(processes, cluster=cluster)
+    return training_processes()
 
 
 def train_model(request: TrainingRequest) -> "tuple[SceneModel, dict[str, float]]":
@@ -380,7 +373,6 @@ def _resume_command(request: TrainingRequest) -> str:
     parts = ["supdocnade", "train", request.photos, "-o", os.fspath(request.output)]
     if request.force:
         parts.append("--force")
-    for name in ("cache", "processes", "cluster"):
-        if (value := getattr(request, name)) is not None:
-            parts += [_option(name), str(value)]
+    if request.cache is not None:
+        parts += ["--cache", os.fspath(request.cache)]
     return shlex.join([*parts, "--resume"])

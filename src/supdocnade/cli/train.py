@@ -45,30 +45,6 @@ Classifier = Annotated[
 ]
 Epochs = Annotated[int, typer.Option(min=1, help="Maximum number of epochs.")]
 LearningRate = Annotated[float, typer.Option(min=0, help="Learning rate of the topic model.")]
-BatchGroups = Annotated[
-    int,
-    typer.Option(
-        min=1,
-        help="Groups of a batch, which the processes share; changes the last bits of a model.",
-    ),
-]
-Processes = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        help="Processes that share the training of topics, at most --batch-groups. Does not affect "
-        "results.",
-    ),
-]
-TrainingCluster = Annotated[
-    str | None,
-    typer.Option(
-        "--cluster",
-        metavar="ADDRESS",
-        help="Run all but the first of the --processes on a Ray cluster: auto finds the one that "
-        "runs here, anything else is its address. Does not affect results.",
-    ),
-]
 Mirror = Annotated[
     bool | None,
     typer.Option(
@@ -112,7 +88,6 @@ def train(
     classifier: Classifier = "auto",
     epochs: Epochs = _DEFAULTS.max_epochs,
     learning_rate: LearningRate = _DEFAULTS.learning_rate,
-    batch_groups: BatchGroups = _DEFAULTS.batch_groups,
     mirror: Mirror = _DEFAULTS.mirror,
     min_tag_count: opt.MinTagCount = _DEFAULTS.min_tag_count,
     tune: Tune = False,
@@ -127,8 +102,6 @@ def train(
     seed: opt.Seed = 0,
     device: opt.Device = "auto",
     jobs: opt.Jobs = -1,
-    processes: Processes = None,
-    cluster: TrainingCluster = None,
     json: opt.Json = False,
     quiet: opt.Quiet = False,
     debug: opt.Debug = False,
@@ -142,8 +115,8 @@ def train(
     the photographs need not fit into memory. Nothing leaves this machine.
 
     --resume continues a run that was interrupted with Ctrl-C or by a file that cannot be read.
-    Settings must stay the same, except --skip-unreadable, --jobs, --processes, --cluster, --cache,
-    --force, --json and --quiet.
+    Settings must stay the same, except --skip-unreadable, --jobs, --cache, --force, --json and
+    --quiet.
 
     \b
     Examples:
@@ -151,7 +124,6 @@ def train(
       supdocnade train photos -o scenes --tune --seed 1
       supdocnade train photos -o scenes --resume
       supdocnade train 'shards-{000..010}.tar' -o scenes
-      supdocnade train photos -o scenes --batch-groups 4 --processes 2
       supdocnade train more-photos --add scenes -o more-scenes
       supdocnade train archive --add scenes --corrections corrections.jsonl -o better-scenes
       supdocnade train photos.corpus -o large-scenes
@@ -165,7 +137,7 @@ def train(
     }
     given |= {"settings": settings, "explicit": _explicit_settings(context)}
     request = TrainingRequest(**given)
-    with share_training(processes, cluster) as first:
+    with share_training() as first:
         if not first:
             return
         model, seconds = train_model(request)

@@ -52,12 +52,9 @@ def make_updates(
 ) -> "GraphUpdates | None":
     """Return updates recorded as a graph, or None if they must be computed one by one.
 
-    A graph needs batches of one group, words to model, and enough memory for
-    the corpus.
+    A graph needs words to model, and enough memory for the corpus.
     """
     device = network.word_embedding.device
-    if config.batch_groups > 1:
-        return None
     if network.config.n_words == 1 or not corpus.length_B.any():
         return None
     memory = torch.cuda.get_device_properties(device).total_memory

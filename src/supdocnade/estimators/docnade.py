@@ -51,9 +51,6 @@ class DocNADE(TopicModel):
         The learning rate falls to zero at `max_epochs`, or stays.
     batch_size : int, default=64
         Documents per update.
-    batch_groups : int, default=1
-        Groups of a batch whose gradients are summed in a fixed order. Several processes share them
-        (`training_processes`); the number changes the last bits of a result.
     max_epochs : int, default=60
     clip_norm : float, optional
         Gradients with a larger norm are scaled down to this one.

@@ -44,7 +44,6 @@ _LATER: dict[str, Any] = {
     "global_dropout": 0.5,
     "n_global_features": 0,
     "annotation_output": "words",
-    "batch_groups": 1,
     "class_output": "softmax",
     "tree": "random",
 }

@@ -43,7 +43,6 @@ class DocNADESettings:
     learning_rate: float = TrainerConfig.learning_rate
     schedule: str = TrainerConfig.schedule
     batch_size: int = TrainerConfig.batch_size
-    batch_groups: int = TrainerConfig.batch_groups
     max_epochs: int = TrainerConfig.max_epochs
     clip_norm: float | None = TrainerConfig.clip_norm
     early_stopping: bool = TrainerConfig.early_stopping

@@ -57,7 +57,7 @@ class SupDocNADE(ClassifierMixin, TopicModel, SupDocNADESettings):  # type: igno
         the label, and "balanced" is the number of documents without the label divided by that of
         those with it.
     n_topics, output, tree, activation, annotation_output, annotation_weight, global_dropout, \
-optimizer, learning_rate, schedule, batch_size, batch_groups, max_epochs, clip_norm, \
+optimizer, learning_rate, schedule, batch_size, max_epochs, clip_norm, \
 early_stopping, validation_fraction, n_epochs_no_change, metric, checkpoint, backend, device, \
 n_jobs, random_state, verbose
         As in `DocNADE`.

@@ -443,7 +443,6 @@ def fit_scene_topics(
         "annotation_weight": settings.annotation_weight,
         "learning_rate": settings.learning_rate,
         "batch_size": settings.batch_of(len(data.photographs)),
-        "batch_groups": settings.batch_groups,
         "max_epochs": settings.max_epochs,
         "n_jobs": options.n_jobs,
         "device": options.device,

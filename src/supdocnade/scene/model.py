@@ -90,9 +90,6 @@ class SceneModel(HubMixin, BaseEstimator, SceneSettings):  # type: ignore[misc]
         Largest number of passes over all photographs.
     batch_size : int, optional
         Photographs per update; None: a twelfth of them, within 4 to 64.
-    batch_groups : int, default=1
-        Groups of a batch whose gradients are summed in a fixed order. Several processes share them
-        (`training_processes`); the number changes the last bits of a result.
     held_out : float, default=0.15
         Share of the photographs on which the epochs, the SVM's settings, the temperature of
         probabilities and the threshold of tags are chosen. Then the model is fitted on all.
@@ -351,11 +348,7 @@ class SceneModel(HubMixin, BaseEstimator, SceneSettings):  # type: ignore[misc]
 
     def _check_fit(self) -> list[SceneSettings]:
         """Return the settings to choose from, or raise `InvalidArgument` before any reading."""
-        from supdocnade.training.process_group import check_groups
-
-        candidates = self.candidates()
-        check_groups(self.batch_groups)
-        return candidates
+        return self.candidates()
 
     def _options(
         self, progress: ProgressCallback | None = None, on_epoch: EpochCallback | None = None

@@ -67,7 +67,6 @@ class SceneSettings:
     learning_rate: float = 3e-4
     max_epochs: int = 40
     batch_size: int | None = None
-    batch_groups: int = 1
     activation: str = "relu"
     held_out: float = 0.15
     tune: bool = False
@@ -115,7 +114,6 @@ class SceneSettings:
             generative_weight=self.generative_weight,
             annotation_weight=values["annotation_weight"],
             learning_rate=self.learning_rate,
-            batch_groups=self.batch_groups,
         )
         return checked
 

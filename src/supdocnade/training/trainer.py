@@ -4,14 +4,13 @@ Every random choice is a function of the seed and of the position of the run, so
 killed and resumed from its checkpoint gives bit for bit the network of one that was not.
 """
 
-import copy
 import hashlib
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -19,48 +18,31 @@ from numpy.typing import ArrayLike
 
 from supdocnade.checks import check_shape
 from supdocnade.corpus.documents import Documents
-from supdocnade.devices import choose_device
-from supdocnade.errors import InvalidArgument, TrainingDiverged
-from supdocnade.likelihood.cpu.threads import limit_threads, n_threads, one_torch_thread
+from supdocnade.errors import InvalidArgument
+from supdocnade.likelihood.cpu.threads import one_torch_thread
 from supdocnade.likelihood.operations import own_part
 from supdocnade.model.network import DocNADENetwork, SupDocNADENetwork
 from supdocnade.model.outputs import TreeOutput
 from supdocnade.training.batches import epoch_batches
 from supdocnade.training.checkpoint import (
-    Tensors,
     TrainingState,
     copy_parameters,
     load_checkpoint,
-    load_moments,
     save_checkpoint,
     set_parameters,
 )
 from supdocnade.training.history import EpochRecord, History, TrainingProgress
 from supdocnade.training.objective import check_finite
 from supdocnade.training.optimizers import make_optimizers
-from supdocnade.training.process_group import EPOCH, ProcessGroup, active_group, check_groups
 from supdocnade.training.trainer_config import METRICS, TrainerConfig
 from supdocnade.training.updates import EagerUpdates, Updates
 from supdocnade.training.validation import available_metrics, compute_metrics
 
+if TYPE_CHECKING:
+    from supdocnade.training.distributed import TrainingProcesses
+
 REPORT_EVERY = 1_000
 """Updates between reports within an epoch where reading the loss means waiting for a GPU."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrainingTask:
-    """A training as the first process sends it to the others."""
-
-    network: DocNADENetwork
-    config: TrainerConfig
-    class_weight: torch.Tensor | None
-    state: TrainingState
-    moments: list[dict[int, Tensors]]
-    """Moments of each optimizer by parameter."""
-    corpus: Documents
-    on_gpu: bool
-    n_threads: int | None
-    """Threads of every process; None: each machine has its own number."""
 
 
 class Trainer:
@@ -79,6 +61,9 @@ class Trainer:
         after a kill it is called again for an epoch whose checkpoint was not written. If it
         returns True, training ends.
     """
+
+    processes: "ClassVar[TrainingProcesses | None]" = None
+    """The processes of torchrun that share all trainings, set by `distributed`."""
 
     def __init__(
         self,
@@ -101,7 +86,6 @@ class Trainer:
         self.optimizers = make_optimizers(network, config.optimizer, config.learning_rate)
         self.state = TrainingState()
         self._settings: dict[str, Any] = {}
-        self._group: ProcessGroup | None = None
 
     def set_class_weight(self, class_weight: ArrayLike | None) -> None:
         """Replace the factors of the class terms, (C,)."""
@@ -118,48 +102,10 @@ class Trainer:
         """
         with one_torch_thread():
             self.start(corpus, validation)
-            with self._share_work(corpus):
-                while not self.done:
-                    self.run_epoch(corpus)
-                    self.end_epoch(validation)
+            while not self.done:
+                self.run_epoch(corpus)
+                self.end_epoch(validation)
             return self.finish()
-
-    @contextmanager
-    def _share_work(self, corpus: Documents) -> Iterator[None]:
-        """Share the epochs within a block with the other training processes, if there are any."""
-        group = active_group()
-        if group is None or self.done:
-            yield
-            return
-        check_groups(self.config.batch_groups)
-        task = TrainingTask(
-            network=copy.deepcopy(self.network).cpu(),
-            config=self.config,
-            class_weight=None if self.class_weight is None else self.class_weight.cpu(),
-            state=replace(self.state, history=History(), best=None),
-            moments=[optimizer.state_dict()["state"] for optimizer in self.optimizers],
-            corpus=corpus,
-            on_gpu=self.network.word_embedding.is_cuda,
-            n_threads=max(n_threads() // group.size, 1) if group.local else None,
-        )
-        with limit_threads(task.n_threads), group.training(task):
-            self._group = group
-            try:
-                yield
-            finally:
-                self._group = None
-
-    @classmethod
-    def take_part(cls, task: "TrainingTask", group: ProcessGroup) -> None:
-        """Compute a share of every epoch of a network that the first process trains."""
-        network = task.network.to(choose_device("cuda" if task.on_gpu else "cpu"))
-        trainer = cls(network, task.config, class_weight=task.class_weight)
-        trainer.state, trainer._group = task.state, group
-        load_moments(trainer.optimizers, task.moments)
-        with limit_threads(task.n_threads):
-            while group.receive() == EPOCH:
-                with suppress(TrainingDiverged):  # The first process raises it, too.
-                    trainer.run_epoch(task.corpus)
 
     def start(self, corpus: Documents, validation: Documents | None) -> None:
         """Check the arguments of `fit`, and resume from the checkpoint if there is one."""
@@ -184,12 +130,12 @@ class Trainer:
         """Pass over the corpus once, or over the rest of an interrupted epoch."""
         config, state, started = self.config, self.state, time.perf_counter()
         device = torch.cuda.device_of(self.network.word_embedding)  # type: ignore[no-untyped-call]
-        epoch = nullcontext() if self._group is None else self._group.epoch()
+        shared = nullcontext() if self.processes is None else self.processes.epoch(self, corpus)
         batches = epoch_batches(len(corpus), config.batch_size, config.seed, state.epoch)
         n_updates = len(batches)
-        with one_torch_thread(), device, epoch:
+        with one_torch_thread(), device, shared:
             updates: Updates = self.own_updates(corpus) or EagerUpdates(
-                self.network, config, corpus, self.optimizers, self.class_weight, self._group
+                self.network, config, corpus, self.optimizers, self.class_weight, self.processes
             )  # fmt: skip
             updates.begin_epoch(state.epoch, batches, state.update, state.loss_sum)
             every = 1 if updates.synchronous else self.checkpoint_every or REPORT_EVERY
@@ -222,6 +168,8 @@ class Trainer:
 
     def own_updates(self, corpus: Documents) -> Updates | None:
         """Return the updates of the backend, or None if it has none of its own for this corpus."""
+        if self.processes is not None:
+            return None
         if self._own_updates is None or self._own_updates[0] is not corpus:
             make = own_part(self.network.resolved_backend, "make_updates")
             updates = make and make(

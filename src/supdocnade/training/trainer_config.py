@@ -35,9 +35,6 @@ class TrainerConfig:
     """"cosine", down to zero at `max_epochs`, or "constant"."""
     batch_size: int = 64
     """Documents per update."""
-    batch_groups: int = 1
-    """Groups of a batch, whose gradients are summed in one order. Several processes share them; the
-    number changes the last bits of a result."""
     max_epochs: int = 60
     stop_after: int | None = None
     """End the run after this many epochs of the schedule; None runs all of them."""
@@ -61,7 +58,6 @@ class TrainerConfig:
             "global_dropout": check_range("global_dropout", self.global_dropout, least=0, below=1),
             "learning_rate": check_range("learning_rate", self.learning_rate, above=0),
             "batch_size": check_count("batch_size", self.batch_size, least=1),
-            "batch_groups": check_count("batch_groups", self.batch_groups, least=1),
             "max_epochs": check_count("max_epochs", self.max_epochs),
             "n_epochs_no_change": check_count(
                 "n_epochs_no_change", self.n_epochs_no_change, least=1

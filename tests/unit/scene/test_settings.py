@@ -85,7 +85,6 @@ def test_the_weight_of_tags_depends_on_their_outputs():
         ("learning_rate", 0),
         ("max_epochs", 0),
         ("batch_size", 0),
-        ("batch_groups", 0),
         ("activation", "gelu"),
         ("held_out", 1),
         ("tune_trials", 0),

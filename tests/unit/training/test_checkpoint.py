@@ -101,7 +101,6 @@ def test_row_updates_resume_too(tmp_path, monkeypatch):
     [
         ({"learning_rate": 0.5}, r"learning_rate = 0.01, this run has 0.5"),
         ({"seed": 1}, "seed = 0, this run has 1"),
-        ({"batch_groups": 2}, "batch_groups = 1, this run has 2"),
     ],
 )
 def test_a_checkpoint_of_other_settings_is_refused(tmp_path, change, message):

@@ -42,7 +42,6 @@ def test_numbers_of_numpy_become_plain_ones():
         ({"learning_rate": "fast"}, "learning_rate must be a finite number above 0, got 'fast'"),
         ({"batch_size": 0}, "batch_size must be a whole number of at least 1, got 0"),
         ({"batch_size": 2.5}, "batch_size must be a whole number"),
-        ({"batch_groups": 0}, "batch_groups must be a whole number of at least 1, got 0"),
         ({"max_epochs": True}, "max_epochs must be a whole number"),
         ({"optimizer": "rmsprop"}, "optimizer must be one of 'adam', 'sgd'"),
         ({"seed": -1}, "seed must be between 0"),

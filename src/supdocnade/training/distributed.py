@@ -1,0 +1,198 @@
+"""Training by the processes that torchrun starts, on one machine or several.
+
+    torchrun --nproc-per-node 2 -m supdocnade train photos.corpus -o scenes
+
+The first process runs the command. It sends the network and the documents of every training to the
+others. Each process computes the gradients of a part of every batch, and all-reduce adds them up,
+so that all make the same update. The same number of processes gives the same bits. The first
+process alone validates, reports and writes checkpoints.
+"""
+
+import io
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from joblib import cpu_count
+from torch import Tensor, nn
+
+from supdocnade.corpus.counts import Rows
+from supdocnade.corpus.documents import Documents
+from supdocnade.devices import choose_device
+from supdocnade.errors import ProcessLost, TrainingDiverged
+from supdocnade.likelihood.contract import sparse_gradient
+from supdocnade.likelihood.cpu.threads import limit_threads
+from supdocnade.model.network import DocNADENetwork
+from supdocnade.training.checkpoint import load_moments
+from supdocnade.training.history import History
+from supdocnade.training.optimizers import split_tables, touched_rows
+from supdocnade.training.trainer import Trainer
+
+TIMEOUT = timedelta(days=1)
+"""How long a process waits for the others, which may do other work between two trainings. The end
+of a process is noticed at once."""
+
+RELEASE_SECONDS = 10.0
+"""How long a process waits until Gloo has released the tensors of a message."""
+
+
+@contextmanager
+def training_processes() -> Iterator[bool]:
+    """Let the processes that torchrun started share all trainings of topics within a block.
+
+    The first process runs the block with True. The others compute parts of its trainings, and run
+    the block with False when it has finished. Without torchrun there is one process, the first.
+    If a process ends, the others raise `ProcessLost`; a fit with a checkpoint can be resumed.
+    """
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        yield True
+        return
+    with _detect_loss():
+        dist.init_process_group("gloo", timeout=TIMEOUT)
+    if torch.cuda.is_available():
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
+    Trainer.processes = processes = TrainingProcesses()
+    try:
+        if processes.is_first:
+            yield True
+            processes.broadcast(None)
+        else:
+            processes.follow()
+    finally:
+        Trainer.processes = None
+    dist.destroy_process_group()
+    if not processes.is_first:
+        yield False
+
+
+class TrainingProcesses:
+    """The processes that share a training, seen from one of them."""
+
+    def __init__(self) -> None:
+        self.is_first = dist.get_rank() == 0
+        self._n_threads = max(cpu_count() // int(os.environ["LOCAL_WORLD_SIZE"]), 1)
+        self._training: tuple[Trainer | None, Documents | None] = None, None
+        self._lost = False
+
+    def part(self, rows_B: Rows) -> Rows:
+        """Return the documents of a batch that this process computes, maybe none of a small one."""
+        return np.array_split(rows_B, dist.get_world_size())[dist.get_rank()]
+
+    def sum(self, loss: Tensor, network: DocNADENetwork | None = None) -> float:
+        """Return the sum of the losses of all processes, and add up the gradients of a network."""
+        if network is None:
+            return float(_reduce(loss))
+        tables, dense = split_tables(network)
+        gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in dense]
+        total = _reduce(torch.cat([loss[None], *map(torch.flatten, gradients)]))
+        parts = torch.split(total[1:], [p.numel() for p in dense])
+        for parameter, part in zip(dense, parts, strict=True):
+            parameter.grad = part.view_as(parameter)
+        for table in tables:
+            _sum_rows(table)
+        return float(total[0])
+
+    @contextmanager
+    def epoch(self, trainer: Trainer, corpus: Documents) -> Iterator[None]:
+        """Let the other processes take part in an epoch that the first runs within a block."""
+        if self._lost:
+            raise ProcessLost("the other processes were lost in an earlier training.")
+        if self.is_first:
+            is_new = self._training[0] is not trainer or self._training[1] is not corpus
+            self._training = trainer, corpus
+            self.broadcast(_describe(trainer, corpus) if is_new else ())
+        try:
+            with limit_threads(self._n_threads):
+                yield
+        except TrainingDiverged:
+            raise  # All processes see the same loss, and raise this together.
+        except BaseException:
+            self._lost = True  # The others wait for sums that will not come.
+            raise
+
+    def follow(self) -> None:
+        """Take part in the trainings of the first process until it leaves."""
+        with suppress(ProcessLost):  # The first process says so.
+            while (message := self.broadcast()) is not None:
+                if message:
+                    trainer, corpus = _build(message)
+                with suppress(TrainingDiverged):
+                    trainer.run_epoch(corpus)
+            return
+        raise SystemExit(1)
+
+    def broadcast(self, message: Any = None) -> Any:
+        """Send a message from the first process to all others; return it.
+
+        It is a new training, or () for another epoch of the same one, or None at the end.
+        """
+        buffer = io.BytesIO()
+        torch.save(message, buffer)
+        content: Any = torch.frombuffer(buffer.getbuffer(), dtype=torch.uint8)
+        length: Any = torch.tensor(len(content))
+        with _detect_loss():
+            dist.broadcast(length, 0)
+            content = content if self.is_first else torch.empty(int(length), dtype=torch.uint8)
+            dist.broadcast(content, 0)
+        # A thread of Gloo that is the last to hold a tensor while Python ends aborts the process.
+        deadline = time.monotonic() + RELEASE_SECONDS
+        while max(length._use_count(), content._use_count()) > 1 and time.monotonic() < deadline:
+            time.sleep(0.001)
+        if self.is_first:
+            return message
+        return torch.load(io.BytesIO(content.numpy().data), map_location="cpu", weights_only=False)
+
+
+def _describe(trainer: Trainer, corpus: Documents) -> tuple[Any, ...]:
+    """Return what another process needs for a training, see `_build`."""
+    network, state = trainer.network, replace(trainer.state, history=History(), best=None)
+    moments = [optimizer.state_dict()["state"] for optimizer in trainer.optimizers]
+    on_gpu = network.word_embedding.is_cuda
+    return network, trainer.config, trainer.class_weight, state, moments, corpus, on_gpu
+
+
+def _build(described: tuple[Any, ...]) -> tuple[Trainer, Documents]:
+    network, config, class_weight_C, state, moments, corpus, on_gpu = described
+    network.to(choose_device("cuda" if on_gpu else "cpu"))
+    trainer = Trainer(network, config, class_weight=class_weight_C)
+    trainer.state = state
+    load_moments(trainer.optimizers, moments)
+    return trainer, corpus
+
+
+def _sum_rows(table: nn.Parameter) -> None:
+    """Add up the sparse gradients of a table; every process may have touched other rows."""
+    rows_R = torch.zeros(0, dtype=torch.int64, device=table.device)
+    values_RH = table.new_zeros(0, table.shape[1])
+    if table.grad is not None:
+        rows_R, values_RH = touched_rows(table.grad)
+    is_touched = torch.zeros(len(table), dtype=torch.uint8, device=table.device)
+    is_touched[rows_R] = 1
+    all_rows = _reduce(is_touched, dist.ReduceOp.MAX).nonzero()[:, 0]
+    values = table.new_zeros(len(all_rows), table.shape[1])
+    values[torch.searchsorted(all_rows, rows_R)] = values_RH
+    total = _reduce(values)
+    table.grad = sparse_gradient(all_rows, total, len(table)) if len(all_rows) else None
+
+
+def _reduce(tensor: Tensor, operation: Any = dist.ReduceOp.SUM) -> Tensor:
+    """Combine the tensors of all processes on their CPUs, in an order given by their number."""
+    on_cpu = tensor.to("cpu", copy=True)
+    with _detect_loss():
+        dist.all_reduce(on_cpu, operation)
+    return on_cpu.to(tensor.device)
+
+
+@contextmanager
+def _detect_loss() -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as error:  # Gloo raises nothing narrower.
+        raise ProcessLost("another process of this training has ended.") from error

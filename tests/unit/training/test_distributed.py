@@ -1,0 +1,174 @@
+"""Two processes train a network together, connected through the loopback interface."""
+
+import hashlib
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import sparse
+from tests.planted_corpus import network_for, parameter_bits, scene_corpus
+
+from supdocnade import training_processes
+from supdocnade.corpus import Documents
+from supdocnade.errors import ProcessLost, TrainingDiverged
+from supdocnade.likelihood.contract import SPARSE_ROWS
+from supdocnade.training.distributed import TrainingProcesses
+from supdocnade.training.trainer import Trainer
+from supdocnade.training.trainer_config import TrainerConfig
+
+ROOT = Path(__file__).parents[3]
+# The last batch has one document, so the second process has none of it.
+SETTINGS = {"max_epochs": 3, "batch_size": 12, "learning_rate": 0.01, "generative_weight": 0.1}
+_, CORPUS = scene_corpus(49, mean_length=20)
+_, VALIDATION = scene_corpus(20, seed=1, mean_length=20)
+
+
+def many_words() -> Documents:
+    """Return documents with so many words that W and V have sparse gradients."""
+    rng = np.random.default_rng(0)
+    places = np.repeat(np.arange(49), 20), rng.integers(0, SPARSE_ROWS + 100, 980)
+    counts = sparse.csr_array((np.ones(980), places), shape=(49, SPARSE_ROWS + 100))
+    return Documents.from_counts(counts, labels=np.arange(49) % 3, n_classes=3)
+
+
+def case(name: str):
+    """Return documents and settings of a training."""
+    if name == "tags and features":
+        options = {"n_global_features": 4, "annotations_are_words": False}
+        return scene_corpus(49, mean_length=20, **options)[1], {"clip_norm": 0.01}
+    if name.startswith("touched rows"):
+        return many_words(), {"optimizer": "sgd"} if name.endswith("SGD") else {"clip_norm": 0.01}
+    return CORPUS, {
+        "dense": {},
+        "softmax, SGD": {"optimizer": "sgd", "output": "softmax"},
+        "classes alone": {"generative_weight": 0.0, "class_weight": [9, 1, 1, 1]},
+        "early stopping": {
+            "early_stopping": True, "metric": "perplexity", "n_epochs_no_change": 1,
+            "max_epochs": 12, "learning_rate": 0.3,
+        },
+    }[name]  # fmt: skip
+
+
+CASES = (
+    "dense", "softmax, SGD", "classes alone", "early stopping", "tags and features",
+    "touched rows", "touched rows, SGD",
+)  # fmt: skip
+
+
+def train(name: str, **others) -> dict:
+    """Return the losses of every epoch and a digest of the network."""
+    corpus, options = case(name)
+    options = {**SETTINGS, **options}
+    network = network_for(corpus, output=options.pop("output", "tree"))
+    class_weight = options.pop("class_weight", None)
+    trainer = Trainer(network, TrainerConfig(**options), class_weight=class_weight, **others)
+    history = trainer.fit(corpus, VALIDATION if "early_stopping" in options else None)
+    bits = b"".join(parameter_bits(network).values())
+    return {
+        "losses": [each.loss for each in history.epochs],
+        "bits": hashlib.sha256(bits).hexdigest(),
+    }
+
+
+def start(function: str, *arguments) -> list[subprocess.Popen]:
+    """Call a function of this module in two processes, as torchrun would start them."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    code = f"from tests.unit.training import test_distributed as t; t.{function}(*{arguments!r})"
+    shared = {
+        **os.environ, "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port), "GLOO_SOCKET_IFNAME": "lo", "PYTHONPATH": f"{ROOT}:{ROOT}/src",
+    }  # fmt: skip
+    return [
+        subprocess.Popen(
+            [sys.executable, "-c", code], env={**shared, "RANK": rank, "LOCAL_RANK": rank},
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )
+        for rank in "01"
+    ]  # fmt: skip
+
+
+def run(function: str, *arguments) -> tuple[list, list[str], list[int]]:
+    """Return what the first process printed as JSON, the errors and the exit codes of both."""
+    processes = start(function, *arguments)
+    (printed, first), (nothing, second) = (each.communicate(timeout=300) for each in processes)
+    assert nothing == ""
+    codes = [each.returncode for each in processes]
+    return [json.loads(line) for line in printed.splitlines()], [first, second], codes
+
+
+def train_all() -> None:
+    with training_processes() as first:
+        if not first:
+            return
+        for name in CASES:
+            print(json.dumps(train(name)))
+        config = TrainerConfig(**{**SETTINGS, "optimizer": "sgd", "learning_rate": 1e30})
+        diverging = Trainer(network_for(CORPUS), config)
+        with pytest.raises(TrainingDiverged, match="in epoch 1"):
+            diverging.fit(CORPUS)
+        print(json.dumps(train("dense")))
+
+
+def train_and_lose_a_process(checkpoint: str) -> None:
+    part, seen = TrainingProcesses.part, []
+
+    def part_or_end(self, rows_B):
+        seen.append(rows_B)
+        if len(seen) == 13 and not self.is_first:
+            os._exit(9)
+        return part(self, rows_B)
+
+    TrainingProcesses.part = part_or_end
+    with training_processes() as first:
+        if first:
+            with pytest.raises(ProcessLost, match="another process of this training has ended"):
+                train("touched rows", checkpoint=checkpoint)
+            with pytest.raises(ProcessLost, match="lost in an earlier training"):
+                train("dense")
+            os._exit(0)
+
+
+def resume(checkpoint: str) -> None:
+    with training_processes() as first:
+        if first:
+            print(json.dumps(train("touched rows", checkpoint=checkpoint)))
+
+
+def test_the_same_number_of_processes_gives_the_same_bits():
+    found, again = (run("train_all") for _ in range(2))
+    assert found == again
+    results, errors, codes = found
+    assert (errors, codes) == (["", ""], [0, 0])
+    assert results[-1] == results[0]
+    for name, result in zip(CASES, results, strict=False):
+        np.testing.assert_allclose(result["losses"], train(name)["losses"], rtol=1e-4)
+
+
+def test_any_number_of_processes_resumes_a_checkpoint(tmp_path):
+    path = tmp_path / "checkpoint"
+    assert run("train_and_lose_a_process", str(path)) == ([], ["", ""], [0, 9])
+    kept = path.read_bytes()
+    expected = train("touched rows")["losses"]
+    ((result,), *rest) = run("resume", str(path))
+    assert rest == [["", ""], [0, 0]]
+    path.write_bytes(kept)
+    for losses in (result["losses"], train("touched rows", checkpoint=path)["losses"]):
+        np.testing.assert_allclose(losses, expected, rtol=1e-4)
+
+
+def test_one_process_imports_nothing_of_this():
+    code = (
+        "import sys; from supdocnade import DocNADE; DocNADE(2, max_epochs=1).fit([[1, 2]]);"
+        "assert 'supdocnade.training.distributed' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+    with training_processes() as first:
+        assert first
+        assert Trainer.processes is None
