@@ -25,7 +25,7 @@ nox.options.reuse_existing_virtualenvs = True
 PROJECT = tomllib.loads(Path("pyproject.toml").read_text())["project"]
 CONSTRAINED = ("--constraint", "constraints.txt")
 IN_PARALLEL = ("--numprocesses", "2", "--dist", "loadfile")
-EXTRAS = ("deep", "parquet", "remote", "serve")
+EXTRAS = ("deep", "remote", "serve")
 TEST_TOOLS = ("httpx2", "hypothesis", "pandas", "pytest", "pytest-timeout", "pytest-xdist")
 WHEEL_FILES = (
     r"supdocnade/.*\.py",
@@ -101,8 +101,7 @@ def minimal(session: nox.Session) -> None:
     """Run the commands without any extra, and check that those needing one say so."""
     session.install(*CONSTRAINED, ".", "pandas", "pytest", "pytest-timeout", "pytest-xdist")
     missing = (
-        "import fastapi, uvicorn, prometheus_client, multipart, onnx, onnxruntime, pillow_heif, "
-        "pyarrow"
+        "import fastapi, uvicorn, prometheus_client, multipart, onnx, onnxruntime, pillow_heif"
     )
     session.run("python", "-c", missing, success_codes=[1], silent=True)
     session.run("supdocnade", "--version")

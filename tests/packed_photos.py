@@ -1,12 +1,10 @@
-"""Writers of tar and Parquet files with photographs, and of copies on another file system."""
+"""Writers of tar files with photographs, and of copies on another file system."""
 
 import io
 import json
 import tarfile
 
 import fsspec
-import pyarrow as pa
-from pyarrow import parquet
 
 
 def write_tar(path, members):
@@ -28,38 +26,6 @@ def tar_members(records):
         members[f"{key}.jpg"] = record.path.read_bytes()
         members[f"{key}.json"] = json.dumps(described).encode()
     return members
-
-
-def write_parquet(path, records, *, with_names=True, row_group_size=4):
-    """Write a Parquet file as `datasets` of Hugging Face does."""
-    classes = sorted({record.label for record in records})
-    columns = {
-        "image": [
-            {
-                "bytes": record.path.read_bytes(),
-                "path": f"{record.label}-{record.path.name}" if with_names else None,
-            }
-            for record in records
-        ],
-        "label": [classes.index(record.label) for record in records],
-        "tags": [record.tags and list(record.tags) for record in records],
-    }
-    schema = pa.schema(
-        {
-            "image": pa.struct({"bytes": pa.binary(), "path": pa.string()}),
-            "label": pa.int64(),
-            "tags": pa.list_(pa.string()),
-        }
-    )
-    features = {
-        "image": {"_type": "Image"},
-        "label": {"names": classes, "_type": "ClassLabel"},
-        "tags": {"feature": {"dtype": "string", "_type": "Value"}, "_type": "Sequence"},
-    }
-    described = json.dumps({"info": {"features": features}})
-    table = pa.table(columns, schema.with_metadata({"huggingface": described}))
-    parquet.write_table(table, path, row_group_size=row_group_size)
-    return path
 
 
 def copy_to_memory(folder, name):

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from tests.commands import SMALL, draw, supdocnade
 from tests.networks import write_network
-from tests.packed_photos import copy_to_memory, tar_members, write_parquet, write_tar
+from tests.packed_photos import copy_to_memory, tar_members, write_tar
 from tests.scene_model import small_model
 from tests.serving import run_server
 from tests.texts import write_jsonl, write_texts
@@ -191,7 +191,6 @@ def test_the_commands_of_the_sources_page_run(tmp_path, monkeypatch):
     write_tar("photos.tar", tar_members(records))
     for number in range(2):
         write_tar(f"shards-{number}.tar", tar_members(records[number::2]))
-    write_parquet("photos.parquet", records)
     Path("photos/some.txt").write_text("coast/coast_0001.jpg\nforest/forest_0001.jpg\n")
     copy_to_memory(Path("photos"), "photos")
     for line in block.splitlines():

@@ -1,4 +1,4 @@
-"""Commands on photographs in tar and Parquet files, in lists and on another file system."""
+"""Commands on photographs in tar files, in lists and on another file system."""
 
 import json
 from collections import Counter
@@ -9,7 +9,7 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 from PIL import Image
 from tests.commands import SMALL, draw, learned, supdocnade
-from tests.packed_photos import copy_to_memory, tar_members, write_parquet, write_tar
+from tests.packed_photos import copy_to_memory, tar_members, write_tar
 from tests.textures import plain_packet
 
 from supdocnade import SceneModel
@@ -37,12 +37,10 @@ def places(folder):
     above = folder.parent
     write_tar(above / "photos-0.tar", tar_members(records[:7]))
     write_tar(above / "photos-1.tar", tar_members(records[7:]))
-    write_parquet(above / "photos.parquet", records)
     names = [record.path.relative_to(folder).as_posix() for record in records]
     (folder / "all.txt").write_text("\n".join(names))
     return {
         "tar": f"{above}/photos-{{0..1}}.tar",
-        "parquet": str(above / "photos.parquet"),
         "list": str(folder / "all.txt"),
         "remote": copy_to_memory(folder, "functional"),
     }
@@ -53,14 +51,14 @@ def arrays_without_names(model):
     return {name: array for name, array in learned(model)[0].items() if "/names" not in name}
 
 
-@pytest.mark.parametrize("kind", ["tar", "parquet", "remote"])
+@pytest.mark.parametrize("kind", ["tar", "remote"])
 def test_training_gives_the_model_of_the_folder(kind, places, model, tmp_path):
     done = supdocnade("train", places[kind], "-o", tmp_path / "scenes", *SMALL)
     assert done.code == 0, done.err
     assert arrays_without_names(tmp_path / "scenes") == arrays_without_names(model)
 
 
-@pytest.mark.parametrize("kind", ["tar", "parquet", "list", "remote"])
+@pytest.mark.parametrize("kind", ["tar", "list", "remote"])
 def test_predictions_and_figures_are_those_of_the_folder(kind, places, folder, model):
     expected = supdocnade("predict", model, folder, "--json").objects
     done = supdocnade("predict", model, places[kind], "--json")
@@ -81,13 +79,12 @@ def test_names_have_the_shard(places, model):
     above = model.parent
     assert names == {
         "tar": f"{above}/photos-0.tar/coast_coast_0001.jpg",
-        "parquet": f"{above}/photos.parquet/coast-coast_0001.jpg",
         "list": f"{above}/photos/coast/coast_0001.jpg",
         "remote": "memory://functional/coast/coast_0001.jpg",
     }
 
 
-@pytest.mark.parametrize("kind", ["tar", "parquet", "list", "remote"])
+@pytest.mark.parametrize("kind", ["tar", "list", "remote"])
 def test_an_index_reads_only_changed_photographs(kind, places, model, tmp_path, monkeypatch):
     output = tmp_path / "index"
     done = supdocnade("index", model, places[kind], "-o", output, "--json")
@@ -104,7 +101,7 @@ def test_an_index_reads_only_changed_photographs(kind, places, model, tmp_path, 
     assert done.code == 0, done.err
 
 
-@pytest.mark.parametrize("kind", ["tar", "parquet", "remote"])
+@pytest.mark.parametrize("kind", ["tar", "remote"])
 def test_check_describes_a_place_as_the_folder(kind, places, folder):
     (found,) = supdocnade("check", places[kind], "--json").objects
     (expected,) = supdocnade("check", folder, "--json").objects
@@ -113,7 +110,7 @@ def test_check_describes_a_place_as_the_folder(kind, places, folder):
     assert found["folder"] == places[kind]
 
 
-@pytest.mark.parametrize("kind", ["tar", "parquet", "remote"])
+@pytest.mark.parametrize("kind", ["tar", "remote"])
 def test_sidecars_are_refused_where_no_file_can_be_beside(kind, places, model):
     done = supdocnade("predict", model, places[kind], "--write-xmp", "--dry-run")
     assert done.code == 1
@@ -163,7 +160,7 @@ def test_the_python_interface_takes_places_and_addresses(places, folder, model):
     assert (scene.predict_proba([one, places["tar"]])[[0, 1]] == expected[[0, 0]]).all()
     fitted = SceneModel(
         n_topics=8, features="sift", n_words=20, max_epochs=2, min_tag_count=2, random_state=0
-    ).fit(places["parquet"])
+    ).fit(places["tar"])
     assert list(fitted.classes_) == list(scene.classes_)
 
 
@@ -261,11 +258,9 @@ def names_in(model):
 
 
 def test_errors_of_places_are_one_sentence(model, tmp_path):
-    (tmp_path / "bad.parquet").write_bytes(b"PAR1")
     for place, message in {
         "nowhere://photos": "Protocol not known: nowhere",
         str(tmp_path / "none.tar"): "none.tar cannot be read: No such file or directory.",
-        str(tmp_path / "bad.parquet"): "bad.parquet cannot be read: ",
         "memory://nothing": "memory://nothing must hold photographs",
     }.items():
         done = supdocnade("check", place)

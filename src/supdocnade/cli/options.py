@@ -37,7 +37,7 @@ Photos = Annotated[
         callback=normalize_address,
         metavar="PHOTOS",
         help="Folder of photographs, one sub-folder per class; or an address (s3://bucket/photos), "
-        "tar or Parquet files, or a text file that lists photographs.",
+        "tar files, or a text file that lists photographs.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print results as JSON.")]

@@ -51,7 +51,7 @@ Images = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="IMAGE",
-        help="Photographs, folders, addresses (s3://bucket/photos), tar or Parquet files, or text "
+        help="Photographs, folders, addresses (s3://bucket/photos), tar files, or text "
         "files that list photographs.",
     ),
 ]
@@ -337,7 +337,7 @@ def check_local_files(sources: Sequence[Source]) -> Sequence[Source]:
     from supdocnade.folders.photo_sources import kind_of_place
 
     for source in sources:
-        if not is_local_file(source) or kind_of_place(source) == "shards":
+        if not is_local_file(source) or kind_of_place(source) == "tar":
             raise InvalidArgument(
                 "--write-xmp writes beside photographs that are files on this machine, "
                 f"got {source_name(source)}."

@@ -28,6 +28,7 @@ from supdocnade.folders.metadata import (
 )
 from supdocnade.images.source import (
     Source,
+    is_absolute,
     is_remote,
     join_addresses,
     normalize_address,
@@ -149,80 +150,69 @@ def scan_folder(
     """
     root = normalize_address(root)
     listing = list_folder(root)
-    names = listing.photographs
     notes = describe_passed_over(listing.others)
-    if not names:
+    if not listing.photographs:
         got = "; ".join(["none", *(note.rstrip(".") for note in notes)])
         raise StorageError(f"{root} must hold photographs ({', '.join(EXTENSIONS)}), got {got}.")
+    sources = join_addresses(root, listing.photographs)
+    found = describe_photographs(root, listing, sources, progress, on_error, in_files=in_files)
+    return replace(found, notes=(*notes, *found.notes))
+
+
+def describe_photographs(
+    root: str,
+    listing: FolderListing,
+    sources: Sequence[str],
+    progress: ProgressCallback,
+    on_error: str,
+    *,
+    in_files: bool,
+    is_complete: bool = True,
+) -> PhotoFolder:
+    """Return photographs with the classes and tags that a folder, its metadata and keywords give.
+
+    Parameters
+    ----------
+    listing : names of the photographs, of sidecars and of metadata files. Names of photographs that
+        are not below the folder are absolute.
+    sources : of the photographs.
+    on_error, in_files : as for `scan_folder`.
+    is_complete : whether all photographs below the folder are listed. If not, the metadata may name
+        others, and sidecars are looked for.
+    """
+    names = listing.photographs
     metadata = find_metadata(root, listing.metadata)
-    entries, row_notes, errors = read_entries(metadata, names)
-    present = set(names)
-    for name in [name for name in entries if name not in present]:
+    errors: LineErrors = {}
+    entries: dict[str, MetadataEntry] = {}
+    notes: list[str] = []
+    if metadata is not None:
+        entries, notes = parse_rows(metadata, read_rows(metadata), errors)
+        entries = match_names(metadata, entries, names, errors)
+    for name in entries.keys() - set(names) if is_complete else ():
         reason = "is no photograph" if name in listing.others else "does not exist"
         line = entries.pop(name).line
         errors[line] = StorageError(f"{metadata}, line {line} names {name}, which {reason}.")
     if errors and on_error == "raise":
         raise summarize_errors(errors)
     labels = [folder_label(name) for name in names]
-    records = make_records(join_addresses(root, names), names, labels, entries)
-    sidecars = set(join_addresses(root, listing.sidecars))
-    records, keyword_notes = add_keywords(records, sidecars, progress, in_files=in_files)
-    notes += [*row_notes, *keyword_notes, *_describe_relabelled(records, labels)]
-    invalid_lines = tuple(str(errors[line]) for line in sorted(errors))
-    return PhotoFolder(records, count_endings(listing.others), tuple(notes), invalid_lines)
-
-
-def read_entries(
-    metadata: str | None, names: Sequence[str]
-) -> tuple[dict[str, MetadataEntry], list[str], LineErrors]:
-    """Return the entries of a metadata file by the names of photographs, notes, and errors."""
-    if metadata is None:
-        return {}, [], {}
-    errors: LineErrors = {}
-    entries, notes = parse_rows(metadata, read_rows(metadata), errors)
-    return match_names(metadata, entries, names, errors), notes, errors
-
-
-def make_records(
-    sources: Sequence[Source],
-    names: Sequence[str],
-    labels: Sequence[str | None],
-    entries: dict[str, MetadataEntry],
-) -> list[ImageRecord]:
-    """Return records of photographs.
-
-    Parameters
-    ----------
-    names : names by which `entries` of the metadata are found.
-    labels : classes of photographs for which the metadata gives none.
-    """
     records = []
     for source, name, label in zip(sources, names, labels, strict=True):
         entry = entries.get(name)
         if entry is not None and entry.has_label:
             label = entry.label
         records.append(ImageRecord(source, label, None if entry is None else entry.tags))
-    return records
-
-
-def add_keywords(
-    records: list[ImageRecord],
-    sidecars: set[str] | None,
-    progress: ProgressCallback,
-    *,
-    in_files: bool,
-) -> tuple[list[ImageRecord], list[str]]:
-    """Return records with keywords as tags where tags are unknown, and notes.
-
-    `sidecars` and `in_files` are those of `read_tags`.
-    """
+    # Sidecars on another file system are known from the listing of a folder, which a list lacks.
+    is_known = is_complete or any(map(is_remote, sources))
+    sidecars = set(join_addresses(root, listing.sidecars)) if is_known else None
     untagged = [number for number, record in enumerate(records) if record.tags is None]
-    photographs = [source_name(records[number].source) for number in untagged]
-    found, notes = read_tags(photographs, progress, sidecars=sidecars, in_files=in_files)
-    for number, keywords in zip(untagged, found, strict=True):
+    photographs = [sources[number] for number in untagged]
+    tags, keyword_notes = read_tags(photographs, progress, sidecars=sidecars, in_files=in_files)
+    for number, keywords in zip(untagged, tags, strict=True):
         if keywords is not None:
             records[number] = replace(records[number], tags=distinct_tags(keywords))
-    return records, notes
+    all_notes = (*notes, *keyword_notes, *_describe_relabelled(records, labels))
+    invalid_lines = tuple(str(errors[line]) for line in sorted(errors))
+    return PhotoFolder(records, count_endings(listing.others), all_notes, invalid_lines)
 
 
 def _describe_relabelled(records: Sequence[ImageRecord], labels: Sequence[str | None]) -> list[str]:
@@ -355,9 +345,13 @@ def _is_system_folder(name: str) -> bool:
 def folder_label(name: str) -> str | None:
     """Return the class of a photograph from its path below the top folder, None if it has none.
 
-    >>> folder_label("coast/2020/beach.jpg"), folder_label("beach.jpg")
-    ('coast', None)
+    The class of an absolute path or address is the folder that holds the photograph.
+
+    >>> folder_label("coast/2020/beach.jpg"), folder_label("beach.jpg"), folder_label("/a/b/c.jpg")
+    ('coast', None, 'b')
     """
+    if is_absolute(name):
+        name = "/".join(name.split("/")[-2:])
     first, slash, _ = name.partition("/")
     # One string for all photographs of a class.
     return sys.intern(first) if slash and first != UNLABELLED else None

@@ -1,8 +1,8 @@
 """Sources of images: each has a name and a way to get its bytes.
 
 A source is the path of a file, the address of a file on another file system (`s3://bucket/a.jpg`),
-which fsspec opens, or a `PackedImage` inside a file that holds many. Sources can be pickled, so
-that a worker on another machine can read the image.
+which fsspec opens, or a `PackedImage` in a tar file. Sources can be pickled, so that a worker on
+another machine can read the image.
 """
 
 import hashlib
@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -21,21 +22,20 @@ BLOCK_SIZE = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class PackedImage:
-    """An image inside a file that holds many; subclasses read it."""
+    """An image in a tar file: a range of its bytes."""
 
     container: str
     """Path or address of the file."""
     member: str
     """Name within the file."""
+    start: int
+    """Position of the first byte."""
+    size: int
 
     @property
     def name(self) -> str:
         """The name in predictions and errors, `photos.tar/coast/1.jpg`."""
         return f"{self.container}/{self.member}"
-
-    def read(self) -> bytes:
-        """Return the bytes of the image; raise `StorageError` if they cannot be read."""
-        raise NotImplementedError
 
 
 Source = str | os.PathLike[str] | PackedImage
@@ -55,32 +55,31 @@ def is_remote(address: str | os.PathLike[str]) -> bool:
     return "://" in os.fspath(address)
 
 
+def is_absolute(address: str) -> bool:
+    """Return whether a name does not depend on a folder."""
+    return is_remote(address) or os.path.isabs(address)
+
+
 def is_local_file(source: Source) -> bool:
     """Return whether a source is the path of a file of its own on this machine."""
     return not isinstance(source, PackedImage) and not is_remote(source)
 
 
 def join_address(folder: str, name: str) -> str:
-    """Return the path or address of a file below a folder.
+    """Return the path or address of a file below a folder, unless its name is absolute.
 
     >>> join_address("s3://bucket/photos/", "a.jpg"), join_address(".", "a.jpg")
     ('s3://bucket/photos/a.jpg', 'a.jpg')
     """
-    if is_remote(folder):
-        return f"{folder.rstrip('/')}/{name}"
-    return str(Path(folder, name))
+    if is_absolute(name):
+        return name
+    return f"{folder.rstrip('/')}/{name}" if is_remote(folder) else str(Path(folder, name))
 
 
 def join_addresses(folder: str, names: Iterable[str]) -> list[str]:
-    """Return the paths or addresses of files below a folder; names have slashes.
-
-    >>> join_addresses("photos/", ["coast/a.jpg"])
-    ['photos/coast/a.jpg']
-    """
+    """Return the paths or addresses of many files below a folder."""
     start = join_address(folder, "x")[:-1]
     separator = "/" if is_remote(folder) else os.sep
-    if separator == "/":
-        return [start + name for name in names]
     return [start + name.replace("/", separator) for name in names]
 
 
@@ -100,42 +99,46 @@ def absolute_address(address: str | os.PathLike[str]) -> str:
 
 def read_source(source: Source) -> bytes:
     """Return the bytes of an image; raise `StorageError` if they cannot be read."""
-    return source.read() if isinstance(source, PackedImage) else read_address(source)
+    if not isinstance(source, PackedImage):
+        return read_address(source)
+    content = read_address(source.container, source.start, source.size)
+    if len(content) != source.size:
+        raise StorageError(
+            f"{source.name} must have {source.size} bytes, got {len(content)}: "
+            f"{source.container} is truncated."
+        )
+    return content
 
 
-def read_address(address: str | os.PathLike[str], start: int = 0, size: int | None = None) -> bytes:
+def read_address(address: str | os.PathLike[str], start: int = 0, size: int = -1) -> bytes:
     """Return the bytes of a file, or `size` of them from `start`.
 
-    Raises
-    ------
-    StorageError : the file cannot be read.
+    `StorageError` is raised if the file cannot be read.
     """
-    end = None if size is None else start + size
     if is_remote(address):
         system, path = open_file_system(os.fspath(address))
         with storage_errors(address):
+            end = None if size < 0 else start + size
             content: bytes = system.cat_file(path, start=start or None, end=end)
             return content
     with storage_errors(address), open(address, "rb") as file:
         file.seek(start)
-        return file.read(-1 if size is None else size)
+        return file.read(size)
 
 
 @contextmanager
 def open_address(address: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """Open a file for reading; on another file system only the parts that are read are fetched.
 
-    Raises
-    ------
-    StorageError : the file cannot be opened.
+    `StorageError` is raised if the file cannot be opened.
     """
+    open_file: Any = open
+    path = os.fspath(address)
     if is_remote(address):
-        system, path = open_file_system(os.fspath(address))
-        with storage_errors(address):
-            file: IO[bytes] = system.open(path, "rb", block_size=BLOCK_SIZE)
-    else:
-        with storage_errors(address):
-            file = open(address, "rb")  # noqa: SIM115 (closed below)
+        system, path = open_file_system(path)
+        open_file = partial(system.open, block_size=BLOCK_SIZE)
+    with storage_errors(address):
+        file: IO[bytes] = open_file(path, "rb")
     with file:
         yield file
 
@@ -175,16 +178,9 @@ def stamp_sources(sources: Iterable[Source]) -> list[tuple[int, int]]:
     They are (0, 0) for a file that cannot be found, so that reading it raises the error. Instead of
     the time, a file on another file system has a digest of what is known about it.
     """
-    known: dict[str, tuple[int, int]] = {}
-    stamps = []
-    for source in sources:
-        if isinstance(source, PackedImage):  # Its file is asked for once.
-            if source.container not in known:
-                known[source.container] = _stamp_file(source.container)
-            stamps.append(known[source.container])
-        else:
-            stamps.append(_stamp_file(os.fspath(source)))
-    return stamps
+    stamp = cache(_stamp_file)  # The tar file of many photographs is asked for once.
+    files = (each.container if isinstance(each, PackedImage) else each for each in sources)
+    return [stamp(os.fspath(file)) for file in files]
 
 
 def _stamp_file(address: str) -> tuple[int, int]:

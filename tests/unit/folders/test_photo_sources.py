@@ -126,7 +126,7 @@ def test_bad_lists_are_reported(folder, text, message):
         scan_photographs(folder / "some.txt")
 
 
-def test_several_shards_are_read_in_order(tmp_path, monkeypatch):
+def test_several_tar_files_are_read_in_order(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for number in range(9, 12):
         write_tar(tmp_path / f"p-{number:02}.tar", {f"{number}.jpg": b"", f"{number}.cls": b"sea"})
@@ -160,8 +160,8 @@ def test_kinds_of_places(tmp_path):
     expected = {
         tmp_path: "folder",
         tmp_path / "folder.tar": "folder",
-        "photos.TAR": "shards",
-        "s3://bucket/photos.parquet": "shards",
+        "photos.TAR": "tar",
+        "s3://bucket/photos.tar": "tar",
         "train.txt": "list",
         "s3://bucket/photos": "folder",
         "s3://bucket/a.JPG": "photograph",

@@ -29,11 +29,6 @@ def remote(folder):
     return copy_to_memory(folder, "test_source")
 
 
-class Digits(PackedImage):
-    def read(self):
-        return read_address(self.container)[:3]
-
-
 @pytest.mark.parametrize("place", ["folder", "remote"])
 def test_whole_files_and_ranges_are_read(place, request):
     address = f"{request.getfixturevalue(place)}/a.jpg"
@@ -46,7 +41,7 @@ def test_whole_files_and_ranges_are_read(place, request):
 
 
 def test_a_source_has_a_name_and_can_be_sent_to_another_process(folder):
-    packed = Digits(str(folder / "a.jpg"), "first")
+    packed = PackedImage(str(folder / "a.jpg"), "first", 0, 3)
     for source in (str(folder / "a.jpg"), folder / "a.jpg", packed):
         again = pickle.loads(pickle.dumps(source))
         assert source_name(again) == source_name(source)
@@ -82,7 +77,7 @@ def test_without_fsspec_the_extra_is_named(monkeypatch):
 @pytest.mark.parametrize("place", ["folder", "remote"])
 def test_stamps_change_with_the_file(place, request, folder):
     address = f"{request.getfixturevalue(place)}/a.jpg"
-    packed = [Digits(address, "one"), Digits(address, "two")]
+    packed = [PackedImage(address, "one", 0, 1), PackedImage(address, "two", 1, 1)]
     before = stamp_sources([address, *packed, f"{address}.gone"])
     assert before == stamp_sources([address, *packed, f"{address}.gone"])
     assert before[0] == before[1] == before[2]
