@@ -28,7 +28,7 @@ from experiments.scene_features import Part, pool_parts
 from supdocnade import SceneModel
 from supdocnade.metrics import N_TAGS
 from supdocnade.run_options import RunOptions
-from supdocnade.scene.prediction import FittedScene, Prediction, predict_sources
+from supdocnade.scene.prediction import FittedScene, Prediction, iter_predictions
 from supdocnade.scene.suggestion import POOL, suggest_photographs
 
 N_FIRST, FIRST_PER_CLASS, N_ROUNDS, PER_ROUND = 40, 5, 3, 24
@@ -69,7 +69,7 @@ def take(part: Part, rows: Sequence[int]) -> Part:
 def measure(fitted: FittedScene, part: Part, options: RunOptions) -> dict[str, float]:
     """Return the accuracy and the mean F-measure of five tags."""
     right, f = [], []
-    predictions = predict_sources(fitted, part[0], options)
+    predictions = iter_predictions(fitted, part[0], options)
     for each, label, tags in zip(predictions, part[1], part[2], strict=True):
         assert isinstance(each, Prediction)
         right.append(each.label == label)

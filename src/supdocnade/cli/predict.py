@@ -299,7 +299,7 @@ def predict_all(
         predictions of the previous one.
     format_line : returns the line of a prediction, with the `top` best tags.
     """
-    from supdocnade.scene.prediction import predict_sources
+    from supdocnade.scene.prediction import iter_predictions
     from supdocnade.visual_words.parallel import SkippedImage
 
     total = None
@@ -314,7 +314,7 @@ def predict_all(
         ProgressBars(quiet=quiet or sys.stdout.isatty(), stage_lines=False) as progress,
         print_warnings(quiet=quiet),
     ):
-        for result in chain.from_iterable(predict_sources(fitted, b, options) for b in batches):
+        for result in chain.from_iterable(iter_predictions(fitted, b, options) for b in batches):
             if isinstance(result, SkippedImage):
                 failure: str | None = result.reason
             else:

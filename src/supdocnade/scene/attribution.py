@@ -136,7 +136,9 @@ def explain_image(
     np.add.at(share_S, encoded.patch_of_id, share_N)
     global_share = 0.0
     if features_F is not None:
-        parts_SF = _divide_features(fitted, image, name, device)
+        describer = fitted.encoder.describer
+        assert isinstance(describer, NetworkDescriber)
+        parts_SF = describer.divide_features(describer.read(image, name), device)
         if parts_SF is None:
             global_share = float(features_F @ slope_F)
         else:
@@ -184,16 +186,6 @@ def _describe_decision(
         reason = ", unsure"
     probability = probabilities[name]
     return probability, given, f"{format_percent(probability)}{reason}"
-
-
-def _divide_features(
-    fitted: FittedScene, image: Any, name: str, device: str
-) -> NDArray[np.float32] | None:
-    """Return the features of the patches of an image by a network, see `divide_features`."""
-    describer = fitted.encoder.describer
-    assert isinstance(describer, NetworkDescriber)
-    pixels = describer.read(image, name)
-    return describer.divide_features(pixels, device)
 
 
 def _add_mirrored(

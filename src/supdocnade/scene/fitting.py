@@ -87,7 +87,11 @@ def fit_scene(
     bag = make_bag(settings, seed, options)
     picture_B = _inspect(bag, photographs, options)
     held_B = hold_out(photographs, settings.held_out, seed, picture_B=picture_B)
-    _learn_words(bag, photographs.take(np.flatnonzero(~held_B)), options, min_words)
+    learned = photographs.take(np.flatnonzero(~held_B))
+    with warnings.catch_warnings():
+        # Skipped photographs are reported once, after all have been read.
+        warnings.simplefilter("ignore", SkippedImagesWarning)
+        bag.fit(learned.sources, min_words=min_words, progress=options.progress)
     training_set, skipped = _encode(bag, photographs, ~held_B, options)
     fitted = _fit(bag, training_set, ~training_set.in_words_B, settings, seed, options)
     return fitted, skipped
@@ -200,15 +204,6 @@ def make_bag(settings: SceneSettings, seed: int, options: RunOptions) -> BagOfVi
         on_error=options.on_error,
         cache=options.cache,
     )
-
-
-def _learn_words(
-    bag: BagOfVisualWords, photographs: Photographs, options: RunOptions, min_words: int | None
-) -> None:
-    with warnings.catch_warnings():
-        # Skipped photographs are reported once, after all have been read.
-        warnings.simplefilter("ignore", SkippedImagesWarning)
-        bag.fit(photographs.sources, min_words=min_words, progress=options.progress)
 
 
 def _encode(

@@ -302,7 +302,7 @@ class SceneModel(HubMixin, BaseEstimator, SceneSettings):  # type: ignore[misc]
         on_error : "raise", or "skip": a `SkippedImage` stands in for what cannot be read.
         """
         options = replace(self._options(), on_error=on_error)
-        return iter_predictions(self._fitted(), images, options)
+        return iter_predictions(self._fitted(), expand_folders(images), options)
 
     def explain(
         self, image: Any, *, label: str | None = None, tag: str | None = None

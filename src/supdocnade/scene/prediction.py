@@ -25,7 +25,7 @@ from supdocnade.model.inference import NetworkArrays, class_scores, topic_featur
 from supdocnade.model.topic_rotation import TopicRotation
 from supdocnade.run_options import RunOptions
 from supdocnade.scene.calibration import tag_presence
-from supdocnade.scene.dataset import TrainingSet, expand_folders
+from supdocnade.scene.dataset import TrainingSet
 from supdocnade.scene.held_out import Choices, HeldOut
 from supdocnade.scene.novelty import Novelty, fit_novelty, take_references
 from supdocnade.scene.settings import TAG_PRECISION, SceneSettings
@@ -284,22 +284,14 @@ class FittedScene:
 
 
 def iter_predictions(
-    fitted: FittedScene, images: Any, options: RunOptions = RunOptions()
+    fitted: FittedScene, sources: Sequence[Any], options: RunOptions = RunOptions()
 ) -> Iterator[Prediction | SkippedImage]:
     """Yield the predictions for photographs in their order, as they are read.
 
     Parameters
     ----------
-    images : a folder or another place, or a list of paths, places, bytes, arrays or PIL images.
     options : with `on_error="skip"` a `SkippedImage` replaces a photograph that cannot be read.
     """
-    yield from predict_sources(fitted, expand_folders(images), options)
-
-
-def predict_sources(
-    fitted: FittedScene, sources: Sequence[Any], options: RunOptions = RunOptions()
-) -> Iterator[Prediction | SkippedImage]:
-    """Do the work of `iter_predictions` for sources that are photographs, not folders of them."""
     waiting: list[tuple[str, ImageWords | SkippedImage]] = []
     block = 1
     for number, words in enumerate(encode_images(fitted.encoder, sources, options)):
