@@ -185,9 +185,7 @@ def _record_training(recorder: Recorder) -> None:
 def _record_estimators(recorder: Recorder) -> None:
     """Models of the classes of the package, with settings that commands do not have."""
     from supdocnade import DocNADE, SceneModel, SupDocNADE
-    from supdocnade.baselines.mmlda import MMLDA
-    from supdocnade.baselines.replicated_softmax import ReplicatedSoftmax
-    from supdocnade.baselines.slda import SLDA
+    from supdocnade.baselines import MMLDA, SLDA, ReplicatedSoftmax
 
     run: dict[str, Any] = {"random_state": 0, "n_jobs": recorder.threads}
     small: dict[str, Any] = {"n_topics": 8, "n_words": 24, "max_epochs": 4, "learning_rate": 3e-3}

@@ -19,9 +19,8 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-import supdocnade
 from docs.notebooks import describe_notebook, list_notebooks
-from docs.reference_pages import describe_commands, describe_name, list_names
+from docs.reference_pages import PUBLIC, describe_commands, describe_name, list_names
 
 ROOT = Path(__file__).parents[1]
 
@@ -135,7 +134,7 @@ def made_pages() -> dict[str, str]:
     reference = {
         "commands": describe_commands(),
         "python/index": list_names(),
-        **{f"python/{name}": describe_name(name) for name in supdocnade.__all__},
+        **{f"python/{name}": describe_name(name) for name in PUBLIC},
     }
     return {
         **{page: (ROOT / document).read_text() for document, page in DOCUMENTS.items()},

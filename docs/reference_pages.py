@@ -12,7 +12,11 @@ from typing import Any
 import typer
 
 import supdocnade
+from supdocnade import baselines
 from supdocnade.cli import main
+
+PUBLIC = {name: module for module in (supdocnade, baselines) for name in module.__all__}
+"""The public names, and the modules that they are imported from."""
 
 LINE_LENGTH = 100
 """Of the docstrings."""
@@ -20,11 +24,13 @@ LINE_LENGTH = 100
 
 def list_names() -> Iterator[str]:
     """Yield the lines of the page that lists the public Python names."""
-    yield from ("# Python", "", "The names of `from supdocnade import …`:", "")
-    yield from ("| name | |", "|---|---|")
-    for name in sorted(supdocnade.__all__, key=str.lower):
-        summary = inspect.cleandoc(getattr(supdocnade, name).__doc__).splitlines()[0]
-        yield f"| [`{name}`]({name}.md) | {link_names(summary)} |"
+    yield "# Python"
+    for module in (supdocnade, baselines):
+        yield from ("", f"The names of `from {module.__name__} import …`:", "")
+        yield from ("| name | |", "|---|---|")
+        for name in sorted(module.__all__, key=str.lower):
+            summary = inspect.cleandoc(getattr(module, name).__doc__).splitlines()[0]
+            yield f"| [`{name}`]({name}.md) | {link_names(summary)} |"
     yield from (
         "",
         "[Version numbers](../../versions.md) says what stays as it is in later versions.",
@@ -33,7 +39,7 @@ def list_names() -> Iterator[str]:
 
 def describe_name(name: str) -> Iterator[str]:
     """Yield the lines of the page of a public Python name: its docstring, and its members."""
-    thing = getattr(supdocnade, name)
+    thing = getattr(PUBLIC[name], name)
     yield from ("---", f"title: {name}", "---", "", f"# `{name}`", *signature(name, thing))
     yield from describe(thing, 4)
     if isinstance(thing, type):
@@ -124,7 +130,7 @@ def link_names(text: str) -> str:
     text = re.sub(r"\bdocs/([\w/-]+\.md)", r"[\1](../../\1)", text)
 
     def link(found: re.Match[str]) -> str:
-        return f"[{found[0]}]({found[1]}.md)" if found[1] in supdocnade.__all__ else found[0]
+        return f"[{found[0]}]({found[1]}.md)" if found[1] in PUBLIC else found[0]
 
     return re.sub(r"`(\w+)`", link, text)
 

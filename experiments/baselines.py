@@ -13,7 +13,7 @@ from typing import Any
 
 from experiments.common import read_results, write_results
 from experiments.data import Bags, class_slda
-from supdocnade import MMLDA, SLDA
+from supdocnade.baselines import MMLDA, SLDA
 
 COMMAND = "python -m experiments.baselines"
 

@@ -21,7 +21,8 @@ from scipy import sparse
 
 from experiments.common import read_results, write_results
 from experiments.data import class_slda, newsgroups
-from supdocnade import DocNADE, ReplicatedSoftmax
+from supdocnade import DocNADE
+from supdocnade.baselines import ReplicatedSoftmax
 
 COMMAND = "python -m experiments.replicated_softmax"
 

@@ -44,9 +44,7 @@ from experiments.paper.plans import (
 from experiments.paper.protocol import Parts
 from experiments.paper.study import Study
 from experiments.paper.words import GRIDS
-from supdocnade.baselines.mmlda import MMLDA
-from supdocnade.baselines.replicated_softmax import ReplicatedSoftmax
-from supdocnade.baselines.slda import SLDA
+from supdocnade.baselines import MMLDA, SLDA, ReplicatedSoftmax
 from supdocnade.likelihood.cpu.threads import one_blas_thread
 from supdocnade.metrics import N_TAGS, f_measure, top_ranked
 from supdocnade.run_options import RunOptions

@@ -4,9 +4,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from supdocnade.baselines.mmlda import MMLDA
-    from supdocnade.baselines.replicated_softmax import ReplicatedSoftmax
-    from supdocnade.baselines.slda import SLDA
     from supdocnade.corpus import Corpus
     from supdocnade.estimators.bag_of_visual_words import BagOfVisualWords, SkippedImagesWarning
     from supdocnade.estimators.damp_counts import DampCounts
@@ -25,9 +22,6 @@ _MODULES = {
     "Corpus": "corpus",
     "DampCounts": "estimators.damp_counts",
     "DocNADE": "estimators.docnade",
-    "MMLDA": "baselines.mmlda",
-    "ReplicatedSoftmax": "baselines.replicated_softmax",
-    "SLDA": "baselines.slda",
     "SceneModel": "scene.model",
     "SkippedImagesWarning": "estimators.bag_of_visual_words",
     "SupDocNADE": "estimators.supdocnade",
@@ -38,13 +32,10 @@ _MODULES = {
 }
 
 __all__ = [
-    "MMLDA",
-    "SLDA",
     "BagOfVisualWords",
     "Corpus",
     "DampCounts",
     "DocNADE",
-    "ReplicatedSoftmax",
     "SceneModel",
     "SkippedImagesWarning",
     "SupDocNADE",

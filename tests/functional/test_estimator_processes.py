@@ -12,15 +12,14 @@ import pytest
 
 import supdocnade
 from supdocnade import (
-    MMLDA,
-    SLDA,
     BagOfVisualWords,
     DampCounts,
     DocNADE,
-    ReplicatedSoftmax,
     SceneModel,
     SupDocNADE,
+    baselines,
 )
+from supdocnade.baselines import MMLDA, SLDA, ReplicatedSoftmax
 
 LIMIT = 120
 """Seconds after which a process counts as hanging."""
@@ -74,7 +73,8 @@ def fit_again():
 
 
 def test_all_public_estimators_are_here(fitted):
-    classes = (getattr(supdocnade, name) for name in supdocnade.__all__)
+    modules = supdocnade, baselines
+    classes = (getattr(module, name) for module in modules for name in module.__all__)
     public = {each.__name__ for each in classes if hasattr(each, "fit")}
     assert public == fitted.keys()
 

@@ -16,13 +16,12 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from tests.planted_corpus import scene_corpus
 
 from supdocnade import (
-    SLDA,
     DampCounts,
     DocNADE,
-    ReplicatedSoftmax,
     SupDocNADE,
     make_annotation_scorer,
 )
+from supdocnade.baselines import SLDA, ReplicatedSoftmax
 
 WEIGHTED = (
     "A document of weight 2 is not the same as two documents: they are put into other minibatches "

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 import supdocnade
+from supdocnade import baselines
 
 ROOT = Path(__file__).parents[2]
 pytest.importorskip("mkdocs", reason="the tools of the extra docs are not installed")
@@ -49,7 +50,8 @@ def test_it_has_all_documents_commands_and_names(pages):
     documents = [path.relative_to(ROOT / "docs") for path in (ROOT / "docs").rglob("*.md")]
     names = {path.with_suffix(".html").as_posix().replace("README", "index") for path in documents}
     assert names <= set(pages)
-    assert {f"reference/python/{name}.html" for name in supdocnade.__all__} <= set(pages)
+    public = {*supdocnade.__all__, *baselines.__all__}
+    assert {f"reference/python/{name}.html" for name in public} <= set(pages)
     assert {"changelog.html", "contributing.html", "security-policy.html"} <= set(pages)
     assert "--write-xmp" in pages["reference/commands.html"]
     assert 'src="page.png"' in pages["index.html"]

@@ -10,3 +10,9 @@ replicated_softmax `ReplicatedSoftmax`: an undirected model without classes
 count_model        checks and storage of all models
 ================== ========================================================================
 """
+
+from supdocnade.baselines.mmlda import MMLDA
+from supdocnade.baselines.replicated_softmax import ReplicatedSoftmax
+from supdocnade.baselines.slda import SLDA
+
+__all__ = ["MMLDA", "SLDA", "ReplicatedSoftmax"]

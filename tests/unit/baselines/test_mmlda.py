@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 from tests.planted_corpus import scene_corpus
 
-from supdocnade import MMLDA
+from supdocnade.baselines import MMLDA
 from supdocnade.baselines.dirichlet import Bags, States, Topics, infer_topics
 from supdocnade.baselines.dirichlet_kernels import MARGIN, TEMPERATURE
 from supdocnade.corpus.documents import NO_LABEL

@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 from scipy.special import expit
 
-from supdocnade import ReplicatedSoftmax
+from supdocnade.baselines import ReplicatedSoftmax
 from supdocnade.baselines.replicated_softmax import sample_words
 from supdocnade.errors import InvalidArgument, StorageError, TrainingDiverged
 
@@ -73,7 +73,7 @@ def test_one_seed_gives_the_same_bits(model, tmp_path):
     loaded = ReplicatedSoftmax.load(tmp_path / "model")
     assert loaded.perplexity(X[:2]) == model.perplexity(X[:2])
     np.testing.assert_array_equal(loaded.transform(X[3:4]), model.transform(X)[3:4])
-    from supdocnade import SLDA
+    from supdocnade.baselines import SLDA
 
     with pytest.raises(StorageError, match="holds a 'ReplicatedSoftmax', not a SLDA"):
         SLDA.load(tmp_path / "model")

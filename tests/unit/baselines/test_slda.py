@@ -5,7 +5,8 @@ import pytest
 from scipy import sparse
 from tests.planted_corpus import scene_corpus
 
-from supdocnade import SLDA, make_annotation_scorer
+from supdocnade import make_annotation_scorer
+from supdocnade.baselines import SLDA
 from supdocnade.baselines.dirichlet import Bags, States
 from supdocnade.errors import InvalidArgument, StorageError
 from supdocnade.storage import load_arrays, save_arrays
