@@ -86,6 +86,18 @@ def trainer(corpus: Documents, device: str, *, seed: int = 0, max_epochs: int = 
     return Trainer(network, training, checkpoint=checkpoint, class_weight=class_weight)
 
 
+def train_and_stop(one: Trainer, corpus: Documents, n_epochs: int) -> None:
+    """Train for some epochs, and stop within the next."""
+
+    def stop(progress):
+        if progress.epoch > n_epochs:
+            raise InterruptedError
+
+    one.on_progress = stop
+    with pytest.raises(InterruptedError):
+        one.fit(corpus)
+
+
 def parameters(of: Trainer) -> list[torch.Tensor]:
     return [p.detach().cpu() for p in of.network.parameters()]
 
@@ -127,10 +139,7 @@ def test_global_features_and_logistic_outputs(options, few_rows, tmp_path):
         assert a.loss == pytest.approx(e.loss, rel=1e-3)
         assert a.validation["loss"] == pytest.approx(e.validation["loss"], rel=1e-3)
     stopped = trainer(corpus, "cuda", **options, checkpoint=tmp_path / "run")
-    stopped.start(corpus, None)
-    for _ in range(3):
-        stopped.run_epoch(corpus)
-        stopped.end_epoch(None)
+    train_and_stop(stopped, corpus, 3)
     resumed = trainer(corpus, "cuda", **options, checkpoint=tmp_path / "run")
     resumed.fit(corpus)
     assert_same_bits(resumed, on_gpu)
@@ -199,10 +208,7 @@ def test_a_stopped_run_resumes_with_the_same_bits(tmp_path, few_rows):
     whole.fit(corpus)
     path = tmp_path / "checkpoint.safetensors"
     first = trainer(corpus, "cuda", checkpoint=path)
-    first.start(corpus, None)
-    for _ in range(3):
-        first.run_epoch(corpus)
-        first.end_epoch(None)
+    train_and_stop(first, corpus, 3)
     second = trainer(corpus, "cuda", checkpoint=path)
     second.fit(corpus)
     assert_same_bits(second, whole)
@@ -215,9 +221,7 @@ def test_an_eager_run_resumes_as_a_recorded_one(tmp_path, monkeypatch):
     first = trainer(corpus, "cuda", generative_weight=0.0, checkpoint=path)
     with monkeypatch.context() as patch:
         patch.setattr(Trainer, "own_updates", lambda self, corpus: None)
-        first.start(corpus, None)
-        first.run_epoch(corpus)
-        first.end_epoch(None)
+        train_and_stop(first, corpus, 1)
     second = trainer(corpus, "cuda", generative_weight=0.0, checkpoint=path)
     history = second.fit(corpus)
     expected = trainer(corpus, "cpu", generative_weight=0.0).fit(corpus)

@@ -26,7 +26,7 @@ from supdocnade.likelihood.contract import DocumentBatch
 from supdocnade.model.network import DocNADENetwork
 from supdocnade.seeding import document_keys
 from supdocnade.training.batches import LabelledBatch
-from supdocnade.training.objective import check_finite, weighted_loss
+from supdocnade.training.objective import add_predictions, check_finite
 from supdocnade.training.optimizers import clip_gradients, set_learning_rate
 from supdocnade.training.trainer_config import TrainerConfig
 
@@ -192,7 +192,11 @@ class GraphUpdates:
         for parameter in parameters:
             parameter.grad = None
         batch, n_documents = self._batch()
-        loss = weighted_loss(self.network, batch, self.class_weight_C, config.annotation_weight)
+        nll_B, summary_BH = self.network.terms(batch.documents)
+        loss = add_predictions(
+            nll_B.sum(), self.network, summary_BH, batch, batch.weight_B, self.class_weight_C,
+            config.annotation_weight,
+        )  # fmt: skip
         loss.backward()  # type: ignore[no-untyped-call]
         if config.clip_norm is not None:
             clip_gradients(parameters, config.clip_norm)

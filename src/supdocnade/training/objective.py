@@ -41,31 +41,37 @@ def batch_loss(
     class_weight_C : multiplies the class term of documents of each class; with several labels, the
         terms -log p(t_c = 1 | v).
     annotation_weight : α, of annotations that are no words; words have it in their loss weights.
-    n_documents : B, if the batch is a group of a larger one.
+    n_documents : B, if the batch is a part of a larger one.
     """
     n_documents = max(len(batch), 1) if n_documents is None else n_documents
     weight_B = batch.weight_B.to(network.word_embedding.dtype) / n_documents
     if generative_weight == 0 and isinstance(network, SupDocNADENetwork):
         summary_BH = network.summary(batch.documents)
-        loss = _class_loss(network, summary_BH, batch, weight_B, class_weight_C)
-        if batch.tag_BA is not None:
-            loss = loss + annotation_weight * _tag_loss(network, summary_BH, batch.tag_BA, weight_B)
-        return loss
-    documents = _weight_tokens(batch.documents, generative_weight * weight_B)
-    weighted = LabelledBatch(documents, batch.label_B, weight_B, batch.tag_BA, batch.label_BC)
-    return weighted_loss(network, weighted, class_weight_C, annotation_weight)
+        loss = weight_B.new_zeros(())
+    else:
+        documents = _weight_tokens(batch.documents, generative_weight * weight_B)
+        nll_B, summary_BH = network.terms(documents)
+        loss = nll_B.sum()
+    return add_predictions(
+        loss, network, summary_BH, batch, weight_B, class_weight_C, annotation_weight
+    )
 
 
-def weighted_loss(
+def add_predictions(
+    loss: Tensor,
     network: DocNADENetwork,
+    summary_BH: Tensor,
     batch: LabelledBatch,
+    weight_B: Tensor,
     class_weight_C: Tensor | None,
     annotation_weight: float,
 ) -> Tensor:
-    """Return the objective of a batch whose weights already include λ and 1 / B."""
-    terms = network.terms(batch.documents)
-    loss = terms.nll_B.sum()
-    summary_BH, weight_B = terms.summary_BH, batch.weight_B
+    """Add the terms of classes, and of annotations that are not words, to the loss of a batch.
+
+    Parameters
+    ----------
+    weight_B : weights of the documents, divided by B.
+    """
     if isinstance(network, SupDocNADENetwork):
         loss = loss + _class_loss(network, summary_BH, batch, weight_B, class_weight_C)
     if batch.tag_BA is not None:

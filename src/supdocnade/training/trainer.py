@@ -100,31 +100,28 @@ class Trainer:
         corpus : training set.
         validation : measured after every epoch; early stopping needs it.
         """
-        with one_torch_thread():
-            self.start(corpus, validation)
-            while not self.done:
-                self.run_epoch(corpus)
-                self.end_epoch(validation)
-            return self.finish()
-
-    def start(self, corpus: Documents, validation: Documents | None) -> None:
-        """Check the arguments of `fit`, and resume from the checkpoint if there is one."""
         check_trainable(self.network, self.config, corpus, validation)
-        if self.checkpoint is None:
-            return
-        self._settings = self._describe_settings(corpus, validation)
-        if self.checkpoint.exists():
-            self.state = load_checkpoint(
-                self.checkpoint, self._settings, self.network, self.optimizers
-            )
-            self._own_updates = None
-
-    @property
-    def done(self) -> bool:
-        """True if no epoch is left."""
-        config = self.config
-        last_epoch = min(config.stop_after or config.max_epochs, config.max_epochs)
-        return self.state.finished or self.state.epoch >= last_epoch
+        config, state = self.config, self.state
+        if self.checkpoint is not None:
+            self._settings = self._describe_settings(corpus, validation)
+        with one_torch_thread():
+            if self.checkpoint is not None and self.checkpoint.exists():
+                state = self.state = load_checkpoint(
+                    self.checkpoint, self._settings, self.network, self.optimizers
+                )
+                self._own_updates = None
+            last_epoch = min(config.stop_after or config.max_epochs, config.max_epochs)
+            while not state.finished and state.epoch < last_epoch:
+                self.run_epoch(corpus)
+                if validation is not None:
+                    self._validate(validation)
+                if self.on_epoch is not None and self.on_epoch(state.epoch):
+                    state.finished = state.history.stopped_early = True
+                self._save()
+            if state.best is not None:
+                set_parameters(self.network, state.best)
+        self._own_updates = None  # Frees much of a GPU's memory.
+        return state.history
 
     def run_epoch(self, corpus: Documents) -> None:
         """Pass over the corpus once, or over the rest of an interrupted epoch."""
@@ -177,21 +174,6 @@ class Trainer:
             )
             self._own_updates = None if updates is None else (corpus, updates)
         return None if self._own_updates is None else self._own_updates[1]
-
-    def end_epoch(self, validation: Documents | None) -> None:
-        """Validate an epoch, report it and write the checkpoint."""
-        if validation is not None:
-            self._validate(validation)
-        if self.on_epoch is not None and self.on_epoch(self.state.epoch):
-            self.state.finished = self.state.history.stopped_early = True
-        self._save()
-
-    def finish(self) -> History:
-        """Set the network to the parameters of the best epoch, if they were kept."""
-        if self.state.best is not None:
-            set_parameters(self.network, self.state.best)
-        self._own_updates = None  # Frees much of a GPU's memory.
-        return self.state.history
 
     def _validate(self, validation: Documents) -> None:
         """Measure the validation set, keep the best epoch and decide whether to stop early."""
