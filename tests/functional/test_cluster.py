@@ -109,16 +109,6 @@ def test_workers_write_the_corpus_of_one_process(
     assert found == contents(corpus)
 
 
-def test_a_cluster_evaluates_as_one_process(model, photos, monkeypatch):
-    monkeypatch.setattr("supdocnade.report.evaluation.BLOCK_SIZE", 5)
-    here, there = (
-        supdocnade("evaluate", model, photos, "--json", *extra)
-        for extra in ((), ("--cluster", "auto"))
-    )
-    assert (here.code, there.code) == (0, 0), there.err
-    assert there.out == here.out
-
-
 def test_a_cluster_writes_the_predictions_of_one_process(model, photos, tmp_path):
     here, there = tmp_path / "here", tmp_path / "there"
     for folder, *extra in ((here,), (there, "--cluster", "auto")):
@@ -137,20 +127,6 @@ def content(path):
         return path.read_bytes()
     arrays, description = load_arrays(path)
     return description, {name: (each.shape, each.tobytes()) for name, each in arrays.items()}
-
-
-def test_a_cluster_makes_the_index_of_one_process(model, photos, tmp_path):
-    for folder, *extra in (("here",), ("there", "--cluster", "auto")):
-        done = supdocnade("index", model, photos, "-o", tmp_path / folder, *extra)
-        assert done.code == 0, done.err
-    here, there = (
-        {path.name: path.read_bytes() for path in (tmp_path / folder).iterdir()}
-        for folder in ("here", "there")
-    )
-    assert there.keys() == here.keys()
-    segments = [name for name in here if name.startswith("segment-")]
-    assert segments
-    assert {name: there[name] for name in segments} == {name: here[name] for name in segments}
 
 
 def test_a_corrupt_photograph_is_named_or_skipped(model, photos, tmp_path):
@@ -172,7 +148,7 @@ def test_the_commands_of_the_scaling_page_run(model, tmp_path, monkeypatch):
     page = (ROOT / "docs/scaling.md").read_text()
     lines = [line for line in page.splitlines() if line.startswith("supdocnade")]
     commands = [shlex.split(line, comments=True)[1:] for line in lines if "--cluster local" in line]
-    assert {command for command, *_ in commands} == {"encode", "predict", "evaluate", "index"}
+    assert {command for command, *_ in commands} == {"encode", "predict"}
     monkeypatch.chdir(tmp_path)
     shutil.copytree(model, "scenes")
     for number, folder in enumerate(("photos", "new-photos", "test-photos")):

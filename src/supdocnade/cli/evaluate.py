@@ -38,7 +38,6 @@ def evaluate(
     model: opt.Model,
     photos: opt.Photos,
     all_rows: All = False,
-    cluster: opt.Cluster = None,
     device: opt.Device = "auto",
     jobs: opt.Jobs = -1,
     json: opt.Json = False,
@@ -47,7 +46,8 @@ def evaluate(
 ) -> None:
     """Measure a model on photographs with known classes and tags.
 
-    PHOTOS is read as by `train`. Use photographs that the model was not trained on: otherwise the
+    PHOTOS is read as by `train`; it may be a corpus that `supdocnade encode` has written with this
+    model. Use photographs that the model was not trained on: otherwise the
     figures are too good. Accuracy is the share of correct classes; the F-measure compares the five
     best tags with the true ones. The calibration error tells how far the probabilities are off; 0
     is perfect. The precision of a tag is the share of right ones among its predictions, its recall
@@ -57,9 +57,10 @@ def evaluate(
     Examples:
       supdocnade evaluate scenes other-photos
       supdocnade evaluate scenes other-photos --json
+      supdocnade evaluate scenes other-photos.corpus
     """
-    opt.check_device(device, cluster)
-    options = RunOptions(n_jobs=jobs, device=device, cluster=cluster)
+    opt.check_device(device)
+    options = RunOptions(n_jobs=jobs, device=device)
     evaluation = evaluate_model(model, photos, options, quiet=quiet)
     if evaluation.n_trained and not quiet:
         were = "was" if evaluation.n_trained == 1 else "were"
@@ -79,11 +80,16 @@ def evaluate(
 
 def evaluate_model(model: Path, photos: str, options: RunOptions, *, quiet: bool) -> "Evaluation":
     """Return the evaluation of a model."""
+    from supdocnade.corpus.disk import Corpus
+    from supdocnade.corpus.manifest import is_corpus
     from supdocnade.folders.photo_sources import scan_photographs
-    from supdocnade.report.evaluation import evaluate_photographs
+    from supdocnade.report.evaluation import evaluate_corpus, evaluate_photographs
     from supdocnade.scene.persistence import load_scene
 
     fitted, _ = load_scene(model)
+    if is_corpus(Path(photos)):
+        with ProgressBars(quiet=quiet, stage_lines=False) as progress:
+            return evaluate_corpus(fitted, Corpus.open(photos), replace(options, progress=progress))
     with ProgressBars(quiet=quiet, stage_lines=False) as progress:
         # Keywords in the photographs are read with these, unless there is nothing else.
         folder = scan_photographs(photos, progress, in_files=False)

@@ -37,7 +37,6 @@ def index(
             "--replace", help="Make an index again from the start, also one of another model."
         ),
     ] = False,
-    cluster: opt.Cluster = None,
     jobs: opt.Jobs = -1,
     json: opt.Json = False,
     quiet: opt.Quiet = False,
@@ -71,7 +70,7 @@ def index(
             fitted,
             photos,
             target,
-            RunOptions(n_jobs=jobs, cluster=cluster, progress=progress),
+            RunOptions(n_jobs=jobs, progress=progress),
             start_over=replace,
         )
     for each in skipped:

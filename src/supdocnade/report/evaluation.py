@@ -5,15 +5,14 @@ The figures themselves are defined in `supdocnade.metrics`.
 
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import dataclass, field, replace
-from functools import partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from supdocnade.cluster import map_shards, shard_options
+from supdocnade.corpus.disk import Corpus
 from supdocnade.errors import InvalidArgument
 from supdocnade.folders.metadata import has_several_labels, split_labels
 from supdocnade.folders.photo_folder import ImageRecord
@@ -34,13 +33,14 @@ from supdocnade.metrics import (
 from supdocnade.run_options import RunOptions
 from supdocnade.scene.dataset import from_records
 from supdocnade.scene.held_out import HeldOutImage
-from supdocnade.scene.prediction import FittedScene, Prediction, predict_words
+from supdocnade.scene.prediction import FittedScene, Prediction, predict_topics
 from supdocnade.scene.tag_ranking import present_tags
+from supdocnade.visual_words.cache import ImageWords
 from supdocnade.visual_words.parallel import SkippedImage, encode_images
+from supdocnade.visual_words.to_corpus import read_features
 
 BLOCK_SIZE = 256
-"""Photographs that are counted together, by one task of a cluster. Without a cluster the blocks are
-the same, so that all figures have the same bits."""
+"""Photographs that are counted together, which bounds the memory."""
 
 PREDICTING = "predicting"
 """Stage reported to `RunOptions.progress`."""
@@ -92,29 +92,64 @@ def evaluate_photographs(
     """Predict photographs and compare with their labels and tags, whichever are known.
 
     Photographs that cannot be read are skipped. Keywords in the photographs are their tags if
-    these are unknown. Blocks of photographs are counted where they are
-    predicted, on the workers of a cluster, and the counts are added in their order.
+    these are unknown.
     """
     if not fitted.several_labels and has_several_labels(record.label for record in records):
         raise InvalidArgument(
             "the photographs must have one class each, as those of the model, got several labels."
         )
-    options = replace(options, on_error="skip")
-    blocks = [records[i : i + BLOCK_SIZE] for i in range(0, len(records), BLOCK_SIZE)]
-    sums: Sums = {}
+
+    def report(_: str, done: int, __: int | None) -> None:
+        options.progress(PREDICTING, done, len(records))
+
+    skip = replace(options, on_error="skip", progress=report)
+    sources = [record.source for record in records]
+    encoded = zip(records, encode_images(fitted.encoder, sources, skip, keywords=True), strict=True)
     skipped: list[SkippedImage] = []
+    sums: Sums = {}
+    while block := list(islice(encoded, BLOCK_SIZE)):
+        read: list[tuple[ImageRecord, ImageWords]] = []
+        for record, words in block:
+            if isinstance(words, SkippedImage):
+                skipped.append(words)
+                continue
+            known = record.tags is not None or not words.keywords
+            read.append((record if known else replace(record, tags=words.keywords), words))
+        if read:
+            topics_BH = fitted.topics_of([words for _, words in read])
+            keys = [words.key for _, words in read]
+            add_sums(sums, _count(fitted, [record for record, _ in read], keys, topics_BH))
+    return _make_evaluation(fitted, sums, skipped)
+
+
+def evaluate_corpus(
+    fitted: FittedScene, corpus: Corpus, options: RunOptions = RunOptions()
+) -> Evaluation:
+    """Predict the photographs of a corpus that the model has encoded, and compare as above."""
+    if corpus.encoder != fitted.encoder.fingerprint():
+        raise InvalidArgument(
+            f"{corpus.folder} must be encoded with the visual words of the model, got those of "
+            "another one."
+        )
+    has_features = fitted.encoder.n_image_features > 0
+    features = read_features(corpus) if has_features else [None] * len(corpus.shards)
+    sums: Sums = {}
     done = 0
+    for found, features_BF in zip(corpus.records(), features, strict=True):
+        names = [name or f"image {done + row}" for row, name in enumerate(found["names"])]
+        tags = [None if each is None else tuple(each) for each in found["tags"]]
+        records = list(map(ImageRecord, names, found["labels"], tags))
+        counts = corpus.counts(slice(done, done + len(records)))
+        topics_BH = fitted.compute_topics(counts, features_BF)
+        add_sums(sums, _count(fitted, records, found["keys"], topics_BH))
+        done += len(records)
+        options.progress(PREDICTING, done, len(corpus))
+    return _make_evaluation(fitted, sums)
 
-    def report(_: str, within: int, __: int | None) -> None:
-        options.progress(PREDICTING, done + within, len(records))
 
-    count = partial(_count_block, fitted, shard_options(options, report))
-    with closing(map_shards(count, blocks, options)) as counted:
-        for block, (more, more_skipped) in zip(blocks, counted, strict=True):
-            add_sums(sums, more)
-            skipped += [each._replace(number=done + each.number) for each in more_skipped]
-            done += len(block)
-            options.progress(PREDICTING, done, len(records))
+def _make_evaluation(
+    fitted: FittedScene, sums: Sums, skipped: Sequence[SkippedImage] = ()
+) -> Evaluation:
     if not sums.get("n_images"):
         raise InvalidArgument("there must be a photograph that can be read, got none.")
     figures = {**_class_figures(fitted, sums), **_tag_figures(fitted, sums)}
@@ -123,39 +158,26 @@ def evaluate_photographs(
             "there is nothing to compare with: the photographs must have classes or tags, "
             "and the model must know some."
         )
-    return Evaluation(
-        n_images=sums["n_images"],
-        n_unfamiliar=sums["n_unfamiliar"],
-        n_trained=sums["n_trained"],
-        skipped=tuple(skipped),
-        **figures,
-    )
+    counts = {name: sums[name] for name in ("n_images", "n_unfamiliar", "n_trained")}
+    return Evaluation(**counts, skipped=tuple(skipped), **figures)
 
 
-def _count_block(
-    fitted: FittedScene, options: RunOptions, records: Sequence[ImageRecord]
-) -> tuple[Sums, list[SkippedImage]]:
-    """Predict photographs; return sums over them, and those that cannot be read."""
-    sources = [record.source for record in records]
-    words = list(encode_images(fitted.encoder, sources, options, keywords=True))
-    named = list(zip(map(source_name, sources), words, strict=True))
-    skipped: list[SkippedImage] = []
-    pairs: list[tuple[ImageRecord, Prediction]] = []
-    for record, each, result in zip(records, words, predict_words(fitted, named), strict=True):
-        if isinstance(each, SkippedImage):
-            skipped.append(each)
-            continue
-        assert isinstance(result, Prediction), "it was read"
-        known = record.tags is not None or not each.keywords
-        pairs.append((record if known else replace(record, tags=each.keywords), result))
-    sums = {
+def _count(
+    fitted: FittedScene,
+    records: Sequence[ImageRecord],
+    keys: Sequence[str | None],
+    topics_BH: NDArray[np.float32],
+) -> Sums:
+    """Predict photographs from their topics; return sums over them."""
+    names = [source_name(record.source) for record in records]
+    pairs = list(zip(records, predict_topics(fitted, names, topics_BH), strict=True))
+    return {
         "n_images": len(pairs),
         "n_unfamiliar": sum(each.unfamiliar for _, each in pairs),
-        "n_trained": sum(each.key in fitted.training_keys for _, each in pairs),
+        "n_trained": sum(key in fitted.training_keys for key in keys),
         **(_label_sums(fitted, pairs) if fitted.several_labels else _class_sums(pairs)),
         **_tag_sums(fitted, pairs),
     }
-    return sums, skipped
 
 
 def _class_sums(pairs: Sequence[tuple[ImageRecord, Prediction]]) -> Sums:

@@ -2,8 +2,7 @@
 
 Each image is read by one thread from beginning to end, so its result does not depend on the number
 of workers. Workers are threads, because decoding, SIFT and the search for words release the
-interpreter lock; `joblib.parallel_config` can make them processes. On a cluster some images at a
-time are a task (`cluster`).
+interpreter lock; `joblib.parallel_config` can make them processes.
 """
 
 import os
@@ -17,7 +16,6 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 
-from supdocnade.cluster import map_shards
 from supdocnade.errors import InvalidArgument, UnreadableImage, image_errors
 from supdocnade.folders.keywords import find_keywords_in_file
 from supdocnade.folders.metadata import distinct_tags
@@ -36,9 +34,6 @@ CHUNK, CHUNKS_AHEAD = 4, 16
 
 SMALL_SIDE = 64
 """Longest side in pixels below which a file gets a warning: little of a photograph can be seen."""
-
-CLUSTER_CHUNK = 64
-"""Images per task of a cluster, which takes far longer than to schedule the task."""
 
 
 class SkippedImage(NamedTuple):
@@ -127,11 +122,6 @@ def _map_chunks(
             numbers = part[start : start + size]
             yield [(images[n], image_name(images, n), n) for n in numbers]
 
-    if options.cluster is not None:
-        tasks = list(split(chosen, CLUSTER_CHUNK))
-        with closing(map_shards(map_chunk, tasks, options)) as finished:
-            yield from finished
-        return
     with Parallel(n_jobs=options.n_jobs, prefer="threads", return_as="generator") as workers:
         window = CHUNK * CHUNKS_AHEAD * effective_n_jobs(options.n_jobs)
         for start in range(0, len(chosen), window):

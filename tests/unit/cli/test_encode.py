@@ -25,6 +25,13 @@ def test_a_corpus_has_words_classes_and_tags_to_learn_from(model, tmp_path):
         f"/{label}/" in name for name, label in zip(corpus.names, corpus.labels, strict=True)
     )
     assert all(corpus.tags)
+    found, expected = (
+        supdocnade("evaluate", model, place, "--json").objects[0]
+        for place in (tmp_path / "corpus", photos)
+    )
+    assert found["accuracy"] == expected["accuracy"]
+    assert found["tags"] == expected["tags"]
+    assert found["n_images"] == 18
     topics = SupDocNADE(n_topics=8, max_epochs=30, learning_rate=1e-2, random_state=0)
     assert topics.fit(corpus, corpus.labels).score(corpus, corpus.labels) > 0.6
 

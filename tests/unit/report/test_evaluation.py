@@ -1,17 +1,19 @@
-import pickle
 from dataclasses import asdict, replace
 
 import pytest
 from PIL import Image
 from tests.scene_model import scenes, small_model
 
+from supdocnade.corpus.disk import Corpus
 from supdocnade.errors import InvalidArgument
 from supdocnade.folders.photo_folder import ImageRecord
 from supdocnade.report import evaluation as results
-from supdocnade.report.evaluation import evaluate_photographs, share
+from supdocnade.report.evaluation import evaluate_corpus, evaluate_photographs, share
 from supdocnade.run_options import RunOptions
+from supdocnade.scene.dataset import from_records
 from supdocnade.scene.held_out import HeldOutImage
 from supdocnade.scene.prediction import iter_predictions
+from supdocnade.visual_words.to_corpus import encode_shuffled
 
 
 def image(label, predicted, probability=0.5, tags=None, given=()):
@@ -108,18 +110,32 @@ def test_figures_are_those_of_the_definitions(records):
     assert found.n_tagged == len(shares) == 11
 
 
-def test_a_block_comes_back_as_counts(records):
-    fitted, options = small_model().fitted_, RunOptions(on_error="skip")
-    few, many = (
-        len(pickle.dumps(results._count_block(fitted, options, some)))
-        for some in (records[1:], records[1:] * 5)
-    )
-    assert many < few + 100
-
-
 def test_photographs_without_classes_and_tags_are_refused(records):
     unknown = [replace(record, label=None, tags=None) for record in records[:3]]
     with pytest.raises(InvalidArgument, match="nothing to compare with"):
         evaluate_photographs(small_model().fitted_, unknown)
     with pytest.raises(InvalidArgument, match="can be read, got none"):
         evaluate_photographs(small_model().fitted_, records[:1])
+
+
+def test_a_corpus_has_the_figures_of_its_photographs(records, tmp_path):
+    fitted, photographs = small_model().fitted_, from_records(records[1:])
+    corpus, _ = encode_shuffled(
+        fitted.encoder,
+        photographs.sources,
+        tmp_path / "corpus",
+        labels=photographs.labels,
+        tags=photographs.tags,
+        shard_size=5,
+    )
+    found, expected = evaluate_corpus(fitted, corpus), evaluate_photographs(fitted, records[1:])
+    floats = {name: value for name, value in asdict(expected).items() if isinstance(value, float)}
+    assert {name: getattr(found, name) for name in floats} == pytest.approx(floats, rel=1e-12)
+    same = {name: getattr(found, name) for name in floats}
+    assert asdict(found) == {**asdict(expected), **same}
+
+
+def test_a_corpus_of_other_words_is_refused(tmp_path):
+    corpus = Corpus.create(tmp_path / "corpus", n_words=3, encoder="another")
+    with pytest.raises(InvalidArgument, match=r"corpus must be encoded with the visual words of"):
+        evaluate_corpus(small_model().fitted_, corpus)
