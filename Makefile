@@ -15,7 +15,7 @@ $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
 	touch $@
 
-demo: $(READY)  ## draw scenes, train a model on them, test it and write a report
+demo: $(READY)  ## train a model on drawn scenes, test it and write a report
 	$(VENV)/bin/supdocnade demo
 	@echo 'Before you type them, run: . $(VENV)/bin/activate'
 

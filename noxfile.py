@@ -30,6 +30,7 @@ TEST_TOOLS = ("httpx2", "hypothesis", "pandas", "pytest", "pytest-timeout", "pyt
 WHEEL_FILES = (
     r"supdocnade/.*\.py",
     r"supdocnade/py\.typed",
+    r"supdocnade/demo/scenes\.zip",
     r"supdocnade/report/templates/.*\.(html|css)",
     r"supdocnade/serving/page/.*\.(html|css|js|svg)",
     r"supdocnade-[\d.]+\.dist-info/.*",
@@ -69,7 +70,10 @@ def run_tests(session: nox.Session) -> None:
     session.run("supdocnade", "--version")
     files = session.posargs or [
         "tests/unit",
-        *(f"--ignore=tests/unit/{folder}" for folder in ("benchmarks", "docs", "experiments")),
+        *(
+            f"--ignore=tests/unit/{folder}"
+            for folder in ("benchmarks", "docs", "experiments", "tools")
+        ),
         "tests/functional/test_cli.py",
         "tests/functional/test_corpus_on_disk.py",
         "tests/functional/test_reproducible_training.py",

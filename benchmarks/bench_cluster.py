@@ -24,10 +24,11 @@ os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": os.urandom(32).hex()}
 
 import ray
 from ray.cluster_utils import Cluster
+from tools.draw_scenes import drawn_scenes
 
 from benchmarks.common import print_table, write_results
 from supdocnade import BagOfVisualWords
-from supdocnade.demo import write_scenes
+from supdocnade.images.decode import write_image
 from supdocnade.run_options import RunOptions
 from supdocnade.visual_words.encoder import ImageEncoder
 from supdocnade.visual_words.to_corpus import encode_shuffled
@@ -56,8 +57,10 @@ def cluster_of(n_workers: int) -> Iterator[None]:
 
 def link_scenes(folder: Path, n_images: int) -> list[Path]:
     """Draw scenes, and link them until there are enough photographs; return their paths."""
-    write_scenes(folder / "drawn", N_DRAWN_PER_CLASS, seed=0, size=(SIDE, SIDE))
-    drawn = sorted((folder / "drawn").glob("*/*.jpg"))
+    drawn = []
+    for number, scene in enumerate(drawn_scenes(N_DRAWN_PER_CLASS, 0, (SIDE, SIDE))):
+        drawn.append(folder / "drawn" / f"{number:04}.jpg")
+        write_image(drawn[-1], scene.image)
     (folder / "photos").mkdir()
     paths = [folder / "photos" / f"{number:06}.jpg" for number in range(n_images)]
     for number, path in enumerate(paths):

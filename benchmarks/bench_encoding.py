@@ -18,13 +18,13 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from tools.draw_scenes import drawn_scenes
 
 from benchmarks.baselines.vlfeat import FlatSIFT
 from benchmarks.common import alternate, print_table, write_results
 from benchmarks.serving import product_model
 from supdocnade import BagOfVisualWords
-from supdocnade.demo import write_scenes
-from supdocnade.images.decode import decode
+from supdocnade.images.decode import decode, write_image
 from supdocnade.images.dense_sift import dense_sift
 
 N_IMAGES, N_WORDS, SIDE = 64, 240, 256
@@ -37,8 +37,9 @@ def photographs(folder: Path) -> tuple[str, list[Path]]:
     paths = sorted((Path(root) / "labelme").glob("*/*.jpg"))
     if paths:
         return "LabelMe", paths[:: len(paths) // N_IMAGES][:N_IMAGES]
-    write_scenes(folder, N_IMAGES // 8, seed=0, size=(SIDE, SIDE))
-    return "drawn scenes", sorted(folder.glob("*/*.jpg"))
+    for number, scene in enumerate(drawn_scenes(N_IMAGES // 8, 0, (SIDE, SIDE))):
+        write_image(folder / f"{number:02}.jpg", scene.image)
+    return "drawn scenes", sorted(folder.glob("*.jpg"))
 
 
 def baselines(greys: Sequence[NDArray[np.uint8]]) -> dict[str, Callable[[], object]]:

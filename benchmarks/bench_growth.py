@@ -46,7 +46,7 @@ SAMPLING_SECONDS = 0.02
 
 def encode(folder: Path, n_photographs: int) -> None:
     """Write a corpus of drawn words with names, keys, labels and tags."""
-    images = [scene.image for scene in drawn_scenes(2, 0, size=(96, 128))]
+    images = [scene.image for scene in drawn_scenes(2, max_side=128)]
     words = BagOfVisualWords(n_words=240, random_state=0).fit(images)
     encoder = words.encoder_
     corpus = Corpus.create(

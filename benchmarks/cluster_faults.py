@@ -255,8 +255,8 @@ def run_all(runs: Runs, whole: str, without_corrupt: str) -> None:
 
 def prepare(folder: Path) -> list[str]:
     """Draw photographs and learn words; return the fingerprints of one process."""
-    write_scenes(folder / "photos", N_PER_CLASS, seed=0, size=(SIDE, SIDE))
-    write_scenes(folder / "corrupt", N_PER_CLASS, seed=0, size=(SIDE, SIDE))
+    write_scenes(folder / "photos", N_PER_CLASS, max_side=SIDE)
+    write_scenes(folder / "corrupt", N_PER_CLASS, max_side=SIDE)
     _photographs(folder, "corrupt")[5].write_bytes(b"\xff\xd8 no image")
     paths = _photographs(folder, "photos")
     bag = BagOfVisualWords(N_WORDS, random_state=0, sample_size=5000).fit(paths[::4])

@@ -54,7 +54,7 @@ SMALL = (
     *("--features", "sift", "--words", "12", "--topics", "6", "--epochs", "4"),
     *("--learning-rate", "0.003", "--min-tag-count", "2", "--jobs", "1"),
 )
-SIZE, CLASSES = (80, 96), ("coast", "forest", "skyline")
+MAX_SIDE, CLASSES = 96, ("coast", "forest", "skyline")
 PHOTO = "photos/coast/coast_0001.jpg"
 LIMIT = 120.0
 """Seconds after which a command counts as hanging."""
@@ -191,8 +191,8 @@ class Workspace:
         """Draw photographs and train models in the workspace, and keep a copy of everything."""
         from supdocnade.demo import write_scenes
 
-        write_scenes(self.work / "photos", 5, 0, size=SIZE, classes=CLASSES)
-        write_scenes(self.work / "more", 2, 1, size=SIZE, classes=CLASSES)
+        write_scenes(self.work / "photos", 5, classes=CLASSES, max_side=MAX_SIDE)
+        write_scenes(self.work / "more", 2, first=5, classes=CLASSES, max_side=MAX_SIDE)
         for arguments in (
             ("train", "photos", "-o", "model", *SMALL, "--seed", "1"),
             ("train", "photos", "-o", "saved", *SMALL, "--seed", "2"),

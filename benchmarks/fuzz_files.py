@@ -42,7 +42,7 @@ from supdocnade.visual_words.to_corpus import FEATURES
 MAX_SECONDS = 1.0
 SLACK_BYTES = 2**20
 """Memory that is allowed beyond twice that of the honest file: messages, for example."""
-SIZE, CLASSES = (96, 128), ("coast", "forest", "skyline")
+MAX_SIDE, CLASSES = 128, ("coast", "forest", "skyline")
 Use = Callable[[Path], object]
 
 
@@ -70,7 +70,7 @@ def small_scenes() -> list[Any]:
     """Return small drawn scenes of three classes."""
     from supdocnade.demo import drawn_scenes
 
-    return list(drawn_scenes(6, 0, size=SIZE, classes=CLASSES))
+    return list(drawn_scenes(6, classes=CLASSES, max_side=MAX_SIDE))
 
 
 @cache
@@ -203,7 +203,7 @@ def _make_index(folder: Path) -> None:
     from supdocnade.demo import write_scenes
     from supdocnade.gallery.build import build_gallery
 
-    write_scenes(folder / "photos", 2, 0, size=SIZE, classes=CLASSES)
+    write_scenes(folder / "photos", 2, classes=CLASSES, max_side=MAX_SIDE)
     build_gallery(small_model().fitted_, folder / "photos", folder / "index")
     shutil.rmtree(folder / "photos")
 

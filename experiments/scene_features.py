@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from tools.draw_scenes import drawn_scenes
 
 from experiments.common import read_results, write_results
 from experiments.data import data_folder
@@ -21,7 +22,6 @@ from experiments.paper.data_sets import read_photo_set
 from experiments.paper.protocol import protocol_for
 from experiments.pool import N_FOLDS, folds
 from supdocnade import SceneModel
-from supdocnade.demo import drawn_scenes
 from supdocnade.metrics import N_TAGS
 from supdocnade.scene.prediction import Prediction
 

@@ -6,12 +6,14 @@ import re
 from contextlib import redirect_stderr, redirect_stdout
 from typing import NamedTuple
 
+from tests.scene_model import first_scene
+
 from supdocnade.cli.main import run
 from supdocnade.demo import write_scenes
 from supdocnade.scene.persistence import SCENE
 from supdocnade.storage import load_arrays
 
-SIZE = (96, 128)
+MAX_SIDE = 128
 CLASSES = ("coast", "forest", "skyline")
 SMALL = (
     *("--features", "sift", "--topics", "8", "--words", "20", "--epochs", "6"),
@@ -45,7 +47,8 @@ def supdocnade(*arguments) -> Done:
 
 
 def draw(folder, n_per_class=6, seed=0, classes=CLASSES):
-    write_scenes(folder, n_per_class, seed, size=SIZE, classes=classes)
+    first = first_scene(seed)
+    write_scenes(folder, n_per_class, first=first, classes=classes, max_side=MAX_SIDE)
     return folder
 
 

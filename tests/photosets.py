@@ -13,11 +13,12 @@ from experiments.paper.data_sets import (
 from experiments.paper.plans import DOC, NO_WORDS, SUP, quick_plan
 from experiments.paper.protocol import make_protocols
 from experiments.paper.study import Study
+from tests.scene_model import first_scene
 
 from supdocnade.demo import CLASSES, drawn_scenes
 from supdocnade.images.decode import write_image
 
-SIZE = (72, 96)
+MAX_SIDE = 96
 OTHER_NUMBERS = "ignore:.*holds other numbers of photographs than published"
 """Filter for the readers' warning about the number of photographs."""
 
@@ -26,7 +27,7 @@ def _draw(folder, classes, n_per_class, seed):
     """Write scenes of eight drawn classes into folders named as published; return their tags."""
     names = dict(zip(CLASSES, classes, strict=True))
     tags, numbers = {}, dict.fromkeys(classes, 0)
-    for scene in drawn_scenes(n_per_class, seed, size=SIZE):
+    for scene in drawn_scenes(n_per_class, first=first_scene(seed), max_side=MAX_SIDE):
         label = names[scene.label]
         numbers[label] += 1
         name = f"{label}/{label}_{numbers[label]:03d}.png"

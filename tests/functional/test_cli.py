@@ -341,6 +341,8 @@ def test_demo_resumes_and_ends_with_a_report(tmp_path, monkeypatch):
     folder = tmp_path / "my demo"
     for name, value in (("n_words", 30), ("max_epochs", 12)):
         monkeypatch.setitem(DEMO_SETTINGS, name, value)
+    for name, value in (("N_TRAIN", 4), ("N_FRESH", 1)):
+        monkeypatch.setattr(f"supdocnade.cli.demo.{name}", value)
     report = ProgressBars.__call__
 
     def stop(self, name, done, total):
@@ -350,9 +352,8 @@ def test_demo_resumes_and_ends_with_a_report(tmp_path, monkeypatch):
 
     with monkeypatch.context() as patched:
         patched.setattr(ProgressBars, "__call__", stop)
-        options = ("--scenes", 4, "--features", "sift")
-        stopped = supdocnade("demo", "-o", folder, *options, "--quiet")
-    again = f"supdocnade demo -o '{folder}' --scenes 4 --features sift --seed 0"
+        stopped = supdocnade("demo", "-o", folder, "--features", "sift", "--quiet")
+    again = f"supdocnade demo -o '{folder}' --features sift"
     assert (stopped.code, stopped.err.splitlines()[-1]) == (130, f"stopped; resume with: {again}")
     stages = set()
 

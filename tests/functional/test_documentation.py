@@ -112,7 +112,9 @@ def test_the_commands_of_a_document_run(document, tmp_path, monkeypatch):
     # The commands as written, on little data and with settings that take little time.
     for name, value in (("n_words", 30), ("max_epochs", 12)):
         monkeypatch.setitem(DEMO_SETTINGS, name, value)
-    quick = {"demo": ("--scenes", "4", "--features", "sift"), "train": SMALL}
+    for name, value in (("N_TRAIN", 4), ("N_FRESH", 1)):
+        monkeypatch.setattr(f"supdocnade.cli.demo.{name}", value)
+    quick = {"demo": ("--features", "sift"), "train": SMALL}
     for program, command, *arguments in commands:
         assert program == "supdocnade"
         if command == "serve":

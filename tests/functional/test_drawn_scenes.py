@@ -25,7 +25,7 @@ N_TRAIN, N_TEST, N_WORDS = 25, 15, 160
 
 @pytest.fixture(scope="module")
 def scenes():
-    return drawn_scenes(N_TRAIN + N_TEST, 0)
+    return drawn_scenes(N_TRAIN + N_TEST)
 
 
 @pytest.fixture(scope="module")

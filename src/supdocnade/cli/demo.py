@@ -34,9 +34,8 @@ PHOTOS, FRESH, MODEL = "photos", "fresh", "model"
 SETTINGS: dict[str, Any] = {"n_topics": 50, "n_words": 200}
 """Small numbers, so that the demo takes only a minute or two."""
 
-N_SCENES = 40
-TRAIN_PER_TEST = 4
-"""Number of training scenes per fresh test scene."""
+N_TRAIN, N_FRESH = 40, 10
+"""Scenes per class to learn from and to test on."""
 N_EXAMPLES = 4
 
 
@@ -44,9 +43,7 @@ def demo(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Folder for scenes, model and report.")
     ] = Path("supdocnade-demo"),
-    scenes: Annotated[int, typer.Option(min=4, help="Training scenes per class.")] = N_SCENES,
     features: opt.Features = "auto",
-    seed: opt.Seed = 0,
     device: opt.Device = "auto",
     jobs: opt.Jobs = -1,
     json: opt.Json = False,
@@ -55,25 +52,23 @@ def demo(
 ) -> None:
     """Train and evaluate a model on drawn scenes, in a minute or two.
 
-    No photographs are needed. The demo draws scenes of eight classes, learns from them, tests the
-    model on fresh scenes, and writes a report.
+    No photographs are needed. The demo learns from drawn scenes of eight classes, tests the model
+    on fresh scenes, and writes a report.
 
     \b
     Examples:
       supdocnade demo
-      supdocnade demo -o somewhere --seed 1
+      supdocnade demo -o somewhere --features sift
     """
     opt.check_device(device)
     started = time.perf_counter()
     if not (quiet or json):
-        number = format_count(8 * scenes, "scene")
-        print_message(f"drawing and learning from {number}, all on this machine ...")
-    command = ["supdocnade", "demo", "-o", f"{output}", "--scenes", f"{scenes}"]
-    command += ["--features", features, "--seed", f"{seed}"]
+        print_message("learning from drawn scenes, all on this machine ...")
+    command = ["supdocnade", "demo", "-o", f"{output}", "--features", features]
     explain_resuming(f"resume with: {shlex.join(command)}")
     with ProgressBars(quiet=quiet) as progress:
         options = RunOptions(n_jobs=jobs, device=device, progress=progress)
-        model, evaluation = run_demo(output, scenes, features, seed, options)
+        model, evaluation = run_demo(output, features, options)
     examples = predict_examples(model, output)
     if json:
         print_json(
@@ -94,10 +89,8 @@ def demo(
     print_line(f"({time.perf_counter() - started:.0f} seconds)")
 
 
-def run_demo(
-    folder: Path, n_per_class: int, features: str, seed: int, options: RunOptions
-) -> "tuple[SceneModel, Evaluation]":
-    """Draw scenes, train and evaluate a model, and write its report.
+def run_demo(folder: Path, features: str, options: RunOptions) -> "tuple[SceneModel, Evaluation]":
+    """Write drawn scenes, train and evaluate a model, and write its report.
 
     A second call resumes an interrupted one.
     """
@@ -110,14 +103,12 @@ def run_demo(
     from supdocnade.scene.model import SceneModel
 
     progress = options.progress
-    # Another seed gives other scenes.
-    n_fresh = max(n_per_class // TRAIN_PER_TEST, 1)
-    for name, number, scene_seed in ((PHOTOS, n_per_class, seed), (FRESH, n_fresh, seed + 1)):
-        write_scenes(folder / name, number, scene_seed, progress=progress)
+    write_scenes(folder / PHOTOS, N_TRAIN)
+    write_scenes(folder / FRESH, N_FRESH, first=N_TRAIN)
     partial = PartialFolder(folder / MODEL, "demo")
     with partial.lock():
         partial.write_plan({})
-        model = SceneModel(**SETTINGS, features=features, random_state=seed)
+        model = SceneModel(**SETTINGS, features=features, random_state=0)
         model.set_params(n_jobs=options.n_jobs, device=options.device)
         model.set_params(cache=partial.folder / "words", checkpoint=partial.folder / "checkpoint")
         model.fit(folder / PHOTOS, progress=progress)
@@ -125,7 +116,7 @@ def run_demo(
         partial.discard()
     evaluation = evaluate_photographs(model.fitted_, read_folder(folder / FRESH), options)
     progress("writing the report", 0, 1)
-    write_report(model.fitted_, folder / REPORT, random_state=seed)
+    write_report(model.fitted_, folder / REPORT, random_state=0)
     progress("writing the report", 1, 1)
     return model, evaluation
 

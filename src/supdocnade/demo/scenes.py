@@ -1,138 +1,28 @@
-"""Scenes of eight classes, drawn as prints, with the visible objects as tags."""
+"""Drawn scenes of eight classes, with the visible objects as tags: an archive of small pictures.
 
-import functools
+In a clone, `python -m tools.draw_scenes` draws them and writes the archive.
+"""
+
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass
+import zipfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
 
 from supdocnade.checks import check_choice, check_count
-from supdocnade.demo.canvas import MARK, Canvas, clip01
-from supdocnade.demo.city import paint_skyline, paint_street
-from supdocnade.demo.countryside import paint_field, paint_forest, paint_village
-from supdocnade.demo.palettes import random_palette
-from supdocnade.demo.wilderness import paint_coast, paint_dunes, paint_mountain
 from supdocnade.errors import InvalidArgument, StorageError
-from supdocnade.images.decode import SUFFIXES, encode
-from supdocnade.progress import ProgressCallback, no_progress
-from supdocnade.seeding import named_generator
+from supdocnade.images.decode import DecodeConfig, decode, encode
 from supdocnade.storage import temporary_target, write_atomically
 
-TAGS: tuple[str, ...] = (
-    "balloon", "bird", "boat", "bridge", "building", "cactus", "car", "cloud", "fence", "house",
-    "lamp", "lighthouse", "moon", "mountain", "person", "road", "rock", "sand", "snow", "star",
-    "sun", "tree", "water", "windmill", "window",
-)  # fmt: skip
-"""All objects, sorted."""
-
-SIZE = (192, 256)
-"""Default height and width of a scene."""
-
+ARCHIVE = Path(__file__).with_name("scenes.zip")
 METADATA = "metadata.jsonl"
 
-_SURFACES = frozenset({"building", "mountain", "road", "sand", "water"})
-"""Objects that are large and recognised by their texture."""
-_SMALL = frozenset({"bird", "fence", "lamp", "person", "star"})
-_MIN_TAGS, _MAX_TAGS = 3, 7
-_MIN_OBJECTS = 4
-_MIN_SIDE = 32
-_MAX_ZOOM = 1.35
-_ATTEMPTS = 20
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Contents of the scenes of one class."""
-
-    paint: Callable[[Canvas, Set[str]], None]
-    """Paints the given objects on a canvas."""
-    required: tuple[str, ...]
-    optional: Mapping[str, float]
-    """Probabilities; at night the sun becomes the moon, and only then are there stars."""
-
-
-PLANS: dict[str, Plan] = {
-    "coast": Plan(
-        paint_coast,
-        ("water",),
-        {"sand": 0.6, "boat": 0.55, "rock": 0.5, "sun": 0.5, "cloud": 0.5, "bird": 0.35,
-         "lighthouse": 0.35, "mountain": 0.3, "star": 0.4, "house": 0.2, "tree": 0.25,
-         "person": 0.2, "fence": 0.15, "balloon": 0.12},
-    ),
-    "dunes": Plan(
-        paint_dunes,
-        ("sand",),
-        {"cactus": 0.5, "rock": 0.5, "sun": 0.6, "person": 0.3, "mountain": 0.3, "cloud": 0.3,
-         "bird": 0.25, "tree": 0.25, "star": 0.5, "balloon": 0.2, "fence": 0.12, "house": 0.1},
-    ),
-    "field": Plan(
-        paint_field,
-        (),
-        {"tree": 0.75, "cloud": 0.55, "fence": 0.5, "house": 0.5, "sun": 0.5, "road": 0.35,
-         "bird": 0.35, "windmill": 0.35, "mountain": 0.3, "balloon": 0.2, "person": 0.2,
-         "star": 0.4},
-    ),
-    "forest": Plan(
-        paint_forest,
-        ("tree",),
-        {"road": 0.5, "rock": 0.5, "sun": 0.5, "person": 0.35, "bird": 0.3, "snow": 0.3,
-         "mountain": 0.3, "house": 0.25, "fence": 0.2, "star": 0.4, "cloud": 0.2},
-    ),
-    "mountain": Plan(
-        paint_mountain,
-        ("mountain",),
-        {"snow": 0.7, "tree": 0.7, "sun": 0.5, "cloud": 0.5, "water": 0.4, "rock": 0.4,
-         "house": 0.3, "bird": 0.3, "fence": 0.2, "boat": 0.15, "star": 0.4, "balloon": 0.15,
-         "person": 0.15},
-    ),
-    "skyline": Plan(
-        paint_skyline,
-        ("building", "window"),
-        {"water": 0.6, "sun": 0.5, "cloud": 0.4, "tree": 0.35, "bridge": 0.35, "boat": 0.3,
-         "mountain": 0.3, "lamp": 0.25, "bird": 0.25, "star": 0.4, "balloon": 0.2},
-    ),
-    "street": Plan(
-        paint_street,
-        ("building", "window", "road"),
-        {"car": 0.6, "lamp": 0.6, "person": 0.5, "tree": 0.4, "sun": 0.35, "cloud": 0.35,
-         "bird": 0.2, "star": 0.3, "balloon": 0.12, "mountain": 0.15},
-    ),
-    "village": Plan(
-        paint_village,
-        ("house", "window"),
-        {"tree": 0.65, "mountain": 0.45, "sun": 0.45, "cloud": 0.4, "road": 0.4, "snow": 0.3,
-         "fence": 0.3, "lamp": 0.25, "bird": 0.25, "person": 0.25, "windmill": 0.15,
-         "star": 0.4, "balloon": 0.12},
-    ),
-}  # fmt: skip
-
-CLASSES: tuple[str, ...] = tuple(PLANS)
-"""The classes of scenes, in the order of their numbers."""
-
-
-def choose_objects(plan: Plan, rng: np.random.Generator, *, night: bool) -> set[str]:
-    """Draw the objects of a scene, four to seven."""
-    optional = {tag: p for tag, p in plan.optional.items() if tag != "star" or night}
-    names = list(optional)
-    # Negative for the objects drawn; the order ranks all of them.
-    margins = rng.random(len(names)) - np.array(list(optional.values()))
-    order = [names[i] for i in np.argsort(margins)]
-    n_required = len(plan.required)
-    count = max(int((margins < 0).sum()), _MIN_OBJECTS - n_required)
-    objects = {*plan.required, *order[: min(count, _MAX_TAGS - n_required)]}
-    if "boat" in objects and "water" not in objects:
-        objects.remove("boat")
-        objects.add("water")
-    if night and "sun" in objects:
-        objects.remove("sun")
-        objects.add("moon")
-    return objects
+CLASSES = ("coast", "dunes", "field", "forest", "mountain", "skyline", "street", "village")
+N_PER_CLASS = 50
 
 
 class DrawnScene(NamedTuple):
@@ -145,127 +35,46 @@ class DrawnScene(NamedTuple):
     """The visible objects, sorted."""
 
 
-def draw_scene(
-    name: str, seed: int | np.random.Generator, size: tuple[int, int] = SIZE
-) -> DrawnScene:
-    """Draw one scene of a class.
+def scene_name(label: str, number: int) -> str:
+    """Return the name of the file of a scene, which is the number-th of its class, from 0.
 
-    Parameters
-    ----------
-    name : one of CLASSES.
-    seed : a seed or a generator.
-    size : height and width in pixels.
+    >>> scene_name("coast", 0)
+    'coast/coast_0001.webp'
     """
-    check_choice("name", name, CLASSES)
-    _check_size(size)
-    if not isinstance(seed, np.random.Generator):
-        seed = named_generator(seed, "scene", CLASSES.index(name), 0)
-    # The matrices are too small for several BLAS threads.
-    with _threadpools().limit(limits=1, user_api="blas"):
-        for _ in range(_ATTEMPTS):
-            canvas = _paint(PLANS[name], seed, size)
-            areas = canvas.areas()
-            tags = tuple(tag for tag in TAGS if areas[tag] >= _min_area(tag))
-            # Objects may be hidden or outside the picture; then the scene is drawn again.
-            if _MIN_TAGS <= len(tags) <= _MAX_TAGS:
-                break
-        return DrawnScene(_finish_print(canvas), name, tags)
-
-
-def _paint(plan: Plan, rng: np.random.Generator, size: tuple[int, int]) -> Canvas:
-    palette = random_palette(rng)
-    objects = choose_objects(plan, rng, night=palette.night)
-    zoom = rng.uniform(1.0, _MAX_ZOOM)
-    canvas = Canvas(size, palette, rng, TAGS, surfaces=_SURFACES, zoom=zoom)
-    plan.paint(canvas, objects)
-    return canvas
-
-
-def _min_area(tag: str) -> float:
-    """Return the share of the picture above which an object counts as visible."""
-    if tag in _SURFACES:
-        return 0.01
-    return 0.0003 if tag in _SMALL else 0.0008
-
-
-@functools.cache
-def _threadpools() -> ThreadpoolController:
-    return ThreadpoolController()
+    return f"{label}/{label}_{number + 1:04d}.webp"
 
 
 def drawn_scenes(
     n_per_class: int,
-    seed: int,
     *,
-    size: tuple[int, int] = SIZE,
+    first: int = 0,
     classes: Sequence[str] = CLASSES,
+    max_side: int | None = None,
 ) -> list[DrawnScene]:
-    """Draw scenes of several classes, class by class.
-
-    A scene depends only on the seed, its class and its number within the class, not on the other
-    scenes.
+    """Return drawn scenes of several classes, class by class.
 
     Parameters
     ----------
-    n_per_class : scenes per class.
+    n_per_class, first : this many scenes of every class, from number `first` of its 50.
     classes : some of CLASSES.
+    max_side : longest side in pixels; by default 256, as they are stored.
     """
-    _check_request(n_per_class, size, classes)
+    config = DecodeConfig(max_side=max_side, color=True)
     return [
-        _draw_numbered_scene(name, number, seed, size)
-        for name in classes
-        for number in range(n_per_class)
+        DrawnScene(decode(content, config), line["label"], tuple(line["tags"]))
+        for line, content in _read_archive(n_per_class, first, classes)
     ]
-
-
-def _draw_numbered_scene(name: str, number: int, seed: int, size: tuple[int, int]) -> DrawnScene:
-    return draw_scene(name, named_generator(seed, "scene", CLASSES.index(name), number), size)
-
-
-def _check_request(n_per_class: int, size: tuple[int, int], classes: Sequence[str]) -> None:
-    check_count("n_per_class", n_per_class, least=1)
-    _check_size(size)
-    for name in classes:
-        check_choice("classes", name, CLASSES)
-    if isinstance(classes, str) or not 0 < len(classes) == len(set(classes)):
-        raise InvalidArgument(f"classes must be different classes, got {classes!r}.")
-
-
-def _check_size(size: tuple[int, int]) -> None:
-    if len(size) != 2:
-        raise InvalidArgument(f"size must be a height and a width, got {size!r}.")
-    for side in size:
-        check_count("size", side, least=_MIN_SIDE)
-
-
-def _finish_print(canvas: Canvas) -> NDArray[np.uint8]:
-    """Return the picture with darker corners, uneven ink and grain, perhaps mirrored."""
-    rng = canvas.rng
-    away = np.hypot((canvas.x / canvas.width - 0.5), (canvas.y / 100 - 0.5))
-    corners = clip01(away - 0.38) * np.float32(rng.uniform(0.1, 0.6))
-    canvas.paint(canvas.full_window, corners, canvas.palette.ink, MARK)
-    mottle = np.float32(0.012) * canvas.noise(9, octaves=3, gain=0.8)
-    speckle = canvas.grain_rng.standard_normal(canvas.shape, dtype=np.float32)
-    speckle *= np.float32(rng.uniform(0.01, 0.03))
-    image = canvas.image + (mottle + speckle)
-    image += rng.uniform(-0.035, 0.035)
-    if rng.random() < 0.5:
-        image = image[:, :, ::-1]
-    levels = np.round(clip01(image) * 255).astype(np.uint8)
-    return np.ascontiguousarray(levels.transpose(1, 2, 0))
 
 
 def write_scenes(
     folder: str | os.PathLike[str],
     n_per_class: int,
-    seed: int,
     *,
-    size: tuple[int, int] = SIZE,
+    first: int = 0,
     classes: Sequence[str] = CLASSES,
-    ending: str = ".jpg",
-    progress: ProgressCallback = no_progress,
+    max_side: int | None = None,
 ) -> list[Path]:
-    """Write drawn scenes as `folder/coast/coast_0001.jpg` and so on, with their metadata.
+    """Write drawn scenes as `folder/coast/coast_0001.webp` and so on; return their paths.
 
     `metadata.jsonl` has one JSON object per line with `file_name`, `label` and `tags`; it is
     written last. Repeating a call, also an interrupted one, gives the same files.
@@ -273,36 +82,48 @@ def write_scenes(
     Parameters
     ----------
     folder : created if it does not exist.
-    n_per_class, seed, size, classes : see `drawn_scenes`.
-    ending : ".jpg" or ".png".
-    progress : called after each scene, with the stage "drawing NAME" for a folder NAME.
-
-    Returns
-    -------
-    The paths of the images.
+    n_per_class, first, classes : see `drawn_scenes`.
+    max_side : longest side in pixels of smaller copies, as JPEG files; by default the files are
+        those of the archive.
 
     Raises
     ------
     StorageError : the folder holds a file that this call would not write.
     """
-    _check_request(n_per_class, size, classes)
-    check_choice("ending", ending, tuple(SUFFIXES))
-    root = Path(folder)
-    names = {
-        f"{name}/{name}_{number + 1:04d}{ending}": (name, number)
-        for name in classes
-        for number in range(n_per_class)
-    }
-    _check_folder(root, {*names, METADATA})
-    lines = []
-    for file_name, (name, number) in names.items():
-        scene = _draw_numbered_scene(name, number, seed, size)
-        _write(root / file_name, encode(scene.image, SUFFIXES[ending]))
-        lines.append({"file_name": file_name, "label": scene.label, "tags": list(scene.tags)})
-        progress(f"drawing {root.name}", len(lines), len(names))
-    text = "".join(json.dumps(line) + "\n" for line in lines)
-    _write(root / METADATA, text.encode())
-    return [root / file_name for file_name in names]
+    root, files, lines = Path(folder), {}, []
+    for index, (line, content) in enumerate(_read_archive(n_per_class, first, classes)):
+        name = scene_name(line["label"], index % n_per_class)
+        if max_side is not None:
+            small = decode(content, DecodeConfig(max_side=max_side, color=True))
+            name, content = f"{name.removesuffix('.webp')}.jpg", encode(small, "JPEG")
+        files[name] = content
+        lines.append(json.dumps({**line, "file_name": name}) + "\n")
+    paths = [root / name for name in files]
+    files[METADATA] = "".join(lines).encode()
+    _check_folder(root, set(files))
+    for name, content in files.items():
+        _write(root / name, content)
+    return paths
+
+
+def _read_archive(
+    n_per_class: int, first: int, classes: Sequence[str]
+) -> Iterator[tuple[dict[str, str], bytes]]:
+    """Yield the metadata and the file of every scene."""
+    check_count("first", first)
+    if check_count("n_per_class", n_per_class, least=1) + first > N_PER_CLASS:
+        raise InvalidArgument(
+            f"first + n_per_class must be at most {N_PER_CLASS}, got {first} + {n_per_class}."
+        )
+    for label in classes:
+        check_choice("classes", label, CLASSES)
+    with zipfile.ZipFile(ARCHIVE) as archive:
+        lines = [json.loads(line) for line in archive.read(METADATA).splitlines()]
+        by_name = {line["file_name"]: line for line in lines}
+        for label in classes:
+            for number in range(first, first + n_per_class):
+                name = scene_name(label, number)
+                yield by_name[name], archive.read(name)
 
 
 def _check_folder(root: Path, expected: set[str]) -> None:

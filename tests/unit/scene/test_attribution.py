@@ -295,7 +295,8 @@ def test_the_explained_score_of_a_logistic_tag_is_that_which_ranks_it():
         found = model.explain(IMAGE, tag=tag)
         assert found.whole == pytest.approx(score, abs=1e-4)
         assert found.share_S.sum() == pytest.approx(found.whole - found.empty, abs=1e-3)
-        assert found.score == f"logit p({tag}) + {weight:g} log p({tag} | classes)"
+        factor = "" if weight == 1 else f"{weight:g} "
+        assert found.score == f"logit p({tag}) + {factor}log p({tag} | classes)"
 
 
 def test_patches_are_those_of_the_photograph():

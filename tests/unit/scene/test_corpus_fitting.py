@@ -158,9 +158,9 @@ def test_damaged_features_are_refused(tmp_path, monkeypatch):
 def test_an_svm_is_fitted_on_the_photographs_in_memory(corpus, monkeypatch):
     exact = fit(corpus, classifier="svm")
     monkeypatch.setattr(corpus_fitting, "MAX_EXACT_SVM", 20)
-    monkeypatch.setattr(svm, "N_LANDMARKS", 9)
+    monkeypatch.setattr(svm, "N_LANDMARKS", 7)
     approximate = fit(corpus, classifier="svm")
-    assert len(exact.fitted_.svm.support_SH) > len(approximate.fitted_.svm.support_SH) == 9
+    assert len(exact.fitted_.svm.support_SH) > len(approximate.fitted_.svm.support_SH) == 7
     for model in (exact, approximate):
         assert (model.predict(IMAGES) == LABELS).mean() > 0.8
     assert fit(corpus, classifier="softmax").fitted_.svm is None

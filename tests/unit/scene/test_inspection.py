@@ -33,7 +33,7 @@ def grouped(images, keys=None):
 
 
 def test_grey_and_recompressed_copies_are_one_picture():
-    scenes = [scene.image for scene in drawn_scenes(2, 0, size=(96, 128))]
+    scenes = [scene.image for scene in drawn_scenes(2, max_side=128)]
     grey = [image.mean(axis=2).astype(np.uint8) for image in scenes[:3]]
     poor = [encode(image, "JPEG", quality=40) for image in scenes[4:6]]
     assert grouped([*scenes, *grey, *poor]) == [*range(16), 0, 1, 2, 4, 5]

@@ -45,7 +45,7 @@ def test_near_duplicates_come_last():
 
 def test_what_the_model_has_learned_is_left_out():
     fitted = small_model().fitted_
-    new = [scene.image for scene in drawn_scenes(2, 5, size=(96, 128))]
+    new = [scene.image for scene in drawn_scenes(2, first=12, max_side=128)]
     images = [*(scene.image for scene in scenes()[:4]), b"no image", *new]
     found, skipped = suggest_photographs(fitted, images, 5, RunOptions(on_error="skip"))
     names = [each.prediction.name for each in found]

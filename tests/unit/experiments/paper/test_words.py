@@ -14,7 +14,7 @@ RECIPE = WordRecipe(n_words=20, patch_size=(16, 32))
 
 @pytest.fixture(scope="module")
 def images():
-    return [scene.image for scene in drawn_scenes(1, 0, size=(64, 88))]
+    return [scene.image for scene in drawn_scenes(1, max_side=88)]
 
 
 @pytest.fixture(scope="module")

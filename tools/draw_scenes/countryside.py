@@ -4,9 +4,9 @@ from collections.abc import Set
 
 import numpy as np
 
-from supdocnade.demo.canvas import MARK, Canvas, Window, clip01, stripe_cover
-from supdocnade.demo.landscape import hill_line, paint_hill, paint_range, paint_sky, ridge_line
-from supdocnade.demo.objects import (
+from tools.draw_scenes.canvas import MARK, Canvas, Window, clip01, stripe_cover
+from tools.draw_scenes.landscape import hill_line, paint_hill, paint_range, paint_sky, ridge_line
+from tools.draw_scenes.objects import (
     House,
     paint_cottage,
     paint_fence,
@@ -19,7 +19,7 @@ from supdocnade.demo.objects import (
     paint_tree,
     paint_windmill,
 )
-from supdocnade.demo.palettes import Floats, mix
+from tools.draw_scenes.palettes import Floats, mix
 
 _FOCAL = 90.0
 """Distance from the viewer to the picture plane, in units."""

@@ -4,8 +4,8 @@ from collections.abc import Set
 
 import numpy as np
 
-from supdocnade.demo.canvas import MARK, Canvas, clip01, fractal_line
-from supdocnade.demo.landscape import (
+from tools.draw_scenes.canvas import MARK, Canvas, clip01, fractal_line
+from tools.draw_scenes.landscape import (
     hill_line,
     paint_hill,
     paint_range,
@@ -13,7 +13,7 @@ from supdocnade.demo.landscape import (
     paint_water,
     ridge_line,
 )
-from supdocnade.demo.objects import (
+from tools.draw_scenes.objects import (
     paint_boat,
     paint_cactus,
     paint_cottage,
@@ -26,7 +26,7 @@ from supdocnade.demo.objects import (
     paint_rock,
     paint_tree,
 )
-from supdocnade.demo.palettes import Floats, mix
+from tools.draw_scenes.palettes import Floats, mix
 
 
 def paint_coast(canvas: Canvas, objects: Set[str]) -> None:

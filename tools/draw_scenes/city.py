@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from supdocnade.demo.canvas import MARK, Canvas, Point, Window, clip01, stripe_cover
-from supdocnade.demo.landscape import (
+from tools.draw_scenes.canvas import MARK, Canvas, Point, Window, clip01, stripe_cover
+from tools.draw_scenes.landscape import (
     hill_line,
     paint_hill,
     paint_range,
@@ -14,8 +14,14 @@ from supdocnade.demo.landscape import (
     paint_water,
     ridge_line,
 )
-from supdocnade.demo.objects import paint_boat, paint_broadleaf, paint_car, paint_lamp, paint_person
-from supdocnade.demo.palettes import Floats, mix
+from tools.draw_scenes.objects import (
+    paint_boat,
+    paint_broadleaf,
+    paint_car,
+    paint_lamp,
+    paint_person,
+)
+from tools.draw_scenes.palettes import Floats, mix
 
 
 def paint_skyline(canvas: Canvas, objects: Set[str]) -> None:

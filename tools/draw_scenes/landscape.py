@@ -4,8 +4,8 @@ from collections.abc import Set
 
 import numpy as np
 
-from supdocnade.demo.canvas import MARK, Canvas, Window, clip01, fractal_line, points_around
-from supdocnade.demo.palettes import Floats, luminance, mix
+from tools.draw_scenes.canvas import MARK, Canvas, Window, clip01, fractal_line, points_around
+from tools.draw_scenes.palettes import Floats, luminance, mix
 
 
 def paint_sky(canvas: Canvas, objects: Set[str], horizon: float) -> float:

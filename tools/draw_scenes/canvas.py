@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from supdocnade.demo.palettes import Floats, Palette
+from tools.draw_scenes.palettes import Floats, Palette
 
 Point = tuple[float, float]
 """x and y."""

@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-
-from supdocnade.demo.canvas import (
+from tools.draw_scenes.canvas import (
     MARK,
     Canvas,
     fractal_line,
@@ -11,7 +10,7 @@ from supdocnade.demo.canvas import (
     smooth_noise,
     stripe_cover,
 )
-from supdocnade.demo.palettes import random_palette
+from tools.draw_scenes.palettes import random_palette
 
 WHITE, BLACK = np.ones(3, np.float32), np.zeros(3, np.float32)
 

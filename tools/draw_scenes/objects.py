@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from supdocnade.demo.canvas import MARK, Canvas, Point, clip01, points_around, stripe_cover
-from supdocnade.demo.palettes import Floats, luminance, mix
+from tools.draw_scenes.canvas import MARK, Canvas, Point, clip01, points_around, stripe_cover
+from tools.draw_scenes.palettes import Floats, luminance, mix
 
 
 def paint_rock(canvas: Canvas, x: float, foot: float, size: float, color: Floats) -> None:

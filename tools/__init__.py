@@ -1,0 +1,1 @@
+"""Programs for maintainers, run from a clone."""
