@@ -23,7 +23,6 @@ TRIED: dict[str, Recipe] = {
     "base: contrast 10, damped": BASE,
     "base, damped by 1.5": replace(BASE, damping=1.5),
     "base, contrast 20": replace(BASE, words=replace(PLAIN, contrast_percentile=20)),
-    "base, root-SIFT": replace(BASE, words=replace(SHRUNK, root_sift=True)),
     "base, 1000 words": replace(BASE, words=replace(SHRUNK, n_words=1000)),
     "base, pyramid": replace(BASE, grid="pyramid"),
     "base, 1×1 and 2×2": replace(BASE, grid="1×1 and 2×2"),
@@ -31,7 +30,6 @@ TRIED: dict[str, Recipe] = {
     "500 words, patches 16 and 32": BOTH,
     "1000 words, patches 16 and 32": THOUSAND,
     "500 words, patches 16, 24 and 32": replace(BASE, words=replace(FINE, patch_size=(16, 24, 32))),
-    "500 words, patches 16 and 32, colour": replace(BASE, words=replace(FINE, color=True)),
     "500 words, patches 16 and 32, pyramid": replace(BOTH, grid="pyramid"),
     "500 words, patches 16 and 32, step 6": replace(BASE, words=replace(FINE, step=6)),
     "500 words, 16 and 32, 30 epochs": replace(BOTH, max_epochs=30),
@@ -57,7 +55,6 @@ TRIED: dict[str, Recipe] = {
         BASE, words=replace(THOUSAND.words, patch_size=(16, 24, 32, 48))
     ),
     "2000 words, 16 and 32": replace(BASE, words=replace(THOUSAND.words, n_words=2000)),
-    "1000 words, 16 and 32, colour": replace(THOUSAND, words=replace(THOUSAND.words, color=True)),
     "1000 words, 16 and 32, 4 models": replace(THOUSAND, members=4),
     "1000 words, 16 and 32, mirrored, 4 models": replace(MIRRORED, members=4),
     "500 words, mirrored, not damped": replace(TWICE, damping=None),

@@ -32,12 +32,8 @@ ALONE = {"n_sift_words": 0}
 VARIANTS: dict[str, dict[str, Any]] = {
     "sift": {},
     "sift, svm": SVM,
-    "sift, svm, 50 colour words": {**SVM, "n_color_words": 50},
-    "sift, svm, 100 colour words": {**SVM, "n_color_words": 100},
     "sift, svm, logistic tags": {**SVM, "annotation_output": "sigmoid"},
     "drawn, sift, svm": {**DRAWN, **SVM},
-    "drawn, sift, svm, 20 colour words": {**DRAWN, **SVM, "n_color_words": 20},
-    "drawn, sift, svm, 100 colour words": {**DRAWN, **SVM, "n_color_words": 100},
     "efficientnet-lite0": {"features": "efficientnet-lite0", **ALONE},
     "efficientnet-lite2": {"features": "efficientnet-lite2", **ALONE},
     "efficientnet-lite2, tags as words": {

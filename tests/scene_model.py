@@ -8,7 +8,6 @@ from supdocnade.demo import drawn_scenes
 SETTINGS = {
     "n_topics": 12,
     "n_words": 30,
-    "n_color_words": 0,
     "max_epochs": 12,
     "learning_rate": 3e-3,
     "max_side": 128,

@@ -47,8 +47,6 @@ class WordRecipe:
     step: int = 8
     patch_size: int | tuple[int, ...] = 16
     contrast_percentile: float = 0.0
-    root_sift: bool = False
-    color: bool = False
     mirrored: bool = False
     """Add the words of its mirror image to each image."""
 
@@ -134,7 +132,7 @@ def encode_words(
     )
     sides = [images]
     if recipe.mirrored:
-        decoding = DecodeConfig(max_side=max_side, color=recipe.color)
+        decoding = DecodeConfig(max_side=max_side)
         sides.append([np.fliplr(decode(image, decoding)) for image in images])
     learning = [side[i] for side in sides for i in learn_from]
     total = len(learning) + len(sides) * len(images)

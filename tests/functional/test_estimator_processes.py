@@ -42,9 +42,7 @@ def estimators():
         "DampCounts": (DampCounts().fit(COUNTS), COUNTS),
         "BagOfVisualWords": (BagOfVisualWords(n_words=8, random_state=0).fit(IMAGES), IMAGES),
         "SceneModel": (
-            SceneModel(n_words=8, n_color_words=0, mirror=False, held_out=0, **FAST).fit(
-                IMAGES, LABELS[:6]
-            ),
+            SceneModel(n_words=8, mirror=False, held_out=0, **FAST).fit(IMAGES, LABELS[:6]),
             IMAGES,
         ),
     }

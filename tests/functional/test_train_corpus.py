@@ -79,7 +79,7 @@ def test_an_interrupted_run_resumes_to_the_same_model(trained, corpus, tmp_path,
 
 
 def test_options_of_visual_words_are_refused(corpus, model, tmp_path):
-    for option, value in (("--words", 9), ("--features", "sift"), ("--color-words", 3)):
+    for option, value in (("--words", 9), ("--features", "sift")):
         done = supdocnade("train", corpus, "-o", tmp_path / "m", option, value)
         assert done.code == 1
         assert f"{option} must not be given with a corpus: the visual words stay" in done.err

@@ -31,7 +31,6 @@ OPTIONS = {
     "n_topics": "topics",
     "features": "features",
     "n_words": "words",
-    "n_color_words": "color_words",
     "n_sift_words": "sift_words",
     "classifier": "classifier",
     "max_epochs": "epochs",
@@ -45,7 +44,7 @@ OPTIONS = {
 }
 """Settings of `SceneModel`, and the parameters of the command that give them."""
 
-WORD_OPTIONS = ("features", "n_words", "n_color_words", "n_sift_words")
+WORD_OPTIONS = ("features", "n_words", "n_sift_words")
 """Settings of visual words, which must not be given with --add or a corpus."""
 
 CHECKPOINT, WORDS = "checkpoint", "words"
@@ -217,8 +216,8 @@ def _keep_work(partial: "PartialFolder") -> bool:
 def _option(setting: str) -> str:
     """Return the option of the command that gives a setting.
 
-    >>> _option("n_color_words")
-    '--color-words'
+    >>> _option("n_sift_words")
+    '--sift-words'
     """
     return "--" + OPTIONS.get(setting, setting).replace("_", "-")
 

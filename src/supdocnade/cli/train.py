@@ -31,7 +31,6 @@ Words = Annotated[
         "photographs.",
     ),
 ]
-ColorWords = Annotated[int, typer.Option(min=0, help="Number of words for colours.")]
 SIFTWords = Annotated[
     int | None,
     typer.Option(
@@ -83,7 +82,6 @@ def train(
     topics: Topics = _DEFAULTS.n_topics,
     features: opt.Features = "auto",
     words: Words = _DEFAULTS.n_words,
-    color_words: ColorWords = _DEFAULTS.n_color_words,
     sift_words: SIFTWords = _DEFAULTS.n_sift_words,
     classifier: Classifier = "auto",
     epochs: Epochs = _DEFAULTS.max_epochs,

@@ -77,35 +77,23 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
     features : str or callable, default="sift"
         Description of patches: "sift", the name of a network (`supdocnade features` lists and
         imports networks), or a function. With a network, `step`, `patch_size`, `max_side`,
-        `window`, `root_sift`, `contrast_percentile`, `color`, `keep_constant` and `upscale` affect
-        only the SIFT words (`n_sift_words`), and `encode` also returns features of the whole images
-        (`global_features`). A function gets the pixels of an image, (height, width, 3) uint8, and
-        returns the descriptors of its patches, (patches, D), their centres, (patches, 2), y and x
-        in pixels, and their sides in pixels, (patches,) or one number. It is called from several
-        threads if `n_jobs` is not 1; of these settings `max_side` and `upscale` determine its
-        image, and the words cannot be saved.
+        `contrast_percentile` and `upscale` affect only the SIFT words (`n_sift_words`), and
+        `encode` also returns features of the whole images (`global_features`). A function gets the
+        pixels of an image, (height, width, 3) uint8, and returns the descriptors of its patches,
+        (patches, D), their centres, (patches, 2), y and x in pixels, and their sides in pixels,
+        (patches,) or one number. It is called from several threads if `n_jobs` is not 1; of these
+        settings `max_side` and `upscale` determine its image, and the words cannot be saved.
     n_nearest : int, default=1
         Number of words of a patch, the nearest ones.
     mirror : bool, default=False
         Whether the words of the mirror image are counted, too, which needs `features="sift"`. An
         image and its mirror image then have almost the same counts.
-    window : {"gaussian", "flat"}, default="gaussian"
-        Weights of the pixels of a patch.
-    root_sift : bool, default=False
-        Whether descriptors are square roots of their shares (RootSIFT).
     contrast_percentile : float, default=0
         Patches with less contrast than this percentile of all patches get shorter descriptors.
-    color : bool, default=False
-        Whether red, green and blue are described separately.
-    n_color_words : int, default=0
-        Maximum number of words for the colours of patches. They are learned and counted beside the
-        visual words and numbered after them. There are none if all images are grey.
     n_sift_words : int, default=0
         Maximum number of words for SIFT descriptors beside the words of a network or function. They
         are counted in the same regions and numbered after the others. There are fewer if the images
         have few different patches, and an image that is too narrow for a patch has none.
-    keep_constant : bool, default=True
-        Whether patches of one colour are counted, as the word nearest to zero.
     upscale : bool, default=True
         Whether images smaller than `max_side` are enlarged.
     sample_size : int, optional
@@ -127,7 +115,7 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
     ----------
     encoder_ : ImageEncoder
     n_features_out_ : int
-        Number of visual words, those for colours and of SIFT included, times the number of regions.
+        Number of visual words, those of SIFT beside others included, times the number of regions.
 
     Examples
     --------
@@ -179,7 +167,6 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
             options,
             n_words=self.n_words,
             min_words=min_words,
-            n_color_words=self.n_color_words,
             n_nearest=self.n_nearest,
             mirror=self.mirror,
             **shared,
@@ -294,8 +281,8 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
 
         Parameters
         ----------
-        word : number of a visual word, regardless of the region; words for colours, or SIFT words
-            beside those of a network, come last.
+        word : number of a visual word, regardless of the region; SIFT words beside those of a
+            network come last.
 
         Returns
         -------

@@ -11,7 +11,7 @@ checked before an estimator is built. Reading needs neither torch nor scikit-lea
 import json
 import platform
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,12 +26,13 @@ from supdocnade.estimators.settings import (
     VisualWordSettings,
     check_n_jobs,
 )
+from supdocnade.images.sift_bins import SIZE
 from supdocnade.model.config import DocNADEConfig, SupDocNADEConfig
 from supdocnade.model.inference import NetworkArrays
 from supdocnade.storage import Arrays, damage_errors, load_arrays, save_arrays
 from supdocnade.training.history import History
 from supdocnade.tree import WordTree
-from supdocnade.visual_words.describer import N_CHANNELS, NetworkDescriber, SIFTDescriber
+from supdocnade.visual_words.describer import NetworkDescriber, SIFTDescriber
 from supdocnade.visual_words.encoder import ImageEncoder
 
 TOPICS_FORMAT = 1
@@ -370,8 +371,7 @@ def _plain_word_settings(settings: dict[str, Any]) -> dict[str, Any]:
     plain["grid"] = np.asarray(plain["grid"]).tolist()
     if not isinstance(plain["patch_size"], int):
         plain["patch_size"] = np.asarray(plain["patch_size"]).tolist()
-    for name in ("root_sift", "color", "keep_constant", "upscale"):
-        plain[name] = bool(plain[name])
+    plain["upscale"] = bool(plain["upscale"])
     plain["random_state"] = plain_seed(plain["random_state"])
     plain["cache"] = None  # A file must not choose where its reader writes.
     del plain["device"]  # Another machine may not have it.
@@ -438,7 +438,7 @@ def _read_words(
     found, sift = encoder.describer, encoder.sift_encoder
     if isinstance(found, SIFTDescriber):
         same = _is_same_sift(found, expected) and settings.features == "sift" and sift is None
-        width = _sift_width(found)
+        width = SIZE
     else:
         same = isinstance(found, NetworkDescriber) and settings.features == found.name
         width = encoder.codebook.centres_KD.shape[1]
@@ -446,18 +446,13 @@ def _read_words(
     if sift is not None:
         assert isinstance(sift.describer, SIFTDescriber)
         same &= _is_same_sift(sift.describer, expected)
-        shape = settings.n_sift_words, _sift_width(sift.describer)
+        shape = settings.n_sift_words, SIZE
         check_shape("sift_centres", arrays["sift_centres"].shape, shape)
     same &= encoder.mirror == settings.mirror
     if not same or (encoder.regions, encoder.n_nearest) != (regions, settings.n_nearest):
         raise InvalidArgument("its encoder has other settings than its transformer")
     n_words, n_examples = encoder.n_words, settings.n_examples
     check_shape("centres", arrays["centres"].shape, (settings.n_words, width))
-    if encoder.color_codebook is not None:
-        shape = encoder.color_codebook.centres_KD.shape
-        check_shape("color_centres", shape[1:], (2 * N_CHANNELS,))
-    if n_words > settings.n_words + settings.n_color_words + settings.n_sift_words:
-        raise InvalidArgument("its words for colours are more than its settings allow")
     side = found.example_side
     check_shape("examples", arrays["examples"].shape, (n_words, n_examples, side, side, 3))
     counts = arrays["n_examples"]
@@ -471,12 +466,5 @@ def _read_words(
 
 def _is_same_sift(found: SIFTDescriber, expected: SIFTDescriber) -> bool:
     """Return whether two describers differ at most in what is learned."""
-    same = found.decoding == expected.decoding and found.keep_constant == expected.keep_constant
-    return same and all(
-        getattr(found.sift, each) == getattr(expected.sift, each)
-        for each in ("step", "patch_sizes", "window", "root")
-    )
-
-
-def _sift_width(describer: SIFTDescriber) -> int:
-    return 128 * (3 if describer.decoding.color else 1)
+    learned = replace(expected.sift, contrast_floor=found.sift.contrast_floor)
+    return found.decoding == expected.decoding and found.sift == learned

@@ -124,13 +124,8 @@ class VisualWordSettings:
     features: str | PatchFunction = "sift"
     n_nearest: int = 1
     mirror: bool = False
-    window: str = "gaussian"
-    root_sift: bool = False
     contrast_percentile: float = 0.0
-    color: bool = False
-    n_color_words: int = 0
     n_sift_words: int = 0
-    keep_constant: bool = True
     upscale: bool = True
     sample_size: int | None = None
     n_examples: int = 16
@@ -142,7 +137,6 @@ class VisualWordSettings:
     def check(self) -> tuple[SIFTDescriber, Regions]:
         """Return how images are described by SIFT, and divided, or raise `InvalidArgument`."""
         check_count("n_words", self.n_words, least=2)
-        check_count("n_color_words", self.n_color_words)
         if check_count("n_sift_words", self.n_sift_words) > MAX_WORDS or self.n_sift_words == 1:
             raise InvalidArgument(
                 f"n_sift_words must be 0, or 2 to {MAX_WORDS}, got {self.n_sift_words}."
@@ -152,11 +146,6 @@ class VisualWordSettings:
             raise InvalidArgument(
                 "features must be 'sift', a function or the name of a network, which "
                 f"supdocnade features --import FILE imports, got {self.features!r}."
-            )
-        if self.features != "sift" and self.n_color_words:
-            raise InvalidArgument(
-                "n_color_words must be 0 with a network or function, which sees colours itself, "
-                f"got {self.n_color_words}."
             )
         if self.features == "sift" and self.n_sift_words:
             raise InvalidArgument(
@@ -182,13 +171,6 @@ class VisualWordSettings:
         patch_size = self.patch_size
         if isinstance(patch_size, Sequence | np.ndarray):
             patch_size = tuple(patch_size)
-        sift = DenseSIFTConfig(
-            step=self.step, patch_size=patch_size, window=self.window, root=bool(self.root_sift)
-        )
-        decoding = DecodeConfig(
-            max_side=self.max_side, upscale=bool(self.upscale), color=bool(self.color)
-        )
-        describer = SIFTDescriber(
-            decoding=decoding, sift=sift, keep_constant=bool(self.keep_constant)
-        )
-        return describer, Regions.of(self.grid)
+        sift = DenseSIFTConfig(step=self.step, patch_size=patch_size)
+        decoding = DecodeConfig(max_side=self.max_side, upscale=bool(self.upscale))
+        return SIFTDescriber(decoding=decoding, sift=sift), Regions.of(self.grid)

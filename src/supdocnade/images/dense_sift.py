@@ -5,19 +5,17 @@ weighted sum of each plane around the centres of 4 × 4 bins, scaled to unit len
 and scaled again. The definition follows VLFeat's `vl_dsift`, with which the tests compare it.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from supdocnade.checks import check_choice, check_count, check_range
+from supdocnade.checks import check_count, check_range
 from supdocnade.errors import InvalidArgument, UnreadableImage
 from supdocnade.images.sift_bins import (
     N_BINS,
-    ChannelDescriptors,
     least_side,
     patch_centres,
     sizes_with_room,
@@ -33,10 +31,6 @@ class DenseSIFTConfig:
     patch_size: int | tuple[int, ...] = 16
     """Side of a patch in pixels, a multiple of the four bins per side; or several sizes, each with
     its own grid of patches."""
-    window: str = "gaussian"
-    """"gaussian" weights each pixel by its distance to the centre, "flat" each bin as a whole."""
-    root: bool = False
-    """True for RootSIFT: descriptors are square roots of their shares, of unit length."""
     contrast_floor: float = 0.0
     """Descriptors of patches with less contrast are scaled by contrast / floor."""
 
@@ -51,7 +45,6 @@ class DenseSIFTConfig:
             check_count("patch_size", self.patch_size, least=N_BINS)
         if any(size % N_BINS for size in self.patch_sizes):
             raise InvalidArgument(f"patch_size must be a multiple of 4, got {self.patch_size}.")
-        check_choice("window", self.window, ("gaussian", "flat"))
         check_range("contrast_floor", self.contrast_floor, least=0)
 
     @property
@@ -69,8 +62,8 @@ class Descriptors(NamedTuple):
     """Descriptors of the patches of one image."""
 
     values_SD: NDArray[np.float32]
-    """(patches, 128, or 384 in colour): zero for patches of one colour, otherwise of unit length,
-    or shorter if the contrast is below the floor."""
+    """(patches, 128): zero for patches of one colour, otherwise of unit length, or shorter if the
+    contrast is below the floor."""
     centres_S2: NDArray[np.float32]
     """(patches, 2): y and x in pixels."""
     contrast_S: NDArray[np.float32]
@@ -80,61 +73,38 @@ class Descriptors(NamedTuple):
     image_F: NDArray[np.float32] | None = None
     """Features of the whole image, which only networks have."""
 
-    def take(self, chosen: NDArray[Any]) -> "Descriptors":
-        """Return the patches with the given numbers, or of a mask."""
-        return Descriptors(
-            self.values_SD[chosen],
-            self.centres_S2[chosen],
-            self.contrast_S[chosen],
-            self.patch_size_S[chosen],
-            self.image_F,
-        )
-
 
 def dense_sift(image: NDArray[np.uint8], config: DenseSIFTConfig | None = None) -> Descriptors:
     """Describe the patches of an image row by row, one patch size after the other.
 
-    Sizes that do not fit into the image are skipped. In colour each channel is described
-    separately; together the three have unit length.
+    Sizes that do not fit into the image are skipped.
 
     Parameters
     ----------
-    image : (height, width) grey levels, or (height, width, 3) colours.
+    image : (height, width) grey levels.
     """
     # Here, since Numba takes long to import and commands import the settings.
     from supdocnade.images.dense_sift_kernels import describe
 
     config = config or DenseSIFTConfig()
-    if image.dtype != np.uint8 or image.ndim not in (2, 3) or image.shape[2:] not in ((), (3,)):
+    if image.dtype != np.uint8 or image.ndim != 2:
         raise InvalidArgument(
-            "image must have shape (height, width) or (height, width, 3) and uint8, "
-            f"got {image.shape} of {image.dtype}."
+            f"image must have shape (height, width) and uint8, got {image.shape} of {image.dtype}."
         )
-    height, width = image.shape[:2]
+    height, width = image.shape
     check_room((height, width), config)
     sizes = sizes_with_room((height, width), config.patch_sizes)
-    channels = [image] if image.ndim == 2 else [image[..., channel] for channel in range(3)]
-    by_channel = [describe(np.ascontiguousarray(each), config, sizes) for each in channels]
-    parts = [
-        _join_channels([described[number] for described in by_channel], image, size, config)
-        for number, size in enumerate(sizes)
-    ]
-    if len(parts) == 1:
-        return parts[0]
-    return Descriptors(
-        *(np.concatenate(arrays) for arrays in zip(*(p[:4] for p in parts), strict=True))
-    )
-
-
-def patch_places(
-    shape: tuple[int, int], config: DenseSIFTConfig
-) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
-    """Return the centres of all patches, (patches, 2), and their sizes, (patches,)."""
-    sizes = sizes_with_room(shape, config.patch_sizes)
-    centres = [patch_centres(shape, size, config.step) for size in sizes]
-    return np.concatenate(centres), np.repeat(
-        np.array(sizes, np.int32), [len(each) for each in centres]
-    )
+    parts = []
+    described = describe(np.ascontiguousarray(image), sizes, config.step)
+    for size, (values_SD, norm_S) in zip(sizes, described, strict=True):
+        contrast_S = norm_S / np.float32((size // N_BINS) ** 2)
+        if config.contrast_floor > 0:
+            weak = contrast_S < config.contrast_floor
+            values_SD[weak] *= (contrast_S[weak] / np.float32(config.contrast_floor))[:, None]
+        centres_S2 = patch_centres((height, width), size, config.step)
+        sizes_S = np.full(len(norm_S), size, np.int32)
+        parts.append((values_SD, centres_S2, contrast_S, sizes_S))
+    return Descriptors(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
 
 def check_room(shape: tuple[int, int], config: DenseSIFTConfig) -> None:
@@ -145,29 +115,3 @@ def check_room(shape: tuple[int, int], config: DenseSIFTConfig) -> None:
             f"an image must have at least {least} × {least} pixels for patches of "
             f"{min(config.patch_sizes)}, got {shape[0]} × {shape[1]}."
         )
-
-
-def _join_channels(
-    channels: Sequence[ChannelDescriptors],
-    image: NDArray[np.uint8],
-    size: int,
-    config: DenseSIFTConfig,
-) -> Descriptors:
-    """Join the channels, and apply RootSIFT and the contrast floor."""
-    values_SD = channels[0].units_SD
-    norm_S = channels[0].norm_S
-    if len(channels) > 1:
-        share = np.float32(1 / math.sqrt(len(channels)))
-        values_SD = share * np.hstack([each.units_SD for each in channels])
-        norm_S = share * np.linalg.norm([each.norm_S for each in channels], axis=0)
-    contrast_S = norm_S / np.float32((size // N_BINS) ** 2)
-    if config.root:
-        # The entries add up to one, so their square roots have unit length.
-        total_S1 = values_SD.sum(axis=1, keepdims=True)
-        values_SD = np.sqrt(values_SD / np.where(total_S1 > 0, total_S1, 1))
-    if config.contrast_floor > 0:
-        weak = contrast_S < config.contrast_floor
-        values_SD[weak] *= (contrast_S[weak] / np.float32(config.contrast_floor))[:, None]
-    centres_S2 = patch_centres((image.shape[0], image.shape[1]), size, config.step)
-    sizes_S = np.full(len(norm_S), size, np.int32)
-    return Descriptors(values_SD, centres_S2, contrast_S, sizes_S)

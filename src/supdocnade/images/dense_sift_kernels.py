@@ -2,7 +2,7 @@
 
 import functools
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,16 +12,11 @@ from supdocnade.images.sift_bins import (
     N_BINS,
     N_ORIENTATIONS,
     SIZE,
-    ChannelDescriptors,
     SideWindows,
     side_windows,
     split_gradients,
 )
 from supdocnade.jit import kernel
-
-if TYPE_CHECKING:
-    from supdocnade.images.dense_sift import DenseSIFTConfig
-
 
 _ZERO, _ONE = np.float32(0), np.float32(1)
 _EPS = np.float32(np.finfo(np.float32).eps)
@@ -149,31 +144,37 @@ def _lengths(values_SD, length_S):
 
 
 def describe(
-    channel: NDArray[np.uint8], config: "DenseSIFTConfig", sizes: list[int]
-) -> list[ChannelDescriptors]:
-    """Describe the patches of each size, row by row."""
-    height, width = channel.shape
-    columns = _join_windows(width, tuple(sizes), config.step, config.window)
+    grey: NDArray[np.uint8], sizes: Sequence[int], step: int
+) -> list[tuple[NDArray[np.float32], NDArray[np.float32]]]:
+    """Describe the patches of each size, row by row.
+
+    Returns
+    -------
+    For each size descriptors of unit length or zero, (patches, 128), and their length before,
+    (patches,).
+    """
+    height, width = grey.shape
+    columns = _join_windows(width, tuple(sizes), step)
     # The gradient is computed once for the bins of all sizes.
     half_YPO = np.empty((height, len(columns.first_P), N_ORIENTATIONS), np.float32)
-    sum_along_rows(channel, *_gradient_table(), *columns, half_YPO)
+    sum_along_rows(grey, *_gradient_table(), *columns, half_YPO)
     described, before = [], 0
     for size in sizes:
-        rows = side_windows(height, size, config.step, config.window)
+        rows = side_windows(height, size, step)
         n_rows = len(rows.first_P) // N_BINS
-        n_columns = len(side_windows(width, size, config.step, config.window).first_P) // N_BINS
+        n_columns = len(side_windows(width, size, step).first_P) // N_BINS
         units_SD = np.empty((n_rows * n_columns, SIZE), np.float32)
         norm_S = np.empty(n_rows * n_columns, np.float32)
         sum_along_columns(half_YPO, *rows, before, np.float32(CLAMP), units_SD, norm_S)
-        described.append(ChannelDescriptors(units_SD, norm_S))
+        described.append((units_SD, norm_S))
         before += n_columns * N_BINS
     return described
 
 
 @functools.lru_cache(maxsize=64)
-def _join_windows(length: int, sizes: tuple[int, ...], step: int, window: str) -> SideWindows:
+def _join_windows(length: int, sizes: tuple[int, ...], step: int) -> SideWindows:
     """Return the windows of all sizes, one size after the other."""
-    parts = [side_windows(length, size, step, window) for size in sizes]
+    parts = [side_windows(length, size, step) for size in sizes]
     most = max(each.weight_PJ.shape[1] for each in parts)
     padded = [np.pad(w, ((0, 0), (0, most - w.shape[1]))) for w in (p.weight_PJ for p in parts)]
     return SideWindows(

@@ -1,8 +1,7 @@
 """Geometry of dense SIFT: positions of patches and bins, and the weights of pixels in bins.
 
-The weight of a pixel is a triangle over the bin times, with a Gaussian window, a Gaussian over the
-patch. Both are products of a function of y and a function of x, so one table of weights per side of
-the image is enough.
+The weight of a pixel is a triangle over the bin times a Gaussian over the patch. Both are products
+of a function of y and a function of x, so one table of weights per side of the image is enough.
 """
 
 import functools
@@ -23,15 +22,6 @@ WINDOW_SIZE = 2.0
 
 CLAMP = 0.2
 """Value at which the entries of a unit descriptor are clipped before it is normalised again."""
-
-
-class ChannelDescriptors(NamedTuple):
-    """Descriptors of the patches of one size in one channel."""
-
-    units_SD: Floats
-    """(patches, 128) of unit length, or zero."""
-    norm_S: Floats
-    """(patches,) length before normalisation."""
 
 
 class SideWindows(NamedTuple):
@@ -71,19 +61,19 @@ def patch_centres(shape: tuple[int, int], patch_size: int, step: int) -> Floats:
     return flat
 
 
-def mirrored_order(n_channels: int = 1) -> NDArray[np.int64]:
+def mirrored_order() -> NDArray[np.int64]:
     """Return the order of the entries of a descriptor in that of the mirrored patch.
 
     Left and right bins change places, and a gradient to the right becomes one to the left. Entries
     are ordered by bin, row by row, and by orientation within a bin.
     """
-    numbers = np.arange(n_channels * SIZE).reshape(n_channels, N_BINS, N_BINS, N_ORIENTATIONS)
+    numbers = np.arange(SIZE).reshape(N_BINS, N_BINS, N_ORIENTATIONS)
     # Orientation 0 points to the right: an angle of o eighths becomes half a turn minus o eighths.
     orientations = (N_ORIENTATIONS // 2 - np.arange(N_ORIENTATIONS)) % N_ORIENTATIONS
-    return numbers[:, :, ::-1][..., orientations].reshape(-1)
+    return numbers[:, ::-1][..., orientations].reshape(-1)
 
 
-def side_weights(length: int, patch_size: int, step: int, window: str) -> Floats:
+def side_weights(length: int, patch_size: int, step: int) -> Floats:
     """Return the weights of all bins of all patches along a side, (patches · bins, length).
 
     Beyond the border the last row or column is repeated.
@@ -97,18 +87,16 @@ def side_weights(length: int, patch_size: int, step: int, window: str) -> Floats
         # Offset of the bin's centre from the middle of the patch.
         delta = bin_size * (number - 0.5 * (N_BINS - 1))
         gaussian = np.exp(-0.5 * ((offsets + delta) / (bin_size * WINDOW_SIZE)) ** 2)
-        # A flat window weights the bin as a whole, by the mean of the Gaussian over it.
-        kernel = triangle * (gaussian if window == "gaussian" else gaussian.mean())
         for patch, start in enumerate(starts):
             places = np.clip(start + number * bin_size + offsets, 0, length - 1)
-            np.add.at(weights[patch, number], places, kernel.astype(np.float32))
+            np.add.at(weights[patch, number], places, (triangle * gaussian).astype(np.float32))
     return weights.reshape(-1, length)
 
 
 @functools.lru_cache(maxsize=64)  # About 4 KB each, at a step of 8 and 256 pixels.
-def side_windows(length: int, patch_size: int, step: int, window: str) -> SideWindows:
+def side_windows(length: int, patch_size: int, step: int) -> SideWindows:
     """Return the weights of `side_weights` without zeros."""
-    weights = side_weights(length, patch_size, step, window)
+    weights = side_weights(length, patch_size, step)
     first_P = (weights > 0).argmax(axis=1)
     count_P = (weights > 0).sum(axis=1)  # A triangle has no gaps.
     columns = first_P[:, None] + np.arange(count_P.max())

@@ -57,8 +57,6 @@ class SceneModel(HubMixin, BaseEstimator, SceneSettings):  # type: ignore[misc]
         different patches if the photographs have fewer patches than that.
     n_nearest : int, optional
         Number of words of a patch, the nearest ones; None: 1, or 4 with a network.
-    n_color_words : int, default=0
-        Number of words for the colours of patches; there are none if all photographs are grey.
     n_sift_words : int, optional
         Number of words for SIFT descriptors beside those of a network; None: 200 with a network,
         fewer if the photographs have few patches. With 0 the network is used alone.

@@ -33,12 +33,12 @@ TAG_PRECISION = 0.8
 """Precision, on held-out photographs, of the tags that are written to sidecars."""
 
 WORD_SETTINGS = (
-    "features", "n_words", "n_nearest", "n_color_words", "n_sift_words", "grid", "step",
+    "features", "n_words", "n_nearest", "n_sift_words", "grid", "step",
     "patch_size", "max_side", "contrast_percentile", "mirror",
 )  # fmt: skip
 """Settings that determine the words stored for every photograph."""
 
-SIFT_SETTINGS = ("n_color_words", "step", "patch_size", "max_side", "contrast_percentile")
+SIFT_SETTINGS = ("step", "patch_size", "max_side", "contrast_percentile")
 """Those that have no effect with a network alone."""
 
 
@@ -51,7 +51,6 @@ class SceneSettings:
     features: str = "sift"
     n_words: int | None = None
     n_nearest: int | None = None
-    n_color_words: int = 0
     n_sift_words: int | None = None
     grid: Any = None
     step: int = 8
@@ -150,9 +149,8 @@ class SceneSettings:
 
     def used(self) -> dict[str, Any]:
         """Return the settings that have an effect with these features."""
-        unused: tuple[str, ...] = ()
-        if self.features != "sift":
-            unused = ("n_color_words",) if self.n_sift_words else SIFT_SETTINGS
+        has_sift = self.features == "sift" or self.n_sift_words
+        unused = () if has_sift else SIFT_SETTINGS
         return {name: getattr(self, name) for name in self.names() if name not in unused}
 
     @classmethod

@@ -24,7 +24,7 @@ from supdocnade.images.decode import (
     resized_size,
 )
 from supdocnade.images.dense_sift import DenseSIFTConfig, Descriptors, dense_sift
-from supdocnade.images.sift_bins import SIZE, mirrored_order
+from supdocnade.images.sift_bins import mirrored_order
 from supdocnade.likelihood.cpu.threads import one_blas_thread
 
 if TYPE_CHECKING:
@@ -39,12 +39,6 @@ MAX_NETWORK_SIDE, COLOR_EXAMPLE_SIDE = 512, 48
 """Longest side of an image that is given to a network, which resizes it to its own input size, and
 side of the example patches of a network or function."""
 
-N_CHANNELS = 3
-"""Channels of the colours of patches; the columns are their means, then their deviations."""
-
-_CHANNELS = np.array([[1, 1, 1], [1, -1, 0], [1, 1, -2]], np.int64)
-_SCALES = np.float32(1 / 255) / np.array([3, np.sqrt(2), np.sqrt(6)], np.float32)
-
 PatchFunction = Callable[[NDArray[np.uint8]], tuple[ArrayLike, ArrayLike, ArrayLike]]
 """Function from the pixels of an image, (height, width, 3), to the descriptors of its patches,
 (patches, D), their centres, (patches, 2): y and x in pixels, and their sides in pixels, (patches,)
@@ -57,8 +51,6 @@ class SIFTDescriber:
 
     decoding: DecodeConfig
     sift: DenseSIFTConfig
-    keep_constant: bool = True
-    """True if patches of one colour become words."""
 
     @property
     def example_side(self) -> int:
@@ -81,16 +73,11 @@ class SIFTDescriber:
 
     def describe(self, pixels: NDArray[np.uint8], device: str = "cpu") -> Descriptors:
         """Return the descriptors of the patches of an image that `read` returned, on the CPU."""
-        found = dense_sift(pixels, self.sift)
-        if not self.keep_constant:
-            has_texture = np.any(found.values_SD != 0, axis=1)
-            if not has_texture.all():
-                found = found.take(has_texture)
-        return found
+        return dense_sift(pixels, self.sift)
 
     def mirror(self, values_ND: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return the descriptors of the mirror images of patches."""
-        return values_ND[:, mirrored_order(values_ND.shape[1] // SIZE)]
+        return values_ND[:, mirrored_order()]
 
     def check_size(self, source: Any, name: str = "") -> None:
         """Raise `UnreadableImage` if no patch fits into an image that can be decoded.
@@ -283,36 +270,3 @@ def _root_mean_square(features_F: Floats) -> np.float32:
 
 
 Describer = SIFTDescriber | NetworkDescriber | FunctionDescriber
-
-
-def patch_colors(
-    colors_HW3: NDArray[np.uint8],
-    centres_S2: NDArray[np.floating],
-    patch_size_S: NDArray[np.integer],
-) -> NDArray[np.float32]:
-    """Return the colours of patches: mean and deviation of three channels, (patches, 6).
-
-    The channels are R + G + B, R - G and R + G - 2B. All sums are sums of integers, so the result
-    has the same bits everywhere.
-
-    Parameters
-    ----------
-    colors_HW3 : red, green and blue.
-    centres_S2, patch_size_S : y and x of the centre of each patch, and its side, in pixels. All
-        pixels within half a side of the centre count, so a mirrored patch has the same colours.
-    """
-    channels = colors_HW3.astype(np.int64) @ _CHANNELS.T
-    sums = np.zeros((channels.shape[0] + 1, channels.shape[1] + 1, 2 * N_CHANNELS), np.int64)
-    np.concatenate([channels, channels * channels], axis=2, out=sums[1:, 1:])
-    np.cumsum(sums, axis=0, out=sums)
-    np.cumsum(sums, axis=1, out=sums)
-    half_S1 = patch_size_S[:, None] / 2
-    edges = np.ceil(centres_S2 - half_S1), np.floor(centres_S2 + half_S1) + 1
-    (top, left), (bottom, right) = (
-        np.clip(each_S2.astype(np.int64), 0, colors_HW3.shape[:2]).T for each_S2 in edges
-    )
-    total_SC = sums[bottom, right] - sums[top, right] - sums[bottom, left] + sums[top, left]
-    moments_SC = total_SC / ((bottom - top) * (right - left))[:, None]
-    means_SC, squares_SC = np.split(moments_SC, 2, axis=1)
-    deviations_SC = np.sqrt(np.maximum(squares_SC - means_SC * means_SC, 0))
-    return (np.hstack([means_SC, deviations_SC]) * np.tile(_SCALES, 2)).astype(np.float32)

@@ -14,7 +14,7 @@ from scipy import sparse
 from supdocnade.checks import check_count, check_flag, check_shape
 from supdocnade.errors import StorageError, SupDocNADEError, UnreadableImage
 from supdocnade.images.decode import DecodeConfig
-from supdocnade.images.dense_sift import DenseSIFTConfig, patch_places
+from supdocnade.images.dense_sift import DenseSIFTConfig
 from supdocnade.images.feature_network import is_network_name
 from supdocnade.images.regions import Regions
 from supdocnade.storage import Arrays
@@ -25,7 +25,6 @@ from supdocnade.visual_words.describer import (
     NetworkDescriber,
     Projection,
     SIFTDescriber,
-    patch_colors,
 )
 
 FORMAT = 1
@@ -71,8 +70,6 @@ class ImageEncoder:
     describer: Describer
     codebook: Codebook
     regions: Regions
-    color_codebook: Codebook | None = None
-    """Words for the colours of patches, numbered after the others: each patch has one of both."""
     n_nearest: int = 1
     """Each patch has so many of the nearest visual words."""
     mirror: bool = False
@@ -84,9 +81,9 @@ class ImageEncoder:
 
     @property
     def n_words(self) -> int:
-        """Number of visual words, those for colours and of SIFT included."""
-        others = self.color_codebook, self.sift_encoder
-        return self.codebook.n_words + sum(each.n_words for each in others if each is not None)
+        """Number of visual words, those of SIFT beside others included."""
+        sift = self.sift_encoder
+        return self.codebook.n_words + (0 if sift is None else sift.n_words)
 
     def count_learned(self) -> dict[str, int]:
         """Return `n_words` and `n_sift_words` of `BagOfVisualWords` with the numbers of words here.
@@ -126,7 +123,7 @@ class ImageEncoder:
         name : name of the image in errors.
         device : on which a network runs.
         """
-        pixels, colors = self.read(source, name)
+        pixels = self.describer.read(source, name)
         size = (pixels.shape[0], pixels.shape[1])
         found = self.describer.describe(pixels, device)
         words_SM = self.codebook.assign_nearest(found.values_SD, self.n_nearest)
@@ -138,9 +135,6 @@ class ImageEncoder:
             centres_S2, patch_size_S = np.tile(centres_S2, (2, 1)), np.tile(patch_size_S, 2)
         else:
             cells_SG = self.regions.cells(centres_S2, size)
-        if colors is not None:
-            color_words_S1 = self.assign_colors(colors, found.centres_S2, found.patch_size_S)
-            words_SM = np.hstack([words_SM, color_words_S1])
         encoded = EncodedImage(
             self.regions.words(words_SM, cells_SG, self.n_words).astype(np.int32),
             words_SM,
@@ -171,38 +165,6 @@ class ImageEncoder:
             centres_S2=np.concatenate([encoded.centres_S2, centres_S2]),
             patch_size_S=np.concatenate([encoded.patch_size_S, patch_size_S]),
         )
-
-    def read(
-        self, source: Any, name: str = ""
-    ) -> tuple[NDArray[np.uint8], NDArray[np.uint8] | None]:
-        """Return the pixels of an image, and its colours if they have words."""
-        if self.color_codebook is None:
-            return self.describer.read(source, name), None
-        return self.describer.read_with_color(source, name)
-
-    def color_ids(self, colors: NDArray[np.uint8]) -> NDArray[np.int32]:
-        """Return the columns of the words for the colours of all patches, as in `EncodedImage`."""
-        size = (colors.shape[0], colors.shape[1])
-        assert isinstance(self.describer, SIFTDescriber)
-        centres_S2, patch_size_S = patch_places(size, self.describer.sift)
-        words_S1 = self.assign_colors(colors, centres_S2, patch_size_S)
-        cells = self.regions.cells(centres_S2, size, mirror=self.mirror)
-        return self.regions.words(words_S1, cells, self.n_words).astype(np.int32)
-
-    def assign_colors(
-        self,
-        colors: NDArray[np.uint8],
-        centres_S2: NDArray[np.float32],
-        patch_size_S: NDArray[np.int32],
-    ) -> NDArray[np.int32]:
-        """Return the words for the colours of patches, (patches, 1), mirrored ones after them.
-
-        A mirrored patch has the colours of the patch.
-        """
-        assert self.color_codebook is not None
-        colors_SC = patch_colors(colors, centres_S2, patch_size_S)
-        words_S1 = self.codebook.n_words + self.color_codebook.assign(colors_SC)[:, None]
-        return np.concatenate([words_S1, words_S1]) if self.mirror else words_S1
 
     def fingerprint(self) -> str:
         """Return a digest of everything on which the words of an image depend."""
@@ -243,8 +205,6 @@ class ImageEncoder:
     def arrays(self) -> Arrays:
         """Return the arrays of the encoder by their names in files."""
         arrays: Arrays = {"centres": self.codebook.centres_KD}
-        if self.color_codebook is not None:
-            arrays["color_centres"] = self.color_codebook.centres_KD
         if self.sift_encoder is not None:
             arrays["sift_centres"] = self.sift_encoder.codebook.centres_KD
         if isinstance(self.describer, NetworkDescriber) and self.describer.projection is not None:
@@ -267,7 +227,6 @@ class ImageEncoder:
                     f"{name} has an encoder of format {settings['format']!r}, "
                     f"this version reads {FORMAT}."
                 )
-            color_centres = arrays.get("color_centres")
             regions = Regions.of([tuple(grid) for grid in settings["grids"]])
             mirror = check_flag("mirror", settings.get("mirror", False))
             sift_encoder = None
@@ -280,7 +239,6 @@ class ImageEncoder:
             return cls(
                 describer=_read_describer(settings, arrays),
                 codebook=Codebook(arrays["centres"]),
-                color_codebook=None if color_centres is None else Codebook(color_centres),
                 regions=regions,
                 n_nearest=check_count("n_nearest", settings.get("n_nearest", 1), least=1),
                 mirror=mirror,
@@ -296,18 +254,12 @@ class ImageEncoder:
 
 def _sift_settings(describer: SIFTDescriber) -> dict[str, Any]:
     """Return the settings of SIFT words as plain values."""
-    return {
-        "decoding": asdict(describer.decoding),
-        "sift": asdict(describer.sift),
-        "keep_constant": describer.keep_constant,
-    }
+    return {"decoding": asdict(describer.decoding), "sift": asdict(describer.sift)}
 
 
 def _read_sift(settings: Any) -> SIFTDescriber:
     return SIFTDescriber(
-        decoding=DecodeConfig(**settings["decoding"]),
-        sift=DenseSIFTConfig(**settings["sift"]),
-        keep_constant=check_flag("keep_constant", settings["keep_constant"]),
+        decoding=DecodeConfig(**settings["decoding"]), sift=DenseSIFTConfig(**settings["sift"])
     )
 
 

@@ -16,11 +16,9 @@ from supdocnade.run_options import RunOptions
 from supdocnade.seeding import named_generator
 from supdocnade.visual_words.codebook import Codebook, fit_codebook
 from supdocnade.visual_words.describer import (
-    N_CHANNELS,
     Describer,
     NetworkDescriber,
     SIFTDescriber,
-    patch_colors,
 )
 from supdocnade.visual_words.encoder import ImageEncoder
 from supdocnade.visual_words.parallel import SkippedImage, map_images
@@ -46,8 +44,6 @@ class PatchSample(NamedTuple):
     values_ND: NDArray[np.float32]
     """(patches, descriptor size)."""
     contrast_N: NDArray[np.float32]
-    colors_NC: NDArray[np.float32]
-    """(patches, 6) colours; no columns if they are not needed."""
     image_N: NDArray[np.int64]
     """Number of the image of each patch."""
     candidate_M: NDArray[np.int64]
@@ -79,7 +75,6 @@ def fit_words(
     min_words: int | None = None,
     n_nearest: int = 1,
     mirror: bool = False,
-    n_color_words: int = 0,
     seed: int,
     contrast_percentile: float = 0.0,
     sample_size: int | None = None,
@@ -93,7 +88,6 @@ def fit_words(
     min_words : as for `fit_codebook`.
     n_nearest : number of words of a patch.
     mirror : whether the encoder adds the words of mirror images.
-    n_color_words : maximum number of words for colours; there are none if all images are grey.
     contrast_percentile : patches with less contrast than this percentile of the sample get shorter
         descriptors.
     sample_size : number of patches in the sample; None: 100,000, or 20 per word if that is more.
@@ -111,7 +105,6 @@ def fit_words(
         seed,
         options,
         with_pixels=n_examples > 0,
-        with_colors=n_color_words > 0,
         beside=beside,
     )
     if isinstance(describer, NetworkDescriber):
@@ -126,21 +119,17 @@ def fit_words(
         codebook = fit_codebook(
             sample.values_ND, n_words, seed, min_words=min_words, progress=options.progress
         )
-        color_codebook = _fit_color_codebook(sample.colors_NC, n_color_words, seed)
-    examples = [choose_examples(codebook, sample.values_ND, sample, n_examples)]
-    if color_codebook is not None:
-        examples.append(choose_examples(color_codebook, sample.colors_NC, sample, n_examples))
+    examples, n_examples_K = choose_examples(codebook, sample, n_examples)
     return FittedWords(
         encoder=ImageEncoder(
             describer=describer,
             codebook=codebook,
-            color_codebook=color_codebook,
             regions=regions,
             n_nearest=n_nearest,
             mirror=mirror,
         ),
-        examples=np.concatenate([patches for patches, _ in examples]),
-        n_examples_K=np.concatenate([counts for _, counts in examples]),
+        examples=examples,
+        n_examples_K=n_examples_K,
         skipped=tuple(skipped),
     )
 
@@ -183,15 +172,6 @@ def fit_sift_words(
     )
 
 
-def _fit_color_codebook(colors_NC: NDArray[np.float32], n_words: int, seed: int) -> Codebook | None:
-    """Return words for colours, at most as many as there are colours; None if all are grey."""
-    if not colors_NC[:, 1:N_CHANNELS].any():  # The mean differences between the channels.
-        return None
-    colors_NC = colors_NC[np.any(colors_NC != 0, axis=1)]
-    n_words = min(n_words, len(np.unique(colors_NC, axis=0)))
-    return fit_codebook(colors_NC, n_words, seed) if n_words > 1 else None
-
-
 def sample_patches(
     images: Sequence[Any],
     describer: Describer,
@@ -200,7 +180,6 @@ def sample_patches(
     options: RunOptions = RunOptions(),
     *,
     with_pixels: bool = True,
-    with_colors: bool = False,
     beside: Describer | None = None,
 ) -> tuple[PatchSample, list[SkippedImage]]:
     """Draw at most about `sample_size` patches at random, equally many from each image read."""
@@ -220,7 +199,6 @@ def sample_patches(
             per_image,
             n_candidates,
             seed,
-            with_colors,
             options.device,
         ),
         images,
@@ -247,7 +225,6 @@ def _sample_image(
     per_image: int,
     n_candidates: int,
     seed: int,
-    with_colors: bool,
     device: str,
     source: Any,
     name: str,
@@ -256,7 +233,7 @@ def _sample_image(
     """Draw patches of one image, and cut out the pixels of the first `n_candidates` drawn."""
     if beside is not None:
         source = beside.read(source, name)
-    if n_candidates or with_colors:
+    if n_candidates:
         pixels, colors = describer.read_with_color(source, name)
     else:
         pixels = describer.read(source, name)
@@ -271,13 +248,9 @@ def _sample_image(
         )
     else:
         cut = np.empty((0, side, side, 3), np.uint8)
-    colors_NC = np.empty((len(drawn), 0), np.float32)
-    if with_colors:
-        colors_NC = patch_colors(colors, found.centres_S2[drawn], found.patch_size_S[drawn])
     return PatchSample(
         found.values_SD[drawn],
         found.contrast_S[drawn],
-        colors_NC,
         np.full(len(drawn), number),
         np.searchsorted(drawn, candidates),
         cut,
@@ -285,18 +258,14 @@ def _sample_image(
 
 
 def choose_examples(
-    codebook: Codebook, values_ND: NDArray[np.float32], sample: PatchSample, n_examples: int
+    codebook: Codebook, sample: PatchSample, n_examples: int
 ) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
     """Return the most typical candidates of each word, and their number.
 
     A candidate is the more typical the nearer it is to the word, but the best patch of each image
     comes before the second best of any.
-
-    Parameters
-    ----------
-    values_ND : descriptors or colours of the sample, as the codebook has them.
     """
-    values_MD, image_M = values_ND[sample.candidate_M], sample.image_N[sample.candidate_M]
+    values_MD, image_M = sample.values_ND[sample.candidate_M], sample.image_N[sample.candidate_M]
     word_M = codebook.assign(values_MD).astype(np.int64)
     distance_M = np.square(values_MD - codebook.centres_KD[word_M]).sum(axis=1)
     order = np.lexsort((distance_M, image_M, word_M))

@@ -56,10 +56,10 @@ def test_the_same_seed_gives_the_same_counts_for_any_number_of_workers():
     [
         ({"grid": (1, 1)}, 9),
         ({"grid": [(1, 1), (2, 2)]}, 45),
-        ({"grid": (3, 1), "window": "flat"}, 27),
+        ({"grid": (3, 1)}, 27),
         ({"patch_size": (16, 24), "grid": (1, 1)}, 9),
-        ({"color": True, "root_sift": True, "contrast_percentile": 20.0}, 36),
-        ({"max_side": 50, "keep_constant": False}, 36),
+        ({"contrast_percentile": 20.0}, 36),
+        ({"max_side": 50}, 36),
     ],
 )
 def test_settings_lead_to_words(settings, width):
@@ -71,21 +71,6 @@ def test_settings_lead_to_words(settings, width):
     assert bag.example_patches(3).shape[1:] == (
         max(bag.encoder_.describer.sift.patch_sizes),
     ) * 2 + (3,)
-
-
-def test_words_for_colors_come_last_in_every_region():
-    colored = [np.stack([image, 255 - image, image // 2], axis=-1) for image in IMAGES]
-    bag = BagOfVisualWords(**SETTINGS, n_color_words=4).fit(colored)
-    plain = BagOfVisualWords(**SETTINGS).fit(colored)
-    assert bag.n_features_out_ == 4 * (9 + 4) == len(bag.get_feature_names_out())
-    counts = bag.transform(colored).toarray().reshape(10, 4, 13)
-    np.testing.assert_array_equal(
-        counts[..., :9].reshape(10, 36), plain.transform(colored).toarray()
-    )
-    np.testing.assert_array_equal(counts[..., 9:].sum(axis=2), counts[..., :9].sum(axis=2))
-    assert bag.example_patches(12).shape[1:] == (16, 16, 3)
-    with pytest.raises(InvalidArgument, match="word must be below 13, got 13"):
-        bag.example_patches(13)
 
 
 def test_names_of_columns():
@@ -156,7 +141,6 @@ def test_progress_is_printed_when_asked_for(capsys):
         ({"sample_size": 3}, "sample_size must be a whole number of at least 9, got 3"),
         ({"random_state": -1}, "random_state must be"),
         ({"n_examples": -1}, "n_examples must be"),
-        ({"n_color_words": -1}, "n_color_words must be"),
         ({"device": "gpu"}, "device must be one of 'auto', 'cpu', 'cuda', got 'gpu'"),
     ],
 )
@@ -304,7 +288,6 @@ def test_sift_words_are_stored(network, tmp_path):
         ({"features": 3}, "features must be 'sift', a function or the name of a network, .* got 3"),
         ({"features": "a/b.onnx"}, "supdocnade features --import FILE imports, got 'a/b.onnx'"),
         ({"features": "marvel"}, "the network 'marvel' is not installed; supdocnade features"),
-        ({"features": "marvel", "n_color_words": 5}, "n_color_words must be 0 with a network"),
         ({"n_sift_words": 5}, "n_sift_words must be 0 with features 'sift', .* got 5"),
         ({"features": "marvel", "n_sift_words": -1}, "n_sift_words must be"),
         ({"features": "marvel", "n_sift_words": 1}, "n_sift_words must be 0, or 2 to"),

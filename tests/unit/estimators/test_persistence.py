@@ -238,9 +238,7 @@ OTHERS = {
     "grid": [(1, 1), (2, 3)],
     "patch_size": (16, 24),
     "contrast_percentile": np.float64(20),
-    "root_sift": True,
     "max_side": 60,
-    "color": True,
 }
 
 
@@ -263,23 +261,6 @@ def test_loaded_words_are_the_same(tmp_path, settings):
     assert loaded.encoder_.fingerprint() == bag.encoder_.fingerprint()
     refitted = loaded.fit(IMAGES)
     assert refitted.encoder_.fingerprint() == bag.encoder_.fingerprint()
-
-
-def test_words_for_colors_are_stored(tmp_path):
-    colored = [np.stack([image, 255 - image, image // 2], axis=-1) for image in IMAGES]
-    bag = BagOfVisualWords(6, n_color_words=3, random_state=0).fit(colored)
-    bag.save(tmp_path / "words")
-    loaded = BagOfVisualWords.load(tmp_path / "words")
-    np.testing.assert_array_equal(
-        loaded.transform(colored).toarray(), bag.transform(colored).toarray()
-    )
-    np.testing.assert_array_equal(loaded.example_patches(8), bag.example_patches(8))
-    arrays, description = words_to_storage(bag)
-    for change in (np.zeros((3, 5), np.float32), np.zeros((4, 6), np.float32), np.zeros((3, 6))):
-        with pytest.raises(StorageError, match="a file"):
-            words_from_storage(
-                BagOfVisualWords, {**arrays, "color_centres": change}, description, "a file"
-            )
 
 
 def test_the_device_is_not_stored(tmp_path):
@@ -328,7 +309,7 @@ def changed(arrays=None, **description):
         {"settings": {"n_jobs": {"": None}}},
         {"settings": {"n_jobs": 2**31}},
         {"settings": {"random_state": 10**30}},
-        {"encoder": {"keep_constant": False}},
+        {"encoder": {"decoding": {"color": True}}},
         {"encoder": {"format": 7}},
         {"encoder": None},
         {"arrays": {"centres": np.zeros((6, 64), np.float32)}},

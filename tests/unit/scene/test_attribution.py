@@ -5,9 +5,8 @@ import numpy as np
 import pytest
 import torch
 from scipy import sparse
-from tests.scene_model import SETTINGS, columns, scenes, small_model
+from tests.scene_model import scenes, small_model
 
-from supdocnade import SceneModel
 from supdocnade.errors import InvalidArgument
 from supdocnade.model.config import SupDocNADEConfig
 from supdocnade.model.inference import annotation_log_odds, topic_features
@@ -314,14 +313,6 @@ def test_patches_of_the_same_words_in_one_region_have_one_share():
     ids_SM = words.ids.reshape(words.words_SM.shape)
     for ids_M in np.unique(ids_SM, axis=0):
         assert np.ptp(found.share_S[(ids_SM == ids_M).all(axis=1)]) == 0
-
-
-def test_a_patch_has_the_shares_of_its_word_and_its_color():
-    model = SceneModel(**{**SETTINGS, "n_color_words": 10}).fit(*columns(scenes()))
-    found, words = model.explain(IMAGE), model.fitted_.bag.words_in(IMAGE)
-    assert words.words_SM.shape[1] == 2
-    assert found.share_S.shape == (len(words.words_SM),)
-    assert found.share_S.sum() == pytest.approx(found.whole - found.empty, abs=1e-3)
 
 
 def test_the_device_is_that_of_the_model(monkeypatch):

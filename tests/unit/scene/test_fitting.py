@@ -6,7 +6,6 @@ from functools import cache
 
 import numpy as np
 import pytest
-from PIL import Image
 from tests.scene_model import SETTINGS, columns, scenes, small_model
 
 from supdocnade import SceneModel, SupDocNADE
@@ -193,19 +192,6 @@ def test_an_approximate_svm_classifies_saves_and_explains(tmp_path, monkeypatch)
     explanation = loaded.explain(images[0])
     total = explanation.whole - explanation.empty
     assert explanation.share_S.sum() == pytest.approx(total, abs=1e-3)
-
-
-def test_grey_photographs_have_no_words_for_colors():
-    images, labels, tags = columns(scenes())
-    grey = [np.asarray(Image.fromarray(image).convert("L")) for image in images]
-    with_colors, without = (
-        SceneModel(**{**SETTINGS, "max_epochs": 2, "n_color_words": n}).fit(grey, labels, tags)
-        for n in (10, 0)
-    )
-    assert with_colors.fitted_.encoder.color_codebook is None
-    np.testing.assert_array_equal(with_colors.transform(grey[:3]), without.transform(grey[:3]))
-    # A colour photograph is then read as a grey one.
-    np.testing.assert_array_equal(with_colors.transform(images[:3]), without.transform(images[:3]))
 
 
 def test_few_photographs_have_fewer_words_unless_their_number_is_given(tmp_path):

@@ -8,10 +8,10 @@ from tests.textures import stripes
 
 from supdocnade.errors import StorageError, UnreadableImage
 from supdocnade.images.decode import DecodeConfig
-from supdocnade.images.dense_sift import DenseSIFTConfig, dense_sift, patch_places
+from supdocnade.images.dense_sift import DenseSIFTConfig, dense_sift
 from supdocnade.images.regions import Regions
 from supdocnade.visual_words.codebook import Codebook, fit_codebook
-from supdocnade.visual_words.describer import NetworkDescriber, SIFTDescriber, patch_colors
+from supdocnade.visual_words.describer import NetworkDescriber, SIFTDescriber
 from supdocnade.visual_words.encoder import ImageEncoder
 
 CODEBOOK = Codebook(np.random.default_rng(0).random((12, 128)).astype(np.float32))
@@ -37,17 +37,6 @@ def test_an_image_step_by_step():
 
 def test_256_pixels_have_961_words_even_where_there_is_nothing_to_see():
     assert len(encoder().encode(np.full((256, 256), 200, np.uint8)).ids) == 961
-
-
-def test_constant_patches_can_be_dropped():
-    image = np.full((64, 72), 7, np.uint8)
-    image[:30, :30] = stripes(1)[:30, :30]
-    whole = encoder().encode(image)
-    dropped = encoder(replace(PLAIN, keep_constant=False)).encode(image)
-    seen = dense_sift(image).values_SD.any(axis=1)
-    assert 0 < seen.sum() < seen.size
-    np.testing.assert_array_equal(dropped.words_SM, whole.words_SM[seen])
-    np.testing.assert_array_equal(dropped.centres_S2, whole.centres_S2[seen])
 
 
 def test_a_pyramid_counts_every_patch_in_every_grid():
@@ -95,9 +84,7 @@ def test_fingerprints_differ_where_words_could():
         encoder(),
         encoder(grid=(1, 1)),
         encoder(codebook=other_words),
-        encoder(replace(PLAIN, keep_constant=False)),
         encoder(replace(PLAIN, decoding=DecodeConfig(max_side=100))),
-        encoder(replace(PLAIN, sift=DenseSIFTConfig(root=True))),
         encoder(replace(PLAIN, sift=DenseSIFTConfig(contrast_floor=0.5))),
         encoder(replace(PLAIN, sift=DenseSIFTConfig(patch_size=(16, 24)))),
     ]
@@ -106,7 +93,7 @@ def test_fingerprints_differ_where_words_could():
 
 
 def test_settings_make_the_same_encoder():
-    sift = DenseSIFTConfig(patch_size=(16, 24), contrast_floor=1 / 3, root=True)
+    sift = DenseSIFTConfig(patch_size=(16, 24), contrast_floor=1 / 3)
     before = replace(encoder(replace(PLAIN, sift=sift), grid=[(1, 1), (2, 3)]), mirror=True)
     settings = json.loads(json.dumps(before.settings()))
     after = ImageEncoder.from_settings(settings, ARRAYS, "a file")
@@ -121,7 +108,6 @@ def test_settings_make_the_same_encoder():
         {"decoding": None},
         {"decoding": {"max_side": -1}},
         {"sift": {"speed": 9}},
-        {"keep_constant": 1},
         {"mirror": 1},
         {"grids": [[0, 1]]},
         {"grids": 5},
@@ -146,14 +132,11 @@ has the patches that a grid from the right edge would give."""
 
 
 @pytest.mark.parametrize(("patch_size", "shape"), SYMMETRIC)
-@pytest.mark.parametrize("color", [False, True])
-def test_mirrored_words_are_those_of_mirrored_pixels(patch_size, shape, color):
+def test_mirrored_words_are_those_of_mirrored_pixels(patch_size, shape):
     image = stripes(5, shape)
-    if color:
-        image = np.stack([image, stripes(6, shape), stripes(7, shape)], axis=-1)
     sift = DenseSIFTConfig(patch_size=patch_size)
     codebook = fit_codebook(dense_sift(image, sift).values_SD, 12, seed=0)
-    described = replace(PLAIN, decoding=DecodeConfig(color=color), sift=sift)
+    described = replace(PLAIN, sift=sift)
     one = encoder(described, [(1, 1), (2, 2), (2, 3)], codebook)
     both = replace(one, mirror=True)
     here, there = one.encode(image).ids, one.encode(np.fliplr(image)).ids
@@ -176,38 +159,6 @@ def test_an_encoder_of_both_sides_is_another():
 
 def colored(number, shape=(64, 61)):
     return np.stack([stripes(number + i, shape) for i in range(3)], axis=-1)
-
-
-PLACES = patch_places((64, 61), DenseSIFTConfig())
-COLOR_CODEBOOK = fit_codebook(patch_colors(colored(0), *PLACES), 5, seed=0)
-
-
-def test_each_patch_has_a_word_for_its_colors_too():
-    image = colored(0)
-    plain, with_colors = encoder(), replace(encoder(), color_codebook=COLOR_CODEBOOK)
-    assert (with_colors.n_words, with_colors.n_features) == (17, 68)
-    words, found = plain.encode(image), with_colors.encode(image)
-    np.testing.assert_array_equal(found.words_SM[:, :1], words.words_SM)
-    colors_SC = patch_colors(image, found.centres_S2, found.patch_size_S)
-    away = np.square(colors_SC[:, None] - COLOR_CODEBOOK.centres_KD).sum(axis=2)
-    np.testing.assert_array_equal(found.words_SM[:, 1], 12 + away.argmin(axis=1))
-    assert len(np.unique(found.words_SM[:, 1])) > 1
-    regions = words.ids // 12
-    np.testing.assert_array_equal(found.ids.reshape(-1, 2), 17 * regions[:, None] + found.words_SM)
-    np.testing.assert_array_equal(np.sort(with_colors.color_ids(image)), np.sort(found.ids[1::2]))
-    assert with_colors.fingerprint() != plain.fingerprint()
-
-
-def test_mirrored_words_for_colors_are_those_of_mirrored_pixels():
-    image = colored(4)
-    one = replace(encoder(grid=[(1, 1), (2, 2)]), color_codebook=COLOR_CODEBOOK)
-    both = replace(one, mirror=True)
-    ids, here = both.encode(image).ids, one.encode(image).ids
-    np.testing.assert_array_equal(ids[: len(here)], here)
-    there = one.encode(np.fliplr(image)).ids
-    np.testing.assert_array_equal(np.sort(ids[len(here) :]), np.sort(there))
-    is_color = ids % one.n_words >= 12
-    np.testing.assert_array_equal(np.sort(both.color_ids(image)), np.sort(ids[is_color]))
 
 
 def network_encoder(tmp_path, monkeypatch, **settings):
@@ -307,7 +258,7 @@ def test_settings_and_arrays_make_the_same_encoder_of_both_kinds(tmp_path, monke
     for arrays in (odd_arrays, without):
         with pytest.raises(StorageError, match="a file"):
             ImageEncoder.from_settings(settings, arrays, "a file")
-    for change in ({}, {**settings["sift_words"], "keep_constant": 3}, settings, None, "sift"):
+    for change in ({}, {"sift": settings["sift_words"]["sift"]}, settings, None, "sift"):
         changed = {**settings, "sift_words": change}
         with pytest.raises(StorageError, match="a file"):
             ImageEncoder.from_settings(changed, before.arrays(), "a file")

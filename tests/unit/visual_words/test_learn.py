@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from tests.textures import stripes
@@ -136,41 +134,3 @@ def test_images_that_cannot_be_read():
 def test_more_words_than_patches_are_refused():
     with pytest.raises(InvalidArgument, match="n_words must be at most the number of different"):
         fit_words(IMAGES[:1], PLAIN, WHOLE, n_words=5000, seed=0)
-
-
-COLORED = [np.stack([IMAGES[i], IMAGES[i - 1], IMAGES[i - 2]], axis=-1) for i in range(12)]
-
-
-def test_words_for_colors_are_learned_beside_the_others():
-    plain = fit_words(COLORED, PLAIN, WHOLE, n_words=8, seed=0)
-    fitted = fit_words(COLORED, PLAIN, WHOLE, n_words=8, n_color_words=5, seed=0)
-    encoder = fitted.encoder
-    assert (encoder.n_words, encoder.color_codebook.n_words) == (13, 5)
-    assert replace(encoder, color_codebook=None).fingerprint() == plain.encoder.fingerprint()
-    np.testing.assert_array_equal(fitted.examples[:8], plain.examples)
-    assert fitted.examples.shape == (13, 16, 16, 16, 3)
-    sample, _ = sample_patches(COLORED, PLAIN, 100_000, seed=0, with_colors=True)
-    words_M = 8 + encoder.color_codebook.assign(sample.colors_NC[sample.candidate_M])
-    for word in range(8, 13):
-        candidates = sample.pixels_M[words_M == word]
-        for patch in fitted.examples[word, : fitted.n_examples_K[word]]:
-            assert (candidates == patch).all(axis=(1, 2, 3)).any()
-    two = fit_words(COLORED, PLAIN, WHOLE, RunOptions(n_jobs=2), n_words=8, n_color_words=5, seed=0)
-    assert two.encoder.fingerprint() == encoder.fingerprint()
-
-
-def test_grey_images_have_no_words_for_colors():
-    fitted = fit_words(IMAGES, PLAIN, WHOLE, n_words=8, n_color_words=5, seed=0)
-    plain = fit_words(IMAGES, PLAIN, WHOLE, n_words=8, seed=0)
-    assert fitted.encoder.color_codebook is None
-    assert fitted.encoder.fingerprint() == plain.encoder.fingerprint()
-    np.testing.assert_array_equal(fitted.examples, plain.examples)
-
-
-def test_there_are_no_more_words_for_colors_than_colors():
-    painted = np.zeros((64, 72, 3), np.uint8)
-    painted[:, :, 0] = 255 * (np.arange(72) < 40)
-    fitted = fit_words([painted], PLAIN, WHOLE, n_words=2, n_color_words=500, seed=0)
-    sample, _ = sample_patches([painted], PLAIN, 10_000, seed=0, with_colors=True)
-    colors = np.unique(sample.colors_NC[sample.colors_NC.any(axis=1)], axis=0)
-    assert fitted.encoder.color_codebook.n_words == len(colors) < 500
