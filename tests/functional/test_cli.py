@@ -72,14 +72,6 @@ def test_train_names_the_option_of_a_setting_that_does_not_fit(photos, tmp_path)
     assert not list(tmp_path.iterdir())
 
 
-def test_train_tunes_on_request(photos, tmp_path):
-    done = supdocnade(
-        "train", photos, "-o", tmp_path / "m", *SMALL, "--tune", "--tune-trials", 2, "--json"
-    )
-    assert done.code == 0
-    assert "trial 2 of 2" in done.objects[0]["seconds"]
-
-
 def test_train_uses_mirror_images_unless_disabled(photos, model, tmp_path):
     assert SceneModel.load(model).fitted_.encoder.mirror
     done = supdocnade("train", photos, "-o", tmp_path / "m", *SMALL, "--no-mirror")

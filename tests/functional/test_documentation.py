@@ -152,7 +152,8 @@ def test_the_commands_and_code_of_the_page_about_networks_run(tmp_path, monkeypa
     (description,) = re.findall(r"```json\n(.*?)```", page.read_text(), re.DOTALL)
     write_network(Path("dinov2.onnx"), layout="tokens", leading=[[1, 2, 3]], patch=(14, 14))
     Path("dinov2.json").write_text(description)
-    paths = [record.source for record in read_folder(draw(Path("photos"), 5))]
+    records = read_folder(draw(Path("photos"), 5))
+    paths, labels = zip(*((record.source, record.label) for record in records), strict=True)
     shutil.copy(paths[0], "photo.jpg")
     for language, block in blocks:
         if language == "sh":
@@ -162,7 +163,7 @@ def test_the_commands_and_code_of_the_page_about_networks_run(tmp_path, monkeypa
                 assert done.code == 0, (command, done.err)
                 assert "dinov2" in done.out or not arguments
         else:
-            names = {"paths": paths}
+            names = {"paths": paths, "labels": labels}
             exec(compile(block, "docs/networks.md", "exec"), names)
     assert names["patches"].shape == (81, 1280)
 
@@ -221,7 +222,7 @@ def test_the_requests_in_the_serving_page_are_answered(tmp_path, monkeypatch):
                 assert "status" not in json.loads(done.stdout), line
     assert Path("why.png").read_bytes().startswith(b"\x89PNG")
     options = re.findall(r"`(--[a-z-]+)`", (ROOT / "docs/serving.md").read_text())
-    help_text = supdocnade("serve", "--help").out
+    help_text = supdocnade("serve", "--help").out + supdocnade("index", "--help").out
     assert all(option in help_text for option in options)
 
 

@@ -89,37 +89,6 @@ def test_with_a_network_alone_words_and_features_share_an_explanation(network):
     assert found.share_S.sum() == pytest.approx(found.whole - found.empty, abs=1e-3)
 
 
-@pytest.mark.parametrize("better", ["sift", "network"])
-def test_the_better_features_are_chosen_on_held_out_photographs(
-    network, better, monkeypatch, tmp_path
-):
-    monkeypatch.setattr("supdocnade.images.network_library.choose_features", lambda: network)
-    images, labels, tags = tinted()
-    if better == "sift":  # The network sees colours alone, and they say nothing here.
-        tint_B3 = np.random.default_rng(0).uniform(0.2, 1, (len(images), 3))
-        grey = [image.mean(axis=2, keepdims=True) for image in columns(scenes())[0]]
-        images = [(each * tint).astype(np.uint8) for each, tint in zip(grey, tint_B3, strict=True)]
-    settings = {**SETTINGS, "n_words": 12, "n_sift_words": 0, "held_out": 0.3, "features": "best"}
-    model = SceneModel(**settings)
-    with pytest.warns(UserWarning, match="accuracy and F-measure on held-out photographs add up"):
-        model.fit(images, labels, tags)
-    chosen = model.fitted_.settings.features
-    assert chosen == (network if better == "network" else "sift")
-    assert model.features == "best"
-    alone = SceneModel(**{**settings, "features": chosen}).fit(images, labels, tags)
-    np.testing.assert_array_equal(model.transform(images[:4]), alone.transform(images[:4]))
-    model.save(tmp_path / "model")
-    assert SceneModel.load(tmp_path / "model").features == chosen
-    model.fit_more(images[:6], labels[:6], tags[:6])
-    assert model.fitted_.settings.features == chosen
-
-
-def test_the_choice_between_features_needs_a_network(monkeypatch):
-    monkeypatch.setattr("supdocnade.images.network_library.choose_features", lambda: "sift")
-    with pytest.raises(InvalidArgument, match=r"compares SIFT with a network.*\[deep\]"):
-        SceneModel(features="best").fit(*tinted())
-
-
 def test_a_model_of_an_earlier_version_has_no_sift_words(network, tmp_path):
     settings = {**SETTINGS, "features": network, "n_sift_words": 0, "max_epochs": 1}
     model = SceneModel(**settings).fit(*tinted())

@@ -86,7 +86,7 @@ def format_info(fitted: "FittedScene", seed: int | None) -> str:
             for tag, count in _tag_counts(fitted).items()
         ]
         parts.append(format_table([["tag", "photographs", "written from"], *tags]))
-    values = {**settings, **fitted.choices.tuned, "random_state": seed}
+    values = {**settings, "random_state": seed}
     named = [[name, clean_name(str(value))] for name, value in values.items()]
     parts.append(format_table([["setting", "value"], *named]))
     return "\n\n".join(parts)

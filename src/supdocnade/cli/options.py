@@ -63,8 +63,7 @@ Features = Annotated[
     typer.Option(
         callback=resolve_features,
         help="Description of patches: sift, a network (see supdocnade features), or auto: the "
-        "network of the extra deep if it is installed, otherwise sift; or best: the one "
-        "of both that does better on held-out photographs.",
+        "network of the extra deep if it is installed, otherwise sift.",
     ),
 ]
 SkipUnreadable = Annotated[
@@ -103,8 +102,6 @@ def check_formats(*, json: bool, csv: bool) -> None:
 
 def describe_features(features: str, n_sift_words: int | None) -> str:
     """Return a line that names the features of a model, given its settings."""
-    if features == "best":
-        return "features: the better of SIFT alone and a pretrained network"
     if features != "sift":
         return (
             f"features: the pretrained network {features}{'' if n_sift_words == 0 else ' and SIFT'}"

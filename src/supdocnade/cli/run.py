@@ -37,8 +37,6 @@ OPTIONS = {
     "learning_rate": "learning_rate",
     "mirror": "mirror",
     "min_tag_count": "min_tag_count",
-    "tune": "tune",
-    "tune_trials": "tune_trials",
     "random_state": "seed",
     "on_error": "skip_unreadable",
 }

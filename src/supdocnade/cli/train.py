@@ -51,8 +51,6 @@ Mirror = Annotated[
         help="Also use the words of mirror images; only with sift, where it is the default.",
     ),
 ]
-Tune = Annotated[bool, typer.Option("--tune", help="Also search for better settings.")]
-TuneTrials = Annotated[int, typer.Option(min=1, help="Number of settings that --tune tries.")]
 Cache = Annotated[
     Path | None, typer.Option(help="Cache folder, so that photographs are not analysed again.")
 ]
@@ -88,8 +86,6 @@ def train(
     learning_rate: LearningRate = _DEFAULTS.learning_rate,
     mirror: Mirror = _DEFAULTS.mirror,
     min_tag_count: opt.MinTagCount = _DEFAULTS.min_tag_count,
-    tune: Tune = False,
-    tune_trials: TuneTrials = _DEFAULTS.tune_trials,
     skip_unreadable: opt.SkipUnreadable = False,
     cache: Cache = None,
     add: Add = None,
@@ -119,7 +115,7 @@ def train(
     \b
     Examples:
       supdocnade train photos -o scenes
-      supdocnade train photos -o scenes --tune --seed 1
+      supdocnade train photos -o scenes --seed 1
       supdocnade train photos -o scenes --resume
       supdocnade train 'shards-{000..010}.tar' -o scenes
       supdocnade train more-photos --add scenes -o more-scenes
@@ -165,7 +161,6 @@ def model_to_dict(model: "SceneModel", output: Path, seconds: dict[str, float]) 
         "held_out": {"n_images": fitted.held_out.n_images, **fitted.held_out.figures},
         "rare_tags": _rare_tags(model),
         "n_epochs": fitted.choices.n_epochs,
-        "tuned": fitted.choices.tuned,
         "skipped": [{"file": each.name, "reason": each.reason} for each in model.skipped_],
         "seconds": {stage: round(value, 2) for stage, value in seconds.items()},
     }

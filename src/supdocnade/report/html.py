@@ -320,9 +320,9 @@ def _settings(fitted: FittedScene, random_state: int | None) -> list[tuple[str, 
 
 def _choices(fitted: FittedScene) -> list[tuple[str, str]]:
     choices = asdict(fitted.choices)
-    tags, tuned = choices.pop("tags") or {}, choices.pop("tuned")
+    tags = choices.pop("tags") or {}
     tags.pop("precise_thresholds", None)  # One per tag, which `supdocnade info` lists.
-    values = {**choices, **{f"tags.{name}": value for name, value in tags.items()}, **tuned}
+    values = {**choices, **{f"tags.{name}": value for name, value in tags.items()}}
     return [(name, _value(value)) for name, value in values.items()]
 
 

@@ -45,7 +45,6 @@ from supdocnade.scene.prediction import FittedScene
 from supdocnade.scene.selection import (
     Candidate,
     default_choices,
-    list_trials,
     make_candidate,
     measure_selected,
     select_candidate,
@@ -56,6 +55,9 @@ from supdocnade.scene.tag_ranking import photograph_tag_shares, tag_frequency
 from supdocnade.scene.thumbnails import find_shown_topics, make_thumbnails
 from supdocnade.storage import load_arrays, save_arrays
 from supdocnade.visual_words.parallel import SkippedImage
+
+LEARNING = "learning"
+"""Stage in which topics are learned without the held-out photographs."""
 
 EPOCH_SHARES = (0.5, 0.75, 1.0)
 """Shares of the schedule after which a model is a candidate."""
@@ -284,10 +286,9 @@ def fit_on_all(
     """
     choices, held_out = chosen
     photographs = whole.photographs
-    tuned = replace(settings, **dict[str, Any](choices.tuned))
     vocabulary = AnnotationVocabulary.of(photographs.tags, min_count=settings.min_tag_count)
     topics = fit_scene_topics(
-        whole, vocabulary, tuned, seed, options, "learning from all", stop_after=choices.n_epochs
+        whole, vocabulary, settings, seed, options, "learning from all", stop_after=choices.n_epochs
     )
     network = topics.network_.arrays()
     classes = tuple(photographs.classes)
@@ -331,36 +332,18 @@ def choose_on_held_out(
     if not len(held_out.photographs):
         return default_choices(part, settings), HeldOut()
     vocabulary = AnnotationVocabulary.of(part.photographs.tags, min_count=settings.min_tag_count)
-    trials = list_trials(settings, seed)
-    found = []
-    for number, tuned in enumerate(trials):
-        single = len(trials) == 1
-        stage = "learning" if single else f"trial {number + 1} of {len(trials)}"
-        candidates = _fit_candidates(
-            part,
-            sample,
-            held_out,
-            vocabulary,
-            replace(settings, **dict[str, Any](tuned)),
-            seed,
-            options,
-            stage,
-        )
-        found.append(
-            select_candidate(
-                candidates,
-                sample.photographs,
-                held_out.photographs,
-                vocabulary,
-                settings.classifier,
-                tuned=tuned,
-                options=options,
-                stage="tuning the classifier" if single else f"{stage}, tuning the classifier",
-                approximate_svm=approximate_svm,
-            )
-        )
+    candidates = _fit_candidates(part, sample, held_out, vocabulary, settings, seed, options)
+    selected = select_candidate(
+        candidates,
+        sample.photographs,
+        held_out.photographs,
+        vocabulary,
+        settings.classifier,
+        options=options,
+        approximate_svm=approximate_svm,
+    )
     return measure_selected(
-        max(found, key=lambda each: each.score),
+        selected,
         part.photographs.classes,
         held_out.photographs,
         vocabulary,
@@ -376,12 +359,11 @@ def _fit_candidates(
     settings: SceneSettings,
     seed: int,
     options: RunOptions,
-    stage: str,
 ) -> list[Candidate]:
     """Fit a topic model and return its outputs after several numbers of epochs."""
     epochs = sorted({max(round(share * settings.max_epochs), 1) for share in EPOCH_SHARES})
     parameters: dict[int, dict[str, NDArray[np.float32]]] = {}
-    folder = _checkpoint_folder(options, stage)
+    folder = _checkpoint_folder(options, LEARNING)
 
     def store_parameters(epoch: int, network: DocNADENetwork) -> None:
         if epoch in epochs:
@@ -392,7 +374,7 @@ def _fit_candidates(
                 save_arrays(path, parameters[epoch], {"epoch": epoch})
 
     topics = fit_scene_topics(
-        part, vocabulary, settings, seed, options, stage, store=store_parameters
+        part, vocabulary, settings, seed, options, LEARNING, store=store_parameters
     )
     network = topics.network_.arrays()
     candidates = []

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +11,6 @@ from supdocnade.checks import check_choice, check_count, check_range, check_shap
 from supdocnade.errors import InvalidArgument
 from supdocnade.folders.metadata import split_labels
 from supdocnade.folders.splits import split_per_class
-from supdocnade.model.config import ANNOTATION_OUTPUTS
 from supdocnade.scene.calibration import TagCalibration
 from supdocnade.scene.dataset import SMALL_CLASS, Photographs
 from supdocnade.scene.novelty import NOVELTY_SCORES
@@ -25,9 +23,6 @@ from supdocnade.storage import (
     unpack_string_lists,
     unpack_strings,
 )
-
-TUNED = ("generative_weight", "learning_rate", "annotation_output", "annotation_weight")
-"""Settings that tuning may change."""
 
 _UNLABELLED = "\0"
 
@@ -102,8 +97,6 @@ class Choices:
     class_tag_weight: float = 0.0
     """α, the weight of the class term of tags; 0 is the paper's ranking."""
     tags: TagCalibration | None = None
-    tuned: dict[str, Any] = field(default_factory=dict)
-    """Settings found by `tune`, which replace those given."""
 
     def __post_init__(self) -> None:
         check_count("n_epochs", self.n_epochs, least=1)
@@ -116,12 +109,6 @@ class Choices:
             check_range("unfamiliar_above", self.unfamiliar_above)
         check_choice("novelty", self.novelty, NOVELTY_SCORES)
         check_range("class_tag_weight", self.class_tag_weight, least=0)
-        for name, value in self.tuned.items():
-            check_choice("tuned", name, TUNED)
-            if name == "annotation_output":
-                check_choice(name, value, ANNOTATION_OUTPUTS)
-            else:
-                check_range(name, value, least=0)
 
 
 @dataclass(frozen=True, kw_only=True)

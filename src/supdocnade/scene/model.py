@@ -1,6 +1,5 @@
 """SceneModel: classes, tags, topics and explanations of photographs."""
 
-import warnings
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
@@ -26,7 +25,7 @@ from supdocnade.scene.corpus_fitting import (
     load_corpus_words,
     with_word_settings,
 )
-from supdocnade.scene.dataset import Photographs, expand_folders, read_photographs
+from supdocnade.scene.dataset import expand_folders, read_photographs
 from supdocnade.scene.fitting import extend_scene, fit_scene
 from supdocnade.scene.persistence import load_scene, save_scene
 from supdocnade.scene.prediction import FittedScene, Prediction, iter_predictions
@@ -91,11 +90,6 @@ class SceneModel(HubMixin, BaseEstimator, SceneSettings):  # type: ignore[misc]
     held_out : float, default=0.15
         Share of the photographs on which the epochs, the SVM's settings, the temperature of
         probabilities and the threshold of tags are chosen. Then the model is fitted on all.
-    tune : bool, default=False
-        Also search for `generative_weight`, `learning_rate`, `annotation_output` and
-        `annotation_weight`.
-    tune_trials : int, default=8
-        Number of settings that `tune` tries.
     n_jobs : int, optional
         Workers. The result does not depend on it.
     device : {"auto", "cpu", "cuda"}, default="auto"
@@ -159,24 +153,24 @@ class SceneModel(HubMixin, BaseEstimator, SceneSettings):  # type: ignore[misc]
         if isinstance(images, Corpus):
             words = load_corpus_words(images) if words is None else words
             check_is_fitted(words, "encoder_")
-            (settings, *_) = with_word_settings(self, words)._check_fit()
+            settings = with_word_settings(self, words).check()
             seed = read_seed(self.random_state)
             self.fitted_ = fit_scene_corpus(images, labels, tags, words, settings, seed, options)
             self.skipped_: tuple[SkippedImage, ...] = ()
             return self
-        candidates = self._check_fit()
+        settings = self.check()
         if words is not None:
             raise InvalidArgument(
                 "words must be the fitted visual words of a corpus, and None without a corpus, "
                 f"got {type(words).__name__} for images of {type(images).__name__}."
             )
         photographs = read_photographs(images, labels, tags)
-        self.fitted_, self.skipped_ = fit_best(
+        self.fitted_, self.skipped_ = fit_scene(
             photographs,
-            candidates,
+            settings,
             read_seed(self.random_state),
             options,
-            may_have_fewer_words=self.n_words is None,
+            min_words=settings.n_nearest if self.n_words is None else None,
         )
         return self
 
@@ -210,9 +204,7 @@ class SceneModel(HubMixin, BaseEstimator, SceneSettings):  # type: ignore[misc]
                 "this model was stripped of the tags of its training photographs; add photographs "
                 "to the model that it was made from."
             )
-        candidates, options = self._check_fit(), self._options(progress, on_epoch)
-        same = [each for each in candidates if each.features == previous.settings.features]
-        settings = (same or candidates)[0]
+        settings, options = self.check(), self._options(progress, on_epoch)
         for name in WORD_SETTINGS:
             if getattr(settings, name) != getattr(previous.settings, name):
                 raise InvalidArgument(
@@ -344,10 +336,6 @@ class SceneModel(HubMixin, BaseEstimator, SceneSettings):  # type: ignore[misc]
         seed = self.random_state
         return int(seed) if isinstance(seed, int | np.integer) else None
 
-    def _check_fit(self) -> list[SceneSettings]:
-        """Return the settings to choose from, or raise `InvalidArgument` before any reading."""
-        return self.candidates()
-
     def _options(
         self, progress: ProgressCallback | None = None, on_epoch: EpochCallback | None = None
     ) -> RunOptions:
@@ -377,42 +365,3 @@ class SceneModel(HubMixin, BaseEstimator, SceneSettings):  # type: ignore[misc]
         return copy(self._fitted().bag).set_params(
             n_jobs=self.n_jobs, device=self.device, cache=self.cache
         )
-
-
-def fit_best(
-    photographs: Photographs,
-    candidates: Sequence[SceneSettings],
-    seed: int,
-    options: RunOptions,
-    *,
-    may_have_fewer_words: bool,
-) -> tuple[FittedScene, tuple[SkippedImage, ...]]:
-    """Fit a scene model with each of some settings; return the best on held-out photographs.
-
-    It has the largest sum of accuracy and F-measure of tags, as far as they exist; among equals it
-    is the first one.
-
-    Parameters
-    ----------
-    candidates : settings with different features.
-    may_have_fewer_words : whether few photographs may have fewer words than the settings say.
-    """
-    found, scores = [], {}
-    for settings in candidates:
-        checkpoint = options.checkpoint
-        if checkpoint is not None and len(candidates) > 1:
-            checkpoint = checkpoint / settings.features
-        fewest = settings.n_nearest if may_have_fewer_words else None
-        run = replace(options, checkpoint=checkpoint)
-        found.append(fit_scene(photographs, settings, seed, run, min_words=fewest))
-        figures = found[-1][0].held_out.figures
-        of_classes = "mean_average_precision" if found[-1][0].several_labels else "accuracy"
-        scores[settings.features] = sum(
-            figures.get(each, 0.0) for each in (of_classes, "f_measure")
-        )
-    if len(candidates) > 1:
-        texts = ", ".join(f"{score:.3f} with {features}" for features, score in scores.items())
-        warnings.warn(
-            f"accuracy and F-measure on held-out photographs add up to {texts}.", stacklevel=3
-        )
-    return max(found, key=lambda each: scores[each[0].settings.features])

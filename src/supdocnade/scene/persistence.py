@@ -265,8 +265,7 @@ def _build(parts: Parts, description: dict[str, Any], name: str) -> FittedScene:
     chosen = description["choices"]
     calibration = None if chosen["tags"] is None else TagCalibration(**chosen["tags"])
     choices = Choices(**{**chosen, "tags": calibration})
-    output = choices.tuned.get("annotation_output", settings.annotation_output)
-    if config.annotation_output != output:
+    if config.annotation_output != settings.annotation_output:
         raise InvalidArgument("its outputs of tags are not those of its topics")
     rotation = _read_rotation(parts["classifier"][0], config.n_topics)
     svm = _read_svm(parts, settings, (len(classes), config.n_topics))

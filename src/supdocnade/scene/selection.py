@@ -1,8 +1,8 @@
-"""Selection on held-out photographs: settings, epochs, SVM, temperature, and ranking of tags."""
+"""Selection on held-out photographs: epochs, SVM, temperature, and ranking of tags."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,9 +31,9 @@ from supdocnade.scene.calibration import (
     unsure_below,
 )
 from supdocnade.scene.dataset import Photographs, TrainingSet
-from supdocnade.scene.held_out import TUNED, Choices, HeldOut, HeldOutImage
+from supdocnade.scene.held_out import Choices, HeldOut, HeldOutImage
 from supdocnade.scene.novelty import choose_novelty, fit_novelty, unfamiliar_above
-from supdocnade.scene.settings import ANNOTATION_WEIGHTS, SceneSettings
+from supdocnade.scene.settings import SceneSettings
 from supdocnade.scene.svm import choose_svm, fit_svm
 from supdocnade.scene.tag_ranking import (
     choose_class_weight,
@@ -42,7 +42,6 @@ from supdocnade.scene.tag_ranking import (
     tag_frequency,
     topic_tag_scores,
 )
-from supdocnade.seeding import named_generator
 
 Floats = NDArray[np.float64]
 
@@ -50,12 +49,8 @@ DEFAULT_C, DEFAULT_GAMMA = 10.0, 1.0
 """Values of the SVM if there are no held-out photographs to choose them on."""
 
 
-TUNING_GRID = {
-    "generative_weight": (1e-3, 1e-2, 1e-1),
-    "learning_rate": (1e-4, 3e-4),
-}
-TUNED_TAGS = (("words", 1.0), ("words", 30.0), ("sigmoid", 0.1), ("sigmoid", 1.0))
-"""`annotation_output` and `annotation_weight`."""
+TUNING = "tuning the classifier"
+"""Stage that is reported with the number of SVMs tried."""
 
 
 class Candidate(NamedTuple):
@@ -85,33 +80,6 @@ class Selected(NamedTuple):
     tag_scores_BA: Floats
     log_odds: bool = False
     """True if the scores of tags are log odds."""
-
-
-def list_trials(settings: SceneSettings, seed: int) -> list[dict[str, Any]]:
-    """Return the changes to try: none, and with `tune` others of the grid at random.
-
-    The second trial has the other outputs of tags.
-    """
-    if not settings.tune:
-        return [{}]
-    grid = [
-        {
-            "generative_weight": weight,
-            "learning_rate": rate,
-            "annotation_output": output,
-            "annotation_weight": tag_weight,
-        }
-        for weight in TUNING_GRID["generative_weight"]
-        for rate in TUNING_GRID["learning_rate"]
-        for output, tag_weight in TUNED_TAGS
-    ]
-    given = {name: getattr(settings, name) for name in TUNED}
-    (output,) = ANNOTATION_WEIGHTS.keys() - {settings.annotation_output}
-    other_tags = {"annotation_output": output, "annotation_weight": ANNOTATION_WEIGHTS[output]}
-    second = {**given, **other_tags}
-    order = named_generator(seed, "tuning").permutation(len(grid))
-    others = [grid[i] for i in order if grid[i] not in (given, second)]
-    return [{}, *[second, *others][: settings.tune_trials - 1]]
 
 
 def default_choices(data: TrainingSet, settings: SceneSettings) -> Choices:
@@ -158,9 +126,7 @@ def select_candidate(
     vocabulary: AnnotationVocabulary,
     classifier: str,
     *,
-    tuned: dict[str, Any],
     options: RunOptions = RunOptions(),
-    stage: str = "tuning the classifier",
     approximate_svm: bool = False,
 ) -> Selected:
     """Return the candidate and classifier with the best probabilities of true classes and tags.
@@ -172,8 +138,6 @@ def select_candidate(
     Parameters
     ----------
     classifier : "svm", "softmax", or "auto" for the better of both.
-    tuned : settings of the candidates that tuning changed.
-    stage : reported to `options.progress` with the number of SVMs tried.
     approximate_svm : approximate the kernel of the SVMs, see `fit_svm`.
     """
     classes = training.classes
@@ -191,7 +155,7 @@ def select_candidate(
     for number, each in enumerate(candidates):
 
         def report(done: int, total: int, before: int = number) -> None:
-            options.progress(stage, before * total + done, len(candidates) * total)
+            options.progress(TUNING, before * total + done, len(candidates) * total)
 
         novelty = fit_novelty(novelty_name, each.hidden_BH, training.labels)
         novelty_B = novelty.scores(each.held_out_BH)
@@ -224,7 +188,6 @@ def select_candidate(
                 unfamiliar_above=unfamiliar_above(novelty_B),
                 novelty=novelty_name,
                 class_tag_weight=weight,
-                tuned=tuned,
             )
             found.append(
                 Selected(score + f_value, choices, scores_BC, tag_scores_BA, each.log_odds)

@@ -4,12 +4,9 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from supdocnade.checks import check_choice, check_count, check_range
-from supdocnade.errors import InvalidArgument, install_command
+from supdocnade.errors import InvalidArgument
 
 CLASSIFIERS = ("auto", "svm", "softmax")
-
-BEST = "best"
-"""`features` that are chosen on held-out photographs."""
 
 MIN_UPDATES, MIN_BATCH, MAX_BATCH = 12, 4, 64
 """Smallest number of updates per epoch, within these batch sizes."""
@@ -68,8 +65,6 @@ class SceneSettings:
     batch_size: int | None = None
     activation: str = "relu"
     held_out: float = 0.15
-    tune: bool = False
-    tune_trials: int = 8
 
     def check(self) -> "SceneSettings":
         """Return the settings, complete and with tuples for lists, or raise `InvalidArgument`."""
@@ -106,7 +101,6 @@ class SceneSettings:
         if self.batch_size is not None:
             check_count("batch_size", self.batch_size, least=1)
         check_range("held_out", self.held_out, least=0, most=0.9)
-        check_count("tune_trials", self.tune_trials, least=1)
         VisualWordSettings(**{name: getattr(checked, name) for name in WORD_SETTINGS}).check()
         check_choice("activation", self.activation, ACTIVATIONS)
         TrainerConfig(
@@ -115,27 +109,6 @@ class SceneSettings:
             learning_rate=self.learning_rate,
         )
         return checked
-
-    def candidates(self) -> "list[SceneSettings]":
-        """Return the settings to choose from: one, or one for each kind of features with "best".
-
-        Raises
-        ------
-        InvalidArgument : a setting is not valid, or no network is installed.
-        """
-        if self.features != BEST:
-            return [self.check()]
-        from supdocnade.images.network_library import choose_features
-
-        network = choose_features()
-        if network == "sift":
-            raise InvalidArgument(
-                f"features {BEST!r} compares SIFT with a network, and none is installed; "
-                f"{install_command('deep')}."
-            )
-        given = {name: getattr(self, name) for name in self.names()}
-        changes = {"features": network}, {"features": "sift", "n_sift_words": 0}
-        return [SceneSettings(**given | each).check() for each in changes]
 
     def batch_of(self, n_images: int) -> int:
         """Return the number of photographs per update.

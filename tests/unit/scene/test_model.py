@@ -263,22 +263,6 @@ def test_tags_without_photographs_held_out_follow_their_frequency():
     assert all(each == ("sky",) for each in model.annotate(images, top=None))
 
 
-def test_tuning_tries_settings_within_its_budget():
-    seen = []
-    model = SceneModel(**{**SETTINGS, "max_epochs": 2}, tune=True, tune_trials=3).fit(
-        *columns(scenes()), progress=lambda stage, *_: seen.append(stage)
-    )
-    trials = {stage for stage in seen if stage.startswith("trial")}
-    parts = ("", ", tuning the classifier")
-    assert trials == {f"trial {number} of 3{part}" for number in (1, 2, 3) for part in parts}
-    assert set(model.fitted_.choices.tuned) <= {
-        "generative_weight",
-        "learning_rate",
-        "annotation_output",
-        "annotation_weight",
-    }
-
-
 def test_progress_is_reported_to_the_end():
     last = {}
     fit_model = SceneModel(**{**SETTINGS, "max_epochs": 2})

@@ -7,13 +7,10 @@ from supdocnade.scene.dataset import Photographs
 from supdocnade.scene.novelty import fit_novelty
 from supdocnade.scene.selection import (
     DEFAULT_C,
-    TUNED_TAGS,
     Candidate,
-    list_trials,
     measure_selected,
     select_candidate,
 )
-from supdocnade.scene.settings import ANNOTATION_WEIGHTS, SceneSettings
 from supdocnade.scene.svm import GRID
 from supdocnade.scene.tag_ranking import present_tags
 
@@ -60,7 +57,6 @@ def test_the_candidate_with_the_best_predictions_is_selected():
         UNSEEN,
         VOCABULARY,
         "svm",
-        tuned={},
         options=RunOptions(progress=lambda *now: seen.append(now[1:])),
     )
     assert seen == [(number, 3 * len(GRID)) for number in range(1, 3 * len(GRID) + 1)]
@@ -71,12 +67,12 @@ def test_the_candidate_with_the_best_predictions_is_selected():
 
 def test_among_equals_the_latest_is_selected():
     same = [candidate(epochs, 0.3) for epochs in (5, 20, 10)]
-    found = select_candidate(same, SEEN, UNSEEN, VOCABULARY, "svm", tuned={})
+    found = select_candidate(same, SEEN, UNSEEN, VOCABULARY, "svm")
     assert found.choices.n_epochs == 20
 
 
 def test_the_softmax_needs_no_svm():
-    found = select_candidate([candidate(5, 0.3)], SEEN, UNSEEN, VOCABULARY, "softmax", tuned={})
+    found = select_candidate([candidate(5, 0.3)], SEEN, UNSEEN, VOCABULARY, "softmax")
     assert (found.choices.C, found.choices.gamma) == (None, None)
     # It predicts the same for all, so that the best temperature is the largest; two tags per image.
     assert found.score == pytest.approx(0.5 + (2 / 3 * 8 + 2 / 4 * 8) / 16, abs=1e-3)
@@ -84,11 +80,11 @@ def test_the_softmax_needs_no_svm():
 
 def test_the_better_classifier_is_selected():
     """The softmax of these candidates knows nothing, or everything."""
-    found = select_candidate([candidate(5, 0.3)], SEEN, UNSEEN, VOCABULARY, "auto", tuned={})
+    found = select_candidate([candidate(5, 0.3)], SEEN, UNSEEN, VOCABULARY, "auto")
     assert found.choices.C is not None
     sure = np.log(np.where(np.arange(17)[:, None] < 8, [0.99, 0.01], [0.01, 0.99]))
     best = candidate(5, 6.0)._replace(softmax_BC=sure)
-    found = select_candidate([best], SEEN, UNSEEN, VOCABULARY, "auto", tuned={})
+    found = select_candidate([best], SEEN, UNSEEN, VOCABULARY, "auto")
     assert found.choices.C is None
     np.testing.assert_array_equal(found.class_scores_BC, sure)
 
@@ -103,7 +99,7 @@ def test_the_limit_of_familiar_photographs_is_that_of_the_candidate():
     limits = []
     for each, n_sides in ((one, 1), (twice, 2)):
         unseen = photographs(UNSEEN_LABELS * n_sides, TAGS * n_sides)
-        found = select_candidate([each], SEEN, unseen, VOCABULARY, "svm", tuned={})
+        found = select_candidate([each], SEEN, unseen, VOCABULARY, "svm")
         limits.append(found.choices.unfamiliar_above)
     # 17 held-out photographs are too few; of 34 it is the largest score.
     assert limits == [None, novelty_B[33]]
@@ -117,7 +113,7 @@ def test_without_classes_photographs_are_compared_with_their_neighbours():
         held_out_BH=np.tile(one.held_out_BH, (2, 1)), tag_log_p_BA=np.tile(one.tag_log_p_BA, (2, 1))
     )
     unseen = photographs([None] * 34, TAGS * 2)
-    found = select_candidate([twice], unlabelled, unseen, VOCABULARY, "svm", tuned={})
+    found = select_candidate([twice], unlabelled, unseen, VOCABULARY, "svm")
     novelty = fit_novelty("neighbours", one.hidden_BH, unlabelled.labels)
     assert found.choices.novelty == "neighbours"
     assert found.choices.unfamiliar_above == novelty.scores(twice.held_out_BH).max()
@@ -125,7 +121,7 @@ def test_without_classes_photographs_are_compared_with_their_neighbours():
 
 def test_without_labels_to_select_by_the_svm_is_taken():
     unknown = photographs([None] * 17, TAGS)
-    found = select_candidate([candidate(5, 0.3)], SEEN, unknown, VOCABULARY, "auto", tuned={})
+    found = select_candidate([candidate(5, 0.3)], SEEN, unknown, VOCABULARY, "auto")
     assert found.choices.C == DEFAULT_C
 
 
@@ -137,7 +133,7 @@ def test_the_class_term_of_tags_is_used_if_it_helps():
     seen = photographs(SEEN_LABELS, tags)
     unseen = photographs(UNSEEN_LABELS, [tags[0]] * 8 + [tags[10]] * 8 + [None])
     uniform = candidate(5, 0.3)._replace(tag_log_p_BA=np.full((17, 12), -np.log(12)))
-    found = select_candidate([uniform], seen, unseen, vocabulary, "svm", tuned={})
+    found = select_candidate([uniform], seen, unseen, vocabulary, "svm")
     assert found.choices.class_tag_weight == 0.5
     choices, held_out = measure_selected(found, seen.classes, unseen, vocabulary, np.full(12, 0.5))
     assert choices.class_tag_weight == 0.5
@@ -148,9 +144,7 @@ def test_the_class_term_of_tags_is_used_if_it_helps():
 
 
 def test_figures_of_held_out_photographs():
-    best = select_candidate(
-        [candidate(5, 0.3)], SEEN, UNSEEN, VOCABULARY, "svm", tuned={"learning_rate": 1.0}
-    )
+    best = select_candidate([candidate(5, 0.3)], SEEN, UNSEEN, VOCABULARY, "svm")
     choices, held_out = measure_selected(
         best, SEEN.classes, UNSEEN, VOCABULARY, np.array([0.5, 0.5])
     )
@@ -160,7 +154,6 @@ def test_figures_of_held_out_photographs():
     assert held_out.figures["n_tagged"] == 16
     np.testing.assert_array_equal(held_out.confusion_CC, [[8, 0], [0, 8]])
     assert choices.unsure_below == 0
-    assert choices.tuned == {"learning_rate": 1.0}
     # "owl" was never learned: it counts as missed.
     assert held_out.figures["f_measure_of_given"] == pytest.approx((8 * 1 + 8 * 2 / 3) / 16)
     first = held_out.images[0]
@@ -173,7 +166,7 @@ def test_without_labels_and_tags_there_is_nothing_to_measure():
     none = photographs([None] * 17, [None] * 17)
     unlabelled = photographs([None] * 23, [None] * 23)
     unsupervised = candidate(5, 0.3)._replace(softmax_BC=None)
-    best = select_candidate([unsupervised], unlabelled, none, VOCABULARY, "svm", tuned={})
+    best = select_candidate([unsupervised], unlabelled, none, VOCABULARY, "svm")
     assert best.class_scores_BC is None
     choices, held_out = measure_selected(best, [], none, VOCABULARY, np.array([0.5, 0.5]))
     assert held_out.figures == {}
@@ -184,7 +177,7 @@ def test_without_labels_and_tags_there_is_nothing_to_measure():
 def test_log_odds_of_tags_are_probabilities_without_known_tags():
     unknown = photographs(UNSEEN_LABELS, [None] * 17)
     logistic = candidate(5, 0.3)._replace(tag_log_p_BA=np.full((17, 2), [0.0, 2.0]), log_odds=True)
-    best = select_candidate([logistic], SEEN, unknown, VOCABULARY, "softmax", tuned={})
+    best = select_candidate([logistic], SEEN, unknown, VOCABULARY, "softmax")
     choices, held_out = measure_selected(best, SEEN.classes, unknown, VOCABULARY, np.ones(2))
     assert choices.tags is None
     expected = [("wood", pytest.approx(1 / (1 + np.exp(-2)))), ("sea", 0.5)]
@@ -197,15 +190,3 @@ def test_unknown_tags_are_further_columns():
     assert present[0].tolist() == [True, False, False]
     assert present[8].tolist() == [False, True, True]
     assert not present[16].any()
-
-
-@pytest.mark.parametrize(("output", "other"), [("words", "sigmoid"), ("sigmoid", "words")])
-def test_tuning_tries_both_outputs_of_tags(output, other):
-    settings = SceneSettings(annotation_output=output, tune=True, tune_trials=24).check()
-    first, second, *others = list_trials(settings, 0)
-    assert first == {}
-    assert (second["annotation_output"], second["learning_rate"]) == (other, 3e-4)
-    assert second["annotation_weight"] == ANNOTATION_WEIGHTS[other]
-    assert len(others) == 22  # One is what was given.
-    weights = {(each["annotation_output"], each["annotation_weight"]) for each in others}
-    assert weights == set(TUNED_TAGS)

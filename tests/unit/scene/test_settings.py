@@ -44,12 +44,6 @@ def test_a_network_alone_does_not_use_the_settings_of_sift():
     assert alone.used()["features"] == "efficientnet-lite2"
 
 
-def test_sift_words_are_chosen_for_the_network_alone(monkeypatch):
-    monkeypatch.setattr("supdocnade.images.network_library.choose_features", lambda: "marvel")
-    found = SceneSettings(features="best", n_sift_words=50).candidates()
-    assert [(each.features, each.n_sift_words) for each in found] == [("marvel", 50), ("sift", 0)]
-
-
 def test_mirror_images_belong_to_sift():
     assert SceneSettings().check().mirror is True
     assert SceneSettings(mirror=False).check().mirror is False
@@ -87,7 +81,6 @@ def test_the_weight_of_tags_depends_on_their_outputs():
         ("batch_size", 0),
         ("activation", "gelu"),
         ("held_out", 1),
-        ("tune_trials", 0),
     ],
 )
 def test_invalid_settings_are_refused(name, value):
