@@ -5,8 +5,6 @@ same hashes, sorted on the GPU. Only the shuffled document numbers and one key p
 copied there for an epoch.
 """
 
-from weakref import WeakKeyDictionary
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -144,17 +142,6 @@ class DeviceCorpus:
         tag_BA = None if self.tag_BA is None else self.tag_BA[rows_B]
         label_BC = None if self.label_BC is None else self.label_BC[rows_B]
         return LabelledBatch(documents, self.label_B[rows_B], weight_B, tag_BA, label_BC)
-
-
-_CACHE: "WeakKeyDictionary[Documents, dict[torch.device, DeviceCorpus]]" = WeakKeyDictionary()
-
-
-def load_device_corpus(corpus: Documents, device: torch.device) -> DeviceCorpus:
-    """Return a corpus on a device, copied once as long as the original is in use."""
-    copies = _CACHE.setdefault(corpus, {})
-    if device not in copies:
-        copies[device] = DeviceCorpus(corpus, device)
-    return copies[device]
 
 
 def _as_signed(number: np.uint64) -> int:

@@ -18,7 +18,6 @@ from supdocnade.corpus.documents import NO_LABEL, Documents
 from supdocnade.cuda.device_corpus import (
     MIN_HASH_BITS,
     DeviceCorpus,
-    load_device_corpus,
     max_tokens,
 )
 from supdocnade.cuda.engine import padded_sparse_gradients
@@ -62,7 +61,7 @@ def make_updates(
         return None
     if 4 * len(corpus) * corpus.n_global_features > memory // 4:
         return None
-    documents = load_device_corpus(corpus, device)
+    documents = DeviceCorpus(corpus, device)
     if documents.hash_bits < MIN_HASH_BITS:
         return None
     return GraphUpdates(network, config, documents, optimizers, class_weight_C)
