@@ -53,7 +53,6 @@ bench: $(READY)  ## compare speed with plain torch and VLFeat; writes benchmarks
 	$(PYTHON) -m benchmarks.bench_inference
 	$(PYTHON) -m benchmarks.bench_encoding
 	$(PYTHON) -m benchmarks.bench_network
-	$(PYTHON) -m benchmarks.bench_imports
 	$(PYTHON) -m benchmarks.bench_corpus
 	$(PYTHON) -m benchmarks.page
 
