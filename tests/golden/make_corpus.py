@@ -1,6 +1,6 @@
 """Make the golden corpus: `python -m tests.golden.make_corpus`.
 
-Run once for every format of corpora, never again: later versions must read what it wrote.
+Run once for every format of corpora; the tests read what it wrote.
 """
 
 from pathlib import Path

@@ -1,6 +1,6 @@
 """Make the golden scene model: `python -m tests.golden.make_scene_model`.
 
-Run once for every format of saved models, never again: later versions must read what it wrote.
+Run once for every format of saved models; the tests read what it wrote.
 """
 
 import json

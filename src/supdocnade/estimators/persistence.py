@@ -1,16 +1,14 @@
 """Estimators on disk: one safetensors file with a JSON description.
 
-A topic model (format 1) has the parameters of the network by their names as arrays, and
-`leaf_of_word` if it has a tree. Settings that are younger than the format are written only where
-they differ from the value that stands for their absence (`_LATER`). Visual words (format 1) have
-`centres`, `examples` and `n_examples`. Any other change of the arrays or of the description raises
-the format; readers of older formats stay. Nothing that is read is ever executed, and everything is
-checked before an estimator is built. Reading needs neither torch nor scikit-learn.
+A topic model has the parameters of the network by their names as arrays, and `leaf_of_word` if it
+has a tree. Visual words have `centres`, `examples` and `n_examples`. Nothing that is read is ever
+executed, and everything is checked before an estimator is built. Reading needs neither torch nor
+scikit-learn.
 """
 
 import json
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,15 +38,6 @@ WORDS_FORMAT = 1
 WORDS_KIND = "BagOfVisualWords"
 
 CLASS_TYPES = {"bool": np.bool_, "int": np.int64, "float": np.float64, "str": np.str_}
-
-_LATER: dict[str, Any] = {
-    "global_dropout": 0.5,
-    "n_global_features": 0,
-    "annotation_output": "words",
-    "class_output": "softmax",
-    "tree": "random",
-}
-"""Settings and sizes that a description may lack, and the values they have then."""
 
 
 class StoredTopicModel(NamedTuple):
@@ -120,7 +109,7 @@ def _describe(estimator: Any) -> dict[str, Any]:
             "torch": torch.__version__,
         },
         "settings": _plain_settings(estimator.get_params(deep=False)),
-        "network": _without_later(asdict(estimator.network_.config)),
+        "network": asdict(estimator.network_.config),
         "seed": estimator.seed_,
         "n_words": estimator.n_features_in_,
         "word_names": None if words is None else list(words),
@@ -139,14 +128,7 @@ def _plain_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(plain.get("class_weight"), Mapping):
         pairs = plain["class_weight"].items()
         plain["class_weight"] = [[plain_value(name), plain_value(weight)] for name, weight in pairs]
-    return _without_later(plain)
-
-
-def _without_later(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the values that a file must hold; older versions can read one without later ones."""
-    return {
-        name: value for name, value in values.items() if name not in _LATER or value != _LATER[name]
-    }
+    return plain
 
 
 def plain_value(value: Any) -> Any:
@@ -263,12 +245,8 @@ def _read_topic_model(
 
 def _read_settings(settings_type: type[DocNADESettings], given: Any) -> DocNADESettings:
     """Return the stored settings, each of the type it must have."""
-    if not isinstance(given, dict):
-        raise InvalidArgument("its settings are no JSON object")
-    expected = {each.name for each in fields(settings_type)}
-    plain = {name: value for name, value in _LATER.items() if name in expected} | given
-    if plain.keys() != expected:
-        raise InvalidArgument(f"its settings lack or add {sorted(plain.keys() ^ expected)}")
+    check_names(given, (each.name for each in fields(settings_type)))
+    plain = dict(given)
     weight = plain.get("class_weight")
     if isinstance(weight, list):
         if not all(isinstance(pair, list) and len(pair) == 2 for pair in weight):
@@ -279,11 +257,19 @@ def _read_settings(settings_type: type[DocNADESettings], given: Any) -> DocNADES
     check_count("verbose", plain["verbose"])
     if not isinstance(plain["early_stopping"], bool):
         raise InvalidArgument(f"early_stopping must be a bool, got {plain['early_stopping']!r}")
-    plain["checkpoint"] = None  # Older files may name one.
+    plain["checkpoint"] = None  # A file must not choose where its reader writes.
     check_optional_counts(plain)
     if not isinstance(plain["backend"], str):
         raise InvalidArgument(f"backend must be a str, got {plain['backend']!r}")
     return settings_type(**plain)
+
+
+def check_names(settings: Any, expected: Iterable[str]) -> None:
+    """Raise `InvalidArgument` unless stored settings are a JSON object with these names."""
+    if not isinstance(settings, dict):
+        raise InvalidArgument("its settings are not a JSON object")
+    if differing := settings.keys() ^ set(expected):
+        raise InvalidArgument(f"its settings lack or add {sorted(differing)}")
 
 
 def check_optional_counts(settings: Mapping[str, Any]) -> None:
@@ -374,7 +360,7 @@ def _plain_word_settings(settings: dict[str, Any]) -> dict[str, Any]:
     plain["upscale"] = bool(plain["upscale"])
     plain["random_state"] = plain_seed(plain["random_state"])
     plain["cache"] = None  # A file must not choose where its reader writes.
-    del plain["device"]  # Another machine may not have it.
+    del plain["device"]
     return plain
 
 
@@ -422,10 +408,13 @@ def read_words(
 def _read_words(
     arrays: Arrays, description: dict[str, Any], name: str
 ) -> tuple[VisualWordSettings, ImageEncoder]:
+    # The device is not stored: another machine may not have it.
+    names = {each.name for each in fields(VisualWordSettings)} - {"device"}
+    check_names(description["settings"], names)
     grid = description["settings"]["grid"]
     several = bool(grid) and isinstance(grid[0], list)
     grid = [tuple(each) for each in grid] if several else tuple(grid)
-    # Older files may name a cache, but a file must not choose where its reader writes.
+    # A file must not choose where its reader writes.
     settings = VisualWordSettings(**{**description["settings"], "grid": grid, "cache": None})
     check_optional_counts(vars(settings))
     expected, regions = settings.check()

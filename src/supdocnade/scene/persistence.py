@@ -38,7 +38,7 @@ import numpy as np
 
 from supdocnade.checks import check_count, check_shape
 from supdocnade.errors import InvalidArgument, StorageError, UnwritableFile
-from supdocnade.estimators.persistence import read_topic_model, read_words
+from supdocnade.estimators.persistence import check_names, read_topic_model, read_words
 from supdocnade.estimators.settings import DocNADESettings, SupDocNADESettings
 from supdocnade.model.topic_rotation import TopicRotation
 from supdocnade.partial_folder import PartialFolder
@@ -248,8 +248,8 @@ def _describe(fitted: FittedScene, params: dict[str, Any]) -> tuple[Parts, dict[
 def _build(parts: Parts, description: dict[str, Any], name: str) -> FittedScene:
     """Return the model that `_describe` described; anything else raises an error."""
     _, encoder = read_words(*parts["words"], name)
-    # Older models have no SIFT words beside those of a network.
-    settings = SceneSettings(**{"n_sift_words": 0, **description["settings"]}).check()
+    check_names(description["settings"], SceneSettings.names())
+    settings = SceneSettings(**description["settings"]).check()
     kind = description["topics"]
     topics = read_topic_model(_TOPIC_SETTINGS[kind], kind, *parts["topics"], name)
     classes, tags = tuple(description["classes"]), tuple(description["tags"])

@@ -172,7 +172,7 @@ class ImageEncoder:
             json.dumps(self.settings(), sort_keys=True).encode(), digest_size=16
         )
         for name, array in self.arrays().items():
-            digest.update(b"" if name == "centres" else name.encode())
+            digest.update(name.encode())
             digest.update(array.tobytes())
         return digest.hexdigest()
 
@@ -188,10 +188,6 @@ class ImageEncoder:
             }
         else:
             kind = {"function": repr(self.describer.function)}
-        if self.n_nearest != 1:  # Older files have one word per patch.
-            kind["n_nearest"] = self.n_nearest
-        if self.mirror:  # Older files are without it.
-            kind["mirror"] = True
         if self.sift_encoder is not None:
             assert isinstance(self.sift_encoder.describer, SIFTDescriber)
             kind["sift_words"] = _sift_settings(self.sift_encoder.describer)
@@ -200,6 +196,8 @@ class ImageEncoder:
             "decoding": asdict(self.describer.decoding),
             **kind,
             "grids": [list(grid) for grid in self.regions.grids],
+            "n_nearest": self.n_nearest,
+            "mirror": self.mirror,
         }
 
     def arrays(self) -> Arrays:
@@ -228,7 +226,7 @@ class ImageEncoder:
                     f"this version reads {FORMAT}."
                 )
             regions = Regions.of([tuple(grid) for grid in settings["grids"]])
-            mirror = check_flag("mirror", settings.get("mirror", False))
+            mirror = check_flag("mirror", settings["mirror"])
             sift_encoder = None
             if "sift_words" in settings:
                 sift_encoder = cls(
@@ -240,7 +238,7 @@ class ImageEncoder:
                 describer=_read_describer(settings, arrays),
                 codebook=Codebook(arrays["centres"]),
                 regions=regions,
-                n_nearest=check_count("n_nearest", settings.get("n_nearest", 1), least=1),
+                n_nearest=check_count("n_nearest", settings["n_nearest"], least=1),
                 mirror=mirror,
                 sift_encoder=sift_encoder,
             )

@@ -135,7 +135,7 @@ def test_photographs_beyond_the_limit_are_unfamiliar(tmp_path):
 
 
 def test_without_a_limit_none_is_unfamiliar():
-    """As in models that are older than it, or with few held-out photographs."""
+    """As if few photographs were held out."""
     assert small_model().fitted_.choices.unfamiliar_above is None
     assert not small_model().fitted_.is_unfamiliar(1e9 + topics()).any()
     assert with_limit(1.0).is_unfamiliar(1e9 + topics()).all()

@@ -278,10 +278,11 @@ def test_invalid_shares_of_tags_are_refused(tmp_path, change):
         SceneModel.load(tmp_path / "model")
 
 
-def test_tags_of_older_models_are_words(tmp_path):
+def test_a_model_must_have_all_settings(tmp_path):
     small_model().save(tmp_path / "model")
     rewrite(tmp_path / "model", lambda d: d["settings"].pop("annotation_output"))
-    assert SceneModel.load(tmp_path / "model").annotation_output == "words"
+    with pytest.raises(StorageError, match=r"its settings lack or add \['annotation_output'\]"):
+        SceneModel.load(tmp_path / "model")
 
 
 def test_unknown_arrays_are_refused(tmp_path):

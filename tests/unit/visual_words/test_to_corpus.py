@@ -229,7 +229,7 @@ def test_the_visual_words_are_stored_in_the_corpus(tmp_path):
         BAG.encode_corpus(paths[:2], tmp_path / "corpus")
         stored = BagOfVisualWords.load(tmp_path / "corpus" / WORDS)
         assert stored.encoder_.fingerprint() == ENCODER.fingerprint(), name
-        (tmp_path / "corpus" / WORDS).unlink()  # As in a corpus of an older version.
+        (tmp_path / "corpus" / WORDS).unlink()
     shuffled, _ = encode_shuffled(
         ENCODER, paths, tmp_path / "shuffled", stored_words=words_to_storage(BAG)
     )
