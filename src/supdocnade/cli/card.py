@@ -78,7 +78,7 @@ def card(
         return
     fitted = strip_scene(fitted) if strip else fitted
     seed = {"random_state": params["random_state"]}
-    write_shared_model(fitted, seed, output, name, licence=licence)
+    write_shared_model(fitted, seed, output, name, licence)
     if not quiet:
         for sentence in describe_contents(fitted):
             print_message(f"note: {sentence}")

@@ -1,9 +1,12 @@
 """SceneModel: classes, tags, topics and explanations of photographs."""
 
+import os
+import warnings
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Self
 
 import numpy as np
@@ -30,12 +33,19 @@ from supdocnade.scene.fitting import extend_scene, fit_scene
 from supdocnade.scene.persistence import load_scene, save_scene
 from supdocnade.scene.prediction import FittedScene, Prediction, iter_predictions
 from supdocnade.scene.settings import WORD_SETTINGS, SceneSettings
-from supdocnade.scene.sharing import HubMixin, is_stripped
+from supdocnade.scene.sharing import (
+    describe_contents,
+    download,
+    is_stripped,
+    strip_scene,
+    upload,
+    write_shared_model,
+)
 from supdocnade.visual_words.parallel import SkippedImage
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class SceneModel(HubMixin, BaseEstimator, SceneSettings):  # type: ignore[misc]
+class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
     """Learns classes and tags of photographs.
 
     Parameters
@@ -330,6 +340,52 @@ class SceneModel(HubMixin, BaseEstimator, SceneSettings):  # type: ignore[misc]
         model = cls(**params)
         model.fitted_, model.skipped_ = fitted, ()
         return model
+
+    def push_to_hub(
+        self,
+        repo_id: str,
+        *,
+        strip: bool = False,
+        licence: str | None = None,
+        private: bool | None = None,
+        token: str | None = None,
+        commit_message: str = "Upload a model of supdocnade",
+    ) -> str:
+        """Upload the model and its model card to the Hugging Face Hub (extra `hub`).
+
+        A warning says what of the training photographs the model carries.
+
+        Parameters
+        ----------
+        repo_id : "owner/model"; it is created if it does not exist.
+        strip : leave out pictures, names and tags of the training photographs.
+        licence : of the model, for its card.
+        private, token, commit_message : as for the `push_to_hub` of `huggingface_hub`.
+
+        Returns
+        -------
+        The address of the commit.
+        """
+        fitted = strip_scene(self._fitted()) if strip else self._fitted()
+        warnings.warn(" ".join(describe_contents(fitted)), stacklevel=2)
+        with TemporaryDirectory() as temporary:
+            folder, seed = Path(temporary) / "model", {"random_state": self._plain_seed()}
+            write_shared_model(fitted, seed, folder, repo_id, licence)
+            return upload(folder, repo_id, commit_message, private, token)
+
+    @classmethod
+    def from_pretrained(cls, pretrained_model_name_or_path: str | Path, **options: Any) -> Self:
+        """Return a model of a folder, or of the Hugging Face Hub (extra `hub`).
+
+        It passes the same checks as by `load`.
+
+        Parameters
+        ----------
+        pretrained_model_name_or_path : a folder, or "owner/model" on the Hub.
+        options : of `huggingface_hub.snapshot_download`, such as `revision` and `token`.
+        """
+        name = os.fspath(pretrained_model_name_or_path)
+        return cls.load(name if os.path.isdir(name) else download(name, **options))
 
     def _plain_seed(self) -> int | None:
         """Return the seed if it is a number, which a file can hold."""
