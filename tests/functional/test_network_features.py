@@ -14,6 +14,7 @@ from tests.serving import make_client, photograph, upload_form
 from supdocnade import BagOfVisualWords, SceneModel
 from supdocnade.errors import InvalidArgument
 from supdocnade.gallery.build import build_gallery
+from supdocnade.images import feature_network
 from supdocnade.images.decode import write_image
 from supdocnade.storage import load_arrays, save_arrays
 from supdocnade.visual_words.describer import NetworkDescriber
@@ -175,6 +176,27 @@ def test_a_network_describes_images_of_any_shape(model, tmp_path, size):
     assert (len(gallery), skipped) == (2, [])
     assert supdocnade("explain", tmp_path / "model", strip, "-o", tmp_path / "why.png").code == 0
     assert supdocnade("check", tmp_path / "photos").code == 0
+
+
+def test_a_photograph_that_the_network_cannot_describe_is_named(model, tmp_path, monkeypatch):
+    folder = tmp_path / "photos"
+    for number in range(4):
+        write_image(folder / f"{number}.png", NEW[number])
+    model.save(tmp_path / "model")
+    prepare = feature_network._prepare
+
+    def fail(pixels, description):
+        if np.array_equal(pixels, NEW[1]):
+            raise RuntimeError("Failed to allocate memory")
+        return prepare(pixels, description) * (np.nan if np.array_equal(pixels, NEW[2]) else 1)
+
+    monkeypatch.setattr(feature_network, "_prepare", fail)
+    asked = supdocnade("predict", tmp_path / "model", folder)
+    assert (asked.code, len(asked.out.splitlines())) == (1, 2)
+    memory, finite = asked.err.splitlines()
+    assert memory == f"error: {folder / '1.png'} cannot be described: Failed to allocate memory."
+    assert finite.startswith(f"error: {folder / '2.png'} cannot be described: ")
+    assert finite.endswith("gives features that are not finite.")
 
 
 def test_a_gallery_and_a_server_use_the_network(model, tmp_path):

@@ -209,7 +209,12 @@ class FeatureNetwork:
         _check_input(path, session, description.side)
         n_levels = 3 * description.side**2
         image = np.arange(n_levels).astype(np.uint8).reshape(description.side, description.side, 3)
-        grid, patches_PD, _ = _describe(path, session, description, image)
+        try:
+            grid, patches_PD, _ = _describe(path, session, description, image)
+        except StorageError:
+            raise
+        except Exception as error:  # Those of onnxruntime have no common class but this one.
+            raise _damaged(path, error) from error
         return cls(path, description, digest, (path, *data), grid, patches_PD.shape[1])
 
     @property
@@ -441,16 +446,16 @@ def _check_input(path: Path, session: Any, side: int) -> None:
 def _describe(
     path: Path, session: Any, description: NetworkDescription, pixels: NDArray[np.uint8]
 ) -> tuple[tuple[int, int], NDArray[np.float32], NDArray[np.float32]]:
-    """Run a network on one image; return the grid, the features of patches and of the image."""
+    """Run a network on one image; return the grid, the features of patches and of the image.
+
+    What fails here is about the image, unless the network is loaded: it can run.
+    """
     output = _choose_output(path, session, description.output)
     feed = {session.get_inputs()[0].name: _prepare(pixels, description)}
-    try:
-        (found,) = session.run([output], feed)
-    except Exception as error:
-        raise _damaged(path, error) from error
+    (found,) = session.run([output], feed)
     grid, features_TD = _arrange(path, np.asarray(found), description)
     if not np.isfinite(features_TD).all():
-        raise StorageError(f"{path} gives features that are not finite.")
+        raise FloatingPointError(f"{path} gives features that are not finite.")
     n_patches = math.prod(grid)
     patches_PD = np.ascontiguousarray(features_TD[-n_patches:], np.float32)
     pooled_D = features_TD[0] if description.class_tokens else patches_PD.mean(axis=0)
