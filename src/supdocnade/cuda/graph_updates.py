@@ -105,9 +105,7 @@ class GraphUpdates:
         # Torch has 32 streams and then hands out the first one again.
         self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
-    def begin_epoch(
-        self, epoch: int, batches: list[Rows], first_update: int, loss_sum: float
-    ) -> None:
+    def begin_epoch(self, epoch: int, batches: list[Rows]) -> None:
         """Order an epoch, and record an update if its batches do not fit the last recording."""
         config, n_updates, shuffled_B = self.config, len(batches), np.concatenate(batches)
         ordered = self.documents.order_epoch(
@@ -128,8 +126,8 @@ class GraphUpdates:
         updates = range(n_updates)
         rates = np.array([config.rate_at(epoch, update, n_updates) for update in updates])
         self._rates.copy_(torch.from_numpy(rates))
-        self.next_update.fill_(first_update)
-        self._loss_sum.fill_(loss_sum)
+        self.next_update.zero_()
+        self._loss_sum.zero_()
         self._epoch = epoch
         n_tokens = max(int(self.documents.lengths[rows_B].sum()) for rows_B in batches)
         if n_tokens > self._capacity:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from supdocnade.checks import check_count, check_flag, check_range
+from supdocnade.checks import check_count, check_flag
 from supdocnade.errors import InvalidArgument, StorageError
 from supdocnade.storage import Arrays, load_arrays, save_arrays
 from supdocnade.training.history import History
@@ -45,12 +45,6 @@ class TrainingState:
 
     epoch: int = 0
     """Epochs completed."""
-    update: int = 0
-    """Updates completed in the current epoch."""
-    loss_sum: float = 0.0
-    """Objective, summed over the documents of the current epoch so far."""
-    n_seen: int = 0
-    """Documents of the current epoch so far."""
     epochs_without_gain: int = 0
     finished: bool = False
     history: History = field(default_factory=History)
@@ -59,7 +53,7 @@ class TrainingState:
 
     def to_json(self) -> dict[str, Any]:
         """Return everything but the tensors, as plain values."""
-        names = ("epoch", "update", "loss_sum", "n_seen", "epochs_without_gain", "finished")
+        names = ("epoch", "epochs_without_gain", "finished")
         return {**{name: getattr(self, name) for name in names}, "history": self.history.to_json()}
 
 
@@ -137,9 +131,8 @@ def load_checkpoint(
 def _read_state(values: Any) -> TrainingState:
     """Return the state that `TrainingState.to_json` described, checked."""
     state = TrainingState(**{**values, "history": History.from_json(values["history"])})
-    for name in ("epoch", "update", "n_seen", "epochs_without_gain"):
+    for name in ("epoch", "epochs_without_gain"):
         check_count(name, getattr(state, name))
-    check_range("loss_sum", state.loss_sum)
     check_flag("finished", state.finished)
     if state.epoch != len(state.history.epochs):
         raise InvalidArgument(f"{state.epoch} epochs have {len(state.history.epochs)} records")

@@ -13,7 +13,6 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -31,7 +30,6 @@ from supdocnade.likelihood.contract import sparse_gradient
 from supdocnade.likelihood.cpu.threads import limit_threads
 from supdocnade.model.network import DocNADENetwork
 from supdocnade.training.checkpoint import load_moments
-from supdocnade.training.history import History
 from supdocnade.training.optimizers import split_tables, touched_rows
 from supdocnade.training.trainer import Trainer
 
@@ -152,17 +150,17 @@ class TrainingProcesses:
 
 def _describe(trainer: Trainer, corpus: Documents) -> tuple[Any, ...]:
     """Return what another process needs for a training, see `_build`."""
-    network, state = trainer.network, replace(trainer.state, history=History(), best=None)
+    network, epoch = trainer.network, trainer.state.epoch
     moments = [optimizer.state_dict()["state"] for optimizer in trainer.optimizers]
     on_gpu = network.word_embedding.is_cuda
-    return network, trainer.config, trainer.class_weight, state, moments, corpus, on_gpu
+    return network, trainer.config, trainer.class_weight, epoch, moments, corpus, on_gpu
 
 
 def _build(described: tuple[Any, ...]) -> tuple[Trainer, Documents]:
-    network, config, class_weight_C, state, moments, corpus, on_gpu = described
+    network, config, class_weight_C, epoch, moments, corpus, on_gpu = described
     network.to(choose_device("cuda" if on_gpu else "cpu"))
     trainer = Trainer(network, config, class_weight=class_weight_C)
-    trainer.state = state
+    trainer.state.epoch = epoch
     load_moments(trainer.optimizers, moments)
     return trainer, corpus
 

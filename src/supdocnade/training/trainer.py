@@ -54,7 +54,6 @@ class Trainer:
     config : settings of the run.
     class_weight : (C,) multiplies the class term of documents of each class.
     checkpoint : file that is written after every epoch, and resumed from if it exists.
-    checkpoint_every : also write it after this many updates within an epoch.
     on_progress : called after every update; on a GPU, after every epoch and every `REPORT_EVERY`
         updates within it. The trainer itself prints nothing.
     on_epoch : called with the number of every completed epoch before its checkpoint is written;
@@ -72,14 +71,12 @@ class Trainer:
         *,
         class_weight: ArrayLike | None = None,
         checkpoint: str | Path | None = None,
-        checkpoint_every: int | None = None,
         on_progress: Callable[[TrainingProgress], None] | None = None,
         on_epoch: Callable[[int], bool | None] | None = None,
     ):
         self.network = network
         self.config = config
         self.checkpoint = None if checkpoint is None else Path(checkpoint)
-        self.checkpoint_every = checkpoint_every
         self.on_progress = on_progress
         self.on_epoch = on_epoch
         self.set_class_weight(class_weight)
@@ -124,44 +121,30 @@ class Trainer:
         return state.history
 
     def run_epoch(self, corpus: Documents) -> None:
-        """Pass over the corpus once, or over the rest of an interrupted epoch."""
+        """Pass over the corpus once."""
         config, state, started = self.config, self.state, time.perf_counter()
         device = torch.cuda.device_of(self.network.word_embedding)  # type: ignore[no-untyped-call]
         shared = nullcontext() if self.processes is None else self.processes.epoch(self, corpus)
         batches = epoch_batches(len(corpus), config.batch_size, config.seed, state.epoch)
-        n_updates = len(batches)
+        n_updates, epoch, loss = len(batches), state.epoch + 1, 0.0
         with one_torch_thread(), device, shared:
             updates: Updates = self.own_updates(corpus) or EagerUpdates(
                 self.network, config, corpus, self.optimizers, self.class_weight, self.processes
             )  # fmt: skip
-            updates.begin_epoch(state.epoch, batches, state.update, state.loss_sum)
-            every = 1 if updates.synchronous else self.checkpoint_every or REPORT_EVERY
-            while state.update < n_updates:
+            updates.begin_epoch(state.epoch, batches)
+            every = 1 if updates.synchronous else REPORT_EVERY
+            for update in range(1, n_updates + 1):
                 updates.run()
-                state.update += 1
-                if state.update == n_updates or state.update % every == 0:
-                    state.loss_sum = updates.loss_sum()
-                    state.n_seen = min(state.update * config.batch_size, len(corpus))
-                    self._report(n_updates)
+                if update == n_updates or update % every == 0:
+                    loss = updates.loss_sum() / min(update * config.batch_size, len(corpus))
+                    if self.on_progress is not None:
+                        position = epoch, config.max_epochs, update, n_updates
+                        self.on_progress(TrainingProgress(*position, loss=loss))
             updates.end_epoch()
-        record = EpochRecord(
-            epoch=state.epoch + 1,
-            learning_rate=config.rate_at(state.epoch, max(n_updates - 1, 0), n_updates),
-            loss=state.loss_sum / max(state.n_seen, 1),
-        )
-        state.history.epochs.append(record)
+        rate = config.rate_at(state.epoch, max(n_updates - 1, 0), n_updates)
+        state.history.epochs.append(EpochRecord(epoch=epoch, learning_rate=rate, loss=loss))
         state.history.seconds.append(time.perf_counter() - started)
-        state.epoch, state.update, state.loss_sum, state.n_seen = state.epoch + 1, 0, 0.0, 0
-
-    def _report(self, n_updates: int) -> None:
-        """Report the loss of the epoch so far, and write the checkpoint if it is due."""
-        state = self.state
-        if self.on_progress is not None:
-            position = state.epoch + 1, self.config.max_epochs, state.update, n_updates
-            self.on_progress(TrainingProgress(*position, loss=state.loss_sum / state.n_seen))
-        due = self.checkpoint_every and state.update % self.checkpoint_every == 0
-        if due and state.update < n_updates:
-            self._save()
+        state.epoch = epoch
 
     def own_updates(self, corpus: Documents) -> Updates | None:
         """Return the updates of the backend, or None if it has none of its own for this corpus."""

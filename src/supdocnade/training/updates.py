@@ -28,17 +28,13 @@ class Updates(Protocol):
     synchronous: bool
     """True if `run` waits for its update, so that reading the loss after it costs nothing."""
 
-    def begin_epoch(
-        self, epoch: int, batches: list[Rows], first_update: int, loss_sum: float
-    ) -> None:
-        """Prepare an epoch, or what is left of it.
+    def begin_epoch(self, epoch: int, batches: list[Rows]) -> None:
+        """Prepare an epoch.
 
         Parameters
         ----------
         epoch : counted from 0.
         batches : the documents of every update of the epoch.
-        first_update : the update to begin with.
-        loss_sum : the objective, summed over the documents of the updates before it.
         """
 
     def run(self) -> None:
@@ -78,12 +74,10 @@ class EagerUpdates:
         self._batches: list[Rows] = []
         self._ahead: tuple[int, Callable[[], LabelledBatch]] | None = None
 
-    def begin_epoch(
-        self, epoch: int, batches: list[Rows], first_update: int, loss_sum: float
-    ) -> None:
+    def begin_epoch(self, epoch: int, batches: list[Rows]) -> None:
         """See `Updates`."""
         self._epoch, self._batches, self._ahead = epoch, batches, None
-        self._update, self._loss_sum = first_update, loss_sum
+        self._update, self._loss_sum = 0, 0.0
 
     def run(self) -> None:
         """See `Updates`."""

@@ -63,7 +63,7 @@ def make_case(n_global_features=0, n_tags=0, several_labels=False):
 
 
 def begin(updates, corpus):
-    updates.begin_epoch(0, np.split(np.arange(len(corpus)), 3), 0, 0.0)
+    updates.begin_epoch(0, np.split(np.arange(len(corpus)), 3))
 
 
 @pytest.mark.parametrize("few_rows", [False, True])
@@ -113,10 +113,12 @@ def test_an_update_has_the_features_labels_and_annotations_of_its_documents(seve
         if recorded:
             documents = DeviceCorpus(corpus, torch.device("cpu"))
             updates = GraphUpdates(network, config, documents, optimizers, None)
-            updates.begin_epoch(2, batches, 1, 0.0)  # The second batch is padded.
+            updates.begin_epoch(2, batches)
+            updates._update()  # The second batch is padded.
         else:
             updates = EagerUpdates(network, config, corpus, optimizers, None)
-            updates.begin_epoch(2, batches, 1, 0.0)
+            updates.begin_epoch(2, batches)
+            updates.run()
             updates.run()
         results.append(list(network.parameters()))
     for actual, expected in zip(results[1], results[0], strict=True):

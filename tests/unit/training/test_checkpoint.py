@@ -58,7 +58,7 @@ def test_a_run_with_global_features_and_logistic_outputs_resumes_too(tmp_path):
     (_, corpus), (_, unseen) = scene_corpus(50, **options), scene_corpus(20, seed=1, **options)
     config = TrainerConfig(**{**EVERYTHING, "max_epochs": 3})
     expected, history = train(config, corpus, unseen)
-    options = {"checkpoint": tmp_path / "run", "checkpoint_every": 1}
+    options = {"checkpoint": tmp_path / "run"}
     with pytest.raises(Killed):
         train(config, corpus, unseen, **options, on_progress=kill_after(6))
     network, resumed = train(config, corpus, unseen, **options)
@@ -70,11 +70,11 @@ def test_a_run_with_global_features_and_logistic_outputs_resumes_too(tmp_path):
 
 
 @pytest.mark.parametrize("change", [{}, {"optimizer": "sgd", "learning_rate": 0.1}])
-@pytest.mark.parametrize("killed_after", [1, 3, 4, 5, 11])
+@pytest.mark.parametrize("killed_after", [1, 4, 5, 11])
 def test_a_killed_and_resumed_run_gives_the_same_bits(tmp_path, change, killed_after):
     config = TrainerConfig(**{**EVERYTHING, **change})
     expected, history = train(config)
-    options = {"checkpoint": tmp_path / "run", "checkpoint_every": 2}
+    options = {"checkpoint": tmp_path / "run"}
     with pytest.raises(Killed):
         train(config, on_progress=kill_after(killed_after), **options)
     resumed, resumed_history = train(config, **options)
