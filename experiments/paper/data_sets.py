@@ -25,7 +25,7 @@ from scipy import sparse
 from supdocnade.checks import check_choice
 from supdocnade.errors import StorageError
 from supdocnade.folders.metadata import distinct_tags, read_metadata
-from supdocnade.folders.photo_folder import ImageRecord, find_photographs
+from supdocnade.folders.photo_folder import ImageRecord, list_folder
 from supdocnade.folders.tags import AnnotationVocabulary
 from supdocnade.images.decode import read_image_file
 from supdocnade.progress import ProgressCallback, no_progress
@@ -206,7 +206,7 @@ def read_sports_annotations(
 
 def _find_photographs(root: Path, labeller: Labeller) -> tuple[Path, list[PurePosixPath]]:
     """Return the folder that holds the classes, below those of an archive, and its photographs."""
-    paths = find_photographs(root)
+    paths = list(map(PurePosixPath, list_folder(root).photographs))
     while (
         paths
         and len({path.parts[0] for path in paths}) == 1

@@ -232,11 +232,6 @@ def _describe_relabelled(records: Sequence[ImageRecord], labels: Sequence[str | 
     ]
 
 
-def find_photographs(root: Path) -> list[PurePosixPath]:
-    """Return the paths of all photographs below a folder, relative to it, sorted."""
-    return [PurePosixPath(name) for name in list_folder(root).photographs]
-
-
 def list_folder(root: str | os.PathLike[str]) -> FolderListing:
     """Return the names of the photographs and other files below a folder.
 

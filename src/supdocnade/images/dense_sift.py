@@ -92,8 +92,12 @@ def dense_sift(image: NDArray[np.uint8], config: DenseSIFTConfig | None = None) 
             f"image must have shape (height, width) and uint8, got {image.shape} of {image.dtype}."
         )
     height, width = image.shape
-    check_room((height, width), config)
     sizes = sizes_with_room((height, width), config.patch_sizes)
+    if not sizes:
+        raise UnreadableImage(
+            f"an image must have at least {config.least_side} × {config.least_side} pixels for "
+            f"patches of {min(config.patch_sizes)}, got {height} × {width}."
+        )
     parts = []
     described = describe(np.ascontiguousarray(image), sizes, config.step)
     for size, (values_SD, norm_S) in zip(sizes, described, strict=True):
@@ -105,13 +109,3 @@ def dense_sift(image: NDArray[np.uint8], config: DenseSIFTConfig | None = None) 
         sizes_S = np.full(len(norm_S), size, np.int32)
         parts.append((values_SD, centres_S2, contrast_S, sizes_S))
     return Descriptors(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
-
-
-def check_room(shape: tuple[int, int], config: DenseSIFTConfig) -> None:
-    """Raise `UnreadableImage` if no patch fits into an image."""
-    least = config.least_side
-    if min(shape) < least:
-        raise UnreadableImage(
-            f"an image must have at least {least} × {least} pixels for patches of "
-            f"{min(config.patch_sizes)}, got {shape[0]} × {shape[1]}."
-        )

@@ -93,8 +93,8 @@ class Codebook:
     def assign(self, values_SD: Floats) -> NDArray[np.int32]:
         """Return the nearest word of each descriptor, the first of equals, (S,).
 
-        Distances are rounded, and differently on a GPU and for a descriptor alone: one half-way
-        between two words may be assigned to either.
+        Distances are rounded, and differently for a descriptor alone: one half-way between two
+        words may be assigned to either.
         """
         return self.assign_nearest(values_SD, 1)[:, 0]
 

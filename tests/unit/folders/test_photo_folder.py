@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from supdocnade.errors import StorageError
 from supdocnade.folders.photo_folder import (
     EXTENSIONS,
-    find_photographs,
+    list_folder,
     read_folder,
     scan_folder,
 )
@@ -95,8 +95,14 @@ def test_every_format_that_is_decoded_has_an_extension(tmp_path):
 def test_the_order_of_the_file_system_does_not_matter(tmp_path_factory, names):
     root = tmp_path_factory.mktemp("folder")
     write_files(root, *names)
-    found = [path.as_posix() for path in find_photographs(root)]
-    assert found == ["B/6.jpg", "a/2.jpg", "a/b/4.jpg", "a-b/3.jpg", "b/1.jpg", "ä/5.jpg"]
+    assert list_folder(root).photographs == [
+        "B/6.jpg",
+        "a/2.jpg",
+        "a/b/4.jpg",
+        "a-b/3.jpg",
+        "b/1.jpg",
+        "ä/5.jpg",
+    ]
 
 
 def test_links_are_followed_once_and_loops_end(tmp_path):
