@@ -248,28 +248,6 @@ def _average_precision(score_N: NDArray[np.floating], true_N: Mask) -> float:
     return float((gained * hits / n_taken).sum() / hits[-1])
 
 
-def evaluate_labels(proba_BC: Floats, chosen_BC: Mask, true_BC: Mask) -> dict[str, float]:
-    """Return the figures of several labels per document, for documents whose labels are known.
-
-    Parameters
-    ----------
-    proba_BC : (documents, classes) probability of each label.
-    chosen_BC, true_BC : (documents, classes) which labels are predicted and present.
-    """
-    if not len(true_BC):
-        return {}
-    found = mean_average_precision(proba_BC, true_BC)
-    everything = np.ones(true_BC.shape, np.bool_)
-    figures = {
-        "n_labelled": len(true_BC),
-        "accuracy": subset_accuracy(chosen_BC, true_BC, everything),
-        "class_calibration_error": calibration_error(proba_BC.ravel(), true_BC.ravel()),
-    }
-    if found.n_classes:
-        figures |= {"mean_average_precision": found.value, "n_classes": found.n_classes}
-    return figures
-
-
 def evaluate_tags(
     top_BX: NDArray[np.integer], chosen_BA: Mask, probability_BA: Floats, true_BX: Mask
 ) -> dict[str, float]:

@@ -1,7 +1,6 @@
 """The page in a real browser."""
 
 import json
-import re
 from pathlib import Path
 
 import pytest
@@ -73,35 +72,6 @@ def test_dropped_photograph_gets_its_prediction(page):
     expect(card.locator(".tags button bdi")).to_have_text([tag for tag, _ in expected.tags])
     expect(page.locator("#status")).to_contain_text(expected.label)
     assert page.evaluate("document.querySelector('.picture img').naturalWidth") == 128
-
-
-def test_several_labels_are_shown_and_corrected(page, server):
-    given = [{"label": "coast", "probability": 0.9}, {"label": "water", "probability": 0.8}]
-
-    def add_labels(route):
-        response = route.fetch()
-        body = response.json()
-        for each in (body, *body.get("predictions", ()), *body.get("photographs", ())):
-            each["labels"] = given
-        route.fulfill(response=response, json=body)
-
-    page.route("**/v1/predict*", add_labels)
-    page.route(re.compile(r"/v1/gallery[/?][^/]*$"), add_labels)
-    page.set_input_files("#files", photo_files(0))
-    card = page.locator(".result")
-    expect(card.locator(".prediction")).to_have_text("coast 90 %, water 80 %")
-    expect(card.get_by_role("heading", name="Labels")).to_be_visible()
-    expect(page.locator("#status")).to_contain_text("coast, 90 %. water, 80 %.")
-    page.get_by_role("link", name="Gallery", exact=True).click()
-    expect(page.locator(".photo-grid .first bdi").first).to_have_text("coast, water")
-    page.goto(f"{server}#/gallery/2")
-    detail = page.locator(".photo-detail")
-    expect(detail.locator(".prediction")).to_have_text("coast 90 %, water 80 %")
-    expect(detail.get_by_role("link", name="All with water")).to_have_attribute(
-        "href", "#/gallery?label=water"
-    )
-    detail.get_by_role("button", name="Correct").click()
-    expect(page.get_by_label("Class", exact=True)).to_have_value("coast|water")
 
 
 def test_a_file_that_browsers_cannot_show_gets_a_preview(page):

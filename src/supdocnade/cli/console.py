@@ -91,10 +91,8 @@ def format_held_out(fitted: "FittedScene") -> str:
     if not n_images:
         return "too few photographs to test on, so its probabilities are unchecked"
     found = []
-    if "mean_average_precision" in figures:
-        found.append(f"mean average precision of labels {figures['mean_average_precision']:.2f}")
     # A single class is always right.
-    elif "accuracy" in figures and len(fitted.classes) > 1:
+    if "accuracy" in figures and len(fitted.classes) > 1:
         n_labelled = int(figures["n_labelled"])
         right = format_right(figures["accuracy"], n_labelled)
         if n_labelled < n_images:
@@ -228,8 +226,6 @@ def select_tags(prediction: "Prediction", top: int | None) -> tuple[tuple[str, f
 
 def prediction_to_dict(prediction: "Prediction", top: int | None = None) -> dict[str, Any]:
     """Return a prediction as the object that `--json` prints."""
-    labels = prediction.labels
-    several = [] if labels is None else [{"label": name, "probability": p} for name, p in labels]
     return {
         "file": prediction.name,
         "label": prediction.label,
@@ -241,15 +237,14 @@ def prediction_to_dict(prediction: "Prediction", top: int | None = None) -> dict
             {"tag": tag, "probability": probability}
             for tag, probability in select_tags(prediction, top)
         ],
-        **({} if labels is None else {"labels": several}),
     }
 
 
-def given_labels(prediction: "Prediction") -> tuple[tuple[str, float], ...]:
-    """Return the predicted class, or several labels; the best one if none reaches its threshold."""
+def class_cells(prediction: "Prediction") -> list[str]:
+    """Return the predicted class and its probability for a CSV row, empty without classes."""
     if prediction.label is None or prediction.probability is None:
-        return ()
-    return prediction.labels or ((prediction.label, prediction.probability),)
+        return ["", ""]
+    return [prediction.label, f"{prediction.probability:.6f}"]
 
 
 def format_json(prediction: "Prediction", top: int | None = None) -> str:
@@ -258,15 +253,11 @@ def format_json(prediction: "Prediction", top: int | None = None) -> str:
 
 
 def format_csv(prediction: "Prediction", top: int | None = None) -> str:
-    """Return a prediction as one CSV row under `CSV_HEADER`, with tags separated by |.
-
-    So are several labels and their probabilities.
-    """
-    tags, labels = select_tags(prediction, top), given_labels(prediction)
+    """Return a prediction as one CSV row under `CSV_HEADER`, with tags separated by |."""
+    tags = select_tags(prediction, top)
     cells = [
         prediction.name,
-        "|".join(label for label, _ in labels),
-        "|".join(f"{probability:.6f}" for _, probability in labels),
+        *class_cells(prediction),
         "true" if prediction.unsure else "false",
         "|".join(tag for tag, _ in tags),
         "|".join(f"{probability:.6f}" for _, probability in tags),
@@ -286,10 +277,10 @@ def format_row(cells: Sequence[str]) -> str:
 def format_text(prediction: "Prediction", top: int | None = None) -> str:
     """Return a prediction as text: `a.jpg: coast 93 %; sea 98 %, sky 71 %`."""
     parts = []
-    if labels := given_labels(prediction):
+    if prediction.label is not None and prediction.probability is not None:
         unsure = " (unsure)" if prediction.unsure else ""
-        named = (f"{clean_name(name)} {format_percent(p)}" for name, p in labels)
-        parts.append(f"{', '.join(named)}{unsure}")
+        share = format_percent(prediction.probability)
+        parts.append(f"{clean_name(prediction.label)} {share}{unsure}")
     if prediction.unfamiliar:
         parts.append("unlike the training photographs")
     tags = select_tags(prediction, top)

@@ -135,11 +135,6 @@ def format_evaluation(evaluation: "Evaluation", *, all_rows: bool = False) -> st
             rows.append(["  where the model is sure", right])
             rows.append(["  answers marked unsure", f"{evaluation.n_unsure}"])
         rows.append(["  calibration error", _format_error(evaluation.class_calibration_error)])
-    if evaluation.mean_average_precision is not None:
-        rows.append(["mean average precision", f"{evaluation.mean_average_precision:.3f}"])
-        right = format_right(evaluation.accuracy or 0.0, evaluation.n_labelled)
-        rows.append(["  all labels right", right])
-        rows.append(["  calibration error", _format_error(evaluation.class_calibration_error)])
     if evaluation.f_measure is not None:
         rows.append(["F-measure of five tags", f"{evaluation.f_measure:.3f}"])
         rows.append(["F-measure of predicted tags", f"{evaluation.f_measure_of_given:.3f}"])
@@ -148,12 +143,6 @@ def format_evaluation(evaluation: "Evaluation", *, all_rows: bool = False) -> st
     if evaluation.n_unknown_classes:
         n_unknown = format_count(evaluation.n_unknown_classes, "photograph")
         text += f"\n{n_unknown} of classes that the model does not know count as errors"
-    if evaluation.average_precision:
-        values = evaluation.average_precision.items()
-        precisions = [
-            [clean_name(name), "-" if value is None else f"{value:.3f}"] for name, value in values
-        ]
-        text += "\n\n" + format_table([["label", "average precision"], *precisions])
     if n_classes > 1:
         whole = all_rows or n_classes <= MAX_CLASSES
         form = _format_confusion if whole else _format_classes

@@ -93,12 +93,7 @@ def format_info(fitted: "FittedScene", seed: int | None) -> str:
 
 
 def _classifier(fitted: "FittedScene") -> str:
-    """Return the classifier that was used or chosen, as `train --classifier` names it.
-
-    For several labels per photograph it is "sigmoid".
-    """
-    if fitted.several_labels:
-        return "sigmoid"
+    """Return the classifier that was used or chosen, as `train --classifier` names it."""
     return "softmax" if fitted.svm is None else "svm"
 
 

@@ -7,10 +7,10 @@ import typer
 from supdocnade.cli import options as opt
 from supdocnade.cli.console import (
     ProgressBars,
+    class_cells,
     format_count,
     format_row,
     format_text,
-    given_labels,
     prediction_to_dict,
     print_json,
     print_line,
@@ -96,14 +96,12 @@ def suggest(
 def format_suggestion(suggestion: "Suggestion") -> str:
     """Return a suggestion as one CSV row under `COLUMNS`."""
     prediction = suggestion.prediction
-    labels = given_labels(prediction)
     return format_row(
         [
             absolute_address(prediction.name),
             "",
             "",
-            "|".join(label for label, _ in labels),
-            "|".join(f"{probability:.6f}" for _, probability in labels),
+            *class_cells(prediction),
             "|".join(tag for tag, _ in prediction.tags),
             f"{suggestion.uncertainty:.6f}",
             prediction.key or "",

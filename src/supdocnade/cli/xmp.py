@@ -81,9 +81,7 @@ class Sidecars:
         ]
         sure = not prediction.unsure and (prediction.probability or 0.0) >= self.min_probability
         if self.with_label and prediction.label is not None and sure:
-            given = prediction.labels or ((prediction.label, 1.0),)
-            labels = [name for name, probability in given if probability >= self.min_probability]
-            keywords = [*labels, *keywords]
+            keywords = [prediction.label, *keywords]
         return exclude_tags(keywords)
 
     def write(self, prediction: "Prediction", top: int | None = None) -> str:

@@ -8,12 +8,10 @@ A metadata file in the top folder is one of
 - `tags.tsv`: one line `file<TAB>tag|tag` per photograph; a first line `file<TAB>tags` is a header.
 
 `file_name` is a path below the top folder, with slashes or backslashes. `label` replaces the name
-of the sub-folder; if it is empty or null, the class is unknown. A photograph may have several
-labels: `label` is then a list, or one string separated by `|`; an empty list or `|` alone means
-that it has none. `tags` is a list, or one string separated by `|`. Empty tags mean that the
-photograph has none; null or missing ones are unknown. Columns of `metadata.csv` may also be
-separated by semicolons or tabs. Other columns and empty lines are ignored; the notes of
-`parse_rows` name such columns.
+of the sub-folder; if it is empty or null, the class is unknown. `tags` is a list, or one string
+separated by `|`. Empty tags mean that the photograph has none; null or missing ones are unknown.
+Columns of `metadata.csv` may also be separated by semicolons or tabs. Other columns and empty lines
+are ignored; the notes of `parse_rows` name such columns.
 """
 
 import csv
@@ -41,30 +39,7 @@ _TSV_HEADERS = ("file", "file_name", "filename", "image", "path")
 
 
 SEPARATOR = "|"
-"""Separates the labels of a photograph that has several; no class has it in its name."""
-
-
-def join_labels(labels: Iterable[str]) -> str:
-    """Return several labels as one string, by which they are stored and compared.
-
-    >>> join_labels(["sky", " sea", "sky"]), join_labels(["sea"]), join_labels([])
-    ('sea|sky', 'sea', '|')
-    """
-    return SEPARATOR.join(sorted(distinct_tags(labels))) or SEPARATOR
-
-
-def split_labels(label: str | None) -> tuple[str, ...]:
-    """Return the labels in a string that `join_labels` made; none if they are unknown.
-
-    >>> split_labels("sea|sky"), split_labels("sea"), split_labels("|"), split_labels(None)
-    (('sea', 'sky'), ('sea',), (), ())
-    """
-    return tuple(filter(None, (label or "").split(SEPARATOR)))
-
-
-def has_several_labels(labels: Iterable[str | None]) -> bool:
-    """Return whether any photograph has several labels, or is known to have none."""
-    return any(label is not None and SEPARATOR in label for label in labels)
+"""Separates the tags in a cell of a table; no class has it in its name."""
 
 
 def distinct_tags(tags: Iterable[str]) -> tuple[str, ...]:
@@ -76,6 +51,9 @@ def distinct_tags(tags: Iterable[str]) -> tuple[str, ...]:
     # One string for a tag of many photographs.
     return tuple(dict.fromkeys(sys.intern(tag) for tag in map(str.strip, tags) if tag))
 
+
+ONE_CLASS = "one class as label (several names of a photograph are its tags)"
+"""What is expected where there are several labels."""
 
 Row = tuple[int, dict[str, Any] | StorageError]
 """Line number, and columns or the error of an invalid line."""
@@ -290,19 +268,14 @@ def _parse_name(path: str, line: int, name: object) -> str:
 def parse_label(where: str, label: object) -> str | None:
     """Return the class that a string or an integer gives, None if it is empty.
 
-    A list, or a string separated by `|`, gives several labels, as `join_labels` returns them.
-
     `where` is the file and the line, for errors.
     """
-    if isinstance(label, list):
-        names = [parse_label(where, each) for each in label]
-        return sys.intern(join_labels(name for name in names if name is not None))
     if isinstance(label, int) and not isinstance(label, bool):
         return str(label)
+    if isinstance(label, list) or (isinstance(label, str) and SEPARATOR in label):
+        raise _value_error(where, ONE_CLASS, label)
     if label is not None and not isinstance(label, str):
-        raise _value_error(where, "a string or a list of strings as label", label)
-    if label is not None and SEPARATOR in label:
-        label = join_labels(label.split(SEPARATOR))
+        raise _value_error(where, "a string as label", label)
     return sys.intern(label.strip()) or None if label else None
 
 
@@ -313,7 +286,7 @@ def parse_tags(where: str, tags: object) -> tuple[str, ...] | None:
     """
     if tags is None:
         return None
-    names = tags.split("|") if isinstance(tags, str) else tags
+    names = tags.split(SEPARATOR) if isinstance(tags, str) else tags
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise _value_error(where, "a list of strings, or one separated by |, as tags", tags)
     return distinct_tags(names)

@@ -22,6 +22,7 @@ from supdocnade.folders.metadata import (
     distinct_tags,
     find_metadata,
     match_names,
+    parse_label,
     parse_rows,
     read_rows,
     summarize_errors,
@@ -59,7 +60,7 @@ class ImageRecord:
 
     source: Source
     label: str | None = None
-    """None if the class is unknown; several labels as `metadata.join_labels` returns them."""
+    """None if the class is unknown."""
     tags: tuple[str, ...] | None = None
     """Distinct tags; None if they are unknown."""
 
@@ -195,6 +196,8 @@ def describe_photographs(
     if errors and on_error == "raise":
         raise summarize_errors(errors)
     labels = [folder_label(name) for name in names]
+    for name in sorted({label for label in labels if label is not None}):
+        parse_label(f"the sub-folder {name}", name)
     records = []
     for source, name, label in zip(sources, names, labels, strict=True):
         entry = entries.get(name)

@@ -129,7 +129,6 @@ class Gallery:
     folders : absolute paths of the folders when they were indexed, for display.
     classes, tag_names : those of the model.
     threshold : probability from which on a photograph has a tag.
-    label_threshold : that of a label, if photographs have several; None if each has one class.
     is_complete : False if the run that writes the index is unfinished.
     version : part of the addresses of thumbnails, so that browsers do not show outdated ones.
     """
@@ -138,8 +137,6 @@ class Gallery:
         self.folders = manifest.folders
         self.classes, self.tag_names = fitted.classes, fitted.tag_names
         self.threshold = fitted.tag_threshold
-        several = fitted.several_labels
-        self.label_threshold = fitted.choices.unsure_below if several else None
         self.is_complete = manifest.order is not None
         self.version = hashlib.blake2b(repr(manifest).encode(), digest_size=4).hexdigest()
         widths = model_widths(fitted)
@@ -304,9 +301,6 @@ class Gallery:
         """Return the largest probability of a class that is predicted, 0 if none of these is."""
         if not classes:
             return np.zeros(self._starts[-1])
-        if self.label_threshold is not None:
-            parts = [segment.arrays["proba"][:, list(classes)] for segment in self._segments]
-            return _at_least(np.concatenate(parts).max(axis=1), self.label_threshold)
         predicted_P, proba_P = self._predicted
         return np.where(np.isin(predicted_P, classes), proba_P, 0.0)
 
@@ -360,13 +354,9 @@ class Gallery:
                 yield segment, rows
 
     def count_classes(self, numbers: Int64s) -> list[tuple[str, int]]:
-        """Return the predicted classes or labels of some photographs with their numbers."""
+        """Return the predicted classes of some photographs with their numbers."""
         if not self.classes:
             return []
-        if self.label_threshold is not None:
-            parts = [segment.arrays["proba"][rows] for segment, rows in self._split(numbers)]
-            counts = [np.count_nonzero(part >= self.label_threshold, axis=0) for part in parts]
-            return _rank_counts(sum(counts, np.zeros(len(self.classes), np.int64)), self.classes)
         predicted = self._predicted[0][self._order[numbers]]
         return _rank_counts(np.bincount(predicted, minlength=len(self.classes)), self.classes)
 
@@ -378,13 +368,6 @@ class Gallery:
         proba_C = segment.arrays["proba"][row]
         best = int(proba_C.argmax())
         return self.classes[best], float(proba_C[best])
-
-    def labels(self, number: int) -> list[tuple[str, float]] | None:
-        """Return the labels of a photograph, the most probable first; None if it has one class."""
-        if self.label_threshold is None:
-            return None
-        segment, row = self._locate(number)
-        return _given(segment.arrays["proba"][row], self.classes, self.label_threshold)
 
     def tags(self, number: int) -> list[tuple[str, float]]:
         """Return the tags of a photograph, the most probable first."""

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from supdocnade.corpus.disk import Corpus
 from supdocnade.errors import InvalidArgument
-from supdocnade.folders.metadata import has_several_labels, split_labels
 from supdocnade.folders.photo_folder import ImageRecord
 from supdocnade.folders.tags import AnnotationVocabulary, normalize_tag
 from supdocnade.images.source import source_name
@@ -24,8 +23,6 @@ from supdocnade.metrics import (
     add_sums,
     class_figures,
     class_sums,
-    evaluate_labels,
-    mean_average_precision,
     reliability_bins,
     tag_figures,
     tag_sums,
@@ -58,13 +55,7 @@ class Evaluation:
     """Photographs that the model was fitted on: their results are too good."""
     n_labelled: int = 0
     accuracy: float | None = None
-    """Share of labelled photographs whose class is right; unknown classes count as mistakes. If
-    photographs have several labels, the share of those whose labels are all right."""
-    mean_average_precision: float | None = None
-    """Mean over the classes of the average precision of the photographs ranked by the probability
-    of the label; only if photographs have several labels."""
-    average_precision: dict[str, float | None] = field(default_factory=dict)
-    """By class; None if no photograph has the label."""
+    """Share of labelled photographs whose class is right; unknown classes count as mistakes."""
     n_unknown_classes: int = 0
     """Photographs of classes that the model does not know."""
     class_calibration_error: float | None = None
@@ -94,10 +85,6 @@ def evaluate_photographs(
     Photographs that cannot be read are skipped. Keywords in the photographs are their tags if
     these are unknown.
     """
-    if not fitted.several_labels and has_several_labels(record.label for record in records):
-        raise InvalidArgument(
-            "the photographs must have one class each, as those of the model, got several labels."
-        )
 
     def report(_: str, done: int, __: int | None) -> None:
         options.progress(PREDICTING, done, len(records))
@@ -175,7 +162,7 @@ def _count(
         "n_images": len(pairs),
         "n_unfamiliar": sum(each.unfamiliar for _, each in pairs),
         "n_trained": sum(key in fitted.training_keys for key in keys),
-        **(_label_sums(fitted, pairs) if fitted.several_labels else _class_sums(pairs)),
+        **_class_sums(pairs),
         **_tag_sums(fitted, pairs),
     }
 
@@ -197,44 +184,7 @@ def _class_sums(pairs: Sequence[tuple[ImageRecord, Prediction]]) -> Sums:
     }
 
 
-def _label_sums(fitted: FittedScene, pairs: Sequence[tuple[ImageRecord, Prediction]]) -> Sums:
-    """Return the labels of photographs that have several, and their probabilities.
-
-    The average precision is no sum over photographs: lists of rows are added to one another.
-    """
-    labelled = [(record, each) for record, each in pairs if record.label is not None]
-    true = [set(split_labels(record.label)) for record, _ in labelled]
-    return {
-        "probabilities": [list(each.probabilities.values()) for _, each in labelled],
-        "chosen": [[c in dict(each.labels or ()) for c in fitted.classes] for _, each in labelled],
-        "true": [[c in some for c in fitted.classes] for some in true],
-        "n_outside": sum(not some.issubset(fitted.classes) for some in true),
-        "n_without": sum(each.unsure for _, each in labelled),
-    }
-
-
-def _label_figures(fitted: FittedScene, sums: Sums) -> dict[str, Any]:
-    if not sums["true"]:
-        return {}
-    proba_BC, chosen_BC, true_BC = (
-        np.array(sums[name], kind)
-        for name, kind in (("probabilities", np.float64), ("chosen", bool), ("true", bool))
-    )
-    figures = evaluate_labels(proba_BC, chosen_BC, true_BC)
-    figures.pop("n_classes", None)
-    found = mean_average_precision(proba_BC, true_BC).of_class_C
-    values = [None if np.isnan(value) else float(value) for value in found]
-    return {
-        **figures,
-        "average_precision": dict(zip(fitted.classes, values, strict=True)),
-        "n_unknown_classes": sums["n_outside"],
-        "n_unsure": sums["n_without"],
-    }
-
-
 def _class_figures(fitted: FittedScene, sums: Sums) -> dict[str, Any]:
-    if fitted.several_labels:
-        return _label_figures(fitted, sums)
     figures = class_figures(sums)
     if not figures:
         return {}

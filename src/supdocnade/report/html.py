@@ -70,7 +70,6 @@ FIGURES = (
     "f_measure",
     "f_measure_of_given",
     "n_tagged",
-    "mean_average_precision",
     "class_calibration_error",
     "tag_calibration_error",
 )
@@ -142,9 +141,7 @@ def create_environment() -> Environment:
 def _held_out(fitted: FittedScene) -> dict[str, Any]:
     """Return everything about the held-out photographs."""
     images, classes = fitted.held_out.images, fitted.classes
-    several = fitted.several_labels
-    # Photographs with several labels have no confusions.
-    counts = confusion_matrix(() if several else images, classes)
+    counts = confusion_matrix(images, classes)
     accuracy = share(int(np.trace(counts)), int(counts.sum()))
     comparable = len(classes) > 1 and accuracy["total"] > 0
     cards = [_prediction_card(fitted.thumbnails, image) for image in images]
@@ -165,9 +162,7 @@ def _held_out(fitted: FittedScene) -> dict[str, Any]:
         "class_results": class_results(counts, classes) if comparable else (),
         "tag_results": _tag_results(fitted),
         "class_reliability": (
-            _reliability(class_reliability(images), "classes")
-            if len(classes) > 1 and not several
-            else None
+            _reliability(class_reliability(images), "classes") if len(classes) > 1 else None
         ),
         "tag_reliability": _reliability(tag_reliability(images), "tags"),
         "answers": groups,

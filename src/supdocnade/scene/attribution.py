@@ -148,8 +148,9 @@ def explain_image(
     if fitted.encoder.mirror:
         share_S, centres_S2, patch_size_S = _add_mirrored(encoded, share_S)
     (prediction,) = predict_topics(fitted, [name], hidden_BH)
-    threshold = fitted.tag_threshold if kind == "tag" else fitted.choices.unsure_below
-    probability, given, decision = _describe_decision(prediction, kind, explained, threshold)
+    probability, given, decision = _describe_decision(
+        prediction, kind, explained, fitted.tag_threshold
+    )
     return Explanation(
         kind=kind,
         name=explained,
@@ -169,22 +170,23 @@ def explain_image(
 
 
 def _describe_decision(
-    prediction: Prediction, kind: str, name: str, threshold: float
+    prediction: Prediction, kind: str, name: str, tag_threshold: float
 ) -> tuple[float, bool, str]:
     """Return the probability of a class or tag, if it was given, and both in words."""
-    is_tag = kind == "tag"
-    probabilities = dict(prediction.ranked_tags) if is_tag else prediction.probabilities
-    chosen = prediction.tags if is_tag else prediction.labels
-    given = name == prediction.label if chosen is None else name in dict(chosen)
     reason = ""
-    if chosen is not None and not given:
-        reason = f": not given, a {kind} needs {format_percent(threshold)}"
-    elif chosen is None and not given:
-        largest = format_percent(max(prediction.probabilities.values()))
-        reason = f": not predicted, {prediction.label} has {largest}"
-    elif chosen is None and prediction.unsure:
-        reason = ", unsure"
-    probability = probabilities[name]
+    if kind == "tag":
+        probability = dict(prediction.ranked_tags)[name]
+        given = name in dict(prediction.tags)
+        if not given:
+            reason = f": not given, a tag needs {format_percent(tag_threshold)}"
+    else:
+        probability = prediction.probabilities[name]
+        given = name == prediction.label
+        if not given:
+            largest = format_percent(max(prediction.probabilities.values()))
+            reason = f": not predicted, {prediction.label} has {largest}"
+        elif prediction.unsure:
+            reason = ", unsure"
     return probability, given, f"{format_percent(probability)}{reason}"
 
 
@@ -263,8 +265,7 @@ def _choose_class_score(
     number = fitted.classes.index(label)
     if fitted.svm is not None:
         return label, "decision value of the SVM", svm_score(fitted.svm, number)
-    description = f"logit p({label})" if fitted.several_labels else "logit of the softmax"
-    return label, description, logit_score(fitted.network, number)
+    return label, "logit of the softmax", logit_score(fitted.network, number)
 
 
 def _choose_tag_score(fitted: FittedScene, tag: str) -> tuple[str, str, Score]:

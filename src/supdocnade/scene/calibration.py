@@ -41,26 +41,6 @@ def fit_temperature(score_BC: Floats, label_B: NDArray[np.int64]) -> float:
     return float(np.exp(minimize_scalar(loss, bounds=bounds, method="bounded").x))
 
 
-def fit_label_temperature(log_odds_BC: Floats, present_BC: Mask) -> float:
-    """Return T for which σ(log odds / T) gives the true labels the largest likelihood.
-
-    As in `fit_temperature` there is one pseudo-image, whose labels are as likely as not.
-    """
-    from scipy.optimize import minimize_scalar
-
-    if not len(log_odds_BC):
-        return 1.0
-    sign_BC = np.where(present_BC, 1.0, -1.0)
-
-    def loss(log_t: float) -> float:
-        scaled_BC = log_odds_BC / np.exp(log_t)
-        either = (log_expit(scaled_BC) + log_expit(-scaled_BC)).mean(axis=0).sum() / 2
-        return -float(log_expit(sign_BC * scaled_BC).sum() + either)
-
-    bounds = tuple(np.log(TEMPERATURES))
-    return float(np.exp(minimize_scalar(loss, bounds=bounds, method="bounded").x))
-
-
 def mean_probability(score_BC: Floats, label_B: NDArray[np.int64]) -> float:
     """Return the geometric mean probability of the true classes at the best temperature."""
     if not len(label_B):

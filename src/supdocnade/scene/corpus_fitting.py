@@ -34,7 +34,7 @@ from supdocnade.scene.dataset import (
     check_tags,
     fingerprint_records,
 )
-from supdocnade.scene.fitting import check_classifier, choose_on_held_out, fit_on_all
+from supdocnade.scene.fitting import choose_on_held_out, fit_on_all
 from supdocnade.scene.prediction import FittedScene
 from supdocnade.scene.settings import WORD_SETTINGS, SceneSettings
 from supdocnade.visual_words.encoder import damp_counts
@@ -71,7 +71,6 @@ def fit_scene_corpus(
     """
     _check_corpus(corpus, words)
     photographs = _read_records(corpus, labels, tags)
-    check_classifier(photographs, settings)
     place_B = hash_keys(key for _, key in _identify(corpus))
     held_B = hold_out_by_place(photographs, place_B, settings.held_out)
     held, others = np.flatnonzero(held_B), np.flatnonzero(~held_B)

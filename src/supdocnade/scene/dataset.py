@@ -20,9 +20,6 @@ from supdocnade.checks import check_shape, rises_to
 from supdocnade.errors import InvalidArgument, UnreadableImage
 from supdocnade.folders.metadata import (
     SEPARATOR,
-    has_several_labels,
-    join_labels,
-    split_labels,
 )
 from supdocnade.folders.photo_folder import ImageRecord
 from supdocnade.folders.photo_sources import find_sources, kind_of_place, scan_photographs
@@ -53,16 +50,10 @@ class Photographs:
     names: list[str]
     """Names of the sources, or "image" and a number."""
     labels: list[str | None]
-    """Classes, or several labels as `join_labels` returns them; None where unknown."""
+    """Classes; None where unknown."""
     tags: list[Tags]
     keys: list[str] | None = None
     """Digests of their contents; None before the photographs are encoded."""
-    several_labels: bool | None = None
-    """True if photographs may have several labels; None: if any of these has."""
-
-    def __post_init__(self) -> None:
-        if self.several_labels is None:
-            object.__setattr__(self, "several_labels", has_several_labels(self.labels))
 
     def __len__(self) -> int:
         """The number of photographs."""
@@ -76,7 +67,6 @@ class Photographs:
             labels=[self.labels[i] for i in chosen],
             tags=[self.tags[i] for i in chosen],
             keys=None if self.keys is None else [self.keys[i] for i in chosen],
-            several_labels=self.several_labels,
         )
 
     def content_keys(self) -> list[str]:
@@ -96,42 +86,21 @@ class Photographs:
 
     def count_classes(self) -> Counter[str]:
         """Return the number of photographs of every class."""
-        if self.several_labels:
-            return Counter(name for label in self.labels for name in split_labels(label))
         return Counter(label for label in self.labels if label is not None)
 
-    def main_labels(self) -> list[str | None]:
-        """Return one class per photograph; of several labels, the rarest one that is not small."""
-        if not self.several_labels:
-            return self.labels
-        counts = self.count_classes()
-
-        def rank(name: str) -> tuple[bool, int, str]:
-            return counts[name] < SMALL_CLASS, counts[name], name
-
-        return [min(split_labels(label), key=rank, default=label) for label in self.labels]
-
     def label_numbers(self, classes: Sequence[str]) -> NDArray[np.int64]:
-        """Return the number of the class of each photograph (see `main_labels`).
+        """Return the number of the class of each photograph.
 
         It is -1 where it is unknown or not among the classes.
         """
         numbers = {label: number for number, label in enumerate(classes)}
-        return np.array([numbers.get(label or "", -1) for label in self.main_labels()], np.int64)
+        return np.array([numbers.get(label or "", -1) for label in self.labels], np.int64)
 
     def class_members(self, classes: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Return the photographs with known classes, (N,), and the classes of each, (N, C)."""
-        if not self.several_labels:
-            label_B = self.label_numbers(classes)
-            known = np.flatnonzero(label_B >= 0)
-            return known, label_B[known, None] == np.arange(len(classes))
-        known = np.array([i for i, label in enumerate(self.labels) if label is not None], np.int64)
-        numbers = {label: number for number, label in enumerate(classes)}
-        members_NC = np.zeros((len(known), len(classes)), np.bool_)
-        for row, photograph in enumerate(known):
-            names = split_labels(self.labels[photograph])
-            members_NC[row, [numbers[name] for name in names if name in numbers]] = True
-        return known, members_NC
+        """Return the photographs with known classes, (N,), and the class of each, (N, C)."""
+        label_B = self.label_numbers(classes)
+        known = np.flatnonzero(label_B >= 0)
+        return known, label_B[known, None] == np.arange(len(classes))
 
 
 def fingerprint_records(
@@ -160,8 +129,7 @@ def read_photographs(
     ----------
     images : a folder, one sub-folder per class, with optional metadata, or another place (see
         `photo_sources`); or a list of paths, addresses, bytes of files, arrays or PIL images.
-    labels : their classes, or lists of several labels, None where unknown; not with a folder,
-        which has its own.
+    labels : their classes, None where unknown; not with a folder, which has its own.
     tags : a list of tags per photograph, None where unknown; not with a folder.
     """
     if isinstance(images, str | os.PathLike):
@@ -184,16 +152,12 @@ def check_labels(labels: Sequence[Any] | None, n_photographs: int) -> list[str |
     """Return the labels of photographs."""
     checked: list[str | None] = []
     for label in _entries("labels", labels, n_photographs):
-        if isinstance(label, str) and SEPARATOR in label:
-            label = split_labels(label)
-        several = isinstance(label, list | tuple | set | frozenset)
-        names = list(label) if several else [] if label is None else [label]
-        if not all(isinstance(name, str) and name for name in names):
+        if label is not None and (not isinstance(label, str) or not label or SEPARATOR in label):
             raise InvalidArgument(
-                "labels must be strings, or lists of strings for several labels per photograph, or "
-                f"None where missing, got {label!r}."
+                "labels must be strings without |, or None where missing; several names of a "
+                f"photograph are its tags; got {label!r}."
             )
-        checked.append(join_labels(names) if several else None if label is None else str(label))
+        checked.append(None if label is None else str(label))
     return checked
 
 
@@ -304,7 +268,6 @@ class TrainingSet:
                 labels=[*mine.labels, *theirs.labels],
                 tags=[*mine.tags, *theirs.tags],
                 keys=[*mine.content_keys(), *theirs.content_keys()],
-                several_labels=mine.several_labels or theirs.several_labels,
             ),
             sparse.csr_array(sparse.vstack([own.counts, other.counts], format="csr")),
             np.concatenate([own.in_words_B, other.in_words_B]),

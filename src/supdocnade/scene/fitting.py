@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.bag_of_visual_words import BagOfVisualWords, SkippedImagesWarning
@@ -28,7 +27,6 @@ from supdocnade.estimators.docnade import DocNADE
 from supdocnade.estimators.persistence import estimator_to_storage, words_to_storage
 from supdocnade.estimators.supdocnade import SupDocNADE
 from supdocnade.estimators.topic_fitting import fit_topic_model
-from supdocnade.folders.metadata import has_several_labels
 from supdocnade.folders.tags import AnnotationVocabulary
 from supdocnade.model.inference import NetworkArrays, topic_features
 from supdocnade.model.network import DocNADENetwork
@@ -85,7 +83,6 @@ def fit_scene(
     min_words : as for `BagOfVisualWords.fit`.
     """
     _check_any(photographs)
-    check_classifier(photographs, settings)
     bag = make_bag(settings, seed, options)
     picture_B = _inspect(bag, photographs, options)
     held_B = hold_out(photographs, settings.held_out, seed, picture_B=picture_B)
@@ -156,14 +153,6 @@ def _check_any(photographs: Photographs) -> None:
         raise InvalidArgument("images must have a photograph that can be read, got none.")
 
 
-def check_classifier(photographs: Photographs, settings: SceneSettings) -> None:
-    """Raise `InvalidArgument` if an SVM is asked for and photographs have several labels."""
-    if photographs.several_labels and settings.classifier == "svm":
-        raise InvalidArgument(
-            "classifier must be 'auto' or 'softmax' if photographs have several labels, got 'svm'."
-        )
-
-
 def exact_svm_limit(settings: SceneSettings) -> int:
     """Return the largest number of labelled photographs with an exact SVM."""
     return min(MAX_SVM, MAX_AUTO_SVM) if settings.classifier == "auto" else MAX_SVM
@@ -172,8 +161,7 @@ def exact_svm_limit(settings: SceneSettings) -> int:
 def approximates_svm(labels: Sequence[str | None], settings: SceneSettings) -> bool:
     """Return whether there are too many labelled photographs for an exact SVM; warn if so."""
     n_labelled = sum(label is not None for label in labels)
-    fits = n_labelled <= exact_svm_limit(settings) or settings.classifier == "softmax"
-    if fits or has_several_labels(labels):
+    if n_labelled <= exact_svm_limit(settings) or settings.classifier == "softmax":
         return False
     warnings.warn(
         f"the SVM has an approximate kernel with {N_LANDMARKS} support vectors: an exact one of "
@@ -427,19 +415,12 @@ def fit_scene_topics(
         "checkpoint": _checkpoint_folder(options, stage),
     }
     topics: DocNADE | SupDocNADE = DocNADE(**shared)
-    photographs, classes = data.photographs, data.photographs.classes
-    if classes:
+    if data.photographs.classes:
         topics = SupDocNADE(**shared, generative_weight=settings.generative_weight)
-    labels: Any = photographs.labels
-    if photographs.several_labels:
-        labels = np.full((len(photographs), len(classes)), np.nan)
-        known, members_NC = photographs.class_members(classes)
-        labels[known] = members_NC
-        labels = sparse.csr_array(labels)  # A sparse matrix is a table even with one column.
     fit_topic_model(
         topics,
         data.counts,
-        labels,
+        data.photographs.labels,
         **data.encode_tags(vocabulary),
         global_features=data.features_BF,
         stop_after=stop_after,
@@ -448,8 +429,6 @@ def fit_scene_topics(
         progress=options.progress,
         stage=stage,
     )
-    if photographs.several_labels and isinstance(topics, SupDocNADE):
-        topics.classes_ = np.array(classes)
     return topics
 
 

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from supdocnade.checks import check_choice, check_count, check_range, check_shape
 from supdocnade.errors import InvalidArgument
-from supdocnade.folders.metadata import split_labels
 from supdocnade.folders.splits import split_per_class
 from supdocnade.scene.calibration import TagCalibration
 from supdocnade.scene.dataset import SMALL_CLASS, Photographs
@@ -52,7 +51,7 @@ def hold_out(
         return none_B
     never_B = none_B if never_B is None else never_B
     always_B = none_B if always_B is None else always_B
-    labels = [label or _UNLABELLED for label in photographs.main_labels()]
+    labels = [label or _UNLABELLED for label in photographs.labels]
     small = {label for label, count in Counter(labels).items() if count < SMALL_CLASS}
     groups = picture_B
     if groups is None:
@@ -88,8 +87,7 @@ class Choices:
     """In units of 1 / topics."""
     temperature: float = 1.0
     unsure_below: float = 0.0
-    """Labels with a smaller probability were wrong more often than right. If photographs have
-    several labels, the probability from which on a label is given."""
+    """Labels with a smaller probability were wrong more often than right."""
     unfamiliar_above: float | None = None
     """Novelty that 5 % of the held-out photographs exceed; None: too few were held out."""
     novelty: str = "neighbours"
@@ -125,10 +123,10 @@ class HeldOutImage:
 
     @property
     def right(self) -> bool | None:
-        """True if the predicted class is the true one, or one of several; None if not known."""
+        """True if the predicted class is the true one; None if not known."""
         if self.label is None or self.predicted is None:
             return None
-        return self.predicted == self.label or self.predicted in split_labels(self.label)
+        return self.predicted == self.label
 
     def __post_init__(self) -> None:
         texts = (self.label, self.predicted, *(self.tags or ()), *(tag for tag, _ in self.given))

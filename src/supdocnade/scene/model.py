@@ -148,9 +148,7 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
             or a `Corpus` of encoded photographs, which need not fit into memory. The settings of
             visual words are those of the corpus then, an SVM learns from at most 20,000 of the
             photographs, and `fit_more` cannot add to it.
-        labels : their classes, None where unknown; None with a corpus: those of the corpus. Lists
-            of strings give several labels per photograph. The model then has a logistic output for
-            each in place of a classifier.
+        labels : their classes, None where unknown; None with a corpus: those of the corpus.
         tags : a list of tags per photograph, None where unknown; None with a corpus: those of the
             corpus.
         words : the fitted visual words of a corpus; None: those stored in it.
@@ -238,7 +236,7 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
         return np.array(self._fitted().tag_names, object)
 
     def predict(self, images: Any) -> NDArray[Any]:
-        """Return the labels of photographs; if they may have several, a tuple for each.
+        """Return the classes of photographs.
 
         Parameters
         ----------
@@ -246,12 +244,6 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
             arrays or PIL images.
         """
         fitted, proba_BC = self._with_classes(), self.predict_proba(images)
-        if fitted.several_labels:
-            given: NDArray[Any] = np.empty(len(proba_BC), object)
-            for row, proba_C in enumerate(proba_BC.tolist()):
-                chosen = fitted.choose_labels(dict(zip(fitted.classes, proba_C, strict=True)))
-                given[row] = tuple(label for label, _ in chosen)
-            return given
         labels: NDArray[Any] = np.array(fitted.classes, object)[proba_BC.argmax(axis=1)]
         return labels
 

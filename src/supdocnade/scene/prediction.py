@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.special import expit, softmax
+from scipy.special import softmax
 
 from supdocnade import __version__
 from supdocnade.checks import check_count
@@ -74,7 +74,7 @@ class Prediction:
     probability: float | None
     unsure: bool
     """True if labels of so small a probability were wrong more often than right on held-out
-    photographs; if photographs have several labels, True if none reaches the threshold."""
+    photographs."""
     probabilities: dict[str, float]
     ranked_tags: tuple[tuple[str, float], ...]
     """All tags with the probability that they are present, ranked by p(tag | photograph) as in the
@@ -84,9 +84,6 @@ class Prediction:
     unfamiliar: bool = False
     """True if the photograph is unlike those that the model was fitted on: its `novelty`, in the
     space of topics, exceeds that of 95 % of the held-out photographs."""
-    labels: tuple[tuple[str, float], ...] | None = None
-    """If photographs have several labels, those whose probability reaches the fitted threshold,
-    most probable first; otherwise None."""
     key: str | None = None
     """Digest of the contents of the photograph; None if they were not read for the prediction."""
 
@@ -191,10 +188,7 @@ class FittedScene:
         return self.compute_topics(counts, features_BF.reshape(-1, n_image_features))
 
     def class_scores(self, hidden_BH: Float32s) -> Floats:
-        """Return decision values of the SVM, or scores of the network, (B, C).
-
-        The latter are log probabilities, or log odds if photographs have several labels.
-        """
+        """Return decision values of the SVM, or log probabilities of the network, (B, C)."""
         if self.svm is not None:
             return self.svm.decide(hidden_BH)
         return class_scores(self.network, hidden_BH)
@@ -202,20 +196,8 @@ class FittedScene:
     def class_proba(self, hidden_BH: Float32s) -> Floats:
         """Return the probabilities of all classes, (B, C)."""
         scores_BC = self.class_scores(hidden_BH) / self.choices.temperature
-        probability: Floats = (
-            expit(scores_BC) if self.several_labels else softmax(scores_BC, axis=1)
-        )
+        probability: Floats = softmax(scores_BC, axis=1)
         return probability
-
-    @property
-    def several_labels(self) -> bool:
-        """True if a photograph may have several labels, each with a probability of its own."""
-        return self.network.several_labels
-
-    def choose_labels(self, probabilities: dict[str, float]) -> tuple[tuple[str, float], ...]:
-        """Return the labels that reach the threshold with their probabilities, best first."""
-        given = (each for each in probabilities.items() if each[1] >= self.choices.unsure_below)
-        return tuple(sorted(given, key=lambda each: -each[1]))
 
     @property
     def has_logistic_tags(self) -> bool:
@@ -346,7 +328,6 @@ def predict_topics(
                 ranked_tags=ranked,
                 tags=tuple(given),
                 unfamiliar=bool(unfamiliar_B[row]),
-                labels=fitted.choose_labels(probabilities) if fitted.several_labels else None,
             )
         )
     return predictions

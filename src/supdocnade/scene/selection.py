@@ -6,23 +6,19 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, softmax
+from scipy.special import softmax
 
 from supdocnade.folders.tags import AnnotationVocabulary
 from supdocnade.metrics import (
     N_TAGS,
     evaluate_classes,
-    evaluate_labels,
     evaluate_tags,
-    mean_average_precision,
     top_ranked,
 )
 from supdocnade.model.inference import NetworkArrays, class_scores, topic_features
 from supdocnade.run_options import RunOptions
 from supdocnade.scene.calibration import (
     TagCalibration,
-    best_threshold,
-    fit_label_temperature,
     fit_tags,
     fit_temperature,
     mean_probability,
@@ -62,8 +58,7 @@ class Candidate(NamedTuple):
     held_out_BH: NDArray[np.float32]
     """Topics of the held-out photographs."""
     softmax_BC: Floats | None
-    """log p(class) of the held-out photographs by the network's own softmax, or the log odds of
-    several labels."""
+    """log p(class) of the held-out photographs by the network's own softmax."""
     tag_log_p_BA: Floats
     """log p(tag) of the held-out photographs, renormalised over all tags, or their log odds."""
     log_odds: bool = False
@@ -91,8 +86,6 @@ def default_choices(data: TrainingSet, settings: SceneSettings) -> Choices:
         frequency_A = tag_frequency(data.photographs, vocabulary)
         logistic = settings.annotation_output == "sigmoid"
         calibration = fit_tags(nothing, frequency_A, nothing > 0, log_odds=logistic)
-    if data.photographs.several_labels:
-        return Choices(n_epochs=settings.max_epochs, unsure_below=0.5, tags=calibration)
     if settings.classifier == "softmax":
         return Choices(n_epochs=settings.max_epochs, tags=calibration)
     return Choices(n_epochs=settings.max_epochs, C=DEFAULT_C, gamma=DEFAULT_GAMMA, tags=calibration)
@@ -131,9 +124,8 @@ def select_candidate(
 ) -> Selected:
     """Return the candidate and classifier with the best probabilities of true classes and tags.
 
-    The score is the sum of `mean_probability`, or the mean average precision of several labels, and
-    of the F-measure, as far as they exist; among equals the candidate with the most epochs is
-    taken.
+    The score is the sum of `mean_probability` and the F-measure (whichever exist). On a tie, prefer
+    more epochs.
 
     Parameters
     ----------
@@ -146,11 +138,9 @@ def select_candidate(
     known = np.flatnonzero(true_B >= 0)
     present = present_tags(held_out, vocabulary)
     share_CA = photograph_tag_shares(training, classes, vocabulary)
-    several = bool(training.several_labels)
-    fits_svm = classifier != "softmax" and len(classes) > 1 and not several
+    fits_svm = classifier != "softmax" and len(classes) > 1
     fits_softmax = not fits_svm or (classifier == "auto" and len(known) > 0)
-    # Topics of photographs with several labels are not in one cluster per class.
-    novelty_name = choose_novelty([] if several else training.labels)
+    novelty_name = choose_novelty(training.labels)
     found = []
     for number, each in enumerate(candidates):
 
@@ -174,9 +164,7 @@ def select_candidate(
             )
             classifiers.append(found_svm)
         for chosen_C, chosen_gamma, scores_BC in classifiers:
-            score, temperature, proba_BC = _judge_classes(
-                scores_BC, held_out, classes, several=several
-            )
+            score, temperature, proba_BC = _judge_classes(scores_BC, held_out, classes)
             weight, tag_scores_BA, f_value = choose_class_weight(
                 each.tag_log_p_BA, proba_BC, share_CA, present, log_odds=each.log_odds
             )
@@ -196,22 +184,16 @@ def select_candidate(
 
 
 def _judge_classes(
-    scores_BC: Floats | None, held_out: Photographs, classes: Sequence[str], *, several: bool
+    scores_BC: Floats | None, held_out: Photographs, classes: Sequence[str]
 ) -> tuple[float, float, Floats | None]:
     """Return the score and the temperature of a classifier, and its probabilities of classes.
 
     Parameters
     ----------
     scores_BC : scores of the held-out photographs, None without classes.
-    several : whether photographs have several labels; then there are no probabilities of classes.
     """
     if scores_BC is None:
         return 0.0, 1.0, None
-    if several:
-        rows, members_NC = held_out.class_members(classes)
-        temperature = fit_label_temperature(scores_BC[rows], members_NC)
-        found = mean_average_precision(scores_BC[rows], members_NC)
-        return found.value if found.n_classes else 0.0, temperature, None
     true_B = held_out.label_numbers(classes)
     known = np.flatnonzero(true_B >= 0)
     temperature = fit_temperature(scores_BC[known], true_B[known])
@@ -265,12 +247,7 @@ def measure_selected(
     figures: dict[str, float] = {}
     threshold = 0.0
     confusion_CC = proba_BC = None
-    if selected.class_scores_BC is not None and held_out.several_labels:
-        proba_BC = expit(selected.class_scores_BC / selected.choices.temperature)
-        rows, members_NC = held_out.class_members(classes)
-        threshold = best_threshold(proba_BC[rows], members_NC)
-        figures |= evaluate_labels(proba_BC[rows], proba_BC[rows] >= threshold, members_NC)
-    elif selected.class_scores_BC is not None:
+    if selected.class_scores_BC is not None:
         true_B = held_out.label_numbers(classes)
         known = np.flatnonzero(true_B >= 0)
         proba_BC = softmax(selected.class_scores_BC / selected.choices.temperature, axis=1)

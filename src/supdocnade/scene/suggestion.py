@@ -77,9 +77,6 @@ def _measure(fitted: FittedScene, block: Sequence[tuple[str, ImageWords]]) -> li
     predictions = predict_topics(fitted, names, topics_BH)
     proba_BC = fitted.class_proba(topics_BH) if fitted.classes else None
     presence_BA = fitted.tag_proba(topics_BH)
-    if proba_BC is not None and fitted.several_labels:  # Each is present or absent, as a tag is.
-        presence_BA = np.hstack([proba_BC, presence_BA])
-        proba_BC = None
     uncertainty_B = uncertainty(proba_BC, presence_BA)
     return [
         Suggestion(

@@ -63,11 +63,8 @@ def class_tag_shares(
 def photograph_tag_shares(
     photographs: Photographs, classes: Sequence[str], vocabulary: AnnotationVocabulary
 ) -> Floats | None:
-    """Return `class_tag_shares` of photographs; None without classes or tags.
-
-    It is None with several labels, too: their probabilities do not sum to 1.
-    """
-    if not classes or not len(vocabulary) or photographs.several_labels:
+    """Return `class_tag_shares` of photographs; None without classes or tags."""
+    if not classes or not len(vocabulary):
         return None
     tags = vocabulary.encode(photographs.tags).annotations
     return class_tag_shares(tags, photographs.label_numbers(classes), len(classes))

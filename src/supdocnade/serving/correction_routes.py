@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 
 from supdocnade.errors import StorageError
-from supdocnade.folders.metadata import distinct_tags
+from supdocnade.folders.metadata import distinct_tags, parse_label
 from supdocnade.scene.corrections import Correction, CorrectionFile
 from supdocnade.serving.problems import ApiError, openapi_responses
 from supdocnade.serving.schemas import CorrectionIn, CorrectionOut, CorrectionsOut
@@ -99,11 +99,15 @@ def _read_correction(service: Service, given: CorrectionIn) -> Correction:
         raise ApiError(
             "not_found", "photograph, key, or the file of a correction that is kept must be given."
         )
+    try:
+        label = parse_label("the correction", given.label)
+    except StorageError as error:
+        raise ApiError("invalid_argument", str(error)) from error
     tags = given.tags
     return Correction(
         name,
         given.key,
-        clean_name(given.label) if given.label and given.label.strip() else None,
+        None if label is None else clean_name(label),
         None if tags is None else distinct_tags(clean_name(tag) for tag in tags if tag.strip()),
     )
 

@@ -32,7 +32,6 @@ from supdocnade.serving.schemas import (
     TopicOut,
     WordOut,
     WordUses,
-    list_labels,
 )
 
 N_CLASSES_OF_TOPIC, N_TOPICS_OF_TAG, N_EXAMPLES = 3, 3, 8
@@ -193,7 +192,6 @@ def describe_photograph(
         picture=f"/v1/gallery/{row}/picture?v={gallery.version}",
         label=None if label is None else label[0],
         probability=None if label is None else label[1],
-        labels=list_labels(gallery.labels(row)),
         tags=[TagOut(tag=tag, probability=probability) for tag, probability in gallery.tags(row)],
         distance=distance,
         match=match,

@@ -21,7 +21,6 @@ from supdocnade.serving.schemas import (
     SimilarTo,
     TagOut,
     TopicShare,
-    list_labels,
 )
 from supdocnade.serving.service import (
     ExplainResult,
@@ -252,7 +251,6 @@ def _describe_prediction(number: int, result: PredictResult, top: int | None) ->
         probabilities=prediction.probabilities,
         tags=[TagOut(tag=tag, probability=probability) for tag, probability in tags],
         key=prediction.key or "",
-        labels=list_labels(prediction.labels),
     )
 
 

@@ -1,6 +1,5 @@
 """Request and response bodies of the API."""
 
-from collections.abc import Iterable
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -39,20 +38,6 @@ class TagOut(Schema):
     probability: Probability
 
 
-class LabelOut(Schema):
-    """One of several labels with its probability."""
-
-    label: str
-    probability: Probability
-
-
-def list_labels(labels: Iterable[tuple[str, float]] | None) -> list[LabelOut] | None:
-    """Return labels with their probabilities; None if a photograph has one class."""
-    if labels is None:
-        return None
-    return [LabelOut(label=name, probability=probability) for name, probability in labels]
-
-
 class PredictionOut(Schema):
     """The prediction for an image."""
 
@@ -70,9 +55,6 @@ class PredictionOut(Schema):
     probabilities: dict[str, Probability] = Field(description="Probability of every class.")
     tags: list[TagOut] = Field(description="Best tag first.")
     key: str = Field(description="Digest of the file, by which corrections refer to it.")
-    labels: list[LabelOut] | None = Field(
-        description="Labels that are given, best first; null if a photograph has one class."
-    )
 
 
 class PredictOut(Schema):
@@ -160,9 +142,6 @@ class NeighbourOut(Schema):
     picture: str = Field(description="URL of the thumbnail.")
     label: str | None
     probability: Probability | None
-    labels: list[LabelOut] | None = Field(
-        description="Labels that are given, best first; null if a photograph has one class."
-    )
     tags: list[TagOut]
     path: str = Field(description="Path of the photograph when it was indexed.")
     distance: float | None = Field(

@@ -8,7 +8,6 @@ from supdocnade.folders.metadata import (
     distinct_tags,
     find_metadata,
     read_metadata,
-    split_labels,
 )
 from supdocnade.folders.photo_folder import scan_folder
 
@@ -97,12 +96,12 @@ def test_tsv(tmp_path, header):
         (
             "metadata.jsonl",
             '{"file_name": "a.jpg", "label": {"sea": 1}}',
-            "line 1: expected a string or a list of strings as label, got \"{'sea': 1}\"",
+            "line 1: expected a string as label, got \"{'sea': 1}\"",
         ),
         (
             "metadata.jsonl",
             '{"file_name": "a.jpg", "label": true}',
-            "line 1: expected a string or a list of strings as label, got 'True'",
+            "line 1: expected a string as label, got 'True'",
         ),
         (
             "metadata.jsonl",
@@ -146,22 +145,16 @@ def test_unknown_metadata_format(tmp_path):
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        (
-            "metadata.jsonl",
-            '{"file_name": "a.jpg", "label": ["sky", "sea", "sky"]}\n'
-            '{"file_name": "b.jpg", "label": [7]}\n{"file_name": "c.jpg", "label": []}\n'
-            '{"file_name": "d.jpg", "label": null}\n',
-        ),
-        ("metadata.csv", "file_name,label\na.jpg,sky| sea\nb.jpg,7\nc.jpg,|\nd.jpg,\n"),
+        ("metadata.jsonl", '{"file_name": "a.jpg", "label": ["sea", "sky"]}'),
+        ("metadata.jsonl", '{"file_name": "a.jpg", "label": ["sea"]}'),
+        ("metadata.csv", "file_name,label\na.jpg,sea|sky"),
+        ("metadata.csv", "file_name,label\na.jpg,|"),
     ],
 )
-def test_several_labels(tmp_path, name, text):
+def test_several_names_as_label_are_refused(tmp_path, name, text):
     (tmp_path / name).write_text(text)
-    entries = read_metadata(tmp_path / name)
-    assert [entry.label for entry in entries.values()] == ["sea|sky", "7", "|", None]
-    assert [split_labels(entry.label) for entry in entries.values()] == [
-        ("sea", "sky"), ("7",), (), (),
-    ]  # fmt: skip
+    with pytest.raises(StorageError, match=r"line \d: expected one class as label \(several names"):
+        read_metadata(tmp_path / name)
 
 
 def test_only_one_metadata_file_is_allowed(tmp_path):

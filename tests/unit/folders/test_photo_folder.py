@@ -26,6 +26,12 @@ def read(root):
     }
 
 
+def test_a_folder_that_names_several_classes_is_refused(tmp_path):
+    write_files(tmp_path, "sea/b.jpg", "sea|sky/a.jpg")
+    with pytest.raises(StorageError, match=r"the sub-folder sea\|sky: expected one class as label"):
+        read_folder(tmp_path)
+
+
 def test_folders_are_classes(tmp_path):
     write_files(tmp_path, "sea/b.jpg", "sea/a.JPG", "sea/2024/may/c.png", "forest/a.webp")
     write_files(

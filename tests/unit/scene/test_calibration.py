@@ -7,25 +7,12 @@ from supdocnade.metrics import calibration_error
 from supdocnade.scene.calibration import (
     TagCalibration,
     best_threshold,
-    fit_label_temperature,
     fit_tags,
     fit_temperature,
     precise_thresholds,
     tag_presence,
     unsure_below,
 )
-
-
-@pytest.mark.parametrize("temperature", [0.3, 1.0, 4.0])
-def test_the_temperature_of_several_labels_is_found_again(temperature):
-    rng = np.random.default_rng(0)
-    log_odds_BC = 2 * rng.normal(size=(5000, 4)) - 1
-    present_BC = rng.random((5000, 4)) < expit(log_odds_BC / temperature)
-    found = fit_label_temperature(log_odds_BC, present_BC)
-    assert found == pytest.approx(temperature, rel=0.06)
-    assert fit_label_temperature(log_odds_BC[:0], present_BC[:0]) == 1
-    # Right predictions of few photographs are no certainty.
-    assert fit_label_temperature(log_odds_BC[:3], log_odds_BC[:3] > 0) > 0.1
 
 
 def drawn_labels(probability_BC, rng):

@@ -60,7 +60,8 @@ def test_lists_may_miss_labels_and_tags():
         ({"tags": [None]}, "tags must have an entry for each of the 2 images, got 1"),
         ({"labels": ["a", 3]}, "labels must be strings"),
         ({"labels": ["a", ""]}, "labels must be strings"),
-        ({"labels": [["a", 3], ["a"]]}, "or lists of strings for several labels"),
+        ({"labels": ["a", ["a", "b"]]}, "several names of a photograph are its tags"),
+        ({"labels": ["a", "a|b"]}, "several names of a photograph are its tags"),
         ({"tags": ["sea", "sun"]}, "tags must be lists of strings"),
         ({"tags": [3, None]}, "tags must be lists of strings"),
     ],
@@ -68,22 +69,6 @@ def test_lists_may_miss_labels_and_tags():
 def test_invalid_labels_and_tags_are_refused(arguments, message):
     with pytest.raises(InvalidArgument, match=message):
         read_photographs([stripes(0), stripes(1)], **arguments)
-
-
-def test_several_labels():
-    some = ["b|a", ("b",), {"a"}, [], None, "b"]
-    photographs = read_photographs([stripes(n) for n in range(6)], some)
-    assert photographs.labels == ["a|b", "b", "a", "|", None, "b"]
-    assert photographs.classes == ["a", "b"]
-    assert photographs.count_classes() == {"a": 2, "b": 3}
-    known, members = photographs.class_members(["a", "b", "c"])
-    assert known.tolist() == [0, 1, 2, 3, 5]
-    assert members[:, :2].astype(int).tolist() == [[1, 1], [0, 1], [1, 0], [0, 0], [0, 1]]
-    assert not members[:, 2].any()
-    # The rarest label; one with too few photographs only if there is no other.
-    assert photographs.main_labels() == ["a", "b", "a", "|", None, "b"]
-    assert photographs.take([1, 5]).several_labels
-    assert not read_photographs([stripes(0)], ["a"]).several_labels
 
 
 def test_folders_are_expanded(tmp_path):

@@ -3,7 +3,7 @@ from collections import Counter
 import numpy as np
 from tests.textures import as_png, stripes
 
-from supdocnade.scene.dataset import Photographs, read_photographs
+from supdocnade.scene.dataset import Photographs
 from supdocnade.scene.held_out import hold_out
 
 
@@ -15,15 +15,6 @@ def made(labels, sources=None):
         labels=labels,
         tags=[None] * len(labels),
     )
-
-
-def test_a_share_of_several_labels_is_held_out():
-    labels = [["a", "b"] if n % 2 else ["b"] for n in range(40)]
-    labels[1] = ["a", "rare"]
-    photographs = read_photographs([stripes(n) for n in range(40)], labels)
-    assert photographs.main_labels()[:3] == ["b", "a", "b"]
-    held = hold_out(photographs, 0.25, seed=0)
-    assert held.sum() == 10
 
 
 def test_a_share_of_every_class_is_held_out():

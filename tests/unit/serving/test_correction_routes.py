@@ -69,6 +69,7 @@ def test_names_cannot_break_lines_or_name_other_files(client, path):
         ({"photograph": -1}, 422, "invalid_argument"),
         ({"key": "../../etc/passwd"}, 422, "invalid_argument"),
         ({"key": KEY, "label": "x" * 201}, 422, "invalid_argument"),
+        ({"key": KEY, "label": "coast|forest"}, 422, "invalid_argument"),
         ({"key": KEY, "tags": ["x"] * 101}, 422, "invalid_argument"),
         ({"key": KEY, "tags": "x"}, 422, "invalid_argument"),
         ({"key": KEY, "path": "/etc/passwd"}, 422, "invalid_argument"),

@@ -11,8 +11,7 @@ const said = ({ label, tags }) => [label, ...(tags ?? [])].filter((each) => each
 // A button that opens a form to correct a photograph. The target is its number in the gallery, or its key and file name.
 export function correctionPanel(model, target, name, predicted) {
   const panel = h("div", { class: "correction" });
-  const label = predicted.labels?.map((each) => each.label).join("|") ?? predicted.label; // As metadata has several labels.
-  let current = { label, tags: predicted.tags.map((each) => each.tag) };
+  let current = { label: predicted.label, tags: predicted.tags.map((each) => each.tag) };
   const closed = (text) => {
     const open = h("button", { type: "button", onclick: () => {
       const form = correctionForm(model, name, current, closed, async (given) => {

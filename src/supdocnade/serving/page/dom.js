@@ -24,12 +24,8 @@ export const percent = (share) =>
 export const plural = (number, noun) =>
   `${number.toLocaleString("en")} ${number === 1 ? noun : noun.endsWith("s") ? `${noun}es` : `${noun}s`}`;
 
-// Returns the class of a photograph with its probability, or several labels; the best one if none reaches its threshold.
-export const givenLabels = (answer) => answer.labels?.length ? answer.labels : answer.label === null ? [] : [answer];
-
-// Returns these labels as children of a heading.
-export const labelNames = (given) => given.flatMap(({ label, probability }, i) =>
-  [i ? ", " : "", bdi(label), " ", h("small", {}, percent(probability))]);
+// Returns the class of a photograph with its probability as children of a heading.
+export const className = ({ label, probability }) => [bdi(label), " ", h("small", {}, percent(probability))];
 
 // Lets screen readers announce a text.
 export const announce = (text) => {

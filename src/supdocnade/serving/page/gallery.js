@@ -2,7 +2,7 @@
 
 import { get, loadPicture } from "./api.js";
 import { correctionPanel } from "./corrections.js";
-import { announce, bdi, givenLabels, h, labelNames, percent, plural } from "./dom.js";
+import { announce, bdi, className, h, percent, plural } from "./dom.js";
 
 const PAGE_SIZE = 60;
 
@@ -13,7 +13,7 @@ export function photoGrid(photographs, size = "") {
     const image = loadPicture(h("img", { alt: "", loading: "lazy", width: 160, height: 120 }), each.picture);
     const match = each.match === null ? null : h("span", { class: "soft" }, `${percent(each.match)} match`);
     return h("li", {}, h("a", { href: `#/gallery/${each.photograph}` }, image,
-      h("span", { class: "caption" }, h("span", { class: "first" }, bdi(givenLabels(each).map(({ label }) => label).join(", ") || each.name), match), h("small", {}, bdi(each.name)),
+      h("span", { class: "caption" }, h("span", { class: "first" }, bdi(each.label ?? each.name), match), h("small", {}, bdi(each.name)),
         each.distance === 0 ? h("strong", {}, "the same photograph") : each.near_duplicate ? h("strong", {}, "near-duplicate") : null)));
   }));
 }
@@ -130,11 +130,10 @@ function originalPath(path) {
 async function photographView(model, number) {
   const [photo, similar] = await Promise.all([get(`/v1/gallery/${number}`), get(`/v1/gallery/${number}/similar?top=24`)]);
   const image = loadPicture(h("img", { alt: `Photograph ${photo.name}` }), photo.picture);
-  const given = givenLabels(photo);
   return [h("a", { class: "back", href: `#/gallery${lastSearch ? `?${lastSearch}` : ""}` }, lastSearch ? "← Back to the search" : "← All photographs"),
     h("div", { class: "photo-detail" }, h("div", { class: "frame" }, image), h("div", {},
-      h("h1", { class: "prediction" }, given.length ? labelNames(given) : bdi(photo.name)),
-      given.map(({ label }) => h("p", {}, h("a", { href: galleryLink("label", label) }, photo.labels ? ["All with ", bdi(label)] : "All of this class"))),
+      h("h1", { class: "prediction" }, photo.label === null ? bdi(photo.name) : className(photo)),
+      photo.label === null ? null : h("p", {}, h("a", { href: galleryLink("label", photo.label) }, "All of this class")),
       photo.tags.length ? h("ul", { class: "tags", "aria-label": "Tags" }, photo.tags.map((each) =>
         h("li", {}, h("a", { href: galleryLink("tag", each.tag) }, bdi(each.tag), h("small", {}, percent(each.probability)))))) : null,
       originalPath(photo.path),

@@ -2,7 +2,7 @@
 
 import { send } from "./api.js";
 import { correctionPanel } from "./corrections.js";
-import { announce, bdi, givenLabels, h, labelNames, percent, plural } from "./dom.js";
+import { announce, bdi, className, h, percent, plural } from "./dom.js";
 import { photoGrid } from "./gallery.js";
 import { drawHeatmap, drawLegend } from "./heatmap.js";
 
@@ -160,14 +160,13 @@ class Card {
 
   showPrediction(prediction) {
     this.buttons = new Map();
-    const given = givenLabels(prediction);
     const tagButtons = prediction.tags.map((tag) => this.tagButton(tag));
     const parts = [this.header(
-      given.length ? h("h3", { class: "prediction" }, labelNames(given)) : null,
+      prediction.label === null ? null : h("h3", { class: "prediction" }, className(prediction)),
       prediction.unsure ? h("p", { class: "unsure" }, "Unsure: in tests, answers with so low a probability were mostly wrong.") : null,
       prediction.unfamiliar ? h("p", { class: "unsure" }, "Unlike the training photographs: perhaps none of these classes and tags fits. In tests, fewer than 5 % of the photographs of known classes got this mark, and 20 to 45 % of those of unknown classes.") : null,
     )];
-    if (prediction.label !== null) parts.push(h("section", { class: "part" }, h("h4", {}, prediction.labels ? "Labels" : "Class"), ...this.probabilityLists(prediction)));
+    if (prediction.label !== null) parts.push(h("section", { class: "part" }, h("h4", {}, "Class"), ...this.probabilityLists(prediction)));
     parts.push(h("section", { class: "part" }, h("h4", {}, "Tags"),
       tagButtons.length ? h("ul", { class: "tags" }, tagButtons.map((each) => h("li", {}, each))) : h("p", { class: "soft small" }, "No tag is likely enough."), this.tagSelect(prediction)));
     parts.push(h("p", { class: "hint" }, "Choose a class or a tag to see which parts of the photograph support it."));
@@ -177,7 +176,7 @@ class Card {
     if (similar || correct) parts.push(h("div", { class: "actions" }, similar, correct));
     this.body.replaceChildren(...parts);
     const tags = prediction.tags.map((each) => each.tag).join(", ");
-    announce(`${this.name}: ${given.map((each) => `${each.label}, ${percent(each.probability)}. `).join("")}${prediction.unfamiliar ? "Unlike the training photographs. " : ""}${tags ? `Tags: ${tags}.` : "No tags."}`);
+    announce(`${this.name}: ${prediction.label === null ? "" : `${prediction.label}, ${percent(prediction.probability)}. `}${prediction.unfamiliar ? "Unlike the training photographs. " : ""}${tags ? `Tags: ${tags}.` : "No tags."}`);
   }
 
   probabilityLists(prediction) {
