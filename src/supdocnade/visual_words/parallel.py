@@ -115,18 +115,18 @@ def _map_chunks(
     map_chunk = partial(_map_chunk, function, skip=options.on_error == "skip")
     is_stopped = False
 
-    def split(part: Sequence[int], size: int) -> Iterator[list[tuple[Any, str, int]]]:
-        for start in range(0, len(part), size):
+    def split(part: Sequence[int]) -> Iterator[list[tuple[Any, str, int]]]:
+        for start in range(0, len(part), CHUNK):
             if is_stopped:
                 return
-            numbers = part[start : start + size]
+            numbers = part[start : start + CHUNK]
             yield [(images[n], image_name(images, n), n) for n in numbers]
 
     with Parallel(n_jobs=options.n_jobs, prefer="threads", return_as="generator") as workers:
         window = CHUNK * CHUNKS_AHEAD * effective_n_jobs(options.n_jobs)
         for start in range(0, len(chosen), window):
             part = chosen[start : start + window]
-            finished = workers(delayed(map_chunk)(items) for items in split(part, CHUNK))
+            finished = workers(delayed(map_chunk)(items) for items in split(part))
             try:
                 # `yield from` would close it, and joblib would warn.
                 for results in finished:  # noqa: UP028
