@@ -9,7 +9,6 @@ held-out photographs, a sample of the others, and the labels and tags of all.
 """
 
 import hashlib
-import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -25,6 +24,7 @@ from supdocnade.corpus.disk import Corpus
 from supdocnade.errors import InvalidArgument, StorageError, UnwritableFile
 from supdocnade.estimators.bag_of_visual_words import BagOfVisualWords
 from supdocnade.folders.tags import Tags
+from supdocnade.partial_folder import PartialFolder
 from supdocnade.run_options import RunOptions
 from supdocnade.scene.dataset import (
     SMALL_CLASS,
@@ -281,9 +281,11 @@ def _working_folder(options: RunOptions) -> Iterator[Path]:
         with TemporaryDirectory() as temporary:
             yield Path(temporary) / "documents"
         return
-    folder = options.checkpoint / "documents"
-    shutil.rmtree(folder, ignore_errors=True)
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    partial = PartialFolder(options.checkpoint / "documents", "fit")
+    with partial.lock():
+        partial.discard()  # What a kill left.
+        partial.write_plan({})
+        try:
+            yield partial.folder / "documents"
+        finally:
+            partial.discard()

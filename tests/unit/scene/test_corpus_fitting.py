@@ -38,7 +38,11 @@ def fit(corpus, *given, **settings):
 def test_a_model_is_fitted_on_a_corpus(corpus, tmp_path, monkeypatch):
     monkeypatch.setattr(corpus_fitting, "MAX_SAMPLE", 6)
     monkeypatch.setattr(corpus_fitting, "SHARD_SIZE", 7)
+    letter = tmp_path / "checkpoint" / "documents" / "letter.txt"
+    letter.parent.mkdir(parents=True)
+    letter.write_text("dear")
     model = fit(corpus, checkpoint=tmp_path / "checkpoint")
+    assert letter.read_text() == "dear"
     fitted = model.fitted_
     assert fitted.data == {**small_model().fitted_.data, "fingerprint": fitted.data["fingerprint"]}
     assert fitted.classes == small_model().fitted_.classes
@@ -51,7 +55,7 @@ def test_a_model_is_fitted_on_a_corpus(corpus, tmp_path, monkeypatch):
     assert set(stored.photographs.labels) == set(LABELS)
     assert (model.predict(IMAGES) == LABELS).mean() > 0.8
     # The damped counts are no longer needed; the same settings give the same model.
-    assert not (tmp_path / "checkpoint" / "documents").exists()
+    assert not (tmp_path / "checkpoint" / "documents.partial").exists()
     again = fit(corpus)
     np.testing.assert_array_equal(again.predict_proba(IMAGES), model.predict_proba(IMAGES))
     model.save(tmp_path / "model")
