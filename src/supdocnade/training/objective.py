@@ -19,7 +19,6 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 from supdocnade.corpus.documents import NO_LABEL
 from supdocnade.errors import TrainingDiverged
 from supdocnade.likelihood.contract import DocumentBatch
-from supdocnade.likelihood.cpu.threads import one_torch_thread
 from supdocnade.model.network import DocNADENetwork, SupDocNADENetwork
 from supdocnade.training.batches import LabelledBatch
 from supdocnade.training.trainer_config import TrainerConfig
@@ -75,7 +74,8 @@ def add_predictions(
     if isinstance(network, SupDocNADENetwork):
         loss = loss + _class_loss(network, summary_BH, batch, weight_B, class_weight_C)
     if batch.tag_BA is not None:
-        loss = loss + annotation_weight * _tag_loss(network, summary_BH, batch.tag_BA, weight_B)
+        logits_BA = network.tag_logits(summary_BH)
+        loss = loss + annotation_weight * _presence_loss(logits_BA, batch.tag_BA, weight_B)
     return loss
 
 
@@ -86,26 +86,14 @@ def _class_loss(
     weight_B: Tensor,
     class_weight_C: Tensor | None,
 ) -> Tensor:
+    logits_BC = network.class_logits(summary_BH)
     class_weight_C = None if class_weight_C is None else class_weight_C.to(weight_B)
-    with one_torch_thread():
-        logits_BC = network.class_logits(summary_BH)
-        if batch.label_BC is not None:
-            return _presence_loss(logits_BC, batch.label_BC, weight_B, class_weight_C)
-        loss_B = cross_entropy(
-            logits_BC,
-            batch.label_B,
-            weight=class_weight_C,
-            ignore_index=NO_LABEL,
-            reduction="none",
-        )
-        return torch.dot(weight_B, loss_B)
-
-
-def _tag_loss(
-    network: DocNADENetwork, summary_BH: Tensor, tag_BA: Tensor, weight_B: Tensor
-) -> Tensor:
-    with one_torch_thread():
-        return _presence_loss(network.tag_logits(summary_BH), tag_BA, weight_B)
+    if batch.label_BC is not None:
+        return _presence_loss(logits_BC, batch.label_BC, weight_B, class_weight_C)
+    loss_B = cross_entropy(
+        logits_BC, batch.label_B, weight=class_weight_C, ignore_index=NO_LABEL, reduction="none"
+    )
+    return torch.dot(weight_B, loss_B)
 
 
 def _presence_loss(

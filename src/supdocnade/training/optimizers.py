@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from supdocnade.likelihood.contract import has_sparse_gradients
-from supdocnade.likelihood.cpu.threads import one_torch_thread
 from supdocnade.likelihood.operations import AdamRates, own_part, row_adam
 from supdocnade.model.network import DocNADENetwork
 
@@ -121,10 +120,9 @@ def clip_gradients(parameters: list[nn.Parameter], clip_norm: float) -> Tensor:
     values = [
         p.grad._values() if p.grad.is_sparse else p.grad for p in parameters if p.grad is not None
     ]
-    with one_torch_thread():
-        norms = [torch.linalg.vector_norm(value, dtype=torch.float64) for value in values]
-        norm: Tensor = torch.linalg.vector_norm(torch.stack(norms))
-        factor = (clip_norm / norm).clamp(max=1.0)
-        for value in values:
-            value.mul_(factor)
+    norms = [torch.linalg.vector_norm(value, dtype=torch.float64) for value in values]
+    norm: Tensor = torch.linalg.vector_norm(torch.stack(norms))
+    factor = (clip_norm / norm).clamp(max=1.0)
+    for value in values:
+        value.mul_(factor)
     return norm
