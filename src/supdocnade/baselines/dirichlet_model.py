@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from joblib import effective_n_jobs
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.optimize import minimize
@@ -160,7 +159,7 @@ class DirichletModel(ClassifierMixin, CountModel):  # type: ignore[misc]
             number_labels(labels, known, classes),
             read_sample_weight(sample_weight, X),
         )
-        with limit_threads(self._n_threads()), one_blas_thread():
+        with limit_threads(self.n_jobs), one_blas_thread():
             topics, bounds = self._run_em(bags, len(classes), read_seed(self.random_state))
         self.classes_, self.n_annotations_ = classes, tags.shape[1]
         self.annotation_names_ = None if names is None else np.array(names, object)
@@ -250,7 +249,7 @@ class DirichletModel(ClassifierMixin, CountModel):  # type: ignore[misc]
         words_KH, tags_AH = (np.ascontiguousarray(each.T) for each in topic_X)
         topics = self._topics(words_KH, tags_AH, self.coef_)
         states = States.start(words.shape[0], self.n_topics)
-        with limit_threads(self._n_threads()):
+        with limit_threads(self.n_jobs):
             infer_topics(
                 bags, topics, states, n_trials=INFERENCE_TRIALS, tolerance=INFERENCE_TOLERANCE
             )
@@ -273,7 +272,7 @@ class DirichletModel(ClassifierMixin, CountModel):  # type: ignore[misc]
     def _weigh_topics(self, X: Any, weight_CH: Floats) -> Floats:
         """Return sums of weights over the topics z̄ of every document, (documents, C)."""
         shares_BH = self.transform(X)
-        with limit_threads(self._n_threads()):
+        with limit_threads(self.n_jobs):
             return affine(shares_BH, weight_CH, np.zeros(len(weight_CH)))
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -385,6 +384,3 @@ class DirichletModel(ClassifierMixin, CountModel):  # type: ignore[misc]
         # One of scikit-learn's checks has two features, whose shares do not tell its classes apart.
         tags.classifier_tags.poor_score = True
         return tags
-
-    def _n_threads(self) -> int | None:
-        return None if self.n_jobs is None else effective_n_jobs(self.n_jobs)

@@ -231,7 +231,7 @@ n_global_features_
         global_features : (documents, features) as for `fit`.
         """
         hidden_BH = self.transform(X, global_features=global_features)
-        with limit_threads(self._n_threads()):
+        with limit_threads(self.n_jobs):
             return class_log_proba(self.network_.arrays(), hidden_BH)
 
     def score(
@@ -298,7 +298,7 @@ n_global_features_
         check_count("n", n, least=1)
         names = self._read_word_names(feature_names)
         alone_KH = self._features_of_words()[: len(names)]
-        with limit_threads(self._n_threads()):
+        with limit_threads(self.n_jobs):
             log_p_KC = class_log_proba(self.network_.arrays(), alone_KH)
         return [[str(names[word]) for word in row] for row in top_ranked(log_p_KC.T, n)]
 
@@ -331,7 +331,7 @@ n_global_features_
             return super()._log_prob_RB(documents, n_orderings)
         from supdocnade.training.validation import joint_log_prob_over_orderings
 
-        with limit_threads(self._n_threads()):
+        with limit_threads(self.n_jobs):
             return joint_log_prob_over_orderings(
                 self.network_, documents, n_orderings, ORDERING_SEED
             )

@@ -88,7 +88,7 @@ def fit_topic_model(
         )
         if on_epoch is not None or store is not None:
             trainer.on_epoch = partial(_end_epoch, trainer, on_epoch, store)
-        with limit_threads(model._n_threads()):
+        with limit_threads(model.n_jobs):
             trainer.fit(training, validation)
         # Inference runs on the CPU: its results do not depend on the device of the training.
         network.to("cpu")
@@ -126,7 +126,7 @@ def run_partial_fit(model: TopicModel, documents: Documents, names: list[str] | 
     # If the pass fails half-way, the optimizer is dropped and the parameters are restored.
     model._trainer = None
     try:
-        with limit_threads(model._n_threads()):
+        with limit_threads(model.n_jobs):
             trainer.run_epoch(documents)
     except BaseException:
         set_parameters(model.network_, before)

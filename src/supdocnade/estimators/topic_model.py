@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from joblib import effective_n_jobs
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -160,7 +159,7 @@ class TopicModel(
         features_BF = read_fitted_features(self, global_features, counts.shape[0])
         parts: list[NDArray[np.float32]] = []
         first = 0
-        with limit_threads(self._n_threads()):
+        with limit_threads(self.n_jobs):
             # A row has the same bits in any block.
             for part in _blocks(counts):
                 rows = slice(first, first + part.shape[0])
@@ -300,7 +299,7 @@ class TopicModel(
         n_words, n_features = self.network_.config.n_words, self.n_global_features_
         features = np.zeros((n_words, n_features), np.float32) if n_features else None
         alone = sparse.eye_array(n_words, format="csr")
-        with limit_threads(self._n_threads()):
+        with limit_threads(self.n_jobs):
             return topic_features(self.network_.arrays(), alone, features)
 
     def _read_word_names(
@@ -365,7 +364,7 @@ class TopicModel(
         length_B = np.broadcast_to(lengths, n_samples).astype(np.int64)
         features_BF = read_fitted_features(self, global_features, n_samples)
         generator = named_generator(read_seed(random_state), "sample")
-        with limit_threads(self._n_threads()), one_torch_thread():
+        with limit_threads(self.n_jobs), one_torch_thread():
             return self.network_.sample(length_B, generator, features_BF)
 
     def log_prob(
@@ -396,7 +395,7 @@ class TopicModel(
     def _log_prob_RB(self, documents: Documents, n_orderings: int) -> NDArray[np.float64]:
         from supdocnade.training.validation import log_prob_over_orderings
 
-        with limit_threads(self._n_threads()):
+        with limit_threads(self.n_jobs):
             return log_prob_over_orderings(self.network_, documents, n_orderings, ORDERING_SEED)
 
     def _labelled_documents(self, X: Any, y: Any, global_features: Any) -> Documents:
@@ -468,7 +467,7 @@ class TopicModel(
                 f"this {type(self).__name__} was fitted without annotations, it cannot annotate."
             )
         hidden_BH = self.transform(X, global_features=global_features)
-        with limit_threads(self._n_threads()):
+        with limit_threads(self.n_jobs):
             return annotation_log_proba(self.network_.arrays(), hidden_BH, normalize=normalize)
 
     def annotation_proba(
@@ -546,9 +545,6 @@ class TopicModel(
         tags.input_tags.sparse = tags.input_tags.positive_only = True
         tags.transformer_tags.preserves_dtype = []  # Topic features are always float32.
         return tags
-
-    def _n_threads(self) -> int | None:
-        return None if self.n_jobs is None else effective_n_jobs(self.n_jobs)
 
 
 def _blocks(counts: sparse.csr_array | Corpus) -> Iterator[sparse.csr_array]:

@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from joblib import effective_n_jobs
 from numpy.typing import NDArray
 
 from supdocnade.errors import InvalidArgument
@@ -115,7 +114,7 @@ def fit_words(
         weak = sample.contrast_N < floor
         sample.values_ND[weak] *= (sample.contrast_N[weak] / np.float32(floor))[:, None]
         describer = replace(describer, sift=replace(describer.sift, contrast_floor=floor))
-    with limit_threads(None if options.n_jobs is None else effective_n_jobs(options.n_jobs)):
+    with limit_threads(options.n_jobs):
         codebook = fit_codebook(
             sample.values_ND, n_words, seed, min_words=min_words, progress=options.progress
         )

@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import numpy as np
+from joblib import effective_n_jobs
 from numpy.typing import NDArray
 
 Part = TypeVar("Part")
@@ -113,9 +114,17 @@ def one_torch_thread() -> Iterator[None]:
 
 
 @contextmanager
-def limit_threads(threads: int | None) -> Iterator[None]:
-    """Limit kernels to this many threads, and torch to one; None keeps the number for kernels."""
-    limit = n_threads() if threads is None else threads
+def limit_threads(n_jobs: int | None) -> Iterator[None]:
+    """Limit kernels to a number of threads, counted as by joblib, and torch to one.
+
+    If None, kernels may still use as many as before.
+    """
+    with _set_limit(n_threads() if n_jobs is None else effective_n_jobs(n_jobs)):
+        yield
+
+
+@contextmanager
+def _set_limit(limit: int) -> Iterator[None]:
     before, torch = getattr(_local, "limit", 0), _imported_torch()
     torch_before = 1 if torch is None else torch.get_num_threads()
     _local.limit = limit
@@ -215,13 +224,13 @@ def start_ahead(function: Callable[[], Result]) -> Callable[[], Result]:
         return function
 
     def work() -> Result:
-        with limit_threads(1):
+        with _set_limit(1):
             return function()
 
     return _helper_pool(n_threads() - 1).submit(work).result
 
 
 def _drain(kernel: Callable[[Part], object], parts: Iterator[Part]) -> None:
-    with limit_threads(1):
+    with _set_limit(1):
         for part in parts:
             kernel(part)
