@@ -224,20 +224,19 @@ class DirichletModel(ClassifierMixin, CountModel):  # type: ignore[misc]
         return topics, states, bound
 
     def _continue_inference(self, bags: Bags, topics: Topics, states: States) -> float:
-        """Improve the states of documents and return the objective."""
+        """Improve the states of documents and return the objective.
+
+        It is the bound of all documents and the logarithms of the priors of the parameters.
+        """
         infer_topics(bags, topics, states, n_trials=FIT_TRIALS, tolerance=FIT_TOLERANCE)
-        return self._objective(bags, topics, states)
-
-    def _topics(self, words_KH: Floats, tags_AH: Floats, eta_CH: Floats) -> Topics:
-        alpha, cost = float(self.topic_prior), float(self.cost)
-        return Topics(alpha, (words_KH, tags_AH), eta_CH, self._response, cost)
-
-    def _objective(self, bags: Bags, topics: Topics, states: States) -> float:
-        """Return the bound of all documents and the logarithms of the priors of the parameters."""
         smoothed = sum(float(np.log(topic).sum()) for topic in topics.topic_X)
         squares = float((topics.eta_CH**2).sum())
         bound = float((bags.weight_B * states.bound_B).sum())
         return bound + self.smoothing * smoothed - 0.5 * self.penalty * squares
+
+    def _topics(self, words_KH: Floats, tags_AH: Floats, eta_CH: Floats) -> Topics:
+        alpha, cost = float(self.topic_prior), float(self.cost)
+        return Topics(alpha, (words_KH, tags_AH), eta_CH, self._response, cost)
 
     # Inference.
 
