@@ -96,7 +96,6 @@ def _make_topics(folder: Path) -> None:
         X, ["a", "b"] * 15, annotations=X[:, :3], annotation_names=["sea", "sky", "sun"]
     ).save(folder / "supervised")
     DocNADE(**fast, output="softmax").fit(X).save(folder / "topics")
-    DocNADE(**fast | {"n_topics": (4, 3)}, output="tree").fit(X).save(folder / "layers")
 
 
 def _use_topics(folder: Path) -> None:
@@ -105,9 +104,8 @@ def _use_topics(folder: Path) -> None:
     supervised = SupDocNADE.load(folder / "supervised")
     X = _counts(3, supervised.n_features_in_)
     supervised.predict(X), supervised.annotate(X), supervised.top_words()
-    for name in ("topics", "layers"):
-        topics = DocNADE.load(folder / name)
-        topics.perplexity(_counts(3, topics.n_features_in_))
+    topics = DocNADE.load(folder / "topics")
+    topics.perplexity(_counts(3, topics.n_features_in_))
 
 
 def _make_texts(folder: Path) -> None:
