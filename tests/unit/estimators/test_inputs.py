@@ -16,7 +16,6 @@ from supdocnade.corpus import tokens
 from supdocnade.corpus.documents import NO_LABEL
 from supdocnade.errors import InvalidArgument, StorageError
 from supdocnade.estimators.inputs import classes_of, read_label_table, read_labels
-from supdocnade.training.trainer import Trainer
 
 FAST = {"n_topics": 6, "learning_rate": 0.01, "max_epochs": 3, "batch_size": 16, "random_state": 0}
 N = 90
@@ -161,17 +160,13 @@ def test_pipelines_start_with_a_corpus(X, corpus, scenes):
 
 
 def test_a_killed_fit_resumes_from_disk(tmp_path, X, corpus, labels):
-    def interrupt(self, *_):
-        if self.state.epoch == 2:
+    def interrupt(epoch, _):
+        if epoch == 2:
             raise KeyboardInterrupt
-        return end_epoch(self, *_)
 
-    end_epoch = Trainer.end_epoch
     settings = {**FAST, "early_stopping": True, "checkpoint": tmp_path / "run"}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Trainer, "end_epoch", interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            SupDocNADE(**settings).fit(corpus, labels)
+    with pytest.raises(KeyboardInterrupt):
+        SupDocNADE(**settings).fit(corpus, labels, on_epoch=interrupt)
     resumed = SupDocNADE(**settings).fit(Corpus.open(corpus.folder), labels)
     assert_equal_models(resumed, SupDocNADE(**{**settings, "checkpoint": None}).fit(X, labels))
     other = store(tmp_path / "other", X[::-1], labels)
