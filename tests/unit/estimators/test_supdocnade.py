@@ -9,7 +9,6 @@ from tests.planted_corpus import global_features, scene_corpus
 
 from supdocnade import Corpus, DocNADE, SupDocNADE, make_annotation_scorer
 from supdocnade.errors import InvalidArgument
-from supdocnade.storage import load_arrays
 
 FAST = {"n_topics": 8, "learning_rate": 0.02, "max_epochs": 10, "batch_size": 20, "random_state": 0}
 SCENES = scene_corpus(80, n_visual_words=12, mean_length=3)[0]
@@ -145,13 +144,6 @@ def test_a_saved_model_predicts_the_same_bits(tmp_path, model):
     other = DocNADE(**{**FAST, "max_epochs": 1}, global_dropout=0.2).fit(X)
     other.save(tmp_path / "other")
     assert DocNADE.load(tmp_path / "other").global_dropout == 0.2
-
-
-def test_files_of_models_without_features_are_those_of_before(tmp_path):
-    DocNADE(**{**FAST, "max_epochs": 1}).fit(X).save(tmp_path / "model")
-    description = load_arrays(tmp_path / "model")[1]
-    assert "global_dropout" not in description["settings"]
-    assert "n_global_features" not in description["network"]
 
 
 def test_features_are_routed_through_a_cross_validation():
