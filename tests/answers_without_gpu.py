@@ -1,6 +1,6 @@
-"""Answers of a scene model, here and after it was loaded in a process that sees no GPU.
+"""Answers of scene models, here and after they were loaded in a process that sees no GPU.
 
-python -m tests.answers_without_gpu MODEL IMAGES ANSWERS
+python -m tests.answers_without_gpu IMAGES ANSWERS MODEL...
 """
 
 import json
@@ -32,15 +32,17 @@ def answers(model, images):
     return json.loads(json.dumps(told))
 
 
-def answers_elsewhere(model, images, folder):
-    """Save a model, load it where there is no GPU, and return what it answers there.
+def answers_elsewhere(models, images, folder):
+    """Save models, load them where there is no GPU, and return what each answers there.
 
     Parameters
     ----------
     images : arrays of one shape.
     folder : that is empty.
     """
-    model.save(folder / "model")
+    saved = [folder / f"model-{number}" for number in range(len(models))]
+    for model, path in zip(models, saved, strict=True):
+        model.save(path)
     np.save(folder / "images.npy", np.stack(images))
     packages = [Path(__file__).parents[1], Path(supdocnade.__file__).parents[1]]
     environment = {
@@ -48,7 +50,7 @@ def answers_elsewhere(model, images, folder):
         "CUDA_VISIBLE_DEVICES": "",
         "PYTHONPATH": os.pathsep.join(map(str, packages)),
     }
-    places = [folder / name for name in ("model", "images.npy", "answers.json")]
+    places = [folder / "images.npy", folder / "answers.json", *saved]
     done = subprocess.run(
         [sys.executable, "-m", "tests.answers_without_gpu", *map(str, places)],
         env=environment,
@@ -57,15 +59,15 @@ def answers_elsewhere(model, images, folder):
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    return json.loads(places[2].read_text())
+    return json.loads(places[1].read_text())
 
 
 def main():
     import torch
 
     assert not torch.cuda.is_available(), "there must be no GPU here"
-    model, images, written = sys.argv[1:]
-    found = answers(SceneModel.load(model), list(np.load(images)))
+    images, written, *models = sys.argv[1:]
+    found = [answers(SceneModel.load(model), list(np.load(images))) for model in models]
     Path(written).write_text(json.dumps(found))
 
 

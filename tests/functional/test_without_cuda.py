@@ -1,4 +1,7 @@
-"""Training on a CPU without the folder of GPU code, which only the registry of backends names."""
+"""Training on a CPU without the folder of GPU code, which only the registry of backends names.
+
+Nor does it import the code of several processes.
+"""
 
 import os
 import re
@@ -12,12 +15,14 @@ WITHOUT_CUDA = """
 import sys
 sys.modules["supdocnade.cuda"] = None  # An import raises ImportError.
 import pytest
-sys.exit(pytest.main(sys.argv[1:]))
+code = pytest.main(sys.argv[1:])
+assert "supdocnade.training.distributed" not in sys.modules  # One process does not need it.
+sys.exit(code)
 """
 TESTS = ("unit/training/test_trainer.py", "unit/training/test_updates.py")
 
 
-def test_the_trainer_trains_on_a_cpu_without_gpu_code():
+def test_one_process_trains_on_a_cpu_without_gpu_code():
     tests = [str(ROOT / "tests" / name) for name in TESTS]
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT_CUDA, "-q", "-p", "no:cacheprovider", *tests],
@@ -26,7 +31,7 @@ def test_the_trainer_trains_on_a_cpu_without_gpu_code():
         capture_output=True,
         text=True,
     )
-    assert done.returncode == 0, done.stdout
+    assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"\d\d passed", done.stdout)
 
 

@@ -28,7 +28,7 @@ def test_a_model_gives_the_same_predictions_without_a_gpu(tmp_path, classifier):
     with_gpu = answers(model, images)
     # With words from the CPU every bit is the same.
     on_cpu = answers(model.set_params(device="cpu"), images)
-    assert answers_elsewhere(model, images, tmp_path) == on_cpu
+    assert answers_elsewhere([model], images, tmp_path) == [on_cpu]
     # On the GPU a patch between two words may get the other one.
     for gpu, cpu in zip(with_gpu["images"], on_cpu["images"], strict=True):
         np.testing.assert_allclose(
