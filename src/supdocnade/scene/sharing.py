@@ -61,9 +61,9 @@ def describe_contents(fitted: FittedScene) -> list[str]:
 
 def model_card(fitted: FittedScene, name: str, *, licence: str | None = None) -> str:
     """Return the model card of a model: Markdown with a YAML header, as the Hub shows it."""
-    from jinja2 import Environment
+    from jinja2 import Environment, StrictUndefined
 
-    environment = Environment(trim_blocks=True, keep_trailing_newline=True)
+    environment = Environment(trim_blocks=True, undefined=StrictUndefined)
     environment.filters["plain"], markup = clean_name, re.compile(r"[\\|<>\[\]`*_]")
     environment.filters["cell"] = lambda text: markup.sub(r"\\\g<0>", clean_name(text))
     environment.filters["percent"] = lambda share: f"{100 * share:.1f} %"
@@ -73,7 +73,7 @@ def model_card(fitted: FittedScene, name: str, *, licence: str | None = None) ->
     if isinstance(describer, NetworkDescriber):
         with suppress(ValueError):  # The network is not installed here.
             weights = describer.network.licence
-    return environment.from_string(text).render(
+    return environment.from_string(text + "\n").render(
         fitted=fitted, name=name, licence=licence, figures=figures, weights=weights,
         interval=share_interval(round(figures.get("accuracy", 0) * n_labelled), n_labelled),
         contents=describe_contents(fitted),

@@ -61,6 +61,14 @@ def test_a_model_without_held_out_photographs_says_so(fitted):
     assert "No photographs were held out" in model_card(empty, "scenes")
 
 
+def test_a_model_of_tags_alone_has_no_accuracy(fitted):
+    figures = {name: fitted.held_out.figures[name] for name in ("f_measure", "n_tagged")}
+    tags = replace(fitted, held_out=replace(fitted.held_out, figures=figures))
+    card = model_card(tags, "scenes")
+    assert "F-measure of five tags" in card
+    assert "accuracy of the class" not in card
+
+
 def test_a_stripped_model_predicts_the_same(fitted, stripped):
     loaded, _ = stripped
     images = [scene.image for scene in scenes()[:4]]
