@@ -153,15 +153,11 @@ def _check_any(photographs: Photographs) -> None:
         raise InvalidArgument("images must have a photograph that can be read, got none.")
 
 
-def exact_svm_limit(settings: SceneSettings) -> int:
-    """Return the largest number of labelled photographs with an exact SVM."""
-    return min(MAX_SVM, MAX_AUTO_SVM) if settings.classifier == "auto" else MAX_SVM
-
-
 def approximates_svm(labels: Sequence[str | None], settings: SceneSettings) -> bool:
     """Return whether there are too many labelled photographs for an exact SVM; warn if so."""
     n_labelled = sum(label is not None for label in labels)
-    if n_labelled <= exact_svm_limit(settings) or settings.classifier == "softmax":
+    limit = min(MAX_SVM, MAX_AUTO_SVM) if settings.classifier == "auto" else MAX_SVM
+    if n_labelled <= limit or settings.classifier == "softmax":
         return False
     warnings.warn(
         f"the SVM has an approximate kernel with {N_LANDMARKS} support vectors: an exact one of "
