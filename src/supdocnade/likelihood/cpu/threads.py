@@ -140,7 +140,7 @@ def _set_limit(limit: int) -> Iterator[None]:
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Run numpy's matrix products on one thread.
+    """Run the matrix products of numpy and scipy on one thread.
 
     The way BLAS splits a product over its threads may determine the last bits of the result. The
     setting belongs to the process: the first caller changes it, and the last one restores it.
@@ -149,7 +149,8 @@ def one_blas_thread() -> Iterator[None]:
     with _blas_lock:
         if _n_blas_callers == 0:
             with _control_of_blas():
-                _blas_limit = _blas_libraries().limit(limits=1, user_api="blas")
+                libraries = _blas_libraries(len(sys.modules))
+                _blas_limit = libraries.limit(limits=1, user_api="blas")
         _n_blas_callers += 1
     try:
         yield
@@ -178,8 +179,9 @@ def _control_of_blas() -> Iterator[None]:
         give_up(force=True)
 
 
-@functools.cache
-def _blas_libraries() -> Any:
+@functools.lru_cache(maxsize=1)
+def _blas_libraries(n_modules: int) -> Any:
+    """Return the BLAS libraries; a module imported since the last call may have brought its own."""
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()
