@@ -5,8 +5,8 @@ python -m experiments.scene_features NAME ...      # the variants of these names
 
 Five folds of the pool, near-duplicates in one fold: a model is fitted on four of them, with its
 default settings but for those of the variant, and tested on the fifth. Tags are LabelMe's free
-ones. Variants whose names begin with "drawn" are fitted and tested on drawn scenes, three seeds.
-Compare variants; the pool is what choices are made on, so quote no figure of it as an accuracy.
+ones. Compare variants; the pool is what choices are made on, so quote no figure of it as an
+accuracy.
 """
 
 import sys
@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from tools.draw_scenes import drawn_scenes
 
 from experiments.common import read_results, write_results
 from experiments.data import data_folder
@@ -25,7 +24,6 @@ from supdocnade import SceneModel
 from supdocnade.metrics import N_TAGS
 from supdocnade.scene.prediction import Prediction
 
-DRAWN = {"n_topics": 50, "n_words": 200}
 SVM = {"classifier": "svm"}
 ALONE = {"n_sift_words": 0}
 """A network without SIFT words beside its own; `experiments.joint_words` compares the two."""
@@ -33,7 +31,6 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "sift": {},
     "sift, svm": SVM,
     "sift, svm, logistic tags": {**SVM, "annotation_output": "sigmoid"},
-    "drawn, sift, svm": {**DRAWN, **SVM},
     "efficientnet-lite0": {"features": "efficientnet-lite0", **ALONE},
     "efficientnet-lite2": {"features": "efficientnet-lite2", **ALONE},
     "efficientnet-lite2, tags as words": {
@@ -41,7 +38,6 @@ VARIANTS: dict[str, dict[str, Any]] = {
         **ALONE,
         "annotation_output": "words",
     },
-    "drawn, efficientnet-lite2": {**DRAWN, "features": "efficientnet-lite2", **ALONE},
 }
 
 Part = tuple[list[Any], list[str], list[Sequence[str] | None]]
@@ -72,18 +68,6 @@ def pool_parts(
         yield part(found.train), part(found.test)
 
 
-def drawn_parts() -> Iterator[tuple[Part, Part]]:
-    """Yield drawn scenes for training and for testing, of three seeds."""
-
-    def part(some: Sequence[Any]) -> Part:
-        return [s.image for s in some], [s.label for s in some], [s.tags for s in some]
-
-    for seed in range(3):
-        drawn = drawn_scenes(30, seed=seed)
-        test = drawn[::3]
-        yield part([scene for number, scene in enumerate(drawn) if number % 3]), part(test)
-
-
 def measure(settings: dict[str, Any], parts: Iterator[tuple[Part, Part]]) -> dict[str, Any]:
     """Return the share of right classes and the F-measure of five tags over all test parts."""
     right: list[bool] = []
@@ -107,8 +91,7 @@ def measure(settings: dict[str, Any], parts: Iterator[tuple[Part, Part]]) -> dic
 def main() -> None:
     results = read_results("scene_features").get("variants", {})
     for name in sys.argv[1:] or [name for name in VARIANTS if name not in results]:
-        parts = drawn_parts() if name.startswith("drawn") else pool_parts()
-        results[name] = {"settings": VARIANTS[name], **measure(VARIANTS[name], parts)}
+        results[name] = {"settings": VARIANTS[name], **measure(VARIANTS[name], pool_parts())}
         print(
             name, {k: results[name][k] for k in ("accuracy", "f_measure", "n_images")}, flush=True
         )
