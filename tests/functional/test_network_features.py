@@ -90,19 +90,6 @@ def test_with_a_network_alone_words_and_features_share_an_explanation(network):
     assert found.share_S.sum() == pytest.approx(found.whole - found.empty, abs=1e-3)
 
 
-def test_a_model_of_an_earlier_version_has_no_sift_words(network, tmp_path):
-    settings = {**SETTINGS, "features": network, "n_sift_words": 0, "max_epochs": 1}
-    model = SceneModel(**settings).fit(*tinted())
-    path = tmp_path / "model" / "scene.safetensors"
-    model.save(path.parent)
-    arrays, description = load_arrays(path)
-    del description["settings"]["n_sift_words"]
-    save_arrays(path, arrays, description)
-    loaded = SceneModel.load(path.parent)
-    assert loaded.fitted_.settings.n_sift_words == loaded.n_sift_words == 0
-    np.testing.assert_array_equal(loaded.transform(NEW), model.transform(NEW))
-
-
 def test_workers_cache_and_resumption_do_not_change_a_bit(model, network, tmp_path):
     settings = {**SETTINGS, "features": network, "cache": tmp_path / "cache"}
     stages = []
