@@ -5,10 +5,9 @@ is within a library in C++ at that time. Computations in C also delay Ctrl-C. So
 sees the signal at once, gives the command a moment to keep what it has, and then ends the process.
 """
 
-import math
 import os
-import select
 import signal
+import socket
 import sys
 import threading
 import time
@@ -33,10 +32,11 @@ _continue = ""
 
 def watch_signals() -> None:
     """End this process in time after Ctrl-C, and at once if it is pressed again."""
-    reader, writer = os.pipe()
-    os.set_blocking(writer, False)
-    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-    threading.Thread(target=_end_in_time, args=[reader], name=__name__, daemon=True).start()
+    reader, writer = socket.socketpair()
+    writer.setblocking(False)
+    signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+    # The thread holds both sockets, so that they stay open.
+    threading.Thread(target=_end_in_time, args=[reader, writer], name=__name__, daemon=True).start()
 
 
 def allow_seconds(seconds: float) -> None:
@@ -72,7 +72,7 @@ def end_process(code: int) -> None:
     sys.exit(code)
 
 
-def _end_in_time(reader: int) -> None:
+def _end_in_time(reader: socket.socket, _writer: socket.socket) -> None:
     """Wait for a signal, and then until the process should have ended."""
     global _stopped
     number = _next_signal(reader)
@@ -86,11 +86,14 @@ def _end_in_time(reader: int) -> None:
     os._exit(STOPPED if _stopped else 0)
 
 
-def _next_signal(reader: int, seconds: float = math.inf) -> int:
+def _next_signal(reader: socket.socket, seconds: float | None = None) -> int:
     """Return the number of the next signal that ends the process, or 0 after some seconds."""
-    end = time.monotonic() + min(seconds, threading.TIMEOUT_MAX)
-    while select.select([reader], [], [], max(end - time.monotonic(), 0))[0]:
-        number = os.read(reader, 1)[0]
-        if number in (signal.SIGINT, signal.SIGTERM):
-            return number
-    return 0
+    end = None if seconds is None else time.monotonic() + seconds
+    number = 0
+    while number not in (signal.SIGINT, signal.SIGTERM):
+        reader.settimeout(None if end is None else max(end - time.monotonic(), 0.001))
+        try:
+            number = reader.recv(1)[0]
+        except TimeoutError:
+            return 0
+    return number
