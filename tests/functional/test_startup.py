@@ -71,6 +71,12 @@ def test_help_imports_no_numerical_package():
     assert not modules & {*HEAVY, *LIGHT_HELP}
 
 
+def test_only_the_command_that_runs_is_imported():
+    others = {"supdocnade.cli.train", "supdocnade.cli.features", "supdocnade.cli.topics"}
+    assert not imported_by("--help") & others
+    assert imported_by("features", "--help") & others == {"supdocnade.cli.features"}
+
+
 def imports_at_start(module):
     """Return the modules that a module of the package imports when it is imported."""
     parts = module.split(".")[1:]

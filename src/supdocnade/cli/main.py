@@ -15,24 +15,14 @@ import sys
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from supdocnade import __version__
-from supdocnade.cli.card import card
-from supdocnade.cli.check import check
 from supdocnade.cli.console import print_message, print_warning
-from supdocnade.cli.demo import demo
-from supdocnade.cli.encode import encode
-from supdocnade.cli.evaluate import evaluate
-from supdocnade.cli.explain import explain
-from supdocnade.cli.features import features
-from supdocnade.cli.index import index
-from supdocnade.cli.info import info
-from supdocnade.cli.predict import predict
-from supdocnade.cli.report import report
-from supdocnade.cli.serve import serve
 from supdocnade.cli.stopping import (
     STOPPED,
     end_process,
@@ -41,24 +31,61 @@ from supdocnade.cli.stopping import (
     was_stopped,
     watch_signals,
 )
-from supdocnade.cli.suggest import suggest
-from supdocnade.cli.topics import topics
-from supdocnade.cli.train import train
 from supdocnade.errors import SupDocNADEError
+
+COMMANDS = {
+    "demo": "Train and evaluate a model on drawn scenes, in a minute or two.",
+    "check": "Look for problems in a folder of photographs before training.",
+    "train": "Learn classes and tags from a folder of photographs.",
+    "predict": "Predict the class and the tags of photographs.",
+    "evaluate": "Measure a model on photographs with known classes and tags.",
+    "explain": "Show which patches of a photograph support a class or a tag.",
+    "suggest": "List the photographs whose labels would teach a model the most.",
+    "info": "List the classes, tags, settings and figures of a model.",
+    "report": "Write a report of a model as one HTML file.",
+    "index": "Index folders of photographs for the gallery.",
+    "serve": "Serve a web page and a REST API for a model.",
+    "features": "List the features of patches, and import networks.",
+    "card": "Print the model card of a model, or write a copy to share.",
+    "encode": "Write the visual words of photographs as a corpus.",
+    "topics": "Learn topics from texts.",
+}
+"""The commands with their lines of help. A command is the function of this name in the module of
+this name, which is imported when the command or its help is wanted."""
+
+
+class LazyCommands(TyperGroup):
+    """Commands whose modules are imported when they run."""
+
+    def resolve_command(
+        self, ctx: Any, args: list[str]
+    ) -> tuple[str | None, TyperCommand | None, list[str]]:
+        """Return the command that a command line names."""
+        name, _, rest = super().resolve_command(ctx, args)
+        return name, None if name is None else load_command(name), rest
+
+
+def load_command(name: str) -> Any:
+    """Import a command."""
+    alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+    alone.command(name)(getattr(import_module(f"supdocnade.cli.{name}"), name))
+    return typer.main.get_command(alone)
+
+
+def _not_loaded() -> None:
+    """Stand for a command that is not imported yet."""
+
 
 app = typer.Typer(
     name="supdocnade",
+    cls=LazyCommands,
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-COMMANDS = (
-    *(demo, check, train, predict, evaluate, explain, suggest, info, report, index, serve),
-    *(features, card, encode, topics),
-)
-for command in COMMANDS:
-    app.command()(command)
+for name, line in COMMANDS.items():
+    app.command(name, help=line)(_not_loaded)
 
 
 def _print_version(version: bool) -> None:
@@ -101,8 +128,7 @@ def run(arguments: Sequence[str]) -> int:
             print_stopped()
         return code if isinstance(code, int) else 0
     except typer.TyperException as error:
-        named = arguments[0] in typer.main.get_command(app).commands  # type: ignore[attr-defined]
-        command = f"supdocnade {arguments[0]}" if named else "supdocnade"
+        command = f"supdocnade {arguments[0]}" if arguments[0] in COMMANDS else "supdocnade"
         text = describe_usage_error(one_line(error.format_message()))
         print_message(f"error: {text} (see {command} --help)")
         return error.exit_code

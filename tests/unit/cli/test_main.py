@@ -5,13 +5,10 @@ import pytest
 from tests.commands import supdocnade
 
 from supdocnade import __version__
+from supdocnade.cli.main import COMMANDS, load_command
 from supdocnade.errors import StorageError
 
 READ = "supdocnade.scene.persistence.load_scene"
-COMMANDS = (
-    *("demo", "check", "train", "predict", "evaluate", "explain", "suggest", "info", "report"),
-    *("index", "serve", "features", "card", "encode", "topics"),
-)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -20,6 +17,7 @@ def test_help_of_every_command_has_examples(command):
     assert done.code == 0
     assert f"Examples:\n    supdocnade {command}" in done.out or command == "predict"
     assert "--debug" in done.out
+    assert load_command(command).help.startswith(f"{COMMANDS[command]}\n")
 
 
 def test_help_lists_all_commands():
