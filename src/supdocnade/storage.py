@@ -181,21 +181,19 @@ def load_arrays(path: Path) -> tuple[Arrays, dict[str, Any]]:
     return arrays, description
 
 
-def pack_strings(name: str, strings: Sequence[str]) -> Arrays:
-    """Return strings as two arrays: their UTF-8 bytes, and where each begins and the last ends.
+def pack_bytes(name: str, parts: Sequence[bytes]) -> Arrays:
+    """Return byte strings as two arrays: all bytes, and where each begins and the last ends.
 
     The arrays are called `name_bytes` and `name_offsets`.
     """
-    # File names may be no valid Unicode.
-    encoded = [each.encode(errors="surrogatepass") for each in strings]
     return {
-        f"{name}_bytes": np.frombuffer(b"".join(encoded), np.uint8),
-        f"{name}_offsets": np.cumsum([0, *map(len, encoded)], dtype=np.int64),
+        f"{name}_bytes": np.frombuffer(b"".join(parts), np.uint8),
+        f"{name}_offsets": np.cumsum([0, *map(len, parts)], dtype=np.int64),
     }
 
 
-def unpack_strings(name: str, arrays: Mapping[str, NDArray[Any]]) -> list[str]:
-    """Return what `pack_strings` packed; anything else raises `KeyError` or `InvalidArgument`.
+def unpack_bytes(name: str, arrays: Mapping[str, NDArray[Any]]) -> list[bytes]:
+    """Return what `pack_bytes` packed; anything else raises `KeyError` or `InvalidArgument`.
 
     Call it within `damage_errors`, which names the file.
     """
@@ -203,9 +201,19 @@ def unpack_strings(name: str, arrays: Mapping[str, NDArray[Any]]) -> list[str]:
     offsets = _check_array(f"{name}_offsets", arrays, np.int64)
     if not rises_to(len(content), offsets):
         raise InvalidArgument(f"{name}_offsets must rise from 0 to {len(content)}")
-    bounds = pairwise(offsets.tolist())
+    return [content[a:b] for a, b in pairwise(offsets.tolist())]
+
+
+def pack_strings(name: str, strings: Sequence[str]) -> Arrays:
+    """Return strings in UTF-8 as `pack_bytes` does."""
+    # File names may be no valid Unicode.
+    return pack_bytes(name, [each.encode(errors="surrogatepass") for each in strings])
+
+
+def unpack_strings(name: str, arrays: Mapping[str, NDArray[Any]]) -> list[str]:
+    """Return what `pack_strings` packed; anything else raises as `unpack_bytes` does."""
     try:
-        return [content[a:b].decode(errors="surrogatepass") for a, b in bounds]
+        return [each.decode(errors="surrogatepass") for each in unpack_bytes(name, arrays)]
     except UnicodeDecodeError as error:
         raise InvalidArgument(f"{name}_bytes must be UTF-8: {error}") from error
 
@@ -223,7 +231,7 @@ def pack_labels(name: str, labels: Sequence[str | None]) -> Arrays:
 
 
 def unpack_labels(name: str, arrays: Mapping[str, NDArray[Any]]) -> list[str | None]:
-    """Return what `pack_labels` packed; anything else raises as `unpack_strings` does."""
+    """Return what `pack_labels` packed; anything else raises as `unpack_bytes` does."""
     values = unpack_strings(f"{name}_values", arrays)
     numbers = _check_numbers(f"{name}_numbers", arrays, -1, len(values) - 1)
     return [None if number < 0 else values[number] for number in numbers.tolist()]
@@ -244,7 +252,7 @@ def pack_string_lists(name: str, lists: Sequence[Sequence[str] | None]) -> Array
 
 
 def unpack_string_lists(name: str, arrays: Mapping[str, NDArray[Any]]) -> list[list[str] | None]:
-    """Return what `pack_string_lists` packed; anything else raises as `unpack_strings` does."""
+    """Return what `pack_string_lists` packed; anything else raises as `unpack_bytes` does."""
     values = unpack_strings(f"{name}_values", arrays)
     lengths = _check_array(f"{name}_lengths", arrays, np.int32)
     numbers = _check_numbers(f"{name}_numbers", arrays, 0, len(values) - 1)

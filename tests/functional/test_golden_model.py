@@ -22,7 +22,6 @@ def test_a_model_predicts_as_it_did():
     np.testing.assert_allclose(model.transform(images), answers["topics"], atol=1e-4)
     assert [list(tags) for tags in model.annotate(images, top=3)] == answers["tags"]
     assert "forest" in render_report(model.fitted_)
-    assert model.fitted_.choices.class_tag_weight == 0  # Tags are ranked as in the paper.
     assert model.explain(images[0], tag=answers["tags"][0][0]).score.endswith(")")
 
 

@@ -177,7 +177,6 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
         _warn_about(fitted.skipped)
         self.encoder_ = fitted.encoder
         self.examples_ = fitted.examples
-        self.n_examples_per_word_ = fitted.n_examples_K
         self.n_features_out_ = fitted.encoder.n_features
         return self
 
@@ -286,12 +285,13 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
 
         Returns
         -------
-        (examples, side, side, 3); fewer than `n_examples` for a word that is rare in the sample.
+        (examples, side, side, 3), as they are after lossy compression; fewer than `n_examples` for
+        a word that is rare in the sample.
         """
         n_words = self._fitted_encoder().n_words
         if check_count("word", word) >= n_words:
             raise InvalidArgument(f"word must be below {n_words}, got {word}.")
-        patches: NDArray[np.uint8] = self.examples_[word, : self.n_examples_per_word_[word]]
+        patches: NDArray[np.uint8] = self.examples_.patches(word)
         return patches
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:

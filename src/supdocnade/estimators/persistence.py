@@ -1,7 +1,7 @@
 """Estimators on disk: one safetensors file with a JSON description.
 
 A topic model has the parameters of the network by their names as arrays, and `leaf_of_word` if it
-has a tree. Visual words have `centres`, `examples` and `n_examples`. Nothing that is read is ever
+has a tree. Visual words have `centres` and their examples. Nothing that is read is ever
 executed, and everything is checked before an estimator is built. Reading needs neither torch nor
 scikit-learn.
 """
@@ -32,6 +32,7 @@ from supdocnade.training.history import History
 from supdocnade.tree import WordTree
 from supdocnade.visual_words.describer import NetworkDescriber, SIFTDescriber
 from supdocnade.visual_words.encoder import ImageEncoder
+from supdocnade.visual_words.examples import PatchExamples
 
 TOPICS_FORMAT = 1
 WORDS_FORMAT = 1
@@ -337,11 +338,7 @@ def words_to_storage(bag: Any) -> tuple[Arrays, dict[str, Any]]:
         raise InvalidArgument(
             "these words cannot be saved: their features are a function, which a file cannot hold."
         )
-    arrays = {
-        **bag.encoder_.arrays(),
-        "examples": bag.examples_,
-        "n_examples": bag.n_examples_per_word_,
-    }
+    arrays = {**bag.encoder_.arrays(), **bag.examples_.arrays()}
     settings = bag.get_params(deep=False) | bag.encoder_.count_learned()
     description = {
         "format": WORDS_FORMAT,
@@ -378,18 +375,17 @@ def words_from_storage(
     ----------
     name : name of the file in errors.
     """
-    settings, encoder = read_words(arrays, description, name)
+    settings, encoder, examples = read_words(arrays, description, name)
     bag = kind(**{each.name: getattr(settings, each.name) for each in fields(settings)})
-    bag.encoder_ = encoder
-    bag.examples_, bag.n_examples_per_word_ = arrays["examples"], arrays["n_examples"]
+    bag.encoder_, bag.examples_ = encoder, examples
     bag.n_features_out_ = encoder.n_features
     return bag
 
 
 def read_words(
     arrays: Arrays, description: dict[str, Any], name: str
-) -> tuple[VisualWordSettings, ImageEncoder]:
-    """Return the checked settings and the encoder of stored visual words.
+) -> tuple[VisualWordSettings, ImageEncoder, PatchExamples]:
+    """Return the checked settings, the encoder and the examples of stored visual words.
 
     Parameters
     ----------
@@ -407,7 +403,7 @@ def read_words(
 
 def _read_words(
     arrays: Arrays, description: dict[str, Any], name: str
-) -> tuple[VisualWordSettings, ImageEncoder]:
+) -> tuple[VisualWordSettings, ImageEncoder, PatchExamples]:
     # The device is not stored: another machine may not have it.
     names = {each.name for each in fields(VisualWordSettings)} - {"device"}
     check_names(description["settings"], names)
@@ -419,11 +415,11 @@ def _read_words(
     check_optional_counts(vars(settings))
     expected, regions = settings.check()
     encoder = ImageEncoder.from_settings(description["encoder"], arrays, name)
-    if set(arrays) != {*encoder.arrays(), "examples", "n_examples"}:
+    examples = PatchExamples.from_arrays(
+        arrays, encoder.n_words, settings.n_examples, encoder.describer.example_side
+    )
+    if set(arrays) != {*encoder.arrays(), *examples.arrays()}:
         raise InvalidArgument(f"its arrays must be those of its encoder, got {sorted(arrays)}")
-    for key, kind in (("examples", np.uint8), ("n_examples", np.int32)):
-        if arrays[key].dtype != kind:
-            raise InvalidArgument(f"{key} must be {kind.__name__}, got {arrays[key].dtype}")
     found, sift = encoder.describer, encoder.sift_encoder
     if isinstance(found, SIFTDescriber):
         same = _is_same_sift(found, expected) and settings.features == "sift" and sift is None
@@ -440,17 +436,8 @@ def _read_words(
     same &= encoder.mirror == settings.mirror
     if not same or (encoder.regions, encoder.n_nearest) != (regions, settings.n_nearest):
         raise InvalidArgument("its encoder has other settings than its transformer")
-    n_words, n_examples = encoder.n_words, settings.n_examples
     check_shape("centres", arrays["centres"].shape, (settings.n_words, width))
-    side = found.example_side
-    check_shape("examples", arrays["examples"].shape, (n_words, n_examples, side, side, 3))
-    counts = arrays["n_examples"]
-    check_shape("n_examples", counts.shape, (n_words,))
-    if counts.min() < 0 or counts.max() > n_examples:
-        raise InvalidArgument(
-            f"n_examples must lie in 0 .. {n_examples}, got {counts.min()} .. {counts.max()}"
-        )
-    return settings, encoder
+    return settings, encoder, examples
 
 
 def _is_same_sift(found: SIFTDescriber, expected: SIFTDescriber) -> bool:

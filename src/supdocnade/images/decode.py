@@ -457,10 +457,10 @@ def encode(image: NDArray[np.uint8], kind: str = "PNG", *, quality: int = 92) ->
     Parameters
     ----------
     image : (height, width) grey levels or (height, width, 3) colours.
-    kind : "PNG", which is lossless, or "JPEG".
-    quality : JPEG quality, 1 to 100.
+    kind : "PNG", which is lossless, "JPEG", or "WEBP", which is lossy here.
+    quality : of JPEG and WebP, 1 to 100.
     """
-    check_choice("kind", kind, ("JPEG", "PNG"))
+    check_choice("kind", kind, ("JPEG", "PNG", "WEBP"))
     if check_count("quality", quality, least=1) > 100:
         raise InvalidArgument(f"quality must be at most 100, got {quality}.")
     fits = image.ndim == 2 or (image.ndim == 3 and image.shape[2] == 3)
@@ -474,6 +474,8 @@ def encode(image: NDArray[np.uint8], kind: str = "PNG", *, quality: int = 92) ->
     if kind == "JPEG":
         # Without chroma subsampling: drawings have thin lines that differ only in colour.
         picture.save(buffer, "JPEG", quality=quality, subsampling=0)
+    elif kind == "WEBP":
+        picture.save(buffer, "WEBP", quality=quality, method=2)
     else:
         picture.save(buffer, "PNG", compress_level=6)
     return buffer.getvalue()

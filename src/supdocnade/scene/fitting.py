@@ -281,6 +281,7 @@ def fit_on_all(
     return FittedScene(
         settings=settings,
         encoder=bag.encoder_,
+        examples=bag.examples_,
         network=network,
         rotation=find_shown_topics(
             topic_features(network, in_memory.counts, in_memory.features_BF)

@@ -247,7 +247,7 @@ def _describe(fitted: FittedScene, params: dict[str, Any]) -> tuple[Parts, dict[
 
 def _build(parts: Parts, description: dict[str, Any], name: str) -> FittedScene:
     """Return the model that `_describe` described; anything else raises an error."""
-    _, encoder = read_words(*parts["words"], name)
+    _, encoder, examples = read_words(*parts["words"], name)
     check_names(description["settings"], SceneSettings.names())
     settings = SceneSettings(**description["settings"]).check()
     kind = description["topics"]
@@ -283,6 +283,7 @@ def _build(parts: Parts, description: dict[str, Any], name: str) -> FittedScene:
     return FittedScene(
         settings=settings,
         encoder=encoder,
+        examples=examples,
         network=topics.network,
         rotation=rotation,
         stored_words=parts["words"],

@@ -35,6 +35,7 @@ from supdocnade.scene.thumbnails import Thumbnails
 from supdocnade.storage import Arrays
 from supdocnade.visual_words.cache import ImageWords
 from supdocnade.visual_words.encoder import ImageEncoder, count_words, damp_counts
+from supdocnade.visual_words.examples import PatchExamples
 from supdocnade.visual_words.parallel import SkippedImage, encode_images, image_name
 
 if TYPE_CHECKING:
@@ -97,6 +98,7 @@ class FittedScene:
     network: NetworkArrays
     rotation: TopicRotation
     """From topic features to the topics that are shown."""
+    examples: PatchExamples
     stored_words: tuple[Arrays, dict[str, Any]]
     """The fitted `BagOfVisualWords` as `words_to_storage` describes it."""
     stored_topics: tuple[Arrays, dict[str, Any]]
@@ -260,9 +262,7 @@ class FittedScene:
         """Return patches of a visual word, see `BagOfVisualWords.example_patches`."""
         if check_count("word", word) >= self.encoder.n_words:
             raise InvalidArgument(f"word must be below {self.encoder.n_words}, got {word}.")
-        arrays = self.stored_words[0]
-        patches: NDArray[np.uint8] = arrays["examples"][word, : arrays["n_examples"][word]]
-        return patches
+        return self.examples.patches(word)
 
 
 def iter_predictions(

@@ -17,6 +17,7 @@ from supdocnade.scene.prediction import FittedScene
 from supdocnade.scene.thumbnails import Thumbnails
 from supdocnade.text import clean_name
 from supdocnade.visual_words.describer import NetworkDescriber
+from supdocnade.visual_words.examples import PatchExamples
 
 
 def is_stripped(fitted: FittedScene) -> bool:
@@ -34,10 +35,12 @@ def strip_scene(fitted: FittedScene) -> FittedScene:
         for number, image in enumerate(fitted.held_out.images, start=1)
     )
     words, description = fitted.stored_words
-    patches = {name: np.zeros_like(words[name]) for name in ("examples", "n_examples")}
+    no_patches = [np.empty(0, np.uint8)] * fitted.encoder.n_words
+    examples = PatchExamples.of(no_patches, fitted.examples.side)
     return replace(
         fitted,
-        stored_words=({**words, **patches}, description),
+        stored_words=({**words, **examples.arrays()}, description),
+        examples=examples,
         held_out=replace(fitted.held_out, images=images),
         training_set=replace(fitted.training_set, photographs=anonymous),
         thumbnails=Thumbnails(),
@@ -53,7 +56,7 @@ def describe_contents(fitted: FittedScene) -> list[str]:
         return [f"The model carries {kept}, without pictures, names and tags."]
     return [
         f"The model carries thumbnails of {len(fitted.thumbnails.pictures)} photographs and "
-        f"{int(fitted.stored_words[0]['n_examples'].sum())} patches cut out of photographs.",
+        f"{int(fitted.examples.n_examples_K.sum())} patches cut out of photographs.",
         f"It carries {kept}, their paths, such as {clean_name(photographs.names[0])}, digests of "
         f"their contents, and the tags of {len(photographs) - photographs.tags.count(None)}.",
     ]

@@ -7,13 +7,12 @@ that have most of a topic, for the topics that support a class and for the stron
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, pairwise
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from supdocnade.checks import rises_to
 from supdocnade.errors import InvalidArgument
 from supdocnade.images.decode import make_thumbnail
 from supdocnade.metrics import top_ranked
@@ -22,7 +21,7 @@ from supdocnade.model.topic_rotation import TopicRotation, find_rotation
 from supdocnade.run_options import RunOptions
 from supdocnade.scene.dataset import Photographs
 from supdocnade.scene.held_out import HeldOutImage
-from supdocnade.storage import Arrays
+from supdocnade.storage import Arrays, pack_bytes, unpack_bytes
 from supdocnade.visual_words.parallel import SkippedImage, map_images
 
 SIDE, QUALITY = 160, 80
@@ -180,8 +179,7 @@ def thumbnails_to_storage(thumbnails: Thumbnails) -> tuple[Arrays, dict[str, Any
     for row, names in zip(shown_TX, thumbnails.topics.values(), strict=True):
         row[: len(names)] = [number_of[name] for name in names]
     arrays: Arrays = {
-        "pictures": np.frombuffer(b"".join(thumbnails.pictures), np.uint8),
-        "offsets": np.cumsum([0, *map(len, thumbnails.pictures)], dtype=np.int64),
+        **pack_bytes("pictures", thumbnails.pictures),
         "topics": np.array(list(thumbnails.topics), np.int64),
         "shown": shown_TX,
     }
@@ -201,10 +199,7 @@ def thumbnails_from_storage(
     names = description["names"]
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise InvalidArgument("the names of its thumbnails must be strings")
-    content, offsets = arrays["pictures"].tobytes(), arrays["offsets"]
-    if not rises_to(len(content), offsets):
-        raise InvalidArgument("the offsets of its thumbnails must rise from 0 to their total size")
-    pictures = [content[a:b] for a, b in pairwise(offsets.tolist())]
+    pictures = unpack_bytes("pictures", arrays)
     if not len(set(names)) == len(names) == len(pictures):
         raise InvalidArgument(f"its {len(pictures)} thumbnails have {len(set(names))} names")
     if not all(picture.startswith(_JPEG) for picture in pictures):

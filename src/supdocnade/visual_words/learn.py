@@ -20,6 +20,7 @@ from supdocnade.visual_words.describer import (
     SIFTDescriber,
 )
 from supdocnade.visual_words.encoder import ImageEncoder
+from supdocnade.visual_words.examples import PatchExamples
 from supdocnade.visual_words.parallel import SkippedImage, map_images
 
 SAMPLE_SIZE, NETWORK_SAMPLE_SIZE, SAMPLES_PER_WORD = 100_000, 40_000, 20
@@ -56,10 +57,7 @@ class FittedWords:
     """An encoder with examples of each word."""
 
     encoder: ImageEncoder
-    examples: NDArray[np.uint8]
-    """(words, examples, side, side, 3) patches of each word, the most typical first."""
-    n_examples_K: NDArray[np.int32]
-    """(words,) number of examples of each word."""
+    examples: PatchExamples
     skipped: tuple[SkippedImage, ...]
     """Images of the sample that could not be read."""
 
@@ -118,7 +116,6 @@ def fit_words(
         codebook = fit_codebook(
             sample.values_ND, n_words, seed, min_words=min_words, progress=options.progress
         )
-    examples, n_examples_K = choose_examples(codebook, sample, n_examples)
     return FittedWords(
         encoder=ImageEncoder(
             describer=describer,
@@ -127,8 +124,7 @@ def fit_words(
             n_nearest=n_nearest,
             mirror=mirror,
         ),
-        examples=examples,
-        n_examples_K=n_examples_K,
+        examples=choose_examples(codebook, sample, n_examples),
         skipped=tuple(skipped),
     )
 
@@ -165,8 +161,7 @@ def fit_sift_words(
         return fitted
     return FittedWords(
         encoder=replace(encoder, sift_encoder=sift.encoder),
-        examples=np.concatenate([fitted.examples, sift.examples]),
-        n_examples_K=np.concatenate([fitted.n_examples_K, sift.n_examples_K]),
+        examples=fitted.examples + sift.examples,
         skipped=fitted.skipped,
     )
 
@@ -256,10 +251,8 @@ def _sample_image(
     )
 
 
-def choose_examples(
-    codebook: Codebook, sample: PatchSample, n_examples: int
-) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
-    """Return the most typical candidates of each word, and their number.
+def choose_examples(codebook: Codebook, sample: PatchSample, n_examples: int) -> PatchExamples:
+    """Return the most typical candidates of each word.
 
     A candidate is the more typical the nearer it is to the word, but the best patch of each image
     comes before the second best of any.
@@ -271,10 +264,10 @@ def choose_examples(
     rank_in_image_M = _count_repeats(word_M[order] * 2**32 + image_M[order], order)
     order = np.lexsort((distance_M, rank_in_image_M, word_M))
     rank_M = _count_repeats(word_M[order], order)
-    chosen = np.flatnonzero(rank_M < n_examples)
-    examples = np.zeros((codebook.n_words, n_examples, *sample.pixels_M.shape[1:]), np.uint8)
-    examples[word_M[chosen], rank_M[chosen]] = sample.pixels_M[chosen]
-    return examples, np.bincount(word_M[chosen], minlength=codebook.n_words).astype(np.int32)
+    chosen = order[rank_M[order] < n_examples]
+    ends = np.searchsorted(word_M[chosen], np.arange(1, codebook.n_words))
+    patches = np.split(sample.pixels_M[chosen], ends)
+    return PatchExamples.of(patches, sample.pixels_M.shape[1])
 
 
 def _count_repeats(keys: NDArray[np.int64], order: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -126,11 +126,11 @@ def test_names_that_are_no_unicode_are_stored(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"offsets": np.array([0, 5, 4])}, "offsets of its thumbnails"),
-        ({"offsets": np.array([1, 9, 23])}, "offsets of its thumbnails"),
-        ({"offsets": np.array([], np.int64)}, "offsets of its thumbnails"),
-        ({"offsets": np.array([0, 23])}, "have 2 names"),
-        ({"offsets": np.array([0, 10, 23])}, "must be JPEG"),
+        ({"pictures_offsets": np.array([0, 5, 4])}, "pictures_offsets must rise"),
+        ({"pictures_offsets": np.array([1, 9, 23])}, "pictures_offsets must rise"),
+        ({"pictures_offsets": np.array([], np.int64)}, "pictures_offsets must rise"),
+        ({"pictures_offsets": np.array([0, 23])}, "have 2 names"),
+        ({"pictures_offsets": np.array([0, 10, 23])}, "must be JPEG"),
         ({"names": ["a", "a"]}, "have 1 names"),
         ({"names": ["a", 2]}, "must be strings"),
         ({"names": ["x", "b"]}, "does not know"),
