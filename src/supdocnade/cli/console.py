@@ -219,27 +219,6 @@ def _create_bars() -> "Progress":
 CSV_HEADER = "file,label,probability,unsure,tags,tag_probabilities,unfamiliar"
 
 
-def select_tags(prediction: "Prediction", top: int | None) -> tuple[tuple[str, float], ...]:
-    """Return the `top` best tags with their probabilities, or those above the threshold."""
-    return prediction.tags if top is None else prediction.ranked_tags[:top]
-
-
-def prediction_to_dict(prediction: "Prediction", top: int | None = None) -> dict[str, Any]:
-    """Return a prediction as the object that `--json` prints."""
-    return {
-        "file": prediction.name,
-        "label": prediction.label,
-        "probability": prediction.probability,
-        "unsure": prediction.unsure,
-        "unfamiliar": prediction.unfamiliar,
-        "probabilities": prediction.probabilities,
-        "tags": [
-            {"tag": tag, "probability": probability}
-            for tag, probability in select_tags(prediction, top)
-        ],
-    }
-
-
 def class_cells(prediction: "Prediction") -> list[str]:
     """Return the predicted class and its probability for a CSV row, empty without classes."""
     if prediction.label is None or prediction.probability is None:
@@ -249,12 +228,12 @@ def class_cells(prediction: "Prediction") -> list[str]:
 
 def format_json(prediction: "Prediction", top: int | None = None) -> str:
     """Return a prediction as one line of JSON, in ASCII."""
-    return json.dumps(prediction_to_dict(prediction, top), allow_nan=False)
+    return json.dumps(prediction.to_dict(top), allow_nan=False)
 
 
 def format_csv(prediction: "Prediction", top: int | None = None) -> str:
     """Return a prediction as one CSV row under `CSV_HEADER`, with tags separated by |."""
-    tags = select_tags(prediction, top)
+    tags = prediction.best_tags(top)
     cells = [
         prediction.name,
         *class_cells(prediction),
@@ -283,7 +262,7 @@ def format_text(prediction: "Prediction", top: int | None = None) -> str:
         parts.append(f"{clean_name(prediction.label)} {share}{unsure}")
     if prediction.unfamiliar:
         parts.append("unlike the training photographs")
-    tags = select_tags(prediction, top)
+    tags = prediction.best_tags(top)
     named = (f"{clean_name(tag)} {format_percent(probability)}" for tag, probability in tags)
     parts.append(", ".join(named) if tags else "no tags")
     return f"{clean_name(prediction.name)}: {'; '.join(parts)}"

@@ -12,7 +12,6 @@ from supdocnade.cli.console import (
     ProgressBars,
     format_count,
     format_text,
-    prediction_to_dict,
     print_json,
     print_line,
     print_message,
@@ -80,7 +79,7 @@ def demo(
                 "n_fresh": evaluation.n_images,
                 "accuracy": evaluation.accuracy,
                 "f_measure": evaluation.f_measure,
-                "predictions": [prediction_to_dict(prediction) for _, prediction in examples],
+                "predictions": [prediction.to_dict() for _, prediction in examples],
                 "seconds": {stage: round(value, 2) for stage, value in progress.seconds.items()},
             }
         )

@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from supdocnade.cli.console import prediction_to_dict
 from supdocnade.cluster import shard_options
 from supdocnade.gallery.photo_index import model_fingerprint
 from supdocnade.run_options import RunOptions
@@ -88,7 +87,7 @@ def _write_part(
     rows = [
         {"error": clean_name(result.reason), "file": result.name}
         if isinstance(result, SkippedImage)
-        else prediction_to_dict(result, top)
+        else result.to_dict(top)
         for result in iter_predictions(fitted, sources, options)
     ]
     lines = [json.dumps(row, allow_nan=False) + "\n" for row in rows]

@@ -11,7 +11,6 @@ from supdocnade.cli.console import (
     format_count,
     format_row,
     format_text,
-    prediction_to_dict,
     print_json,
     print_line,
     print_message,
@@ -86,7 +85,7 @@ def suggest(
         prediction = suggestion.prediction
         if json:
             more = {"uncertainty": suggestion.uncertainty, "key": prediction.key}
-            print_json({**prediction_to_dict(prediction), **more})
+            print_json({**prediction.to_dict(), **more})
         else:
             print_line(format_suggestion(suggestion) if csv else format_text(prediction))
     if skipped:

@@ -279,8 +279,7 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
         found = []
         for each in self.iter_predictions(images):
             assert isinstance(each, Prediction), "an unreadable photograph raises"
-            chosen = each.tags if top is None else each.ranked_tags[:top]
-            found.append(tuple(tag for tag, _ in chosen))
+            found.append(tuple(tag for tag, _ in each.best_tags(top)))
         return found
 
     def iter_predictions(

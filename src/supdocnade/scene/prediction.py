@@ -88,6 +88,24 @@ class Prediction:
     key: str | None = None
     """Digest of the contents of the photograph; None if they were not read for the prediction."""
 
+    def best_tags(self, top: int | None = None) -> tuple[tuple[str, float], ...]:
+        """Return the `top` best tags with their probabilities; None: those above the threshold."""
+        return self.tags if top is None else self.ranked_tags[:top]
+
+    def to_dict(self, top: int | None = None) -> dict[str, Any]:
+        """Return the prediction as a JSON object, with tags as `best_tags` returns them."""
+        return {
+            "file": self.name,
+            "label": self.label,
+            "probability": self.probability,
+            "unsure": self.unsure,
+            "unfamiliar": self.unfamiliar,
+            "probabilities": self.probabilities,
+            "tags": [
+                {"tag": tag, "probability": probability} for tag, probability in self.best_tags(top)
+            ],
+        }
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FittedScene:

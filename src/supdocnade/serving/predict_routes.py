@@ -19,7 +19,6 @@ from supdocnade.serving.schemas import (
     Schema,
     SimilarOut,
     SimilarTo,
-    TagOut,
     TopicShare,
 )
 from supdocnade.serving.service import (
@@ -119,7 +118,9 @@ def _add_predict_routes(service: Service, routes: APIRouter) -> None:
             results = await service.process(request, _predict_requests(images))
         errors = _problems(results)
         predictions = [
-            _describe_prediction(number, result, top)
+            PredictionOut(
+                **result.prediction.to_dict(top), number=number, key=result.prediction.key or ""
+            )
             for number, result in enumerate(results)
             if isinstance(result, PredictResult)
         ]
@@ -236,22 +237,6 @@ def _problems(results: Sequence[ImageResult]) -> list[Problem]:
     if len(errors) == len(results):
         raise ApiError("unreadable_image", "none of the images can be read.", errors=errors)
     return [error.problem() for error in errors]
-
-
-def _describe_prediction(number: int, result: PredictResult, top: int | None) -> PredictionOut:
-    prediction = result.prediction
-    tags = prediction.tags if top is None else prediction.ranked_tags[:top]
-    return PredictionOut(
-        file=prediction.name,
-        number=number,
-        label=prediction.label,
-        probability=prediction.probability,
-        unsure=prediction.unsure,
-        unfamiliar=prediction.unfamiliar,
-        probabilities=prediction.probabilities,
-        tags=[TagOut(tag=tag, probability=probability) for tag, probability in tags],
-        key=prediction.key or "",
-    )
 
 
 def _describe_explanation(result: ExplainResult) -> ExplainOut:
