@@ -104,20 +104,20 @@ class WordTree:
             lo_T[mid - 1], mid_T[mid - 1], hi_T[mid - 1] = lo, mid, hi
             lo, hi = np.concatenate([lo, mid]), np.concatenate([mid, hi])
 
-    def log_odds(self, counts_K: ArrayLike, smoothing: float = 0.5) -> NDArray[np.float64]:
+    def log_odds(self, counts_K: ArrayLike) -> NDArray[np.float64]:
         """Return the node biases that make the tree the smoothed unigram model.
 
         The probability of turning right at a node is the share of the counts below it that lie to
-        its right. `smoothing` is added to every count, so that no odds are infinite.
+        its right. 0.5 is added to every count, so that no odds are infinite.
 
         >>> tree = WordTree(np.array([0, 1, 2]))
-        >>> np.exp(tree.log_odds([1.0, 1.0, 2.0], smoothing=0)).tolist()
+        >>> np.exp(tree.log_odds([0.5, 0.5, 1.5])).tolist()
         [1.0, 1.0]
         """
         counts = np.asarray(counts_K, np.float64)
         check_shape("counts", counts.shape, (self.n_words,))
         at_leaf = np.empty(self.n_words)
-        at_leaf[self.leaf_of_word_K] = counts + smoothing
+        at_leaf[self.leaf_of_word_K] = counts + 0.5
         sums = np.concatenate([[0.0], np.cumsum(at_leaf)])
         lo, mid, hi = self.spans
         odds: NDArray[np.float64] = (sums[hi] - sums[mid]) / (sums[mid] - sums[lo])

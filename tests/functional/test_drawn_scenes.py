@@ -82,7 +82,7 @@ def test_visual_words_separate_the_classes(scenes, grey):
             if is_train
         ]
     )
-    codebook = fit_codebook(sample, N_WORDS, seed=0, max_rounds=15)
+    codebook = fit_codebook(sample, N_WORDS, seed=0)
     regions = Regions.of((2, 2))
     counts = []
     for image, each in zip(grey, descriptors, strict=True):

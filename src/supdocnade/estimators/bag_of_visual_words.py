@@ -22,7 +22,7 @@ from supdocnade.progress import PrintProgress, ProgressCallback, no_progress
 from supdocnade.run_options import RunOptions
 from supdocnade.visual_words.cache import ImageWords
 from supdocnade.visual_words.describer import Describer, FunctionDescriber, NetworkDescriber
-from supdocnade.visual_words.encoder import EncodedImage, ImageEncoder, count_words
+from supdocnade.visual_words.encoder import ImageEncoder, count_words
 from supdocnade.visual_words.learn import fit_sift_words, fit_words
 from supdocnade.visual_words.parallel import (
     SkippedImage,
@@ -265,15 +265,6 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
             # A file cannot hold a function.
             stored_words=None if callable(self.features) else words_to_storage(self),
         )
-
-    def words_in(self, image: Any) -> EncodedImage:
-        """Return the position and the word of each patch of one image, computed on the CPU.
-
-        Parameters
-        ----------
-        image : a path, the bytes of a file, a PIL image or an array.
-        """
-        return self._fitted_encoder().encode(image)
 
     def example_patches(self, word: int) -> NDArray[np.uint8]:
         """Return example patches of a visual word in colour, the most typical first.

@@ -130,13 +130,17 @@ def exclude_tags(tags: Iterable[str], existing: Iterable[str] = ()) -> list[str]
     return remaining
 
 
-def find_similar_names(names: Iterable[str], min_length: int = 5) -> list[tuple[str, str]]:
+MIN_COMPARED = 5
+"""Letters of the shortest names of which one may be a misspelling of the other."""
+
+
+def find_similar_names(names: Iterable[str]) -> list[tuple[str, str]]:
     """Return pairs of names of which one may be a misspelling of the other.
 
     They are equal after normalisation, or after it differ by one letter: missing, additional,
     wrong, or exchanged with the next.
 
-    Names shorter than `min_length` are not compared, since many of them differ by one letter.
+    Names shorter than `MIN_COMPARED` are not compared, since many of them differ by one letter.
 
     >>> find_similar_names(["building", "buiding", "sky", "ski", "tree"])
     [('building', 'buiding')]
@@ -145,7 +149,7 @@ def find_similar_names(names: Iterable[str], min_length: int = 5) -> list[tuple[
     sharing: dict[str, list[str]] = {}
     for name in dict.fromkeys(names):
         plain = normalize_tag(name)
-        if len(plain) >= min_length:
+        if len(plain) >= MIN_COMPARED:
             for part in {plain, *(plain[:i] + plain[i + 1 :] for i in range(len(plain)))}:
                 sharing.setdefault(part, []).append(name)
         else:

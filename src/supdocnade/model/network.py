@@ -177,11 +177,6 @@ class DocNADENetwork(nn.Module):
         """Return the topic representation h_y(v) of every document, (B, H)."""
         return activate(self.config.activation, self.summary(batch))
 
-    def word_log_prob(self, batch: DocumentBatch) -> Tensor:
-        """Return log p(next word = w | v) for every word of the joint vocabulary, (B, K)."""
-        words_K = torch.arange(self.config.n_words, device=self.word_embedding.device)
-        return self.output.log_prob(self.representation(batch), self.weights, words_K)
-
     @torch.no_grad()
     def sample(
         self,

@@ -81,7 +81,6 @@ def write_report(
     path: str | os.PathLike[str],
     *,
     random_state: int | None = None,
-    title: str | None = None,
 ) -> None:
     """Write one HTML file about a model.
 
@@ -89,15 +88,12 @@ def write_report(
     ----------
     path : of the file; it is replaced as a whole or not at all.
     random_state : of its `SceneModel`, listed with the settings.
-    title : of the page.
     """
-    page = render_report(fitted, random_state=random_state, title=title)
+    page = render_report(fitted, random_state=random_state)
     write_atomically(Path(path), page.encode("utf-8", "replace"))
 
 
-def render_report(
-    fitted: FittedScene, *, random_state: int | None = None, title: str | None = None
-) -> str:
+def render_report(fitted: FittedScene, *, random_state: int | None = None) -> str:
     """Return the page about a model.
 
     The arguments are those of `write_report`.
@@ -106,7 +102,7 @@ def render_report(
         create_environment()
         .get_template("report.html")
         .render(
-            title=title or TITLE,
+            title=TITLE,
             fitted=fitted,
             classes=_class_cards(fitted),
             topics=_topic_cards(fitted),

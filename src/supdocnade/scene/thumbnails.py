@@ -131,7 +131,7 @@ def make_thumbnails(
     )
 
 
-def choose_held_out(images: Sequence[HeldOutImage], limit: int = MAX_HELD_OUT) -> list[str]:
+def choose_held_out(images: Sequence[HeldOutImage]) -> list[str]:
     """Return the names of the held-out photographs to show.
 
     If they are too many, some right predictions of every class come first, then as many wrong ones
@@ -147,9 +147,9 @@ def choose_held_out(images: Sequence[HeldOutImage], limit: int = MAX_HELD_OUT) -
             n_right[each.label] += 1
             (first if n_right[each.label] <= RIGHT_PER_CLASS else rest).append(each)
     # Half of the places are for wrong predictions, unless there are few of one kind.
-    n_wrong = max(limit - len(first), limit // 2)
+    n_wrong = max(MAX_HELD_OUT - len(first), MAX_HELD_OUT // 2)
     chosen = [*wrong[:n_wrong], *first, *rest, *wrong[n_wrong:]]
-    return list(dict.fromkeys(each.name for each in chosen))[:limit]
+    return list(dict.fromkeys(each.name for each in chosen))[:MAX_HELD_OUT]
 
 
 def _choose_topics(

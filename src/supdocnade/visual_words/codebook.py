@@ -43,8 +43,9 @@ START_ROWS = 30
 """Rows per cluster among which k-means++ chooses the first centres. With all of 100,000 it took
 longer than k-means itself and led to no smaller inertia (240 clusters of SIFT descriptors)."""
 
-TOLERANCE = 1e-4
-"""K-means stops when the squared movement of all centres is below this share of the variance."""
+TOLERANCE, MAX_ROUNDS = 1e-4, 30
+"""K-means stops when the squared movement of all centres is below this share of the variance, or
+after this number of passes over the sample."""
 
 MIN_BATCH, BATCH_ROWS = 2**14, 10
 """Rows of a mini-batch: at least so many, and so many per cluster."""
@@ -124,7 +125,6 @@ def fit_codebook(
     seed: int,
     *,
     min_words: int | None = None,
-    max_rounds: int = 30,
     progress: ProgressCallback = no_progress,
 ) -> Codebook:
     """Learn visual words from a sample of descriptors.
@@ -138,10 +138,8 @@ def fit_codebook(
     n_words : 2 to 100,000.
     min_words : if there are fewer different descriptors than `n_words`, a quarter as many words as
         descriptors are learned, but at least so many; None: that raises.
-    max_rounds : maximum number of passes of k-means over the sample.
     """
     check_count("n_words", n_words, least=2)
-    check_count("max_rounds", max_rounds, least=1)
     if sample_ND.ndim != 2 or not np.isfinite(sample_ND).all():
         raise InvalidArgument(
             f"descriptors must be a finite matrix, got one of shape {sample_ND.shape}."
@@ -162,7 +160,7 @@ def fit_codebook(
             raise InvalidArgument(
                 f"images must have at least {n_words} different patches, got {n_different}."
             )
-    return Codebook(find_centres(sample, n_words, seed, max_rounds=max_rounds, progress=progress))
+    return Codebook(find_centres(sample, n_words, seed, max_rounds=MAX_ROUNDS, progress=progress))
 
 
 def find_centres(

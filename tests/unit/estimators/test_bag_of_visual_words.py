@@ -35,7 +35,7 @@ def test_counts_are_those_of_the_words():
     assert sparse.issparse(counts)
     assert counts.shape == (10, 36)
     for row, image in enumerate(IMAGES):
-        expected = np.bincount(BAG.words_in(image).ids, minlength=36)
+        expected = np.bincount(BAG.encoder_.encode(image).ids, minlength=36)
         np.testing.assert_array_equal(counts[[row]].toarray()[0], expected)
 
 

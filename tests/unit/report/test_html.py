@@ -160,7 +160,7 @@ def test_forty_classes_with_odd_names():
     model.fitted_ = replace(
         model.fitted_, classes=(*model.fitted_.classes[:-1], "lone \udcff surrogate\x00")
     )
-    text = render_report(model.fitted_, title=HOSTILE)
+    text = render_report(model.fitted_)
     page = check(text)
     assert "alert(" in " ".join(page.text)
     assert "<script" not in text
@@ -187,12 +187,6 @@ def test_without_examples_there_are_no_photographs():
     text = render_report(bare.fitted_)
     check(text)
     assert "Held-out photograph" not in text
-
-
-def test_a_title_of_ones_own(tmp_path):
-    write_report(small_model().fitted_, tmp_path / "report.html", title="Holidays & <friends>")
-    text = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "<title>Holidays &amp; &lt;friends&gt;</title>" in text
 
 
 def test_the_network_is_named():

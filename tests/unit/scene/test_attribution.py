@@ -301,7 +301,7 @@ def test_the_explained_score_of_a_logistic_tag_is_that_which_ranks_it():
 def test_patches_are_those_of_the_photograph():
     model = small_model()
     found = model.explain(IMAGE)
-    words = model.fitted_.bag.words_in(IMAGE)
+    words = model.fitted_.encoder.encode(IMAGE)
     np.testing.assert_array_equal(found.centres_S2, words.centres_S2)
     assert found.size == words.size == (96, 128)
     assert found.share_S.shape == (len(words.words_SM),)
@@ -309,7 +309,7 @@ def test_patches_are_those_of_the_photograph():
 
 def test_patches_of_the_same_words_in_one_region_have_one_share():
     model = small_model()
-    found, words = model.explain(IMAGE), model.fitted_.bag.words_in(IMAGE)
+    found, words = model.explain(IMAGE), model.fitted_.encoder.encode(IMAGE)
     ids_SM = words.ids.reshape(words.words_SM.shape)
     for ids_M in np.unique(ids_SM, axis=0):
         assert np.ptp(found.share_S[(ids_SM == ids_M).all(axis=1)]) == 0

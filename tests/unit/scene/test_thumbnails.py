@@ -84,14 +84,15 @@ def answered(number, label, predicted, probability=0.5):
     )
 
 
-def test_wrong_predictions_come_first_and_every_class_has_right_ones():
+def test_wrong_predictions_come_first_and_every_class_has_right_ones(monkeypatch):
+    monkeypatch.setattr(thumbnails, "MAX_HELD_OUT", 20)
     right = [answered(n, "ab"[n % 2], "ab"[n % 2]) for n in range(50)]
     wrong = [answered(100 + n, "a", "b", n / 100) for n in range(50)]
-    chosen = thumbnails.choose_held_out([*right, *wrong], 20)
+    chosen = thumbnails.choose_held_out([*right, *wrong])
     assert chosen[:14] == [str(149 - n) for n in range(14)]
     assert chosen[14:] == ["0", "1", "2", "3", "4", "5"]
-    assert len(thumbnails.choose_held_out([*right, *wrong[:2]], 20)) == 20
-    assert thumbnails.choose_held_out(wrong[:3], 20) == ["102", "101", "100"]
+    assert len(thumbnails.choose_held_out([*right, *wrong[:2]])) == 20
+    assert thumbnails.choose_held_out(wrong[:3]) == ["102", "101", "100"]
 
 
 def test_stored_thumbnails_are_read_back():

@@ -73,7 +73,8 @@ def test_mirror_images_have_words_of_their_own(images):
     words, bag = encode_words(images, np.arange(4), recipe, max_side=None, seed=3)
     plain, other = words.counts_of_sides(GRIDS["1×1"])
     for side, counts in ((images, plain), (mirrored, other)):
-        wanted = [np.bincount(bag.words_in(image).words_SM[:, 0], minlength=20) for image in side]
+        words_of_side = [bag.encoder_.encode(image).words_SM[:, 0] for image in side]
+        wanted = [np.bincount(each, minlength=20) for each in words_of_side]
         np.testing.assert_array_equal(counts.toarray(), wanted)
     assert (plain != other).nnz > 0
     both = words.counts(GRIDS["1×1"])
