@@ -10,6 +10,7 @@ from supdocnade.cli import options as opt
 from supdocnade.cli.console import print_line, print_message
 from supdocnade.cli.options import UsageError
 from supdocnade.cli.run import check_output
+from supdocnade.errors import StorageError
 
 Output = Annotated[
     Path | None,
@@ -51,8 +52,8 @@ def card(
     The card has data, classes, results and features. With --output, the model is written with its
     card (README.md) to a folder that can be given to others or uploaded, and the command says what
     of the training photographs it carries. A stripped model predicts the same, but no photographs
-    can be added to it. A folder that holds a model is refused without --force. Nothing leaves this
-    machine.
+    can be added to it. A folder that holds another model is refused without --force; MODEL itself
+    is never replaced. Nothing leaves this machine.
 
     \b
     Examples:
@@ -70,6 +71,8 @@ def card(
     if strip and output is None:
         raise UsageError("--strip needs --output.")
     if output is not None:
+        if output.exists() and model.exists() and output.samefile(model):
+            raise StorageError(f"--output must be another folder than the model, got {output}.")
         check_output(output, force=force)
     fitted, params = load_scene(model)
     name = name or Path(os.path.abspath(model)).name

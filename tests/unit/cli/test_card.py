@@ -35,19 +35,32 @@ def contents(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-@pytest.mark.parametrize("target", ["scenes", "other"])
-def test_a_model_is_replaced_with_force_alone(target, model, tmp_path):
-    small_model().save(tmp_path / "other")
-    (tmp_path / target / "report.html").write_text("a report")
-    before = contents(tmp_path / target)
-    refused = supdocnade("card", model, "-o", tmp_path / target, "--strip")
+def test_a_model_is_replaced_with_force_alone(model, tmp_path):
+    target = tmp_path / "other"
+    small_model().save(target)
+    (target / "report.html").write_text("a report")
+    before = contents(target)
+    refused = supdocnade("card", model, "-o", target, "--strip")
     assert (refused.code, refused.err) == (
         1,
-        f"error: {tmp_path / target} holds a model; --force replaces it.\n",
+        f"error: {target} holds a model; --force replaces it.\n",
     )
-    assert contents(tmp_path / target) == before
-    assert supdocnade("card", model, "-o", tmp_path / target, "--strip", "--force").code == 0
-    assert is_stripped(SceneModel.load(tmp_path / target).fitted_)
+    assert contents(target) == before
+    assert supdocnade("card", model, "-o", target, "--strip", "--force").code == 0
+    assert is_stripped(SceneModel.load(target).fitted_)
+
+
+@pytest.mark.parametrize("options", [(), ("--force",), ("--force", "--strip")])
+@pytest.mark.parametrize("name", ["scenes", "link"])
+def test_a_model_is_never_replaced_by_a_copy_of_itself(name, options, model, tmp_path):
+    (tmp_path / "link").symlink_to(model)
+    before = contents(model)
+    done = supdocnade("card", model, "-o", tmp_path / name, *options)
+    assert (done.code, done.err) == (
+        1,
+        f"error: --output must be another folder than the model, got {tmp_path / name}.\n",
+    )
+    assert contents(model) == before
 
 
 def test_errors(model, tmp_path):
