@@ -80,8 +80,9 @@ class PartialFolder:
             if self.exists or _read_plan(self.folder / DISCARDED) is not None:
                 return
             # A kill before there is a plan leaves the lock, and the beginning of the plan.
-            names = {path.name for path in self.folder.iterdir()}
-            if PLAN not in names and {temporary_target(name) for name in names} <= {LOCK, PLAN}:
+            sizes = {path.name: path.lstat().st_size for path in self.folder.iterdir()}
+            ours = {temporary_target(name) for name in sizes} <= {LOCK, PLAN}
+            if ours and PLAN not in sizes and not sizes.get(LOCK):
                 return
         raise StorageError(
             f"{self.folder} is in the way: it is not a folder of an unfinished run of supdocnade."

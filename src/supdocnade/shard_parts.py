@@ -66,8 +66,12 @@ class ShardParts(PartialFolder):
             is_same = before is not None and before["run"] == self._plan
             if before is not None and is_same:
                 self._take_back(before)
+            if self.output.is_symlink():
+                raise StorageError(f"{self.output} must be a new or an empty folder, got a link.")
             if self.output.exists() and (not self.output.is_dir() or any(self.output.iterdir())):
                 raise StorageError(f"{self.output} must be a new or an empty folder.")
+            if self.result.is_symlink():
+                raise StorageError(f"{self.result} must be a folder of this run, got a link.")
             if before is not None:
                 if not is_same:
                     raise StorageError(
@@ -86,13 +90,17 @@ class ShardParts(PartialFolder):
                     self.discard()
                 raise
 
-    def _write_state(self, *, is_complete: bool = False) -> None:
-        state = {"run": self._plan, "stamps": self._stamps, "is_complete": is_complete}
-        self.write_plan(state)
+    def _write_state(self, complete: list[str] | None = None) -> None:
+        """Write the plan, with the names of the files of the output once it is complete."""
+        self.write_plan({"run": self._plan, "stamps": self._stamps, "complete": complete})
 
     def _take_back(self, before: dict[str, Any]) -> None:
         """Move a complete output back to its place in the folder: a kill came before `discard`."""
-        if before["is_complete"] and not self.result.exists() and self.output.is_dir():
+        if before["complete"] is None or os.path.lexists(self.result):
+            return
+        # A folder of somebody else may have taken its place.
+        is_ours = not self.output.is_symlink() and self.output.is_dir()
+        if is_ours and _list_names(self.output) == before["complete"]:
             move_folder(self.output, self.result)
 
     def _remove_changed(self, before: list[str]) -> None:
@@ -115,7 +123,7 @@ class ShardParts(PartialFolder):
     def publish(self) -> None:
         """Make the result the output, and remove the folder."""
         remove_leftovers(self.result)
-        self._write_state(is_complete=True)
+        self._write_state(_list_names(self.result))
         move_folder(self.result, self.output)
         self.discard()
 
@@ -151,6 +159,10 @@ class ShardParts(PartialFolder):
                             "the cluster must share the folder of the output."
                         )
                 yield path
+
+
+def _list_names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
 
 
 def move_folder(source: Path, target: Path) -> None:

@@ -38,7 +38,9 @@ def test_a_run_that_ends_without_a_plan_leaves_nothing(tmp_path):
     assert not any(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("files", [["letter.txt"], ["words/a"], ["run.json"], ["part-00000.jsonl"]])
+@pytest.mark.parametrize(
+    "files", [["letter.txt"], ["words/a"], ["run.json"], ["part-00000.jsonl"], [".lock"]]
+)
 @pytest.mark.parametrize("by_link", [False, True])
 def test_a_folder_of_somebody_else_is_left_alone(files, by_link, tmp_path):
     partial = partial_folder(tmp_path)

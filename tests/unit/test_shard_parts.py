@@ -146,3 +146,40 @@ def test_a_foreign_output_is_not_taken(tmp_path):
     with pytest.raises(StorageError, match="must be a new or an empty folder"), parts.open():
         pass
     assert (parts.output / "letter.txt").read_text() == "dear"
+
+
+@pytest.mark.parametrize("target", ["empty", "missing"])
+def test_a_link_is_refused_as_output_before_any_work(target, tmp_path):
+    (tmp_path / "empty").mkdir()
+    parts = ShardParts(tmp_path / "out", "test", {}, [["a"]], ".txt")
+    parts.output.symlink_to(tmp_path / target)
+    with pytest.raises(StorageError, match="must be a new or an empty folder, got a link"):
+        parts.open().__enter__()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["empty", "out"]
+
+
+def test_nothing_is_removed_through_a_link_in_the_folder(tmp_path):
+    image = tmp_path / "image"
+    image.write_bytes(b"before")
+
+    def parts():
+        return ShardParts(tmp_path / "out", "test", {}, [[image]], ".txt", in_output=True)
+
+    with parts().open():
+        make(parts(), ["a"])
+    parts().result.rename(tmp_path / "elsewhere")
+    parts().result.symlink_to(tmp_path / "elsewhere")
+    image.write_bytes(b"changed")
+    with pytest.raises(StorageError, match="output must be a folder of this run, got a link"):
+        parts().open().__enter__()
+    assert (tmp_path / "elsewhere/part-00000.txt").read_text() == "a"
+
+
+def test_another_folder_in_the_place_of_a_published_output_is_not_taken(tmp_path, monkeypatch):
+    parts = ShardParts(tmp_path / "out", "test", {}, [["a"]], ".txt", in_output=True)
+    kill_publishing(parts, monkeypatch, "supdocnade.shard_parts.ShardParts.discard")
+    (parts.output / "part-00000.txt").unlink()
+    (parts.output / "letter.txt").write_text("dear")
+    with pytest.raises(StorageError, match="must be a new or an empty folder"):
+        parts.open().__enter__()
+    assert (parts.output / "letter.txt").read_text() == "dear"
