@@ -1,10 +1,9 @@
 """Checks and storage that the models of this folder share.
 
-A file (format 1) has the fitted arrays by the names of their attributes, and a JSON description of
-everything else. Nothing that is read is executed, and everything is checked before it is used.
+A file has the fields of a record, which are called like the attributes of the model.
 """
 
-from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -14,20 +13,24 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from supdocnade.checks import check_count, check_shape
-from supdocnade.errors import InvalidArgument, StorageError
+from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.inputs import read_counts
-from supdocnade.estimators.persistence import (
-    check_optional_counts,
-    plain_classes,
-    plain_seed,
-    plain_value,
-    read_classes,
-    read_names,
-)
-from supdocnade.storage import Arrays, damage_errors, load_arrays, save_arrays
+from supdocnade.estimators.persistence import plain_settings, settings_from_file
+from supdocnade.schema import array, load, save, stored
+from supdocnade.storage import damage_errors
 
-FORMAT = 1
+
+@dataclass(kw_only=True)
+class StoredCountModel:
+    """A fitted model of counts: H topics, K words."""
+
+    settings: dict[str, Any]
+    feature_names_in_: tuple[str, ...] | None = stored(axis="K")
+    components_: NDArray[np.float64] = array("HK")
+
+    def __post_init__(self) -> None:
+        if len(self.components_) != self.settings.get("n_topics"):
+            raise InvalidArgument("components_ must have a row per topic of its settings")
 
 
 class CountModel(
@@ -40,14 +43,10 @@ class CountModel(
     n_topics: int
     random_state: Any
     n_features_in_: int
-    n_annotations_: int
-    annotation_names_: NDArray[Any] | None
-    classes_: NDArray[Any]
     components_: NDArray[np.float64]
 
-    _arrays: ClassVar[Mapping[str, str]]
-    """Names of the fitted arrays and the letters of their axes: H topics, K words, A annotations, C
-    classes, I iterations, of which there may be any number."""
+    _record: ClassVar[type[StoredCountModel]]
+    """Schema of a file."""
 
     def _check_settings(self) -> None:
         """Raise `InvalidArgument` if a setting is invalid."""
@@ -61,21 +60,10 @@ class CountModel(
         path : of the file; it is replaced as a whole or not at all.
         """
         check_is_fitted(self, "components_")
-        settings = {name: plain_value(each) for name, each in self.get_params(deep=False).items()}
-        names = getattr(self, "annotation_names_", None)
-        words = getattr(self, "feature_names_in_", None)
-        classes = getattr(self, "classes_", None)
-        description = {
-            "format": FORMAT,
-            "kind": type(self).__name__,
-            "settings": {**settings, "random_state": plain_seed(self.random_state)},
-            "n_words": self.n_features_in_,
-            "word_names": None if words is None else list(words),
-            "n_annotations": getattr(self, "n_annotations_", 0),
-            "annotation_names": None if names is None else list(names),
-            "classes": None if classes is None else plain_classes(classes),
-        }
-        save_arrays(Path(path), {name: getattr(self, name) for name in self._arrays}, description)
+        names = [each.name for each in fields(self._record) if each.name != "settings"]
+        fitted: dict[str, Any] = {name: getattr(self, name, None) for name in names}
+        settings = plain_settings(self.get_params(deep=False))
+        save(Path(path), type(self).__name__, self._record(settings=settings, **fitted))
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -87,46 +75,19 @@ class CountModel(
         ----------
         path : of the file.
         """
-        arrays, description = load_arrays(Path(path))
-        if description.get("kind") != cls.__name__:
-            raise StorageError(f"{path} holds a {description.get('kind')!r}, not a {cls.__name__}.")
-        if description.get("format") != FORMAT:
-            raise StorageError(
-                f"{path} has format {description.get('format')!r}, this version reads {FORMAT}."
-            )
+        record = load(Path(path), cls.__name__, cls._record)
         with damage_errors(str(path)):
-            return cls._restore(arrays, description)
-
-    @classmethod
-    def _restore(cls, arrays: Arrays, description: Mapping[str, Any]) -> Self:
-        settings = description["settings"]
-        if not isinstance(settings, dict) or settings.keys() != cls().get_params().keys():
-            raise InvalidArgument(f"its settings must be those of {cls.__name__}")
-        check_optional_counts(settings)
-        model = cls(**settings)
-        model._check_settings()
-        model.n_features_in_ = check_count("n_words", description["n_words"], least=1)
-        n_annotations = check_count("n_annotations", description["n_annotations"])
-        words = read_names("word_names", description["word_names"], model.n_features_in_)
-        if words is not None:
-            model.feature_names_in_ = np.array(words, object)
-        names = read_names("annotation_names", description["annotation_names"], n_annotations)
-        sizes = {"H": model.n_topics, "K": model.n_features_in_, "A": n_annotations}
-        if "C" in "".join(cls._arrays.values()):
-            model.n_annotations_ = n_annotations
-            model.annotation_names_ = None if names is None else np.array(names, object)
-            model.classes_ = read_classes(description["classes"])
-            sizes["C"] = len(model.classes_)
-        if arrays.keys() != cls._arrays.keys():
-            raise InvalidArgument(f"its arrays must be {sorted(cls._arrays)}, got {sorted(arrays)}")
-        for name, axes in cls._arrays.items():
-            array = arrays[name]
-            expected = [sizes.get(axis, array.size) for axis in axes]
-            check_shape(name, array.shape, expected)
-            if array.dtype != np.float64 or not np.isfinite(array).all():
-                raise InvalidArgument(f"{name} must be finite float64 numbers")
-            setattr(model, name, array)
+            model = cls(**settings_from_file(record.settings, cls().get_params()))
+            model._check_settings()
+        model._set_fitted(record)
         return model
+
+    def _set_fitted(self, record: Any) -> None:
+        """Set the attributes of the fitted model that a file holds."""
+        self.components_ = record.components_
+        self.n_features_in_ = record.components_.shape[1]
+        if record.feature_names_in_ is not None:
+            self.feature_names_in_ = np.array(record.feature_names_in_, object)
 
     def _read_counts(self, X: Any) -> sparse.csr_array:
         check_is_fitted(self, "components_")

@@ -2,7 +2,8 @@
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,7 +14,7 @@ from scipy.special import log_softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from supdocnade.baselines.count_model import CountModel
+from supdocnade.baselines.count_model import CountModel, StoredCountModel
 from supdocnade.baselines.dirichlet import (
     Bags,
     Floats,
@@ -37,11 +38,13 @@ from supdocnade.estimators.inputs import (
     read_seed,
     require_labels,
 )
+from supdocnade.estimators.persistence import StoredClasses, read_classes
 from supdocnade.estimators.scoring import accuracy_of_known
 from supdocnade.estimators.settings import check_n_jobs
 from supdocnade.likelihood.cpu.row_products import affine
 from supdocnade.likelihood.cpu.threads import limit_threads, one_blas_thread
 from supdocnade.metrics import perplexity, top_ranked
+from supdocnade.schema import array, stored
 from supdocnade.seeding import named_generator
 
 Loss = Callable[[Floats], tuple[float, Floats]]
@@ -60,6 +63,21 @@ COEFFICIENT_STEPS = 20
 INFERENCE_TRIALS, INFERENCE_TOLERANCE = 200, 1e-7
 
 
+@dataclass(kw_only=True)
+class _StoredModel(StoredCountModel):
+    """A fitted model with A annotations and C classes, after I iterations."""
+
+    classes_: StoredClasses = stored(axis="C")
+    annotation_names_: tuple[str, ...] | None = stored(axis="A")
+    annotation_components_: Floats = array("HA")
+    coef_: Floats = array("CH")
+    bounds_: Floats = array("I")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        read_classes(self.classes_)
+
+
 class DirichletModel(ClassifierMixin, CountModel):  # type: ignore[misc]
     """Topics of words and tags, with a response that depends on the topics of the words.
 
@@ -70,12 +88,7 @@ class DirichletModel(ClassifierMixin, CountModel):  # type: ignore[misc]
     coef_: Floats
     bounds_: Floats
 
-    _arrays: ClassVar[Mapping[str, str]] = {
-        "components_": "HK",
-        "annotation_components_": "HA",
-        "coef_": "CH",
-        "bounds_": "I",
-    }
+    _record = _StoredModel
     _response: ClassVar[int]
     """Code of the response."""
     cost = 1.0
@@ -102,6 +115,15 @@ class DirichletModel(ClassifierMixin, CountModel):  # type: ignore[misc]
         self.tol = tol
         self.n_jobs = n_jobs
         self.random_state = random_state
+
+    def _set_fitted(self, record: Any) -> None:
+        super()._set_fitted(record)
+        self.classes_ = read_classes(record.classes_)
+        names = record.annotation_names_
+        self.annotation_names_ = None if names is None else np.array(names, object)
+        self.n_annotations_ = record.annotation_components_.shape[1]
+        self.annotation_components_, self.coef_ = record.annotation_components_, record.coef_
+        self.bounds_, self.n_iter_ = record.bounds_, len(record.bounds_)
 
     def _check_settings(self) -> None:
         check_count("n_topics", self.n_topics, least=1)

@@ -5,21 +5,22 @@ A document of D words v has the probability p(v) = Σ_h exp(-E(v, h)) / Z_D, wit
 cannot be computed; annealed importance sampling estimates it.
 """
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.special import expit, logsumexp, softmax
 
-from supdocnade.baselines.count_model import CountModel
+from supdocnade.baselines.count_model import CountModel, StoredCountModel
 from supdocnade.checks import check_count, check_range
 from supdocnade.errors import InvalidArgument, TrainingDiverged
 from supdocnade.estimators.inputs import read_counts, read_seed
 from supdocnade.likelihood.cpu.row_products import bag_activations
 from supdocnade.likelihood.cpu.threads import one_blas_thread
 from supdocnade.metrics import perplexity
+from supdocnade.schema import array
 from supdocnade.seeding import named_generator
 
 Floats = NDArray[np.float64]
@@ -29,6 +30,12 @@ BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8
 
 ANNEALING_SEED = 0
 """Seed of annealed importance sampling, whatever the seed of training."""
+
+
+@dataclass(kw_only=True)
+class _StoredModel(StoredCountModel):
+    word_bias_: Floats = array("K")
+    topic_bias_: Floats = array("H")
 
 
 class ReplicatedSoftmax(CountModel):
@@ -74,11 +81,7 @@ class ReplicatedSoftmax(CountModel):
     word_bias_: Floats
     topic_bias_: Floats
 
-    _arrays: ClassVar[Mapping[str, str]] = {
-        "components_": "HK",
-        "word_bias_": "K",
-        "topic_bias_": "H",
-    }
+    _record = _StoredModel
 
     def __init__(
         self,
@@ -96,6 +99,10 @@ class ReplicatedSoftmax(CountModel):
         self.batch_size = batch_size
         self.max_epochs = max_epochs
         self.random_state = random_state
+
+    def _set_fitted(self, record: Any) -> None:
+        super()._set_fitted(record)
+        self.word_bias_, self.topic_bias_ = record.word_bias_, record.topic_bias_
 
     def _check_settings(self) -> None:
         check_count("n_topics", self.n_topics, least=1)

@@ -38,7 +38,10 @@ TOPICS_FORMAT = 1
 WORDS_FORMAT = 1
 WORDS_KIND = "BagOfVisualWords"
 
-CLASS_TYPES = {"bool": np.bool_, "int": np.int64, "float": np.float64, "str": np.str_}
+StoredClasses = tuple[bool, ...] | tuple[int, ...] | tuple[float, ...] | tuple[str, ...]
+
+RUN_OPTIONS = {"n_jobs", "verbose", "device", "checkpoint", "cache"}
+"""Settings of estimators that are not stored: they do not change the model."""
 
 
 class StoredTopicModel(NamedTuple):
@@ -116,7 +119,7 @@ def _describe(estimator: Any) -> dict[str, Any]:
         "word_names": None if words is None else list(words),
         "n_annotations": estimator.n_annotations_,
         "annotation_names": None if names is None else list(names),
-        "classes": None if classes is None else plain_classes(classes),
+        "classes": None if classes is None else read_classes(classes, in_any_order=True).tolist(),
         "history": estimator.history_.to_json(),
     }
 
@@ -142,15 +145,19 @@ def plain_seed(random_state: Any) -> int | None:
     return int(random_state) if isinstance(random_state, int) else None
 
 
-def plain_classes(classes: NDArray[Any]) -> dict[str, Any]:
-    """Return classes with the name of their type, for JSON."""
-    values = classes.tolist()
-    for kind in CLASS_TYPES:
-        if all(type(value).__name__ == kind for value in values):
-            return {"kind": kind, "values": values}
-    raise InvalidArgument(
-        f"classes must be all of bool, int, float or str to be saved, got {values[:3]} ..."
-    )
+def plain_settings(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of an estimator that its file has."""
+    plain = {name: value for name, value in params.items() if name not in RUN_OPTIONS}
+    return {**plain, "random_state": plain_seed(plain["random_state"])}
+
+
+def settings_from_file(given: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Return the settings of an estimator with these parameters from its file."""
+    check_names(given, set(names) - RUN_OPTIONS)
+    seed = given["random_state"]
+    if seed is not None and type(seed) is not int:
+        raise InvalidArgument("random_state must be an int or null")
+    return given
 
 
 def load_estimator(kind: type[Any], path: str | Path) -> Any:
@@ -294,18 +301,18 @@ def read_names(what: str, given: Any, count: int) -> list[str] | None:
 
 
 def read_classes(given: Any, *, in_any_order: bool = False) -> NDArray[Any]:
-    """Return classes that `plain_classes` described.
+    """Return classes as an array; they must be different, and sorted.
 
     Parameters
     ----------
     in_any_order : they are columns of a table, which need not be sorted.
     """
-    kind, values = given["kind"], given["values"]
-    if kind not in CLASS_TYPES or not isinstance(values, list) or not values:
-        raise InvalidArgument("its classes cannot be read")
-    if not all(type(value).__name__ == kind for value in values):
-        raise InvalidArgument(f"classes must all be of type {kind}")
-    classes: NDArray[Any] = np.array(values, CLASS_TYPES[kind])
+    values = np.asarray(given).tolist() if isinstance(given, np.ndarray) else list(given)
+    if {type(each) for each in values} not in ({bool}, {int}, {float}, {str}):
+        raise InvalidArgument(
+            f"classes must be all of bool, int, float or str, got {values[:3]} ..."
+        )
+    classes: NDArray[Any] = np.array(values)
     if not np.array_equal(np.unique(classes), np.sort(classes) if in_any_order else classes):
         raise InvalidArgument("classes must be sorted and unique")
     return classes

@@ -138,9 +138,11 @@ def test_saved_and_loaded(model, tmp_path):
     for change, message in (
         ({"kind": "DocNADE"}, "holds a 'DocNADE', not a SLDA"),
         ({"format": 9}, "has format 9"),
-        ({"n_words": 39}, "components_ must have shape"),
-        ({"settings": {}}, "settings must be those of SLDA"),
-        ({"classes": {"kind": "int", "values": [3, 1]}}, "sorted and unique"),
+        ({"feature_names_in_": ["sea"]}, "the length 1 of feature_names_in_ must be 40"),
+        ({"settings": {}}, "components_ must have a row per topic"),
+        ({"settings": {**description["settings"], "more": 1}}, r"lack or add \['more'\]"),
+        ({"classes_": ["b", "a", "c", "d"]}, "sorted and unique"),
+        ({"classes_": ["b", 1, "c", "d"]}, "classes_ must be"),
     ):
         save_arrays(tmp_path / "other", arrays, {**description, **change})
         with pytest.raises(StorageError, match=message):
