@@ -146,8 +146,6 @@ class HeldOut:
     n_images: int = 0
     figures: dict[str, float] = field(default_factory=dict)
     """accuracy, f_measure, class_calibration_error, ... as far as they could be measured."""
-    confusion_CC: NDArray[np.int64] | None = None
-    """(true classes, predicted classes)."""
     images: tuple[HeldOutImage, ...] = ()
 
     def __post_init__(self) -> None:

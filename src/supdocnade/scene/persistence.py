@@ -219,8 +219,6 @@ def _describe(fitted: FittedScene, params: dict[str, Any]) -> tuple[Parts, dict[
         classifier |= {name: getattr(fitted.svm, name) for name in _SVM}
     if fitted.class_tag_share_CA is not None:
         classifier["class_tag_share"] = fitted.class_tag_share_CA
-    if fitted.held_out.confusion_CC is not None:
-        classifier["confusion"] = fitted.held_out.confusion_CC
     gamma = None if fitted.svm is None else fitted.svm.gamma
     parts = {
         "words": fitted.stored_words,
@@ -297,7 +295,6 @@ def _build(parts: Parts, description: dict[str, Any], name: str) -> FittedScene:
         held_out=HeldOut(
             n_images=held_out["n_images"],
             figures=held_out["figures"],
-            confusion_CC=parts["classifier"][0].get("confusion"),
             images=images,
         ),
         data=_check_data(description["data"], classes),

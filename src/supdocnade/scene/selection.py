@@ -246,15 +246,13 @@ def measure_selected(
     """
     figures: dict[str, float] = {}
     threshold = 0.0
-    confusion_CC = proba_BC = None
+    proba_BC = None
     if selected.class_scores_BC is not None:
         true_B = held_out.label_numbers(classes)
         known = np.flatnonzero(true_B >= 0)
         proba_BC = softmax(selected.class_scores_BC / selected.choices.temperature, axis=1)
-        predicted = proba_BC[known].argmax(axis=1)
-        confidence, correct = proba_BC[known].max(axis=1), predicted == true_B[known]
-        confusion_CC = np.zeros((len(classes),) * 2, np.int64)
-        np.add.at(confusion_CC, (true_B[known], predicted), 1)
+        confidence = proba_BC[known].max(axis=1)
+        correct = proba_BC[known].argmax(axis=1) == true_B[known]
         threshold = unsure_below(confidence, correct)
         figures |= evaluate_classes(confidence, correct)
     calibration = _measure_tags(selected, held_out, vocabulary, frequency_A, figures)
@@ -280,9 +278,7 @@ def measure_selected(
                 given=tuple((vocabulary.names[a], float(presence_BA[row, a])) for a in top_BX[row]),
             )
         )
-    return choices, HeldOut(
-        n_images=len(held_out), figures=figures, confusion_CC=confusion_CC, images=tuple(images)
-    )
+    return choices, HeldOut(n_images=len(held_out), figures=figures, images=tuple(images))
 
 
 def _measure_tags(

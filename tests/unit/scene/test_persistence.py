@@ -44,7 +44,6 @@ def test_a_loaded_model_predicts_the_same(tmp_path, settings):
     assert (one.choices, one.data) == (other.choices, other.data)
     assert asdict(one.settings) == asdict(other.settings)
     assert one.held_out.images == other.held_out.images
-    np.testing.assert_array_equal(one.held_out.confusion_CC, other.held_out.confusion_CC)
     assert one.topics.history_.epochs == other.topics.history_.epochs
     np.testing.assert_array_equal(one.rotation.axes_HR, other.rotation.axes_HR)
     np.testing.assert_array_equal(one.rotation.inverse_RH, other.rotation.inverse_RH)
