@@ -32,6 +32,9 @@ TASKS_PER_CORE = 2
 CONNECT_SECONDS = 10.0
 """Seconds in which a cluster must answer."""
 
+CANCEL_SECONDS = 5.0
+"""Seconds in which tasks end that are cancelled after an error."""
+
 MAX_RETRIES = 3
 """Times that Ray runs a task again if its worker died or could not write."""
 
@@ -62,12 +65,20 @@ def map_shards(
         )(_run_task)
         stored = ray.put(function)
         running: deque[Any] = deque()
-        for shard in shards:
-            running.append(task.remote([stored], _version(), os.getcwd(), shard))
-            while len(running) >= _n_ahead(ray, options):
+        try:
+            for shard in shards:
+                running.append(task.remote([stored], _version(), os.getcwd(), shard))
+                while len(running) >= _n_ahead(ray, options):
+                    yield _result(ray, running.popleft())
+            while running:
                 yield _result(ray, running.popleft())
-        while running:
-            yield _result(ray, running.popleft())
+        finally:
+            # After an error a task would go on writing into a folder that the caller may remove.
+            with suppress(ray.exceptions.RayError):
+                for reference in running:
+                    ray.cancel(reference)
+                if running:
+                    ray.wait([*running], num_returns=len(running), timeout=CANCEL_SECONDS)
 
 
 def _n_ahead(ray: Any, options: RunOptions) -> int:
