@@ -33,7 +33,7 @@ def product_model(paths: list[Path]) -> SceneModel:
     rng = np.random.default_rng(0)
     hidden = rng.gamma(1.0, size=(512, model.fitted_.network.config.n_topics))
     svm = fit_svm(hidden, np.arange(512) % 8, 8, C=10.0, gamma=3.0)
-    model.fitted_ = replace(model.fitted_, svm=svm)
+    model.fitted_ = replace(model.fitted_, class_head=svm)
     return model
 
 

@@ -52,7 +52,8 @@ def cover(pixels: NDArray[np.uint8], cells: NDArray[np.int64]) -> NDArray[np.uin
 
 def score_of(fitted: FittedScene, image: Any, label: str) -> float:
     hidden_BH = fitted.topics_of([fitted.encoder.encode(image).words])
-    return float(fitted.class_scores(hidden_BH)[0, fitted.classes.index(label)])
+    assert fitted.class_head is not None, "the model knows classes"
+    return float(fitted.class_head.scores(hidden_BH)[0, fitted.classes.index(label)])
 
 
 def measure(model: SceneModel, images: list[NDArray[np.uint8]]) -> dict[str, Any]:

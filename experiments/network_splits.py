@@ -110,7 +110,7 @@ def run_scene_model(
             record["right"] = as_digits(
                 np.array([p.label == label for p, label in zip(found, labels, strict=True)])
             )
-            record["classifier"] = "softmax" if model.fitted_.svm is None else "svm"
+            record["classifier"] = str(model.fitted_.choices.classifier)
         if truth is not None:
             ranked = [[tag for tag, _ in p.ranked_tags] for p in found]
             record[name] = count_hits(ranked, [truth[i] for i in parts.test])

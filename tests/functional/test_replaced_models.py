@@ -29,7 +29,7 @@ def parts_of(model):
         model.random_state,
         fitted.encoder.fingerprint(),
         fitted.topics.components_.tobytes(),
-        fitted.svm.support_SH.tobytes(),
+        fitted.class_head.support_SH.tobytes(),
         fitted.held_out.images,
         fitted.thumbnails.pictures,
         fitted.training_set.counts.toarray().tobytes(),

@@ -48,7 +48,7 @@ def info_to_dict(model: Path, fitted: "FittedScene", seed: int | None) -> dict[s
             for tag, count in _tag_counts(fitted).items()
         },
         "settings": {**fitted.settings.used(), "random_state": seed},
-        "classifier": _classifier(fitted) if fitted.classes else None,
+        "classifier": fitted.choices.classifier,
         "choices": asdict(fitted.choices),
         "held_out": {"n_images": fitted.held_out.n_images, **fitted.held_out.figures},
         "versions": fitted.versions,
@@ -65,7 +65,7 @@ def format_info(fitted: "FittedScene", seed: int | None) -> str:
         ["classes", f"{len(fitted.classes)}"],
         ["tags", f"{len(fitted.tag_names)}"],
         ["features", settings["features"]],
-        *([["classifier", _classifier(fitted)]] if fitted.classes else []),
+        *([["classifier", fitted.choices.classifier]] if fitted.choices.classifier else []),
         ["made by supdocnade", fitted.versions.get("supdocnade", "?")],
     ]
     figures = fitted.held_out.figures
@@ -90,11 +90,6 @@ def format_info(fitted: "FittedScene", seed: int | None) -> str:
     named = [[name, clean_name(str(value))] for name, value in values.items()]
     parts.append(format_table([["setting", "value"], *named]))
     return "\n\n".join(parts)
-
-
-def _classifier(fitted: "FittedScene") -> str:
-    """Return the classifier that was used or chosen, as `train --classifier` names it."""
-    return "softmax" if fitted.svm is None else "svm"
 
 
 def _tag_counts(fitted: "FittedScene") -> dict[str, int]:

@@ -410,7 +410,7 @@ def _predict(
 ) -> list[Photograph]:
     """Return photographs with their features and predictions."""
     topics_NH = fitted.topics_of([words for words, _ in block.values()])
-    proba_NC = fitted.class_proba(topics_NH) if fitted.classes else np.empty((len(block), 0))
+    proba_NC = fitted.class_proba(topics_NH)
     presence_NA = fitted.tag_proba(topics_NH)
     return [
         Photograph(

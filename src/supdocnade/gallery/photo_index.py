@@ -47,10 +47,10 @@ def model_fingerprint(fitted: "FittedScene") -> str:
         arrays.append(network.tree.leaf_of_word_K)
     if fitted.class_tag_share_CA is not None:
         arrays.append(fitted.class_tag_share_CA)
-    if fitted.svm is not None:
-        svm = fitted.svm
-        arrays += [svm.mean_H, svm.scale_H, svm.support_SH, svm.coefficient_CS, svm.intercept_C]
-        digest.update(repr(svm.gamma).encode())
+    if fitted.class_head is not None:
+        head_arrays, head = fitted.class_head.to_storage()
+        arrays += head_arrays.values()
+        digest.update(repr((fitted.class_head.name, head)).encode())
     for array in (*arrays, fitted.tag_frequency_A):
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()

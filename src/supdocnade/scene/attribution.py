@@ -8,20 +8,19 @@ to score(document) - score(empty document).
 The path is integrated numerically between the kinks of ReLU units, where the score is smooth.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, log_expit, log_softmax, logsumexp, softmax
+from scipy.special import expit, log_softmax, logsumexp, softmax
 
 from supdocnade.checks import check_known
 from supdocnade.errors import InvalidArgument
 from supdocnade.folders.tags import normalize_tag
 from supdocnade.model.inference import NetworkArrays
+from supdocnade.scene.class_heads import ClassHead, Score
 from supdocnade.scene.prediction import FittedScene, Prediction, predict_topics
-from supdocnade.scene.svm import RBFSVM
 from supdocnade.text import format_percent
 from supdocnade.visual_words.describer import NetworkDescriber
 from supdocnade.visual_words.encoder import EncodedImage, count_words
@@ -36,22 +35,6 @@ NODES, WEIGHTS = (
     0.5 * np.polynomial.legendre.leggauss(3)[1],
 )
 """Gauss-Legendre quadrature on [0, 1]."""
-
-
-class Score(NamedTuple):
-    """A differentiable function of the topics of documents."""
-
-    value: Callable[[Floats], Floats]
-    """From (Q, H) topics to (Q,) scores."""
-    gradient: Callable[[Floats], Floats]
-    """From (Q, H) topics to (Q, H) derivatives."""
-
-    def add(self, other: "Score", weight: float) -> "Score":
-        """Return this score + weight · other."""
-        return Score(
-            lambda hidden_QH: self.value(hidden_QH) + weight * other.value(hidden_QH),
-            lambda hidden_QH: self.gradient(hidden_QH) + weight * other.gradient(hidden_QH),
-        )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -256,16 +239,13 @@ def _choose_class_score(
     fitted: FittedScene, hidden_BH: NDArray[np.float32], label: str | None
 ) -> tuple[str, str, Score]:
     """Return the class to explain, a description of its score, and the score."""
-    if not fitted.classes:
+    head = fitted.class_head
+    if head is None:
         raise InvalidArgument("this model knows no classes; give a tag to explain.")
     if label is None:
-        scores = fitted.class_scores(hidden_BH)
-        label = fitted.classes[int(scores[0].argmax())]
+        label = fitted.classes[int(head.scores(hidden_BH)[0].argmax())]
     check_known("label", label, fitted.classes)
-    number = fitted.classes.index(label)
-    if fitted.svm is not None:
-        return label, "decision value of the SVM", svm_score(fitted.svm, number)
-    return label, "logit of the softmax", logit_score(fitted.network, number)
+    return label, head.explained, head.explain(fitted.classes.index(label))
 
 
 def _choose_tag_score(fitted: FittedScene, tag: str) -> tuple[str, str, Score]:
@@ -273,105 +253,39 @@ def _choose_tag_score(fitted: FittedScene, tag: str) -> tuple[str, str, Score]:
     name = normalize_tag(tag)
     check_known("tag", name, fitted.tag_names)
     number = fitted.tag_names.index(name)
-    if fitted.has_logistic_tags:
-        description, score = f"logit p({name})", logit_score(fitted.network, number, "tag")
-    else:
-        word = fitted.network.config.n_visual_words + number
-        description, score = f"log p({name})", word_score(fitted.network, word)
-    if fitted.class_tag_share_CA is not None:
+    description, score = fitted.tag_head.describe(name), fitted.tag_head.explain(number)
+    if fitted.class_head is not None and fitted.class_tag_share_CA is not None:
         weight = fitted.choices.class_tag_weight
         share_C = fitted.class_tag_share_CA[:, number]
-        classifier = fitted.network if fitted.svm is None else fitted.svm
-        term = class_term_score(classifier, fitted.choices.temperature, share_C)
+        term = class_term_score(fitted.class_head, fitted.choices.temperature, share_C)
         score = score.add(term, weight)
         factor = "" if weight == 1 else f"{weight:g} "
         description += f" + {factor}log p({name} | classes)"
     return name, description, score
 
 
-def svm_score(svm: RBFSVM, label: int) -> Score:
-    """Return the decision value of a class."""
-    weight_C = np.eye(len(svm.intercept_C))[label]
-    return Score(
-        lambda hidden_QH: svm.decide(hidden_QH)[:, label],
-        lambda hidden_QH: np.stack([svm.gradient(hidden_H, weight_C) for hidden_H in hidden_QH]),
-    )
-
-
-def logit_score(network: NetworkArrays, number: int, head: str = "label") -> Score:
-    """Return the logit of a class, (U h + d)[number], or of a tag, (T h + e)[number].
-
-    Parameters
-    ----------
-    head : "label" for a class, "tag" for a tag with a logistic output.
-    """
-    U_H = network[f"{head}_weight"][number].astype(np.float64)
-    d = float(network[f"{head}_bias"][number])
-    return Score(
-        lambda hidden_QH: hidden_QH @ U_H + d, lambda hidden_QH: np.tile(U_H, (len(hidden_QH), 1))
-    )
-
-
-def class_term_score(
-    classifier: RBFSVM | NetworkArrays, temperature: float, share_C: Floats
-) -> Score:
+def class_term_score(head: ClassHead, temperature: float, share_C: Floats) -> Score:
     """Return log Σ_c p(c | document) share_c, the class term of a tag.
 
     Parameters
     ----------
-    classifier : the SVM, or a network with a softmax over classes.
     temperature : of p, the softmax of the class scores.
     share_C : share of the tag among the tags of every class.
     """
     log_share_C = np.log(share_C)
-    if isinstance(classifier, NetworkArrays):
-        U_CH = classifier["label_weight"].astype(np.float64)
-        d_C = classifier["label_bias"].astype(np.float64)
-
-    def decide(hidden_QH: Floats) -> Floats:
-        if isinstance(classifier, RBFSVM):
-            return classifier.decide(hidden_QH) / temperature
-        logits_QC: Floats = (hidden_QH @ U_CH.T + d_C) / temperature
-        return logits_QC
 
     def value(hidden_QH: Floats) -> Floats:
-        values: Floats = logsumexp(log_softmax(decide(hidden_QH), axis=1) + log_share_C, axis=1)
+        log_p_QC = log_softmax(head.decide(hidden_QH) / temperature, axis=1)
+        values: Floats = logsumexp(log_p_QC + log_share_C, axis=1)
         return values
 
     def gradient(hidden_QH: Floats) -> Floats:
         # d/df of log Σ p share = log Σ exp(f / T) share - log Σ exp(f / T), with class scores f.
-        scaled_QC = decide(hidden_QH)
+        scaled_QC = head.decide(hidden_QH) / temperature
         slope_QC = softmax(scaled_QC + log_share_C, axis=1) - softmax(scaled_QC, axis=1)
-        slope_QC /= temperature
-        if isinstance(classifier, RBFSVM):
-            rows = zip(hidden_QH, slope_QC, strict=True)
-            return np.stack([classifier.gradient(hidden_H, slope_C) for hidden_H, slope_C in rows])
-        slopes_QH: Floats = slope_QC @ U_CH
-        return slopes_QH
+        return head.gradient(hidden_QH, slope_QC / temperature)
 
     return Score(value, gradient)
-
-
-def word_score(network: NetworkArrays, word: int) -> Score:
-    """Return log p(next word = word | document), the score of a tag."""
-    V_TH, b_T = (network[name].astype(np.float64) for name in ("node_weight", "node_bias"))
-    if network.tree is None:
-
-        def log_proba(hidden_QH: Floats) -> Floats:
-            log_p_QK: Floats = log_softmax(hidden_QH @ V_TH.T + b_T, axis=1)
-            return log_p_QK
-
-        return Score(
-            lambda hidden_QH: log_proba(hidden_QH)[:, word],
-            lambda hidden_QH: V_TH[word] - np.exp(log_proba(hidden_QH)) @ V_TH,
-        )
-    nodes_L, signs_L = (paths[word] for paths in network.tree.paths)
-    nodes_L, signs_L = nodes_L[signs_L != 0], signs_L[signs_L != 0]
-    V_LH, b_L = signs_L[:, None] * V_TH[nodes_L], signs_L * b_T[nodes_L]
-    return Score(
-        lambda hidden_QH: log_expit(hidden_QH @ V_LH.T + b_L).sum(axis=1),
-        lambda hidden_QH: expit(-(hidden_QH @ V_LH.T + b_L)) @ V_LH,
-    )
 
 
 def _activate(a: Floats, activation: str) -> Floats:

@@ -98,38 +98,17 @@ class TagCalibration:
         return probability
 
 
-def tag_presence(
-    score_BA: Floats,
-    frequency_A: Floats,
-    calibration: TagCalibration | None,
-    *,
-    log_odds: bool = False,
-) -> Floats:
-    """Return the probability that every tag is present, (images, tags).
-
-    Parameters
-    ----------
-    calibration : None: that of the scores as they are.
-    log_odds : as for `fit_tags`.
-    """
-    if calibration is not None:
-        return calibration.probability(score_BA, frequency_A)
-    probability: Floats = expit(score_BA) if log_odds else np.exp(score_BA)
-    return probability
-
-
 def fit_tags(
-    score_BA: Floats, frequency_A: Floats, present_BA: Mask, *, log_odds: bool = False
+    score_BA: Floats, frequency_A: Floats, present_BA: Mask, expected_offset: float
 ) -> TagCalibration:
     """Fit the calibration and the threshold of tags to images whose tags are known.
 
     Parameters
     ----------
-    score_BA : (images, tags) scores of tags: log odds, or logarithms of probabilities that sum to 1
-        over all tags.
+    score_BA : (images, tags) scores of tags.
     frequency_A : (tags,) share of the training images that have each tag.
     present_BA : (images, tags) True where a tag is present.
-    log_odds : True if the scores are log odds.
+    expected_offset : of the uncalibrated model, at which the search begins.
     """
     from scipy.optimize import minimize
 
@@ -138,9 +117,7 @@ def fit_tags(
     prior_BA = np.broadcast_to(logit(frequency_A), score_BA.shape)
     features = np.stack([score_BA.ravel(), prior_BA.ravel(), np.ones(score_BA.size)])
     sign_N = np.where(present_BA.ravel(), 1.0, -1.0)
-    # Uncalibrated, a tag is expected as often as its share times the usual number of tags.
-    offset = 0.0 if log_odds else np.log(max(frequency_A.sum(), 1e-4))
-    start = np.array([1.0, 0.0, offset])
+    start = np.array([1.0, 0.0, expected_offset])
     stiffness = np.array([SHRINKAGE, SHRINKAGE, 0.0])
 
     def loss(weights: Floats) -> tuple[float, Floats]:

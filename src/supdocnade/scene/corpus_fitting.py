@@ -96,7 +96,7 @@ def fit_scene_corpus(
         rows = np.arange(len(stored))
         sample, held_out = data.take(rows[: len(sampled)]), data.take(rows[len(sampled) :])
         chosen = choose_on_held_out(
-            part, sample, held_out, settings, seed, options, approximate_svm=approximate
+            part, sample, held_out, settings, seed, options, approximate=approximate
         )
         _append_damped(damped, corpus, held, settings.damping)
         whole = _from_corpus(photographs.take(np.concatenate([others, held])), damped, features_BF)
@@ -111,7 +111,7 @@ def fit_scene_corpus(
             options,
             training_set=in_memory,
             fingerprint=fingerprint_records(keys, photographs.labels, photographs.tags),
-            approximate_svm=approximate,
+            approximate=approximate,
         )
 
 

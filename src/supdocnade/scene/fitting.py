@@ -3,9 +3,9 @@
 1. All photographs are read, to find near-duplicates and those that cannot be read (`inspection`),
    and a share of them is held out (`held_out.hold_out`).
 2. Visual words are learned from the others, and all photographs are encoded.
-3. A topic model and an SVM are fitted on the other photographs. The number of epochs, the SVM's C
-   and γ, the temperature, the ranking of tags and their threshold are chosen on the held-out
-   photographs (`selection`).
+3. A topic model and classifiers are fitted on the other photographs. The number of epochs, the
+   classifier and its settings, the temperature, the ranking of tags and their threshold are chosen
+   on the held-out photographs (`selection`).
 4. Everything is fitted again on all photographs with these choices. The reported figures are those
    of step 3.
 5. Thumbnails of some photographs are stored (`thumbnails`).
@@ -33,6 +33,7 @@ from supdocnade.model.network import DocNADENetwork
 from supdocnade.progress import EpochCallback
 from supdocnade.run_options import RunOptions
 from supdocnade.scene.dataset import Photographs, TrainingSet
+from supdocnade.scene.heads import CLASS_HEADS, allowed_heads
 from supdocnade.scene.held_out import Choices, HeldOut, hold_out
 from supdocnade.scene.inspection import (
     describe_class_conflicts,
@@ -48,7 +49,6 @@ from supdocnade.scene.selection import (
     select_candidate,
 )
 from supdocnade.scene.settings import WORD_SETTINGS, SceneSettings
-from supdocnade.scene.svm import N_LANDMARKS, RBFSVM, fit_svm
 from supdocnade.scene.tag_ranking import photograph_tag_shares, tag_frequency
 from supdocnade.scene.thumbnails import find_shown_topics, make_thumbnails
 from supdocnade.storage import load_arrays, save_arrays
@@ -59,13 +59,6 @@ LEARNING = "learning"
 
 EPOCH_SHARES = (0.5, 0.75, 1.0)
 """Shares of the schedule after which a model is a candidate."""
-
-SVM_BYTES = 24
-"""Memory of an SVM per pair of labelled photographs."""
-MAX_SVM, MAX_AUTO_SVM = 30_000, 12_900
-"""Labelled photographs of an exact SVM that was asked for, 22 GB, and of one that "auto" tries,
-4 GB; the kernel of larger ones is approximated. They do not depend on the machine: one seed gives
-one model."""
 
 
 def fit_scene(
@@ -153,18 +146,15 @@ def _check_any(photographs: Photographs) -> None:
         raise InvalidArgument("images must have a photograph that can be read, got none.")
 
 
-def approximates_svm(labels: Sequence[str | None], settings: SceneSettings) -> bool:
-    """Return whether there are too many labelled photographs for an exact SVM; warn if so."""
+def must_approximate(labels: Sequence[str | None], settings: SceneSettings) -> bool:
+    """Return whether there are too many labelled photographs for a classifier; warn if so."""
     n_labelled = sum(label is not None for label in labels)
-    limit = min(MAX_SVM, MAX_AUTO_SVM) if settings.classifier == "auto" else MAX_SVM
-    if n_labelled <= limit or settings.classifier == "softmax":
-        return False
-    warnings.warn(
-        f"the SVM has an approximate kernel with {N_LANDMARKS} support vectors: an exact one of "
-        f"{n_labelled} labelled photographs would need {SVM_BYTES * n_labelled**2 / 1e9:.1f} GB.",
-        stacklevel=3,
-    )
-    return True
+    heads = allowed_heads(settings.classifier, len({*labels} - {None}))
+    compared = settings.classifier == "auto"
+    notes = [head.describe_approximation(n_labelled, compared=compared) for head in heads]
+    for note in filter(None, notes):
+        warnings.warn(note, stacklevel=3)
+    return any(notes)
 
 
 def _inspect(
@@ -219,10 +209,10 @@ def _fit(
 ) -> FittedScene:
     """Choose on the held-out photographs, and fit on all."""
     data = training_set.damp(settings.damping)
-    approximate_svm = approximates_svm(data.photographs.labels, settings)
+    approximate = must_approximate(data.photographs.labels, settings)
     part, held = data.take(np.flatnonzero(~held_B)), data.take(np.flatnonzero(held_B))
     choices, held_out = choose_on_held_out(
-        part, part, held, settings, seed, options, approximate_svm=approximate_svm
+        part, part, held, settings, seed, options, approximate=approximate
     )
     # The options of the run are no part of the model.
     bag.set_params(n_jobs=None, cache=None, device="auto")
@@ -236,7 +226,7 @@ def _fit(
         options,
         training_set=training_set,
         fingerprint=training_set.photographs.fingerprint(),
-        approximate_svm=approximate_svm,
+        approximate=approximate,
     )
     hidden_BH = topic_features(fitted.network, data.counts, data.features_BF)
     thumbnails = make_thumbnails(
@@ -256,14 +246,14 @@ def fit_on_all(
     *,
     training_set: TrainingSet,
     fingerprint: str,
-    approximate_svm: bool,
+    approximate: bool,
 ) -> FittedScene:
     """Fit a model on all photographs with the choices made; it has no thumbnails yet.
 
     Parameters
     ----------
     whole : all photographs, damped; topics are learned from them.
-    in_memory : those of them on which an SVM is trained, and which determine the topics to show.
+    in_memory : those of them that a classifier learns from, and that determine the topics to show.
     chosen : by `choose_on_held_out`.
     training_set : photographs that are stored in the model, not damped.
     fingerprint : of all photographs.
@@ -275,21 +265,32 @@ def fit_on_all(
         whole, vocabulary, settings, seed, options, "learning from all", stop_after=choices.n_epochs
     )
     network = topics.network_.arrays()
+    hidden_BH = topic_features(network, in_memory.counts, in_memory.features_BF)
     classes = tuple(photographs.classes)
     share_CA = photograph_tag_shares(photographs, classes, vocabulary)
+    class_head = None
+    if choices.classifier is not None:
+        label_B = in_memory.photographs.label_numbers(classes)
+        known = np.flatnonzero(label_B >= 0)
+        class_head = CLASS_HEADS[choices.classifier].fit(
+            network,
+            hidden_BH[known],
+            label_B[known],
+            choices.classifier_settings,
+            n_jobs=options.n_jobs,
+            approximate=approximate,
+        )
     topics.set_params(n_jobs=None, checkpoint=None, device="auto")
     return FittedScene(
         settings=settings,
         encoder=bag.encoder_,
         examples=bag.examples_,
         network=network,
-        rotation=find_shown_topics(
-            topic_features(network, in_memory.counts, in_memory.features_BF)
-        ),
+        rotation=find_shown_topics(hidden_BH),
         stored_words=words_to_storage(bag),
         stored_topics=estimator_to_storage(topics),
         classes=classes,
-        svm=_fit_final_svm(network, in_memory, choices, options, approximate=approximate_svm),
+        class_head=class_head,
         tag_names=vocabulary.names,
         tag_frequency_A=tag_frequency(photographs, vocabulary),
         class_tag_share_CA=share_CA if choices.class_tag_weight else None,
@@ -308,7 +309,7 @@ def choose_on_held_out(
     seed: int,
     options: RunOptions,
     *,
-    approximate_svm: bool = False,
+    approximate: bool = False,
 ) -> tuple[Choices, HeldOut]:
     """Fit on a part of the photographs, and choose on others by a sample of that part.
 
@@ -325,7 +326,7 @@ def choose_on_held_out(
         vocabulary,
         settings.classifier,
         options=options,
-        approximate_svm=approximate_svm,
+        approximate=approximate,
     )
     return measure_selected(
         selected,
@@ -427,28 +428,3 @@ def fit_scene_topics(
         stage=stage,
     )
     return topics
-
-
-def _fit_final_svm(
-    network: NetworkArrays,
-    data: TrainingSet,
-    choices: Choices,
-    options: RunOptions,
-    *,
-    approximate: bool,
-) -> RBFSVM | None:
-    """Fit the SVM of a model, None if its classifier is the softmax."""
-    classes = data.photographs.classes
-    if choices.C is None or choices.gamma is None or len(classes) < 2:
-        return None
-    label_B = data.photographs.label_numbers(classes)
-    known = np.flatnonzero(label_B >= 0)
-    return fit_svm(
-        topic_features(network, data.counts, data.features_BF)[known],
-        label_B[known],
-        len(classes),
-        C=choices.C,
-        gamma=choices.gamma,
-        n_jobs=options.n_jobs,
-        approximate=approximate,
-    )

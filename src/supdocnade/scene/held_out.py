@@ -1,7 +1,7 @@
 """The held-out photographs: which they are, choices made on them, and results measured on them."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -81,10 +81,10 @@ class Choices:
 
     n_epochs: int
     """Passes over all photographs."""
-    C: float | None = None
-    """None without an SVM."""
-    gamma: float | None = None
-    """In units of 1 / topics."""
+    classifier: str | None = None
+    """Name of the classifier; None without classes."""
+    classifier_settings: Mapping[str, float] = field(default_factory=dict)
+    """Settings of its `fit`."""
     temperature: float = 1.0
     unsure_below: float = 0.0
     """Labels with a smaller probability were wrong more often than right."""
@@ -98,9 +98,8 @@ class Choices:
 
     def __post_init__(self) -> None:
         check_count("n_epochs", self.n_epochs, least=1)
-        for name in ("C", "gamma"):
-            if getattr(self, name) is not None:
-                check_range(name, getattr(self, name), above=0)
+        for name, value in self.classifier_settings.items():
+            check_range(name, value, above=0)
         check_range("temperature", self.temperature, above=0)
         check_range("unsure_below", self.unsure_below, least=0, most=1)
         if self.unfamiliar_above is not None:

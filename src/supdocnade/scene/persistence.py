@@ -17,7 +17,7 @@ description of its own:
 =========== ================================================================
 words       the visual words and their examples (`words_to_storage`)
 topics      the topic model with its tree and history (`estimator_to_storage`)
-classifier  the SVM, the frequencies of tags, their shares in classes, and the rotation of topics
+classifier  the classifier, frequencies of tags, their shares in classes, the rotation of topics
 examples    thumbnails of some photographs
 learned     the training set as words, so that photographs can be added
 held_out    the held-out photographs with their predictions
@@ -40,10 +40,13 @@ from supdocnade.checks import check_count, check_shape
 from supdocnade.errors import InvalidArgument, StorageError, UnwritableFile
 from supdocnade.estimators.persistence import check_names, read_topic_model, read_words
 from supdocnade.estimators.settings import DocNADESettings, SupDocNADESettings
+from supdocnade.model.inference import NetworkArrays
 from supdocnade.model.topic_rotation import TopicRotation
 from supdocnade.partial_folder import PartialFolder
 from supdocnade.scene.calibration import TagCalibration
+from supdocnade.scene.class_heads import ClassHead
 from supdocnade.scene.dataset import training_set_from_storage, training_set_to_storage
+from supdocnade.scene.heads import allowed_heads
 from supdocnade.scene.held_out import (
     Choices,
     HeldOut,
@@ -52,7 +55,6 @@ from supdocnade.scene.held_out import (
 )
 from supdocnade.scene.prediction import FittedScene
 from supdocnade.scene.settings import SceneSettings
-from supdocnade.scene.svm import RBFSVM
 from supdocnade.scene.thumbnails import thumbnails_from_storage, thumbnails_to_storage
 from supdocnade.storage import (
     Arrays,
@@ -72,7 +74,6 @@ PARTS = ("words", "topics", "classifier", "examples", "learned", "held_out")
 Parts = dict[str, tuple[Arrays, dict[str, Any]]]
 
 _KIND = "SceneModel"
-_SVM = ("mean_H", "scale_H", "support_SH", "coefficient_CS", "intercept_C")
 _ROTATION = {"rotation_axes": "axes_HR", "rotation_inverse": "inverse_RH"}
 _TOPIC_SETTINGS = {"SupDocNADE": SupDocNADESettings, "DocNADE": DocNADESettings}
 
@@ -215,15 +216,16 @@ def _describe(fitted: FittedScene, params: dict[str, Any]) -> tuple[Parts, dict[
     """
     classifier: Arrays = {"tag_frequency": fitted.tag_frequency_A}
     classifier |= {name: getattr(fitted.rotation, field) for name, field in _ROTATION.items()}
-    if fitted.svm is not None:
-        classifier |= {name: getattr(fitted.svm, name) for name in _SVM}
+    head: dict[str, Any] = {}
+    if fitted.class_head is not None:
+        head_arrays, head = fitted.class_head.to_storage()
+        classifier |= head_arrays
     if fitted.class_tag_share_CA is not None:
         classifier["class_tag_share"] = fitted.class_tag_share_CA
-    gamma = None if fitted.svm is None else fitted.svm.gamma
     parts = {
         "words": fitted.stored_words,
         "topics": fitted.stored_topics,
-        "classifier": (classifier, {"gamma": gamma}),
+        "classifier": (classifier, head),
         "examples": thumbnails_to_storage(fitted.thumbnails),
         "learned": (training_set_to_storage(fitted.training_set), {}),
         "held_out": (held_out_to_storage(fitted.held_out.images), {}),
@@ -266,7 +268,7 @@ def _build(parts: Parts, description: dict[str, Any], name: str) -> FittedScene:
     if config.annotation_output != settings.annotation_output:
         raise InvalidArgument("its outputs of tags are not those of its topics")
     rotation = _read_rotation(parts["classifier"][0], config.n_topics)
-    svm = _read_svm(parts, settings, (len(classes), config.n_topics))
+    class_head = _read_class_head(parts, settings, choices, topics.network)
     frequency_A, share_CA = _read_tags(parts["classifier"][0], choices, (len(classes), len(tags)))
     held_out = description["held_out"]
     for figure, number in (("accuracy", "n_labelled"), ("f_measure", "n_tagged")):
@@ -287,7 +289,7 @@ def _build(parts: Parts, description: dict[str, Any], name: str) -> FittedScene:
         stored_words=parts["words"],
         stored_topics=parts["topics"],
         classes=classes,
-        svm=svm,
+        class_head=class_head,
         tag_names=tags,
         tag_frequency_A=frequency_A,
         class_tag_share_CA=share_CA,
@@ -308,18 +310,16 @@ def _build(parts: Parts, description: dict[str, Any], name: str) -> FittedScene:
     )
 
 
-def _read_svm(parts: Parts, settings: SceneSettings, shape: tuple[int, int]) -> RBFSVM | None:
-    """Return the SVM of the classes and topics in `shape`, None if the settings have none."""
-    arrays, description = parts["classifier"]
-    gamma = description["gamma"]
-    allowed = {"svm": (True,), "softmax": (False,), "auto": (True, False)}[settings.classifier]
-    if (gamma is not None) not in (allowed if shape[0] > 1 else (False,)):
-        raise InvalidArgument("its classifier is not that of its settings")
-    if gamma is None:
+def _read_class_head(
+    parts: Parts, settings: SceneSettings, choices: Choices, network: NetworkArrays
+) -> ClassHead | None:
+    """Return the classifier, None without classes."""
+    heads = {head.name: head for head in allowed_heads(settings.classifier, network.n_classes)}
+    if choices.classifier is None and not heads:
         return None
-    svm = RBFSVM(**{each: arrays[each] for each in _SVM}, gamma=gamma)
-    check_shape("svm", (len(svm.intercept_C), len(svm.mean_H)), shape)
-    return svm
+    if choices.classifier not in heads:
+        raise InvalidArgument("its classifier is not that of its settings")
+    return heads[choices.classifier].from_storage(*parts["classifier"], network)
 
 
 def _read_rotation(arrays: Arrays, n_units: int) -> TopicRotation:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.special import softmax
 
 from supdocnade import __version__
 from supdocnade.checks import check_count
@@ -21,16 +20,17 @@ from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.persistence import estimator_from_storage, words_from_storage
 from supdocnade.folders.tags import frequent_spellings
 from supdocnade.metrics import top_ranked
-from supdocnade.model.inference import NetworkArrays, class_scores, topic_features
+from supdocnade.model.inference import NetworkArrays, topic_features
 from supdocnade.model.topic_rotation import TopicRotation
 from supdocnade.run_options import RunOptions
-from supdocnade.scene.calibration import tag_presence
+from supdocnade.scene.class_heads import ClassHead
 from supdocnade.scene.dataset import TrainingSet
+from supdocnade.scene.heads import tag_head
 from supdocnade.scene.held_out import Choices, HeldOut
 from supdocnade.scene.novelty import Novelty, fit_novelty, take_references
 from supdocnade.scene.settings import TAG_PRECISION, SceneSettings
-from supdocnade.scene.svm import RBFSVM
-from supdocnade.scene.tag_ranking import tag_scores, topic_tag_scores
+from supdocnade.scene.tag_heads import TagHead
+from supdocnade.scene.tag_ranking import tag_scores
 from supdocnade.scene.thumbnails import Thumbnails
 from supdocnade.storage import Arrays
 from supdocnade.visual_words.cache import ImageWords
@@ -122,7 +122,8 @@ class FittedScene:
     stored_topics: tuple[Arrays, dict[str, Any]]
     """The fitted topic model as `estimator_to_storage` describes it."""
     classes: tuple[str, ...]
-    svm: RBFSVM | None
+    class_head: ClassHead | None
+    """The classifier; None without classes."""
     tag_names: tuple[str, ...]
     tag_frequency_A: Floats
     """Share of the photographs with known tags that have each tag."""
@@ -207,52 +208,37 @@ class FittedScene:
         features_BF = np.array([words.features_F for words in images], np.float32)
         return self.compute_topics(counts, features_BF.reshape(-1, n_image_features))
 
-    def class_scores(self, hidden_BH: Float32s) -> Floats:
-        """Return decision values of the SVM, or log probabilities of the network, (B, C)."""
-        if self.svm is not None:
-            return self.svm.decide(hidden_BH)
-        return class_scores(self.network, hidden_BH)
-
     def class_proba(self, hidden_BH: Float32s) -> Floats:
-        """Return the probabilities of all classes, (B, C)."""
-        scores_BC = self.class_scores(hidden_BH) / self.choices.temperature
-        probability: Floats = softmax(scores_BC, axis=1)
-        return probability
+        """Return the probabilities of all classes, (B, C); a model without classes has none."""
+        if self.class_head is None:
+            return np.empty((len(hidden_BH), 0))
+        return self.class_head.probabilities(hidden_BH, self.choices.temperature)
 
-    @property
-    def has_logistic_tags(self) -> bool:
-        """True if tags have logistic outputs, so that their scores are log odds."""
-        return self.network.config.n_tag_outputs > 0
+    @cached_property
+    def tag_head(self) -> TagHead:
+        """The outputs of tags."""
+        return tag_head(self.network)
 
-    def tag_scores(self, hidden_BH: Float32s, proba_BC: Floats | None) -> Floats:
+    def tag_scores(self, hidden_BH: Float32s, proba_BC: Floats) -> Floats:
         """Return the scores that rank tags, (B, A); see `tag_ranking`.
 
         Parameters
         ----------
-        proba_BC : the probabilities of all classes; None without classes.
+        proba_BC : the probabilities of all classes.
         """
-        log_p_BA = topic_tag_scores(self.network, hidden_BH)
-        if self.class_tag_share_CA is None:
-            return log_p_BA
-        assert proba_BC is not None, "a model with a class term has classes"
-        return tag_scores(
-            log_p_BA,
-            proba_BC,
-            self.class_tag_share_CA,
-            self.choices.class_tag_weight,
-            log_odds=self.has_logistic_tags,
-        )
+        scores_BA = self.tag_head.scores(hidden_BH)
+        share_CA, weight = self.class_tag_share_CA, self.choices.class_tag_weight
+        if share_CA is None:
+            return scores_BA
+        return tag_scores(self.tag_head, scores_BA, proba_BC, share_CA, weight)
 
     def tag_proba(self, hidden_BH: Float32s) -> Floats:
         """Return the probability that every tag is present, (B, A)."""
-        proba_BC = self.class_proba(hidden_BH) if self.classes else None
-        return self.tag_presence(self.tag_scores(hidden_BH, proba_BC))
+        return self.tag_presence(self.tag_scores(hidden_BH, self.class_proba(hidden_BH)))
 
     def tag_presence(self, scores_BA: Floats) -> Floats:
         """Return the probability that every tag is present, given the scores of tags."""
-        return tag_presence(
-            scores_BA, self.tag_frequency_A, self.choices.tags, log_odds=self.has_logistic_tags
-        )
+        return self.tag_head.probabilities(scores_BA, self.tag_frequency_A, self.choices.tags)
 
     @property
     def tag_threshold(self) -> float:
@@ -319,7 +305,7 @@ def predict_topics(
     fitted: FittedScene, names: Sequence[str], hidden_BH: Float32s
 ) -> list[Prediction]:
     """Return the predictions for photographs, given their topic features."""
-    proba_BC = fitted.class_proba(hidden_BH) if fitted.classes else None
+    proba_BC = fitted.class_proba(hidden_BH)
     scores_BA = fitted.tag_scores(hidden_BH, proba_BC)
     presence_BA = fitted.tag_presence(scores_BA)
     order_BA = top_ranked(scores_BA, len(fitted.tag_names))
@@ -329,7 +315,7 @@ def predict_topics(
     for row, name in enumerate(names):
         label = probability = None
         probabilities: dict[str, float] = {}
-        if proba_BC is not None:
+        if fitted.classes:
             probabilities = dict(zip(fitted.classes, proba_BC[row].tolist(), strict=True))
             label = fitted.classes[int(proba_BC[row].argmax())]
             probability = probabilities[label]

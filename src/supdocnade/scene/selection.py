@@ -1,6 +1,6 @@
-"""Selection on held-out photographs: epochs, SVM, temperature, and ranking of tags."""
+"""Selection on held-out photographs: epochs, classifier, temperature, and ranking of tags."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ from supdocnade.metrics import (
     evaluate_tags,
     top_ranked,
 )
-from supdocnade.model.inference import NetworkArrays, class_scores, topic_features
+from supdocnade.model.inference import NetworkArrays, topic_features
 from supdocnade.run_options import RunOptions
 from supdocnade.scene.calibration import (
     TagCalibration,
@@ -23,46 +23,38 @@ from supdocnade.scene.calibration import (
     fit_temperature,
     mean_probability,
     precise_thresholds,
-    tag_presence,
     unsure_below,
 )
+from supdocnade.scene.class_heads import ClassHead
 from supdocnade.scene.dataset import Photographs, TrainingSet
+from supdocnade.scene.heads import TAG_HEADS, allowed_heads, tag_head
 from supdocnade.scene.held_out import Choices, HeldOut, HeldOutImage
 from supdocnade.scene.novelty import choose_novelty, fit_novelty, unfamiliar_above
 from supdocnade.scene.settings import SceneSettings
-from supdocnade.scene.svm import choose_svm, fit_svm
+from supdocnade.scene.tag_heads import TagHead
 from supdocnade.scene.tag_ranking import (
     choose_class_weight,
     photograph_tag_shares,
     present_tags,
     tag_frequency,
-    topic_tag_scores,
 )
 
 Floats = NDArray[np.float64]
 
-DEFAULT_C, DEFAULT_GAMMA = 10.0, 1.0
-"""Values of the SVM if there are no held-out photographs to choose them on."""
-
-
 TUNING = "tuning the classifier"
-"""Stage that is reported with the number of SVMs tried."""
+"""Stage that is reported with the number of classifiers tried."""
 
 
 class Candidate(NamedTuple):
-    """Outputs of a topic model after some number of epochs."""
+    """A topic model after some number of epochs, and its topics."""
 
     n_epochs: int
+    network: NetworkArrays
     hidden_BH: NDArray[np.float32]
     """Topics of the photographs it was fitted on."""
     held_out_BH: NDArray[np.float32]
     """Topics of the held-out photographs."""
-    softmax_BC: Floats | None
-    """log p(class) of the held-out photographs by the network's own softmax."""
-    tag_log_p_BA: Floats
-    """log p(tag) of the held-out photographs, renormalised over all tags, or their log odds."""
-    log_odds: bool = False
-    """True with log odds."""
+    tag_head: TagHead
 
 
 class Selected(NamedTuple):
@@ -73,8 +65,7 @@ class Selected(NamedTuple):
     class_scores_BC: Floats | None
     """Scores of the classes for the held-out photographs."""
     tag_scores_BA: Floats
-    log_odds: bool = False
-    """True if the scores of tags are log odds."""
+    tag_head: TagHead
 
 
 def default_choices(data: TrainingSet, settings: SceneSettings) -> Choices:
@@ -84,31 +75,31 @@ def default_choices(data: TrainingSet, settings: SceneSettings) -> Choices:
     if len(vocabulary):
         nothing = np.empty((0, len(vocabulary)))
         frequency_A = tag_frequency(data.photographs, vocabulary)
-        logistic = settings.annotation_output == "sigmoid"
-        calibration = fit_tags(nothing, frequency_A, nothing > 0, log_odds=logistic)
-    if settings.classifier == "softmax":
-        return Choices(n_epochs=settings.max_epochs, tags=calibration)
-    return Choices(n_epochs=settings.max_epochs, C=DEFAULT_C, gamma=DEFAULT_GAMMA, tags=calibration)
+        offset = TAG_HEADS[str(settings.annotation_output)].expected_offset(frequency_A)
+        calibration = fit_tags(nothing, frequency_A, nothing > 0, offset)
+    choices = Choices(n_epochs=settings.max_epochs, tags=calibration)
+    n_classes = len(data.photographs.classes)
+    for head in allowed_heads(settings.classifier, n_classes, can_compare=False):
+        choices = replace(choices, classifier=head.name, classifier_settings=head.defaults)
+    return choices
 
 
 def make_candidate(
     network: NetworkArrays, n_epochs: int, part: TrainingSet, held_out: TrainingSet
 ) -> Candidate:
-    """Return the outputs of a network.
+    """Return a network with the topics of photographs.
 
     Parameters
     ----------
     part : photographs it was fitted on.
     held_out : held-out photographs.
     """
-    held_out_BH = topic_features(network, held_out.counts, held_out.features_BF)
     return Candidate(
         n_epochs=n_epochs,
+        network=network,
         hidden_BH=topic_features(network, part.counts, part.features_BF),
-        held_out_BH=held_out_BH,
-        softmax_BC=class_scores(network, held_out_BH) if network.n_classes else None,
-        tag_log_p_BA=topic_tag_scores(network, held_out_BH),
-        log_odds=bool(network.config.n_tag_outputs),
+        held_out_BH=topic_features(network, held_out.counts, held_out.features_BF),
+        tag_head=tag_head(network),
     )
 
 
@@ -120,7 +111,7 @@ def select_candidate(
     classifier: str,
     *,
     options: RunOptions = RunOptions(),
-    approximate_svm: bool = False,
+    approximate: bool = False,
 ) -> Selected:
     """Return the candidate and classifier with the best probabilities of true classes and tags.
 
@@ -129,17 +120,14 @@ def select_candidate(
 
     Parameters
     ----------
-    classifier : "svm", "softmax", or "auto" for the better of both.
-    approximate_svm : approximate the kernel of the SVMs, see `fit_svm`.
+    classifier : name of a classifier, or "auto" for the best.
+    approximate : as for `ClassHead.fit`.
     """
     classes = training.classes
-    label_B = training.label_numbers(classes)
-    true_B = held_out.label_numbers(classes)
-    known = np.flatnonzero(true_B >= 0)
     present = present_tags(held_out, vocabulary)
     share_CA = photograph_tag_shares(training, classes, vocabulary)
-    fits_svm = classifier != "softmax" and len(classes) > 1
-    fits_softmax = not fits_svm or (classifier == "auto" and len(known) > 0)
+    can_compare = any(label in classes for label in held_out.labels)
+    heads = allowed_heads(classifier, len(classes), can_compare=can_compare)
     novelty_name = choose_novelty(training.labels)
     found = []
     for number, each in enumerate(candidates):
@@ -148,52 +136,48 @@ def select_candidate(
             options.progress(TUNING, before * total + done, len(candidates) * total)
 
         novelty = fit_novelty(novelty_name, each.hidden_BH, training.labels)
-        novelty_B = novelty.scores(each.held_out_BH)
-        classifiers: list[tuple[float | None, float | None, Floats | None]] = []
-        if fits_softmax:
-            classifiers.append((None, None, each.softmax_BC))
-        if fits_svm:
-            found_svm = _try_svms(
-                each,
-                label_B,
-                true_B,
-                len(classes),
-                on_fit=report,
-                n_jobs=options.n_jobs,
-                approximate=approximate_svm,
-            )
-            classifiers.append(found_svm)
-        for chosen_C, chosen_gamma, scores_BC in classifiers:
-            score, temperature, proba_BC = _judge_classes(scores_BC, held_out, classes)
+        choices = Choices(
+            n_epochs=each.n_epochs,
+            unfamiliar_above=unfamiliar_above(novelty.scores(each.held_out_BH)),
+            novelty=novelty_name,
+        )
+        topic_scores_BA = each.tag_head.scores(each.held_out_BH)
+        for head in heads or (None,):
+            score, scores_BC, proba_BC = 0.0, None, None
+            if head is not None:
+                settings, scores_BC = _try_head(
+                    head,
+                    each,
+                    training,
+                    held_out,
+                    on_fit=report,
+                    n_jobs=options.n_jobs,
+                    approximate=approximate,
+                )
+                score, temperature, proba_BC = _judge_classes(scores_BC, held_out, classes)
+                choices = replace(
+                    choices,
+                    classifier=head.name,
+                    classifier_settings=settings,
+                    temperature=temperature,
+                )
             weight, tag_scores_BA, f_value = choose_class_weight(
-                each.tag_log_p_BA, proba_BC, share_CA, present, log_odds=each.log_odds
+                each.tag_head, topic_scores_BA, proba_BC, share_CA, present
             )
-            choices = Choices(
-                n_epochs=each.n_epochs,
-                C=chosen_C,
-                gamma=chosen_gamma,
-                temperature=temperature,
-                unfamiliar_above=unfamiliar_above(novelty_B),
-                novelty=novelty_name,
-                class_tag_weight=weight,
-            )
-            found.append(
-                Selected(score + f_value, choices, scores_BC, tag_scores_BA, each.log_odds)
-            )
+            chosen = replace(choices, class_tag_weight=weight)
+            found.append(Selected(score + f_value, chosen, scores_BC, tag_scores_BA, each.tag_head))
     return max(found, key=lambda each: (each.score, each.choices.n_epochs))
 
 
 def _judge_classes(
-    scores_BC: Floats | None, held_out: Photographs, classes: Sequence[str]
-) -> tuple[float, float, Floats | None]:
+    scores_BC: Floats, held_out: Photographs, classes: Sequence[str]
+) -> tuple[float, float, Floats]:
     """Return the score and the temperature of a classifier, and its probabilities of classes.
 
     Parameters
     ----------
-    scores_BC : scores of the held-out photographs, None without classes.
+    scores_BC : scores of the held-out photographs.
     """
-    if scores_BC is None:
-        return 0.0, 1.0, None
     true_B = held_out.label_numbers(classes)
     known = np.flatnonzero(true_B >= 0)
     temperature = fit_temperature(scores_BC[known], true_B[known])
@@ -201,34 +185,41 @@ def _judge_classes(
     return score, temperature, softmax(scores_BC / temperature, axis=1)
 
 
-def _try_svms(
+def _try_head(
+    head: type[ClassHead],
     candidate: Candidate,
-    label_B: NDArray[np.int64],
-    true_B: NDArray[np.int64],
-    n_classes: int,
+    training: Photographs,
+    held_out: Photographs,
     *,
     on_fit: Callable[[int, int], None],
     n_jobs: int | None,
     approximate: bool,
-) -> tuple[float, float, Floats]:
-    """Return C and γ of the best SVM on a candidate, and its scores of held-out photographs.
+) -> tuple[Mapping[str, float], Floats]:
+    """Return the best settings of a classifier, and its scores of held-out photographs.
 
     Parameters
     ----------
-    label_B, true_B : class numbers of the photographs that it was fitted on, and of the held-out
-        ones; negative where unknown.
-    on_fit, approximate : as for `choose_svm`.
+    on_fit, approximate : as for `ClassHead.choose`.
     """
+    classes = training.classes
+    label_B, true_B = (each.label_numbers(classes) for each in (training, held_out))
     labelled, known = np.flatnonzero(label_B >= 0), np.flatnonzero(true_B >= 0)
     documents = candidate.hidden_BH[labelled], label_B[labelled]
-    C, gamma = DEFAULT_C, DEFAULT_GAMMA
+    settings = head.defaults
     if len(known):
-        held_out = candidate.held_out_BH[known], true_B[known]
-        C, gamma, _ = choose_svm(
-            *documents, *held_out, n_classes, n_jobs=n_jobs, on_fit=on_fit, approximate=approximate
+        settings = head.choose(
+            *documents,
+            candidate.held_out_BH[known],
+            true_B[known],
+            len(classes),
+            on_fit=on_fit,
+            n_jobs=n_jobs,
+            approximate=approximate,
         )
-    svm = fit_svm(*documents, n_classes, C=C, gamma=gamma, n_jobs=n_jobs, approximate=approximate)
-    return C, gamma, svm.decide(candidate.held_out_BH)
+    fitted = head.fit(
+        candidate.network, *documents, settings, n_jobs=n_jobs, approximate=approximate
+    )
+    return settings, fitted.scores(candidate.held_out_BH)
 
 
 def measure_selected(
@@ -257,9 +248,7 @@ def measure_selected(
         figures |= evaluate_classes(confidence, correct)
     calibration = _measure_tags(selected, held_out, vocabulary, frequency_A, figures)
     choices = replace(selected.choices, unsure_below=threshold, tags=calibration)
-    presence_BA = tag_presence(
-        selected.tag_scores_BA, frequency_A, calibration, log_odds=selected.log_odds
-    )
+    presence_BA = selected.tag_head.probabilities(selected.tag_scores_BA, frequency_A, calibration)
     top_BX = top_ranked(selected.tag_scores_BA, N_TAGS)
     images = []
     for row in range(len(held_out)):
@@ -294,9 +283,8 @@ def _measure_tags(
         return None
     present = present_tags(held_out, vocabulary)[known]
     scores_BA = selected.tag_scores_BA[known]
-    calibration = fit_tags(
-        scores_BA, frequency_A, present[:, : len(vocabulary)], log_odds=selected.log_odds
-    )
+    offset = selected.tag_head.expected_offset(frequency_A)
+    calibration = fit_tags(scores_BA, frequency_A, present[:, : len(vocabulary)], offset)
     probability_BA = calibration.probability(scores_BA, frequency_A)
     chosen = probability_BA >= calibration.threshold
     figures |= evaluate_tags(top_ranked(scores_BA, N_TAGS), chosen, probability_BA, present)

@@ -6,8 +6,6 @@ from typing import Any
 from supdocnade.checks import check_choice, check_count, check_range
 from supdocnade.errors import InvalidArgument
 
-CLASSIFIERS = ("auto", "svm", "softmax")
-
 MIN_UPDATES, MIN_BATCH, MAX_BATCH = 12, 4, 64
 """Smallest number of updates per epoch, within these batch sizes."""
 
@@ -73,6 +71,7 @@ class SceneSettings:
         from supdocnade.images.feature_network import is_network_name
         from supdocnade.likelihood import ACTIVATIONS
         from supdocnade.model.config import ANNOTATION_OUTPUTS
+        from supdocnade.scene.heads import CLASS_HEADS
         from supdocnade.training.trainer_config import TrainerConfig
 
         values = {name: getattr(self, name) for name in self.names()}
@@ -93,7 +92,7 @@ class SceneSettings:
                 )
         checked = SceneSettings(**values)
         check_count("n_topics", values["n_topics"], least=1)
-        check_choice("classifier", self.classifier, CLASSIFIERS)
+        check_choice("classifier", self.classifier, ("auto", *CLASS_HEADS))
         if self.damping is not None:
             check_range("damping", self.damping, above=0)
         check_count("min_tag_count", self.min_tag_count, least=1)

@@ -75,7 +75,7 @@ def _measure(fitted: FittedScene, block: Sequence[tuple[str, ImageWords]]) -> li
     names, words = zip(*block, strict=True)
     topics_BH = fitted.topics_of(words)
     predictions = predict_topics(fitted, names, topics_BH)
-    proba_BC = fitted.class_proba(topics_BH) if fitted.classes else None
+    proba_BC = fitted.class_proba(topics_BH)
     presence_BA = fitted.tag_proba(topics_BH)
     uncertainty_B = uncertainty(proba_BC, presence_BA)
     return [
@@ -88,7 +88,7 @@ def _measure(fitted: FittedScene, block: Sequence[tuple[str, ImageWords]]) -> li
     ]
 
 
-def uncertainty(proba_BC: Floats | None, presence_BA: Floats) -> Floats:
+def uncertainty(proba_BC: Floats, presence_BA: Floats) -> Floats:
     """Return the uncertainty about class and tags, 0 to 1: the mean of both, (B,).
 
     That of a class is 1 minus the margin between the two most probable ones. That of tags is the
@@ -96,11 +96,11 @@ def uncertainty(proba_BC: Floats | None, presence_BA: Floats) -> Floats:
 
     Parameters
     ----------
-    proba_BC : probabilities of classes; None without classes.
+    proba_BC : probabilities of classes.
     presence_BA : probabilities of tags.
     """
     parts: list[Floats] = []
-    if proba_BC is not None and proba_BC.shape[1] > 1:
+    if proba_BC.shape[1] > 1:
         second_B, first_B = np.partition(proba_BC, -2, axis=1)[:, -2:].T
         parts.append(1 - (first_B - second_B))
     if presence_BA.shape[1]:

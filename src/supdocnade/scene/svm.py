@@ -11,10 +11,10 @@ vectors M and the coefficients K_MM^-1/2 w, so nothing else changes.
 """
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
@@ -23,8 +23,11 @@ from numpy.typing import NDArray
 from supdocnade.checks import check_range, check_shape
 from supdocnade.errors import InvalidArgument
 from supdocnade.likelihood.cpu.threads import one_blas_thread
+from supdocnade.model.inference import NetworkArrays
 from supdocnade.scene.calibration import mean_probability
+from supdocnade.scene.class_heads import ClassHead
 from supdocnade.seeding import named_generator
+from supdocnade.storage import Arrays
 
 Floats = NDArray[np.float64]
 
@@ -33,6 +36,13 @@ GAMMA_GRID = (0.1, 0.3, 1.0, 3.0)
 """In units of 1 / topics: features have unit variance."""
 
 GRID = tuple(itertools.product(C_GRID, GAMMA_GRID))
+
+SVM_BYTES = 24
+"""Memory of an SVM per pair of labelled documents."""
+MAX_SVM, MAX_AUTO_SVM = 30_000, 12_900
+"""Labelled documents of an exact SVM that was asked for, 22 GB, and of one that is compared with
+others, 4 GB; the kernel of larger ones is approximated. They do not depend on the machine: one seed
+gives one model."""
 
 N_LANDMARKS, MAX_APPROXIMATE, MAX_LINEAR_JOBS = 500, 10_000, 4
 """Landmarks of an approximate SVM, documents that it is trained on at most, and threads that train
@@ -45,9 +55,17 @@ MIN_EIGENVALUE = 1e-10
 """Smaller eigenvalues of K_MM, whose largest is near the number of landmarks, are rounding."""
 
 
+_ARRAYS = ("mean_H", "scale_H", "support_SH", "coefficient_CS", "intercept_C")
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
-class RBFSVM:
+class RBFSVM(ClassHead):
     """f_c(h) = Σ_s A[c, s] exp(-γ |z(h) - z_s|²) + b_c, with z(h) = (h - mean) / scale."""
+
+    name = "svm"
+    explained = "decision value of the SVM"
+    min_classes = 2
+    defaults: ClassVar[Mapping[str, float]] = {"C": 10.0, "gamma": 1.0}
 
     mean_H: Floats
     scale_H: Floats
@@ -86,15 +104,16 @@ class RBFSVM:
             values_BC[row] = self.coefficient_CS @ kernel_S + self.intercept_C
         return values_BC
 
-    def gradient(self, hidden_H: NDArray[np.floating], weight_C: Floats) -> Floats:
-        """Return the gradient of Σ_c weight_c f_c by the topics of one document, (H,)."""
-        scaled_H = (hidden_H - self.mean_H) / self.scale_H
-        kernel_S = self._kernel(hidden_H, np.empty_like(self.support_SH))
-        pull_S = (weight_C @ self.coefficient_CS) * kernel_S
-        gradient: Floats = (
-            -2 * self.gamma * (pull_S.sum() * scaled_H - pull_S @ self.support_SH) / self.scale_H
-        )
-        return gradient
+    def gradient(self, hidden_BH: NDArray[np.floating], weight_BC: Floats) -> Floats:
+        """Return the gradients of Σ_c weight_c f_c by the topics of documents, (B, H)."""
+        gradient_BH = np.empty((len(hidden_BH), len(self.mean_H)))
+        away_SH = np.empty_like(self.support_SH)
+        for row, (hidden_H, weight_C) in enumerate(zip(hidden_BH, weight_BC, strict=True)):
+            scaled_H = (hidden_H - self.mean_H) / self.scale_H
+            pull_S = (weight_C @ self.coefficient_CS) * self._kernel(hidden_H, away_SH)
+            away_H = pull_S.sum() * scaled_H - pull_S @ self.support_SH
+            gradient_BH[row] = -2 * self.gamma * away_H / self.scale_H
+        return gradient_BH
 
     def _kernel(self, hidden_H: NDArray[np.floating], away_SH: Floats) -> Floats:
         """Return the kernel of a document with every support vector, (S,).
@@ -108,6 +127,84 @@ class RBFSVM:
         np.square(away_SH, out=away_SH)
         kernel_S: Floats = np.exp(-self.gamma * away_SH.sum(axis=1))
         return kernel_S
+
+    @classmethod
+    def describe_approximation(cls, n_labelled: int, *, compared: bool) -> str:
+        """Return a sentence if there are too many documents for an exact SVM, else ""."""
+        if n_labelled <= (min(MAX_SVM, MAX_AUTO_SVM) if compared else MAX_SVM):
+            return ""
+        gigabytes = SVM_BYTES * n_labelled**2 / 1e9
+        return (
+            f"the SVM has an approximate kernel with {N_LANDMARKS} support vectors: an exact one "
+            f"of {n_labelled} labelled photographs would need {gigabytes:.1f} GB."
+        )
+
+    @classmethod
+    def choose(
+        cls,
+        hidden_BH: NDArray[np.floating],
+        label_B: NDArray[np.int64],
+        held_out_BH: NDArray[np.floating],
+        true_B: NDArray[np.int64],
+        n_classes: int,
+        *,
+        on_fit: Callable[[int, int], None] | None = None,
+        n_jobs: int | None = None,
+        approximate: bool = False,
+    ) -> Mapping[str, float]:
+        """Return the best C and γ on held-out documents, see `choose_svm`."""
+        C, gamma, _ = choose_svm(
+            hidden_BH,
+            label_B,
+            held_out_BH,
+            true_B,
+            n_classes,
+            on_fit=on_fit,
+            n_jobs=n_jobs,
+            approximate=approximate,
+        )
+        return {"C": C, "gamma": gamma}
+
+    @classmethod
+    def fit(
+        cls,
+        network: NetworkArrays,
+        hidden_BH: NDArray[np.floating],
+        label_B: NDArray[np.int64],
+        settings: Mapping[str, float],
+        *,
+        n_jobs: int | None = None,
+        approximate: bool = False,
+    ) -> "RBFSVM":
+        """Return an SVM with the settings C and γ, see `fit_svm`."""
+        return fit_svm(
+            hidden_BH,
+            label_B,
+            network.n_classes,
+            **settings,
+            n_jobs=n_jobs,
+            approximate=approximate,
+        )
+
+    def describe(self) -> str:
+        """Return what predicts the class, in words."""
+        return (
+            f"a support vector machine on all topics, with {len(self.support_SH)} support vectors"
+        )
+
+    def to_storage(self) -> tuple[Arrays, dict[str, Any]]:
+        """Return all arrays, and γ."""
+        return {name: getattr(self, name) for name in _ARRAYS}, {"gamma": self.gamma}
+
+    @classmethod
+    def from_storage(
+        cls, arrays: Arrays, description: dict[str, Any], network: NetworkArrays
+    ) -> "RBFSVM":
+        """Return the SVM that was stored."""
+        svm = cls(**{name: arrays[name] for name in _ARRAYS}, gamma=description["gamma"])
+        shape = network.n_classes, network.config.n_topics
+        check_shape("svm", (len(svm.intercept_C), len(svm.mean_H)), shape)
+        return svm
 
 
 def fit_svm(

@@ -16,24 +16,16 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.special import log_softmax
 
 from supdocnade.folders.tags import AnnotationVocabulary, normalize_tag
 from supdocnade.metrics import N_TAGS, f_measure, top_ranked
-from supdocnade.model.inference import NetworkArrays, annotation_log_odds, annotation_log_proba
 from supdocnade.scene.dataset import Photographs
+from supdocnade.scene.tag_heads import TagHead
 
 Floats = NDArray[np.float64]
 
 CLASS_TAG_WEIGHTS = (0.0, 0.5, 1.0, 2.0)
 """Candidates for α."""
-
-
-def topic_tag_scores(network: NetworkArrays, hidden_BH: NDArray[np.float32]) -> Floats:
-    """Return the scores of tags without a class term, (B, A)."""
-    if network.config.n_tag_outputs:
-        return annotation_log_odds(network, hidden_BH)
-    return annotation_log_proba(network, hidden_BH, normalize=True)
 
 
 def class_tag_shares(
@@ -88,57 +80,50 @@ def add_class_term(log_p_BA: Floats, proba_BC: Floats, share_CA: Floats, weight:
 
 
 def tag_scores(
-    log_p_BA: Floats,
-    proba_BC: Floats,
-    share_CA: Floats,
-    weight: float,
-    *,
-    log_odds: bool = False,
+    head: TagHead, scores_BA: Floats, proba_BC: Floats, share_CA: Floats, weight: float
 ) -> Floats:
-    """Return log p(tag | photograph) with the class term, renormalised over all tags, (B, A).
+    """Return the scores of tags with the class term, (B, A).
 
     Parameters
     ----------
-    log_p_BA, proba_BC, share_CA, weight : as for `add_class_term`.
-    log_odds : True for log odds, which are not renormalised.
+    scores_BA : those of the head.
+    proba_BC, share_CA, weight : as for `add_class_term`.
     """
     if weight == 0:
-        return log_p_BA
-    scores_BA = add_class_term(log_p_BA, proba_BC, share_CA, weight)
-    normalized_BA: Floats = scores_BA if log_odds else log_softmax(scores_BA, axis=1)
-    return normalized_BA
+        return scores_BA
+    return head.normalize(add_class_term(scores_BA, proba_BC, share_CA, weight))
 
 
 def choose_class_weight(
-    log_p_BA: Floats,
+    head: TagHead,
+    scores_BA: Floats,
     proba_BC: Floats | None,
     share_CA: Floats | None,
     present_BA: NDArray[np.bool_],
-    *,
-    log_odds: bool = False,
 ) -> tuple[float, Floats, float]:
     """Choose α for the best F-measure of the five best tags; among equals the smallest.
 
     Parameters
     ----------
+    scores_BA : those of the head.
     proba_BC, share_CA : None without classes.
     present_BA : of `present_tags`.
-    log_odds : as for `tag_scores`.
 
     Returns
     -------
     α, the scores of tags with it, (B, A), and their F-measure, 0 if no tag is present.
     """
     if not present_BA.any():
-        return 0.0, log_p_BA, 0.0
-    has_classes = proba_BC is not None and share_CA is not None
+        return 0.0, scores_BA, 0.0
     found = []
-    for weight in CLASS_TAG_WEIGHTS if has_classes else (0.0,):
-        scores_BA = log_p_BA
+    for weight in CLASS_TAG_WEIGHTS:
+        ranked_BA = scores_BA
         if proba_BC is not None and share_CA is not None:
-            scores_BA = tag_scores(log_p_BA, proba_BC, share_CA, weight, log_odds=log_odds)
-        value = f_measure(top_ranked(scores_BA, N_TAGS), present_BA).value
-        found.append((weight, scores_BA, value))
+            ranked_BA = tag_scores(head, scores_BA, proba_BC, share_CA, weight)
+        elif weight > 0:
+            continue
+        value = f_measure(top_ranked(ranked_BA, N_TAGS), present_BA).value
+        found.append((weight, ranked_BA, value))
     return max(found, key=lambda each: each[2])
 
 

@@ -11,14 +11,10 @@ from supdocnade.errors import InvalidArgument
 from supdocnade.model.config import SupDocNADEConfig
 from supdocnade.model.inference import annotation_log_odds, topic_features
 from supdocnade.model.network import SupDocNADENetwork, random_tree
-from supdocnade.scene.attribution import (
-    attribute_score,
-    class_term_score,
-    logit_score,
-    svm_score,
-    word_score,
-)
+from supdocnade.scene.attribution import attribute_score, class_term_score
+from supdocnade.scene.class_heads import SoftmaxHead
 from supdocnade.scene.svm import fit_svm
+from supdocnade.scene.tag_heads import LogisticTags, WordTags
 from supdocnade.visual_words.encoder import ImageEncoder
 
 N_WORDS, N_TAGS, N_TOPICS, N_CLASSES = 30, 7, 12, 4
@@ -77,12 +73,13 @@ def some_svm(made):
 def test_shares_of_a_logit_add_up(activation, label):
     made = network(activation)
     words, amounts = document(label)
-    found = attribute(made, words, amounts, logit_score(made.arrays(), label))
+    found = attribute(made, words, amounts, SoftmaxHead(made.arrays()).explain(label))
     rise = found.whole - found.empty
     assert found.word_share_V.sum() == pytest.approx(rise, abs=1e-5)
     assert found.topic_share_H.sum() == pytest.approx(rise, abs=1e-5)
     assert found.whole == pytest.approx(
-        logit_score(made.arrays(), label).value(topics(made, words, amounts)[None])[0], abs=1e-5
+        SoftmaxHead(made.arrays()).explain(label).value(topics(made, words, amounts)[None])[0],
+        abs=1e-5,
     )
 
 
@@ -90,7 +87,7 @@ def test_shares_of_a_logistic_tag_and_of_global_features_add_up():
     made = network("relu", annotation_output="sigmoid", n_global_features=3)
     words, amounts = document()
     features = np.array([0.5, -2.0, 1.0], np.float32)
-    score = logit_score(made.arrays(), 3, "tag")
+    score = LogisticTags(made.arrays()).explain(3)
     found = Attribution(*attribute_score(made.arrays(), words, amounts, score, features))
     global_share = features @ found.global_slope_F
     shares = found.word_share_V.sum() + global_share
@@ -111,7 +108,7 @@ def test_integral_of_a_logit_is_its_closed_form(activation):
     nothing = np.empty(0, np.int64), np.empty(0)
     rise = topics(made, words, amounts) - topics(made, *nothing)
     topic_share = made.label_weight.detach().numpy()[1] * rise
-    found = attribute(made, words, amounts, logit_score(made.arrays(), 1))
+    found = attribute(made, words, amounts, SoftmaxHead(made.arrays()).explain(1))
     np.testing.assert_allclose(found.topic_share_H, topic_share, atol=1e-6)
     word_share = amounts * (W @ (topic_share / (amounts @ W)))
     np.testing.assert_allclose(found.word_share_V, word_share, atol=1e-6)
@@ -121,9 +118,7 @@ def test_integral_of_a_logit_is_its_closed_form(activation):
 @pytest.mark.parametrize("kind", ["svm", "tree", "softmax"])
 def test_shares_of_svm_and_tags_add_up(activation, kind):
     made = network(activation, output="softmax" if kind == "softmax" else "tree")
-    score = (
-        svm_score(some_svm(made), 2) if kind == "svm" else word_score(made.arrays(), N_WORDS + 3)
-    )
+    score = some_svm(made).explain(2) if kind == "svm" else WordTags(made.arrays()).explain(3)
     for seed in range(5):
         words, amounts = document(seed)
         found = attribute(made, words, amounts, score)
@@ -133,7 +128,7 @@ def test_shares_of_svm_and_tags_add_up(activation, kind):
 
 
 def classifier(made, kind):
-    return some_svm(made) if kind == "svm" else made.arrays()
+    return some_svm(made) if kind == "svm" else SoftmaxHead(made.arrays())
 
 
 def decide(made, kind, hidden):
@@ -149,7 +144,7 @@ SHARE = np.array([0.5, 0.2, 0.01, 0.1])
 @pytest.mark.parametrize("kind", ["svm", "logits"])
 def test_shares_of_a_tag_with_a_class_term_add_up(activation, kind):
     made = network(activation)
-    tag = word_score(made.arrays(), N_WORDS + 3)
+    tag = WordTags(made.arrays()).explain(3)
     score = tag.add(class_term_score(classifier(made, kind), 0.7, SHARE), 2.0)
     for seed in range(5):
         words, amounts = document(seed)
@@ -180,7 +175,7 @@ def test_the_score_of_a_tag_is_its_log_probability():
     expected = made.output.log_prob(
         torch.from_numpy(hidden).float(), made.weights, torch.tensor([N_WORDS + 3])
     )
-    found = word_score(made.arrays(), N_WORDS + 3).value(hidden)
+    found = WordTags(made.arrays()).explain(3).value(hidden)
     assert found[0] == pytest.approx(float(expected.detach()[0, 0]), abs=1e-5)
 
 
@@ -191,7 +186,7 @@ def test_shares_are_gradients_where_everything_is_linear():
         made.word_embedding.abs_()
         made.hidden_bias.abs_()
     words, amounts = document()
-    found = attribute(made, words, amounts, logit_score(made.arrays(), 0))
+    found = attribute(made, words, amounts, SoftmaxHead(made.arrays()).explain(0))
     W, U = made.word_embedding.detach().numpy()[words], made.label_weight.detach().numpy()[0]
     np.testing.assert_allclose(found.word_share_V, amounts * (W @ U), rtol=1e-5)
 
@@ -200,7 +195,7 @@ def test_a_topic_that_no_word_moves_has_the_slope_of_its_bias():
     made = network("tanh")
     with torch.no_grad():
         made.word_embedding[:, 3] = 0
-    found = attribute(made, *document(), logit_score(made.arrays(), 0))
+    found = attribute(made, *document(), SoftmaxHead(made.arrays()).explain(0))
     assert found.topic_share_H[3] == 0
     assert np.isfinite(found.word_share_V).all()
 
@@ -208,7 +203,7 @@ def test_a_topic_that_no_word_moves_has_the_slope_of_its_bias():
 def test_an_empty_document_has_no_shares():
     made = network("relu")
     nothing = np.empty(0, np.int64), np.empty(0)
-    for score in (logit_score(made.arrays(), 0), word_score(made.arrays(), N_WORDS)):
+    for score in (SoftmaxHead(made.arrays()).explain(0), WordTags(made.arrays()).explain(0)):
         found = attribute(made, *nothing, score)
         assert found.whole == found.empty
         assert found.word_share_V.size == 0
@@ -218,7 +213,7 @@ def test_an_empty_document_has_no_shares():
 @pytest.mark.parametrize("output", ["tree", "softmax"])
 def test_gradients_of_a_tag_are_finite_differences(output):
     made = network("relu", output=output)
-    score = word_score(made.arrays(), N_WORDS + 3)
+    score = WordTags(made.arrays()).explain(3)
     hidden = topics(made, *document())
     steps = np.eye(N_TOPICS) * 1e-5
     slopes = (score.value(hidden + steps) - score.value(hidden - steps)) / 2e-5
@@ -236,7 +231,7 @@ def test_shares_of_patches_add_up_to_the_score(classifier, limit):
     rise = found.whole - found.empty
     assert found.share_S.sum() == pytest.approx(rise, abs=limit)
     assert found.topic_share_H.sum() == pytest.approx(rise, abs=limit)
-    scores = model.fitted_.class_scores(model.transform([IMAGE]))
+    scores = model.fitted_.class_head.scores(model.transform([IMAGE]))
     number = model.classes_.tolist().index(found.name)
     if classifier == "svm":
         assert found.whole == pytest.approx(scores[0, number], abs=1e-4)

@@ -10,7 +10,6 @@ from supdocnade.scene.calibration import (
     fit_tags,
     fit_temperature,
     precise_thresholds,
-    tag_presence,
     unsure_below,
 )
 
@@ -61,7 +60,7 @@ def test_tag_probabilities_are_found_again():
     prior_A = np.log(frequency_A / (1 - frequency_A))
     true_BA = expit(1.7 * log_p_BA + 0.8 * prior_A + 2.0)
     present_BA = rng.random(true_BA.shape) < true_BA
-    found = fit_tags(log_p_BA, frequency_A, present_BA)
+    found = fit_tags(log_p_BA, frequency_A, present_BA, np.log(frequency_A.sum()))
     assert found.slope == pytest.approx(1.7, rel=0.05)
     assert found.prior == pytest.approx(0.8, rel=0.1)
     probability = found.probability(log_p_BA, frequency_A)
@@ -77,9 +76,8 @@ def test_the_threshold_has_the_best_f_measure():
 
 
 def test_few_images_leave_the_model_as_it_is():
-    found = fit_tags(np.empty((0, 3)), np.full(3, 0.1), np.empty((0, 3), np.bool_))
-    assert (found.slope, found.prior) == (1.0, 0.0)
-    assert np.exp(found.offset) == pytest.approx(0.3)
+    found = fit_tags(np.empty((0, 3)), np.full(3, 0.1), np.empty((0, 3), np.bool_), -1.5)
+    assert (found.slope, found.prior, found.offset) == (1.0, 0.0, -1.5)
 
 
 def test_log_odds_need_no_calibration():
@@ -88,15 +86,12 @@ def test_log_odds_need_no_calibration():
     log_odds_BA = rng.normal([-4, -2, 0, 1], 2, size=(2000, 4)) + rng.normal(0, 2, size=(2000, 1))
     present_BA = rng.random(log_odds_BA.shape) < expit(log_odds_BA)
     frequency_A = present_BA.mean(axis=0)
-    found = fit_tags(log_odds_BA, frequency_A, present_BA, log_odds=True)
+    found = fit_tags(log_odds_BA, frequency_A, present_BA, 0.0)
     assert (found.slope, found.prior) == pytest.approx((1, 0), abs=0.1)
     expected = expit(log_odds_BA)
-    assert abs(tag_presence(log_odds_BA, frequency_A, found, log_odds=True) - expected).max() < 0.03
-    nothing = fit_tags(np.empty((0, 4)), frequency_A, np.empty((0, 4), np.bool_), log_odds=True)
-    for calibration in (nothing, None):
-        np.testing.assert_array_equal(
-            tag_presence(log_odds_BA, frequency_A, calibration, log_odds=True), expected
-        )
+    assert abs(found.probability(log_odds_BA, frequency_A) - expected).max() < 0.03
+    nothing = fit_tags(np.empty((0, 4)), frequency_A, np.empty((0, 4), np.bool_), 0.0)
+    np.testing.assert_array_equal(nothing.probability(log_odds_BA, frequency_A), expected)
 
 
 def test_thresholds_have_the_precision():
@@ -132,4 +127,4 @@ def test_invalid_numbers_are_refused():
     with pytest.raises(InvalidArgument, match="slope must be"):
         TagCalibration(slope=float("nan"), prior=0.0, offset=0.0, threshold=0.5)
     with pytest.raises(InvalidArgument, match="present must have shape"):
-        fit_tags(np.empty((2, 3)), np.ones(3), np.empty((2, 4), np.bool_))
+        fit_tags(np.empty((2, 3)), np.ones(3), np.empty((2, 4), np.bool_), 0.0)

@@ -164,10 +164,14 @@ def test_an_svm_is_fitted_on_the_photographs_in_memory(corpus, monkeypatch):
     monkeypatch.setattr(corpus_fitting, "MAX_EXACT_SVM", 20)
     monkeypatch.setattr(svm, "N_LANDMARKS", 7)
     approximate = fit(corpus, classifier="svm")
-    assert len(exact.fitted_.svm.support_SH) > len(approximate.fitted_.svm.support_SH) == 7
+    assert (
+        len(exact.fitted_.class_head.support_SH)
+        > len(approximate.fitted_.class_head.support_SH)
+        == 7
+    )
     for model in (exact, approximate):
         assert (model.predict(IMAGES) == LABELS).mean() > 0.8
-    assert fit(corpus, classifier="softmax").fitted_.svm is None
+    assert fit(corpus, classifier="softmax").fitted_.choices.classifier == "softmax"
 
 
 def test_given_labels_and_tags_replace_those_of_the_corpus(corpus):

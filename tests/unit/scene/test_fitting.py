@@ -163,12 +163,12 @@ def test_a_loaded_model_learns_more_from_both_sides(tmp_path):
 
 
 def approximates(n_labelled, **settings):
-    labels = ["coast"] * n_labelled + [None] * 9
-    return fitting.approximates_svm(labels, SceneSettings(**settings).check())
+    labels = ["coast", *["night"] * (n_labelled - 1), *[None] * 9]
+    return fitting.must_approximate(labels, SceneSettings(**settings).check())
 
 
 def test_auto_tries_no_exact_svm_of_more_than_four_gigabytes():
-    assert round(fitting.SVM_BYTES * fitting.MAX_AUTO_SVM**2 / 1e9, 1) == 4
+    assert round(svm.SVM_BYTES * svm.MAX_AUTO_SVM**2 / 1e9, 1) == 4
     assert not approximates(12_900)
     with pytest.warns(UserWarning, match=r"with 500 support vectors.* of 20000 .* need 9\.6 GB"):
         assert approximates(20_000)
@@ -179,12 +179,12 @@ def test_auto_tries_no_exact_svm_of_more_than_four_gigabytes():
 
 
 def test_an_approximate_svm_classifies_saves_and_explains(tmp_path, monkeypatch):
-    monkeypatch.setattr(fitting, "MAX_SVM", 20)
+    monkeypatch.setattr(svm, "MAX_SVM", 20)
     monkeypatch.setattr(svm, "N_LANDMARKS", 10)
     images, labels, tags = columns(scenes())
     with pytest.warns(UserWarning, match="the SVM has an approximate kernel"):
         model = SceneModel(classifier="svm", **SETTINGS).fit(images, labels, tags)
-    assert model.fitted_.svm.support_SH.shape == (10, 12)
+    assert model.fitted_.class_head.support_SH.shape == (10, 12)
     assert (model.predict(images) == labels).mean() > 0.8
     model.save(tmp_path / "model")
     loaded = SceneModel.load(tmp_path / "model")

@@ -2,16 +2,18 @@ import numpy as np
 import pytest
 
 from supdocnade.folders.tags import AnnotationVocabulary
+from supdocnade.model.config import SupDocNADEConfig
+from supdocnade.model.inference import NetworkArrays
 from supdocnade.run_options import RunOptions
 from supdocnade.scene.dataset import Photographs
 from supdocnade.scene.novelty import fit_novelty
 from supdocnade.scene.selection import (
-    DEFAULT_C,
     Candidate,
     measure_selected,
     select_candidate,
 )
-from supdocnade.scene.svm import GRID
+from supdocnade.scene.svm import GRID, RBFSVM
+from supdocnade.scene.tag_heads import LogisticTags, WordTags
 from supdocnade.scene.tag_ranking import present_tags
 
 
@@ -37,15 +39,33 @@ SEEN = photographs(SEEN_LABELS, [["sea"]] * 10 + [["wood"]] * 10 + [None] * 3)
 UNSEEN = photographs(UNSEEN_LABELS, TAGS)
 
 
-def candidate(n_epochs, spread):
+class GivenTags(WordTags):
+    """Tags whose scores are given instead of a network."""
+
+    def scores(self, hidden_BH):
+        return self.network
+
+
+class GivenLogOdds(LogisticTags):
+    def scores(self, hidden_BH):
+        return self.network
+
+
+def candidate(n_epochs, spread, label_weight=0.0):
+    """Return a candidate; its softmax prefers the first class, but for the weight of topics."""
     log_p = np.log(np.tile([0.7, 0.3], (17, 1)))
     log_p[8:16] = np.log([0.2, 0.8])
+    config = SupDocNADEConfig(n_visual_words=2, n_topics=2, n_classes=2, output="softmax")
+    shapes = {"word_embedding": (2, 2), "hidden_bias": 2, "node_weight": (2, 2), "node_bias": 2}
+    arrays = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
+    arrays["label_weight"] = np.array([[-label_weight, 0], [label_weight, 0]], np.float32)
+    arrays["label_bias"] = np.log([0.6, 0.4]).astype(np.float32)
     return Candidate(
         n_epochs=n_epochs,
+        network=NetworkArrays(config, arrays, None),
         hidden_BH=blobs(SEEN_LABELS, spread, 0),
         held_out_BH=blobs(UNSEEN_LABELS, spread, 1),
-        softmax_BC=np.log(np.tile([0.6, 0.4], (17, 1))),
-        tag_log_p_BA=log_p,
+        tag_head=GivenTags(log_p),
     )
 
 
@@ -61,7 +81,7 @@ def test_the_candidate_with_the_best_predictions_is_selected():
     )
     assert seen == [(number, 3 * len(GRID)) for number in range(1, 3 * len(GRID) + 1)]
     assert found.choices.n_epochs == 10
-    assert found.choices.C is not None
+    assert found.choices.classifier == "svm"
     assert found.class_scores_BC.shape == (17, 2)
 
 
@@ -73,7 +93,7 @@ def test_among_equals_the_latest_is_selected():
 
 def test_the_softmax_needs_no_svm():
     found = select_candidate([candidate(5, 0.3)], SEEN, UNSEEN, VOCABULARY, "softmax")
-    assert (found.choices.C, found.choices.gamma) == (None, None)
+    assert (found.choices.classifier, found.choices.classifier_settings) == ("softmax", {})
     # It predicts the same for all, so that the best temperature is the largest; two tags per image.
     assert found.score == pytest.approx(0.5 + (2 / 3 * 8 + 2 / 4 * 8) / 16, abs=1e-3)
 
@@ -81,18 +101,20 @@ def test_the_softmax_needs_no_svm():
 def test_the_better_classifier_is_selected():
     """The softmax of these candidates knows nothing, or everything."""
     found = select_candidate([candidate(5, 0.3)], SEEN, UNSEEN, VOCABULARY, "auto")
-    assert found.choices.C is not None
-    sure = np.log(np.where(np.arange(17)[:, None] < 8, [0.99, 0.01], [0.01, 0.99]))
-    best = candidate(5, 6.0)._replace(softmax_BC=sure)
+    assert found.choices.classifier == "svm"
+    best = candidate(5, 0.3, 9.0)
+    best.hidden_BH[:] = blobs(SEEN_LABELS, 60.0, 0)
+    best.network["label_bias"][:] = 18, -18
     found = select_candidate([best], SEEN, UNSEEN, VOCABULARY, "auto")
-    assert found.choices.C is None
-    np.testing.assert_array_equal(found.class_scores_BC, sure)
+    assert found.choices.classifier == "softmax"
+    assert (found.class_scores_BC[:16].argmax(axis=1) == [0] * 8 + [1] * 8).all()
 
 
 def test_the_limit_of_familiar_photographs_is_that_of_the_candidate():
     one = candidate(5, 0.3)
     twice = one._replace(
-        held_out_BH=np.tile(one.held_out_BH, (2, 1)), tag_log_p_BA=np.tile(one.tag_log_p_BA, (2, 1))
+        held_out_BH=np.tile(one.held_out_BH, (2, 1)),
+        tag_head=GivenTags(np.tile(one.tag_head.network, (2, 1))),
     )
     novelty = fit_novelty("classes", one.hidden_BH, SEEN.labels)
     novelty_B = np.sort(novelty.scores(twice.held_out_BH))
@@ -108,9 +130,10 @@ def test_the_limit_of_familiar_photographs_is_that_of_the_candidate():
 
 def test_without_classes_photographs_are_compared_with_their_neighbours():
     unlabelled = photographs([None] * len(SEEN.labels), SEEN.tags)
-    one = candidate(5, 0.3)._replace(softmax_BC=None)
+    one = candidate(5, 0.3)
     twice = one._replace(
-        held_out_BH=np.tile(one.held_out_BH, (2, 1)), tag_log_p_BA=np.tile(one.tag_log_p_BA, (2, 1))
+        held_out_BH=np.tile(one.held_out_BH, (2, 1)),
+        tag_head=GivenTags(np.tile(one.tag_head.network, (2, 1))),
     )
     unseen = photographs([None] * 34, TAGS * 2)
     found = select_candidate([twice], unlabelled, unseen, VOCABULARY, "svm")
@@ -122,7 +145,7 @@ def test_without_classes_photographs_are_compared_with_their_neighbours():
 def test_without_labels_to_select_by_the_svm_is_taken():
     unknown = photographs([None] * 17, TAGS)
     found = select_candidate([candidate(5, 0.3)], SEEN, unknown, VOCABULARY, "auto")
-    assert found.choices.C == DEFAULT_C
+    assert found.choices.classifier_settings == RBFSVM.defaults
 
 
 def test_the_class_term_of_tags_is_used_if_it_helps():
@@ -132,7 +155,7 @@ def test_the_class_term_of_tags_is_used_if_it_helps():
     tags = [[name for name in names if name[0] == (label or "")] for label in SEEN_LABELS]
     seen = photographs(SEEN_LABELS, tags)
     unseen = photographs(UNSEEN_LABELS, [tags[0]] * 8 + [tags[10]] * 8 + [None])
-    uniform = candidate(5, 0.3)._replace(tag_log_p_BA=np.full((17, 12), -np.log(12)))
+    uniform = candidate(5, 0.3)._replace(tag_head=GivenTags(np.full((17, 12), -np.log(12))))
     found = select_candidate([uniform], seen, unseen, vocabulary, "svm")
     assert found.choices.class_tag_weight == 0.5
     choices, held_out = measure_selected(found, seen.classes, unseen, vocabulary, np.full(12, 0.5))
@@ -164,7 +187,7 @@ def test_figures_of_held_out_photographs():
 def test_without_labels_and_tags_there_is_nothing_to_measure():
     none = photographs([None] * 17, [None] * 17)
     unlabelled = photographs([None] * 23, [None] * 23)
-    unsupervised = candidate(5, 0.3)._replace(softmax_BC=None)
+    unsupervised = candidate(5, 0.3)
     best = select_candidate([unsupervised], unlabelled, none, VOCABULARY, "svm")
     assert best.class_scores_BC is None
     choices, held_out = measure_selected(best, [], none, VOCABULARY, np.array([0.5, 0.5]))
@@ -175,7 +198,7 @@ def test_without_labels_and_tags_there_is_nothing_to_measure():
 
 def test_log_odds_of_tags_are_probabilities_without_known_tags():
     unknown = photographs(UNSEEN_LABELS, [None] * 17)
-    logistic = candidate(5, 0.3)._replace(tag_log_p_BA=np.full((17, 2), [0.0, 2.0]), log_odds=True)
+    logistic = candidate(5, 0.3)._replace(tag_head=GivenLogOdds(np.full((17, 2), [0.0, 2.0])))
     best = select_candidate([logistic], SEEN, unknown, VOCABULARY, "softmax")
     choices, held_out = measure_selected(best, SEEN.classes, unknown, VOCABULARY, np.ones(2))
     assert choices.tags is None

@@ -24,7 +24,7 @@ def test_uncertainty_by_hand():
     # Nothing is expected; a tag of which nothing is known; one of two is likely to be wrong.
     presence_BA = np.array([[0, 0], [0.5, 0.5], [1.0, 0.4]])
     of_tags_B = [0, 1.0, 0.4 / 1.4]
-    np.testing.assert_allclose(uncertainty(None, presence_BA), of_tags_B)
+    np.testing.assert_allclose(uncertainty(np.empty((len(presence_BA), 0)), presence_BA), of_tags_B)
     both_B = uncertainty(proba_BC, presence_BA)
     np.testing.assert_allclose(both_B, np.add([0, 1, 0.7], of_tags_B) / 2)
     np.testing.assert_array_equal(uncertainty(proba_BC[:, :1], nothing_BA), np.zeros(3))

@@ -51,7 +51,7 @@ def test_gradients_are_finite_differences():
     hidden = Z[3].astype(np.float64)
     mixed = np.random.default_rng(0).normal(size=N_CLASSES)
     for weight in (*np.eye(N_CLASSES), mixed):
-        found = SVM.gradient(hidden, weight)
+        (found,) = SVM.gradient(hidden[None], weight[None])
         for topic in range(N_TOPICS):
             step = np.zeros(N_TOPICS)
             step[topic] = 1e-5

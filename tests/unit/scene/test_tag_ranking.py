@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from supdocnade.scene.tag_heads import LogisticTags, WordTags
 from supdocnade.scene.tag_ranking import (
     CLASS_TAG_WEIGHTS,
     add_class_term,
@@ -10,6 +11,7 @@ from supdocnade.scene.tag_ranking import (
     tag_scores,
 )
 
+WORDS, LOGISTIC = WordTags(None), LogisticTags(None)
 RNG = np.random.default_rng(0)
 LOG_P = np.log(RNG.dirichlet(np.ones(12), 30))
 SHARE = RNG.dirichlet(np.ones(12), 3)
@@ -24,8 +26,10 @@ def best_five(scores):
 
 @pytest.mark.parametrize("weight", CLASS_TAG_WEIGHTS)
 def test_the_weight_with_the_best_tags_is_found(weight):
-    scores = tag_scores(LOG_P, PROBA, SHARE, weight)
-    found, found_scores, f_measure = choose_class_weight(LOG_P, PROBA, SHARE, best_five(scores))
+    scores = tag_scores(WORDS, LOG_P, PROBA, SHARE, weight)
+    found, found_scores, f_measure = choose_class_weight(
+        WORDS, LOG_P, PROBA, SHARE, best_five(scores)
+    )
     assert (found, f_measure) == (weight, 1.0)
     np.testing.assert_array_equal(found_scores, scores)
     np.testing.assert_allclose(np.exp(scores).sum(axis=1), 1)
@@ -33,31 +37,31 @@ def test_the_weight_with_the_best_tags_is_found(weight):
 
 def test_log_odds_keep_their_level():
     log_odds = 3 * RNG.normal(size=LOG_P.shape)
-    scores = tag_scores(log_odds, PROBA, SHARE, 2.0, log_odds=True)
+    scores = tag_scores(LOGISTIC, log_odds, PROBA, SHARE, 2.0)
     np.testing.assert_array_equal(scores, add_class_term(log_odds, PROBA, SHARE, 2.0))
-    assert tag_scores(log_odds, PROBA, SHARE, 0.0, log_odds=True) is log_odds
+    assert tag_scores(LOGISTIC, log_odds, PROBA, SHARE, 0.0) is log_odds
     present = best_five(scores)
-    weight, found, _ = choose_class_weight(log_odds, PROBA, SHARE, present, log_odds=True)
+    weight, found, _ = choose_class_weight(LOGISTIC, log_odds, PROBA, SHARE, present)
     assert weight == 2
     np.testing.assert_array_equal(found, scores)
 
 
 def test_among_equals_tags_are_ranked_as_in_the_paper():
     alike = np.ones((3, 12)) / 12
-    weight, scores, _ = choose_class_weight(LOG_P, PROBA, alike, best_five(-LOG_P))
+    weight, scores, _ = choose_class_weight(WORDS, LOG_P, PROBA, alike, best_five(-LOG_P))
     assert weight == 0
     assert scores is LOG_P
 
 
 @pytest.mark.parametrize(("proba", "share"), [(None, None), (PROBA, None), (None, SHARE)])
 def test_without_classes_there_is_no_class_term(proba, share):
-    present = best_five(tag_scores(LOG_P, PROBA, SHARE, 2.0))
-    assert choose_class_weight(LOG_P, proba, share, present)[0] == 0
+    present = best_five(tag_scores(WORDS, LOG_P, PROBA, SHARE, 2.0))
+    assert choose_class_weight(WORDS, LOG_P, proba, share, present)[0] == 0
 
 
 def test_without_known_tags_nothing_is_chosen():
     nothing = np.zeros(LOG_P.shape, np.bool_)
-    weight, _, f_measure = choose_class_weight(LOG_P, PROBA, SHARE, nothing)
+    weight, _, f_measure = choose_class_weight(WORDS, LOG_P, PROBA, SHARE, nothing)
     assert (weight, f_measure) == (0, 0)
 
 
