@@ -104,14 +104,10 @@ def _error_of_bins(bins: Floats) -> float:
 
 def reliability_bins(confidence_N: Floats, right_N: Mask) -> list[tuple[float, int, int]]:
     """Return mean confidence, right answers and answers of every bin that has an answer."""
-    bins = np.minimum((confidence_N * N_BINS).astype(np.int64), N_BINS - 1)
     return [
-        (
-            float(confidence_N[bins == b].mean()),
-            int(right_N[bins == b].sum()),
-            int((bins == b).sum()),
-        )
-        for b in np.unique(bins)
+        (confidence / size, int(right), int(size))
+        for confidence, right, size in _calibration_bins(confidence_N, right_N).T.tolist()
+        if size
     ]
 
 
@@ -174,23 +170,29 @@ def class_figures(sums: Sums) -> dict[str, float]:
     }
 
 
-def subset_accuracy(
-    predicted_BC: Mask, true_BC: Mask, known_BC: Mask, weight_B: NDArray[np.floating] | None = None
+def accuracy(
+    predicted: NDArray[Any],
+    true: NDArray[Any],
+    known: Mask,
+    weight_B: NDArray[np.floating] | None = None,
 ) -> float:
-    """Return the share of documents whose labels are all right, as scikit-learn's accuracy.
+    """Return the share of documents whose class, or whose labels, are all right.
 
     Parameters
     ----------
-    predicted_BC, true_BC : (documents, classes) which labels are predicted and present.
-    known_BC : (documents, classes) which labels are known. The others are not compared, and
-        documents without a known label are left out.
+    predicted, true : (documents,) classes, or (documents, labels) which labels are present.
+    known : of the same shape, which of the true ones are known. The others are not compared, and
+        documents without a known one are left out; NaN if these are all.
     weight_B : (documents,) weights of the documents.
 
+    >>> accuracy(np.array([0, 1, 1]), np.array([0, 2, -1]), np.array([True, True, False]))
+    0.5
     >>> predicted, true = np.array([[1, 0], [1, 1]], bool), np.array([[1, 0], [1, 0]], bool)
-    >>> subset_accuracy(predicted, true, np.ones((2, 2), bool))
+    >>> accuracy(predicted, true, np.ones((2, 2), bool))
     0.5
     """
-    right_B = ((predicted_BC == true_BC) | ~known_BC).all(axis=1)
+    known_BC = known.reshape(len(known), -1)
+    right_B = ((predicted == true) | ~known).reshape(known_BC.shape).all(axis=1)
     counted = known_BC.any(axis=1)
     if not counted.any():
         return float("nan")
@@ -277,6 +279,16 @@ def tag_sums(
         "tag_bins": _calibration_bins(probability_BA.ravel(), true_BX[:, :n_tags].ravel()),
         "f_of_top": float(_top_f_measure(top_BX, true_BX)[tagged_B].sum()),
         "f_of_given": float(set_f_measure(padded, true_BX)[tagged_B].sum()),
+        **tag_counts(chosen_BA, true_BX[:, :n_tags]),
+    }
+
+
+def tag_counts(chosen_BA: Mask, true_BA: Mask) -> Sums:
+    """Return in how many documents each tag is present, chosen, and both."""
+    return {
+        "n_true_A": true_BA.sum(axis=0),
+        "n_given_A": chosen_BA.sum(axis=0),
+        "n_both_A": (true_BA & chosen_BA).sum(axis=0),
     }
 
 

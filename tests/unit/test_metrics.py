@@ -5,6 +5,7 @@ from sklearn.metrics import accuracy_score, average_precision_score
 
 from supdocnade.errors import InvalidArgument
 from supdocnade.metrics import (
+    accuracy,
     calibration_error,
     f_measure,
     mean_average_precision,
@@ -12,7 +13,6 @@ from supdocnade.metrics import (
     over_orderings,
     perplexity,
     share_interval,
-    subset_accuracy,
     top_ranked,
 )
 
@@ -122,10 +122,10 @@ def test_classes_without_positives_and_unknown_labels():
     assert nothing.n_classes == 0
 
 
-def test_subset_accuracy_is_scikit_learns():
+def test_accuracy_is_scikit_learns():
     rng = np.random.default_rng(0)
     predicted, true, weight = rng.random((40, 2)) < 0.5, rng.random((40, 2)) < 0.5, rng.random(40)
     everything = np.ones((40, 2), bool)
     expected = accuracy_score(true, predicted, sample_weight=weight)
-    assert subset_accuracy(predicted, true, everything, weight) == pytest.approx(expected)
-    assert np.isnan(subset_accuracy(predicted, true, ~everything))
+    assert accuracy(predicted, true, everything, weight) == pytest.approx(expected)
+    assert np.isnan(accuracy(predicted, true, ~everything))

@@ -179,20 +179,19 @@ def _format_confusion(confusion: dict[str, dict[str, int]]) -> str:
 
 def _format_classes(confusion: dict[str, dict[str, int]]) -> str:
     """Return the share of correct predictions of each true class, and the frequent confusions."""
+    from supdocnade.report.evaluation import frequent_confusions
+
     rows = [["true class", "photographs", "right"]]
-    pairs = []
     for label, row in confusion.items():
         total = sum(row.values())
         name = clean_name(label) if label in row else f"{clean_name(label)} (not known)"
         rows.append([name, str(total), format_percent(row.get(label, 0) / total)])
-        pairs += [(count, total, label, name) for name, count in row.items() if name != label]
     lines = [format_table(rows)]
-    frequent = sorted(pairs, key=lambda pair: -pair[0])[:MAX_CLASSES]
-    if confusions := [pair for pair in frequent if pair[0]]:
+    if confusions := frequent_confusions(confusion, MAX_CLASSES):
         found = [["most frequent confusions", "photographs"]]
-        for count, total, label, name in confusions:
-            names = f"{clean_name(label)}, predicted as {clean_name(name)}"
-            found.append([names, f"{count} of {total}"])
+        for each in confusions:
+            names = f"{clean_name(each['label'])}, predicted as {clean_name(each['predicted'])}"
+            found.append([names, f"{each['count']['hits']} of {each['count']['total']}"])
         lines.append(format_table(found))
     return "\n\n".join([*lines, "(--all prints the whole matrix)"])
 

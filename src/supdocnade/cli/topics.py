@@ -336,8 +336,7 @@ def measure(estimator: Any, counts: Any, unseen: Any, labels: list[str | None]) 
         figures["unigram_perplexity"] = float(np.exp(-log_p))
     known = [row for row, label in enumerate(labels) if label is not None]
     if known and hasattr(estimator, "classes_"):
-        true = np.array([labels[row] for row in known], object)
-        figures["accuracy"] = float((estimator.predict(unseen[known]) == true).mean())
+        figures["accuracy"] = estimator.score(unseen[known], [labels[row] for row in known])
         figures["n_labelled"] = len(known)
     return figures
 

@@ -13,7 +13,7 @@ from supdocnade.checks import check_count
 from supdocnade.corpus.documents import Documents
 from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.inputs import read_labels, require_labels
-from supdocnade.metrics import FMeasure, f_measure, top_ranked
+from supdocnade.metrics import FMeasure, accuracy, f_measure, top_ranked
 
 TEXT_KINDS = "OTU"
 """Kinds of numpy arrays that hold strings."""
@@ -41,8 +41,8 @@ def accuracy_of_known(
         raise InvalidArgument(
             f"y must be classes like {classes.tolist()[0]!r}, got {labels[known].tolist()[0]!r}."
         )
-    weight = _check_sample_weight(sample_weight, X, dtype=np.float64)[known]
-    return float(np.average(predicted[known] == labels[known], weights=weight))
+    weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+    return accuracy(predicted, labels, known, weight)
 
 
 class AnnotationScorer(BaseEstimator):  # type: ignore[misc]

@@ -24,7 +24,7 @@ from supdocnade.estimators.scoring import accuracy_of_known
 from supdocnade.estimators.settings import SupDocNADESettings
 from supdocnade.estimators.topic_model import ORDERING_SEED, TopicModel
 from supdocnade.likelihood.cpu.threads import limit_threads
-from supdocnade.metrics import subset_accuracy, top_ranked
+from supdocnade.metrics import accuracy, top_ranked
 from supdocnade.model.inference import class_log_proba
 from supdocnade.progress import EpochCallback
 
@@ -257,7 +257,7 @@ n_global_features_
         if self._several_labels:
             labels = self._read_labels(y, len(predicted))
             weight_B = _check_sample_weight(sample_weight, X, dtype=np.float64)
-            return subset_accuracy(predicted == 1, labels == 1, labels != NO_LABEL, weight_B)
+            return accuracy(predicted == 1, labels == 1, labels != NO_LABEL, weight_B)
         return accuracy_of_known(self, X, y, predicted, sample_weight)
 
     def class_topics(

@@ -4,7 +4,7 @@ The figures themselves are defined in `supdocnade.metrics`.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
@@ -24,6 +24,7 @@ from supdocnade.metrics import (
     class_figures,
     class_sums,
     reliability_bins,
+    tag_counts,
     tag_figures,
     tag_sums,
 )
@@ -41,6 +42,10 @@ BLOCK_SIZE = 256
 
 PREDICTING = "predicting"
 """Stage reported to `RunOptions.progress`."""
+
+
+Confusion = dict[str, dict[str, int]]
+"""Number of photographs by true and predicted class."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -69,7 +74,7 @@ class Evaluation:
     f_measure_of_given: float | None = None
     """F-measure of the tags whose probability reaches the threshold."""
     tag_calibration_error: float | None = None
-    confusion: dict[str, dict[str, int]] = field(default_factory=dict)
+    confusion: Confusion = field(default_factory=dict)
     """Number of photographs by true and predicted class."""
     tags: dict[str, dict[str, Any]] = field(default_factory=dict)
     """By tag: the numbers of photographs that have it and that it was predicted for, and the
@@ -188,9 +193,7 @@ def _class_figures(fitted: FittedScene, sums: Sums) -> dict[str, Any]:
     figures = class_figures(sums)
     if not figures:
         return {}
-    confusion: dict[str, dict[str, int]] = {}
-    for (label, predicted), number in sorted(sums["confusion"].items()):
-        confusion.setdefault(label, dict.fromkeys(fitted.classes, 0))[predicted] = number
+    confusion = make_confusion(sums["confusion"], fitted.classes)
     n_known = sum(sum(row.values()) for label, row in confusion.items() if label in row)
     n_sure = sums["n_sure"]
     return {
@@ -216,27 +219,20 @@ def _tag_sums(fitted: FittedScene, pairs: Sequence[tuple[ImageRecord, Prediction
         chosen[row, [column[tag] for tag, _ in prediction.tags]] = True
         for tag, probability in prediction.ranked_tags:
             probability_BA[row, column[tag]] = probability
-    known = present[:, : len(vocabulary)]
-    return {
-        **tag_sums(top, chosen, probability_BA, present),
-        "n_true_A": known.sum(axis=0),
-        "n_given_A": chosen.sum(axis=0),
-        "n_both_A": (known & chosen).sum(axis=0),
-    }
+    return tag_sums(top, chosen, probability_BA, present)
 
 
 def _tag_figures(fitted: FittedScene, sums: Sums) -> dict[str, Any]:
     if not sums.get("n_tagged"):
         return {}
-    counts = (sums[name].tolist() for name in ("n_true_A", "n_given_A", "n_both_A"))
     tags = {
-        name: {
-            "n_images": n_true,
-            "n_predicted": n_given,
-            "precision": share(n_both, n_given)["value"],
-            "recall": share(n_both, n_true)["value"],
+        each["name"]: {
+            "n_images": each["recall"]["total"],
+            "n_predicted": each["precision"]["total"],
+            "precision": each["precision"]["value"],
+            "recall": each["recall"]["value"],
         }
-        for name, n_true, n_given, n_both in zip(fitted.tag_names, *counts, strict=True)
+        for each in _tag_shares(sums, fitted.tag_names)
     }
     return {**tag_figures(sums), "tags": tags}
 
@@ -246,63 +242,74 @@ def share(hits: int, total: int) -> dict[str, Any]:
     return {"hits": hits, "total": total, "value": hits / total if total else None}
 
 
-def confusion_matrix(images: Sequence[HeldOutImage], classes: Sequence[str]) -> NDArray[np.int64]:
-    """Return the number of photographs by true and predicted class, (C, C)."""
-    numbers = {label: number for number, label in enumerate(classes)}
-    counts_CC = np.zeros((len(classes),) * 2, np.int64)
-    for each in images:
-        if each.label in numbers and each.predicted in numbers:
-            counts_CC[numbers[each.label], numbers[each.predicted]] += 1
-    return counts_CC
+def make_confusion(counts: Mapping[tuple[str, str], int], classes: Sequence[str]) -> Confusion:
+    """Return a row for every true class, in their order, with a column for every class.
+
+    Parameters
+    ----------
+    counts : number of photographs of each pair of true and predicted class.
+    """
+    confusion: Confusion = {}
+    for (label, predicted), number in sorted(counts.items()):
+        confusion.setdefault(label, dict.fromkeys(classes, 0))[predicted] = number
+    return confusion
 
 
-def class_results(counts_CC: NDArray[np.int64], classes: Sequence[str]) -> list[dict[str, Any]]:
-    """Return name, recall and precision of every class."""
-    hits, true, predicted = np.diag(counts_CC), counts_CC.sum(axis=1), counts_CC.sum(axis=0)
+def held_out_confusion(images: Sequence[HeldOutImage], classes: Sequence[str]) -> Confusion:
+    """Return the confusion of held-out photographs, with a row for every class."""
+    none = dict.fromkeys(classes, 0)
+    found = make_confusion(
+        Counter(
+            (each.label, each.predicted)
+            for each in images
+            if each.label in none and each.predicted in none
+        ),
+        classes,
+    )
+    return {label: found.get(label, none) for label in classes}
+
+
+def class_results(confusion: Confusion) -> list[dict[str, Any]]:
+    """Return name, recall and precision of every class, given a row for every class."""
     return [
         {
             "name": label,
-            "recall": share(int(hits[c]), int(true[c])),
-            "precision": share(int(hits[c]), int(predicted[c])),
+            "recall": share(row[label], sum(row.values())),
+            "precision": share(row[label], sum(each[label] for each in confusion.values())),
         }
-        for c, label in enumerate(classes)
+        for label, row in confusion.items()
     ]
 
 
-def frequent_confusions(
-    counts_CC: NDArray[np.int64], classes: Sequence[str], limit: int = 8
-) -> list[dict[str, Any]]:
+def frequent_confusions(confusion: Confusion, limit: int) -> list[dict[str, Any]]:
     """Return the most frequent pairs of a true and another predicted class."""
-    pairs = [
-        {
-            "label": classes[true],
-            "predicted": classes[predicted],
-            "count": share(int(counts_CC[true, predicted]), int(counts_CC[true].sum())),
-        }
-        for true, predicted in zip(*np.nonzero(counts_CC), strict=True)
-        if true != predicted
+    pairs: list[dict[str, Any]] = [
+        {"label": label, "predicted": predicted, "count": share(number, sum(row.values()))}
+        for label, row in confusion.items()
+        for predicted, number in row.items()
+        if predicted != label and number
     ]
     return sorted(pairs, key=lambda each: -each["count"]["hits"])[:limit]
 
 
 def tag_results(images: Sequence[HeldOutImage], tag_names: Sequence[str]) -> list[dict[str, Any]]:
     """Return name, recall and precision of every tag among the five predicted ones."""
-    true, predicted, both = (dict.fromkeys(tag_names, 0) for _ in range(3))
-    for each in images:
-        if each.tags is None:
-            continue
-        true_tags = {normalize_tag(tag) for tag in each.tags}
-        given = {tag for tag, _ in each.given}
-        for count, tags in ((true, true_tags), (predicted, given), (both, true_tags & given)):
-            for tag in tags & count.keys():
-                count[tag] += 1
+    vocabulary = AnnotationVocabulary(tuple(tag_names))
+    tagged = [each for each in images if each.tags is not None]
+    given = [[tag for tag, _ in each.given] for each in tagged]
+    given_BA, true_BA = (
+        vocabulary.encode(tags).annotations.toarray() > 0
+        for tags in (given, [each.tags for each in tagged])
+    )
+    return _tag_shares(tag_counts(given_BA, true_BA), tag_names)
+
+
+def _tag_shares(counts: Sums, tag_names: Sequence[str]) -> list[dict[str, Any]]:
+    """Return name, recall and precision of every tag, given `metrics.tag_counts`."""
+    numbers = (counts[name].tolist() for name in ("n_true_A", "n_given_A", "n_both_A"))
     return [
-        {
-            "name": tag,
-            "recall": share(both[tag], true[tag]),
-            "precision": share(both[tag], predicted[tag]),
-        }
-        for tag in tag_names
+        {"name": tag, "recall": share(n_both, n_true), "precision": share(n_both, n_given)}
+        for tag, n_true, n_given, n_both in zip(tag_names, *numbers, strict=True)
     ]
 
 

@@ -35,8 +35,8 @@ from supdocnade.report.class_words import (
 from supdocnade.report.evaluation import (
     class_reliability,
     class_results,
-    confusion_matrix,
     frequent_confusions,
+    held_out_confusion,
     share,
     tag_reliability,
     tag_results,
@@ -54,8 +54,8 @@ if TYPE_CHECKING:
     from supdocnade.folders.texts import Texts
 
 TITLE = "Model report"
-MAX_MATRIX = 60
-"""Classes of the largest confusion matrix that is still readable."""
+MAX_MATRIX, MAX_CONFUSIONS = 60, 8
+"""Classes of the largest confusion matrix that is still readable, and confusions that are named."""
 
 FIRST_SHOWN = 24
 """Predictions of a kind that are shown at once; the others unfold."""
@@ -137,9 +137,11 @@ def create_environment() -> Environment:
 def _held_out(fitted: FittedScene) -> dict[str, Any]:
     """Return everything about the held-out photographs."""
     images, classes = fitted.held_out.images, fitted.classes
-    counts = confusion_matrix(images, classes)
-    accuracy = share(int(np.trace(counts)), int(counts.sum()))
-    comparable = len(classes) > 1 and accuracy["total"] > 0
+    confusion = held_out_confusion(images, classes)
+    matrix = [list(row.values()) for row in confusion.values()]
+    n_labelled = sum(map(sum, matrix))
+    accuracy = share(sum(row[label] for label, row in confusion.items()), n_labelled)
+    comparable = len(classes) > 1 and n_labelled > 0
     cards = [_prediction_card(fitted.thumbnails, image) for image in images]
     cards = [each for each in cards if each["picture"] is not None]
     wrong = [each for each in cards if each["right"] is False]
@@ -153,9 +155,9 @@ def _held_out(fitted: FittedScene) -> dict[str, Any]:
         "figures": dict.fromkeys(FIGURES) | fitted.held_out.figures,
         "accuracy": accuracy,
         "accuracy_interval": share_interval(accuracy["hits"], accuracy["total"]),
-        "confusion": counts.tolist() if comparable and len(classes) <= MAX_MATRIX else None,
-        "confusions": frequent_confusions(counts, classes),
-        "class_results": class_results(counts, classes) if comparable else (),
+        "confusion": matrix if comparable and len(classes) <= MAX_MATRIX else None,
+        "confusions": frequent_confusions(confusion, MAX_CONFUSIONS),
+        "class_results": class_results(confusion) if comparable else (),
         "tag_results": _tag_results(fitted),
         "class_reliability": (
             _reliability(class_reliability(images), "classes") if len(classes) > 1 else None

@@ -13,10 +13,10 @@ from supdocnade.errors import InvalidArgument
 from supdocnade.likelihood.cpu.threads import one_torch_thread
 from supdocnade.metrics import (
     N_TAGS,
+    accuracy,
     f_measure,
     mean_average_precision,
     perplexity,
-    subset_accuracy,
     top_ranked,
 )
 from supdocnade.model.network import DocNADENetwork, SupDocNADENetwork
@@ -91,14 +91,6 @@ def annotation_log_prob(network: DocNADENetwork, corpus: Documents) -> NDArray[n
     return _map_batches(network, visual, lambda batch: network.annotation_log_prob(batch.documents))
 
 
-def _accuracy(log_p_BC: NDArray[np.float64], corpus: Documents) -> float:
-    """Return the share of documents with a known label whose known labels are all predicted."""
-    if corpus.label_BC is not None:
-        return subset_accuracy(np.exp(log_p_BC) > 0.5, corpus.label_BC == 1, corpus.label_BC >= 0)
-    known_B = corpus.label_B != NO_LABEL
-    return float((log_p_BC.argmax(axis=1) == corpus.label_B)[known_B].mean())
-
-
 def available_metrics(network: DocNADENetwork, corpus: Documents) -> tuple[str, ...]:
     """Return the names of the metrics that this network has on this corpus."""
     names = ["loss"]
@@ -155,7 +147,12 @@ def compute_metrics(
         results["perplexity"] = perplexity(log_prob_B, visual.size_B)
     if "accuracy" in names and isinstance(network, SupDocNADENetwork):
         log_p_BC, label_BC = class_log_prob(network, corpus), corpus.label_BC
-        results["accuracy"] = _accuracy(log_p_BC, corpus)
+        if label_BC is None:
+            known_B = corpus.label_B != NO_LABEL
+            results["accuracy"] = accuracy(log_p_BC.argmax(axis=1), corpus.label_B, known_B)
+        else:
+            predicted_BC, known_BC = np.exp(log_p_BC) > 0.5, label_BC != NO_LABEL
+            results["accuracy"] = accuracy(predicted_BC, label_BC == 1, known_BC)
         if "mean_average_precision" in names and label_BC is not None:
             found = mean_average_precision(log_p_BC, label_BC == 1, label_BC != NO_LABEL)
             results["mean_average_precision"] = found.value

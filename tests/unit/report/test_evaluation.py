@@ -37,12 +37,13 @@ IMAGES = [
 
 
 def test_classes_are_counted():
-    counts = results.confusion_matrix(IMAGES, ["city", "sea"])
-    assert counts.tolist() == [[1, 0], [1, 2]]
-    city, sea = results.class_results(counts, ["city", "sea"])
+    confusion = results.held_out_confusion(IMAGES, ["city", "fog", "sea"])
+    assert [list(row.values()) for row in confusion.values()] == [[1, 0, 0], [0, 0, 0], [1, 0, 2]]
+    city, fog, sea = results.class_results(confusion)
+    assert fog["recall"]["value"] is fog["precision"]["value"] is None
     assert (city["recall"], city["precision"]) == (share(1, 1), share(1, 2))
     assert (sea["recall"]["value"], sea["precision"]["value"]) == (pytest.approx(2 / 3), 1.0)
-    (only,) = results.frequent_confusions(counts, ["city", "sea"])
+    (only,) = results.frequent_confusions(confusion, 8)
     assert (only["label"], only["predicted"], only["count"]) == ("sea", "city", share(1, 3))
 
 
