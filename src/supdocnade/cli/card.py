@@ -9,7 +9,6 @@ import typer
 from supdocnade.cli import options as opt
 from supdocnade.cli.console import print_line, print_message
 from supdocnade.cli.options import UsageError
-from supdocnade.cli.run import check_output
 from supdocnade.errors import StorageError
 
 Output = Annotated[
@@ -60,6 +59,7 @@ def card(
       supdocnade card scenes
       supdocnade card scenes -o shared-scenes --strip --licence cc-by-4.0
     """
+    from supdocnade.cli.run_train import check_output
     from supdocnade.scene.persistence import load_scene
     from supdocnade.scene.sharing import (
         describe_contents,

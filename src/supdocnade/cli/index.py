@@ -17,6 +17,7 @@ from supdocnade.cli.console import (
 )
 from supdocnade.cli.stopping import SAME_COMMAND, explain_resuming
 from supdocnade.images.source import normalize_address
+from supdocnade.run_options import RunOptions
 
 
 def index(
@@ -56,7 +57,6 @@ def index(
       supdocnade index scenes holiday -o holiday.index
     """
     from supdocnade.gallery.build import build_gallery
-    from supdocnade.run_options import RunOptions
     from supdocnade.scene.persistence import load_scene
 
     photos = [normalize_address(place) for place in photos]

@@ -2,13 +2,25 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from supdocnade.cli.console import (
+    ProgressBars,
+    format_count,
+    print_line,
+    print_message,
+    print_warnings,
+)
+from supdocnade.cli.stopping import SAME_COMMAND, explain_resuming
 from supdocnade.cluster import shard_options
+from supdocnade.errors import InvalidArgument
 from supdocnade.gallery.photo_index import model_fingerprint
+from supdocnade.images.source import Source
 from supdocnade.run_options import RunOptions
 from supdocnade.scene.prediction import FittedScene, iter_predictions
 from supdocnade.shard_parts import ShardParts, digest
@@ -20,6 +32,33 @@ FORMAT = 1
 MANIFEST = "manifest.json"
 _ERROR = b'{"error": '
 """Beginning of the line of a photograph that could not be read."""
+
+
+def predict_to_folder(
+    fitted: FittedScene,
+    photos: Iterable[Sequence[Source]],
+    options: RunOptions,
+    output: Path,
+    top: int | None,
+    shard_size: int,
+    *,
+    quiet: bool,
+) -> int:
+    """Write predictions to files; return the exit code."""
+    sources = list(chain.from_iterable(photos))
+    if not sources:
+        raise InvalidArgument("no photographs were named, and the folders contain none.")
+    explain_resuming(SAME_COMMAND)
+    bars = ProgressBars(quiet=quiet, stage_lines=False)
+    with bars as progress, print_warnings(quiet=quiet):
+        options = replace(options, progress=progress)
+        reasons = write_predictions(fitted, sources, output, options, top, shard_size)
+    for reason in reasons:
+        print_message(f"error: {reason}")
+    if not quiet:
+        n_predicted = format_count(len(sources) - len(reasons), "photograph")
+        print_line(f"predictions of {n_predicted} written to {output}")
+    return 1 if reasons else 0
 
 
 def write_predictions(

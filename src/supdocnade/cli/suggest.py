@@ -17,6 +17,7 @@ from supdocnade.cli.console import (
     print_warnings,
 )
 from supdocnade.images.source import absolute_address
+from supdocnade.run_options import RunOptions
 
 if TYPE_CHECKING:
     from supdocnade.scene.suggestion import Suggestion
@@ -64,7 +65,6 @@ def suggest(
     """
     opt.check_device(device)
     opt.check_formats(json=json, csv=csv)
-    from supdocnade.run_options import RunOptions
     from supdocnade.scene.dataset import expand_folders
     from supdocnade.scene.persistence import load_scene
     from supdocnade.scene.suggestion import suggest_photographs

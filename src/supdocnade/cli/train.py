@@ -1,22 +1,31 @@
 """`supdocnade train`: learn a model from photographs or from a corpus."""
 
-import os
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 from supdocnade.cli import options as opt
-from supdocnade.cli.console import format_count, format_held_out, print_json, print_line
-from supdocnade.cli.run import OPTIONS, TrainingRequest, share_training, train_model
+from supdocnade.cli.console import print_json
 from supdocnade.scene.settings import SceneSettings
-
-if TYPE_CHECKING:
-    from supdocnade.scene.model import SceneModel
 
 _DEFAULTS = SceneSettings()
 
+OPTIONS = {
+    "n_topics": "topics",
+    "features": "features",
+    "n_words": "words",
+    "n_sift_words": "sift_words",
+    "classifier": "classifier",
+    "max_epochs": "epochs",
+    "learning_rate": "learning_rate",
+    "mirror": "mirror",
+    "min_tag_count": "min_tag_count",
+    "random_state": "seed",
+    "on_error": "skip_unreadable",
+}
+"""Settings of `SceneModel`, and the parameters of the command that give them."""
 
 Output = Annotated[Path, typer.Option("--output", "-o", help="Folder of the new model.")]
 Topics = Annotated[
@@ -122,6 +131,14 @@ def train(
       supdocnade train archive --add scenes --corrections corrections.jsonl -o better-scenes
       supdocnade train photos.corpus -o large-scenes
     """
+    from supdocnade.cli.run_train import (
+        TrainingRequest,
+        model_to_dict,
+        print_summary,
+        share_training,
+        train_model,
+    )
+
     opt.check_device(device)
     values = {name: context.params[option] for name, option in OPTIONS.items()}
     settings = {**values, "on_error": "skip" if skip_unreadable else "raise"}
@@ -138,7 +155,7 @@ def train(
     if json:
         print_json(model_to_dict(model, output, seconds))
     elif not quiet:
-        _print_summary(model, output)
+        print_summary(model, output)
 
 
 def _explicit_settings(context: typer.Context) -> frozenset[str]:
@@ -147,43 +164,3 @@ def _explicit_settings(context: typer.Context) -> frozenset[str]:
     return frozenset(
         name for name, each in sources.items() if getattr(each, "name", "") == "COMMANDLINE"
     )
-
-
-def model_to_dict(model: "SceneModel", output: Path, seconds: dict[str, float]) -> dict[str, Any]:
-    """Return the object that `--json` prints."""
-    fitted = model.fitted_
-    return {
-        "model": os.fspath(output),
-        "features": fitted.settings.features,
-        "classes": list(fitted.classes),
-        "tags": list(fitted.tag_names),
-        "data": fitted.data,
-        "held_out": {"n_images": fitted.held_out.n_images, **fitted.held_out.figures},
-        "rare_tags": _rare_tags(model),
-        "n_epochs": fitted.choices.n_epochs,
-        "skipped": [{"file": each.name, "reason": each.reason} for each in model.skipped_],
-        "seconds": {stage: round(value, 2) for stage, value in seconds.items()},
-    }
-
-
-def _rare_tags(model: "SceneModel") -> list[str]:
-    """Return the tags of the training set that have too few photographs to be learned."""
-    from supdocnade.folders.tags import count_tags
-
-    fitted = model.fitted_
-    return sorted(count_tags(fitted.training_set.photographs.tags).keys() - set(fitted.tag_names))
-
-
-def _print_summary(model: "SceneModel", output: Path) -> None:
-    fitted = model.fitted_
-    classes = format_count(len(fitted.classes), "class")
-    tags = format_count(len(fitted.tag_names), "tag")
-    n_images = format_count(fitted.data["n_images"], "photograph")
-    print_line(f"learned {classes} and {tags} from {n_images}")
-    if rare := _rare_tags(model):
-        print_line(
-            f"{format_count(len(rare), 'tag')} on fewer than {fitted.settings.min_tag_count} "
-            "photographs not learned (see --min-tag-count)"
-        )
-    print_line(format_held_out(fitted))
-    print_line(f"model written to {output}")

@@ -9,10 +9,12 @@ import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from supdocnade.cli.console import format_count
 from supdocnade.errors import StorageError, UnwritableFile
+from supdocnade.folders.keywords import read_all_keywords
+from supdocnade.folders.tags import exclude_tags
 from supdocnade.folders.xmp_packet import (
     UnusableXMP,
     add_keywords,
@@ -20,11 +22,10 @@ from supdocnade.folders.xmp_packet import (
     new_packet,
     remove_keywords,
 )
+from supdocnade.scene.prediction import Prediction
 from supdocnade.scene.settings import TAG_PRECISION
+from supdocnade.storage import write_atomically
 from supdocnade.text import line_error, read_lines
-
-if TYPE_CHECKING:
-    from supdocnade.scene.prediction import Prediction
 
 
 class Sidecars:
@@ -68,10 +69,8 @@ class Sidecars:
         path = Path(photograph)
         return path.with_suffix(".xmp") if self.by_stem else path.with_name(f"{path.name}.xmp")
 
-    def keywords_of(self, prediction: "Prediction", top: int | None = None) -> list[str]:
+    def keywords_of(self, prediction: Prediction, top: int | None = None) -> list[str]:
         """Return the keywords for a prediction: its tags that are probable enough, best first."""
-        from supdocnade.folders.tags import exclude_tags
-
         if prediction.unfamiliar:
             return []
         keywords = [
@@ -84,7 +83,7 @@ class Sidecars:
             keywords = [prediction.label, *keywords]
         return exclude_tags(keywords)
 
-    def write(self, prediction: "Prediction", top: int | None = None) -> str:
+    def write(self, prediction: Prediction, top: int | None = None) -> str:
         """Add keywords to the sidecar of a photograph; return a message, "" if nothing changes.
 
         Keywords that someone gave the photograph elsewhere, in the file or in its other sidecar,
@@ -95,10 +94,6 @@ class Sidecars:
         StorageError : the sidecar also belongs to another photograph, is damaged, or cannot be
             written. It is then unchanged.
         """
-        from supdocnade.folders.keywords import read_all_keywords
-        from supdocnade.folders.tags import exclude_tags
-        from supdocnade.storage import write_atomically
-
         path, keywords = self.path_of(prediction.name), self.keywords_of(prediction, top)
         self.n_unfamiliar += prediction.unfamiliar
         real = os.path.realpath(prediction.name)
@@ -191,8 +186,6 @@ def undo_sidecars(record: Path, *, dry_run: bool = False) -> Iterator[str | Stor
 
 def _undo_sidecar(sidecar: str, created: bool, keywords: list[str], *, dry_run: bool) -> str:
     """Undo a line of a record; return a message, "" if the sidecar has none of the keywords."""
-    from supdocnade.storage import write_atomically
-
     path = Path(sidecar)
     with _xmp_errors(path):
         if not path.exists():

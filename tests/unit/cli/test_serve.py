@@ -1,11 +1,8 @@
-from types import SimpleNamespace
-
 import pytest
 from tests.commands import supdocnade
 
 from supdocnade.cli import serve
-from supdocnade.errors import StorageError, install_command
-from supdocnade.gallery.photo_index import Gallery
+from supdocnade.errors import install_command
 
 
 def test_serving_other_machines_needs_a_token(monkeypatch, tmp_path):
@@ -44,27 +41,3 @@ def test_invalid_options_are_refused(tmp_path, option, value, message):
     done = supdocnade("serve", tmp_path, option, value)
     assert done.code in (1, 2)
     assert message in done.err
-
-
-def test_a_model_is_served_without_the_index_of_an_older_one(monkeypatch, tmp_path, capsys):
-    def refuse(folder, fitted):
-        raise StorageError(f"{folder} was made with another model.")
-
-    monkeypatch.setattr(Gallery, "load", refuse)
-    model, index = tmp_path / "m", tmp_path / "m.index"
-    assert serve._load_gallery(model, None, None, quiet=False) is None
-    assert capsys.readouterr().err == ""
-    index.mkdir()
-    assert serve._load_gallery(model, None, None, quiet=False) is None
-    expected = f"note: there is no gallery: {index} was made with another model.\n"
-    assert capsys.readouterr().err == expected
-    with pytest.raises(StorageError, match="another model"):
-        serve._load_gallery(model, index, None, quiet=False)
-
-
-def test_an_index_that_is_not_complete_is_served_with_a_note(monkeypatch, tmp_path, capsys):
-    unfinished = SimpleNamespace(is_complete=False)
-    monkeypatch.setattr(Gallery, "load", lambda folder, fitted: unfinished)
-    assert serve._load_gallery(tmp_path, tmp_path, None, quiet=False) is unfinished
-    expected = f"note: {tmp_path} is not complete; run supdocnade index again.\n"
-    assert capsys.readouterr().err == expected

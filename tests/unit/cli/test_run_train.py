@@ -3,7 +3,16 @@ from pathlib import Path
 
 from tests.scene_model import columns, scenes, small_model
 
-from supdocnade.cli.train import _print_summary, model_to_dict
+from supdocnade.cli.run_train import describe_records, model_to_dict, print_summary
+from supdocnade.folders.photo_folder import ImageRecord
+
+
+def test_the_one_class_of_added_photographs_is_not_unusual():
+    photos = Path("photos")
+    records = [ImageRecord(photos / "coast" / name, "coast", None) for name in ("a.jpg", "b.jpg")]
+    assert "of one class, coast" in describe_records(records)[0]
+    assert describe_records(records, extends=True) == []
+    assert describe_records(records[:1], extends=True) == []
 
 
 def test_rare_tags_are_named(capsys):
@@ -12,7 +21,7 @@ def test_rare_tags_are_named(capsys):
     rare = sorted(tag for tag, count in counts.items() if count < 2)
     assert model_to_dict(model, Path("m"), {})["rare_tags"] == rare
     assert len(rare) + len(model.tag_names_) == len(counts)
-    _print_summary(model, Path("m"))
+    print_summary(model, Path("m"))
     out = capsys.readouterr().out
     expected = f"{len(rare)} tag{'s' * (len(rare) > 1)} on fewer than 2 photographs not learned"
     assert (expected in out) == bool(rare)

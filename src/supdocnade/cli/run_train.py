@@ -8,9 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from supdocnade.cli.console import ProgressBars, format_count, print_message, print_warnings
+from supdocnade.cli.console import (
+    ProgressBars,
+    format_count,
+    format_held_out,
+    print_line,
+    print_message,
+    print_warnings,
+)
 from supdocnade.cli.options import describe_features
 from supdocnade.cli.stopping import explain_resuming
+from supdocnade.cli.train import OPTIONS
+from supdocnade.corpus.disk import Corpus
+from supdocnade.corpus.manifest import is_corpus
 from supdocnade.errors import (
     InvalidArgument,
     ProcessLost,
@@ -19,28 +29,18 @@ from supdocnade.errors import (
     UnreadableImages,
     UnwritableFile,
 )
+from supdocnade.folders.photo_folder import ImageRecord
+from supdocnade.folders.photo_sources import scan_photographs
+from supdocnade.folders.tags import count_tags
 from supdocnade.images.source import absolute_address
+from supdocnade.partial_folder import PartialFolder
+from supdocnade.scene.corrections import correct_records, read_corrections
+from supdocnade.scene.dataset import from_records
+from supdocnade.scene.inspection import describe_similar_names, describe_small_classes
+from supdocnade.scene.persistence import DESCRIPTION, check_target
 
 if TYPE_CHECKING:
-    from supdocnade.corpus.disk import Corpus
-    from supdocnade.folders.photo_folder import ImageRecord
-    from supdocnade.partial_folder import PartialFolder
     from supdocnade.scene.model import SceneModel
-
-OPTIONS = {
-    "n_topics": "topics",
-    "features": "features",
-    "n_words": "words",
-    "n_sift_words": "sift_words",
-    "classifier": "classifier",
-    "max_epochs": "epochs",
-    "learning_rate": "learning_rate",
-    "mirror": "mirror",
-    "min_tag_count": "min_tag_count",
-    "random_state": "seed",
-    "on_error": "skip_unreadable",
-}
-"""Settings of `SceneModel`, and the parameters of the command that give them."""
 
 WORD_OPTIONS = ("features", "n_words", "n_sift_words")
 """Settings of visual words, which must not be given with --add or a corpus."""
@@ -87,8 +87,6 @@ def share_training() -> AbstractContextManager[bool]:
 def train_model(request: TrainingRequest) -> "tuple[SceneModel, dict[str, float]]":
     """Train a model and write it; return it with the seconds of each stage."""
     check_output(request.output, force=request.force)
-    from supdocnade.partial_folder import PartialFolder
-
     partial = PartialFolder(request.output, "train")
     with partial.lock():
         settings = _choose_settings(request, partial)
@@ -117,20 +115,14 @@ def train_model(request: TrainingRequest) -> "tuple[SceneModel, dict[str, float]
 
 def _read_data(
     request: TrainingRequest, corrections: str | None
-) -> "tuple[Corpus | None, Sequence[ImageRecord], Sequence[str]]":
+) -> tuple[Corpus | None, Sequence[ImageRecord], Sequence[str]]:
     """Return the corpus if there is one, the photographs, and notes about them."""
-    from supdocnade.corpus.manifest import is_corpus
-    from supdocnade.folders.photo_folder import ImageRecord
-    from supdocnade.folders.photo_sources import scan_photographs
-
     if not is_corpus(Path(request.photos)):
         with ProgressBars(quiet=request.quiet, stage_lines=False) as progress:
             folder = scan_photographs(request.photos, progress)
         if corrections is not None:
             return None, *_correct(request.photos, folder.records, corrections)
         return None, folder.records, folder.notes
-    from supdocnade.corpus.disk import Corpus
-
     corpus = Corpus.open(request.photos)
     rows = zip(corpus.names, corpus.labels, corpus.tags, strict=True)
     records = [
@@ -141,11 +133,9 @@ def _read_data(
 
 
 def _correct(
-    photos: str, records: "Sequence[ImageRecord]", corrections: str
-) -> "tuple[list[ImageRecord], list[str]]":
+    photos: str, records: Sequence[ImageRecord], corrections: str
+) -> tuple[list[ImageRecord], list[str]]:
     """Return the photographs that a file corrects, with their new classes and tags, and notes."""
-    from supdocnade.scene.corrections import correct_records, read_corrections
-
     corrected, notes = correct_records(records, read_corrections(corrections))
     if not corrected:
         raise InvalidArgument(
@@ -156,10 +146,10 @@ def _correct(
 
 def _train_resumably(
     request: TrainingRequest,
-    partial: "PartialFolder",
+    partial: PartialFolder,
     settings: dict[str, Any],
-    corpus: "Corpus | None",
-    records: "Sequence[ImageRecord]",
+    corpus: Corpus | None,
+    records: Sequence[ImageRecord],
 ) -> "tuple[SceneModel, dict[str, float]]":
     """Train a model and write it; if this fails, tell how to resume the run."""
     explain_resuming(f"resume with: {_resume_command(request)}")
@@ -198,7 +188,7 @@ def _train_resumably(
         raise
 
 
-def _keep_work(partial: "PartialFolder") -> bool:
+def _keep_work(partial: PartialFolder) -> bool:
     """Return True if the run can be resumed; otherwise discard it.
 
     It can be resumed once a photograph was read or something was learned.
@@ -222,12 +212,13 @@ def _option(setting: str) -> str:
 
 def _train(
     request: TrainingRequest,
-    partial: "PartialFolder",
+    partial: PartialFolder,
     settings: dict[str, Any],
-    corpus: "Corpus | None",
-    records: "Sequence[ImageRecord]",
+    corpus: Corpus | None,
+    records: Sequence[ImageRecord],
     progress: ProgressBars,
 ) -> "SceneModel":
+    # Imports torch, which takes seconds: only when nothing is left to refuse.
     from supdocnade.scene.model import SceneModel
 
     previous = settings.get("add")
@@ -258,14 +249,12 @@ def _train(
 
 def check_output(output: Path, *, force: bool) -> None:
     """Raise if writing a model would destroy something else."""
-    from supdocnade.scene.persistence import DESCRIPTION, check_target
-
     check_target(output)
     if (output / DESCRIPTION).is_file() and not force:
         raise StorageError(f"{output} holds a model; --force replaces it.")
 
 
-def check_records(photos: str, records: "Sequence[ImageRecord]") -> None:
+def check_records(photos: str, records: Sequence[ImageRecord]) -> None:
     """Raise if there is nothing to learn."""
     if not any(record.label is not None or record.tags for record in records):
         raise InvalidArgument(
@@ -273,15 +262,11 @@ def check_records(photos: str, records: "Sequence[ImageRecord]") -> None:
         )
 
 
-def describe_records(records: "Sequence[ImageRecord]", *, extends: bool = False) -> list[str]:
+def describe_records(records: Sequence[ImageRecord], *, extends: bool = False) -> list[str]:
     """Return notes about unusual classes and tags.
 
     If they are added to those of a model, few photographs of a class are not unusual.
     """
-    from supdocnade.folders.tags import count_tags
-    from supdocnade.scene.dataset import from_records
-    from supdocnade.scene.inspection import describe_similar_names, describe_small_classes
-
     labels = from_records(records).count_classes()
     one_class = len(labels) == 1 and not extends
     notes = (
@@ -293,7 +278,7 @@ def describe_records(records: "Sequence[ImageRecord]", *, extends: bool = False)
     return [note for note in notes if note]
 
 
-def _choose_settings(request: TrainingRequest, partial: "PartialFolder") -> dict[str, Any]:
+def _choose_settings(request: TrainingRequest, partial: PartialFolder) -> dict[str, Any]:
     """Return the settings of a new run or of the run to resume."""
     if request.resume and request.restart:
         raise InvalidArgument("--resume and --restart must not both be given.")
@@ -313,8 +298,6 @@ def _choose_settings(request: TrainingRequest, partial: "PartialFolder") -> dict
             f"{partial.folder} holds an interrupted run: continue it with --resume, "
             "or start again with --restart."
         )
-    from supdocnade.corpus.manifest import is_corpus
-
     if request.corrections is not None and request.add is None:
         raise InvalidArgument("--corrections needs --add, the model that is corrected.")
     if is_corpus(Path(request.photos)):
@@ -373,3 +356,42 @@ def _resume_command(request: TrainingRequest) -> str:
     if request.cache is not None:
         parts += ["--cache", os.fspath(request.cache)]
     return shlex.join([*parts, "--resume"])
+
+
+def model_to_dict(model: "SceneModel", output: Path, seconds: dict[str, float]) -> dict[str, Any]:
+    """Return the object that `--json` prints."""
+    fitted = model.fitted_
+    return {
+        "model": os.fspath(output),
+        "features": fitted.settings.features,
+        "classes": list(fitted.classes),
+        "tags": list(fitted.tag_names),
+        "data": fitted.data,
+        "held_out": {"n_images": fitted.held_out.n_images, **fitted.held_out.figures},
+        "rare_tags": _rare_tags(model),
+        "n_epochs": fitted.choices.n_epochs,
+        "skipped": [{"file": each.name, "reason": each.reason} for each in model.skipped_],
+        "seconds": {stage: round(value, 2) for stage, value in seconds.items()},
+    }
+
+
+def _rare_tags(model: "SceneModel") -> list[str]:
+    """Return the tags of the training set that have too few photographs to be learned."""
+    fitted = model.fitted_
+    return sorted(count_tags(fitted.training_set.photographs.tags).keys() - set(fitted.tag_names))
+
+
+def print_summary(model: "SceneModel", output: Path) -> None:
+    """Print what was learned, how good it is, and where it was written."""
+    fitted = model.fitted_
+    classes = format_count(len(fitted.classes), "class")
+    tags = format_count(len(fitted.tag_names), "tag")
+    n_images = format_count(fitted.data["n_images"], "photograph")
+    print_line(f"learned {classes} and {tags} from {n_images}")
+    if rare := _rare_tags(model):
+        print_line(
+            f"{format_count(len(rare), 'tag')} on fewer than {fitted.settings.min_tag_count} "
+            "photographs not learned (see --min-tag-count)"
+        )
+    print_line(format_held_out(fitted))
+    print_line(f"model written to {output}")
