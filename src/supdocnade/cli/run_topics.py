@@ -1,12 +1,9 @@
 """Topics of texts: a run that can be resumed, and what is printed of a model."""
 
-import math
 import os
 import shlex
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from supdocnade.cli.console import (
     ProgressBars,
@@ -18,31 +15,24 @@ from supdocnade.cli.console import (
 )
 from supdocnade.cli.stopping import explain_resuming
 from supdocnade.errors import InvalidArgument, StorageError
-from supdocnade.estimators.docnade import DocNADE
-from supdocnade.estimators.supdocnade import SupDocNADE
 from supdocnade.estimators.text_model import (
     TextModel,
     check_folder,
-    count_words,
-    read_topics,
+    split_texts,
     topic_quality,
 )
-from supdocnade.estimators.topic_fitting import fit_topic_model
 from supdocnade.folders.texts import Texts, read_texts
 from supdocnade.metrics import top_ranked
 from supdocnade.partial_folder import PartialFolder
 from supdocnade.report.html import render_text_report
-from supdocnade.seeding import named_generator
+from supdocnade.run_options import RunOptions
 from supdocnade.storage import write_atomically
 from supdocnade.text import read_lines
 
 REPORT = "report.html"
 
-MIN_EPOCHS, MIN_UPDATES = 20, 400
-"""Passes over the documents and updates of the parameters, unless --epochs is given."""
-
-GENERATIVE_WEIGHT = 1.0
-"""λ of a model with classes: topics describe the words as well as the classes."""
+SETTINGS = ("n_topics", "activation", "learning_rate", "max_epochs", "random_state")
+"""Settings of `DocNADE` that the report lists."""
 
 N_SHOWN = 3
 """Topics of a document that --predict names."""
@@ -85,7 +75,8 @@ def learn_topics(
         explain_resuming(f"resume with: {again} --resume and the same options")
         try:
             with ProgressBars(quiet=quiet) as progress, print_warnings(quiet=quiet):
-                model = _learn(options, vectorizer, limits, texts, checkpoint, progress)
+                run = RunOptions(n_jobs=options["jobs"], checkpoint=checkpoint, progress=progress)
+                model = _learn(options, vectorizer, limits, texts, run)
         except Exception:
             if not any(checkpoint.rglob("*.safetensors")):
                 partial.discard()
@@ -117,101 +108,39 @@ def _learn(
     vectorizer: dict[str, Any],
     limits: dict[str, Any],
     texts: Texts,
-    checkpoint: Path,
-    progress: ProgressBars,
+    run: RunOptions,
 ) -> TextModel:
-    order = named_generator(options["seed"], "held_out").permutation(len(texts.texts))
-    cut = int(options["held_out"] * len(order))
-    learned, held_out = texts.select(sorted(order[cut:])), texts.select(sorted(order[:cut]))
-    progress("counting words", 0, 1)
-    counts, vocabulary = count_words(learned.texts, vectorizer, **limits)
-    if len(vocabulary) < 2:
-        found = len(vocabulary)
-        raise InvalidArgument(f"{options['corpus']} must have 2 words to learn, got {found}.")
-    unseen = count_words(held_out.texts, vectorizer, vocabulary)[0] if cut else None
-    progress("counting words", 1, 1)
-    settings, labels = choose_settings(options, len(learned.texts)), None
-    batch_size = choose_batch(len(learned.texts))
-    run = {
-        **settings,
-        "batch_size": batch_size,
-        "checkpoint": checkpoint,
-        "n_jobs": options["jobs"],
-    }
-    estimator: DocNADE | SupDocNADE = DocNADE(**run)
-    if options["labels"] and len({*learned.labels} - {None}) > 1:
-        labels = np.array(learned.labels, object)
-        estimator = SupDocNADE(**run, generative_weight=GENERATIVE_WEIGHT)
-    fit_topic_model(estimator, counts, labels, progress=progress)
-    estimator.set_params(checkpoint=None, n_jobs=None)
-    progress("writing", 0, 1)
-    rotation, words = read_topics(estimator, counts, vocabulary)
-    coherence_R, diversity = topic_quality(words, vocabulary, counts)
-    figures: dict[str, Any] = {
-        "n_documents": counts.shape[0],
-        "n_words": len(vocabulary),
-        "coherence": float(coherence_R.mean()),
-        "diversity": diversity,
-        **measure(estimator, counts, unseen, held_out.labels),
-    }
-    model = TextModel(
-        estimator=estimator,
-        vocabulary=vocabulary,
+    """Learn topics and write the model with its report."""
+    learned, held_out = split_texts(texts, options["held_out"], options["seed"])
+    model = TextModel.learn(
+        learned,
+        held_out,
         vectorizer=vectorizer,
-        rotation=rotation,
-        words=words,
-        figures=figures,
+        limits=limits,
+        with_classes=options["labels"],
+        n_topics=options["n_topics"],
+        learning_rate=options["learning_rate"],
+        max_epochs=options["epochs"],
+        random_state=options["seed"],
+        options=run,
     )
+    run.progress("writing", 0, 1)
     output: Path = options["output"]
     output.mkdir(parents=True, exist_ok=True)
     model.save(output)
+    counts = model.count(learned.texts)
+    settings = {name: getattr(model.estimator, name) for name in SETTINGS}
     page = render_text_report(
         model,
         learned,
-        rotation.rotate(estimator.transform(counts)),
-        coherence_R,
+        model.topics_of(counts),
+        topic_quality(model.words, model.vocabulary, counts)[0],
         list_settings({**vectorizer, **limits, **settings, "held_out": options["held_out"]}),
         output.name or "Topics",
     )
     write_atomically(output / REPORT, page.encode("utf-8", "replace"))
-    progress("writing", 1, 1)
+    run.progress("writing", 1, 1)
     return model
-
-
-def choose_settings(options: dict[str, Any], n_documents: int) -> dict[str, Any]:
-    """Return the settings of `DocNADE` that determine the topics."""
-    n_batches = math.ceil(n_documents / choose_batch(n_documents))
-    n_epochs = max(MIN_EPOCHS, math.ceil(MIN_UPDATES / n_batches))
-    return {
-        "n_topics": options["n_topics"],
-        "activation": "sigmoid",
-        "learning_rate": options["learning_rate"],
-        "max_epochs": n_epochs if options["epochs"] is None else options["epochs"],
-        "random_state": options["seed"],
-    }
-
-
-def choose_batch(n_documents: int) -> int:
-    """Return the documents per update: fewer than usual if there are few documents."""
-    return min(64, max(8, n_documents // 32))
-
-
-def measure(estimator: Any, counts: Any, unseen: Any, labels: list[str | None]) -> dict[str, Any]:
-    """Return the figures on held-out documents; None where nothing can be measured."""
-    figures: dict[str, Any] = dict.fromkeys(("perplexity", "unigram_perplexity", "accuracy"))
-    figures |= {"n_held_out": 0, "n_labelled": 0}
-    has_words = np.zeros(0, bool) if unseen is None else np.asarray(unseen.sum(axis=1)) > 0
-    if has_words.any():
-        share_K = np.asarray(counts.sum(axis=0), np.float64) + 0.5
-        log_p = (unseen @ np.log(share_K / share_K.sum())).sum() / unseen.sum()
-        figures["n_held_out"] = int(has_words.sum())
-        figures["perplexity"] = estimator.perplexity(unseen[has_words], average="corpus")
-        figures["unigram_perplexity"] = float(np.exp(-log_p))
-    known = [row for row, label in enumerate(labels) if label is not None]
-    if known and hasattr(estimator, "classes_"):
-        figures["accuracy"] = estimator.score(unseen[known], [labels[row] for row in known])
-        figures["n_labelled"] = len(known)
-    return figures
 
 
 def list_settings(settings: dict[str, Any]) -> list[tuple[str, str]]:
@@ -227,7 +156,7 @@ def model_to_dict(model: TextModel, output: Path) -> dict[str, Any]:
         "model": os.fspath(output),
         "report": os.fspath(output / REPORT),
         "figures": dict(model.figures),
-        "classes": list(map(str, getattr(model.estimator, "classes_", ()))),
+        "classes": list(model.classes),
         "topics": [[each.word for each in words] for words in model.words],
     }
 
@@ -257,8 +186,8 @@ def print_topics(folder: Path, corpus: Path, text_field: str, json: bool) -> Non
     model = TextModel.load(folder)
     texts = read_documents(corpus, text_field, None)
     counts = model.count(texts.texts)
-    topics_BR = model.rotation.rotate(model.estimator.transform(counts))
-    classes = model.estimator.predict(counts) if hasattr(model.estimator, "classes_") else None
+    topics_BR = model.topics_of(counts)
+    classes = model.estimator.predict(counts) if model.classes else None
     for row, best in enumerate(top_ranked(topics_BR, N_SHOWN).tolist()):
         label = None if classes is None else str(classes[row])
         strongest = [

@@ -6,6 +6,7 @@ the vectoriser and the figures.
 """
 
 import hashlib
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,14 +21,24 @@ from supdocnade.errors import InvalidArgument, StorageError
 from supdocnade.estimators.docnade import DocNADE
 from supdocnade.estimators.persistence import estimator_from_storage
 from supdocnade.estimators.supdocnade import SupDocNADE
+from supdocnade.estimators.topic_fitting import fit_topic_model
+from supdocnade.folders.texts import Texts
 from supdocnade.metrics import npmi_coherence, presence_correlation, top_ranked
 from supdocnade.model.topic_rotation import TopicRotation, find_rotation
+from supdocnade.run_options import RunOptions
+from supdocnade.seeding import named_generator
 from supdocnade.storage import damage_errors, load_arrays, read_file, save_arrays
 
 FORMAT = 1
 ESTIMATOR, READING = "topics.safetensors", "reading.safetensors"
 N_WORDS = 10
 """Words per topic."""
+
+MIN_EPOCHS, MIN_UPDATES = 20, 400
+"""Passes over the documents and updates of the parameters, by default."""
+
+GENERATIVE_WEIGHT = 1.0
+"""λ of a model with classes: topics describe the words as well as the classes."""
 
 
 class TopicWord(NamedTuple):
@@ -52,13 +63,91 @@ class TextModel:
     figures: Mapping[str, Any]
     """Figures of the fit by name, such as `coherence`; None where one was not measured."""
 
+    @classmethod
+    def learn(
+        cls,
+        texts: Texts,
+        held_out: Texts,
+        *,
+        vectorizer: Mapping[str, Any],
+        limits: Mapping[str, Any],
+        with_classes: bool = True,
+        n_topics: int = 50,
+        learning_rate: float = 3e-3,
+        max_epochs: int | None = None,
+        random_state: int = 0,
+        options: RunOptions = RunOptions(),
+    ) -> Self:
+        """Learn the topics of texts, and their classes if there are several labels.
+
+        Parameters
+        ----------
+        held_out : texts that are only measured.
+        vectorizer, limits : see `count_words`.
+        with_classes : False ignores the labels.
+        max_epochs : by default, enough for `MIN_EPOCHS` and `MIN_UPDATES`.
+        options : `n_jobs`, `checkpoint` and `progress` of the run.
+        """
+        options.progress("counting words", 0, 1)
+        counts, vocabulary = count_words(texts.texts, vectorizer, **limits)
+        if len(vocabulary) < 2:
+            raise InvalidArgument(f"the texts must have 2 words to learn, got {len(vocabulary)}.")
+        unseen = count_words(held_out.texts, vectorizer, vocabulary)[0] if held_out.texts else None
+        options.progress("counting words", 1, 1)
+        # Fewer documents per update than usual if there are few.
+        batch_size = min(64, max(8, counts.shape[0] // 32))
+        if max_epochs is None:
+            n_batches = math.ceil(counts.shape[0] / batch_size)
+            max_epochs = max(MIN_EPOCHS, math.ceil(MIN_UPDATES / n_batches))
+        settings: dict[str, Any] = {
+            "n_topics": n_topics,
+            "activation": "sigmoid",
+            "learning_rate": learning_rate,
+            "max_epochs": max_epochs,
+            "batch_size": batch_size,
+            "random_state": random_state,
+        }
+        estimator, labels = DocNADE(**settings), None
+        if with_classes and len({*texts.labels} - {None}) > 1:
+            labels = np.array(texts.labels, object)
+            estimator = SupDocNADE(**settings, generative_weight=GENERATIVE_WEIGHT)
+        estimator.set_params(checkpoint=options.checkpoint, n_jobs=options.n_jobs)
+        fit_topic_model(estimator, counts, labels, progress=options.progress)
+        estimator.set_params(checkpoint=None, n_jobs=None)
+        rotation, words = read_topics(estimator, counts, vocabulary)
+        coherence_R, diversity = topic_quality(words, vocabulary, counts)
+        figures: dict[str, Any] = {
+            "n_documents": counts.shape[0],
+            "n_words": len(vocabulary),
+            "coherence": float(coherence_R.mean()),
+            "diversity": diversity,
+            **_measure(estimator, counts, unseen, held_out.labels),
+        }
+        return cls(
+            estimator=estimator,
+            vocabulary=vocabulary,
+            vectorizer=vectorizer,
+            rotation=rotation,
+            words=words,
+            figures=figures,
+        )
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes that the model predicts; empty without."""
+        return tuple(map(str, getattr(self.estimator, "classes_", ())))
+
     def count(self, texts: Sequence[str]) -> sparse.csr_array:
         """Return how often texts have the words of the vocabulary, (texts, words)."""
         return count_words(texts, self.vectorizer, self.vocabulary)[0]
 
     def topics(self, texts: Sequence[str]) -> NDArray[np.float64]:
         """Return the topics of texts, (texts, topics); a large number means: the text has it."""
-        return self.rotation.rotate(self.estimator.transform(self.count(texts)))
+        return self.topics_of(self.count(texts))
+
+    def topics_of(self, counts: sparse.csr_array) -> NDArray[np.float64]:
+        """Return the topics of texts whose words `count` has counted."""
+        return self.rotation.rotate(self.estimator.transform(counts))
 
     def save(self, folder: Path) -> None:
         """Write the model to a folder; `load` refuses a folder that was written in part."""
@@ -158,6 +247,13 @@ def count_words(
     return sparse.csr_array(counts), tuple(map(str, counter.get_feature_names_out()))
 
 
+def split_texts(texts: Texts, held_out: float, random_state: int) -> tuple[Texts, Texts]:
+    """Return the texts to learn from, and a random share of the texts that is held out."""
+    order = named_generator(random_state, "held_out").permutation(len(texts.texts))
+    cut = int(held_out * len(order))
+    return texts.select(sorted(order[cut:])), texts.select(sorted(order[:cut]))
+
+
 def read_topics(
     estimator: DocNADE | SupDocNADE,
     counts: sparse.csr_array,
@@ -187,6 +283,31 @@ def topic_quality(
     column = {word: number for number, word in enumerate(vocabulary)}
     words_RX = np.array([[column[each.word] for each in topic] for topic in words])
     return npmi_coherence(words_RX, counts), len(np.unique(words_RX)) / words_RX.size
+
+
+def _measure(
+    estimator: DocNADE | SupDocNADE,
+    counts: sparse.csr_array,
+    unseen: sparse.csr_array | None,
+    labels: Sequence[str | None],
+) -> dict[str, Any]:
+    """Return the figures on held-out documents; None where nothing can be measured."""
+    figures: dict[str, Any] = dict.fromkeys(("perplexity", "unigram_perplexity", "accuracy"))
+    figures |= {"n_held_out": 0, "n_labelled": 0}
+    if unseen is None:
+        return figures
+    has_words = np.asarray(unseen.sum(axis=1)) > 0
+    if has_words.any():
+        share_K = np.asarray(counts.sum(axis=0), np.float64) + 0.5
+        log_p = (unseen @ np.log(share_K / share_K.sum())).sum() / unseen.sum()
+        figures["n_held_out"] = int(has_words.sum())
+        figures["perplexity"] = estimator.perplexity(unseen[has_words], average="corpus")
+        figures["unigram_perplexity"] = float(np.exp(-log_p))
+    known = [row for row, label in enumerate(labels) if label is not None]
+    if known and isinstance(estimator, SupDocNADE):
+        figures["accuracy"] = estimator.score(unseen[known], [labels[row] for row in known])
+        figures["n_labelled"] = len(known)
+    return figures
 
 
 def check_folder(folder: Path, *, force: bool) -> None:

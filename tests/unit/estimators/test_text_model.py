@@ -11,8 +11,10 @@ from supdocnade.estimators.text_model import (
     check_folder,
     count_words,
     read_topics,
+    split_texts,
     topic_quality,
 )
+from supdocnade.folders.texts import Texts
 from supdocnade.storage import load_arrays, save_arrays
 
 WORDS = {"lowercase": True, "stop_words": None, "ngram_range": (1, 1)}
@@ -126,3 +128,23 @@ def test_other_folders_are_not_overwritten(model, tmp_path):
     with pytest.raises(StorageError, match="--force replaces it"):
         check_folder(tmp_path / "model", force=False)
     check_folder(tmp_path / "model", force=True)
+
+
+def test_texts_are_learned_with_their_classes():
+    rng = np.random.default_rng(0)
+    names = [f"{number}" for number in range(60)]
+    texts = [" ".join(rng.choice(words, 15)) for words in [SEA, CITY, FOREST] * 20]
+    parts = split_texts(Texts(names, texts, list(LABELS) * 20), 0.2, random_state=0)
+    assert [len(part.texts) for part in parts] == [48, 12]
+    assert sorted(parts[0].names + parts[1].names) == sorted(names)
+    settings = {"vectorizer": WORDS, "limits": {"min_df": 1}, "n_topics": 6, "max_epochs": 10}
+    learned = TextModel.learn(*parts, **settings)
+    assert set(learned.classes) == set(LABELS)
+    assert (learned.figures["n_documents"], learned.figures["n_labelled"]) == (48, 12)
+    assert learned.figures["perplexity"] < learned.figures["unigram_perplexity"]
+    unlabelled = TextModel.learn(*parts, **settings, with_classes=False)
+    assert unlabelled.classes == ()
+    assert unlabelled.figures["accuracy"] is None
+    few = Texts(["1"], ["sea sea"], [None])
+    with pytest.raises(InvalidArgument, match="must have 2 words to learn, got 1"):
+        TextModel.learn(few, parts[1], **settings)
