@@ -21,7 +21,8 @@ A file must have every field and nothing else. Conditions on several fields are 
 raises a `StorageError` that names the file; a record that does is not saved.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from functools import cache
 from pathlib import Path
@@ -119,11 +120,18 @@ def load(path: Path, kind: str, record_type: type[Record]) -> Record:
 def to_file(kind: str, record: Any) -> tuple[Arrays, dict[str, Any]]:
     """Return the arrays and the description of a file with a record."""
     converter = _Converter({}, is_reading=False)
-    try:
+    with save_errors(kind):
         description = converter.record("", record, type(record))
-    except InvalidArgument as error:
-        raise InvalidArgument(f"this {kind} cannot be saved: {error}") from error
     return converter.arrays, {"format": FORMAT, "kind": kind, **description}
+
+
+@contextmanager
+def save_errors(kind: str) -> Iterator[None]:
+    """Say in an `InvalidArgument` that something of this kind cannot be saved."""
+    try:
+        yield
+    except (InvalidArgument, TypeError, ValueError) as error:
+        raise InvalidArgument(f"this {kind} cannot be saved: {error}") from error
 
 
 def from_file(
@@ -210,7 +218,7 @@ class _Converter:
         """Return a plain value as the kind says."""
         origin, parts = get_origin(kind), get_args(kind)
         if kind is Any:
-            return _plain(place, value)
+            return plain(value, place)
         if kind in _SCALARS:
             return _scalar(place, value, kind, rule)
         if origin in (Union, UnionType):
@@ -295,16 +303,16 @@ def _scalar(place: str, value: Any, kind: type[Any], rule: _Rule) -> Any:
     return kind(value)
 
 
-def _plain(place: str, value: Any) -> Any:
+def plain(value: Any, place: str) -> Any:
     """Return a value as JSON knows it, numpy's scalars and arrays included."""
     if isinstance(value, np.generic | np.ndarray):
         value = value.tolist()
     if isinstance(value, list | tuple):
-        return [_plain(f"{place}[{number}]", each) for number, each in enumerate(value)]
+        return [plain(each, f"{place}[{number}]") for number, each in enumerate(value)]
     if isinstance(value, Mapping):
         for key in value:
             _scalar(f"a key of {place}", key, str, _Rule({}))
-        return {str(key): _plain(f"{place}.{key}", each) for key, each in value.items()}
+        return {str(key): plain(each, f"{place}.{key}") for key, each in value.items()}
     if value is None:
         return None
     for kind in _SCALARS:

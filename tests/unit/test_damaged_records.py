@@ -8,6 +8,7 @@ import copy
 import numpy as np
 import pytest
 
+from supdocnade import DocNADE, SupDocNADE
 from supdocnade.baselines import SLDA, ReplicatedSoftmax
 from supdocnade.errors import StorageError
 from supdocnade.storage import load_arrays, save_arrays
@@ -22,11 +23,35 @@ def slda():
     return model.fit(X, LABELS, annotations=X[:, :3], annotation_names=["a", "b", "c"])
 
 
+def topic_model(kind, **settings):
+    model = kind(2, max_epochs=1, random_state=0, **settings)
+    names = ["a", "b", "c"]
+    if kind is DocNADE:
+        return model.fit(X, annotations=X[:, :3], annotation_names=names)
+    return model.fit(X, LABELS, annotations=X[:, :3], annotation_names=names)
+
+
+def using(kind):
+    """Return a function that reads a model and uses it."""
+
+    def read(path):
+        model = kind.load(path)
+        topics = model.transform(np.ones((3, model.n_features_in_)))
+        assert len(topics) == 3
+
+    return read
+
+
 MODELS = {
-    "slda": (slda, SLDA.load),
+    "docnade": (lambda: topic_model(DocNADE, output="softmax"), using(DocNADE)),
+    "supdocnade": (
+        lambda: topic_model(SupDocNADE, class_weight={"sea": 2.0, "wood": 1.0}),
+        using(SupDocNADE),
+    ),
+    "slda": (slda, using(SLDA)),
     "replicated softmax": (
         lambda: ReplicatedSoftmax(2, max_epochs=1, random_state=0).fit(X),
-        ReplicatedSoftmax.load,
+        using(ReplicatedSoftmax),
     ),
 }
 

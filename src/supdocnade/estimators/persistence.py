@@ -1,32 +1,32 @@
 """Estimators on disk: one safetensors file with a JSON description.
 
 A topic model has the parameters of the network by their names as arrays, and `leaf_of_word` if it
-has a tree. Visual words have `centres` and their examples. Nothing that is read is ever
-executed, and everything is checked before an estimator is built. Reading needs neither torch nor
+has a tree. Visual words have `centres` and their examples. Nothing that is read is ever executed,
+and everything is checked before an estimator is built. Reading needs neither torch nor
 scikit-learn.
 """
 
-import json
 import platform
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, fields, replace
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from supdocnade.checks import check_count, check_seed, check_shape
-from supdocnade.errors import InvalidArgument, StorageError, SupDocNADEError
+from supdocnade.checks import check_shape
+from supdocnade.errors import InvalidArgument, StorageError
 from supdocnade.estimators.settings import (
     DocNADESettings,
     SupDocNADESettings,
     VisualWordSettings,
-    check_n_jobs,
 )
 from supdocnade.images.sift_bins import SIZE
 from supdocnade.model.config import DocNADEConfig, SupDocNADEConfig
 from supdocnade.model.inference import NetworkArrays
+from supdocnade.schema import array, from_file, plain, save_errors, stored, to_file
 from supdocnade.storage import Arrays, damage_errors, load_arrays, save_arrays
 from supdocnade.training.history import History
 from supdocnade.tree import WordTree
@@ -34,7 +34,6 @@ from supdocnade.visual_words.describer import NetworkDescriber, SIFTDescriber
 from supdocnade.visual_words.encoder import ImageEncoder
 from supdocnade.visual_words.examples import PatchExamples
 
-TOPICS_FORMAT = 1
 WORDS_FORMAT = 1
 WORDS_KIND = "BagOfVisualWords"
 
@@ -44,34 +43,119 @@ RUN_OPTIONS = {"n_jobs", "verbose", "device", "checkpoint", "cache"}
 """Settings of estimators that are not stored: they do not change the model."""
 
 
-class StoredTopicModel(NamedTuple):
-    """Content of a stored topic model."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class StoredDocNADE:
+    """A `DocNADE` in a file."""
 
-    settings: DocNADESettings
-    network: NetworkArrays
-    seed: int
+    versions: dict[str, str]
+    settings: dict[str, Any]
+    config: DocNADEConfig
+    seed: int = stored(least=0)
     history: History
-    word_names: list[str] | None
-    annotation_names: list[str] | None
-    classes: NDArray[Any] | None
+    word_names: tuple[str, ...] | None
+    annotation_names: tuple[str, ...] | None
+    parameters: Arrays = array(dtype=np.float32)
+    leaf_of_word: NDArray[np.int32] | None = array("K", np.int32, default=None)
+
+    settings_type: ClassVar[type[DocNADESettings]] = DocNADESettings
+
+    def __post_init__(self) -> None:
+        for name, count in (
+            ("word_names", self.config.n_visual_words),
+            ("annotation_names", self.config.n_annotation_words),
+        ):
+            names = getattr(self, name)
+            if names is not None and len(names) != count:
+                raise InvalidArgument(f"{name} must be {count}, got {len(names)}")
+        self.fit_settings.check()
+        assert self.network is not None  # Its arrays are checked when it is made.
+
+    @cached_property
+    def network(self) -> NetworkArrays:
+        """The network as arrays."""
+        tree = None if self.leaf_of_word is None else WordTree(self.leaf_of_word)
+        return NetworkArrays(self.config, self.parameters, tree)
+
+    @cached_property
+    def fit_settings(self) -> DocNADESettings:
+        """The settings as arguments of an estimator."""
+        names = [each.name for each in fields(self.settings_type)]
+        given = settings_from_file(self.settings, names)
+        for name, kind in (("early_stopping", bool), ("backend", str)):
+            if not isinstance(given[name], kind):
+                raise InvalidArgument(f"{name} must be a {kind.__name__}, got {given[name]!r}")
+        return self.settings_type(**given)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class StoredSupDocNADE(StoredDocNADE):
+    """A `SupDocNADE` in a file."""
+
+    config: SupDocNADEConfig
+    classes: StoredClasses
+
+    settings_type: ClassVar[type[DocNADESettings]] = SupDocNADESettings
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.config.n_classes != len(self.class_array):
+            raise InvalidArgument("its network does not match its classes")
+
+    @cached_property
+    def class_array(self) -> NDArray[Any]:
+        """The classes, or the labels in the order of their columns if there may be several."""
+        return read_classes(self.classes, in_any_order=self.config.class_output == "sigmoid")
+
+    @cached_property
+    def fit_settings(self) -> DocNADESettings:
+        """The settings as arguments of an estimator."""
+        settings = super().fit_settings
+        assert isinstance(settings, SupDocNADESettings)
+        weight: Any = settings.class_weight
+        if isinstance(weight, list):
+            if not all(isinstance(pair, list) and len(pair) == 2 for pair in weight):
+                raise InvalidArgument("class_weight must be pairs of a class and its weight")
+            settings.class_weight = dict(weight)
+        elif weight not in (None, "balanced"):
+            raise InvalidArgument(f"class_weight must be 'balanced' or pairs, got {weight!r}")
+        return settings
 
 
 def estimator_to_storage(estimator: Any) -> tuple[Arrays, dict[str, Any]]:
     """Return the arrays of a fitted topic model, and a description of everything else."""
+    import torch
+
     _check_network(estimator.network_)
     network: NetworkArrays = estimator.network_.arrays()
-    arrays: Arrays = {**network.parameters}
-    if network.tree is not None:
-        arrays["leaf_of_word"] = network.tree.leaf_of_word_K
     kind = type(estimator)
-    try:
-        description = _describe(estimator)
-        # A model that could not be read back is not written.
-        stored = json.loads(json.dumps(description, allow_nan=False))
-        _read_topic_model(_settings_type(kind), arrays, stored)
-    except (SupDocNADEError, ValueError, TypeError, KeyError, OverflowError) as error:
-        raise InvalidArgument(f"this model cannot be saved: {error}") from error
-    return arrays, description
+    settings = plain_settings(estimator.get_params(deep=False))
+    settings["early_stopping"] = bool(settings["early_stopping"])
+    if isinstance(settings.get("class_weight"), Mapping):
+        settings["class_weight"] = [[*pair] for pair in settings["class_weight"].items()]
+    values: dict[str, Any] = {
+        "versions": {
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+            "torch": torch.__version__,
+        },
+        "settings": plain(settings, "settings"),
+        "config": network.config,
+        "seed": estimator.seed_,
+        "history": estimator.history_,
+        "word_names": getattr(estimator, "feature_names_in_", None),
+        "annotation_names": estimator.annotation_names_,
+        "parameters": network.parameters,
+        "leaf_of_word": None if network.tree is None else network.tree.leaf_of_word_K,
+    }
+    if issubclass(kind, SupDocNADESettings):
+        values["classes"] = estimator.classes_
+    with save_errors(kind.__name__):
+        record = _record_type(kind)(**values)
+    return to_file(kind.__name__, record)
+
+
+def _record_type(kind: type[Any]) -> type[StoredDocNADE]:
+    return StoredSupDocNADE if issubclass(kind, SupDocNADESettings) else StoredDocNADE
 
 
 def _check_network(network: Any) -> None:
@@ -99,56 +183,11 @@ def save_estimator(estimator: Any, path: str | Path) -> None:
     save_arrays(Path(path), *estimator_to_storage(estimator))
 
 
-def _describe(estimator: Any) -> dict[str, Any]:
-    import torch
-
-    classes = getattr(estimator, "classes_", None)
-    names, words = estimator.annotation_names_, getattr(estimator, "feature_names_in_", None)
-    return {
-        "format": TOPICS_FORMAT,
-        "kind": type(estimator).__name__,
-        "versions": {
-            "python": platform.python_version(),
-            "numpy": np.__version__,
-            "torch": torch.__version__,
-        },
-        "settings": _plain_settings(estimator.get_params(deep=False)),
-        "network": asdict(estimator.network_.config),
-        "seed": estimator.seed_,
-        "n_words": estimator.n_features_in_,
-        "word_names": None if words is None else list(words),
-        "n_annotations": estimator.n_annotations_,
-        "annotation_names": None if names is None else list(names),
-        "classes": None if classes is None else read_classes(classes, in_any_order=True).tolist(),
-        "history": estimator.history_.to_json(),
-    }
-
-
-def _plain_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    plain = {name: plain_value(value) for name, value in settings.items()}
-    plain["checkpoint"] = None  # A file must not choose where its reader writes.
-    plain["random_state"] = plain_seed(plain["random_state"])
-    plain["verbose"], plain["early_stopping"] = int(plain["verbose"]), bool(plain["early_stopping"])
-    if isinstance(plain.get("class_weight"), Mapping):
-        pairs = plain["class_weight"].items()
-        plain["class_weight"] = [[plain_value(name), plain_value(weight)] for name, weight in pairs]
-    return plain
-
-
-def plain_value(value: Any) -> Any:
-    """Return a numpy scalar as the Python scalar that JSON knows."""
-    return value.item() if isinstance(value, np.generic) else value
-
-
-def plain_seed(random_state: Any) -> int | None:
-    """Return an integer seed; the state of a generator is not stored."""
-    return int(random_state) if isinstance(random_state, int) else None
-
-
 def plain_settings(params: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of an estimator that its file has."""
-    plain = {name: value for name, value in params.items() if name not in RUN_OPTIONS}
-    return {**plain, "random_state": plain_seed(plain["random_state"])}
+    kept = {name: value for name, value in params.items() if name not in RUN_OPTIONS}
+    seed = kept["random_state"]  # The state of a generator is not stored.
+    return {**kept, "random_state": seed if isinstance(seed, int | np.integer) else None}
 
 
 def settings_from_file(given: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
@@ -177,99 +216,19 @@ def estimator_from_storage(
     """
     from supdocnade.model.network import network_from_arrays
 
-    stored = read_topic_model(_settings_type(kind), kind.__name__, arrays, description, name)
-    settings = {each.name: getattr(stored.settings, each.name) for each in fields(stored.settings)}
-    estimator = kind(**settings)
-    if stored.classes is not None:
-        estimator.classes_ = stored.classes
-    network = network_from_arrays(stored.network, backend=estimator.backend)
-    estimator._set_network(network, stored.annotation_names, stored.seed)
-    estimator.n_features_in_ = stored.network.config.n_visual_words
-    estimator.history_ = stored.history
-    if stored.word_names is not None:
-        estimator.feature_names_in_ = np.array(stored.word_names, object)
+    found = from_file(kind.__name__, _record_type(kind), arrays, description, name)
+    settings = found.fit_settings
+    estimator = kind(**{each.name: getattr(settings, each.name) for each in fields(settings)})
+    if isinstance(found, StoredSupDocNADE):
+        estimator.classes_ = found.class_array
+    network = network_from_arrays(found.network, backend=estimator.backend)
+    names = found.annotation_names
+    estimator._set_network(network, None if names is None else list(names), found.seed)
+    estimator.n_features_in_ = found.config.n_visual_words
+    estimator.history_ = found.history
+    if found.word_names is not None:
+        estimator.feature_names_in_ = np.array(found.word_names, object)
     return estimator
-
-
-def _settings_type(kind: type[Any]) -> type[DocNADESettings]:
-    return SupDocNADESettings if issubclass(kind, SupDocNADESettings) else DocNADESettings
-
-
-def read_topic_model(
-    settings_type: type[DocNADESettings],
-    kind: str,
-    arrays: Arrays,
-    description: dict[str, Any],
-    name: str,
-) -> StoredTopicModel:
-    """Return the checked content of a stored topic model.
-
-    Parameters
-    ----------
-    kind : name of the estimator's class.
-    name : of the file it comes from, for errors.
-    """
-    found = description.get("format")
-    if found != TOPICS_FORMAT:
-        raise StorageError(f"{name} has format {found!r}, this version reads {TOPICS_FORMAT}.")
-    if description.get("kind") != kind:
-        raise StorageError(
-            f"{name} holds a {description.get('kind')!r}, not a {kind}: use its load."
-        )
-    with damage_errors(name):
-        return _read_topic_model(settings_type, arrays, description)
-
-
-def _read_topic_model(
-    settings_type: type[DocNADESettings], arrays: Arrays, description: dict[str, Any]
-) -> StoredTopicModel:
-    settings = _read_settings(settings_type, description["settings"])
-    n_words = check_count("n_words", description["n_words"], least=1)
-    n_annotations = check_count("n_annotations", description["n_annotations"])
-    word_names = read_names("word_names", description["word_names"], n_words)
-    annotation_names = read_names(
-        "annotation_names", description["annotation_names"], n_annotations
-    )
-    history = History.from_json(description["history"])
-    seed = check_seed("seed", description["seed"])
-    supervised = isinstance(settings, SupDocNADESettings)
-    if (description["classes"] is None) == supervised:
-        raise InvalidArgument("its classes do not match its kind")
-    if not isinstance(description["network"], dict):
-        raise InvalidArgument("its network is no JSON object")
-    config = (SupDocNADEConfig if supervised else DocNADEConfig)(**description["network"])
-    if (config.n_visual_words, config.n_annotation_words) != (n_words, n_annotations):
-        raise InvalidArgument("its network does not match its words and annotations")
-    classes = None
-    if isinstance(config, SupDocNADEConfig):
-        several = config.class_output == "sigmoid"
-        classes = read_classes(description["classes"], in_any_order=several)
-        if config.n_classes != len(classes):
-            raise InvalidArgument("its network does not match its classes")
-    settings.check()
-    network = _read_network(config, arrays)
-    return StoredTopicModel(settings, network, seed, history, word_names, annotation_names, classes)
-
-
-def _read_settings(settings_type: type[DocNADESettings], given: Any) -> DocNADESettings:
-    """Return the stored settings, each of the type it must have."""
-    check_names(given, (each.name for each in fields(settings_type)))
-    plain = dict(given)
-    weight = plain.get("class_weight")
-    if isinstance(weight, list):
-        if not all(isinstance(pair, list) and len(pair) == 2 for pair in weight):
-            raise InvalidArgument("class_weight must be pairs of a class and its weight")
-        plain["class_weight"] = dict(weight)
-    elif weight not in (None, "balanced"):
-        raise InvalidArgument(f"class_weight must be 'balanced' or pairs, got {weight!r}")
-    check_count("verbose", plain["verbose"])
-    if not isinstance(plain["early_stopping"], bool):
-        raise InvalidArgument(f"early_stopping must be a bool, got {plain['early_stopping']!r}")
-    plain["checkpoint"] = None  # A file must not choose where its reader writes.
-    check_optional_counts(plain)
-    if not isinstance(plain["backend"], str):
-        raise InvalidArgument(f"backend must be a str, got {plain['backend']!r}")
-    return settings_type(**plain)
 
 
 def check_names(settings: Any, expected: Iterable[str]) -> None:
@@ -278,26 +237,6 @@ def check_names(settings: Any, expected: Iterable[str]) -> None:
         raise InvalidArgument("its settings are not a JSON object")
     if differing := settings.keys() ^ set(expected):
         raise InvalidArgument(f"its settings lack or add {sorted(differing)}")
-
-
-def check_optional_counts(settings: Mapping[str, Any]) -> None:
-    """Raise `InvalidArgument` unless the workers and the seed are whole numbers or None."""
-    for name in ("n_jobs", "random_state"):
-        value = settings.get(name)
-        if value is not None and (type(value) is not int or abs(value) >= 2**63):
-            raise InvalidArgument(f"{name} must be an int or null")
-    check_n_jobs(settings.get("n_jobs"))
-
-
-def read_names(what: str, given: Any, count: int) -> list[str] | None:
-    """Return so many names, or None."""
-    if given is None:
-        return None
-    if not isinstance(given, list) or not all(isinstance(name, str) for name in given):
-        raise InvalidArgument(f"{what} must be strings")
-    if len(given) != count:
-        raise InvalidArgument(f"{what} must be {count}, got {len(given)}")
-    return given
 
 
 def read_classes(given: Any, *, in_any_order: bool = False) -> NDArray[Any]:
@@ -316,22 +255,6 @@ def read_classes(given: Any, *, in_any_order: bool = False) -> NDArray[Any]:
     if not np.array_equal(np.unique(classes), np.sort(classes) if in_any_order else classes):
         raise InvalidArgument("classes must be sorted and unique")
     return classes
-
-
-def _read_network(config: DocNADEConfig, arrays: Arrays) -> NetworkArrays:
-    tree, parameters = None, dict(arrays)
-    if config.output == "tree":
-        leaves = parameters.pop("leaf_of_word")
-        if leaves.dtype != np.int32 or leaves.shape != (config.n_words,):
-            raise InvalidArgument(
-                f"leaf_of_word must be {config.n_words} int32, got {leaves.shape} {leaves.dtype}"
-            )
-        tree = WordTree(leaves)
-    network = NetworkArrays(config, parameters, tree)
-    for name, array in parameters.items():
-        if not np.isfinite(array).all():
-            raise InvalidArgument(f"{name} must be finite")
-    return network
 
 
 def save_words(bag: Any, path: Path) -> None:
@@ -356,16 +279,9 @@ def words_to_storage(bag: Any) -> tuple[Arrays, dict[str, Any]]:
     return arrays, description
 
 
-def _plain_word_settings(settings: dict[str, Any]) -> dict[str, Any]:
-    plain = {name: plain_value(value) for name, value in settings.items()}
-    plain["grid"] = np.asarray(plain["grid"]).tolist()
-    if not isinstance(plain["patch_size"], int):
-        plain["patch_size"] = np.asarray(plain["patch_size"]).tolist()
-    plain["upscale"] = bool(plain["upscale"])
-    plain["random_state"] = plain_seed(plain["random_state"])
-    plain["cache"] = None  # A file must not choose where its reader writes.
-    del plain["device"]
-    return plain
+def _plain_word_settings(settings: dict[str, Any]) -> Any:
+    upscale = bool(settings["upscale"])
+    return plain(plain_settings(settings | {"upscale": upscale}), "settings")
 
 
 def load_words(kind: type[Any], path: Path) -> Any:
@@ -411,15 +327,12 @@ def read_words(
 def _read_words(
     arrays: Arrays, description: dict[str, Any], name: str
 ) -> tuple[VisualWordSettings, ImageEncoder, PatchExamples]:
-    # The device is not stored: another machine may not have it.
-    names = {each.name for each in fields(VisualWordSettings)} - {"device"}
-    check_names(description["settings"], names)
-    grid = description["settings"]["grid"]
+    names = [each.name for each in fields(VisualWordSettings)]
+    given = settings_from_file(description["settings"], names)
+    grid = given["grid"]
     several = bool(grid) and isinstance(grid[0], list)
     grid = [tuple(each) for each in grid] if several else tuple(grid)
-    # A file must not choose where its reader writes.
-    settings = VisualWordSettings(**{**description["settings"], "grid": grid, "cache": None})
-    check_optional_counts(vars(settings))
+    settings = VisualWordSettings(**{**given, "grid": grid})
     expected, regions = settings.check()
     encoder = ImageEncoder.from_settings(description["encoder"], arrays, name)
     examples = PatchExamples.from_arrays(

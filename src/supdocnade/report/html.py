@@ -47,7 +47,6 @@ from supdocnade.scene.prediction import FittedScene
 from supdocnade.scene.thumbnails import Thumbnails
 from supdocnade.storage import write_atomically
 from supdocnade.text import clean_name, shorten_name
-from supdocnade.training.history import History
 
 if TYPE_CHECKING:
     from supdocnade.estimators.text_model import TextModel
@@ -292,9 +291,7 @@ def _words(fitted: FittedScene, words: dict[int, list[float]]) -> list[dict[str,
 
 
 def _history_chart(fitted: FittedScene) -> Markup | None:
-    losses = [
-        record.loss for record in History.from_json(fitted.stored_topics[1]["history"]).epochs
-    ]
+    losses = [each["loss"] for each in fitted.stored_topics[1]["history"]["epochs"]]
     if not losses:
         return None
     return line_chart(

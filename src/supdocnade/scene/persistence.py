@@ -38,8 +38,12 @@ import numpy as np
 
 from supdocnade.checks import check_count, check_shape
 from supdocnade.errors import InvalidArgument, StorageError, UnwritableFile
-from supdocnade.estimators.persistence import check_names, read_topic_model, read_words
-from supdocnade.estimators.settings import DocNADESettings, SupDocNADESettings
+from supdocnade.estimators.persistence import (
+    StoredDocNADE,
+    StoredSupDocNADE,
+    check_names,
+    read_words,
+)
 from supdocnade.model.inference import NetworkArrays
 from supdocnade.model.topic_rotation import TopicRotation
 from supdocnade.partial_folder import PartialFolder
@@ -56,6 +60,7 @@ from supdocnade.scene.held_out import (
 from supdocnade.scene.prediction import FittedScene
 from supdocnade.scene.settings import SceneSettings
 from supdocnade.scene.thumbnails import thumbnails_from_storage, thumbnails_to_storage
+from supdocnade.schema import from_file
 from supdocnade.storage import (
     Arrays,
     damage_errors,
@@ -75,7 +80,10 @@ Parts = dict[str, tuple[Arrays, dict[str, Any]]]
 
 _KIND = "SceneModel"
 _ROTATION = {"rotation_axes": "axes_HR", "rotation_inverse": "inverse_RH"}
-_TOPIC_SETTINGS = {"SupDocNADE": SupDocNADESettings, "DocNADE": DocNADESettings}
+_TOPIC_RECORDS: dict[str, type[StoredDocNADE]] = {
+    "SupDocNADE": StoredSupDocNADE,
+    "DocNADE": StoredDocNADE,
+}
 
 
 def save_scene(fitted: FittedScene, params: dict[str, Any], folder: Path) -> None:
@@ -251,16 +259,16 @@ def _build(parts: Parts, description: dict[str, Any], name: str) -> FittedScene:
     check_names(description["settings"], SceneSettings.names())
     settings = SceneSettings(**description["settings"]).check()
     kind = description["topics"]
-    topics = read_topic_model(_TOPIC_SETTINGS[kind], kind, *parts["topics"], name)
+    topics = from_file(kind, _TOPIC_RECORDS[kind], *parts["topics"], name)
     classes, tags = tuple(description["classes"]), tuple(description["tags"])
-    config = topics.network.config
+    config = topics.config
     if (config.n_visual_words, config.n_annotation_words) != (encoder.n_features, len(tags)):
         raise InvalidArgument("its words or tags are not those of its topics")
     if config.n_global_features != encoder.n_image_features:
         raise InvalidArgument("its features of photographs are not those of its topics")
-    if list(classes) != ([] if topics.classes is None else topics.classes.tolist()):
+    if classes != (topics.classes if isinstance(topics, StoredSupDocNADE) else ()):
         raise InvalidArgument("its classes are not those of its topics")
-    if list(tags) != (topics.annotation_names or []):
+    if tags != (topics.annotation_names or ()):
         raise InvalidArgument("its tags are not those of its topics")
     chosen = description["choices"]
     calibration = None if chosen["tags"] is None else TagCalibration(**chosen["tags"])

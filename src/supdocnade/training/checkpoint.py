@@ -8,15 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from supdocnade.checks import check_count, check_flag
 from supdocnade.errors import InvalidArgument, StorageError
-from supdocnade.storage import Arrays, load_arrays, save_arrays
+from supdocnade.schema import array, load, save, stored
+from supdocnade.storage import Arrays, damage_errors, load_arrays
 from supdocnade.training.history import History
 
-FORMAT = 2
-
-GROUPS = {"parameter", "best", "buffer", "optimizer"}
-"""First parts of the names of arrays."""
+KIND = "Checkpoint"
 
 MOMENTS = {"step", "exp_avg", "exp_avg_sq"}
 """State of Adam per parameter; SGD has none."""
@@ -51,10 +48,26 @@ class TrainingState:
     best: Tensors | None = None
     """Parameters of the best epoch."""
 
-    def to_json(self) -> dict[str, Any]:
-        """Return everything but the tensors, as plain values."""
-        names = ("epoch", "epochs_without_gain", "finished")
-        return {**{name: getattr(self, name) for name in names}, "history": self.history.to_json()}
+
+@dataclass(kw_only=True)
+class StoredRun:
+    """A training run in a file; the shapes of arrays are those of its network."""
+
+    settings: dict[str, Any]
+    epoch: int = stored(least=0)
+    epochs_without_gain: int = stored(least=0)
+    finished: bool
+    history: History
+    parameter: Arrays = array(dtype=None, finite=False)
+    best: Arrays = array(dtype=None, finite=False)
+    """Empty if no epoch was the best one so far."""
+    buffer: Arrays = array(dtype=None, finite=False)
+    optimizer: Arrays = array(dtype=None, finite=False)
+    """Moments, named `optimizer/parameter/moment`."""
+
+    def __post_init__(self) -> None:
+        if self.epoch != len(self.history.epochs):
+            raise InvalidArgument(f"{self.epoch} epochs have {len(self.history.epochs)} records")
 
 
 def save_checkpoint(
@@ -65,18 +78,26 @@ def save_checkpoint(
     optimizers: list[torch.optim.Optimizer],
 ) -> None:
     """Write a run to one file, atomically."""
-    groups = {
-        "parameter": copy_parameters(network),
-        "best": state.best or {},
-        "buffer": dict(network.named_buffers()),
-        "optimizer": dict(_named_moments(optimizers)),
-    }
-    arrays: Arrays = {
-        f"{group}/{name}": tensor.cpu().numpy()
-        for group, tensors in groups.items()
-        for name, tensor in tensors.items()
-    }
-    save_arrays(path, arrays, {"format": FORMAT, "settings": settings, "state": state.to_json()})
+    run = StoredRun(
+        settings=settings,
+        epoch=state.epoch,
+        epochs_without_gain=state.epochs_without_gain,
+        finished=state.finished,
+        history=state.history,
+        parameter=_to_arrays(copy_parameters(network)),
+        best=_to_arrays(state.best or {}),
+        buffer=_to_arrays(dict(network.named_buffers())),
+        optimizer=_to_arrays(dict(_named_moments(optimizers))),
+    )
+    save(path, KIND, run)
+
+
+def _to_arrays(tensors: Tensors) -> Arrays:
+    return {name: tensor.detach().cpu().numpy() for name, tensor in tensors.items()}
+
+
+def _to_tensors(arrays: Arrays) -> Tensors:
+    return {name: torch.from_numpy(each) for name, each in arrays.items()}
 
 
 def _named_moments(optimizers: list[torch.optim.Optimizer]) -> Iterator[tuple[str, Tensor]]:
@@ -98,47 +119,26 @@ def load_checkpoint(
 
     Everything is checked before anything is changed.
     """
-    arrays, description = load_arrays(path)
-    if description.get("format") != FORMAT:
-        raise StorageError(
-            f"{path} has checkpoint format {description.get('format')!r}, expected {FORMAT}."
-        )
-    _check_settings(path, description.get("settings"), settings)
-    try:
-        state = _read_state(description["state"])
-    except (LookupError, TypeError, AttributeError, ValueError, OverflowError) as error:
-        raise StorageError(f"{path} is damaged: its state cannot be read ({error!r}).") from error
-    groups: dict[str, Tensors] = {}
-    for key, array in arrays.items():
-        group, _, name = key.partition("/")
-        groups.setdefault(group, {})[name] = torch.from_numpy(array)
-    if unknown := groups.keys() - GROUPS:
-        raise StorageError(f"{path} is damaged: it holds {sorted(unknown)}.")
+    run = load(path, KIND, StoredRun)
+    _check_settings(path, run.settings, settings)
     parameters = dict(network.named_parameters())
-    _check_tensors(path, "parameter", groups.get("parameter", {}), parameters)
-    _check_tensors(path, "buffer", groups.get("buffer", {}), dict(network.named_buffers()))
-    if "best" in groups:
-        _check_tensors(path, "best", groups["best"], parameters)
-    moments_by_optimizer = _group_moments(path, groups.get("optimizer", {}), optimizers)
+    stored_parameters, best = _to_tensors(run.parameter), _to_tensors(run.best)
+    with damage_errors(str(path)):
+        _check_tensors("parameter", stored_parameters, parameters)
+        _check_tensors("buffer", _to_tensors(run.buffer), dict(network.named_buffers()))
+        if best:
+            _check_tensors("best", best, parameters)
+        moments_by_optimizer = _group_moments(_to_tensors(run.optimizer), optimizers)
 
-    set_parameters(network, groups["parameter"])
-    if "best" in groups:
-        state.best = {name: t.to(parameters[name].device) for name, t in groups["best"].items()}
+    set_parameters(network, stored_parameters)
     load_moments(optimizers, moments_by_optimizer)
-    return state
-
-
-def _read_state(values: Any) -> TrainingState:
-    """Return the state that `TrainingState.to_json` described, checked."""
-    state = TrainingState(**{**values, "history": History.from_json(values["history"])})
-    for name in ("epoch", "epochs_without_gain"):
-        check_count(name, getattr(state, name))
-    check_flag("finished", state.finished)
-    if state.epoch != len(state.history.epochs):
-        raise InvalidArgument(f"{state.epoch} epochs have {len(state.history.epochs)} records")
-    if state.best is not None:
-        raise InvalidArgument("the parameters of its best epoch must be arrays")
-    return state
+    return TrainingState(
+        epoch=run.epoch,
+        epochs_without_gain=run.epochs_without_gain,
+        finished=run.finished,
+        history=run.history,
+        best={name: t.to(parameters[name].device) for name, t in best.items()} or None,
+    )
 
 
 def load_moments(
@@ -158,54 +158,48 @@ def load_seed(path: Path) -> int | None:
 
 
 def _check_tensors(
-    path: Path, group: str, stored: Mapping[str, Tensor], expected: Mapping[str, Tensor]
+    group: str, stored: Mapping[str, Tensor], expected: Mapping[str, Tensor]
 ) -> None:
     if stored.keys() != expected.keys():
-        raise StorageError(
-            f"{path} is damaged: its {group} arrays are {sorted(stored)}, "
-            f"expected {sorted(expected)}."
+        raise InvalidArgument(
+            f"its {group} arrays are {sorted(stored)}, expected {sorted(expected)}"
         )
     for name, tensor in expected.items():
         if stored[name].shape != tensor.shape or stored[name].dtype != tensor.dtype:
-            raise StorageError(
-                f"{path} is damaged: {group} {name} has shape {tuple(stored[name].shape)} of "
-                f"{stored[name].dtype}, expected {tuple(tensor.shape)} of {tensor.dtype}."
+            raise InvalidArgument(
+                f"{group} {name} has shape {tuple(stored[name].shape)} of {stored[name].dtype}, "
+                f"expected {tuple(tensor.shape)} of {tensor.dtype}"
             )
 
 
 def _group_moments(
-    path: Path, stored: Mapping[str, Tensor], optimizers: list[torch.optim.Optimizer]
+    stored: Mapping[str, Tensor], optimizers: list[torch.optim.Optimizer]
 ) -> list[dict[int, Tensors]]:
     """Return the moments by optimizer and parameter, after a check of names and shapes."""
     grouped: list[dict[int, Tensors]] = [{} for _ in optimizers]
-    parameters = [
-        [p for group in optimizer.param_groups for p in group["params"]] for optimizer in optimizers
-    ]
+    parameters = {
+        f"{number}/{index}": parameter
+        for number, optimizer in enumerate(optimizers)
+        for index, parameter in enumerate(p for g in optimizer.param_groups for p in g["params"])
+    }
     for key, tensor in stored.items():
-        try:
-            number, index, name = key.split("/")
-            parameter = parameters[int(number)][int(index)]
-        except (ValueError, IndexError) as error:
-            raise StorageError(f"{path} is damaged: it holds optimizer/{key}.") from error
-        expected = torch.Size() if name == "step" else parameter.shape
-        if name not in MOMENTS or tensor.shape != expected:
-            raise StorageError(
-                f"{path} is damaged: optimizer/{key} has shape {tuple(tensor.shape)}, "
-                f"expected {tuple(expected)}."
+        place, _, name = key.rpartition("/")
+        if place not in parameters or name not in MOMENTS:
+            raise InvalidArgument(f"it holds optimizer/{key}")
+        expected = torch.Size() if name == "step" else parameters[place].shape
+        if tensor.shape != expected:
+            raise InvalidArgument(
+                f"optimizer/{key} has shape {tuple(tensor.shape)}, expected {tuple(expected)}"
             )
-        grouped[int(number)].setdefault(int(index), {})[name] = tensor
+        number, index = map(int, place.split("/"))
+        grouped[number].setdefault(index, {})[name] = tensor
     for moments in (moments for by_index in grouped for moments in by_index.values()):
         if moments.keys() != MOMENTS:
-            raise StorageError(
-                f"{path} is damaged: it holds moments {sorted(moments)}, "
-                f"expected {sorted(MOMENTS)}."
-            )
+            raise InvalidArgument(f"it holds moments {sorted(moments)}, expected {sorted(MOMENTS)}")
     return grouped
 
 
-def _check_settings(path: Path, stored: object, settings: dict[str, Any]) -> None:
-    if not isinstance(stored, dict):
-        raise StorageError(f"{path} is damaged: it names no settings.")
+def _check_settings(path: Path, stored: dict[str, Any], settings: dict[str, Any]) -> None:
     for name in sorted(stored.keys() | settings.keys()):
         before, now = (each.get(name) for each in (stored, settings))
         if before != now and name in FINGERPRINTS:

@@ -1,7 +1,6 @@
 """Records of a training run: progress within an epoch, results per epoch, and their history."""
 
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
 from supdocnade.errors import InvalidArgument
 
@@ -51,21 +50,8 @@ class History:
     seconds: list[float] = field(default_factory=list)
     """Duration of every epoch, apart from the records because a seed does not reproduce it."""
 
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values, the inverse of `from_json`."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, values: dict[str, Any]) -> "History":
-        """Build a history from the values of `to_json`; bad ones raise an error of their type."""
-        epochs = [EpochRecord(**record) for record in values["epochs"]]
-        history = cls(**{**values, "epochs": epochs})
-        numbers = list(history.seconds)
-        for each in epochs:
-            numbers += [each.epoch, each.learning_rate, each.loss, *each.validation.values()]
-        best = history.best_epoch
-        best_exists = best is None or (type(best) is int and 1 <= best <= len(epochs))
-        are_numbers = all(type(number) in (int, float) for number in numbers)
-        if not (are_numbers and best_exists and isinstance(history.stopped_early, bool)):
-            raise InvalidArgument("its history cannot be read")
-        return history
+    def __post_init__(self) -> None:
+        if self.best_epoch is not None and not 1 <= self.best_epoch <= len(self.epochs):
+            raise InvalidArgument(
+                f"best_epoch must be among {len(self.epochs)} epochs, got {self.best_epoch}"
+            )
