@@ -17,6 +17,25 @@ def no_progress(stage: str, done: int, total: int | None) -> None:
     """Ignore a progress report."""
 
 
+class PartProgress:
+    """Reports the progress of work that is done in parts, one after the other, as that of one.
+
+    Parameters
+    ----------
+    progress : called with the units done in all parts.
+    total : units of all parts.
+    """
+
+    def __init__(self, progress: ProgressCallback, total: int) -> None:
+        self.progress, self.total = progress, total
+        self.before = 0
+        """Units done before the part that is worked on."""
+
+    def __call__(self, stage: str, done: int, total: int | None = None) -> None:
+        """Report the number of units done in this part."""
+        self.progress(stage, self.before + done, self.total)
+
+
 class PrintProgress:
     """Prints lines with the progress of each stage and the time left to stderr."""
 

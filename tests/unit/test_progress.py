@@ -1,5 +1,5 @@
 from supdocnade import progress
-from supdocnade.progress import PrintProgress, no_progress
+from supdocnade.progress import PartProgress, PrintProgress, no_progress
 
 
 def test_a_stage_is_printed_at_intervals_and_at_its_end(capsys, monkeypatch):
@@ -20,3 +20,12 @@ def test_a_stage_is_printed_at_intervals_and_at_its_end(capsys, monkeypatch):
 def test_no_progress_prints_nothing(capsys):
     no_progress("reading", 5, 5)
     assert capsys.readouterr() == ("", "")
+
+
+def test_parts_are_reported_as_one():
+    seen = []
+    part = PartProgress(lambda *report: seen.append(report), 5)
+    part("reading", 3, 3)
+    part.before += 3
+    part("reading", 2, 2)
+    assert seen == [("reading", 3, 5), ("reading", 5, 5)]

@@ -21,8 +21,9 @@ from supdocnade.cluster import shard_options
 from supdocnade.errors import InvalidArgument
 from supdocnade.gallery.photo_index import model_fingerprint
 from supdocnade.images.source import Source
+from supdocnade.progress import PartProgress
 from supdocnade.run_options import RunOptions
-from supdocnade.scene.prediction import FittedScene, iter_predictions
+from supdocnade.scene.prediction import PREDICTING, FittedScene, iter_predictions
 from supdocnade.shard_parts import ShardParts, digest
 from supdocnade.storage import read_file, write_atomically
 from supdocnade.text import clean_name
@@ -91,25 +92,21 @@ def write_predictions(
         "top": top,
     }
     parts = ShardParts(output, "predict", plan, shards, ".jsonl", in_output=True)
-    done, files, reasons = 0, [], []
-
-    def report(_: str, within: int, __: int | None) -> None:
-        options.progress("predicting", done + within, len(sources))
-
+    progress, files, reasons = PartProgress(options.progress, len(sources)), [], []
     with parts.open():
-        write = partial(_write_part, fitted, shard_options(options, report), top)
+        write = partial(_write_part, fitted, shard_options(options, progress), top)
         for shard, path in zip(shards, parts.write(write, shards, options), strict=True):
             content = read_file(path)
             errors = _read_errors(content)
             reasons += errors
             figures = {"n_images": len(shard), "n_errors": len(errors)}
             files.append({"file": path.name, **figures, "checksum": _checksum(content)})
-            done += len(shard)
-            options.progress("predicting", done, len(sources))
+            progress.before += len(shard)
+            progress(PREDICTING, 0)
         manifest = {
             "format": FORMAT,
             "model": plan["model"],
-            "n_images": done,
+            "n_images": len(sources),
             "n_errors": len(reasons),
             "files": files,
         }

@@ -24,7 +24,7 @@ from supdocnade.folders.photo_sources import kind_of_place
 from supdocnade.images.source import Source, is_local_file, normalize_address, source_name
 from supdocnade.run_options import RunOptions
 from supdocnade.scene.dataset import expand_folders
-from supdocnade.scene.prediction import FittedScene, Prediction, iter_predictions
+from supdocnade.scene.prediction import PREDICTING, FittedScene, Prediction, iter_predictions
 from supdocnade.scene.settings import TAG_PRECISION
 from supdocnade.visual_words.parallel import SkippedImage
 
@@ -118,9 +118,9 @@ def predict_all(
                 print_message(f"error: {failure}")
                 n_failed += 1
             done += 1
-            progress("predicting", done, total)
+            progress(PREDICTING, done, total)
         if done:
-            progress("predicting", done, done)
+            progress(PREDICTING, done, done)
     if not done:
         raise InvalidArgument("no photographs were named, and the folders contain none.")
     return n_failed

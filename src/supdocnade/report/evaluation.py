@@ -31,7 +31,7 @@ from supdocnade.metrics import (
 from supdocnade.run_options import RunOptions
 from supdocnade.scene.dataset import from_records
 from supdocnade.scene.held_out import HeldOutImage
-from supdocnade.scene.prediction import FittedScene, Prediction, predict_topics
+from supdocnade.scene.prediction import PREDICTING, FittedScene, Prediction, predict_topics
 from supdocnade.scene.tag_ranking import present_tags
 from supdocnade.visual_words.cache import ImageWords
 from supdocnade.visual_words.parallel import SkippedImage, encode_images
@@ -39,9 +39,6 @@ from supdocnade.visual_words.to_corpus import read_features
 
 BLOCK_SIZE = 256
 """Photographs that are counted together, which bounds the memory."""
-
-PREDICTING = "predicting"
-"""Stage reported to `RunOptions.progress`."""
 
 
 Confusion = dict[str, dict[str, int]]
@@ -90,13 +87,9 @@ def evaluate_photographs(
     Photographs that cannot be read are skipped. Keywords in the photographs are their tags if
     these are unknown.
     """
-
-    def report(_: str, done: int, __: int | None) -> None:
-        options.progress(PREDICTING, done, len(records))
-
-    skip = replace(options, on_error="skip", progress=report)
-    sources = [record.source for record in records]
-    encoded = zip(records, encode_images(fitted.encoder, sources, skip, keywords=True), strict=True)
+    skip, sources = replace(options, on_error="skip"), [record.source for record in records]
+    images = encode_images(fitted.encoder, sources, skip, stage=PREDICTING, keywords=True)
+    encoded = zip(records, images, strict=True)
     skipped: list[SkippedImage] = []
     sums: Sums = {}
     while block := list(islice(encoded, BLOCK_SIZE)):

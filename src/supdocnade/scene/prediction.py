@@ -46,6 +46,9 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Float32s = NDArray[np.float32]
 
+PREDICTING = "predicting"
+"""Stage reported to `RunOptions.progress`."""
+
 MAX_BLOCK = 64
 """Largest number of photographs predicted together; the first block has one, each next one twice
 as many, so that the first prediction comes early."""
@@ -280,7 +283,9 @@ def iter_predictions(
     """
     waiting: list[tuple[str, ImageWords | SkippedImage]] = []
     block = 1
-    for number, words in enumerate(encode_images(fitted.encoder, sources, options)):
+    for number, words in enumerate(
+        encode_images(fitted.encoder, sources, options, stage=PREDICTING)
+    ):
         waiting.append((image_name(sources, number), words))
         if len(waiting) == block or number + 1 == len(sources):
             yield from predict_words(fitted, waiting)

@@ -159,6 +159,7 @@ def encode_images(
     images: Sequence[Any],
     options: RunOptions = RunOptions(),
     *,
+    stage: str = READING,
     numbers: Sequence[int] | None = None,
     keywords: bool = False,
 ) -> Iterator[ImageWords | SkippedImage]:
@@ -168,7 +169,7 @@ def encode_images(
     ----------
     options : `cache` stores the words of images by content, so that a killed run resumes and a
         renamed image is not encoded again. `device` is where a network runs.
-    numbers : as for `map_images`.
+    stage, numbers : as for `map_images`.
     keywords : whether to return the keywords in the file of an image, too.
     """
     cache = None
@@ -177,7 +178,7 @@ def encode_images(
             options.cache, encoder.fingerprint(), encoder.n_features, encoder.n_image_features
         )
     encode = partial(_encode_image, encoder, cache, keywords, options.device)
-    yield from map_images(encode, images, options, numbers=numbers)
+    yield from map_images(encode, images, options, stage=stage, numbers=numbers)
 
 
 def _encode_image(

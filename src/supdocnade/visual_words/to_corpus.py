@@ -18,6 +18,7 @@ from supdocnade.cluster import shard_options
 from supdocnade.corpus.disk import Corpus
 from supdocnade.corpus.manifest import is_corpus
 from supdocnade.errors import InvalidArgument, StorageError, UnreadableImage
+from supdocnade.progress import PartProgress
 from supdocnade.run_options import RunOptions
 from supdocnade.seeding import named_generator
 from supdocnade.shard_parts import ShardParts, digest
@@ -66,13 +67,10 @@ def encode_corpus(
     known = set(corpus.names)
     missing = [number for number, name in enumerate(names) if name not in known]
     skipped: list[SkippedImage] = []
+    progress = PartProgress(options.progress, len(missing))
     for start in range(0, len(missing), shard_size):
-        part = missing[start : start + shard_size]
-
-        def report(stage: str, done: int, _: int | None, before: int = start) -> None:
-            options.progress(stage, before + done, len(missing))
-
-        words = encode_images(encoder, images, replace(options, progress=report), numbers=part)
+        progress.before, part = start, missing[start : start + shard_size]
+        words = encode_images(encoder, images, replace(options, progress=progress), numbers=part)
         found: dict[int, ImageWords] = {}
         for number, each in zip(part, words, strict=True):
             if isinstance(each, SkippedImage):
@@ -198,18 +196,14 @@ def _encode_shards(
     options: RunOptions,
 ) -> Iterator[EncodedShard]:
     """Yield the shards in their order; those without a part are encoded."""
-    done, total = 0, sum(len(shard.names) for shard in shards)
-
-    def report(stage: str, within: int, _: int | None) -> None:
-        options.progress(stage, done + within, total)
-
-    write = partial(_write_shard, encoder, keywords, shard_options(options, report))
+    progress = PartProgress(options.progress, sum(len(shard.names) for shard in shards))
+    write = partial(_write_shard, encoder, keywords, shard_options(options, progress))
     for shard, path in zip(shards, parts.write(write, shards, options), strict=True):
         encoded = _read_shard(path)
         if encoded.skipped and options.on_error == "raise":
             raise UnreadableImage(encoded.skipped[0].reason)
-        done += len(shard.names)
-        options.progress(READING, done, total)
+        progress.before += len(shard.names)
+        progress(READING, 0)
         yield encoded
 
 
