@@ -234,6 +234,8 @@ def test_whatever_fails_for_one_photograph_is_its_error(photos, last, monkeypatc
     asked = supdocnade("predict", photos.parent / "m", photos)
     assert (asked.code, len(asked.out.splitlines())) == (1, 9)
     assert f"error: {last} " in asked.err
+    explained = supdocnade("explain", photos.parent / "m", last)
+    assert (explained.code, explained.err.partition(f"error: {last} ")[0]) == (1, "")
     shutil.rmtree(photos.parent / "m")
     assert str(last) in refused(train(photos))
     done = train(photos, "--resume", "--skip-unreadable")

@@ -57,7 +57,9 @@ def explain(
     from supdocnade.scene.persistence import load_scene
 
     fitted, _ = load_scene(model)
-    explanation = explain_image(fitted, image, label=label, tag=tag, device=device)
+    explanation = explain_image(
+        fitted, image, label=label, tag=tag, name=os.fspath(image), device=device
+    )
     picture = unused_path(default_picture(image, explanation.name)) if output is None else output
     write_image(picture, draw_explanation(image, explanation, fitted.encoder.describer.decoding))
     if json:

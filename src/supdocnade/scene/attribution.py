@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, log_softmax, logsumexp, softmax
 
 from supdocnade.checks import check_known
-from supdocnade.errors import InvalidArgument
+from supdocnade.errors import InvalidArgument, image_errors
 from supdocnade.folders.tags import normalize_tag
 from supdocnade.model.inference import NetworkArrays
 from supdocnade.scene.class_heads import ClassHead, Score
@@ -95,7 +95,8 @@ def explain_image(
     """
     if label is not None and tag is not None:
         raise InvalidArgument("label and tag must not both be given.")
-    encoded = fitted.encoder.encode(image, name, device)
+    with image_errors(name or "the image"):
+        encoded = fitted.encoder.encode(image, name, device)
     raw = count_words([encoded.ids], fitted.encoder.n_features)
     counts = fitted.damp(raw)
     hidden_BH = fitted.topics_of([encoded.words])
