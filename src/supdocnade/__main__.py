@@ -1,5 +1,23 @@
-"""`python -m supdocnade`, where the command itself is not on the path."""
+"""The program `supdocnade`, also as `python -m supdocnade`."""
 
-from supdocnade.cli.main import main
+import os
+import sys
 
-main()
+
+def main() -> None:
+    """Run the command line of this process and exit.
+
+    Ctrl-C also ends the process with one line while its modules are being imported.
+    """
+    try:
+        from supdocnade.cli.main import main as run
+
+        run()
+    except KeyboardInterrupt:
+        sys.stderr.write("stopped\n")
+        sys.stderr.flush()
+        os._exit(130)
+
+
+if __name__ == "__main__":
+    main()

@@ -95,6 +95,18 @@ def start(*arguments, program=PROGRAM, **options):
     )
 
 
+def test_interrupting_an_import_ends_the_program_with_one_line(tmp_path):
+    (tmp_path / "typer.py").write_text("import os, signal; os.kill(os.getpid(), signal.SIGINT)\n")
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    done = subprocess.run(
+        [*PROGRAM, "--version"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "stopped\n")
+
+
 def test_ctrl_c_prints_how_to_resume(photos, model, tmp_path):
     output = tmp_path / "m"
     endless = [*SMALL, "--epochs", "100000"]
