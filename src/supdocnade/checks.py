@@ -22,9 +22,11 @@ F      global features
 
 import math
 from collections.abc import Sequence
+from dataclasses import MISSING, field, fields
 from difflib import get_close_matches
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any
+from types import NoneType
+from typing import TYPE_CHECKING, Any, get_args
 
 from supdocnade.errors import InvalidArgument
 
@@ -127,6 +129,59 @@ def check_range(
         expected = f"a finite number {bounds}".rstrip()
         raise InvalidArgument(f"{name} must be {expected}, got {value!r}.")
     return number
+
+
+def setting(
+    default: Any = MISSING,
+    help: str = "",
+    *,
+    choices: Sequence[str] = (),
+    kw_only: bool = True,
+    **limits: float,
+) -> Any:
+    """Return a field of settings, with the conditions that `check_settings` checks.
+
+    Parameters
+    ----------
+    help : text of the option of a command that gives the setting.
+    choices : values that it may have.
+    limits : `least`, `above`, `most` or `below`.
+    """
+    metadata = {"help": help, "choices": choices, "limits": limits}
+    return field(default=default, kw_only=kw_only, metadata=metadata)
+
+
+def check_settings(settings: Any) -> dict[str, Any]:
+    """Return the plain values of the fields that have conditions, or raise `InvalidArgument`.
+
+    A field may be None if its annotation says so.
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass(kw_only=True)
+    ... class Settings:
+    ...     n_words: int | None = setting(None, least=2)
+    ...     order: str = setting("natural", choices=("natural", "random"))
+    >>> check_settings(Settings(order="random"))
+    {'n_words': None, 'order': 'random'}
+    >>> check_settings(Settings(n_words=1))
+    Traceback (most recent call last):
+    supdocnade.errors.InvalidArgument: n_words must be a whole number of at least 2, got 1.
+    """
+    checked = {}
+    for each in fields(settings):
+        name, value, kinds = each.name, getattr(settings, each.name), get_args(each.type)
+        choices, limits = each.metadata.get("choices", ()), each.metadata.get("limits", {})
+        if not choices and not limits:
+            continue
+        if value is not None or NoneType not in kinds:
+            if choices:
+                check_choice(name, value, choices)
+            elif int in (each.type, *kinds):
+                value = check_count(name, value, **limits)
+            else:
+                value = check_range(name, value, **limits)
+        checked[name] = value
+    return checked
 
 
 def check_seed(name: str, seed: object) -> int:

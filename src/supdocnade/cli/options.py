@@ -1,12 +1,14 @@
 """Arguments and options that several commands share."""
 
+from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 from supdocnade.errors import install_command
 from supdocnade.images.source import normalize_address
+from supdocnade.scene.settings import SceneSettings
 
 
 class UsageError(typer.TyperException):
@@ -28,6 +30,13 @@ def resolve_features(features: str) -> str:
     from supdocnade.images.network_library import choose_features
 
     return choose_features()
+
+
+def of_setting(name: str, *flags: str) -> Any:
+    """Return the option that gives a setting of `SceneModel`, with its help and its limits."""
+    rules = next(each.metadata for each in fields(SceneSettings) if each.name == name)
+    limits = rules["limits"]
+    return typer.Option(*flags, min=limits.get("least", limits.get("above")), help=rules["help"])
 
 
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of a model.")]
@@ -57,7 +66,7 @@ Jobs = Annotated[
         help="Number of workers; -1 uses all cores. Does not affect results.",
     ),
 ]
-MinTagCount = Annotated[int, typer.Option(min=1, help="Ignore tags of fewer photographs.")]
+MinTagCount = Annotated[int, of_setting("min_tag_count")]
 Features = Annotated[
     str,
     typer.Option(

@@ -28,38 +28,13 @@ OPTIONS = {
 """Settings of `SceneModel`, and the parameters of the command that give them."""
 
 Output = Annotated[Path, typer.Option("--output", "-o", help="Folder of the new model.")]
-Topics = Annotated[
-    int | None,
-    typer.Option(min=1, help="Number of topics; by default 200, or 512 with a network."),
-]
-Words = Annotated[
-    int | None,
-    typer.Option(
-        min=2,
-        help="Number of visual words; by default 500, or 1000 with a network, and fewer for few "
-        "photographs.",
-    ),
-]
-SIFTWords = Annotated[
-    int | None,
-    typer.Option(
-        min=0,
-        help="Number of SIFT words beside those of a network; by default 200, 0 for none.",
-    ),
-]
-Classifier = Annotated[
-    Literal["auto", "svm", "softmax"],
-    typer.Option(help="The paper's SVM on topics, the softmax of the model, or the better one."),
-]
-Epochs = Annotated[int, typer.Option(min=1, help="Maximum number of epochs.")]
-LearningRate = Annotated[float, typer.Option(min=0, help="Learning rate of the topic model.")]
-Mirror = Annotated[
-    bool | None,
-    typer.Option(
-        "--mirror/--no-mirror",
-        help="Also use the words of mirror images; only with sift, where it is the default.",
-    ),
-]
+Topics = Annotated[int | None, opt.of_setting("n_topics")]
+Words = Annotated[int | None, opt.of_setting("n_words")]
+SIFTWords = Annotated[int | None, opt.of_setting("n_sift_words")]
+Classifier = Annotated[Literal["auto", "svm", "softmax"], opt.of_setting("classifier")]
+Epochs = Annotated[int, opt.of_setting("max_epochs")]
+LearningRate = Annotated[float, opt.of_setting("learning_rate")]
+Mirror = Annotated[bool | None, opt.of_setting("mirror", "--mirror/--no-mirror")]
 Cache = Annotated[
     Path | None, typer.Option(help="Cache folder, so that photographs are not analysed again.")
 ]

@@ -1,9 +1,9 @@
 """Settings of a scene model: the arguments of `SceneModel` that determine what it learns."""
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
-from supdocnade.checks import check_choice, check_count, check_range
+from supdocnade.checks import check_choice, check_settings, setting
 from supdocnade.errors import InvalidArgument
 
 MIN_UPDATES, MIN_BATCH, MAX_BATCH = 12, 4, 64
@@ -41,28 +41,49 @@ SIFT_SETTINGS = ("step", "patch_size", "max_side", "contrast_percentile")
 class SceneSettings:
     """Settings of a scene model, which `SceneModel` documents; `check` validates them."""
 
-    n_topics: int | None = field(default=None, kw_only=False)
-    classifier: str = field(default="auto", kw_only=False)
+    n_topics: int | None = setting(
+        None,
+        "Number of topics; by default 200, or 512 with a network.",
+        least=1,
+        kw_only=False,
+    )
+    classifier: str = setting(
+        "auto",
+        "The paper's SVM on topics, the softmax of the model, or the better one.",
+        kw_only=False,
+    )
     features: str = "sift"
-    n_words: int | None = None
-    n_nearest: int | None = None
-    n_sift_words: int | None = None
+    n_words: int | None = setting(
+        None,
+        "Number of visual words; by default 500, or 1000 with a network, and fewer for few "
+        "photographs.",
+        least=2,
+    )
+    n_nearest: int | None = setting(None, least=1)
+    n_sift_words: int | None = setting(
+        None,
+        "Number of SIFT words beside those of a network; by default 200, 0 for none.",
+        least=0,
+    )
     grid: Any = None
     step: int = 8
     patch_size: Any = (16, 32)
     max_side: int | None = 300
     contrast_percentile: float = 10.0
-    damping: float | None = 1.0
-    mirror: bool | None = None
-    min_tag_count: int = 3
+    damping: float | None = setting(1.0, above=0)
+    mirror: bool | None = setting(
+        None,
+        "Also use the words of mirror images; only with sift, where it is the default.",
+    )
+    min_tag_count: int = setting(3, "Ignore tags of fewer photographs.", least=1)
     generative_weight: float = 1e-2
-    annotation_output: str | None = None
+    annotation_output: str | None = setting(None, choices=tuple(ANNOTATION_WEIGHTS))
     annotation_weight: float | None = None
-    learning_rate: float = 3e-4
-    max_epochs: int = 40
-    batch_size: int | None = None
+    learning_rate: float = setting(3e-4, "Learning rate of the topic model.", above=0)
+    max_epochs: int = setting(40, "Maximum number of epochs.", least=1)
+    batch_size: int | None = setting(None, least=1)
     activation: str = "relu"
-    held_out: float = 0.15
+    held_out: float = setting(0.15, least=0, most=0.9)
 
     def check(self) -> "SceneSettings":
         """Return the settings, complete and with tuples for lists, or raise `InvalidArgument`."""
@@ -70,7 +91,6 @@ class SceneSettings:
         from supdocnade.estimators.settings import VisualWordSettings
         from supdocnade.images.feature_network import is_network_name
         from supdocnade.likelihood import ACTIVATIONS
-        from supdocnade.model.config import ANNOTATION_OUTPUTS
         from supdocnade.scene.heads import CLASS_HEADS
         from supdocnade.training.trainer_config import TrainerConfig
 
@@ -82,29 +102,21 @@ class SceneSettings:
             )
         recipe = RECIPES["sift" if self.features == "sift" else "network"]
         values |= {name: value for name, value in recipe.items() if values[name] is None}
-        check_choice("annotation_output", values["annotation_output"], ANNOTATION_OUTPUTS)
-        if self.annotation_weight is None:
-            values["annotation_weight"] = ANNOTATION_WEIGHTS[values["annotation_output"]]
         for name in ("grid", "patch_size"):
             if isinstance(values[name], list | tuple):
                 values[name] = tuple(
                     tuple(each) if isinstance(each, list) else each for each in values[name]
                 )
         checked = SceneSettings(**values)
-        check_count("n_topics", values["n_topics"], least=1)
+        check_settings(checked)
+        if checked.annotation_weight is None:
+            checked.annotation_weight = ANNOTATION_WEIGHTS[str(checked.annotation_output)]
         check_choice("classifier", self.classifier, ("auto", *CLASS_HEADS))
-        if self.damping is not None:
-            check_range("damping", self.damping, above=0)
-        check_count("min_tag_count", self.min_tag_count, least=1)
-        check_count("max_epochs", self.max_epochs, least=1)
-        if self.batch_size is not None:
-            check_count("batch_size", self.batch_size, least=1)
-        check_range("held_out", self.held_out, least=0, most=0.9)
         VisualWordSettings(**{name: getattr(checked, name) for name in WORD_SETTINGS}).check()
         check_choice("activation", self.activation, ACTIVATIONS)
         TrainerConfig(
             generative_weight=self.generative_weight,
-            annotation_weight=values["annotation_weight"],
+            annotation_weight=checked.annotation_weight,
             learning_rate=self.learning_rate,
         )
         return checked
