@@ -21,12 +21,14 @@ from experiments.common import read_results, write_results
 from experiments.network_splits import NETWORK, Memory, count_hits
 from experiments.scene_features import pool_parts
 from supdocnade import SupDocNADE
+from supdocnade.estimators.word_fitting import learn_words
 from supdocnade.folders.tags import AnnotationVocabulary
 from supdocnade.metrics import N_TAGS
 from supdocnade.run_options import RunOptions
-from supdocnade.scene.fitting import make_bag
+from supdocnade.scene.fitting import make_word_settings
 from supdocnade.scene.settings import SceneSettings
 from supdocnade.visual_words.encoder import damp_counts
+from supdocnade.visual_words.parallel import encode_all
 
 DATA_SETS = {"labelme": "tags_free", "scene15": None}
 SVM = {"C": 10.0, "gamma": "scale"}
@@ -39,8 +41,9 @@ def encode(
 ) -> tuple[sparse.csr_array, Any, sparse.csr_array, Any]:
     """Return damped counts and global features of both parts, with words of the training part."""
     settings = SceneSettings(features=NETWORK, n_sift_words=n_sift_words).check()
-    bag = make_bag(settings, 0, RunOptions(n_jobs=-1, on_error="raise")).fit(train)
-    of_train, of_test = (bag.encode(part) for part in (train, test))
+    options = RunOptions(n_jobs=-1)
+    encoder = learn_words(train, make_word_settings(settings, 0), 0, options).encoder
+    of_train, of_test = (encode_all(encoder, part, options) for part in (train, test))
     X, X_test = (damp_counts(each.counts, settings.damping) for each in (of_train, of_test))
     return X, of_train.global_features, X_test, of_test.global_features
 

@@ -97,6 +97,7 @@ def encode_place(
     quiet: bool,
 ) -> "tuple[Corpus, tuple[SkippedImage, ...]]":
     """Write the words of the photographs of a place; see `encode_shuffled`."""
+    from supdocnade.estimators.persistence import words_to_storage
     from supdocnade.folders.photo_sources import scan_photographs
     from supdocnade.scene.dataset import from_records
     from supdocnade.scene.persistence import load_scene
@@ -120,5 +121,5 @@ def encode_place(
             keywords=True,
             seed=seed,
             shard_size=shard_size,
-            stored_words=fitted.stored_words,
+            stored_words=words_to_storage(fitted.words),
         )

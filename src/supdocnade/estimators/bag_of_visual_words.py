@@ -2,9 +2,9 @@
 
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import fields
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,39 +16,27 @@ from supdocnade.checks import check_count
 from supdocnade.corpus.disk import Corpus
 from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.inputs import read_seed
-from supdocnade.estimators.persistence import load_words, save_words, words_to_storage
+from supdocnade.estimators.persistence import VisualWords, read_words, words_to_storage
 from supdocnade.estimators.settings import VisualWordSettings
+from supdocnade.estimators.word_fitting import learn_words
 from supdocnade.progress import PrintProgress, ProgressCallback, no_progress
 from supdocnade.run_options import RunOptions
-from supdocnade.visual_words.cache import ImageWords
-from supdocnade.visual_words.describer import Describer, FunctionDescriber, NetworkDescriber
-from supdocnade.visual_words.encoder import ImageEncoder, count_words
-from supdocnade.visual_words.learn import fit_sift_words, fit_words
+from supdocnade.storage import load_arrays, save_arrays
+from supdocnade.visual_words.encoder import ImageEncoder
 from supdocnade.visual_words.parallel import (
+    EncodedImages,
     SkippedImage,
     check_images,
+    encode_all,
     encode_images,
 )
 from supdocnade.visual_words.to_corpus import encode_corpus
 
+BagT = TypeVar("BagT", bound="BagOfVisualWords")
+
 
 class SkippedImagesWarning(UserWarning):
     """Warning about images that could not be read and have no words."""
-
-
-class EncodedImages(NamedTuple):
-    """Counts of the words of many images, and the features of the images."""
-
-    counts: sparse.csr_array
-    """(images, words); rows of images that were skipped are empty."""
-    read: NDArray[np.bool_]
-    """(images,) false for images that were skipped."""
-    skipped: tuple[SkippedImage, ...]
-    keys: tuple[str | None, ...] = ()
-    """Digests of the contents of the images; None for those that were skipped."""
-    global_features: NDArray[np.float32] | None = None
-    """(images, features) of whole images, each row divided by its root mean square, if a network
-    describes them; rows of images that were skipped are zero."""
 
 
 class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # type: ignore[misc]
@@ -145,35 +133,10 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
         progress : called with the stage, the number of units done and their total.
         """
         images = check_images(X)
-        describer: Describer
-        sift, regions = self.check()
-        describer = sift
-        if isinstance(self.features, str) and self.features != "sift":
-            describer = NetworkDescriber.find(self.features)
-        elif callable(self.features):
-            decoding = replace(sift.decoding, color=True)
-            describer = FunctionDescriber(function=self.features, decoding=decoding)
-        options = self._options(progress)
-        shared: dict[str, Any] = {
-            "seed": read_seed(self.random_state),
-            "contrast_percentile": self.contrast_percentile,
-            "sample_size": self.sample_size,
-            "n_examples": self.n_examples,
-        }
-        fitted = fit_words(
-            images,
-            describer,
-            regions,
-            options,
-            n_words=self.n_words,
-            min_words=min_words,
-            n_nearest=self.n_nearest,
-            mirror=self.mirror,
-            **shared,
+        self.check()  # Invalid settings draw no seed.
+        fitted = learn_words(
+            images, self, read_seed(self.random_state), self._options(progress), min_words=min_words
         )
-        if self.n_sift_words:
-            n_words = self.n_sift_words
-            fitted = fit_sift_words(fitted, images, sift, options, n_words=n_words, **shared)
         _warn_about(fitted.skipped)
         self.encoder_ = fitted.encoder
         self.examples_ = fitted.examples
@@ -199,26 +162,7 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
         X : a list of images.
         progress : as for `fit`.
         """
-        images = check_images(X)
-        skipped, words = [], []
-        encoder = self._fitted_encoder()
-        n_image_features = encoder.n_image_features
-        nothing = np.zeros(n_image_features, np.float32) if n_image_features else None
-        for found in encode_images(encoder, images, self._options(progress)):
-            if isinstance(found, SkippedImage):
-                skipped.append(found)
-                words.append(ImageWords(np.empty(0, np.int32), nothing))
-            else:
-                words.append(found)
-        read = np.ones(len(images), np.bool_)
-        read[[each.number for each in skipped]] = False
-        counts = count_words([each.ids for each in words], encoder.n_features)
-        features_BF = None
-        if n_image_features:
-            features_BF = np.array([each.features_F for each in words], np.float32)
-            features_BF = features_BF.reshape(-1, n_image_features)
-        keys = tuple(each.key for each in words)
-        return EncodedImages(counts, read, tuple(skipped), keys, features_BF)
+        return encode_all(self._fitted_encoder(), check_images(X), self._options(progress))
 
     def iter_words(self, X: Any) -> Iterator[NDArray[np.int32] | SkippedImage]:
         """Yield the words (columns) of each image, one per patch and grid.
@@ -263,7 +207,7 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
             labels=labels,
             tags=tags,
             # A file cannot hold a function.
-            stored_words=None if callable(self.features) else words_to_storage(self),
+            stored_words=None if callable(self.features) else words_to_storage(words_of(self)),
         )
 
     def example_patches(self, word: int) -> NDArray[np.uint8]:
@@ -310,7 +254,7 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
         path : path of the file.
         """
         check_is_fitted(self, "encoder_")
-        save_words(self, Path(path))
+        save_arrays(Path(path), *words_to_storage(words_of(self)))
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -320,8 +264,7 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
         ----------
         path : path of a file that `save` wrote.
         """
-        loaded: Self = load_words(cls, Path(path))
-        return loaded
+        return from_words(read_words(*load_arrays(Path(path)), str(path)), cls)
 
     def _fitted_encoder(self) -> ImageEncoder:
         check_is_fitted(self, "encoder_")
@@ -342,6 +285,23 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
         tags.input_tags.two_d_array = False
         tags.no_validation = True
         return tags
+
+
+def words_of(bag: BagOfVisualWords) -> VisualWords:
+    """Return the visual words of a fitted transformer."""
+    values = {each.name: getattr(bag, each.name) for each in fields(VisualWordSettings)}
+    return VisualWords(VisualWordSettings(**values), bag.encoder_, bag.examples_)
+
+
+def from_words(words: VisualWords, kind: type[BagT]) -> BagT:
+    """Return a fitted transformer of a class with these visual words."""
+    settings = {
+        each.name: getattr(words.settings, each.name) for each in fields(VisualWordSettings)
+    }
+    bag = kind(**settings)
+    bag.encoder_, bag.examples_ = words.encoder, words.examples
+    bag.n_features_out_ = words.encoder.n_features
+    return bag
 
 
 def _warn_about(skipped: Sequence[SkippedImage]) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -119,6 +119,15 @@ class StoredSupDocNADE(StoredDocNADE):
         elif weight not in (None, "balanced"):
             raise InvalidArgument(f"class_weight must be 'balanced' or pairs, got {weight!r}")
         return settings
+
+
+class VisualWords(NamedTuple):
+    """Fitted visual words."""
+
+    settings: VisualWordSettings
+    """The settings that they were learned with."""
+    encoder: ImageEncoder
+    examples: PatchExamples
 
 
 def estimator_to_storage(estimator: Any) -> tuple[Arrays, dict[str, Any]]:
@@ -257,26 +266,21 @@ def read_classes(given: Any, *, in_any_order: bool = False) -> NDArray[Any]:
     return classes
 
 
-def save_words(bag: Any, path: Path) -> None:
-    """Write fitted visual words, atomically."""
-    save_arrays(path, *words_to_storage(bag))
-
-
-def words_to_storage(bag: Any) -> tuple[Arrays, dict[str, Any]]:
-    """Return the arrays of a fitted `BagOfVisualWords`, and a description of everything else."""
-    if callable(bag.features):
+def words_to_storage(words: VisualWords) -> tuple[Arrays, dict[str, Any]]:
+    """Return the arrays of visual words, and a description of everything else."""
+    settings, encoder, examples = words
+    if callable(settings.features):
         raise InvalidArgument(
             "these words cannot be saved: their features are a function, which a file cannot hold."
         )
-    arrays = {**bag.encoder_.arrays(), **bag.examples_.arrays()}
-    settings = bag.get_params(deep=False) | bag.encoder_.count_learned()
+    values = {each.name: getattr(settings, each.name) for each in fields(settings)}
     description = {
         "format": WORDS_FORMAT,
         "kind": WORDS_KIND,
-        "settings": _plain_word_settings(settings),
-        "encoder": bag.encoder_.settings(),
+        "settings": _plain_word_settings(values | encoder.count_learned()),
+        "encoder": encoder.settings(),
     }
-    return arrays, description
+    return {**encoder.arrays(), **examples.arrays()}, description
 
 
 def _plain_word_settings(settings: dict[str, Any]) -> Any:
@@ -284,31 +288,8 @@ def _plain_word_settings(settings: dict[str, Any]) -> Any:
     return plain(plain_settings(settings | {"upscale": upscale}), "settings")
 
 
-def load_words(kind: type[Any], path: Path) -> Any:
-    """Read a `BagOfVisualWords` that `save_words` wrote."""
-    return words_from_storage(kind, *load_arrays(path), str(path))
-
-
-def words_from_storage(
-    kind: type[Any], arrays: Arrays, description: dict[str, Any], name: str
-) -> Any:
-    """Return the `BagOfVisualWords` that `words_to_storage` described.
-
-    Parameters
-    ----------
-    name : name of the file in errors.
-    """
-    settings, encoder, examples = read_words(arrays, description, name)
-    bag = kind(**{each.name: getattr(settings, each.name) for each in fields(settings)})
-    bag.encoder_, bag.examples_ = encoder, examples
-    bag.n_features_out_ = encoder.n_features
-    return bag
-
-
-def read_words(
-    arrays: Arrays, description: dict[str, Any], name: str
-) -> tuple[VisualWordSettings, ImageEncoder, PatchExamples]:
-    """Return the checked settings, the encoder and the examples of stored visual words.
+def read_words(arrays: Arrays, description: dict[str, Any], name: str) -> VisualWords:
+    """Return the visual words that `words_to_storage` described, checked.
 
     Parameters
     ----------
@@ -324,9 +305,7 @@ def read_words(
         return _read_words(arrays, description, name)
 
 
-def _read_words(
-    arrays: Arrays, description: dict[str, Any], name: str
-) -> tuple[VisualWordSettings, ImageEncoder, PatchExamples]:
+def _read_words(arrays: Arrays, description: dict[str, Any], name: str) -> VisualWords:
     names = [each.name for each in fields(VisualWordSettings)]
     given = settings_from_file(description["settings"], names)
     grid = given["grid"]
@@ -357,7 +336,7 @@ def _read_words(
     if not same or (encoder.regions, encoder.n_nearest) != (regions, settings.n_nearest):
         raise InvalidArgument("its encoder has other settings than its transformer")
     check_shape("centres", arrays["centres"].shape, (settings.n_words, width))
-    return settings, encoder, examples
+    return VisualWords(settings, encoder, examples)
 
 
 def _is_same_sift(found: SIFTDescriber, expected: SIFTDescriber) -> bool:

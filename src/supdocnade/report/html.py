@@ -312,6 +312,7 @@ def _choices(fitted: FittedScene) -> list[tuple[str, str]]:
     choices = asdict(fitted.choices)
     tags = choices.pop("tags") or {}
     tags.pop("precise_thresholds", None)  # One per tag, which `supdocnade info` lists.
+    choices |= choices.pop("classifier_settings")
     values = {**choices, **{f"tags.{name}": value for name, value in tags.items()}}
     return [(name, _value(value)) for name, value in values.items()]
 

@@ -22,7 +22,7 @@ from scipy import sparse
 
 from supdocnade.corpus.disk import Corpus
 from supdocnade.errors import InvalidArgument, StorageError, UnwritableFile
-from supdocnade.estimators.bag_of_visual_words import BagOfVisualWords
+from supdocnade.estimators.bag_of_visual_words import BagOfVisualWords, words_of
 from supdocnade.folders.tags import Tags
 from supdocnade.partial_folder import PartialFolder
 from supdocnade.run_options import RunOptions
@@ -102,7 +102,7 @@ def fit_scene_corpus(
         whole = _from_corpus(photographs.take(np.concatenate([others, held])), damped, features_BF)
         keys = (key for _, key in _identify(corpus))
         return fit_on_all(
-            words,
+            words_of(words),
             whole,
             data,
             chosen,

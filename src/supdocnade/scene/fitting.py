@@ -13,7 +13,6 @@
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,11 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supdocnade.errors import InvalidArgument
-from supdocnade.estimators.bag_of_visual_words import BagOfVisualWords, SkippedImagesWarning
 from supdocnade.estimators.docnade import DocNADE
-from supdocnade.estimators.persistence import estimator_to_storage, words_to_storage
+from supdocnade.estimators.persistence import VisualWords, estimator_to_storage
+from supdocnade.estimators.settings import VisualWordSettings
 from supdocnade.estimators.supdocnade import SupDocNADE
 from supdocnade.estimators.topic_fitting import fit_topic_model
+from supdocnade.estimators.word_fitting import learn_words
 from supdocnade.folders.tags import AnnotationVocabulary
 from supdocnade.model.inference import NetworkArrays, topic_features
 from supdocnade.model.network import DocNADENetwork
@@ -52,7 +52,7 @@ from supdocnade.scene.settings import WORD_SETTINGS, SceneSettings
 from supdocnade.scene.tag_ranking import photograph_tag_shares, tag_frequency
 from supdocnade.scene.thumbnails import find_shown_topics, make_thumbnails
 from supdocnade.storage import load_arrays, save_arrays
-from supdocnade.visual_words.parallel import SkippedImage
+from supdocnade.visual_words.parallel import SkippedImage, check_images, encode_all
 
 LEARNING = "learning"
 """Stage in which topics are learned without the held-out photographs."""
@@ -76,16 +76,14 @@ def fit_scene(
     min_words : as for `BagOfVisualWords.fit`.
     """
     _check_any(photographs)
-    bag = make_bag(settings, seed, options)
-    picture_B = _inspect(bag, photographs, options)
+    word_settings = make_word_settings(settings, seed)
+    picture_B = _inspect(word_settings, photographs, options)
     held_B = hold_out(photographs, settings.held_out, seed, picture_B=picture_B)
     learned = photographs.take(np.flatnonzero(~held_B))
-    with warnings.catch_warnings():
-        # Skipped photographs are reported once, after all have been read.
-        warnings.simplefilter("ignore", SkippedImagesWarning)
-        bag.fit(learned.sources, min_words=min_words, progress=options.progress)
-    training_set, skipped = _encode(bag, photographs, ~held_B, options)
-    fitted = _fit(bag, training_set, ~training_set.in_words_B, settings, seed, options)
+    fitted_words = learn_words(learned.sources, word_settings, seed, options, min_words=min_words)
+    words = VisualWords(word_settings, fitted_words.encoder, fitted_words.examples)
+    training_set, skipped = _encode(words, photographs, ~held_B, options)
+    fitted = _fit(words, training_set, ~training_set.in_words_B, settings, seed, options)
     return fitted, skipped
 
 
@@ -101,16 +99,10 @@ def extend_scene(
     Photographs that were held out before stay held out, and so is a share of the new ones.
     """
     _check_any(photographs)
-    bag = copy(previous.bag)
-    bag.set_params(
-        n_jobs=options.n_jobs,
-        device=options.device,
-        on_error=options.on_error,
-        cache=options.cache,
-    )
-    picture_B = _inspect(bag, photographs, options)
+    words = previous.words
+    picture_B = _inspect(words.settings, photographs, options)
     in_words_B = np.zeros(len(photographs), np.bool_)
-    new, skipped = _encode(bag, photographs, in_words_B, options)
+    new, skipped = _encode(words, photographs, in_words_B, options)
     before, keys = previous.training_set, new.photographs.content_keys()
     in_words_B = np.isin(keys, _select_keys(before, before.in_words_B))
     training_set = before.join(replace(new, in_words_B=in_words_B))
@@ -130,7 +122,7 @@ def extend_scene(
         np.concatenate([before_B, n_before + picture_B]),
         np.isin(training_set.photographs.content_keys(), _select_keys(before, was_held_B)),
     )
-    fitted = _fit(bag, training_set, held_B, settings, seed, options)
+    fitted = _fit(words, training_set, held_B, settings, seed, options)
     held_out = [image.name for image in fitted.held_out.images]
     thumbnails = fitted.thumbnails.add_from(previous.thumbnails, held_out)
     return replace(fitted, thumbnails=thumbnails), skipped
@@ -158,38 +150,30 @@ def must_approximate(labels: Sequence[str | None], settings: SceneSettings) -> b
 
 
 def _inspect(
-    bag: BagOfVisualWords, photographs: Photographs, options: RunOptions
+    settings: VisualWordSettings, photographs: Photographs, options: RunOptions
 ) -> NDArray[np.int64]:
     """Read all photographs; return numbers equal for near-duplicates, (photographs,)."""
-    describer = bag.check()[0] if bag.features == "sift" else None
+    describer = settings.check()[0] if settings.features == "sift" else None
     picture_B, _ = inspect_photographs(photographs, describer, options)
     if note := describe_class_conflicts(find_class_conflicts(photographs, picture_B)):
         warnings.warn(note, stacklevel=2)
     return picture_B
 
 
-def make_bag(settings: SceneSettings, seed: int, options: RunOptions) -> BagOfVisualWords:
-    """Return the visual words that the settings describe, not yet learned."""
+def make_word_settings(settings: SceneSettings, seed: int) -> VisualWordSettings:
+    """Return the settings of the visual words of a scene model."""
     words = {name: getattr(settings, name) for name in WORD_SETTINGS}
-    return BagOfVisualWords(
-        **words,
-        upscale=False,
-        n_jobs=options.n_jobs,
-        device=options.device,
-        random_state=seed,
-        on_error=options.on_error,
-        cache=options.cache,
-    )
+    return VisualWordSettings(**words, upscale=False, random_state=seed)
 
 
 def _encode(
-    bag: BagOfVisualWords,
+    words: VisualWords,
     photographs: Photographs,
     in_words_B: NDArray[np.bool_],
     options: RunOptions,
 ) -> tuple[TrainingSet, tuple[SkippedImage, ...]]:
     """Return photographs as word counts, and those that could not be read."""
-    encoded = bag.encode(photographs.sources, progress=options.progress)
+    encoded = encode_all(words.encoder, check_images(photographs.sources), options)
     read = np.flatnonzero(encoded.read)
     keys = [encoded.keys[i] or f"image {i}" for i in read]
     readable = replace(photographs.take(read), keys=keys)
@@ -200,7 +184,7 @@ def _encode(
 
 
 def _fit(
-    bag: BagOfVisualWords,
+    words: VisualWords,
     training_set: TrainingSet,
     held_B: NDArray[np.bool_],
     settings: SceneSettings,
@@ -214,10 +198,8 @@ def _fit(
     choices, held_out = choose_on_held_out(
         part, part, held, settings, seed, options, approximate=approximate
     )
-    # The options of the run are no part of the model.
-    bag.set_params(n_jobs=None, cache=None, device="auto")
     fitted = fit_on_all(
-        bag,
+        words,
         data,
         data,
         (choices, held_out),
@@ -236,7 +218,7 @@ def _fit(
 
 
 def fit_on_all(
-    bag: BagOfVisualWords,
+    words: VisualWords,
     whole: TrainingSet,
     in_memory: TrainingSet,
     chosen: tuple[Choices, HeldOut],
@@ -283,11 +265,9 @@ def fit_on_all(
     topics.set_params(n_jobs=None, checkpoint=None, device="auto")
     return FittedScene(
         settings=settings,
-        encoder=bag.encoder_,
-        examples=bag.examples_,
+        words=words,
         network=network,
         rotation=find_shown_topics(hidden_BH),
-        stored_words=words_to_storage(bag),
         stored_topics=estimator_to_storage(topics),
         classes=classes,
         class_head=class_head,

@@ -3,7 +3,6 @@
 import os
 import warnings
 from collections.abc import Iterator, Sequence
-from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -41,7 +40,7 @@ from supdocnade.scene.sharing import (
     upload,
     write_shared_model,
 )
-from supdocnade.visual_words.parallel import SkippedImage
+from supdocnade.visual_words.parallel import SkippedImage, check_images, encode_all
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -263,7 +262,8 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
         ----------
         images : as for `predict`.
         """
-        fitted, encoded = self._fitted(), self._bag().encode(expand_folders(images))
+        fitted = self._fitted()
+        encoded = encode_all(fitted.encoder, check_images(expand_folders(images)), self._options())
         return fitted.compute_topics(encoded.counts, encoded.global_features)
 
     def annotate(self, images: Any, top: int | None = 5) -> list[tuple[str, ...]]:
@@ -406,9 +406,3 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
         if not fitted.classes:
             raise InvalidArgument("this model was fitted without labels, it knows no classes.")
         return fitted
-
-    def _bag(self) -> Any:
-        """Return the visual words with the options of this model."""
-        return copy(self._fitted().bag).set_params(
-            n_jobs=self.n_jobs, device=self.device, cache=self.cache
-        )

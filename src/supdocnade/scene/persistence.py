@@ -43,6 +43,7 @@ from supdocnade.estimators.persistence import (
     StoredSupDocNADE,
     check_names,
     read_words,
+    words_to_storage,
 )
 from supdocnade.model.inference import NetworkArrays
 from supdocnade.model.topic_rotation import TopicRotation
@@ -231,7 +232,7 @@ def _describe(fitted: FittedScene, params: dict[str, Any]) -> tuple[Parts, dict[
     if fitted.class_tag_share_CA is not None:
         classifier["class_tag_share"] = fitted.class_tag_share_CA
     parts = {
-        "words": fitted.stored_words,
+        "words": words_to_storage(fitted.words),
         "topics": fitted.stored_topics,
         "classifier": (classifier, head),
         "examples": thumbnails_to_storage(fitted.thumbnails),
@@ -255,7 +256,8 @@ def _describe(fitted: FittedScene, params: dict[str, Any]) -> tuple[Parts, dict[
 
 def _build(parts: Parts, description: dict[str, Any], name: str) -> FittedScene:
     """Return the model that `_describe` described; anything else raises an error."""
-    _, encoder, examples = read_words(*parts["words"], name)
+    words = read_words(*parts["words"], name)
+    encoder = words.encoder
     check_names(description["settings"], SceneSettings.names())
     settings = SceneSettings(**description["settings"]).check()
     kind = description["topics"]
@@ -290,11 +292,9 @@ def _build(parts: Parts, description: dict[str, Any], name: str) -> FittedScene:
         raise InvalidArgument("its versions must be strings")
     return FittedScene(
         settings=settings,
-        encoder=encoder,
-        examples=examples,
+        words=words,
         network=topics.network,
         rotation=rotation,
-        stored_words=parts["words"],
         stored_topics=parts["topics"],
         classes=classes,
         class_head=class_head,

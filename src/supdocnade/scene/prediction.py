@@ -17,7 +17,7 @@ from scipy import sparse
 from supdocnade import __version__
 from supdocnade.checks import check_count
 from supdocnade.errors import InvalidArgument
-from supdocnade.estimators.persistence import estimator_from_storage, words_from_storage
+from supdocnade.estimators.persistence import VisualWords, estimator_from_storage
 from supdocnade.folders.tags import frequent_spellings
 from supdocnade.metrics import top_ranked
 from supdocnade.model.inference import NetworkArrays, topic_features
@@ -35,7 +35,6 @@ from supdocnade.scene.thumbnails import Thumbnails
 from supdocnade.storage import Arrays
 from supdocnade.visual_words.cache import ImageWords
 from supdocnade.visual_words.encoder import ImageEncoder, count_words, damp_counts
-from supdocnade.visual_words.examples import PatchExamples
 from supdocnade.visual_words.parallel import SkippedImage, encode_images, image_name
 
 if TYPE_CHECKING:
@@ -115,13 +114,10 @@ class FittedScene:
     """A fitted scene model."""
 
     settings: SceneSettings
-    encoder: ImageEncoder
+    words: VisualWords
     network: NetworkArrays
     rotation: TopicRotation
     """From topic features to the topics that are shown."""
-    examples: PatchExamples
-    stored_words: tuple[Arrays, dict[str, Any]]
-    """The fitted `BagOfVisualWords` as `words_to_storage` describes it."""
     stored_topics: tuple[Arrays, dict[str, Any]]
     """The fitted topic model as `estimator_to_storage` describes it."""
     classes: tuple[str, ...]
@@ -141,15 +137,17 @@ class FittedScene:
     versions: dict[str, str] = field(default_factory=current_versions)
     """Versions of the software that it was fitted with."""
 
-    @cached_property
+    @property
+    def encoder(self) -> ImageEncoder:
+        """The encoder of photographs as visual words."""
+        return self.words.encoder
+
+    @property
     def bag(self) -> "BagOfVisualWords":
         """The visual words as an estimator."""
-        from supdocnade.estimators.bag_of_visual_words import BagOfVisualWords
+        from supdocnade.estimators.bag_of_visual_words import BagOfVisualWords, from_words
 
-        bag: BagOfVisualWords = words_from_storage(
-            BagOfVisualWords, *self.stored_words, "the model"
-        )
-        return bag
+        return from_words(self.words, BagOfVisualWords)
 
     @cached_property
     def topics(self) -> "SupDocNADE | DocNADE":
@@ -269,7 +267,7 @@ class FittedScene:
         """Return patches of a visual word, see `BagOfVisualWords.example_patches`."""
         if check_count("word", word) >= self.encoder.n_words:
             raise InvalidArgument(f"word must be below {self.encoder.n_words}, got {word}.")
-        return self.examples.patches(word)
+        return self.words.examples.patches(word)
 
 
 def iter_predictions(

@@ -34,13 +34,11 @@ def strip_scene(fitted: FittedScene) -> FittedScene:
         replace(image, name=f"held-out photograph {number}", tags=None)
         for number, image in enumerate(fitted.held_out.images, start=1)
     )
-    words, description = fitted.stored_words
     no_patches = [np.empty(0, np.uint8)] * fitted.encoder.n_words
-    examples = PatchExamples.of(no_patches, fitted.examples.side)
+    examples = PatchExamples.of(no_patches, fitted.words.examples.side)
     return replace(
         fitted,
-        stored_words=({**words, **examples.arrays()}, description),
-        examples=examples,
+        words=fitted.words._replace(examples=examples),
         held_out=replace(fitted.held_out, images=images),
         training_set=replace(fitted.training_set, photographs=anonymous),
         thumbnails=Thumbnails(),
@@ -56,7 +54,7 @@ def describe_contents(fitted: FittedScene) -> list[str]:
         return [f"The model carries {kept}, without pictures, names and tags."]
     return [
         f"The model carries thumbnails of {len(fitted.thumbnails.pictures)} photographs and "
-        f"{int(fitted.examples.n_examples_K.sum())} patches cut out of photographs.",
+        f"{int(fitted.words.examples.n_examples_K.sum())} patches cut out of photographs.",
         f"It carries {kept}, their paths, such as {clean_name(photographs.names[0])}, digests of "
         f"their contents, and the tags of {len(photographs) - photographs.tags.count(None)}.",
     ]

@@ -15,6 +15,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
+from numpy.typing import NDArray
+from scipy import sparse
 
 from supdocnade.errors import InvalidArgument, UnreadableImage, image_errors
 from supdocnade.folders.keywords import find_keywords_in_file
@@ -22,7 +24,7 @@ from supdocnade.folders.metadata import distinct_tags
 from supdocnade.images.source import PackedImage, source_name
 from supdocnade.run_options import RunOptions
 from supdocnade.visual_words.cache import ImageWords, WordCache, read_with_key
-from supdocnade.visual_words.encoder import ImageEncoder
+from supdocnade.visual_words.encoder import ImageEncoder, count_words
 
 Result = TypeVar("Result")
 
@@ -44,6 +46,21 @@ class SkippedImage(NamedTuple):
     name: str
     reason: str
     """One sentence, which names the image."""
+
+
+class EncodedImages(NamedTuple):
+    """Counts of the words of many images, and the features of the images."""
+
+    counts: sparse.csr_array
+    """(images, words); rows of images that were skipped are empty."""
+    read: NDArray[np.bool_]
+    """(images,) false for images that were skipped."""
+    skipped: tuple[SkippedImage, ...]
+    keys: tuple[str | None, ...] = ()
+    """Digests of the contents of the images; None for those that were skipped."""
+    global_features: NDArray[np.float32] | None = None
+    """(images, features) of whole images, each row divided by its root mean square, if a network
+    describes them; rows of images that were skipped are zero."""
 
 
 def check_images(images: Any) -> list[Any]:
@@ -179,6 +196,30 @@ def encode_images(
         )
     encode = partial(_encode_image, encoder, cache, keywords, options.device)
     yield from map_images(encode, images, options, stage=stage, numbers=numbers)
+
+
+def encode_all(
+    encoder: ImageEncoder, images: Sequence[Any], options: RunOptions = RunOptions()
+) -> EncodedImages:
+    """Return the counts of the words of images, and the images that could not be read."""
+    skipped, words = [], []
+    n_image_features = encoder.n_image_features
+    nothing = np.zeros(n_image_features, np.float32) if n_image_features else None
+    for found in encode_images(encoder, images, options):
+        if isinstance(found, SkippedImage):
+            skipped.append(found)
+            words.append(ImageWords(np.empty(0, np.int32), nothing))
+        else:
+            words.append(found)
+    read = np.ones(len(images), np.bool_)
+    read[[each.number for each in skipped]] = False
+    counts = count_words([each.ids for each in words], encoder.n_features)
+    features_BF = None
+    if n_image_features:
+        features_BF = np.array([each.features_F for each in words], np.float32)
+        features_BF = features_BF.reshape(-1, n_image_features)
+    keys = tuple(each.key for each in words)
+    return EncodedImages(counts, read, tuple(skipped), keys, features_BF)
 
 
 def _encode_image(

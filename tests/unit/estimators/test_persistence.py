@@ -9,7 +9,8 @@ from tests.textures import stripes
 
 from supdocnade import BagOfVisualWords, DocNADE, SupDocNADE
 from supdocnade.errors import InvalidArgument, StorageError
-from supdocnade.estimators.persistence import words_from_storage, words_to_storage
+from supdocnade.estimators.bag_of_visual_words import words_of
+from supdocnade.estimators.persistence import read_words, words_to_storage
 from supdocnade.model.network import SupDocNADENetwork
 from supdocnade.model.outputs import TreeOutput
 from supdocnade.storage import load_arrays, save_arrays
@@ -213,7 +214,7 @@ def test_mutated_files_are_refused(tmp_path):
 
 
 def changed(arrays=None, **description):
-    stored, described = words_to_storage(BAG)
+    stored, described = words_to_storage(words_of(BAG))
     described = json.loads(json.dumps(described))
     for key, value in description.items():
         described[key] = {**described[key], **value} if isinstance(value, dict) else value
@@ -262,5 +263,5 @@ def test_a_file_does_not_choose_where_its_reader_writes(tmp_path, scenes):
 def test_an_unchanged_file_is_read():
     """The cases above are refused for their changes alone."""
     arrays, description = changed()
-    bag = words_from_storage(BagOfVisualWords, arrays, description, "a file")
-    assert bag.encoder_.fingerprint() == BAG.encoder_.fingerprint()
+    found = read_words(arrays, description, "a file")
+    assert found.encoder.fingerprint() == BAG.encoder_.fingerprint()

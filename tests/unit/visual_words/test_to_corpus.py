@@ -6,6 +6,7 @@ from tests.textures import plain_packet, stripes, write_images
 
 from supdocnade import BagOfVisualWords, Corpus, DocNADE
 from supdocnade.errors import InvalidArgument, StorageError, UnreadableImage
+from supdocnade.estimators.bag_of_visual_words import words_of
 from supdocnade.estimators.persistence import words_to_storage
 from supdocnade.run_options import RunOptions
 from supdocnade.shard_parts import ShardParts
@@ -231,7 +232,7 @@ def test_the_visual_words_are_stored_in_the_corpus(tmp_path):
         assert stored.encoder_.fingerprint() == ENCODER.fingerprint(), name
         (tmp_path / "corpus" / WORDS).unlink()
     shuffled, _ = encode_shuffled(
-        ENCODER, paths, tmp_path / "shuffled", stored_words=words_to_storage(BAG)
+        ENCODER, paths, tmp_path / "shuffled", stored_words=words_to_storage(words_of(BAG))
     )
     stored = BagOfVisualWords.load(shuffled.folder / WORDS)
     assert stored.encoder_.fingerprint() == shuffled.encoder
