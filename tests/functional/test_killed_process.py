@@ -18,32 +18,33 @@ ROOT = Path(__file__).parents[2]
 CODE = """
 import os, signal, sys
 import torch._dynamo  # Every process that trains imports it.
+from supdocnade.progress import no_progress
 from tests.functional.test_killed_process import train
 
 n_updates = 0
 
-def on_progress(_):
+def progress(*_):
     global n_updates
     n_updates += 1
     if n_updates == 6:
         os.kill(os.getpid(), signal.SIGKILL)
 
 if os.fork() == 0:
-    train(sys.argv[1], on_progress)
+    train(sys.argv[1], progress)
     os._exit(0)
 _, status = os.wait()
 assert os.waitstatus_to_exitcode(status) == -signal.SIGKILL, status
 assert os.path.exists(sys.argv[1])
-print(train(sys.argv[1], on_progress=None))
+print(train(sys.argv[1], no_progress))
 """
 
 
-def train(path: str | Path, on_progress) -> str:
+def train(path: str | Path, progress) -> str:
     """Train with a checkpoint; return a digest of the parameters."""
     _, corpus = scene_corpus(50, mean_length=20)
     network = network_for(corpus)
     config = TrainerConfig(max_epochs=3, batch_size=16, early_stopping=True)
-    trainer = Trainer(network, config, checkpoint=path, on_progress=on_progress)
+    trainer = Trainer(network, config, checkpoint=path, progress=progress)
     trainer.fit(corpus, corpus)
     bits = b"".join(p.detach().numpy().tobytes() for p in network.parameters())
     return hashlib.sha256(bits).hexdigest()
@@ -60,5 +61,7 @@ def test_a_killed_process_is_resumed_bit_for_bit(tmp_path):
     )
     assert resumed.returncode == 0, resumed.stderr
     updates = []
-    assert resumed.stdout.strip() == train(tmp_path / "whole", updates.append)
+    assert resumed.stdout.strip() == train(
+        tmp_path / "whole", lambda *report: updates.append(report)
+    )
     assert len(updates) > 6

@@ -89,11 +89,11 @@ def trainer(corpus: Documents, device: str, *, seed: int = 0, max_epochs: int = 
 def train_and_stop(one: Trainer, corpus: Documents, n_epochs: int) -> None:
     """Train for some epochs, and stop within the next."""
 
-    def stop(progress):
-        if progress.epoch > n_epochs:
+    def stop(_, done, total):
+        if done * one.config.max_epochs > n_epochs * total:
             raise InterruptedError
 
-    one.on_progress = stop
+    one.progress = stop
     with pytest.raises(InterruptedError):
         one.fit(corpus)
 

@@ -23,10 +23,10 @@ from supdocnade.likelihood.cpu.threads import limit_threads, one_torch_thread
 from supdocnade.likelihood.operations import SOFTMAX_NLL, TREE_NLL
 from supdocnade.model.config import SupDocNADEConfig
 from supdocnade.model.network import DocNADENetwork, SupDocNADENetwork, random_tree
-from supdocnade.progress import EpochCallback, ProgressCallback
+from supdocnade.progress import EpochCallback, ProgressCallback, no_progress
 from supdocnade.seeding import named_generator
 from supdocnade.training.checkpoint import copy_parameters, load_seed, set_parameters
-from supdocnade.training.history import History, TrainingProgress
+from supdocnade.training.history import History
 from supdocnade.training.trainer import Trainer
 
 CHECKPOINT = "checkpoint.safetensors"
@@ -66,10 +66,7 @@ def fit_topic_model(
         epoch if `verbose` is set.
     """
     names = read_annotation_names(annotations, annotation_names)
-    on_progress = _print_epoch if model.verbose else None
-    if progress is not None:
-        n_epochs = stop_after or model.max_epochs
-        on_progress = partial(_report_updates, progress, stage, n_epochs)
+    prints = bool(model.verbose) and progress is None
     with restore_on_failure(model):
         documents = model._read_documents(
             X, y, annotations, annotation_mask, sample_weight, global_features
@@ -84,10 +81,10 @@ def fit_topic_model(
             model.trainer_config(seed, stop_after=stop_after),
             class_weight=model._class_weight_C(training),
             checkpoint=None if model.checkpoint is None else Path(model.checkpoint) / CHECKPOINT,
-            on_progress=on_progress,
+            progress=progress or no_progress,
+            stage=stage,
         )
-        if on_epoch is not None or store is not None:
-            trainer.on_epoch = partial(_end_epoch, trainer, on_epoch, store)
+        trainer.on_epoch = partial(_end_epoch, trainer, on_epoch, store, prints)
         with limit_threads(model.n_jobs):
             trainer.fit(training, validation)
         # Inference runs on the CPU: its results do not depend on the device of the training.
@@ -120,7 +117,6 @@ def run_partial_fit(model: TopicModel, documents: Documents, names: list[str] | 
         trainer = Trainer(model.network_, config)
         trainer.state.history, trainer.state.epoch = model.history_, len(model.history_.epochs)
     trainer.config = config
-    trainer.on_progress = _print_epoch if model.verbose else None
     trainer.set_class_weight(class_weight_C)
     before = copy_parameters(model.network_)
     # If the pass fails half-way, the optimizer is dropped and the parameters are restored.
@@ -132,6 +128,13 @@ def run_partial_fit(model: TopicModel, documents: Documents, names: list[str] | 
         set_parameters(model.network_, before)
         raise
     model._trainer = trainer
+    if model.verbose:
+        _print_epoch(trainer)  # There is no last epoch: the passes are only counted.
+
+
+def _print_epoch(trainer: Trainer, total: str = "") -> None:
+    last = trainer.state.history.epochs[-1]
+    print(f"epoch {last.epoch}{total}: loss {last.loss:.4f}", flush=True)
 
 
 @contextmanager
@@ -153,9 +156,12 @@ def _end_epoch(
     trainer: Trainer,
     on_epoch: EpochCallback | None,
     store: Callable[[int, DocNADENetwork], None] | None,
+    prints: bool,
     epoch: int,
 ) -> bool:
-    """Call the callbacks of a fit; return True if they end it."""
+    """Print the loss of an epoch, and call the callbacks of a fit; return True if they end it."""
+    if prints:
+        _print_epoch(trainer, f"/{trainer.config.max_epochs}")
     if store is not None:
         store(epoch, trainer.network)
     return on_epoch is not None and bool(on_epoch(epoch, trainer.state.history.epochs[-1].metrics))
@@ -241,17 +247,3 @@ def _check_names(model: TopicModel, names: list[str] | None) -> None:
         raise InvalidArgument(
             f"annotation_names must be those of the first call, {before}, got {names}."
         )
-
-
-def _report_updates(
-    report: ProgressCallback, stage: str, n_epochs: int, progress: TrainingProgress
-) -> None:
-    done = (progress.epoch - 1) * progress.n_updates + progress.update
-    report(stage, done, n_epochs * progress.n_updates)
-
-
-def _print_epoch(progress: TrainingProgress) -> None:
-    if progress.update == progress.n_updates:
-        # partial_fit has no last epoch: its passes are only counted.
-        total = f"/{progress.max_epochs}" if progress.epoch <= progress.max_epochs else ""
-        print(f"epoch {progress.epoch}{total}: loss {progress.loss:.4f}", flush=True)

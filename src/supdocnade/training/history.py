@@ -1,22 +1,8 @@
-"""Records of a training run: progress within an epoch, results per epoch, and their history."""
+"""Records of a training run: results per epoch, and their history."""
 
 from dataclasses import dataclass, field
 
 from supdocnade.errors import InvalidArgument
-
-
-@dataclass(frozen=True)
-class TrainingProgress:
-    """Position and loss of a run after an update."""
-
-    epoch: int
-    """Counted from 1, up to `max_epochs`."""
-    max_epochs: int
-    update: int
-    """Counted from 1 within the epoch, up to `n_updates`."""
-    n_updates: int
-    loss: float
-    """Mean objective over the documents of this epoch so far."""
 
 
 @dataclass(frozen=True, kw_only=True)

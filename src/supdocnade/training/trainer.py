@@ -23,6 +23,7 @@ from supdocnade.likelihood.cpu.threads import one_torch_thread
 from supdocnade.likelihood.operations import own_part
 from supdocnade.model.network import DocNADENetwork, SupDocNADENetwork
 from supdocnade.model.outputs import TreeOutput
+from supdocnade.progress import ProgressCallback, no_progress
 from supdocnade.training.batches import epoch_batches
 from supdocnade.training.checkpoint import (
     TrainingState,
@@ -31,7 +32,7 @@ from supdocnade.training.checkpoint import (
     save_checkpoint,
     set_parameters,
 )
-from supdocnade.training.history import EpochRecord, History, TrainingProgress
+from supdocnade.training.history import EpochRecord, History
 from supdocnade.training.objective import check_finite
 from supdocnade.training.optimizers import make_optimizers
 from supdocnade.training.trainer_config import METRICS, TrainerConfig
@@ -54,8 +55,9 @@ class Trainer:
     config : settings of the run.
     class_weight : (C,) multiplies the class term of documents of each class.
     checkpoint : file that is written after every epoch, and resumed from if it exists.
-    on_progress : called after every update; on a GPU, after every epoch and every `REPORT_EVERY`
-        updates within it. The trainer itself prints nothing.
+    progress : called with `stage`, the updates done and those of all epochs after every update; on
+        a GPU, after every epoch and every `REPORT_EVERY` updates within it. The trainer itself
+        prints nothing.
     on_epoch : called with the number of every completed epoch before its checkpoint is written;
         after a kill it is called again for an epoch whose checkpoint was not written. If it
         returns True, training ends.
@@ -71,13 +73,14 @@ class Trainer:
         *,
         class_weight: ArrayLike | None = None,
         checkpoint: str | Path | None = None,
-        on_progress: Callable[[TrainingProgress], None] | None = None,
+        progress: ProgressCallback = no_progress,
+        stage: str = "learning",
         on_epoch: Callable[[int], bool | None] | None = None,
     ):
         self.network = network
         self.config = config
         self.checkpoint = None if checkpoint is None else Path(checkpoint)
-        self.on_progress = on_progress
+        self.progress, self.stage = progress, stage
         self.on_epoch = on_epoch
         self.set_class_weight(class_weight)
         self.optimizers = make_optimizers(network, config.optimizer, config.learning_rate)
@@ -107,8 +110,7 @@ class Trainer:
                     self.checkpoint, self._settings, self.network, self.optimizers
                 )
                 self._own_updates = None
-            last_epoch = min(config.stop_after or config.max_epochs, config.max_epochs)
-            while not state.finished and state.epoch < last_epoch:
+            while not state.finished and state.epoch < config.last_epoch:
                 self.run_epoch(corpus)
                 if validation is not None:
                     self._validate(validation)
@@ -137,9 +139,8 @@ class Trainer:
                 updates.run()
                 if update == n_updates or update % every == 0:
                     loss = updates.loss_sum() / min(update * config.batch_size, len(corpus))
-                    if self.on_progress is not None:
-                        position = epoch, config.max_epochs, update, n_updates
-                        self.on_progress(TrainingProgress(*position, loss=loss))
+                    done = state.epoch * n_updates + update
+                    self.progress(self.stage, done, config.last_epoch * n_updates)
             updates.end_epoch()
         rate = config.rate_at(state.epoch, max(n_updates - 1, 0), n_updates)
         state.history.epochs.append(EpochRecord(epoch=epoch, learning_rate=rate, loss=loss))

@@ -71,6 +71,11 @@ class TrainerConfig:
         for name, value in checked.items():
             object.__setattr__(self, name, value)
 
+    @property
+    def last_epoch(self) -> int:
+        """Epochs after which training ends, unless it stops earlier."""
+        return min(self.stop_after or self.max_epochs, self.max_epochs)
+
     def rate_at(self, epoch: int, update: int, n_updates: int) -> float:
         """Return the learning rate of an update.
 

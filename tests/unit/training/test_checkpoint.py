@@ -34,13 +34,13 @@ class Killed(Exception):
 def kill_after(n_updates):
     count = 0
 
-    def on_progress(_):
+    def progress(*_):
         nonlocal count
         count += 1
         if count == n_updates:
             raise Killed
 
-    return on_progress
+    return progress
 
 
 def train(config, corpus=CORPUS, validation=VALIDATION, **options):
@@ -60,7 +60,7 @@ def test_a_run_with_global_features_and_logistic_outputs_resumes_too(tmp_path):
     expected, history = train(config, corpus, unseen)
     options = {"checkpoint": tmp_path / "run"}
     with pytest.raises(Killed):
-        train(config, corpus, unseen, **options, on_progress=kill_after(6))
+        train(config, corpus, unseen, **options, progress=kill_after(6))
     network, resumed = train(config, corpus, unseen, **options)
     assert parameter_bits(network) == parameter_bits(expected)
     assert records(resumed) == records(history)
@@ -76,11 +76,11 @@ def test_a_killed_and_resumed_run_gives_the_same_bits(tmp_path, change, killed_a
     expected, history = train(config)
     options = {"checkpoint": tmp_path / "run"}
     with pytest.raises(Killed):
-        train(config, on_progress=kill_after(killed_after), **options)
+        train(config, progress=kill_after(killed_after), **options)
     resumed, resumed_history = train(config, **options)
     assert parameter_bits(resumed) == parameter_bits(expected)
     assert records(resumed_history) == records(history)
-    again, again_history = train(config, on_progress=kill_after(1), **options)
+    again, again_history = train(config, progress=kill_after(1), **options)
     assert parameter_bits(again) == parameter_bits(expected)
     assert records(again_history) == records(history)
 
@@ -91,7 +91,7 @@ def test_row_updates_resume_too(tmp_path, monkeypatch):
     expected, _ = train(config)
     options = {"checkpoint": tmp_path / "run"}
     with pytest.raises(Killed):
-        train(config, on_progress=kill_after(6), **options)
+        train(config, progress=kill_after(6), **options)
     resumed, _ = train(config, **options)
     assert parameter_bits(resumed) == parameter_bits(expected)
 

@@ -105,10 +105,12 @@ def test_annotations_must_be_words_or_not_as_in_the_network():
 
 def test_progress_counts_every_update():
     seen = []
-    train(TrainerConfig(max_epochs=2, batch_size=20), on_progress=seen.append)
-    assert [(p.epoch, p.update) for p in seen] == [(1, 1), (1, 2), (1, 3), (2, 1), (2, 2), (2, 3)]
-    assert {(p.max_epochs, p.n_updates) for p in seen} == {(2, 3)}
-    assert all(math.isfinite(p.loss) for p in seen)
+    train(
+        TrainerConfig(max_epochs=2, batch_size=20),
+        progress=lambda *report: seen.append(report),
+        stage="once more",
+    )
+    assert seen == [("once more", update, 6) for update in range(1, 7)]
 
 
 def test_the_library_prints_nothing(capsys):
@@ -191,7 +193,7 @@ def test_updates_on_a_gpu_are_reported_only_now_and_then(monkeypatch):
     monkeypatch.setattr("supdocnade.training.trainer.REPORT_EVERY", 3)
     train(
         TrainerConfig(max_epochs=2, batch_size=16),
-        on_progress=lambda progress: seen.append((progress.epoch, progress.update)),
+        progress=lambda _, done, total: seen.append((done, total)),
     )
     # Four updates per epoch; reports after the third and after the last.
-    assert seen == [(epoch, update) for epoch in (1, 2) for update in (3, 4)]
+    assert seen == [(3, 8), (4, 8), (7, 8), (8, 8)]
