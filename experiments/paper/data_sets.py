@@ -24,7 +24,13 @@ from scipy import sparse
 
 from supdocnade.checks import check_choice
 from supdocnade.errors import StorageError
-from supdocnade.folders.metadata import distinct_tags, read_metadata
+from supdocnade.folders.metadata import (
+    LineErrors,
+    distinct_tags,
+    parse_rows,
+    read_rows,
+    summarize_errors,
+)
 from supdocnade.folders.photo_folder import ImageRecord, list_folder
 from supdocnade.folders.tags import AnnotationVocabulary
 from supdocnade.images.decode import read_image_file
@@ -121,7 +127,10 @@ def read_labelme(
     if tags is None:
         return records
     file = _file_in(root, tags)
-    entries = read_metadata(file)
+    errors: LineErrors = {}
+    entries, _ = parse_rows(str(file), read_rows(file), errors)
+    if errors:
+        raise summarize_errors(errors)
     names = [f"{record.label}/{record.path.name}" for record in records]
     known = set(names)
     for name, entry in entries.items():

@@ -95,20 +95,6 @@ def find_metadata(root: str | os.PathLike[str], present: Sequence[str]) -> str |
     return join_address(root, found[0]) if found else None
 
 
-def read_metadata(path: str | os.PathLike[str]) -> dict[str, MetadataEntry]:
-    """Return the entries of a metadata file by path of the photograph, which need not exist.
-
-    Raises
-    ------
-    StorageError : a line is invalid, or names a file outside the folder or a second time.
-    """
-    errors: LineErrors = {}
-    entries, _ = parse_rows(os.fspath(path), read_rows(path), errors)
-    if errors:
-        raise summarize_errors(errors)
-    return entries
-
-
 def summarize_errors(errors: LineErrors) -> StorageError:
     """Return the error of the first invalid line, with the number of others."""
     first, n_others = errors[min(errors)], len(errors) - 1

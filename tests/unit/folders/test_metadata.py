@@ -7,7 +7,9 @@ from supdocnade.folders.metadata import (
     MetadataEntry,
     distinct_tags,
     find_metadata,
-    read_metadata,
+    parse_rows,
+    read_rows,
+    summarize_errors,
 )
 from supdocnade.folders.photo_folder import scan_folder
 
@@ -15,6 +17,14 @@ from supdocnade.folders.photo_folder import scan_folder
 def write(folder, name, text, encoding="utf-8"):
     (folder / name).write_bytes(text.encode(encoding))
     return folder / name
+
+
+def read_metadata(path):
+    errors = {}
+    entries, _ = parse_rows(str(path), read_rows(path), errors)
+    if errors:
+        raise summarize_errors(errors)
+    return entries
 
 
 def test_json_lines(tmp_path):
