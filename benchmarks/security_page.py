@@ -79,7 +79,8 @@ def _attack_rows(found: dict[str, Any]) -> Iterator[Row]:
     yield (
         "kinds of requests made by hand",
         f"{len(kinds)} (30)",
-        f"{good} as documented; `/healthz` took at most {longest:.0f} ms, recovery at most "
+        f"{good} as documented with up to {found['connections']} connections; "
+        f"`/healthz` took at most {longest:.0f} ms, recovery at most "
         f"{max(each['recovery_s'] for each in kinds):.1f} s; memory growth "
         f"{found['growth_mib']:.0f} MiB, log {found['log_bytes']:,} bytes",
     )

@@ -12,7 +12,7 @@ import threading
 import time
 from base64 import b64encode
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from urllib.parse import urlsplit
 
 import httpx2 as httpx
@@ -245,9 +245,10 @@ main()
 def test_sigterm_ends_a_server_whose_workers_never_finish(model):
     with (
         run_server(model, "--jobs", "1", program=STUCK_PROGRAM) as (process, client),
-        ThreadPoolExecutor(2) as pool,
+        ThreadPoolExecutor(9) as pool,
     ):
-        pending = [pool.submit(predict, client, [number]) for number in (0, 1)]
+        # One more than a worker takes at once.
+        pending = [pool.submit(predict, client, [number]) for number in range(9)]
         while not metric(client, "supdocnade_images_waiting"):
             time.sleep(0.05)
         process.send_signal(signal.SIGTERM)
@@ -257,6 +258,18 @@ def test_sigterm_ends_a_server_whose_workers_never_finish(model):
         for each in pending:
             with suppress(httpx.TransportError):
                 assert each.result().status_code == 500
+
+
+def test_sigterm_ends_a_server_whose_clients_neither_send_nor_read(model):
+    starts = (b"", b"GET / HT", b"GET /openapi.json HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 400)
+    with run_server(model, "--jobs", "1") as (process, client), ExitStack() as stack:
+        for start in starts:
+            stack.enter_context(connect(process)).sendall(start)
+        assert client.get("/healthz").status_code == 200
+        process.send_signal(signal.SIGTERM)
+        started = time.monotonic()
+        assert process.wait(60) == 0
+        assert time.monotonic() - started < 12  # Ten seconds if nothing else is running.
 
 
 def test_killed_server_gives_no_wrong_prediction_and_frees_its_port(model, expected):

@@ -56,9 +56,6 @@ class ServeSettings:
     room for `max_images` more."""
     max_batch: int = 8
     """Images that a worker processes together."""
-    max_connections: int = 512
-    """Connections at a time, at most half of the descriptors of the process; half of them may be
-    those of one client."""
     n_workers: int = 2
     upload_seconds: float = 30.0
     """Time to send a request."""
@@ -68,7 +65,6 @@ class ServeSettings:
     def __post_init__(self) -> None:
         for name in ("max_request_bytes", "max_images", "max_pixels", "max_batch", "n_workers"):
             check_count(name, getattr(self, name), least=1)
-        check_count("max_connections", self.max_connections, least=2)
         if self.max_waiting < self.max_images:
             raise InvalidArgument(
                 f"max_waiting must be at least max_images, {self.max_images}, "

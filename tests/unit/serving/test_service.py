@@ -34,7 +34,6 @@ from supdocnade.serving.service import ServeSettings, Service
         ({"token": ""}, "token"),
         ({"token": "café"}, "token"),
         ({"n_workers": 0}, "n_workers"),
-        ({"max_connections": 1}, "max_connections"),
     ],
 )
 def test_invalid_settings_are_refused(settings, name):
