@@ -131,15 +131,13 @@ def check_range(
     return number
 
 
-def setting(
-    default: Any = MISSING,
-    help: str = "",
-    *,
-    choices: Sequence[str] = (),
-    kw_only: bool = True,
-    **limits: float,
-) -> Any:
-    """Return a field of settings, with the conditions that `check_settings` checks.
+def setting(default: Any = MISSING, help: str = "", **conditions: Any) -> Any:
+    """Return a field of settings, with the conditions that `check_settings` checks."""
+    return field(default=default, metadata=setting_rules(help, **conditions))
+
+
+def setting_rules(help: str = "", choices: Sequence[str] = (), **limits: float) -> dict[str, Any]:
+    """Return the metadata of a field that has arguments of its own, and is a setting.
 
     Parameters
     ----------
@@ -147,8 +145,7 @@ def setting(
     choices : values that it may have.
     limits : `least`, `above`, `most` or `below`.
     """
-    metadata = {"help": help, "choices": choices, "limits": limits}
-    return field(default=default, kw_only=kw_only, metadata=metadata)
+    return {"help": help, "choices": choices, "limits": limits}
 
 
 def check_settings(settings: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from supdocnade.checks import check_choice, check_count, check_flag, check_range
+from supdocnade.checks import check_count, check_flag, check_settings, setting, setting_rules
 from supdocnade.errors import InvalidArgument
 from supdocnade.images.decode import DecodeConfig
 from supdocnade.images.dense_sift import DenseSIFTConfig
@@ -34,7 +34,7 @@ class DocNADESettings:
 
     n_topics: int = field(default=DocNADEConfig.n_topics, kw_only=False)
     output: str | Callable[[int], Any] = DocNADEConfig.output
-    tree: str = "random"
+    tree: str = setting("random", choices=TREES)
     activation: Activation = DocNADEConfig.activation
     annotation_output: str = DocNADEConfig.annotation_output
     annotation_weight: float = TrainerConfig.annotation_weight
@@ -46,21 +46,19 @@ class DocNADESettings:
     max_epochs: int = TrainerConfig.max_epochs
     clip_norm: float | None = TrainerConfig.clip_norm
     early_stopping: bool = TrainerConfig.early_stopping
-    validation_fraction: float = 0.1
+    validation_fraction: float = setting(0.1, above=0, most=1)
     n_epochs_no_change: int = TrainerConfig.n_epochs_no_change
     metric: str = TrainerConfig.metric
     checkpoint: str | Path | None = None
     backend: str = "auto"
-    device: str = "auto"
+    device: str = setting("auto", choices=DEVICES)
     n_jobs: int | None = None
     random_state: Any = None
     verbose: int = 0
 
     def check(self) -> None:
         """Raise `InvalidArgument` if a setting of a fit is invalid."""
-        check_choice("device", self.device, DEVICES)
-        check_choice("tree", self.tree, TREES)
-        check_range("validation_fraction", self.validation_fraction, above=0, most=1)
+        check_settings(self)
         check_n_jobs(self.n_jobs)
         self.trainer_config(seed=0)
 
@@ -114,7 +112,7 @@ class SupDocNADESettings(DocNADESettings):
 class VisualWordSettings:
     """Settings of `BagOfVisualWords`, which documents them; nothing is checked before `check`."""
 
-    n_words: int = field(default=240, kw_only=False)
+    n_words: int = field(default=240, kw_only=False, metadata=setting_rules(least=2))
     grid: Grid | Sequence[Grid] = field(default=(2, 2), kw_only=False)
     step: int = field(default=8, kw_only=False)
     patch_size: int | Sequence[int] = field(default=16, kw_only=False)
@@ -122,22 +120,22 @@ class VisualWordSettings:
     n_jobs: int | None = field(default=None, kw_only=False)
     random_state: Any = field(default=None, kw_only=False)
     features: str | PatchFunction = "sift"
-    n_nearest: int = 1
+    n_nearest: int = setting(1, least=1)
     mirror: bool = False
-    contrast_percentile: float = 0.0
-    n_sift_words: int = 0
+    contrast_percentile: float = setting(0.0, least=0, most=100)
+    n_sift_words: int = setting(0, least=0)
     upscale: bool = True
     sample_size: int | None = None
-    n_examples: int = 16
-    on_error: str = "raise"
+    n_examples: int = setting(16, least=0)
+    on_error: str = setting("raise", choices=("raise", "skip"))
     cache: str | Path | None = None
-    device: str = "auto"
+    device: str = setting("auto", choices=DEVICES)
     verbose: int = 0
 
     def check(self) -> tuple[SIFTDescriber, Regions]:
         """Return how images are described by SIFT, and divided, or raise `InvalidArgument`."""
-        check_count("n_words", self.n_words, least=2)
-        if check_count("n_sift_words", self.n_sift_words) > MAX_WORDS or self.n_sift_words == 1:
+        check_settings(self)
+        if self.n_sift_words > MAX_WORDS or self.n_sift_words == 1:
             raise InvalidArgument(
                 f"n_sift_words must be 0, or 2 to {MAX_WORDS}, got {self.n_sift_words}."
             )
@@ -152,7 +150,7 @@ class VisualWordSettings:
                 "n_sift_words must be 0 with features 'sift', whose number of words is n_words, "
                 f"got {self.n_sift_words}."
             )
-        if check_count("n_nearest", self.n_nearest, least=1) > self.n_words:
+        if self.n_nearest > self.n_words:
             raise InvalidArgument(
                 f"n_nearest must be at most n_words, {self.n_words}, got {self.n_nearest}."
             )
@@ -161,10 +159,6 @@ class VisualWordSettings:
                 "mirror must be False with a network or function: only SIFT descriptors can be "
                 "mirrored."
             )
-        check_count("n_examples", self.n_examples)
-        check_range("contrast_percentile", self.contrast_percentile, least=0, most=100)
-        check_choice("on_error", self.on_error, ("raise", "skip"))
-        check_choice("device", self.device, DEVICES)
         if self.sample_size is not None:
             least = max(self.n_words, self.n_sift_words)
             check_count("sample_size", self.sample_size, least=least)

@@ -1,9 +1,9 @@
 """Settings of a scene model: the arguments of `SceneModel` that determine what it learns."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
-from supdocnade.checks import check_choice, check_settings, setting
+from supdocnade.checks import check_choice, check_settings, setting, setting_rules
 from supdocnade.errors import InvalidArgument
 
 MIN_UPDATES, MIN_BATCH, MAX_BATCH = 12, 4, 64
@@ -41,16 +41,17 @@ SIFT_SETTINGS = ("step", "patch_size", "max_side", "contrast_percentile")
 class SceneSettings:
     """Settings of a scene model, which `SceneModel` documents; `check` validates them."""
 
-    n_topics: int | None = setting(
-        None,
-        "Number of topics; by default 200, or 512 with a network.",
-        least=1,
+    n_topics: int | None = field(
+        default=None,
         kw_only=False,
+        metadata=setting_rules("Number of topics; by default 200, or 512 with a network.", least=1),
     )
-    classifier: str = setting(
-        "auto",
-        "The paper's SVM on topics, the softmax of the model, or the better one.",
+    classifier: str = field(
+        default="auto",
         kw_only=False,
+        metadata=setting_rules(
+            "The paper's SVM on topics, the softmax of the model, or the better one."
+        ),
     )
     features: str = "sift"
     n_words: int | None = setting(

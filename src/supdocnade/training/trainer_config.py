@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from supdocnade.checks import check_choice, check_count, check_range, check_seed
+from supdocnade.checks import check_seed, check_settings, setting
 
 OPTIMIZERS = ("adam", "sgd")
 SCHEDULES = ("cosine", "constant")
@@ -21,53 +21,35 @@ METRICS = {
 class TrainerConfig:
     """Settings of a training run; with the corpus, they determine its result bit for bit."""
 
-    generative_weight: float = 1.0
+    generative_weight: float = setting(1.0, least=0)
     """λ: multiplies the sum over all words of a document of -log p(v_i | v_<i)."""
-    annotation_weight: float = 1.0
+    annotation_weight: float = setting(1.0, least=0)
     """Weight of an annotation word relative to a visual word in that sum; 1 in the paper. If
     annotations are no words, the factor of their term in the objective."""
-    global_dropout: float = 0.5
+    global_dropout: float = setting(0.5, least=0, below=1)
     """Probability with which an update ignores a global feature of a document."""
-    optimizer: str = "adam"
+    optimizer: str = setting("adam", choices=OPTIMIZERS)
     """"adam", or "sgd" as in the paper."""
-    learning_rate: float = 3e-4
-    schedule: str = "cosine"
+    learning_rate: float = setting(3e-4, above=0)
+    schedule: str = setting("cosine", choices=SCHEDULES)
     """"cosine", down to zero at `max_epochs`, or "constant"."""
-    batch_size: int = 64
+    batch_size: int = setting(64, least=1)
     """Documents per update."""
-    max_epochs: int = 60
-    stop_after: int | None = None
+    max_epochs: int = setting(60, least=0)
+    stop_after: int | None = setting(None, least=1)
     """End the run after this many epochs of the schedule; None runs all of them."""
-    clip_norm: float | None = None
+    clip_norm: float | None = setting(None, above=0)
     """Gradients with a larger norm are scaled down to this one."""
     early_stopping: bool = False
     """Stop when `metric` on the validation set stops improving, and keep the best epoch."""
-    n_epochs_no_change: int = 10
+    n_epochs_no_change: int = setting(10, least=1)
     """Epochs without improvement before early stopping."""
-    metric: str = "loss"
+    metric: str = setting("loss", choices=tuple(METRICS))
     """Metric for early stopping, one of `METRICS`."""
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_choice("optimizer", self.optimizer, OPTIMIZERS)
-        check_choice("schedule", self.schedule, SCHEDULES)
-        check_choice("metric", self.metric, tuple(METRICS))
-        checked: dict[str, float | int | None] = {
-            "generative_weight": check_range("generative_weight", self.generative_weight, least=0),
-            "annotation_weight": check_range("annotation_weight", self.annotation_weight, least=0),
-            "global_dropout": check_range("global_dropout", self.global_dropout, least=0, below=1),
-            "learning_rate": check_range("learning_rate", self.learning_rate, above=0),
-            "batch_size": check_count("batch_size", self.batch_size, least=1),
-            "max_epochs": check_count("max_epochs", self.max_epochs),
-            "n_epochs_no_change": check_count(
-                "n_epochs_no_change", self.n_epochs_no_change, least=1
-            ),
-            "seed": check_seed("seed", self.seed),
-        }
-        if self.stop_after is not None:
-            checked["stop_after"] = check_count("stop_after", self.stop_after, least=1)
-        if self.clip_norm is not None:
-            checked["clip_norm"] = check_range("clip_norm", self.clip_norm, above=0)
+        checked = {**check_settings(self), "seed": check_seed("seed", self.seed)}
         for name, value in checked.items():
             object.__setattr__(self, name, value)
 
