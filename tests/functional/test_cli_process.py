@@ -107,6 +107,17 @@ def test_interrupting_an_import_ends_the_program_with_one_line(tmp_path):
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "stopped\n")
 
 
+def test_the_exit_code_is_130_whatever_the_interrupted_code_was():
+    program = """
+from supdocnade.cli.stopping import STOPPED, end_process
+try:
+    exec("raise KeyboardInterrupt")  # As while a dataclass is made.
+except KeyboardInterrupt:
+    end_process(STOPPED)
+"""
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 130
+
+
 def test_ctrl_c_prints_how_to_resume(photos, model, tmp_path):
     output = tmp_path / "m"
     endless = [*SMALL, "--epochs", "100000"]

@@ -67,7 +67,9 @@ def end_process(code: int) -> None:
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):  # It may be closed.
             stream.flush()
-    if _stopped or any(each.daemon and each.name != __name__ for each in threading.enumerate()):
+    # Python's own end would raise the signal again if Ctrl-C came while it ran code in a string.
+    is_stopped = _stopped or code == STOPPED
+    if is_stopped or any(each.daemon and each.name != __name__ for each in threading.enumerate()):
         os._exit(code)
     sys.exit(code)
 
