@@ -130,8 +130,8 @@ class VisualWords(NamedTuple):
     examples: PatchExamples
 
 
-def estimator_to_storage(estimator: Any) -> tuple[Arrays, dict[str, Any]]:
-    """Return the arrays of a fitted topic model, and a description of everything else."""
+def record_of(estimator: Any) -> StoredDocNADE:
+    """Return the record of a fitted topic model."""
     import torch
 
     _check_network(estimator.network_)
@@ -159,8 +159,7 @@ def estimator_to_storage(estimator: Any) -> tuple[Arrays, dict[str, Any]]:
     if issubclass(kind, SupDocNADESettings):
         values["classes"] = estimator.classes_
     with save_errors(kind.__name__):
-        record = _record_type(kind)(**values)
-    return to_file(kind.__name__, record)
+        return _record_type(kind)(**values)
 
 
 def _record_type(kind: type[Any]) -> type[StoredDocNADE]:
@@ -189,7 +188,7 @@ def _check_network(network: Any) -> None:
 
 def save_estimator(estimator: Any, path: str | Path) -> None:
     """Write a fitted topic model, atomically."""
-    save_arrays(Path(path), *estimator_to_storage(estimator))
+    save_arrays(Path(path), *to_file(type(estimator).__name__, record_of(estimator)))
 
 
 def plain_settings(params: Mapping[str, Any]) -> dict[str, Any]:
@@ -210,22 +209,19 @@ def settings_from_file(given: dict[str, Any], names: Iterable[str]) -> dict[str,
 
 def load_estimator(kind: type[Any], path: str | Path) -> Any:
     """Read a topic model of a class that `save_estimator` wrote."""
-    return estimator_from_storage(kind, *load_arrays(Path(path)), str(path))
+    stored = load_arrays(Path(path))
+    return from_record(kind, from_file(kind.__name__, _record_type(kind), *stored, str(path)))
 
 
-def estimator_from_storage(
-    kind: type[Any], arrays: Arrays, description: dict[str, Any], name: str
-) -> Any:
-    """Return the estimator that `estimator_to_storage` described.
+def from_record(kind: type[Any], found: StoredDocNADE) -> Any:
+    """Return the fitted topic model of a record.
 
     Parameters
     ----------
     kind : `DocNADE`, `SupDocNADE` or a class derived from them.
-    name : of the file it comes from, for errors.
     """
     from supdocnade.model.network import network_from_arrays
 
-    found = from_file(kind.__name__, _record_type(kind), arrays, description, name)
     settings = found.fit_settings
     estimator = kind(**{each.name: getattr(settings, each.name) for each in fields(settings)})
     if isinstance(found, StoredSupDocNADE):

@@ -19,7 +19,7 @@ from scipy import sparse
 from supdocnade.checks import check_flag, check_shape
 from supdocnade.errors import InvalidArgument, StorageError
 from supdocnade.estimators.docnade import DocNADE
-from supdocnade.estimators.persistence import estimator_from_storage
+from supdocnade.estimators.persistence import load_estimator
 from supdocnade.estimators.supdocnade import SupDocNADE
 from supdocnade.estimators.topic_fitting import fit_topic_model
 from supdocnade.folders.texts import Texts
@@ -180,7 +180,7 @@ class TextModel:
             stored = Path(folder) / ESTIMATOR
             if description["estimator"] != _digest(stored):
                 raise InvalidArgument(f"it does not belong to {stored}")
-            estimator = estimator_from_storage(kind, *load_arrays(stored), str(stored))
+            estimator = load_estimator(kind, stored)
             vocabulary = tuple(estimator.feature_names_in_)
             del estimator.feature_names_in_
             axes_HR, inverse_RH = arrays["axes"], arrays["inverse"]

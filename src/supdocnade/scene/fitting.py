@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.docnade import DocNADE
-from supdocnade.estimators.persistence import VisualWords, estimator_to_storage
+from supdocnade.estimators.persistence import VisualWords, record_of
 from supdocnade.estimators.settings import VisualWordSettings
 from supdocnade.estimators.supdocnade import SupDocNADE
 from supdocnade.estimators.topic_fitting import fit_topic_model
@@ -262,13 +262,11 @@ def fit_on_all(
             n_jobs=options.n_jobs,
             approximate=approximate,
         )
-    topics.set_params(n_jobs=None, checkpoint=None, device="auto")
     return FittedScene(
         settings=settings,
         words=words,
-        network=network,
         rotation=find_shown_topics(hidden_BH),
-        stored_topics=estimator_to_storage(topics),
+        topic_model=record_of(topics),
         classes=classes,
         class_head=class_head,
         tag_names=vocabulary.names,

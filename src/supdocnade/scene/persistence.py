@@ -16,7 +16,7 @@ description of its own:
 
 =========== ================================================================
 words       the visual words and their examples (`words_to_storage`)
-topics      the topic model with its tree and history (`estimator_to_storage`)
+topics      the topic model with its tree and history (`StoredSupDocNADE`)
 classifier  the classifier, frequencies of tags, their shares in classes, the rotation of topics
 examples    thumbnails of some photographs
 learned     the training set as words, so that photographs can be added
@@ -61,7 +61,7 @@ from supdocnade.scene.held_out import (
 from supdocnade.scene.prediction import FittedScene
 from supdocnade.scene.settings import SceneSettings
 from supdocnade.scene.thumbnails import thumbnails_from_storage, thumbnails_to_storage
-from supdocnade.schema import from_file
+from supdocnade.schema import from_file, to_file
 from supdocnade.storage import (
     Arrays,
     damage_errors,
@@ -223,6 +223,7 @@ def _describe(fitted: FittedScene, params: dict[str, Any]) -> tuple[Parts, dict[
     ----------
     params : of its `SceneModel`, beyond the settings.
     """
+    kind = "SupDocNADE" if fitted.classes else "DocNADE"
     classifier: Arrays = {"tag_frequency": fitted.tag_frequency_A}
     classifier |= {name: getattr(fitted.rotation, field) for name, field in _ROTATION.items()}
     head: dict[str, Any] = {}
@@ -233,7 +234,7 @@ def _describe(fitted: FittedScene, params: dict[str, Any]) -> tuple[Parts, dict[
         classifier["class_tag_share"] = fitted.class_tag_share_CA
     parts = {
         "words": words_to_storage(fitted.words),
-        "topics": fitted.stored_topics,
+        "topics": to_file(kind, fitted.topic_model),
         "classifier": (classifier, head),
         "examples": thumbnails_to_storage(fitted.thumbnails),
         "learned": (training_set_to_storage(fitted.training_set), {}),
@@ -244,7 +245,7 @@ def _describe(fitted: FittedScene, params: dict[str, Any]) -> tuple[Parts, dict[
         "versions": fitted.versions,
         "settings": asdict(fitted.settings),
         "params": params,
-        "topics": fitted.stored_topics[1]["kind"],
+        "topics": kind,
         "classes": list(fitted.classes),
         "tags": list(fitted.tag_names),
         "choices": asdict(fitted.choices),
@@ -293,9 +294,8 @@ def _build(parts: Parts, description: dict[str, Any], name: str) -> FittedScene:
     return FittedScene(
         settings=settings,
         words=words,
-        network=topics.network,
+        topic_model=topics,
         rotation=rotation,
-        stored_topics=parts["topics"],
         classes=classes,
         class_head=class_head,
         tag_names=tags,

@@ -17,7 +17,7 @@ from scipy import sparse
 from supdocnade import __version__
 from supdocnade.checks import check_count
 from supdocnade.errors import InvalidArgument
-from supdocnade.estimators.persistence import VisualWords, estimator_from_storage
+from supdocnade.estimators.persistence import StoredDocNADE, VisualWords, from_record
 from supdocnade.folders.tags import frequent_spellings
 from supdocnade.metrics import top_ranked
 from supdocnade.model.inference import NetworkArrays, topic_features
@@ -32,7 +32,6 @@ from supdocnade.scene.settings import TAG_PRECISION, SceneSettings
 from supdocnade.scene.tag_heads import TagHead
 from supdocnade.scene.tag_ranking import tag_scores
 from supdocnade.scene.thumbnails import Thumbnails
-from supdocnade.storage import Arrays
 from supdocnade.visual_words.cache import ImageWords
 from supdocnade.visual_words.encoder import ImageEncoder, count_words, damp_counts
 from supdocnade.visual_words.parallel import SkippedImage, encode_images, image_name
@@ -115,11 +114,10 @@ class FittedScene:
 
     settings: SceneSettings
     words: VisualWords
-    network: NetworkArrays
+    topic_model: StoredDocNADE
+    """A `StoredSupDocNADE` if there are classes."""
     rotation: TopicRotation
     """From topic features to the topics that are shown."""
-    stored_topics: tuple[Arrays, dict[str, Any]]
-    """The fitted topic model as `estimator_to_storage` describes it."""
     classes: tuple[str, ...]
     class_head: ClassHead | None
     """The classifier; None without classes."""
@@ -149,16 +147,19 @@ class FittedScene:
 
         return from_words(self.words, BagOfVisualWords)
 
-    @cached_property
+    @property
+    def network(self) -> NetworkArrays:
+        """The network of the topic model."""
+        return self.topic_model.network
+
+    @property
     def topics(self) -> "SupDocNADE | DocNADE":
         """The topic model as an estimator."""
         from supdocnade.estimators.docnade import DocNADE
         from supdocnade.estimators.supdocnade import SupDocNADE
 
         kind = SupDocNADE if self.classes else DocNADE
-        topics: SupDocNADE | DocNADE = estimator_from_storage(
-            kind, *self.stored_topics, "the model"
-        )
+        topics: SupDocNADE | DocNADE = from_record(kind, self.topic_model)
         return topics
 
     @cached_property
