@@ -82,15 +82,6 @@ def set_f_measure(chosen_BA: Mask, true_BA: Mask) -> Floats:
     return f_B
 
 
-def calibration_error(confidence_N: Floats, right_N: Mask) -> float:
-    """Return the expected calibration error: |confidence - share of right answers|, over ten bins.
-
-    >>> calibration_error(np.array([0.75, 0.75, 0.75, 0.75]), np.array([True, True, True, False]))
-    0.0
-    """
-    return _error_of_bins(_calibration_bins(confidence_N, right_N))
-
-
 def _calibration_bins(confidence_N: Floats, right_N: Mask) -> Floats:
     """Return the sum of confidences, right answers and answers of every bin, (3, N_BINS)."""
     bins = np.minimum((confidence_N * N_BINS).astype(np.int64), N_BINS - 1)
@@ -98,6 +89,7 @@ def _calibration_bins(confidence_N: Floats, right_N: Mask) -> Floats:
 
 
 def _error_of_bins(bins: Floats) -> float:
+    """Return the expected calibration error, the mean of |confidence - share of right answers|."""
     confidence, right, size = bins
     return float(abs(confidence - right).sum() / max(size.sum(), 1))
 
@@ -146,6 +138,10 @@ def evaluate_classes(confidence_N: Floats, right_N: Mask) -> dict[str, float]:
     ----------
     confidence_N : (documents,) probability of the predicted class.
     right_N : (documents,) whether it is the true class.
+
+    >>> right = np.array([True, True, True, False])
+    >>> evaluate_classes(np.array([0.75, 0.75, 0.75, 0.75]), right)["class_calibration_error"]
+    0.0
     """
     return class_figures(class_sums(confidence_N, right_N))
 

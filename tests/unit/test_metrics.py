@@ -6,7 +6,7 @@ from sklearn.metrics import accuracy_score, average_precision_score
 from supdocnade.errors import InvalidArgument
 from supdocnade.metrics import (
     accuracy,
-    calibration_error,
+    evaluate_classes,
     f_measure,
     mean_average_precision,
     npmi_coherence,
@@ -79,7 +79,8 @@ def test_npmi_by_hand():
 def test_calibration_error_by_hand():
     confidence = np.array([0.95, 0.95, 0.55, 0.55])
     right = np.array([True, False, True, False])
-    assert calibration_error(confidence, right) == pytest.approx((0.45 + 0.05) / 2)
+    error = evaluate_classes(confidence, right)["class_calibration_error"]
+    assert error == pytest.approx((0.45 + 0.05) / 2)
 
 
 def test_an_interval_holds_the_share():

@@ -3,7 +3,7 @@ import pytest
 from scipy.special import expit, softmax
 
 from supdocnade.errors import InvalidArgument
-from supdocnade.metrics import calibration_error
+from supdocnade.metrics import evaluate_classes
 from supdocnade.scene.calibration import (
     TagCalibration,
     best_threshold,
@@ -12,6 +12,10 @@ from supdocnade.scene.calibration import (
     precise_thresholds,
     unsure_below,
 )
+
+
+def calibration_error(confidence, right):
+    return evaluate_classes(confidence, right)["class_calibration_error"]
 
 
 def drawn_labels(probability_BC, rng):
