@@ -107,15 +107,19 @@ def test_interrupting_an_import_ends_the_program_with_one_line(tmp_path):
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "stopped\n")
 
 
-def test_the_exit_code_is_130_whatever_the_interrupted_code_was():
-    program = """
+def test_the_exit_code_is_130_whatever_the_interrupted_code_was(tmp_path):
+    (tmp_path / "interrupted.py").write_text(
+        """
 from supdocnade.cli.stopping import STOPPED, end_process
 try:
     exec("raise KeyboardInterrupt")  # As while a dataclass is made.
 except KeyboardInterrupt:
     end_process(STOPPED)
 """
-    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 130
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+    command = [sys.executable, "-m", "interrupted"]
+    assert subprocess.run(command, env=environment, check=False).returncode == 130
 
 
 def test_ctrl_c_prints_how_to_resume(photos, model, tmp_path):
