@@ -4,13 +4,16 @@ A file with new digests is refused with one sentence, or holds a record that is 
 """
 
 import copy
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from tests.textures import stripes
 
-from supdocnade import DocNADE, SupDocNADE
+from supdocnade import BagOfVisualWords, DocNADE, SupDocNADE
 from supdocnade.baselines import SLDA, ReplicatedSoftmax
 from supdocnade.errors import StorageError
+from supdocnade.estimators.text_model import READING, TextModel, count_words, read_topics
 from supdocnade.storage import load_arrays, save_arrays
 
 X = np.random.default_rng(0).poisson(1.0, (20, 6))
@@ -42,7 +45,38 @@ def using(kind):
     return read
 
 
+TEXTS = ["waves sand gull boat", "street tram window shop", "oak fern moss deer"] * 3
+WORDS = {"lowercase": True, "stop_words": None, "ngram_range": (1, 1)}
+IMAGES = [stripes(number) for number in range(4)]
+
+
+def read_words(path):
+    assert BagOfVisualWords.load(path).transform(IMAGES[:1]).shape[0] == 1
+
+
+def texts():
+    """A model of texts, of whose two files one is damaged."""
+    counts, vocabulary = count_words(TEXTS, WORDS)
+    estimator = DocNADE(2, max_epochs=1, random_state=0).fit(counts)
+    rotation, words = read_topics(estimator, counts, vocabulary)
+    model = TextModel(
+        estimator=estimator,
+        vocabulary=vocabulary,
+        vectorizer=WORDS,
+        rotation=rotation,
+        words=words,
+        figures={},
+    )
+    return SimpleNamespace(save=lambda path: model.save(path.parent))
+
+
+def read_texts(path):
+    assert len(TextModel.load(path.parent).topics(TEXTS[:2])) == 2
+
+
 MODELS = {
+    "texts": (texts, read_texts),
+    "words": (lambda: BagOfVisualWords(3, (1, 2), random_state=0).fit(IMAGES), read_words),
     "docnade": (lambda: topic_model(DocNADE, output="softmax"), using(DocNADE)),
     "supdocnade": (
         lambda: topic_model(SupDocNADE, class_weight={"sea": 2.0, "wood": 1.0}),
@@ -100,7 +134,7 @@ def resized_arrays(array):
 def case(request, tmp_path_factory):
     """A file, its contents, and the function that reads it."""
     make, read = MODELS[request.param]
-    path = tmp_path_factory.mktemp("record") / "file"
+    path = tmp_path_factory.mktemp("record") / READING
     make().save(path)
     return path, *load_arrays(path), read
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supdocnade.checks import check_shape
-from supdocnade.errors import InvalidArgument, StorageError
+from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.settings import (
     DocNADESettings,
     SupDocNADESettings,
@@ -27,15 +27,14 @@ from supdocnade.images.sift_bins import SIZE
 from supdocnade.model.config import DocNADEConfig, SupDocNADEConfig
 from supdocnade.model.inference import NetworkArrays
 from supdocnade.schema import array, from_file, plain, save_errors, stored, to_file
-from supdocnade.storage import Arrays, damage_errors, load_arrays, save_arrays
+from supdocnade.storage import Arrays, load_arrays, save_arrays
 from supdocnade.training.history import History
 from supdocnade.tree import WordTree
 from supdocnade.visual_words.describer import NetworkDescriber, SIFTDescriber
 from supdocnade.visual_words.encoder import ImageEncoder
 from supdocnade.visual_words.examples import PatchExamples
 
-WORDS_FORMAT = 1
-WORDS_KIND = "BagOfVisualWords"
+WORDS = "BagOfVisualWords"
 
 StoredClasses = tuple[bool, ...] | tuple[int, ...] | tuple[float, ...] | tuple[str, ...]
 
@@ -262,6 +261,41 @@ def read_classes(given: Any, *, in_any_order: bool = False) -> NDArray[Any]:
     return classes
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class StoredWords:
+    """A `BagOfVisualWords` in a file: the settings and arrays of its encoder, and examples."""
+
+    settings: dict[str, Any]
+    encoder: dict[str, Any]
+    centres: NDArray[np.float32] = array("KP", np.float32)
+    sift_centres: NDArray[np.float32] | None = array("SE", np.float32, default=None)
+    mean_D: NDArray[np.float32] | None = array("D", np.float32, default=None)
+    components_DP: NDArray[np.float32] | None = array("DP", np.float32, default=None)
+    examples_bytes: NDArray[np.uint8] = array("B", np.uint8)
+    examples_offsets: NDArray[np.int64] = array("O", np.int64)
+    n_examples: NDArray[np.int32] = array("W", np.int32)
+
+    def __post_init__(self) -> None:
+        assert self.words  # They are checked when they are made.
+
+    @cached_property
+    def words(self) -> VisualWords:
+        """The words with their settings."""
+        given = settings_from_file(self.settings, [f.name for f in fields(VisualWordSettings)])
+        grid = given["grid"]
+        several = bool(grid) and isinstance(grid[0], list)
+        grid = [tuple(each) for each in grid] if several else tuple(grid)
+        settings = VisualWordSettings(**{**given, "grid": grid})
+        found = {name: each for name, each in vars(self).items() if isinstance(each, np.ndarray)}
+        encoder = ImageEncoder.from_settings(self.encoder, found)
+        side = encoder.describer.example_side
+        examples = PatchExamples.from_arrays(found, encoder.n_words, settings.n_examples, side)
+        if found.keys() != {*encoder.arrays(), *examples.arrays()}:
+            raise InvalidArgument(f"its arrays must be those of its encoder, got {sorted(found)}")
+        _check_encoder(settings, encoder)
+        return VisualWords(settings, encoder, examples)
+
+
 def words_to_storage(words: VisualWords) -> tuple[Arrays, dict[str, Any]]:
     """Return the arrays of visual words, and a description of everything else."""
     settings, encoder, examples = words
@@ -270,18 +304,13 @@ def words_to_storage(words: VisualWords) -> tuple[Arrays, dict[str, Any]]:
             "these words cannot be saved: their features are a function, which a file cannot hold."
         )
     values = {each.name: getattr(settings, each.name) for each in fields(settings)}
-    description = {
-        "format": WORDS_FORMAT,
-        "kind": WORDS_KIND,
-        "settings": _plain_word_settings(values | encoder.count_learned()),
-        "encoder": encoder.settings(),
-    }
-    return {**encoder.arrays(), **examples.arrays()}, description
-
-
-def _plain_word_settings(settings: dict[str, Any]) -> Any:
-    upscale = bool(settings["upscale"])
-    return plain(plain_settings(settings | {"upscale": upscale}), "settings")
+    kept = plain_settings({**values, **encoder.count_learned(), "upscale": bool(settings.upscale)})
+    arrays = {**encoder.arrays(), **examples.arrays()}
+    with save_errors(WORDS):
+        record = StoredWords(
+            settings=plain(kept, "settings"), encoder=plain(encoder.settings(), "encoder"), **arrays
+        )
+    return to_file(WORDS, record)
 
 
 def read_words(arrays: Arrays, description: dict[str, Any], name: str) -> VisualWords:
@@ -291,48 +320,30 @@ def read_words(arrays: Arrays, description: dict[str, Any], name: str) -> Visual
     ----------
     name : of the file they come from, for errors.
     """
-    if description.get("kind") != WORDS_KIND:
-        raise StorageError(f"{name} holds a {description.get('kind')!r}, not a {WORDS_KIND}.")
-    if description.get("format") != WORDS_FORMAT:
-        raise StorageError(
-            f"{name} has format {description.get('format')!r}, this version reads {WORDS_FORMAT}."
-        )
-    with damage_errors(name):
-        return _read_words(arrays, description, name)
+    return from_file(WORDS, StoredWords, arrays, description, name).words
 
 
-def _read_words(arrays: Arrays, description: dict[str, Any], name: str) -> VisualWords:
-    names = [each.name for each in fields(VisualWordSettings)]
-    given = settings_from_file(description["settings"], names)
-    grid = given["grid"]
-    several = bool(grid) and isinstance(grid[0], list)
-    grid = [tuple(each) for each in grid] if several else tuple(grid)
-    settings = VisualWordSettings(**{**given, "grid": grid})
+def _check_encoder(settings: VisualWordSettings, encoder: ImageEncoder) -> None:
+    """Raise `InvalidArgument` unless these settings could have made the encoder."""
     expected, regions = settings.check()
-    encoder = ImageEncoder.from_settings(description["encoder"], arrays, name)
-    examples = PatchExamples.from_arrays(
-        arrays, encoder.n_words, settings.n_examples, encoder.describer.example_side
-    )
-    if set(arrays) != {*encoder.arrays(), *examples.arrays()}:
-        raise InvalidArgument(f"its arrays must be those of its encoder, got {sorted(arrays)}")
     found, sift = encoder.describer, encoder.sift_encoder
+    centres_KD = encoder.codebook.centres_KD
     if isinstance(found, SIFTDescriber):
         same = _is_same_sift(found, expected) and settings.features == "sift" and sift is None
         width = SIZE
     else:
         same = isinstance(found, NetworkDescriber) and settings.features == found.name
-        width = encoder.codebook.centres_KD.shape[1]
+        width = centres_KD.shape[1]
     same &= settings.n_sift_words == encoder.count_learned()["n_sift_words"]
     if sift is not None:
         assert isinstance(sift.describer, SIFTDescriber)
         same &= _is_same_sift(sift.describer, expected)
         shape = settings.n_sift_words, SIZE
-        check_shape("sift_centres", arrays["sift_centres"].shape, shape)
+        check_shape("sift_centres", sift.codebook.centres_KD.shape, shape)
     same &= encoder.mirror == settings.mirror
     if not same or (encoder.regions, encoder.n_nearest) != (regions, settings.n_nearest):
         raise InvalidArgument("its encoder has other settings than its transformer")
-    check_shape("centres", arrays["centres"].shape, (settings.n_words, width))
-    return VisualWords(settings, encoder, examples)
+    check_shape("centres", centres_KD.shape, (settings.n_words, width))
 
 
 def _is_same_sift(found: SIFTDescriber, expected: SIFTDescriber) -> bool:

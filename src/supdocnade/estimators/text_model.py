@@ -16,20 +16,20 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from supdocnade.checks import check_flag, check_shape
+from supdocnade.checks import check_shape
 from supdocnade.errors import InvalidArgument, StorageError
 from supdocnade.estimators.docnade import DocNADE
-from supdocnade.estimators.persistence import load_estimator
 from supdocnade.estimators.supdocnade import SupDocNADE
 from supdocnade.estimators.topic_fitting import fit_topic_model
 from supdocnade.folders.texts import Texts
 from supdocnade.metrics import npmi_coherence, presence_correlation, top_ranked
 from supdocnade.model.topic_rotation import TopicRotation, find_rotation
 from supdocnade.run_options import RunOptions
+from supdocnade.schema import array, load, save, stored
 from supdocnade.seeding import named_generator
-from supdocnade.storage import damage_errors, load_arrays, read_file, save_arrays
+from supdocnade.storage import damage_errors, read_file
 
-FORMAT = 1
+KIND = "TextModel"
 ESTIMATOR, READING = "topics.safetensors", "reading.safetensors"
 N_WORDS = 10
 """Words per topic."""
@@ -46,6 +46,37 @@ class TopicWord(NamedTuple):
 
     word: str
     correlation: float
+
+
+@dataclass(kw_only=True)
+class StoredVectorizer:
+    """Settings of scikit-learn's `CountVectorizer` by which texts are split into words."""
+
+    lowercase: bool
+    stop_words: str | list[str] | None
+    ngram_range: tuple[int, int] = stored(least=1)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.stop_words, str) and self.stop_words != "english":
+            raise InvalidArgument(
+                f"stop_words must be 'english' or a list, got {self.stop_words!r}"
+            )
+        if not self.ngram_range[0] <= self.ngram_range[1]:
+            raise InvalidArgument(f"ngram_range must rise, got {self.ngram_range}")
+
+
+@dataclass(kw_only=True)
+class StoredText:
+    """The file beside that of the estimator: H hidden units, R topics."""
+
+    estimator_kind: str = stored(choices=("DocNADE", "SupDocNADE"))
+    estimator: str
+    """Digest of the file of the estimator."""
+    vectorizer: StoredVectorizer
+    words: tuple[tuple[TopicWord, ...], ...] = stored(axis="R")
+    figures: dict[str, Any]
+    axes: NDArray[np.float64] = array("HR")
+    inverse: NDArray[np.float64] = array("RH")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -157,66 +188,39 @@ class TextModel:
             self.estimator.save(folder / ESTIMATOR)
         finally:
             del self.estimator.feature_names_in_  # Otherwise scikit-learn wants names of counts.
-        arrays = {"axes": self.rotation.axes_HR, "inverse": self.rotation.inverse_RH}
-        description = {
-            "format": FORMAT,
-            "kind": type(self.estimator).__name__,
-            "estimator": _digest(folder / ESTIMATOR),
-            "vectorizer": dict(self.vectorizer),
-            "words": self.words,
-            "figures": dict(self.figures),
-        }
-        save_arrays(folder / READING, arrays, description)
+        record = StoredText(
+            estimator_kind=type(self.estimator).__name__,
+            estimator=_digest(folder / ESTIMATOR),
+            vectorizer=StoredVectorizer(**self.vectorizer),
+            words=self.words,
+            figures=dict(self.figures),
+            axes=self.rotation.axes_HR,
+            inverse=self.rotation.inverse_RH,
+        )
+        save(folder / READING, KIND, record)
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
         """Return a model that `save` wrote; a damaged or foreign one raises `StorageError`."""
-        path = Path(folder) / READING
-        arrays, description = load_arrays(path)
+        path, stored_path = Path(folder) / READING, Path(folder) / ESTIMATOR
+        record = load(path, KIND, StoredText)
+        if record.estimator != _digest(stored_path):
+            raise StorageError(f"{path} is damaged: it does not belong to {stored_path}.")
+        kind = {"DocNADE": DocNADE, "SupDocNADE": SupDocNADE}[record.estimator_kind]
+        estimator: DocNADE | SupDocNADE = kind.load(stored_path)
         with damage_errors(str(path)):
-            if description["format"] != FORMAT:
-                raise InvalidArgument(f"its format is {description['format']}, expected {FORMAT}")
-            kind = {"DocNADE": DocNADE, "SupDocNADE": SupDocNADE}[description["kind"]]
-            stored = Path(folder) / ESTIMATOR
-            if description["estimator"] != _digest(stored):
-                raise InvalidArgument(f"it does not belong to {stored}")
-            estimator = load_estimator(kind, stored)
             vocabulary = tuple(estimator.feature_names_in_)
-            del estimator.feature_names_in_
-            axes_HR, inverse_RH = arrays["axes"], arrays["inverse"]
             n_units = estimator.network_.config.n_topics
-            check_shape("axes", axes_HR.shape, (n_units, len(inverse_RH)))
-            check_shape("inverse", inverse_RH.shape, (len(inverse_RH), n_units))
-            for array in (axes_HR, inverse_RH):
-                if array.dtype != np.float64 or not np.isfinite(array).all():
-                    raise InvalidArgument("its rotation must be finite float64 numbers")
-            words = tuple(
-                tuple(TopicWord(str(word), float(value)) for word, value in topic)
-                for topic in description["words"]
-            )
-            check_shape("words", (len(words),), (len(inverse_RH),))
-            return cls(
-                estimator=estimator,
-                vocabulary=vocabulary,
-                vectorizer=_read_vectorizer(description["vectorizer"]),
-                rotation=TopicRotation(axes_HR, inverse_RH),
-                words=words,
-                figures=dict(description["figures"]),
-            )
-
-
-def _read_vectorizer(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of the vectorizer from a file, checked."""
-    if given.keys() != {"lowercase", "stop_words", "ngram_range"}:
-        raise InvalidArgument(f"its vectorizer has the settings {sorted(given)}")
-    stop_words, ngram_range = given["stop_words"], tuple(given["ngram_range"])
-    is_list = isinstance(stop_words, list) and all(isinstance(each, str) for each in stop_words)
-    if not (stop_words is None or isinstance(stop_words, str) or is_list):
-        raise InvalidArgument(f"its stop words are {stop_words!r}")
-    if len(ngram_range) != 2 or any(type(each) is not int for each in ngram_range):
-        raise InvalidArgument(f"its range of n-grams is {ngram_range!r}")
-    lowercase = check_flag("lowercase", given["lowercase"])
-    return {"lowercase": lowercase, "stop_words": stop_words, "ngram_range": ngram_range}
+            check_shape("axes", record.axes.shape, (n_units, len(record.words)))
+        del estimator.feature_names_in_
+        return cls(
+            estimator=estimator,
+            vocabulary=vocabulary,
+            vectorizer=vars(record.vectorizer),
+            rotation=TopicRotation(record.axes, record.inverse),
+            words=record.words,
+            figures=record.figures,
+        )
 
 
 def _digest(path: Path) -> str:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from supdocnade.checks import check_count, check_flag, check_shape
-from supdocnade.errors import StorageError, SupDocNADEError, UnreadableImage
+from supdocnade.errors import InvalidArgument, SupDocNADEError, UnreadableImage
 from supdocnade.images.decode import DecodeConfig
 from supdocnade.images.dense_sift import DenseSIFTConfig
 from supdocnade.images.feature_network import is_network_name
@@ -210,21 +210,17 @@ class ImageEncoder:
         return arrays
 
     @classmethod
-    def from_settings(cls, settings: Any, arrays: Arrays, name: str) -> "ImageEncoder":
-        """Return the encoder with these settings; raise `StorageError` if they are not valid.
+    def from_settings(cls, settings: Any, arrays: Arrays) -> "ImageEncoder":
+        """Return the encoder with these settings; raise `InvalidArgument` if they are not valid.
 
         Parameters
         ----------
         settings : the value of `settings`, read from a file.
         arrays : those of `arrays`, and any others.
-        name : name of that file in errors.
         """
         try:
             if settings["format"] != FORMAT:
-                raise StorageError(
-                    f"{name} has an encoder of format {settings['format']!r}, "
-                    f"this version reads {FORMAT}."
-                )
+                raise InvalidArgument(f"format must be {FORMAT}, got {settings['format']!r}")
             regions = Regions.of([tuple(grid) for grid in settings["grids"]])
             mirror = check_flag("mirror", settings["mirror"])
             sift_encoder = None
@@ -242,12 +238,8 @@ class ImageEncoder:
                 mirror=mirror,
                 sift_encoder=sift_encoder,
             )
-        except StorageError:
-            raise
         except (KeyError, TypeError, AttributeError, SupDocNADEError) as error:
-            raise StorageError(
-                f"{name} is damaged: its encoder has odd settings: {error}."
-            ) from error
+            raise InvalidArgument(f"its encoder has odd settings: {error}") from error
 
 
 def _sift_settings(describer: SIFTDescriber) -> dict[str, Any]:

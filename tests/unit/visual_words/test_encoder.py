@@ -6,7 +6,7 @@ import pytest
 from tests.networks import install_network
 from tests.textures import stripes
 
-from supdocnade.errors import StorageError, UnreadableImage
+from supdocnade.errors import InvalidArgument, UnreadableImage
 from supdocnade.images.decode import DecodeConfig
 from supdocnade.images.dense_sift import DenseSIFTConfig, dense_sift
 from supdocnade.images.regions import Regions
@@ -96,7 +96,7 @@ def test_settings_make_the_same_encoder():
     sift = DenseSIFTConfig(patch_size=(16, 24), contrast_floor=1 / 3)
     before = replace(encoder(replace(PLAIN, sift=sift), grid=[(1, 1), (2, 3)]), mirror=True)
     settings = json.loads(json.dumps(before.settings()))
-    after = ImageEncoder.from_settings(settings, ARRAYS, "a file")
+    after = ImageEncoder.from_settings(settings, ARRAYS)
     assert after.fingerprint() == before.fingerprint()
     np.testing.assert_array_equal(after.encode(stripes(3)).ids, before.encode(stripes(3)).ids)
 
@@ -115,15 +115,15 @@ def test_settings_make_the_same_encoder():
 )
 def test_odd_settings_are_refused(change):
     settings = {**encoder().settings(), **change}
-    with pytest.raises(StorageError, match="a file"):
-        ImageEncoder.from_settings(settings, ARRAYS, "a file")
+    with pytest.raises(InvalidArgument, match="its encoder has odd settings"):
+        ImageEncoder.from_settings(settings, ARRAYS)
 
 
 def test_settings_that_lack_something_are_refused():
-    with pytest.raises(StorageError, match="a file"):
-        ImageEncoder.from_settings({"format": 1}, ARRAYS, "a file")
-    with pytest.raises(StorageError, match="a file"):
-        ImageEncoder.from_settings(None, ARRAYS, "a file")
+    with pytest.raises(InvalidArgument, match="its encoder has odd settings"):
+        ImageEncoder.from_settings({"format": 1}, ARRAYS)
+    with pytest.raises(InvalidArgument, match="its encoder has odd settings"):
+        ImageEncoder.from_settings(None, ARRAYS)
 
 
 SYMMETRIC = [(16, (64, 61)), (16, (40, 93)), (32, (64, 65))]
@@ -190,7 +190,7 @@ def test_a_patch_has_its_nearest_words(tmp_path, monkeypatch):
 def test_settings_and_arrays_make_the_same_network_encoder(tmp_path, monkeypatch):
     before = network_encoder(tmp_path, monkeypatch, n_nearest=2)
     settings = json.loads(json.dumps(before.settings()))
-    after = ImageEncoder.from_settings(settings, before.arrays(), "a file")
+    after = ImageEncoder.from_settings(settings, before.arrays())
     assert after.fingerprint() == before.fingerprint()
     image = colored(3, (20, 30))
     np.testing.assert_array_equal(after.encode(image).ids, before.encode(image).ids)
@@ -200,11 +200,11 @@ def test_settings_and_arrays_make_the_same_network_encoder(tmp_path, monkeypatch
             arrays = {**before.arrays(), name: change}
             if change is None:
                 del arrays[name]
-            with pytest.raises(StorageError, match="a file"):
-                ImageEncoder.from_settings(settings, arrays, "a file")
+            with pytest.raises(InvalidArgument, match="its encoder has odd settings"):
+                ImageEncoder.from_settings(settings, arrays)
     for change in ({"network": 3}, {"fingerprint": None}, {"n_nearest": 0}):
-        with pytest.raises(StorageError, match="a file"):
-            ImageEncoder.from_settings({**settings, **change}, before.arrays(), "a file")
+        with pytest.raises(InvalidArgument, match="its encoder has odd settings"):
+            ImageEncoder.from_settings({**settings, **change}, before.arrays())
 
 
 def joint_encoder(tmp_path, monkeypatch, grid=(1, 2)):
@@ -249,16 +249,16 @@ def test_settings_and_arrays_make_the_same_encoder_of_both_kinds(tmp_path, monke
     network, _, before = joint_encoder(tmp_path, monkeypatch)
     assert before.fingerprint() != network.fingerprint()
     settings = json.loads(json.dumps(before.settings()))
-    after = ImageEncoder.from_settings(settings, before.arrays(), "a file")
+    after = ImageEncoder.from_settings(settings, before.arrays())
     assert after.fingerprint() == before.fingerprint()
     image = colored(3, (40, 50))
     np.testing.assert_array_equal(after.encode(image).ids, before.encode(image).ids)
     odd_arrays = {**before.arrays(), "sift_centres": np.ones((3, 4))}
     without = {k: v for k, v in before.arrays().items() if k != "sift_centres"}
     for arrays in (odd_arrays, without):
-        with pytest.raises(StorageError, match="a file"):
-            ImageEncoder.from_settings(settings, arrays, "a file")
+        with pytest.raises(InvalidArgument, match="its encoder has odd settings"):
+            ImageEncoder.from_settings(settings, arrays)
     for change in ({}, {"sift": settings["sift_words"]["sift"]}, settings, None, "sift"):
         changed = {**settings, "sift_words": change}
-        with pytest.raises(StorageError, match="a file"):
-            ImageEncoder.from_settings(changed, before.arrays(), "a file")
+        with pytest.raises(InvalidArgument, match="its encoder has odd settings"):
+            ImageEncoder.from_settings(changed, before.arrays())
