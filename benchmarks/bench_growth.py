@@ -30,7 +30,6 @@ from benchmarks.common import print_table, write_results
 from supdocnade import BagOfVisualWords, Corpus, SceneModel
 from supdocnade.demo import drawn_scenes
 from supdocnade.gallery.build import IndexWriter
-from supdocnade.gallery.segment import Photograph
 from supdocnade.scene.prediction import FittedScene
 from supdocnade.visual_words.to_corpus import WORDS
 
@@ -118,25 +117,16 @@ def index(folder: Path, n_photographs: int) -> None:
     fitted = SceneModel.load(folder / "model").fitted_
     (folder / "index").mkdir()
     writer = IndexWriter(fitted, folder / "index")
-    writer.number_folders(["/photographs"])
     for numbers, counts in blocks(folder, n_photographs):
         hidden_BH, proba_BC, presence_BA = outputs(fitted, counts)
         writer.add(
-            [
-                Photograph(
-                    folder=0,
-                    name=f"2024/07/photograph-{number}.jpg",
-                    words=f" 2024 07 photograph {number} jpg",
-                    stamp=(number, number),
-                    topics_H=hidden_BH[row],
-                    proba_C=proba_BC[row].astype(np.float32),
-                    presence_A=presence_BA[row].astype(np.float32),
-                    picture=bytes(100),
-                )
-                for row, number in enumerate(numbers)
-            ]
+            [("/photographs", f"2024/07/photograph-{number}.jpg") for number in numbers],
+            [(number, number) for number in numbers],
+            [bytes(100)] * len(numbers),
+            hidden_BH,
+            np.hstack([proba_BC, presence_BA]).astype(np.float32),
         )
-    writer.finish()
+    writer.finish(fitted)
 
 
 class PeakMemory(threading.Thread):

@@ -23,6 +23,7 @@ import json
 import os
 import platform
 import re
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -107,12 +108,31 @@ def digest_file(path: Path) -> dict[str, str]:
             if not key.endswith("digest"):
                 found |= digest_output(text, f"{key} ")
         return found
+    if path.suffix == ".sqlite":
+        return digest_database(path)
     if path.suffix in (".png", ".jpg", ".webp"):
         return {"pixels": digest_array(np.asarray(Image.open(path)))}
     try:
         return digest_output(content.decode())
     except UnicodeDecodeError:
         return {"bytes": digest(content)}
+
+
+def digest_database(path: Path) -> dict[str, str]:
+    """Return the digests of the columns of the tables of a database, but for keys to sort by.
+
+    Those begin with the path of a folder.
+    """
+    found = {}
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        query = "SELECT name FROM sqlite_schema WHERE type = 'table'"
+        for (table,) in connection.execute(query).fetchall():
+            rows = connection.execute(f"SELECT * FROM {table}")
+            names = [each[0] for each in rows.description]
+            for name, *values in zip(names, *rows.fetchall(), strict=True):
+                if name != "sort_key":
+                    found[f"{table}.{name}"] = digest_text(repr(values))
+    return found
 
 
 def digest_output(text: str, prefix: str = "") -> dict[str, str]:

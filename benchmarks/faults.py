@@ -34,6 +34,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from benchmarks.common import RESULTS, load, metadata, write_results
 
@@ -112,15 +113,19 @@ def run_command(arguments: Sequence[str], fault: str, at: int) -> int:
     def watch(event: str, details: tuple[Any, ...]) -> None:
         nonlocal n_operations
         is_write = event == "open" and isinstance(details[2], int) and details[2] & WRITES
-        if not (is_write or event in CHANGES):
+        path = details[0] if details else 0
+        if event == "sqlite3.connect":
+            address = urlsplit(str(path))
+            is_write, path = address.query.startswith("mode=rw"), unquote(address.path)
+        if not (is_write or event in CHANGES) or isinstance(path, int):
             return
-        if isinstance(details[0], int) or not _is_below(details[0], folder):
+        if not _is_below(path, folder):
             return
         n_operations += 1
         if fault == "kill" and n_operations == at:
             os.kill(os.getpid(), signal.SIGKILL)
         if fault == "read-only" and n_operations >= at:
-            raise OSError(errno.EROFS, os.strerror(errno.EROFS), os.fspath(details[0]))
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), os.fspath(path))
 
     sys.addaudithook(watch)
     from supdocnade.cli.main import run
@@ -235,14 +240,15 @@ class Workspace:
 def contents(path: Path) -> Any:
     """Return everything in a file or folder that a command determines.
 
-    Times, locks and the division of an index into segments may differ between runs.
+    Times, locks and the order in which an index was written may differ between runs.
     """
+    from supdocnade.gallery.database import NAME
     from supdocnade.gallery.photo_index import Gallery
     from supdocnade.scene.persistence import load_scene
 
     if path.is_file():
         return file_contents(path)
-    if (path / "index.json").exists():
+    if (path / NAME).exists():
         gallery = Gallery.load(path, load_scene(path.with_name("model"))[0])
         return [
             (gallery.path(n), gallery.label(n), gallery.topics(n).tobytes(), gallery.picture(n))

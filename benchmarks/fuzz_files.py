@@ -25,7 +25,7 @@ import traceback
 import tracemalloc
 import warnings
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import cache
 from pathlib import Path
@@ -313,11 +313,13 @@ def run_kind(name: str, cases: range, seed: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         kind.make(folder)
+        gc.collect()
+        honest_names = sorted(folder.rglob("*"))
         kind.use(folder)  # Compiles kernels.
         tracemalloc.start()
         kind.use(folder)
         honest_bytes = tracemalloc.get_traced_memory()[1]
-        honest_names = sorted(folder.rglob("*"))
+        remove_others(folder, honest_names)
         for number in cases:
             what, before = mutate_folder(folder, np.random.default_rng([seed, number]))
             print(f"{name} {number} {what}", file=sys.stderr, flush=True)
@@ -331,11 +333,17 @@ def run_kind(name: str, cases: range, seed: int) -> dict[str, Any]:
                 print(f"  {result}", file=sys.stderr, flush=True)
             for path, content in before.items():
                 path.write_bytes(content)
-            for path in folder.rglob("*"):
-                if path not in honest_names and path.is_file():
-                    path.unlink()
+            remove_others(folder, honest_names)
         tracemalloc.stop()
     return {"cases": len(cases), **found, "faults": faults}
+
+
+def remove_others(folder: Path, names: Sequence[Path]) -> None:
+    """Remove files that were made since, such as the log of a database that nobody reads now."""
+    gc.collect()
+    for path in folder.rglob("*"):
+        if path not in names and path.is_file():
+            path.unlink()
 
 
 def run_process(name: str, n_cases: int, seed: int, environment: dict[str, str]) -> dict[str, Any]:

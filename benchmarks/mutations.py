@@ -3,8 +3,9 @@
 An attacker can compute digests, so a changed value must reach the checks behind them.
 """
 
-import hashlib
 import json
+import re
+import sqlite3
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -53,7 +54,9 @@ def mutate_folder(folder: Path, rng: Generator) -> tuple[str, dict[Path, bytes]]
 def _mutator(path: Path, content: bytes) -> Callable[[Path, Generator], str] | None:
     """Return the function that changes the structure of a file; None if it has none."""
     if content[8:9] == b"{":
-        return _mutate_arrays if b"supdocnade.digest" in content else _mutate_segment
+        return _mutate_arrays
+    if path.suffix == ".sqlite":
+        return _mutate_database
     if path.name == "manifest.jsonl":
         return _mutate_manifest
     if path.name.startswith("shard-"):
@@ -268,26 +271,56 @@ def change_entries(array: NDArray[Any], rng: Generator) -> str:
     return f"entry {at} = {flat[at]}"
 
 
-def _mutate_segment(path: Path, rng: Generator) -> str:
-    """Change the arrays of a segment of an index, and its digest in the manifest."""
-    from supdocnade.gallery.segment import DIGEST_BYTES
+def _mutate_database(path: Path, rng: Generator) -> str:
+    """Change a value, the tables or the settings of the database of an index."""
+    from supdocnade.gallery.database import SCHEMA
 
-    content = bytearray(path.read_bytes())
-    start = 8 + int.from_bytes(content[:8], "little")
-    fields = json.loads(content[8:start])
-    name = pick(rng, sorted(fields))
-    first, last = fields[name]["data_offsets"]
-    kinds = {"I64": "<i8", "F32": "<f4", "I32": "<i4", "U8": "|u1"}
-    array = np.frombuffer(
-        content[start + first : start + last], kinds[fields[name]["dtype"]]
-    ).copy()
-    what = f"{name} {change_entries(array, rng)}"
-    content[start + first : start + last] = array.tobytes()
-    path.write_bytes(content)
-    manifest = path.with_name("index.json")
-    stored = json.loads(manifest.read_bytes())
-    for entry in stored["segments"] if isinstance(stored, dict) else ():
-        if path.name == f"segment-{entry.get('name')}.safetensors":
-            entry["digest"] = hashlib.blake2b(content, digest_size=DIGEST_BYTES).hexdigest()
-    manifest.write_text(json.dumps(stored, indent=1))
-    return what
+    if not rng.integers(10):
+        other = path.with_name(path.name + pick(rng, ("-wal", "-shm", "-journal")))
+        other.write_bytes(rng.bytes(int(rng.integers(40_000))))
+        return f"{other.name} added"
+    connection = sqlite3.connect(path, isolation_level=None)
+    try:
+        if not rng.integers(6):
+            statement = pick(rng, _STATEMENTS)
+            connection.execute(statement)
+            return str(statement)
+        table, columns = pick(rng, [each for each in map(_TABLE.match, SCHEMA) if each]).groups()
+        column = pick(rng, [each.split()[0] for each in columns.split(", ")])
+        rows = [row for (row,) in connection.execute(f"SELECT rowid FROM {table}")]
+        row = pick(rng, rows)
+        query = f"SELECT {column} FROM {table} WHERE rowid = ?"
+        ((value,),) = connection.execute(query, (row,))
+        way = int(rng.integers(5))
+        if way == 0:
+            connection.execute(f"DELETE FROM {table} WHERE rowid = ?", (row,))
+            return f"{table} {row} removed"
+        changed: Any = pick(rng, (None, "", "x", b"", b"x" * 9, -1, 0, 1, 2**62, 0.5, float("inf")))
+        if way > 1 and isinstance(value, bytes) and value:
+            changed = bytearray(value)
+            at = int(rng.integers(len(changed)))
+            if len(changed) >= 8 and len(changed) % 4 == 0 and way == 2:
+                floats = np.frombuffer(changed, "<f4")
+                change_entries(floats, rng)
+            elif way == 3:
+                changed[at] ^= 1 << int(rng.integers(8))
+            else:
+                del changed[at:]
+        connection.execute(f"UPDATE {table} SET {column} = ? WHERE rowid = ?", (changed, row))
+        return f"{table}.{column} {row} = {str(changed)[:40]}"
+    except sqlite3.Error as error:  # An earlier change may have left nothing to change.
+        return f"nothing: {error}"
+    finally:
+        connection.close()
+
+
+_TABLE = re.compile(r"CREATE TABLE (\w+) \((.*)\)")
+_STATEMENTS = (
+    "DROP TABLE pictures", "DROP INDEX places", "DELETE FROM about", "DELETE FROM photographs",
+    "CREATE TABLE x (y)", "CREATE VIEW x AS SELECT 1", "PRAGMA user_version = 1",
+    "PRAGMA application_id = 1", "PRAGMA journal_mode = DELETE", "ALTER TABLE about ADD x",
+    "INSERT INTO about SELECT * FROM about", "INSERT INTO pictures VALUES (99, x'00')",
+    "CREATE TRIGGER x AFTER INSERT ON about BEGIN SELECT 1; END",
+    "UPDATE photographs SET id = id + 4000000000000000000",
+    "UPDATE photographs SET words = zeroblob(2000000)", "PRAGMA encoding = 'UTF-16'",
+)  # fmt: skip

@@ -283,27 +283,27 @@ def serving() -> str:
 
 def index() -> str:
     found = load("index")
+    columns = {
+        "build_s": ("build", ".0f", "s"),
+        "open_s": ("open", ".1f", "s"),
+        "similar_ms": ("similar photographs", ".0f", "ms"),
+        "tag_ms": ("with a tag", ".1f", "ms"),
+        "rare_word_ms": ("with a rare word", ".1f", "ms"),
+        "frequent_word_ms": ("with a frequent word", ".0f", "ms"),
+        "own_mib": ("memory", ",.0f", "MiB"),
+        "megabytes": ("on disk", ",.0f", "MB"),
+    }
     lines = [
-        "| photographs | add them | add 100 more | open | question, median | 95 % | exact question "
-        "| recall at 10 | search by a word | on disk | memory |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
+        " | ".join(["| photographs", *(name for name, _, _ in columns.values())]) + " |",
+        "|---" * (1 + len(columns)) + "|",
     ]
     for size, each in found["sizes"].items():
-        memory = each["open_mib"] + each["questions_mib"]
-        lines.append(
-            f"| {int(size):,} | {each['build_seconds']:.0f} s | {each['add_seconds']:.1f} s "
-            f"| {each['open_seconds']:.1f} s | {each['question_ms']:.1f} ms "
-            f"| {each['question_ms_p95']:.1f} ms | {each['exact_ms']:.0f} ms "
-            f"| {each['recall_at_10']:.3f} | {each['first_word_search_ms']:.0f} ms "
-            f"| {each['megabytes']:,.0f} MB | {memory:,.0f} MiB |"
-        )
-    lines += [
-        "",
-        f"{found['n_topics']} topics of {found['photographs']:,} photographs of LabelMe and "
-        "Scene15, and perturbed copies of them: the median distance of a photograph from the "
-        f"nearest is {found['nearest_photograph']:.1f}, that of a copy among as many copies "
-        f"{found['nearest_of_as_many_copies']:.1f}. {found['cpu']}, Python {found['python']}.",
-    ]
+        cells = [
+            f"{each['figures'][key]:{form}} {unit}" for key, (_, form, unit) in columns.items()
+        ]
+        lines.append(" | ".join([f"| {int(size):,}", *cells]) + " |")
+    described = f"{found['n_topics']} topics, {found['n_classes']} classes, {found['n_tags']} tags"
+    lines += ["", f"{described}. {found['cpu']}, Python {found['python']}."]
     return "\n".join(lines)
 
 

@@ -96,7 +96,7 @@ def test_an_index_reads_only_changed_photographs(kind, places, model, tmp_path, 
     def refuse(*_):
         raise AssertionError("read again")
 
-    monkeypatch.setattr("supdocnade.gallery.build._ReadPhotograph.__call__", refuse)
+    monkeypatch.setattr("supdocnade.gallery.build._read_photograph", refuse)
     done = supdocnade("index", model, places[kind], "-o", output, "--json")
     assert done.code == 0, done.err
 

@@ -12,7 +12,7 @@ from supdocnade.errors import UnreadableImage, install_command
 from supdocnade.images.decode import decode
 
 EXTRAS = (
-    *("faiss", "fastapi", "fsspec", "multipart", "onnx", "onnxruntime", "pillow_heif"),
+    *("fastapi", "fsspec", "multipart", "onnx", "onnxruntime", "pillow_heif"),
     *("prometheus_client", "ray", "uvicorn"),
 )
 HEIC = b"\x00\x00\x00\x18ftypheic\x00\x00\x00\x00heicmif1" + bytes(64)

@@ -19,7 +19,6 @@ from supdocnade.cli.console import (
 from supdocnade.cli.stopping import SAME_COMMAND, explain_resuming
 from supdocnade.cluster import shard_options
 from supdocnade.errors import InvalidArgument
-from supdocnade.gallery.photo_index import model_fingerprint
 from supdocnade.images.source import Source
 from supdocnade.progress import PartProgress
 from supdocnade.run_options import RunOptions
@@ -86,7 +85,7 @@ def write_predictions(
     shards = [sources[i : i + shard_size] for i in range(0, len(sources), shard_size)]
     names = [[image_name(shard, n) for n in range(len(shard))] for shard in shards]
     plan = {
-        "model": model_fingerprint(fitted),
+        "model": fitted.fingerprint(),
         "choices": digest(repr(fitted.choices)),
         "photographs": digest(names),
         "top": top,

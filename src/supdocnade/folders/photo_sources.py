@@ -111,6 +111,17 @@ def find_sources(place: Source) -> list[tuple[str, Source]]:
     return list(zip(names, join_addresses(folder, names), strict=True))
 
 
+def require_sources(place: str | os.PathLike[str]) -> list[tuple[str, Source]]:
+    """Return the photographs of a place, see `find_sources`; there must be some."""
+    is_local_file = kind_of_place(place) == "photograph" and not is_remote(place)
+    if is_local_file and not os.path.exists(place):
+        raise StorageError(f"{place} must be a place of photographs, but it does not exist.")
+    found = find_sources(place)
+    if not found:
+        raise StorageError(f"{place} must hold photographs, got none.")
+    return found
+
+
 def folder_of_place(place: str | os.PathLike[str]) -> str:
     """Return the absolute address of the folder to which the names of `find_sources` are relative.
 

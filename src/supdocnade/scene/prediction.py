@@ -4,6 +4,7 @@ A fitted model consists of arrays and plain values. Predicting needs neither tor
 the estimators that the arrays come from are built when they are asked for.
 """
 
+import hashlib
 import platform
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -241,6 +242,33 @@ class FittedScene:
     def tag_presence(self, scores_BA: Floats) -> Floats:
         """Return the probability that every tag is present, given the scores of tags."""
         return self.tag_head.probabilities(scores_BA, self.tag_frequency_A, self.choices.tags)
+
+    def fingerprint(self) -> str:
+        """Return a digest of everything that determines topics and probabilities.
+
+        Everything is named: the digest stays the same if settings get another field.
+        """
+        digest = hashlib.blake2b(self.encoder.fingerprint().encode(), digest_size=16)
+        network, choices, tags = self.network, self.choices, self.choices.tags
+        config = network.config
+        outputs = (config.output, config.activation, config.annotation_output)
+        calibration = None if tags is None else (tags.slope, tags.prior, tags.offset)
+        chosen = (choices.temperature, choices.class_tag_weight, calibration)
+        digest.update(
+            repr(((self.settings.damping, *outputs), chosen, self.classes, self.tag_names)).encode()
+        )
+        arrays: list[NDArray[Any]] = [*network.parameters.values()]
+        if network.tree is not None:
+            arrays.append(network.tree.leaf_of_word_K)
+        if self.class_tag_share_CA is not None:
+            arrays.append(self.class_tag_share_CA)
+        if self.class_head is not None:
+            head_arrays, head = self.class_head.to_storage()
+            arrays += head_arrays.values()
+            digest.update(repr((self.class_head.name, head)).encode())
+        for array in (*arrays, self.tag_frequency_A):
+            digest.update(np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()
 
     @property
     def tag_threshold(self) -> float:

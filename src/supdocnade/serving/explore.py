@@ -20,6 +20,7 @@ from supdocnade.report.class_words import (
     topic_frequencies,
     topic_words,
 )
+from supdocnade.scene.inspection import comparison_thumbnail, group_near_duplicates
 from supdocnade.scene.prediction import FittedScene
 from supdocnade.serving.schemas import (
     ClassOut,
@@ -216,11 +217,19 @@ def describe_similar(
     """
     pairs = gallery.nearest(topics_H, top, but=but)
     compared = [number for number, _ in pairs[:N_COMPARED]]
-    same = gallery.near_duplicates(picture, compared)
+    same = near_duplicates(gallery, picture, compared)
     return [
         describe_photograph(gallery, number, distance=distance, near_duplicate=number in same)
         for number, distance in pairs
     ]
+
+
+def near_duplicates(gallery: Gallery, picture: bytes, numbers: Sequence[int]) -> set[int]:
+    """Return those of some photographs of the gallery that show the picture of an image file."""
+    images = [picture, *map(gallery.picture, numbers)]
+    thumbnails = [comparison_thumbnail(image) for image in images]
+    first, *groups = group_near_duplicates(thumbnails, list(map(str, range(len(images)))))
+    return {number for number, group in zip(numbers, groups, strict=True) if group == first}
 
 
 def _printable(name: str) -> str:

@@ -19,7 +19,7 @@ from starlette.requests import Request
 
 from supdocnade.checks import check_count, check_range
 from supdocnade.errors import InvalidArgument, UnreadableImage, image_errors
-from supdocnade.gallery.photo_index import Gallery, model_fingerprint
+from supdocnade.gallery.photo_index import Gallery
 from supdocnade.images.decode import encode, image_size, make_thumbnail
 from supdocnade.likelihood.cpu.threads import limit_threads
 from supdocnade.report.heatmap import contribution_scale, draw_explanation
@@ -269,7 +269,7 @@ class Service:
     ):
         self.fitted, self.settings, self.name, self.gallery = fitted, settings, name, gallery
         self.corrections = corrections
-        self.fingerprint = model_fingerprint(fitted)
+        self.fingerprint = fitted.fingerprint()
         self.explorer = ModelExplorer(fitted, self.fingerprint)
         self.memory = MemoryBudget(settings.max_held_bytes)
         self.metrics = Metrics()

@@ -1,4 +1,4 @@
-import errno
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -7,6 +7,7 @@ from tests.scene_model import small_model
 from tests.serving import photograph
 
 from supdocnade.cli.index import default_index
+from supdocnade.gallery import database
 
 
 def test_several_folders_are_indexed_and_updated(tmp_path):
@@ -102,24 +103,20 @@ def test_an_index_of_another_model_is_replaced_only_if_asked(indexed):
     assert supdocnade(*command).code == 0
 
 
-@pytest.mark.parametrize("failing", range(3))
-def test_an_error_while_reading_an_index_does_not_empty_it(indexed, monkeypatch, failing):
-    """One attempt to read the file fails, as on a disk of a network."""
-    before, n_read = stored(indexed), []
-    read_bytes = Path.read_bytes
+def test_an_error_while_reading_an_index_does_not_empty_it(indexed, monkeypatch):
+    """The file cannot be read, as on a disk of a network."""
+    before = stored(indexed)
 
-    def read(path):
-        if path.name == "index.json":
-            n_read.append(path)
-            if len(n_read) == failing + 1:
-                raise OSError(errno.EIO, "Input/output error")
-        return read_bytes(path)
+    def fail(path, mode):
+        error = sqlite3.OperationalError("disk I/O error")
+        error.sqlite_errorcode = sqlite3.SQLITE_IOERR_READ
+        raise error
 
     with monkeypatch.context() as patched:
-        patched.setattr(Path, "read_bytes", read)
+        patched.setattr(database, "_connect", fail)
         done = supdocnade("index", indexed / "scenes", indexed / "one", indexed / "two")
-    assert len(n_read) > failing
-    assert (done.code, "index.json cannot be read: Input/output error" in done.err) == (1, True)
+    assert done.code == 1
+    assert "sqlite cannot be read or written: disk I/O error." in done.err
     assert stored(indexed) == before
 
 

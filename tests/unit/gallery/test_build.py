@@ -1,28 +1,27 @@
 import os
 import shutil
-from functools import partial
-from itertools import count
+import sqlite3
 
 import pytest
 from tests.serving import build_index, photograph
 
 from supdocnade.errors import StorageError
-from supdocnade.gallery import build, neighbours
-from supdocnade.gallery.build import build_gallery
-from supdocnade.gallery.manifest import read_manifest
+from supdocnade.gallery import build, database
+from supdocnade.gallery.build import IndexWriter, build_gallery
+from supdocnade.gallery.database import NAME
 from supdocnade.gallery.photo_index import Gallery
 from supdocnade.run_options import RunOptions
 
 
 def counted(monkeypatch):
     """Count the photographs that are read."""
-    read, look = [], build._ReadPhotograph.__call__
+    read, look = [], build._read_photograph
 
-    def call(self, source, name, number):
+    def call(encoder, source, name, number):
         read.append(os.path.basename(source))
-        return look(self, source, name, number)
+        return look(encoder, source, name, number)
 
-    monkeypatch.setattr(build._ReadPhotograph, "__call__", call)
+    monkeypatch.setattr(build, "_read_photograph", call)
     return read
 
 
@@ -40,10 +39,6 @@ def contents(gallery):
     ]
 
 
-def sizes(index):
-    return [each.rows for each in read_manifest(index).segments]
-
-
 def test_only_what_is_new_or_changed_is_read_again(tmp_path, fitted, monkeypatch):
     _, photos = build_index(tmp_path)
     read = counted(monkeypatch)
@@ -54,23 +49,21 @@ def test_only_what_is_new_or_changed_is_read_again(tmp_path, fitted, monkeypatch
     gone.unlink()
     second, _, _ = build_gallery(fitted, photos, tmp_path / "index")
     assert sorted(read) == sorted([changed.name, "new.jpg"])
-    assert sizes(tmp_path / "index") == [24, 2]
     fresh, _, _ = build_gallery(fitted, photos, tmp_path / "fresh")
     assert contents(second) == contents(fresh)
-    before = (tmp_path / "index" / "index.json").read_bytes()
+    del second
+    before = (tmp_path / "index" / NAME).read_bytes()
     build_gallery(fitted, photos, tmp_path / "index")
-    assert (tmp_path / "index" / "index.json").read_bytes() == before
+    assert (tmp_path / "index" / NAME).read_bytes() == before
 
 
-def test_an_index_grows_and_shrinks_by_segments(tmp_path, fitted, monkeypatch):
+def test_an_index_grows_and_shrinks(tmp_path, fitted, monkeypatch):
     monkeypatch.setattr(build, "BLOCK_SIZE", 1)
-    monkeypatch.setattr(build, "MERGED_AT_ONCE", 3)
     whole, photos = build_index(tmp_path)
-    assert sum(sizes(tmp_path / "index")) == 24
-    assert len(sizes(tmp_path / "index")) <= 2
-    paths = sorted(photos.glob("*/*.jpg"))
     kept = contents(whole)
-    for path in paths[::2]:
+    del whole
+    size = (tmp_path / "index" / NAME).stat().st_size
+    for path in sorted(photos.glob("*/*.jpg"))[::2]:
         path.unlink()
         smaller, _, _ = build_gallery(fitted, photos, tmp_path / "index")
         kept = [each for each in kept if each[0] != str(path)]
@@ -78,23 +71,9 @@ def test_an_index_grows_and_shrinks_by_segments(tmp_path, fitted, monkeypatch):
         near = [number for number, _ in smaller.nearest(smaller.topics(3), 99)]
         assert near[0] == 3
         assert sorted(near) == list(range(len(smaller)))
-    assert sum(sizes(tmp_path / "index")) <= 12 / (1 - build.MAX_DELETED)
-    names = {path.name.partition("-")[0] for path in (tmp_path / "index").iterdir()}
-    assert names <= {"index.json", ".lock", "segment", "deleted", "order"}
-
-
-def test_segments_are_merged_into_few():
-    rows: list[int] = []
-    for added in [1] * 200:
-        rows.append(added)
-        chosen = build.choose_segments(rows)
-        merged = sum(rows[number] for number in chosen)
-        rows = [each for number, each in enumerate(rows) if number not in chosen]
-        rows += [merged] if merged else []
-        assert sum(rows) > 0
-        assert len(rows) <= 8
-        ordered = sorted(rows)
-        assert all(each > sum(ordered[:place]) for place, each in enumerate(ordered))
+    del smaller
+    assert {path.name for path in (tmp_path / "index").iterdir()} == {NAME, ".lock"}
+    assert (tmp_path / "index" / NAME).stat().st_size < size
 
 
 def test_a_run_that_was_stopped_goes_on(tmp_path, fitted, monkeypatch):
@@ -120,10 +99,10 @@ def test_a_run_that_was_stopped_goes_on(tmp_path, fitted, monkeypatch):
     assert contents(gallery) == contents(whole)
 
 
-def test_a_kill_at_any_step_leaves_an_index(tmp_path, fitted, monkeypatch):
-    """The process ends before a file is flushed, or before one is put into its place."""
+@pytest.mark.parametrize("start_over", [False, True])
+def test_a_kill_at_any_step_leaves_an_index(tmp_path, fitted, monkeypatch, start_over):
+    """What a kill leaves is a copy of the files at that moment: before and after every change."""
     monkeypatch.setattr(build, "BLOCK_SIZE", 1)
-    monkeypatch.setattr(build, "MERGED_AT_ONCE", 2)
     photos = tmp_path / "photos"
     photos.mkdir()
     for number in range(4):
@@ -131,31 +110,41 @@ def test_a_kill_at_any_step_leaves_an_index(tmp_path, fitted, monkeypatch):
     build_gallery(fitted, photos, tmp_path / "index")
     (photos / "0.jpg").unlink()
     (photos / "new.jpg").write_bytes(photograph(4))
-    kept = {str(photos / f"{number}.jpg") for number in (1, 2, 3)}
-    n_killed = 0
-    for step in range(100):
-        index = tmp_path / f"index{step}"
-        shutil.copytree(tmp_path / "index", index)
-        calls = count()
+    copies = []
 
-        def call(function, *arguments, step=step, calls=calls):
-            if next(calls) == step:
-                raise KeyboardInterrupt
-            return function(*arguments)
+    def copy(*_):
+        copies.append(tmp_path / f"copy{len(copies)}")
+        shutil.copytree(tmp_path / "index", copies[-1])
 
-        with monkeypatch.context() as patched:
-            for name in ("fsync", "replace"):
-                patched.setattr(os, name, partial(call, getattr(os, name)))
-            try:
-                build_gallery(fitted, photos, index)
-                break
-            except KeyboardInterrupt:
-                n_killed += 1
+    connect, replace = database._connect, os.replace
+
+    def watch(path, mode):
+        copy()
+        connection = connect(path, mode)
+        connection.set_trace_callback(copy)
+        return connection
+
+    with monkeypatch.context() as patched:
+        patched.setattr(database, "_connect", watch)
+        patched.setattr(os, "replace", lambda *paths: (copy(), replace(*paths)))
+        build_gallery(fitted, photos, tmp_path / "index", start_over=start_over)
+    assert len(copies) > 10
+    kept = set() if start_over else {str(photos / f"{number}.jpg") for number in (1, 2, 3)}
+    every = {str(photos / f"{name}.jpg") for name in (0, 1, 2, 3, "new")}
+    for index in copies[::3]:
         left = {each[0] for each in contents(Gallery.load(index, fitted))}
-        assert kept <= left <= {*kept, str(photos / "0.jpg"), str(photos / "new.jpg")}
+        assert kept <= left <= every
         gallery, _, _ = build_gallery(fitted, photos, index)
-        assert {each[0] for each in contents(gallery)} == {*kept, str(photos / "new.jpg")}
-    assert n_killed > 5
+        assert {each[0] for each in contents(gallery)} == every - {str(photos / "0.jpg")}
+
+
+def test_a_new_index_that_was_killed_at_the_beginning_is_made_again(tmp_path, fitted):
+    gallery, photos = build_index(tmp_path)
+    (tmp_path / "again").mkdir()
+    for name in (".lock", database.NEW_NAME, f"{database.NEW_NAME}-journal"):
+        (tmp_path / "again" / name).write_bytes(b"some")
+    again, _, _ = build_gallery(fitted, photos, tmp_path / "again")
+    assert contents(again) == contents(gallery)
 
 
 def test_what_cannot_be_read_is_skipped_and_named(tmp_path, fitted):
@@ -185,48 +174,64 @@ def test_nothing_else_is_ever_replaced(folder, fitted, tmp_path, target):
     (other / "dear.txt").unlink()
 
 
-def test_a_full_disk_leaves_an_index(tmp_path, fitted, monkeypatch):
+@pytest.mark.parametrize("start_over", [False, True])
+def test_a_full_disk_leaves_an_index(tmp_path, fitted, monkeypatch, start_over):
     gallery, photos = build_index(tmp_path)
     before = contents(gallery)
-    (photos / "new.jpg").write_bytes(photograph(3))
+    for number in range(24):
+        (photos / f"{number}.jpg").write_bytes(photograph(number))
+    connect = database._connect
 
-    def full(file):
-        raise OSError(28, "No space left on device")
+    def full(path, mode):
+        connection = connect(path, mode)
+        ((n_pages,),) = connection.execute("PRAGMA page_count")
+        connection.execute(f"PRAGMA max_page_count={max(n_pages, 7)}")
+        return connection
 
     with monkeypatch.context() as patched:
-        patched.setattr(os, "fsync", full)
-        with pytest.raises(StorageError, match="No space left"):
-            build_gallery(fitted, photos, tmp_path / "index")
+        patched.setattr(database, "_connect", full)
+        with pytest.raises(StorageError, match="cannot be read or written: database or disk is fu"):
+            build_gallery(fitted, photos, tmp_path / "index", start_over=start_over)
     assert contents(Gallery.load(tmp_path / "index", fitted)) == before
-    assert {path.name for path in tmp_path.iterdir()} == {"photos", "index"}
+    gallery, _, _ = build_gallery(fitted, photos, tmp_path / "index", start_over=start_over)
+    assert len(gallery) == 48
 
 
-@pytest.mark.parametrize(("file", "n_read"), [("segment-*", 24), ("order-*", 0)])
-def test_a_damaged_file_is_made_again(tmp_path, fitted, monkeypatch, file, n_read):
+@pytest.mark.parametrize("damage", ["cut", "text", "format"])
+def test_an_index_that_cannot_be_read_is_made_again_if_asked(tmp_path, fitted, damage):
     gallery, photos = build_index(tmp_path)
     before = contents(gallery)
-    (path,) = (tmp_path / "index").glob(f"{file}.safetensors")
-    path.write_bytes(path.read_bytes()[:-1] + b"x")
-    read = counted(monkeypatch)
-    gallery, _, _ = build_gallery(fitted, photos, tmp_path / "index")
-    assert len(read) == n_read
-    assert contents(gallery) == before
-
-
-def test_an_index_of_another_format_is_made_again(tmp_path, fitted):
-    gallery, photos = build_index(tmp_path)
-    before = contents(gallery)
-    shutil.rmtree(tmp_path / "index")
-    (tmp_path / "index").mkdir()
-    (tmp_path / "index" / "index.json").write_text(
-        '{"format": 1, "kind": "Gallery", "model": "", "folder": "", "pictures": ""}'
-    )
-    with pytest.raises(StorageError, match="index --replace makes it again"):
-        Gallery.load(tmp_path / "index", fitted)
-    with pytest.raises(StorageError, match="index --replace makes it again"):
-        build_gallery(fitted, photos, tmp_path / "index")
+    del gallery
+    path = tmp_path / "index" / NAME
+    if damage == "format":
+        connection = sqlite3.connect(path)
+        connection.execute("PRAGMA user_version = 2")
+        connection.close()
+    else:
+        path.write_bytes(path.read_bytes()[:40_000] if damage == "cut" else b"text" * 100)
+    for build_again in (Gallery.load, lambda index, fitted: build_gallery(fitted, photos, index)):
+        with pytest.raises(StorageError, match="index --replace makes it again"):
+            build_again(tmp_path / "index", fitted)
     gallery, _, _ = build_gallery(fitted, photos, tmp_path / "index", start_over=True)
     assert contents(gallery) == before
+
+
+def test_an_index_has_one_writer_at_a_time(tmp_path, fitted):
+    _, photos = build_index(tmp_path)
+
+    def build_meanwhile(*_):
+        with pytest.raises(StorageError, match="another process is writing"):
+            build_gallery(fitted, photos, tmp_path / "index")
+
+    (photos / "new.jpg").write_bytes(photograph(3))
+    options = RunOptions(progress=build_meanwhile)
+    assert len(build_gallery(fitted, photos, tmp_path / "index", options)[0]) == 25
+
+
+def test_an_index_without_photographs_is_not_complete(tmp_path, fitted):
+    with pytest.raises(StorageError, match="has no photographs"):
+        IndexWriter(fitted, tmp_path).finish(fitted)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_several_folders_are_one_gallery(tmp_path, fitted, monkeypatch):
@@ -244,18 +249,3 @@ def test_several_folders_are_one_gallery(tmp_path, fitted, monkeypatch):
     gallery, _, _ = build_gallery(fitted, two, tmp_path / "index")
     assert [gallery.name(number) for number in range(len(gallery))] == ["1.jpg"]
     assert read == []
-
-
-def test_a_large_index_is_searched_with_inverted_files(tmp_path, fitted, monkeypatch):
-    pytest.importorskip("faiss")
-    exact, photos = build_index(tmp_path)
-    monkeypatch.setattr(build, "MIN_APPROXIMATE", 24)
-    monkeypatch.setattr(neighbours, "MIN_INVERTED", 24)
-    monkeypatch.setattr(neighbours, "CELLS_PER_ROOT", 0.5)
-    gallery, _, _ = build_gallery(fitted, photos, tmp_path / "large")
-    assert [path.name for path in (tmp_path / "large").glob("*.faiss")] == ["segment-000000.faiss"]
-    assert contents(gallery) == contents(exact)
-    assert gallery.nearest(gallery.topics(7), 24) == exact.nearest(exact.topics(7), 24)
-    monkeypatch.setattr(neighbours, "find_spec", lambda name: None)
-    without = Gallery.load(tmp_path / "large", fitted)
-    assert without.nearest(without.topics(7), 24) == exact.nearest(exact.topics(7), 24)

@@ -1,17 +1,16 @@
 import os
-import shutil
-from dataclasses import replace
+import sqlite3
 
 import numpy as np
 import pytest
 from tests.scene_model import small_model
-from tests.serving import photograph
+from tests.serving import build_index, photograph
 
 from supdocnade.errors import StorageError
 from supdocnade.gallery.build import build_gallery
-from supdocnade.gallery.manifest import Manifest, write_manifest
-from supdocnade.gallery.photo_index import Gallery, _having_word, model_fingerprint
-from supdocnade.storage import load_arrays, save_arrays
+from supdocnade.gallery.database import NAME
+from supdocnade.gallery.photo_index import Gallery, _having_word
+from supdocnade.serving.explore import near_duplicates
 
 
 def topics(gallery):
@@ -110,65 +109,109 @@ def test_an_index_that_is_replaced_does_not_disturb_those_who_use_it(gallery, fo
     os.replace(folder / "elsewhere", folder / "index")
 
 
-def test_an_index_of_another_model_is_refused_and_made_anew(folder, tmp_path):
-    other = small_model("softmax").fitted_
-    assert model_fingerprint(other) != model_fingerprint(small_model().fitted_)
-    shares_CA = small_model().fitted_.class_tag_share_CA
-    changed = replace(small_model().fitted_, class_tag_share_CA=shares_CA[::-1])
-    assert model_fingerprint(changed) != model_fingerprint(small_model().fitted_)
-    with pytest.raises(StorageError, match="another model"):
-        Gallery.load(folder / "index", other)
-
-
-def test_an_index_stays_valid_unless_probabilities_change(fitted):
-    choices = fitted.choices
-    same = replace(choices, unsure_below=0.9, tags=replace(choices.tags, threshold=0.9))
-    assert model_fingerprint(replace(fitted, choices=same)) == model_fingerprint(fitted)
-    for changed in (
-        replace(choices, temperature=9.0),
-        replace(choices, class_tag_weight=9.0),
-        replace(choices, tags=replace(choices.tags, offset=9.0)),
-    ):
-        assert model_fingerprint(replace(fitted, choices=changed)) != model_fingerprint(fitted)
-
-
 def read_everything(folder, fitted):
     gallery = Gallery.load(folder, fitted)
-    return [gallery.picture(number) for number in range(24)]
+    return [(gallery.path(number), gallery.picture(number)) for number in range(24)]
 
 
-FILES = ("index.json", "order-*.safetensors", "segment-*.safetensors", "segment-*.pictures")
+def test_a_reader_sees_the_index_as_it_was_when_it_was_opened(tmp_path, fitted):
+    _, photos = build_index(tmp_path)
+    opened = Gallery.load(tmp_path / "index", fitted)
+    before = [opened.picture(number) for number in range(24)]
+    for path in sorted(photos.glob("*/*.jpg"))[:20]:
+        path.unlink()
+    (photos / "new.jpg").write_bytes(photograph(3))
+    build_gallery(fitted, photos, tmp_path / "index")
+    assert [opened.picture(number) for number in range(24)] == before
+    build_gallery(fitted, photos, tmp_path / "index", start_over=True)
+    assert [opened.picture(number) for number in range(24)] == before
+    assert len(Gallery.load(tmp_path / "index", fitted)) == 5
 
 
-@pytest.mark.parametrize("file", FILES)
-@pytest.mark.parametrize("damage", ["cut", "missing", "changed", "empty"])
-def test_a_damaged_index_is_refused_with_a_sentence(folder, fitted, file, damage):
-    (path,) = (folder / "index").glob(file)
+@pytest.mark.parametrize("damage", ["cut", "missing", "empty", "text", "journal"])
+def test_a_damaged_index_is_refused_with_a_sentence(tmp_path, fitted, damage):
+    build_index(tmp_path)
+    path = tmp_path / "index" / NAME
     content = path.read_bytes()
-    try:
-        if damage == "missing":
-            path.unlink()
-        elif damage == "cut":
-            path.write_bytes(content[: len(content) // 2])
-        elif damage == "empty":
-            path.write_bytes(b"")
-        else:
-            middle = len(content) // 2
-            path.write_bytes(content[:middle] + b"\x01\x02" + content[middle + 2 :])
-        with pytest.raises(StorageError, match="index"):
-            read_everything(folder / "index", fitted)
-    finally:
-        path.write_bytes(content)
+    if damage == "missing":
+        path.unlink()
+    elif damage == "journal":
+        path.with_name(f"{NAME}-journal").write_bytes(b"x" * 600)
+    else:
+        changed = {"cut": content[: len(content) // 2], "empty": b"", "text": b"x" * 5000}
+        path.write_bytes(changed[damage])
+    with pytest.raises(StorageError, match="index"):
+        read_everything(tmp_path / "index", fitted)
 
 
-@pytest.mark.parametrize("change", [lambda a: a.astype(float), lambda a: a > 0, lambda a: a[None]])
-def test_an_order_of_another_type_is_refused(tmp_path, folder, fitted, change):
-    shutil.copytree(folder / "index", tmp_path / "index")
-    (path,) = (tmp_path / "index").glob("order-*.safetensors")
-    arrays, description = load_arrays(path)
-    save_arrays(path, {"positions": change(arrays["positions"])}, description)
-    with pytest.raises(StorageError, match="its positions must be a row of int64"):
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        ("UPDATE photographs SET topics = x'00' WHERE id = 3", "structures"),
+        ("UPDATE photographs SET topics = 'text' WHERE id = 3", "bytes-like object"),
+        ("UPDATE photographs SET topics = zeroblob(length(topics) + 4) WHERE id = 3", "structures"),
+        ("UPDATE photographs SET probabilities = NULL WHERE id = 3", "bytes-like object"),
+        ("UPDATE photographs SET name = x'ff' WHERE id = 3", "invalid start byte"),
+        ("UPDATE photographs SET name = 5 WHERE id = 3", "has no len"),
+        ("UPDATE photographs SET words = zeroblob(9000000) WHERE id < 5", "too big"),
+        ("UPDATE photographs SET folder = 1 WHERE id = 3", "has no len"),
+        ("UPDATE photographs SET folder = 'text' WHERE id = 3", "no attribute"),
+        ("UPDATE photographs SET id = -5 WHERE id = 24", "its photographs are"),
+        ("UPDATE pictures SET picture = x'00' WHERE id = 3", "thumbnail"),
+        ("UPDATE pictures SET picture = NULL WHERE id = 3", "buffer"),
+        ("DELETE FROM pictures WHERE id = 3", "not subscriptable"),
+        ("DELETE FROM about", "another model"),
+        ("INSERT INTO about SELECT * FROM about", "another model"),
+        ("DROP INDEX places", "its tables"),
+        ("CREATE TRIGGER a AFTER INSERT ON about BEGIN SELECT 1; END", "its tables"),
+        ("ALTER TABLE pictures RENAME TO old", "its tables"),
+        ("PRAGMA user_version = 4", "has format 4, this version reads 3; supdocnade index --rep"),
+        ("PRAGMA application_id = 4", "not an index of supdocnade"),
+    ],
+)
+def test_forged_values_are_refused(tmp_path, fitted, statement, expected):
+    build_index(tmp_path)
+    change(tmp_path / "index", statement)
+    with pytest.raises(StorageError, match=expected) as error:
+        read_everything(tmp_path / "index", fitted)
+    if expected not in ("another model", "not an index of supdocnade"):
+        assert "; supdocnade index --replace makes it again." in str(error.value)
+
+
+@pytest.mark.parametrize("place", [0, -1])
+@pytest.mark.parametrize("column", ["topics", "probabilities"])
+def test_features_and_probabilities_are_finite(tmp_path, fitted, column, place):
+    build_index(tmp_path)
+    with sqlite3.connect(tmp_path / "index" / NAME) as connection:
+        query = f"SELECT {column} FROM photographs WHERE id = 3"
+        values = np.frombuffer(connection.execute(query).fetchone()[0], "<f4").copy()
+        values[place] = np.nan
+        query = f"UPDATE photographs SET {column} = ? WHERE id = 3"
+        connection.execute(query, (values.tobytes(),))
+    connection.close()
+    with pytest.raises(StorageError, match="must be finite"):
         Gallery.load(tmp_path / "index", fitted)
+
+
+def change(index, statement):
+    connection = sqlite3.connect(index / NAME, isolation_level=None)
+    connection.execute(statement)
+    connection.close()
+
+
+def test_a_view_is_never_read(tmp_path, fitted):
+    """It could compute for ever."""
+    build_index(tmp_path)
+    change(tmp_path / "index", "DROP TABLE about")
+    endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i, i FROM n"
+    change(tmp_path / "index", f"CREATE VIEW about (model, is_complete) AS {endless}")
+    with pytest.raises(StorageError, match="its tables are not those of an index"):
+        Gallery.load(tmp_path / "index", fitted)
+
+
+def test_an_index_of_another_model_is_refused(folder):
+    with pytest.raises(StorageError, match="another model"):
+        Gallery.load(folder / "index", small_model("softmax").fitted_)
 
 
 def test_accents_and_case_do_not_matter(tmp_path, fitted):
@@ -181,12 +224,6 @@ def test_accents_and_case_do_not_matter(tmp_path, fitted):
     assert _having_word(("forêt", "FOREST"), "foret") == [0]
 
 
-def test_an_empty_index_is_refused(tmp_path, fitted):
-    write_manifest(tmp_path, Manifest(model=model_fingerprint(fitted)))
-    with pytest.raises(StorageError, match="run supdocnade index again"):
-        Gallery.load(tmp_path, fitted)
-
-
 def test_copies_and_near_duplicates_are_found(tmp_path, fitted):
     photos = tmp_path / "photos"
     photos.mkdir()
@@ -194,12 +231,7 @@ def test_copies_and_near_duplicates_are_found(tmp_path, fitted):
         (photos / f"{name}.jpg").write_bytes(photograph(number))
     gallery, _, _ = build_gallery(fitted, photos, tmp_path / "index")
     assert gallery.count_copies() == 2
-    assert gallery.near_duplicates(photograph(0, "PNG"), [0, 1, 2, 4]) == {0, 2}
-    assert gallery.near_duplicates(photograph(0), []) == set()
+    assert near_duplicates(gallery, photograph(0, "PNG"), [0, 1, 2, 4]) == {0, 2}
+    assert near_duplicates(gallery, photograph(0), []) == set()
     (photos / "c.jpg").unlink()
     assert build_gallery(fitted, photos, tmp_path / "index")[0].count_copies() == 1
-
-
-def test_the_exact_search_does_not_need_inverted_files(gallery):
-    topics_H = gallery.topics(7)
-    assert gallery.nearest(topics_H, 5, exact=True) == gallery.nearest(topics_H, 5)
