@@ -25,7 +25,7 @@ BACKLOG = 512
 KEEP_ALIVE_SECONDS = 15
 """Time for the next request on a connection."""
 
-SHUTDOWN_SECONDS = 8
+SHUTDOWN_SECONDS = 6
 """Time for requests in progress to be finished after a signal, below the 10 seconds after which
 Docker kills a process."""
 
