@@ -96,7 +96,7 @@ def start(*arguments, program=PROGRAM, **options):
 
 
 def test_interrupting_an_import_ends_the_program_with_one_line(tmp_path):
-    (tmp_path / "typer.py").write_text("import os, signal; os.kill(os.getpid(), signal.SIGINT)\n")
+    (tmp_path / "typer.py").write_text("import signal; signal.raise_signal(signal.SIGINT)\n")
     path = os.pathsep.join([str(tmp_path), *sys.path])
     done = subprocess.run(
         [*PROGRAM, "--version"],
