@@ -118,8 +118,9 @@ def test_search_works_in_pages_that_are_opened_as_files(site):
             page.locator(".md-search__input").press_sequentially("perplexity")
             expect(page.locator(".md-search-result__item").first).to_be_attached()
             expect(page.locator(".md-search-result__meta")).to_contain_text("matching documents")
-            width = page.evaluate("document.documentElement.scrollWidth")
-            assert width <= options["viewport"]["width"]
+            # The list of results slides in, and is outside the page until it has arrived.
+            fits = "limit => document.documentElement.scrollWidth <= limit"
+            page.wait_for_function(fits, arg=options["viewport"]["width"])
             elsewhere = [url for url in requested if not url.startswith(("file:", "data:"))]
             assert (elsewhere, complaints) == ([], [])
             page.close()
