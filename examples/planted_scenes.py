@@ -47,7 +47,7 @@ def main() -> None:
         return f"{(scores.argmax(axis=1) == y[test]).mean():.1%}"
 
     def tag_score(scores: np.ndarray) -> str:
-        return f"{f_measure(top_ranked(scores, N_TAGS), tags[test] > 0).value:.3f}"
+        return f"{f_measure(top_ranked(scores, N_TAGS), tags[test] > 0):.3f}"
 
     def words_score(log_prob: np.ndarray) -> str:
         return f"{perplexity(log_prob, X[test].sum(axis=1)):.1f}"

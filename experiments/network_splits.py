@@ -191,7 +191,7 @@ def run_baselines(
             return top_ranked(second @ weight_AF.T + bias_A, N_TAGS)
 
         def f_value(C: float, has_BA: Any = has_BA, rank: Any = rank) -> float:
-            return f_measure(rank(C, parts.fit, parts.held), has_BA[parts.held]).value
+            return f_measure(rank(C, parts.fit, parts.held), has_BA[parts.held])
 
         top_BX = rank(max(C_GRID, key=f_value), parts.train, parts.test)
         ranked = [[vocabulary.names[a] for a in row] for row in top_BX]

@@ -183,7 +183,7 @@ def measure(study: Study, name: str, n_topics: int) -> dict[str, Any]:
     found["svm_on_topics_and_counts"] = round(float(max(right)), 4)
     if setting.tags:
         true_BA = study.photos.tag_counts(setting.tags)[0].toarray() > 0
-        values = {alpha: f_measure(top, true_BA).value for alpha, top in tops.items()}
+        values = {alpha: f_measure(top, true_BA) for alpha, top in tops.items()}
         best = max(values, key=lambda alpha: values[alpha])
         found |= {
             "f_measure": round(values[0.0], 4),

@@ -193,7 +193,7 @@ def _choose_tagger(
     f_measures = []
     for setting in grid:
         scores = tagger(values_BD[parts.fit], tag_BA[parts.fit], values_BD[parts.held], setting)
-        f_measures.append(f_measure(top_ranked(scores, N_TAGS), tag_BA[parts.held] > 0).value)
+        f_measures.append(f_measure(top_ranked(scores, N_TAGS), tag_BA[parts.held] > 0))
     chosen = grid[int(np.argmax(f_measures))]
     scores = tagger(values_BD[parts.train], tag_BA[parts.train], values_BD[parts.test], chosen)
     return scores, {"setting": chosen, "held_out": round(max(f_measures), 4)}

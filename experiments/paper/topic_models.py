@@ -326,7 +326,7 @@ def _score_held_out(
         prediction["f_measure"] = []
         for alpha in ALPHAS if uses_classes else ALPHAS[:1]:
             top = rank_tags(study, evaluation.setting, outputs, index_B[fit], alpha)[held]
-            prediction["f_measure"].append([alpha, f_measure(top, true_TA).value])
+            prediction["f_measure"].append([alpha, f_measure(top, true_TA)])
     return prediction
 
 

@@ -1,7 +1,7 @@
 """Evaluation of predictions against the truth: the definition of every figure of this package."""
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,13 +27,6 @@ NORMAL_95 = 1.959964
 """Standard deviations of a 95 % interval."""
 
 
-class FMeasure(NamedTuple):
-    """The mean F-measure and the number of documents it is the mean of."""
-
-    value: float
-    n_documents: int
-
-
 def top_ranked(scores_BA: NDArray[np.floating], top: int) -> NDArray[np.int64]:
     """Return the `top` best columns of every row, best first, ties by column number.
 
@@ -43,8 +36,8 @@ def top_ranked(scores_BA: NDArray[np.floating], top: int) -> NDArray[np.int64]:
     return np.argsort(-scores_BA, axis=1, kind="stable")[:, :top]
 
 
-def f_measure(chosen_BX: NDArray[np.integer], true_BA: NDArray[np.bool_]) -> FMeasure:
-    """Return the mean over documents of 2PR / (P + R), as the paper defines it.
+def f_measure(chosen_BX: NDArray[np.integer], true_BA: NDArray[np.bool_]) -> float:
+    """Return the mean over documents of 2PR / (P + R), as the paper defines it; NaN without tags.
 
     Parameters
     ----------
@@ -53,13 +46,13 @@ def f_measure(chosen_BX: NDArray[np.integer], true_BA: NDArray[np.bool_]) -> FMe
 
     >>> chosen = np.array([[0, 1], [0, 1], [0, 1]])
     >>> f_measure(chosen, np.array([[1, 1, 0], [1, 0, 1], [0, 0, 0]], bool))
-    FMeasure(value=0.75, n_documents=2)
+    0.75
     """
     check_shape("chosen", chosen_BX.shape[:1], true_BA.shape[:1])
     counted = true_BA.any(axis=1)
     if not counted.any():
-        return FMeasure(float("nan"), 0)
-    return FMeasure(float(_top_f_measure(chosen_BX, true_BA)[counted].mean()), int(counted.sum()))
+        return float("nan")
+    return float(_top_f_measure(chosen_BX, true_BA)[counted].mean())
 
 
 def _top_f_measure(chosen_BX: NDArray[np.integer], true_BA: Mask) -> Floats:
@@ -131,8 +124,8 @@ def add_sums(total: Sums, more: Sums) -> None:
         total[name] = total[name] + value if name in total else value
 
 
-def evaluate_classes(confidence_N: Floats, right_N: Mask) -> dict[str, float]:
-    """Return the figures of predicted classes; none without labelled documents.
+def class_sums(confidence_N: Floats, right_N: Mask) -> Sums:
+    """Return the sums over documents that `class_figures` needs.
 
     Parameters
     ----------
@@ -140,14 +133,9 @@ def evaluate_classes(confidence_N: Floats, right_N: Mask) -> dict[str, float]:
     right_N : (documents,) whether it is the true class.
 
     >>> right = np.array([True, True, True, False])
-    >>> evaluate_classes(np.array([0.75, 0.75, 0.75, 0.75]), right)["class_calibration_error"]
+    >>> class_figures(class_sums(np.full(4, 0.75), right))["class_calibration_error"]
     0.0
     """
-    return class_figures(class_sums(confidence_N, right_N))
-
-
-def class_sums(confidence_N: Floats, right_N: Mask) -> Sums:
-    """Return the sums over documents that `class_figures` needs; see `evaluate_classes`."""
     return {
         "n_labelled": len(right_N),
         "n_right": int(right_N.sum()),
@@ -197,23 +185,14 @@ def accuracy(
     )
 
 
-class MeanAveragePrecision(NamedTuple):
-    """The mean average precision and the number of classes it is the mean of."""
-
-    value: float
-    n_classes: int
-    of_class_C: Floats
-    """(classes,) average precision of each class; NaN if no document has the label."""
-
-
 def mean_average_precision(
     score_BC: NDArray[np.floating], true_BC: Mask, known_BC: Mask | None = None
-) -> MeanAveragePrecision:
+) -> float:
     """Return the mean over classes of the average precision of the documents ranked by a score.
 
     The average precision of a class is Σ_n (R_n - R_(n-1)) P_n, with precision P_n and recall R_n
     of the n highest scores; equal scores are taken together, as in scikit-learn's
-    `average_precision_score`. Classes that no document has are left out.
+    `average_precision_score`. Classes that no document has are left out; NaN if these are all.
 
     Parameters
     ----------
@@ -222,19 +201,17 @@ def mean_average_precision(
     known_BC : (documents, classes) which labels are known; the others are left out. None: all.
 
     >>> scores = np.array([[0.9, 0.5], [0.8, 0.4], [0.1, 0.3]])
-    >>> found = mean_average_precision(scores, np.array([[1, 0], [0, 0], [1, 0]], bool))
-    >>> round(found.value, 4), found.n_classes
-    (0.8333, 1)
+    >>> round(mean_average_precision(scores, np.array([[1, 0], [0, 0], [1, 0]], bool)), 4)
+    0.8333
     """
     check_shape("true", true_BC.shape, score_BC.shape)
     known_BC = np.ones(true_BC.shape, np.bool_) if known_BC is None else known_BC
-    of_class_C = np.full(true_BC.shape[1], np.nan)
-    for each, known in enumerate(known_BC.T):
-        if true_BC[known, each].any():
-            of_class_C[each] = _average_precision(score_BC[known, each], true_BC[known, each])
-    measured = ~np.isnan(of_class_C)
-    value = float(of_class_C[measured].mean()) if measured.any() else float("nan")
-    return MeanAveragePrecision(value, int(measured.sum()), of_class_C)
+    found = [
+        _average_precision(score_N[known_N], true_N[known_N])
+        for score_N, true_N, known_N in zip(score_BC.T, true_BC.T, known_BC.T, strict=True)
+        if true_N[known_N].any()
+    ]
+    return float(np.mean(found)) if found else float("nan")
 
 
 def _average_precision(score_N: NDArray[np.floating], true_N: Mask) -> float:
@@ -246,10 +223,10 @@ def _average_precision(score_N: NDArray[np.floating], true_N: Mask) -> float:
     return float((gained * hits / n_taken).sum() / hits[-1])
 
 
-def evaluate_tags(
+def tag_sums(
     top_BX: NDArray[np.integer], chosen_BA: Mask, probability_BA: Floats, true_BX: Mask
-) -> dict[str, float]:
-    """Return the figures of predicted tags, for documents whose tags are known.
+) -> Sums:
+    """Return the sums over documents with known tags that `tag_figures` needs.
 
     Parameters
     ----------
@@ -259,13 +236,6 @@ def evaluate_tags(
     true_BX : (documents, tags and more) which tags are present; columns beyond those of
         `probability_BA` are tags that the model does not know, which count as missed.
     """
-    return tag_figures(tag_sums(top_BX, chosen_BA, probability_BA, true_BX))
-
-
-def tag_sums(
-    top_BX: NDArray[np.integer], chosen_BA: Mask, probability_BA: Floats, true_BX: Mask
-) -> Sums:
-    """Return the sums over documents that `tag_figures` needs; see `evaluate_tags`."""
     n_tags = probability_BA.shape[1]
     tagged_B = true_BX.any(axis=1)
     padded = np.zeros_like(true_BX)

@@ -13,7 +13,7 @@ from supdocnade.checks import check_count
 from supdocnade.corpus.documents import Documents
 from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.inputs import read_labels, require_labels
-from supdocnade.metrics import FMeasure, accuracy, f_measure, top_ranked
+from supdocnade.metrics import accuracy, f_measure, top_ranked
 
 TEXT_KINDS = "OTU"
 """Kinds of numpy arrays that hold strings."""
@@ -72,17 +72,6 @@ class AnnotationScorer(BaseEstimator):  # type: ignore[misc]
         annotation_mask : (documents,) false where they are unknown.
         global_features : (documents, features) for an estimator that was fitted with them.
         """
-        return self.measure(estimator, X, annotations, annotation_mask, global_features).value
-
-    def measure(
-        self,
-        estimator: Any,
-        X: Any,
-        annotations: Any,
-        annotation_mask: Any = None,
-        global_features: Any = None,
-    ) -> FMeasure:
-        """Return the score with the number of documents that have annotations."""
         check_count("top", self.top, least=1)
         if annotations is None:
             raise InvalidArgument(

@@ -11,8 +11,10 @@ from scipy.special import softmax
 from supdocnade.folders.tags import AnnotationVocabulary
 from supdocnade.metrics import (
     N_TAGS,
-    evaluate_classes,
-    evaluate_tags,
+    class_figures,
+    class_sums,
+    tag_figures,
+    tag_sums,
     top_ranked,
 )
 from supdocnade.model.inference import NetworkArrays, topic_features
@@ -245,7 +247,7 @@ def measure_selected(
         confidence = proba_BC[known].max(axis=1)
         correct = proba_BC[known].argmax(axis=1) == true_B[known]
         threshold = unsure_below(confidence, correct)
-        figures |= evaluate_classes(confidence, correct)
+        figures |= class_figures(class_sums(confidence, correct))
     calibration = _measure_tags(selected, held_out, vocabulary, frequency_A, figures)
     choices = replace(selected.choices, unsure_below=threshold, tags=calibration)
     presence_BA = selected.tag_head.probabilities(selected.tag_scores_BA, frequency_A, calibration)
@@ -287,7 +289,8 @@ def _measure_tags(
     calibration = fit_tags(scores_BA, frequency_A, present[:, : len(vocabulary)], offset)
     probability_BA = calibration.probability(scores_BA, frequency_A)
     chosen = probability_BA >= calibration.threshold
-    figures |= evaluate_tags(top_ranked(scores_BA, N_TAGS), chosen, probability_BA, present)
+    top_BX = top_ranked(scores_BA, N_TAGS)
+    figures |= tag_figures(tag_sums(top_BX, chosen, probability_BA, present))
     of_all, of_each_A = precise_thresholds(
         probability_BA, present[:, : len(vocabulary)], calibration.threshold
     )

@@ -122,7 +122,7 @@ def choose_class_weight(
             ranked_BA = tag_scores(head, scores_BA, proba_BC, share_CA, weight)
         elif weight > 0:
             continue
-        value = f_measure(top_ranked(ranked_BA, N_TAGS), present_BA).value
+        value = f_measure(top_ranked(ranked_BA, N_TAGS), present_BA)
         found.append((weight, ranked_BA, value))
     return max(found, key=lambda each: each[2])
 

@@ -154,9 +154,10 @@ def compute_metrics(
             predicted_BC, known_BC = np.exp(log_p_BC) > 0.5, label_BC != NO_LABEL
             results["accuracy"] = accuracy(predicted_BC, label_BC == 1, known_BC)
         if "mean_average_precision" in names and label_BC is not None:
-            found = mean_average_precision(log_p_BC, label_BC == 1, label_BC != NO_LABEL)
-            results["mean_average_precision"] = found.value
+            results["mean_average_precision"] = mean_average_precision(
+                log_p_BC, label_BC == 1, label_BC != NO_LABEL
+            )
     if "f_measure" in names:
         top_tags = top_ranked(annotation_log_prob(network, corpus), N_TAGS)
-        results["f_measure"] = f_measure(top_tags, corpus.annotation_presence()).value
+        results["f_measure"] = f_measure(top_tags, corpus.annotation_presence())
     return results

@@ -3,7 +3,7 @@ import pytest
 from scipy.special import expit, softmax
 
 from supdocnade.errors import InvalidArgument
-from supdocnade.metrics import evaluate_classes
+from supdocnade.metrics import class_figures, class_sums
 from supdocnade.scene.calibration import (
     TagCalibration,
     best_threshold,
@@ -15,7 +15,7 @@ from supdocnade.scene.calibration import (
 
 
 def calibration_error(confidence, right):
-    return evaluate_classes(confidence, right)["class_calibration_error"]
+    return class_figures(class_sums(confidence, right))["class_calibration_error"]
 
 
 def drawn_labels(probability_BC, rng):

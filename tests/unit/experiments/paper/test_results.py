@@ -67,7 +67,7 @@ def test_figures_follow_from_the_predictions(finished, rows):
     assert row["params"]["n_images"] == outside.sum() < len(test)
     tags = finished.photos.tag_counts("tags_free")[0].toarray()[test] > 0
     wanted = f_measure(np.array(prediction["top_tags"]), tags)
-    assert the_one(rows, metric=F_MEASURE, **same)["value"] == pytest.approx(wanted.value, abs=1e-6)
+    assert the_one(rows, metric=F_MEASURE, **same)["value"] == pytest.approx(wanted, abs=1e-6)
 
 
 def test_photographs_without_tags_have_no_f_measure(finished):
