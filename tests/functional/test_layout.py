@@ -1,10 +1,13 @@
 """Unit tests mirror the source tree, file for file, and packages hold what they should."""
 
+import dataclasses
 import re
 import subprocess
 from pathlib import Path
 
+import pytest
 import yaml
+from tests.structure import count, import_depth, problems
 
 ROOT = Path(__file__).parents[2]
 SOURCES = {
@@ -26,6 +29,21 @@ def test_every_unit_test_has_its_module():
         if not path.is_file():
             missing.append(f"{test.relative_to(ROOT)} tests {path.relative_to(ROOT)}")
     assert missing == []
+
+
+def test_the_counts_of_the_structure_keep_their_budget():
+    counts = count()
+    assert problems(counts) == []
+    (more,) = problems(dataclasses.replace(counts, record_classes=1000))
+    assert more.startswith("record classes: 1,000, but tests/budget.toml allows ")
+    (fewer,) = problems(dataclasses.replace(counts, lines=1000))
+    assert fewer.endswith("Lower it to keep what was gained.")
+
+
+def test_imports_form_no_cycle():
+    assert import_depth({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == 3
+    with pytest.raises(ValueError, match="form a cycle: a imports b imports a"):
+        import_depth({"a": {"b"}, "b": {"a"}})
 
 
 def test_the_package_holds_no_data_of_experiments():
