@@ -29,7 +29,7 @@ from tools.draw_scenes import drawn_scenes
 from benchmarks.common import print_table, write_results
 from supdocnade import BagOfVisualWords
 from supdocnade.images.decode import write_image
-from supdocnade.run_options import RunOptions
+from supdocnade.runs import RunOptions
 from supdocnade.visual_words.encoder import ImageEncoder
 from supdocnade.visual_words.to_corpus import encode_shuffled
 

@@ -30,8 +30,8 @@ from benchmarks.clients import generate_load
 from benchmarks.common import print_table, write_results
 from benchmarks.serving import MEDIA_TYPE, ServerProcess, multipart, product_model, run_server
 from supdocnade import SceneModel
-from supdocnade.likelihood.cpu.threads import limit_threads
 from supdocnade.scene.prediction import predict_words
+from supdocnade.threads import limit_threads
 
 MAX_CLIENTS = 100
 CLIENTS, IMAGES = (1, 20, MAX_CLIENTS), (1, 8)

@@ -29,7 +29,7 @@ from benchmarks.faulty_encoders import FullDisk, Killed, StuckNode, faulty, phot
 from supdocnade import BagOfVisualWords
 from supdocnade.demo import write_scenes
 from supdocnade.errors import UnreadableImage
-from supdocnade.run_options import RunOptions
+from supdocnade.runs import RunOptions
 from supdocnade.visual_words.to_corpus import encode_shuffled
 
 ROOT = Path(__file__).parents[1]

@@ -241,7 +241,7 @@ def _use_checkpoint(folder: Path) -> None:
 
 
 def _make_parts(folder: Path) -> None:
-    from supdocnade.run_options import RunOptions
+    from supdocnade.runs import RunOptions
     from supdocnade.visual_words.to_corpus import ShardImages, _write_shard
 
     images = [each.image for each in small_scenes()[:3]]

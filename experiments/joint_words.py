@@ -24,7 +24,7 @@ from supdocnade import SupDocNADE
 from supdocnade.estimators.word_fitting import learn_words
 from supdocnade.folders.tags import AnnotationVocabulary
 from supdocnade.metrics import N_TAGS
-from supdocnade.run_options import RunOptions
+from supdocnade.runs import RunOptions
 from supdocnade.scene.fitting import make_word_settings
 from supdocnade.scene.settings import SceneSettings
 from supdocnade.visual_words.encoder import damp_counts

@@ -50,7 +50,7 @@ from experiments.paper.words import WordRecipe, encode_words, save_words
 from experiments.pool_recipes import SETTINGS, TRIED
 from supdocnade.folders.splits import split_per_class
 from supdocnade.metrics import f_measure
-from supdocnade.run_options import RunOptions
+from supdocnade.runs import RunOptions
 from supdocnade.storage import write_atomically
 
 HERE = Path(__file__).parent

@@ -27,7 +27,7 @@ from experiments.common import mean_and_spread, read_results, write_results
 from experiments.scene_features import Part, pool_parts
 from supdocnade import SceneModel
 from supdocnade.metrics import N_TAGS
-from supdocnade.run_options import RunOptions
+from supdocnade.runs import RunOptions
 from supdocnade.scene.prediction import FittedScene, Prediction, iter_predictions
 from supdocnade.scene.suggestion import POOL, suggest_photographs
 

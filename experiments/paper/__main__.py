@@ -23,7 +23,7 @@ from experiments.paper.results import RESULTS
 from experiments.paper.stages import PRODUCTS, STAGES, open_study, run_stage
 from supdocnade.cli.console import ProgressBars, print_line, print_message, print_warning
 from supdocnade.errors import SupDocNADEError
-from supdocnade.run_options import RunOptions
+from supdocnade.runs import RunOptions
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:

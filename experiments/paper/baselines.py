@@ -45,9 +45,9 @@ from experiments.paper.protocol import Parts
 from experiments.paper.study import Study
 from experiments.paper.words import GRIDS
 from supdocnade.baselines import MMLDA, SLDA, ReplicatedSoftmax
-from supdocnade.likelihood.cpu.threads import one_blas_thread
 from supdocnade.metrics import N_TAGS, f_measure, top_ranked
-from supdocnade.run_options import RunOptions
+from supdocnade.runs import RunOptions
+from supdocnade.threads import one_blas_thread
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

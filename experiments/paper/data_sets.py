@@ -34,7 +34,7 @@ from supdocnade.folders.metadata import (
 from supdocnade.folders.photo_folder import ImageRecord, list_folder
 from supdocnade.folders.tags import AnnotationVocabulary
 from supdocnade.images.decode import read_image_file
-from supdocnade.progress import ProgressCallback, no_progress
+from supdocnade.runs import ProgressCallback, no_progress
 from supdocnade.storage import write_atomically
 from supdocnade.text import line_error, read_lines
 from supdocnade.visual_words.cache import content_key

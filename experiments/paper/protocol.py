@@ -31,7 +31,7 @@ from supdocnade.errors import StorageError
 from supdocnade.folders.photo_folder import ImageRecord
 from supdocnade.folders.splits import Group, Split, split_per_class, take_groups
 from supdocnade.images.decode import read_image_file
-from supdocnade.run_options import RunOptions
+from supdocnade.runs import RunOptions
 from supdocnade.scene.inspection import comparison_thumbnail, group_near_duplicates
 from supdocnade.storage import write_atomically
 from supdocnade.visual_words.cache import content_key

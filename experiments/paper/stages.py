@@ -34,8 +34,7 @@ from experiments.paper.words import encode_words, save_words
 from supdocnade.checks import check_choice
 from supdocnade.devices import choose_device
 from supdocnade.errors import InvalidArgument, UnwritableFile
-from supdocnade.progress import ProgressCallback
-from supdocnade.run_options import RunOptions
+from supdocnade.runs import ProgressCallback, RunOptions
 from supdocnade.scene.prediction import current_versions
 from supdocnade.storage import write_atomically
 

@@ -20,8 +20,7 @@ from typing import Any, TypeVar
 from joblib import effective_n_jobs
 
 from supdocnade.errors import ClusterError, UnwritableFile, install_command
-from supdocnade.progress import ProgressCallback, no_progress
-from supdocnade.run_options import RunOptions
+from supdocnade.runs import ProgressCallback, RunOptions, no_progress
 
 Shard = TypeVar("Shard")
 Result = TypeVar("Result")

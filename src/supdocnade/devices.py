@@ -4,7 +4,7 @@ import torch
 
 from supdocnade.checks import check_choice
 from supdocnade.errors import BackendUnavailable
-from supdocnade.run_options import DEVICES
+from supdocnade.runs import DEVICES
 
 
 def choose_device(request: str) -> torch.device:

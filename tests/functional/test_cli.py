@@ -17,8 +17,8 @@ from supdocnade.cli.console import ProgressBars
 from supdocnade.cli.options import describe_features
 from supdocnade.cli.run_demo import SETTINGS as DEMO_SETTINGS
 from supdocnade.folders.xmp_packet import read_keywords
-from supdocnade.partial_folder import PartialFolder
 from supdocnade.scene.persistence import load_scene, save_scene
+from supdocnade.unfinished import PartialFolder
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from tests.scene_model import small_model
 from supdocnade.corpus.disk import Corpus
 from supdocnade.errors import ClusterError, UnwritableFile
 from supdocnade.folders.photo_folder import scan_folder
-from supdocnade.run_options import RunOptions
+from supdocnade.runs import RunOptions
 from supdocnade.scene.dataset import from_records
 from supdocnade.storage import load_arrays
 from supdocnade.visual_words.to_corpus import encode_shuffled
@@ -175,7 +175,7 @@ DRIVER = """
 import os, signal, sys
 from pathlib import Path
 from tests.functional.test_cluster import SHARD_SIZE, encode
-from supdocnade.run_options import RunOptions
+from supdocnade.runs import RunOptions
 from supdocnade.scene.persistence import load_scene
 
 model, photos, folder, address = sys.argv[1:]

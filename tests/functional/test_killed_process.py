@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 CODE = """
 import os, signal, sys
 import torch._dynamo  # Every process that trains imports it.
-from supdocnade.progress import no_progress
+from supdocnade.runs import no_progress
 from tests.functional.test_killed_process import train
 
 n_updates = 0

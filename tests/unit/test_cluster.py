@@ -6,8 +6,7 @@ import pytest
 
 from supdocnade.cluster import map_shards, shard_options
 from supdocnade.errors import ClusterError
-from supdocnade.progress import no_progress
-from supdocnade.run_options import RunOptions
+from supdocnade.runs import RunOptions, no_progress
 
 
 def test_without_a_cluster_shards_are_done_one_after_the_other_when_requested():

@@ -21,7 +21,7 @@ from supdocnade.baselines.dirichlet_kernels import (
     expect_counts,
 )
 from supdocnade.corpus.documents import NO_LABEL
-from supdocnade.likelihood.cpu.threads import SMALL_WORK, even_ranges, run_parts
+from supdocnade.threads import SMALL_WORK, even_ranges, run_parts
 
 Floats = NDArray[np.float64]
 

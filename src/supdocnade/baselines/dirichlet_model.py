@@ -42,10 +42,10 @@ from supdocnade.estimators.persistence import StoredClasses, read_classes
 from supdocnade.estimators.scoring import accuracy_of_known
 from supdocnade.estimators.settings import check_n_jobs
 from supdocnade.likelihood.cpu.row_products import affine
-from supdocnade.likelihood.cpu.threads import limit_threads, one_blas_thread
 from supdocnade.metrics import perplexity, top_ranked
 from supdocnade.schema import array, stored
 from supdocnade.seeding import named_generator
+from supdocnade.threads import limit_threads, one_blas_thread
 
 Loss = Callable[[Floats], tuple[float, Floats]]
 """A function of the coefficients (C, H) that returns a value and its gradient."""

@@ -18,10 +18,10 @@ from supdocnade.checks import check_count, check_range
 from supdocnade.errors import InvalidArgument, TrainingDiverged
 from supdocnade.estimators.inputs import read_counts, read_seed
 from supdocnade.likelihood.cpu.row_products import bag_activations
-from supdocnade.likelihood.cpu.threads import one_blas_thread
 from supdocnade.metrics import perplexity
 from supdocnade.schema import array
 from supdocnade.seeding import named_generator
+from supdocnade.threads import one_blas_thread
 
 Floats = NDArray[np.float64]
 

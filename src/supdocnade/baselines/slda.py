@@ -5,7 +5,7 @@ import numpy as np
 from supdocnade.baselines.dirichlet import Bags, Floats, States
 from supdocnade.baselines.dirichlet_kernels import SOFTMAX, WORDS, add_softmax_gradient
 from supdocnade.baselines.dirichlet_model import DirichletModel, Loss
-from supdocnade.likelihood.cpu.threads import SMALL_WORK, run_parts
+from supdocnade.threads import SMALL_WORK, run_parts
 
 
 class SLDA(DirichletModel):

@@ -16,7 +16,7 @@ from supdocnade.cli.console import (
 )
 from supdocnade.cli.report import REPORT
 from supdocnade.cli.stopping import explain_resuming
-from supdocnade.run_options import RunOptions
+from supdocnade.runs import RunOptions
 
 
 def demo(

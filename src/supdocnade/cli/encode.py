@@ -19,7 +19,7 @@ from supdocnade.cli.console import (
 )
 from supdocnade.cli.stopping import SAME_COMMAND, explain_resuming
 from supdocnade.errors import InvalidArgument, UnreadableImage, UnwritableFile
-from supdocnade.run_options import RunOptions
+from supdocnade.runs import RunOptions
 
 if TYPE_CHECKING:
     from supdocnade.corpus.disk import Corpus

@@ -10,7 +10,7 @@ from supdocnade.cli.console import (
     print_line,
     print_message,
 )
-from supdocnade.run_options import RunOptions
+from supdocnade.runs import RunOptions
 
 All = Annotated[bool, typer.Option("--all", help="Print the whole confusion matrix, and all tags.")]
 

@@ -17,7 +17,7 @@ from supdocnade.cli.console import (
 )
 from supdocnade.cli.stopping import SAME_COMMAND, explain_resuming
 from supdocnade.images.source import normalize_address
-from supdocnade.run_options import RunOptions
+from supdocnade.runs import RunOptions
 
 
 def index(

@@ -18,7 +18,7 @@ from supdocnade.cli.console import (
 )
 from supdocnade.cli.options import UsageError
 from supdocnade.images.source import normalize_address
-from supdocnade.run_options import RunOptions
+from supdocnade.runs import RunOptions
 
 OptionalModel = Annotated[Path | None, typer.Argument(metavar="MODEL", help="Folder of a model.")]
 Images = Annotated[

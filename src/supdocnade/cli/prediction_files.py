@@ -20,12 +20,11 @@ from supdocnade.cli.stopping import SAME_COMMAND, explain_resuming
 from supdocnade.cluster import shard_options
 from supdocnade.errors import InvalidArgument
 from supdocnade.images.source import Source
-from supdocnade.progress import PartProgress
-from supdocnade.run_options import RunOptions
+from supdocnade.runs import PartProgress, RunOptions
 from supdocnade.scene.prediction import PREDICTING, FittedScene, iter_predictions
-from supdocnade.shard_parts import ShardParts, digest
 from supdocnade.storage import read_file, write_atomically
 from supdocnade.text import clean_name
+from supdocnade.unfinished import ShardParts, digest
 from supdocnade.visual_words.parallel import SkippedImage, image_name
 
 FORMAT = 1

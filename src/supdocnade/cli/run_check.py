@@ -10,8 +10,7 @@ from supdocnade.estimators.settings import VisualWordSettings
 from supdocnade.folders.photo_sources import scan_photographs
 from supdocnade.folders.tags import count_tags, find_similar_names
 from supdocnade.images.network_library import choose_features
-from supdocnade.progress import ProgressCallback, no_progress
-from supdocnade.run_options import RunOptions
+from supdocnade.runs import ProgressCallback, RunOptions, no_progress
 from supdocnade.scene.dataset import SMALL_CLASS, from_records
 from supdocnade.scene.inspection import (
     describe_class_conflicts,

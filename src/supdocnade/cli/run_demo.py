@@ -10,13 +10,13 @@ from supdocnade.cli.report import REPORT
 from supdocnade.demo import write_scenes
 from supdocnade.errors import StorageError
 from supdocnade.folders.photo_folder import ImageRecord, read_folder
-from supdocnade.partial_folder import PartialFolder
 from supdocnade.report.evaluation import Evaluation, evaluate_photographs
 from supdocnade.report.html import write_report
-from supdocnade.run_options import RunOptions
+from supdocnade.runs import RunOptions
 from supdocnade.scene.model import SceneModel
 from supdocnade.scene.prediction import Prediction
 from supdocnade.text import format_percent
+from supdocnade.unfinished import PartialFolder
 
 PHOTOS, FRESH, MODEL = "photos", "fresh", "model"
 

@@ -24,7 +24,7 @@ from supdocnade.report.evaluation import (
     evaluate_photographs,
     frequent_confusions,
 )
-from supdocnade.run_options import RunOptions
+from supdocnade.runs import RunOptions
 from supdocnade.scene.persistence import load_scene
 from supdocnade.text import clean_name, format_percent
 

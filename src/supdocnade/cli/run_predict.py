@@ -22,7 +22,7 @@ from supdocnade.cli.xmp import Sidecars, UnwritableRecord, append_text, undo_sid
 from supdocnade.errors import InvalidArgument, StorageError
 from supdocnade.folders.photo_sources import kind_of_place
 from supdocnade.images.source import Source, is_local_file, normalize_address, source_name
-from supdocnade.run_options import RunOptions
+from supdocnade.runs import RunOptions
 from supdocnade.scene.dataset import expand_folders
 from supdocnade.scene.prediction import PREDICTING, FittedScene, Prediction, iter_predictions
 from supdocnade.scene.settings import TAG_PRECISION

@@ -23,11 +23,11 @@ from supdocnade.estimators.text_model import (
 )
 from supdocnade.folders.texts import Texts, read_texts
 from supdocnade.metrics import top_ranked
-from supdocnade.partial_folder import PartialFolder
 from supdocnade.report.html import render_text_report
-from supdocnade.run_options import RunOptions
+from supdocnade.runs import RunOptions
 from supdocnade.storage import write_atomically
 from supdocnade.text import read_lines
+from supdocnade.unfinished import PartialFolder
 
 REPORT = "report.html"
 

@@ -33,11 +33,11 @@ from supdocnade.folders.photo_folder import ImageRecord
 from supdocnade.folders.photo_sources import scan_photographs
 from supdocnade.folders.tags import count_tags
 from supdocnade.images.source import absolute_address
-from supdocnade.partial_folder import PartialFolder
 from supdocnade.scene.corrections import correct_records, read_corrections
 from supdocnade.scene.dataset import from_records
 from supdocnade.scene.inspection import describe_similar_names, describe_small_classes
 from supdocnade.scene.persistence import DESCRIPTION, check_target
+from supdocnade.unfinished import PartialFolder
 
 if TYPE_CHECKING:
     from supdocnade.scene.model import SceneModel

@@ -17,7 +17,7 @@ from supdocnade.cli.console import (
     print_warnings,
 )
 from supdocnade.images.source import absolute_address
-from supdocnade.run_options import RunOptions
+from supdocnade.runs import RunOptions
 
 if TYPE_CHECKING:
     from supdocnade.scene.suggestion import Suggestion

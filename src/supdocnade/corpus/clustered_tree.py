@@ -17,8 +17,8 @@ from scipy import sparse
 
 from supdocnade.corpus.counts import BLOCK_TOKENS, split_blocks
 from supdocnade.corpus.documents import Documents
-from supdocnade.likelihood.cpu.threads import one_blas_thread
 from supdocnade.seeding import named_generator
+from supdocnade.threads import one_blas_thread
 from supdocnade.tree import WordTree
 
 N_COMPONENTS = 100

@@ -19,8 +19,7 @@ from supdocnade.estimators.inputs import read_seed
 from supdocnade.estimators.persistence import VisualWords, read_words, words_to_storage
 from supdocnade.estimators.settings import VisualWordSettings
 from supdocnade.estimators.word_fitting import learn_words
-from supdocnade.progress import PrintProgress, ProgressCallback, no_progress
-from supdocnade.run_options import RunOptions
+from supdocnade.runs import PrintProgress, ProgressCallback, RunOptions, no_progress
 from supdocnade.storage import load_arrays, save_arrays
 from supdocnade.visual_words.encoder import ImageEncoder
 from supdocnade.visual_words.parallel import (

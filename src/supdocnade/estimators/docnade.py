@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from supdocnade.corpus.documents import Documents
 from supdocnade.estimators.inputs import read_annotation_names
 from supdocnade.estimators.topic_model import TopicModel
-from supdocnade.progress import EpochCallback
+from supdocnade.runs import EpochCallback
 
 
 class DocNADE(TopicModel):

@@ -19,7 +19,7 @@ from supdocnade.images.feature_network import is_network_name
 from supdocnade.images.regions import Grid, Regions
 from supdocnade.likelihood import Activation
 from supdocnade.model.config import DocNADEConfig, SupDocNADEConfig
-from supdocnade.run_options import DEVICES
+from supdocnade.runs import DEVICES
 from supdocnade.training.trainer_config import TrainerConfig
 from supdocnade.visual_words.codebook import MAX_WORDS
 from supdocnade.visual_words.describer import PatchFunction, SIFTDescriber

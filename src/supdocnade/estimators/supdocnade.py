@@ -23,10 +23,10 @@ from supdocnade.estimators.inputs import (
 from supdocnade.estimators.scoring import accuracy_of_known
 from supdocnade.estimators.settings import SupDocNADESettings
 from supdocnade.estimators.topic_model import ORDERING_SEED, TopicModel
-from supdocnade.likelihood.cpu.threads import limit_threads
 from supdocnade.metrics import accuracy, top_ranked
 from supdocnade.model.inference import class_log_proba
-from supdocnade.progress import EpochCallback
+from supdocnade.runs import EpochCallback
+from supdocnade.threads import limit_threads
 
 if TYPE_CHECKING:
     from supdocnade.model.network import SupDocNADENetwork

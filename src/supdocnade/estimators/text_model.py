@@ -24,7 +24,7 @@ from supdocnade.estimators.topic_fitting import fit_topic_model
 from supdocnade.folders.texts import Texts
 from supdocnade.metrics import npmi_coherence, presence_correlation, top_ranked
 from supdocnade.model.topic_rotation import TopicRotation, find_rotation
-from supdocnade.run_options import RunOptions
+from supdocnade.runs import RunOptions
 from supdocnade.schema import array, load, save, stored
 from supdocnade.seeding import named_generator
 from supdocnade.storage import damage_errors, read_file

@@ -19,12 +19,12 @@ from supdocnade.devices import choose_device
 from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.inputs import read_annotation_names, read_seed
 from supdocnade.estimators.topic_model import TopicModel
-from supdocnade.likelihood.cpu.threads import limit_threads, one_torch_thread
 from supdocnade.likelihood.operations import SOFTMAX_NLL, TREE_NLL
 from supdocnade.model.config import SupDocNADEConfig
 from supdocnade.model.network import DocNADENetwork, SupDocNADENetwork, random_tree
-from supdocnade.progress import EpochCallback, ProgressCallback, no_progress
+from supdocnade.runs import EpochCallback, ProgressCallback, no_progress
 from supdocnade.seeding import named_generator
+from supdocnade.threads import limit_threads, one_torch_thread
 from supdocnade.training.checkpoint import copy_parameters, load_seed, set_parameters
 from supdocnade.training.history import History
 from supdocnade.training.trainer import Trainer

@@ -28,7 +28,6 @@ from supdocnade.estimators.inputs import (
 )
 from supdocnade.estimators.persistence import load_estimator, save_estimator
 from supdocnade.estimators.settings import DocNADESettings
-from supdocnade.likelihood.cpu.threads import limit_threads, one_torch_thread
 from supdocnade.metrics import (
     npmi_coherence,
     over_orderings,
@@ -39,6 +38,7 @@ from supdocnade.metrics import (
 from supdocnade.model.inference import annotation_log_proba, topic_features
 from supdocnade.model.topic_rotation import TopicRotation, find_rotation, rise_with_topics
 from supdocnade.seeding import named_generator
+from supdocnade.threads import limit_threads, one_torch_thread
 from supdocnade.training.history import History
 
 if TYPE_CHECKING:

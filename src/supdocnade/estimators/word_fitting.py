@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from supdocnade.estimators.settings import VisualWordSettings
-from supdocnade.run_options import RunOptions
+from supdocnade.runs import RunOptions
 from supdocnade.visual_words.describer import Describer, FunctionDescriber, NetworkDescriber
 from supdocnade.visual_words.learn import FittedWords, fit_sift_words, fit_words
 

@@ -15,7 +15,7 @@ from supdocnade.errors import StorageError
 from supdocnade.folders.xmp_packet import UnusableXMP, read_keywords
 from supdocnade.images.decode import read_embedded_keywords
 from supdocnade.images.source import is_remote, read_address
-from supdocnade.progress import ProgressCallback, no_progress
+from supdocnade.runs import ProgressCallback, no_progress
 
 READING_KEYWORDS = "reading keywords"
 """Stage reported to the progress callback."""

@@ -37,7 +37,7 @@ from supdocnade.images.source import (
     source_name,
     storage_errors,
 )
-from supdocnade.progress import ProgressCallback, no_progress
+from supdocnade.runs import ProgressCallback, no_progress
 
 EXTENSIONS: tuple[str, ...] = (
     *(".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".bmp", ".tif", ".tiff"),

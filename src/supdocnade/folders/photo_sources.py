@@ -41,7 +41,7 @@ from supdocnade.images.source import (
     source_name,
     storage_errors,
 )
-from supdocnade.progress import ProgressCallback, no_progress
+from supdocnade.runs import ProgressCallback, no_progress
 from supdocnade.text import decode_text, split_lines
 
 _RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}")

@@ -40,8 +40,7 @@ from supdocnade.images.source import (
     source_name,
     stamp_sources,
 )
-from supdocnade.progress import no_progress
-from supdocnade.run_options import RunOptions
+from supdocnade.runs import RunOptions, no_progress
 from supdocnade.scene.prediction import FittedScene
 from supdocnade.storage import LOCK, lock_folder
 from supdocnade.text import fold_words, natural_key

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from supdocnade.errors import StorageError
 from supdocnade.gallery.database import TEXT, count_bytes, database_errors, open_index
 from supdocnade.images.source import join_address
-from supdocnade.likelihood.cpu.threads import one_blas_thread
 from supdocnade.text import fold_words
+from supdocnade.threads import one_blas_thread
 
 if TYPE_CHECKING:
     from supdocnade.scene.prediction import FittedScene

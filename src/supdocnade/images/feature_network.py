@@ -33,7 +33,7 @@ from supdocnade.errors import (
     UnwritableFile,
     install_command,
 )
-from supdocnade.run_options import DEVICES
+from supdocnade.runs import DEVICES
 from supdocnade.storage import read_file
 from supdocnade.text import read_text
 

@@ -31,11 +31,11 @@ from supdocnade.likelihood.contract import (
     activate,
     has_sparse_gradients,
 )
-from supdocnade.likelihood.cpu.threads import one_torch_thread
 from supdocnade.model.config import DocNADEConfig, SupDocNADEConfig
 from supdocnade.model.inference import NetworkArrays
 from supdocnade.model.outputs import SoftmaxOutput, TreeOutput, WordOutput
 from supdocnade.seeding import named_generator
+from supdocnade.threads import one_torch_thread
 from supdocnade.tree import WordTree
 
 

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supdocnade.errors import InvalidArgument
-from supdocnade.likelihood.cpu.threads import one_blas_thread
 from supdocnade.model.inference import NetworkArrays, word_log_proba
+from supdocnade.threads import one_blas_thread
 
 Floats = NDArray[np.float64]
 

@@ -28,7 +28,7 @@ from supdocnade.metrics import (
     tag_figures,
     tag_sums,
 )
-from supdocnade.run_options import RunOptions
+from supdocnade.runs import RunOptions
 from supdocnade.scene.dataset import from_records
 from supdocnade.scene.held_out import HeldOutImage
 from supdocnade.scene.prediction import PREDICTING, FittedScene, Prediction, predict_topics

@@ -24,8 +24,7 @@ from supdocnade.corpus.disk import Corpus
 from supdocnade.errors import InvalidArgument, StorageError, UnwritableFile
 from supdocnade.estimators.bag_of_visual_words import BagOfVisualWords, words_of
 from supdocnade.folders.tags import Tags
-from supdocnade.partial_folder import PartialFolder
-from supdocnade.run_options import RunOptions
+from supdocnade.runs import RunOptions
 from supdocnade.scene.dataset import (
     SMALL_CLASS,
     Photographs,
@@ -37,6 +36,7 @@ from supdocnade.scene.dataset import (
 from supdocnade.scene.fitting import choose_on_held_out, fit_on_all
 from supdocnade.scene.prediction import FittedScene
 from supdocnade.scene.settings import WORD_SETTINGS, SceneSettings
+from supdocnade.unfinished import PartialFolder
 from supdocnade.visual_words.encoder import damp_counts
 from supdocnade.visual_words.to_corpus import WORDS, read_features
 

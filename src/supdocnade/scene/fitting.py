@@ -30,8 +30,7 @@ from supdocnade.estimators.word_fitting import learn_words
 from supdocnade.folders.tags import AnnotationVocabulary
 from supdocnade.model.inference import NetworkArrays, topic_features
 from supdocnade.model.network import DocNADENetwork
-from supdocnade.progress import EpochCallback
-from supdocnade.run_options import RunOptions
+from supdocnade.runs import EpochCallback, RunOptions
 from supdocnade.scene.dataset import Photographs, TrainingSet
 from supdocnade.scene.heads import CLASS_HEADS, allowed_heads
 from supdocnade.scene.held_out import Choices, HeldOut, hold_out

@@ -18,7 +18,7 @@ from scipy.sparse.csgraph import connected_components
 from supdocnade.errors import UnreadableImages
 from supdocnade.folders.tags import find_similar_names
 from supdocnade.images.decode import DecodeConfig, decode
-from supdocnade.run_options import RunOptions
+from supdocnade.runs import RunOptions
 from supdocnade.scene.dataset import SMALL_CLASS, Photographs
 from supdocnade.visual_words.cache import read_with_key
 from supdocnade.visual_words.describer import SIFTDescriber

@@ -19,8 +19,7 @@ from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.bag_of_visual_words import BagOfVisualWords
 from supdocnade.estimators.inputs import read_seed
 from supdocnade.folders.tags import Tags
-from supdocnade.progress import EpochCallback, ProgressCallback, no_progress
-from supdocnade.run_options import RunOptions
+from supdocnade.runs import EpochCallback, ProgressCallback, RunOptions, no_progress
 from supdocnade.scene.attribution import Explanation, explain_image
 from supdocnade.scene.corpus_fitting import (
     fit_scene_corpus,

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from supdocnade.likelihood.cpu.threads import one_blas_thread
 from supdocnade.scene.svm import fit_scaler
+from supdocnade.threads import one_blas_thread
 
 Floats = NDArray[np.float64]
 

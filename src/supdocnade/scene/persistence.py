@@ -47,7 +47,6 @@ from supdocnade.estimators.persistence import (
 )
 from supdocnade.model.inference import NetworkArrays
 from supdocnade.model.topic_rotation import TopicRotation
-from supdocnade.partial_folder import PartialFolder
 from supdocnade.scene.calibration import TagCalibration
 from supdocnade.scene.class_heads import ClassHead
 from supdocnade.scene.dataset import training_set_from_storage, training_set_to_storage
@@ -72,6 +71,7 @@ from supdocnade.storage import (
     temporary_target,
     write_atomically,
 )
+from supdocnade.unfinished import PartialFolder
 
 FORMAT = 3
 SCENE, DESCRIPTION, REPORT = "scene.safetensors", "model.json", "report.html"

@@ -23,7 +23,7 @@ from supdocnade.folders.tags import frequent_spellings
 from supdocnade.metrics import top_ranked
 from supdocnade.model.inference import NetworkArrays, topic_features
 from supdocnade.model.topic_rotation import TopicRotation
-from supdocnade.run_options import RunOptions
+from supdocnade.runs import RunOptions
 from supdocnade.scene.class_heads import ClassHead
 from supdocnade.scene.dataset import TrainingSet
 from supdocnade.scene.heads import tag_head

@@ -18,7 +18,7 @@ from supdocnade.metrics import (
     top_ranked,
 )
 from supdocnade.model.inference import NetworkArrays, topic_features
-from supdocnade.run_options import RunOptions
+from supdocnade.runs import RunOptions
 from supdocnade.scene.calibration import (
     TagCalibration,
     fit_tags,

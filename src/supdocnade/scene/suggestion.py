@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supdocnade.checks import check_count
-from supdocnade.run_options import RunOptions
+from supdocnade.runs import RunOptions
 from supdocnade.scene.prediction import (
     MAX_BLOCK,
     FittedScene,

@@ -22,12 +22,12 @@ from numpy.typing import NDArray
 
 from supdocnade.checks import check_range, check_shape
 from supdocnade.errors import InvalidArgument
-from supdocnade.likelihood.cpu.threads import one_blas_thread
 from supdocnade.model.inference import NetworkArrays
 from supdocnade.scene.calibration import mean_probability
 from supdocnade.scene.class_heads import ClassHead
 from supdocnade.seeding import named_generator
 from supdocnade.storage import Arrays
+from supdocnade.threads import one_blas_thread
 
 Floats = NDArray[np.float64]
 

@@ -18,7 +18,7 @@ from supdocnade.images.decode import make_thumbnail
 from supdocnade.metrics import top_ranked
 from supdocnade.model.inference import NetworkArrays
 from supdocnade.model.topic_rotation import TopicRotation, find_rotation
-from supdocnade.run_options import RunOptions
+from supdocnade.runs import RunOptions
 from supdocnade.scene.dataset import Photographs
 from supdocnade.scene.held_out import HeldOutImage
 from supdocnade.storage import Arrays, pack_bytes, unpack_bytes

@@ -21,7 +21,6 @@ from supdocnade.checks import check_count, check_range
 from supdocnade.errors import InvalidArgument, UnreadableImage, image_errors
 from supdocnade.gallery.photo_index import Gallery
 from supdocnade.images.decode import encode, image_size, make_thumbnail
-from supdocnade.likelihood.cpu.threads import limit_threads
 from supdocnade.report.heatmap import contribution_scale, draw_explanation
 from supdocnade.scene.attribution import Explanation, explain_image
 from supdocnade.scene.corrections import CorrectionFile
@@ -30,6 +29,7 @@ from supdocnade.serving.explore import ModelExplorer
 from supdocnade.serving.problems import ApiError
 from supdocnade.serving.uploads import MEBIBYTE, MemoryBudget
 from supdocnade.serving.workers import QueueFull, Workers, WorkInterrupted
+from supdocnade.threads import limit_threads
 from supdocnade.visual_words.cache import content_key
 
 

@@ -27,8 +27,8 @@ from supdocnade.corpus.documents import Documents
 from supdocnade.devices import choose_device
 from supdocnade.errors import ProcessLost, TrainingDiverged
 from supdocnade.likelihood.contract import sparse_gradient
-from supdocnade.likelihood.cpu.threads import limit_threads
 from supdocnade.model.network import DocNADENetwork
+from supdocnade.threads import limit_threads
 from supdocnade.training.checkpoint import load_moments
 from supdocnade.training.optimizers import split_tables, touched_rows
 from supdocnade.training.trainer import Trainer

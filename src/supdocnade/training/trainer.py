@@ -19,11 +19,11 @@ from numpy.typing import ArrayLike
 from supdocnade.checks import check_shape
 from supdocnade.corpus.documents import Documents
 from supdocnade.errors import InvalidArgument
-from supdocnade.likelihood.cpu.threads import one_torch_thread
 from supdocnade.likelihood.operations import own_part
 from supdocnade.model.network import DocNADENetwork, SupDocNADENetwork
 from supdocnade.model.outputs import TreeOutput
-from supdocnade.progress import ProgressCallback, no_progress
+from supdocnade.runs import ProgressCallback, no_progress
+from supdocnade.threads import one_torch_thread
 from supdocnade.training.batches import epoch_batches
 from supdocnade.training.checkpoint import (
     TrainingState,

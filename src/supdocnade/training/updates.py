@@ -7,9 +7,9 @@ import torch
 
 from supdocnade.corpus.counts import Rows
 from supdocnade.corpus.documents import Documents
-from supdocnade.likelihood.cpu.threads import start_ahead
 from supdocnade.model.network import DocNADENetwork
 from supdocnade.seeding import token_order
+from supdocnade.threads import start_ahead
 from supdocnade.training.batches import LabelledBatch, drop_features, make_batch
 from supdocnade.training.objective import batch_loss, check_finite
 from supdocnade.training.optimizers import clip_gradients, coalesce_gradients, set_learning_rate

@@ -10,7 +10,6 @@ from torch import Tensor
 from supdocnade.checks import check_count
 from supdocnade.corpus.documents import NO_LABEL, Documents
 from supdocnade.errors import InvalidArgument
-from supdocnade.likelihood.cpu.threads import one_torch_thread
 from supdocnade.metrics import (
     N_TAGS,
     accuracy,
@@ -20,6 +19,7 @@ from supdocnade.metrics import (
     top_ranked,
 )
 from supdocnade.model.network import DocNADENetwork, SupDocNADENetwork
+from supdocnade.threads import one_torch_thread
 from supdocnade.training.batches import LabelledBatch, make_batch, ordered_batches
 from supdocnade.training.objective import batch_loss
 

@@ -19,9 +19,9 @@ from threadpoolctl import threadpool_limits
 
 from supdocnade.checks import check_count, check_shape
 from supdocnade.errors import InvalidArgument
-from supdocnade.likelihood.cpu.threads import SMALL_WORK, one_blas_thread, run_parts
-from supdocnade.progress import ProgressCallback, no_progress
+from supdocnade.runs import ProgressCallback, no_progress
 from supdocnade.seeding import named_generator
+from supdocnade.threads import SMALL_WORK, one_blas_thread, run_parts
 
 Floats = NDArray[np.float32]
 

@@ -25,7 +25,7 @@ from supdocnade.images.decode import (
 )
 from supdocnade.images.dense_sift import DenseSIFTConfig, Descriptors, dense_sift
 from supdocnade.images.sift_bins import mirrored_order
-from supdocnade.likelihood.cpu.threads import one_blas_thread
+from supdocnade.threads import one_blas_thread
 
 if TYPE_CHECKING:
     from supdocnade.images.feature_network import FeatureNetwork

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from supdocnade.errors import InvalidArgument
 from supdocnade.images.regions import Regions
-from supdocnade.likelihood.cpu.threads import limit_threads
-from supdocnade.run_options import RunOptions
+from supdocnade.runs import RunOptions
 from supdocnade.seeding import named_generator
+from supdocnade.threads import limit_threads
 from supdocnade.visual_words.codebook import Codebook, fit_codebook
 from supdocnade.visual_words.describer import (
     Describer,

@@ -22,7 +22,7 @@ from supdocnade.errors import InvalidArgument, UnreadableImage, image_errors
 from supdocnade.folders.keywords import find_keywords_in_file
 from supdocnade.folders.metadata import distinct_tags
 from supdocnade.images.source import PackedImage, source_name
-from supdocnade.run_options import RunOptions
+from supdocnade.runs import RunOptions
 from supdocnade.visual_words.cache import ImageWords, WordCache, read_with_key
 from supdocnade.visual_words.encoder import ImageEncoder, count_words
 

@@ -18,11 +18,10 @@ from supdocnade.cluster import shard_options
 from supdocnade.corpus.disk import Corpus
 from supdocnade.corpus.manifest import is_corpus
 from supdocnade.errors import InvalidArgument, StorageError, UnreadableImage
-from supdocnade.progress import PartProgress
-from supdocnade.run_options import RunOptions
+from supdocnade.runs import PartProgress, RunOptions
 from supdocnade.seeding import named_generator
-from supdocnade.shard_parts import ShardParts, digest
 from supdocnade.storage import Arrays, damage_errors, load_arrays, save_arrays
+from supdocnade.unfinished import ShardParts, digest
 from supdocnade.visual_words.cache import ImageWords
 from supdocnade.visual_words.encoder import ImageEncoder
 from supdocnade.visual_words.parallel import READING, SkippedImage, encode_images, image_name

@@ -7,7 +7,7 @@ from tests.scene_model import small_model
 
 from supdocnade.cli.prediction_files import write_predictions
 from supdocnade.errors import StorageError
-from supdocnade.run_options import RunOptions
+from supdocnade.runs import RunOptions
 from supdocnade.visual_words.encoder import ImageEncoder
 
 SKIP = RunOptions(on_error="skip")

@@ -10,7 +10,7 @@ from supdocnade.gallery import build, database
 from supdocnade.gallery.build import IndexWriter, build_gallery
 from supdocnade.gallery.database import NAME
 from supdocnade.gallery.photo_index import Gallery
-from supdocnade.run_options import RunOptions
+from supdocnade.runs import RunOptions
 
 
 def counted(monkeypatch):

@@ -3,9 +3,9 @@ import pytest
 
 from supdocnade import DocNADE
 from supdocnade.errors import InvalidArgument
-from supdocnade.likelihood.cpu.threads import limit_threads
 from supdocnade.model import topic_rotation
 from supdocnade.model.topic_rotation import find_rotation, rise_with_topics
+from supdocnade.threads import limit_threads
 
 RNG = np.random.default_rng(0)
 PLANTED = np.where(RNG.random((500, 4)) < 0.2, RNG.exponential(size=(500, 4)), 0.0)

@@ -9,7 +9,7 @@ from supdocnade.errors import InvalidArgument
 from supdocnade.folders.photo_folder import ImageRecord
 from supdocnade.report import evaluation as results
 from supdocnade.report.evaluation import evaluate_corpus, evaluate_photographs, share
-from supdocnade.run_options import RunOptions
+from supdocnade.runs import RunOptions
 from supdocnade.scene.dataset import from_records
 from supdocnade.scene.held_out import HeldOutImage
 from supdocnade.scene.prediction import iter_predictions

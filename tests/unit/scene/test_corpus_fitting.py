@@ -10,7 +10,7 @@ from tests.scene_model import SETTINGS, columns, scenes, small_model
 from supdocnade import BagOfVisualWords, Corpus, SceneModel
 from supdocnade.errors import InvalidArgument, StorageError
 from supdocnade.folders.tags import AnnotationVocabulary
-from supdocnade.run_options import RunOptions
+from supdocnade.runs import RunOptions
 from supdocnade.scene import corpus_fitting, svm
 from supdocnade.scene.corpus_fitting import hash_keys, hold_out_by_place
 from supdocnade.scene.dataset import Photographs, TrainingSet

@@ -10,7 +10,7 @@ from supdocnade.demo import drawn_scenes
 from supdocnade.errors import UnreadableImages
 from supdocnade.estimators.bag_of_visual_words import BagOfVisualWords
 from supdocnade.images.decode import encode
-from supdocnade.run_options import RunOptions
+from supdocnade.runs import RunOptions
 from supdocnade.scene.dataset import read_photographs
 from supdocnade.scene.inspection import (
     MIN_CORRELATION,

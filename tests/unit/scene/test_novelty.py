@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from tests.scene_model import scenes, small_model
 
-from supdocnade.likelihood.cpu.threads import limit_threads
 from supdocnade.scene.novelty import (
     MARKED_UNKNOWN,
     SHRINKAGE,
@@ -19,6 +18,7 @@ from supdocnade.scene.novelty import (
 )
 from supdocnade.scene.persistence import load_scene, save_scene
 from supdocnade.scene.prediction import predict_topics
+from supdocnade.threads import limit_threads
 
 RNG = np.random.default_rng(0)
 KNOWN, NEW = (RNG.normal(size=(n, 4)).astype(np.float32) * [1, 2, 3, 0] for n in (30, 7))

@@ -9,7 +9,6 @@ from tests.scene_model import SETTINGS, columns, scenes, small_model
 
 from supdocnade import SceneModel
 from supdocnade.errors import StorageError
-from supdocnade.partial_folder import PartialFolder
 from supdocnade.scene.dataset import Photographs, TrainingSet
 from supdocnade.scene.held_out import HeldOutImage
 from supdocnade.scene.persistence import (
@@ -21,6 +20,7 @@ from supdocnade.scene.persistence import (
 )
 from supdocnade.scene.thumbnails import Thumbnails
 from supdocnade.storage import load_arrays, save_arrays
+from supdocnade.unfinished import PartialFolder
 
 IMAGES, LABELS, TAGS = columns(scenes(2, 5))
 

@@ -4,7 +4,7 @@ import pytest
 from supdocnade.folders.tags import AnnotationVocabulary
 from supdocnade.model.config import SupDocNADEConfig
 from supdocnade.model.inference import NetworkArrays
-from supdocnade.run_options import RunOptions
+from supdocnade.runs import RunOptions
 from supdocnade.scene.dataset import Photographs
 from supdocnade.scene.novelty import fit_novelty
 from supdocnade.scene.selection import (

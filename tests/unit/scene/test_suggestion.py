@@ -6,7 +6,7 @@ from tests.scene_model import scenes, small_model
 
 from supdocnade.demo import drawn_scenes
 from supdocnade.errors import InvalidArgument
-from supdocnade.run_options import RunOptions
+from supdocnade.runs import RunOptions
 from supdocnade.scene.prediction import iter_predictions
 from supdocnade.scene.suggestion import (
     Suggestion,

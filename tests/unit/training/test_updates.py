@@ -10,7 +10,7 @@ from tests.planted_corpus import network_for, scene_corpus
 from supdocnade.corpus import Documents
 from supdocnade.errors import TrainingDiverged
 from supdocnade.likelihood.contract import SPARSE_ROWS
-from supdocnade.likelihood.cpu.threads import limit_threads
+from supdocnade.threads import limit_threads
 from supdocnade.training import updates
 from supdocnade.training.trainer import Trainer
 from supdocnade.training.trainer_config import TrainerConfig

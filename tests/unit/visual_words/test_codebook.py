@@ -10,9 +10,9 @@ from sklearn.cluster import KMeans, MiniBatchKMeans
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from supdocnade.errors import InvalidArgument
-from supdocnade.likelihood.cpu.threads import limit_threads, one_blas_thread
-from supdocnade.progress import no_progress
+from supdocnade.runs import no_progress
 from supdocnade.seeding import named_generator
+from supdocnade.threads import limit_threads, one_blas_thread
 from supdocnade.visual_words.codebook import (
     LEARNING,
     Codebook,
@@ -170,7 +170,7 @@ def test_every_thread_can_limit_blas():
 def test_a_library_that_is_loaded_later_is_limited_too():
     """numpy and scipy bring a BLAS each."""
     code = """
-from supdocnade.likelihood.cpu.threads import one_blas_thread
+from supdocnade.threads import one_blas_thread
 with one_blas_thread():
     pass
 import scipy.linalg

@@ -6,7 +6,7 @@ from supdocnade.errors import InvalidArgument, UnreadableImage
 from supdocnade.images.decode import DecodeConfig
 from supdocnade.images.dense_sift import DenseSIFTConfig, dense_sift
 from supdocnade.images.regions import Regions
-from supdocnade.run_options import RunOptions
+from supdocnade.runs import RunOptions
 from supdocnade.visual_words.describer import SIFTDescriber
 from supdocnade.visual_words.learn import cut_patches, fit_words, sample_patches
 

@@ -8,7 +8,7 @@ from supdocnade.errors import InvalidArgument, UnreadableImage
 from supdocnade.images.decode import DecodeConfig
 from supdocnade.images.dense_sift import DenseSIFTConfig
 from supdocnade.images.regions import Regions
-from supdocnade.run_options import RunOptions
+from supdocnade.runs import RunOptions
 from supdocnade.visual_words.cache import content_key
 from supdocnade.visual_words.codebook import Codebook
 from supdocnade.visual_words.describer import SIFTDescriber

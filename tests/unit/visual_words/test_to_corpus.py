@@ -8,9 +8,9 @@ from supdocnade import BagOfVisualWords, Corpus, DocNADE
 from supdocnade.errors import InvalidArgument, StorageError, UnreadableImage
 from supdocnade.estimators.bag_of_visual_words import words_of
 from supdocnade.estimators.persistence import words_to_storage
-from supdocnade.run_options import RunOptions
-from supdocnade.shard_parts import ShardParts
+from supdocnade.runs import RunOptions
 from supdocnade.storage import save_arrays
+from supdocnade.unfinished import ShardParts
 from supdocnade.visual_words.cache import content_key
 from supdocnade.visual_words.encoder import ImageEncoder
 from supdocnade.visual_words.to_corpus import (

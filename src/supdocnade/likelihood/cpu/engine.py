@@ -33,7 +33,7 @@ from supdocnade.likelihood.contract import (
     sparse_gradient,
 )
 from supdocnade.likelihood.cpu import memory, prefix_sums
-from supdocnade.likelihood.cpu.threads import (
+from supdocnade.threads import (
     SMALL_WORK,
     even_ranges,
     n_threads,

@@ -7,8 +7,8 @@ import numpy as np
 from torch import Tensor
 
 from supdocnade.jit import kernel
-from supdocnade.likelihood.cpu.threads import SMALL_WORK, run_parts
 from supdocnade.likelihood.operations import AdamRates
+from supdocnade.threads import SMALL_WORK, run_parts
 
 ROWS_PER_PART = 1024
 

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from supdocnade.jit import kernel
 from supdocnade.likelihood.cpu.prefix_sums import ACTIVATION_CODES, RELU, TANH, _sigmoid, _tanh
-from supdocnade.likelihood.cpu.threads import SMALL_WORK, even_ranges, n_threads, run_parts
+from supdocnade.threads import SMALL_WORK, even_ranges, n_threads, run_parts
 
 Floats = NDArray[np.float32]
 Number = TypeVar("Number", np.float32, np.float64)

@@ -14,7 +14,7 @@ from torch import Tensor
 from supdocnade.likelihood.contract import DocumentBatch, DocumentTerms, Parameters
 from supdocnade.likelihood.cpu.engine import BatchArrays, Floats, Gradients, Integers, compute_terms
 from supdocnade.likelihood.cpu.prefix_sums import RELU, TANH
-from supdocnade.likelihood.cpu.threads import SMALL_WORK, run_parts
+from supdocnade.threads import SMALL_WORK, run_parts
 
 LOGITS = 2**21
 """Number of logits that exist at a time: 8 MiB, or those of `ROW_STEP` tokens if these are more."""

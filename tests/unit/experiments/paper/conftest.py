@@ -6,7 +6,7 @@ import pytest
 from experiments.paper.stages import STAGES, run_stage
 from tests.photosets import OTHER_NUMBERS, draw_labelme, small_study
 
-from supdocnade.run_options import RunOptions
+from supdocnade.runs import RunOptions
 
 
 @pytest.fixture(scope="session")

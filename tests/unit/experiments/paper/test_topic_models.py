@@ -24,7 +24,7 @@ from scipy import sparse
 from tests.photosets import OTHER_NUMBERS, small_study
 
 from supdocnade import DampCounts, DocNADE, SupDocNADE
-from supdocnade.run_options import RunOptions
+from supdocnade.runs import RunOptions
 
 pytestmark = pytest.mark.filterwarnings(OTHER_NUMBERS)
 

@@ -7,7 +7,7 @@ from experiments.paper.words import GRIDS, WordRecipe, encode_words, load_words,
 from supdocnade import BagOfVisualWords
 from supdocnade.demo import drawn_scenes
 from supdocnade.errors import InvalidArgument, StorageError
-from supdocnade.run_options import RunOptions
+from supdocnade.runs import RunOptions
 
 RECIPE = WordRecipe(n_words=20, patch_size=(16, 32))
 

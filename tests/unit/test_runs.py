@@ -1,0 +1,52 @@
+from pathlib import Path
+
+import pytest
+
+from supdocnade import runs
+from supdocnade.errors import InvalidArgument
+from supdocnade.runs import PartProgress, PrintProgress, RunOptions, no_progress
+
+
+def test_folders_become_paths():
+    options = RunOptions(cache="words", checkpoint=Path("runs"))
+    assert (options.cache, options.checkpoint) == (Path("words"), Path("runs"))
+    assert RunOptions().cache is None
+
+
+def test_error_handling_is_checked():
+    with pytest.raises(InvalidArgument, match=r"on_error must be one of .*got 'ignore'"):
+        RunOptions(on_error="ignore")
+
+
+def test_no_workers_are_an_error():
+    with pytest.raises(InvalidArgument, match="n_jobs must be None or a whole number other than 0"):
+        RunOptions(n_jobs=0)
+
+
+def test_a_stage_is_printed_at_intervals_and_at_its_end(capsys, monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(runs.time, "monotonic", lambda: now[0])
+    report = PrintProgress()
+    for done in range(1, 6):
+        now[0] += 1.5
+        report("reading", done, 5)
+    report("writing", 1, None)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == [
+        "reading: 3 of 5, 2 s left",
+        "reading: 5 of 5, 6.0 s",
+    ]
+
+
+def test_no_progress_prints_nothing(capsys):
+    no_progress("reading", 5, 5)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_parts_are_reported_as_one():
+    seen = []
+    part = PartProgress(lambda *report: seen.append(report), 5)
+    part("reading", 3, 3)
+    part.before += 3
+    part("reading", 2, 2)
+    assert seen == [("reading", 3, 5), ("reading", 5, 5)]
