@@ -14,7 +14,7 @@ from typing import IO, Any
 import numpy as np
 
 from supdocnade import SceneModel
-from supdocnade.scene.svm import fit_svm
+from supdocnade.scene.class_heads import RBFSVM
 
 TICKS = os.sysconf("SC_CLK_TCK")
 BOUNDARY = "supdocnade-boundary"
@@ -32,7 +32,8 @@ def product_model(paths: list[Path]) -> SceneModel:
     model.fit(paths, labels, tags)
     rng = np.random.default_rng(0)
     hidden = rng.gamma(1.0, size=(512, model.fitted_.network.config.n_topics))
-    svm = fit_svm(hidden, np.arange(512) % 8, 8, C=10.0, gamma=3.0)
+    numbers = np.arange(512) % 8
+    svm = RBFSVM.fit(model.fitted_.network, hidden, numbers, {"C": 10.0, "gamma": 3.0})
     model.fitted_ = replace(model.fitted_, class_head=svm)
     return model
 

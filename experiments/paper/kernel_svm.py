@@ -2,7 +2,8 @@
 
 Every method has the same grid. A kernel is exp(-γ d / m), with d a distance and m its median among
 the training photographs; or it is a similarity without γ, and then only C is chosen. The SVM of
-`SceneModel` (`scene/svm.py`) is another: one class against the rest, with smooth decision values.
+`SceneModel` (`scene/class_heads.py`) is another: one class against the rest, with smooth decision
+values.
 """
 
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from sklearn.preprocessing import normalize
 from sklearn.svm import SVC
 
 from supdocnade.jit import kernel as compiled
-from supdocnade.scene.svm import fit_scaler
+from supdocnade.scene.class_heads import fit_scaler
 
 Floats = NDArray[np.float64]
 

@@ -19,7 +19,7 @@ from supdocnade.checks import check_known
 from supdocnade.errors import InvalidArgument, image_errors
 from supdocnade.folders.tags import normalize_tag
 from supdocnade.model.inference import NetworkArrays
-from supdocnade.scene.class_heads import ClassHead, Score
+from supdocnade.scene.heads import ClassHead, Score
 from supdocnade.scene.prediction import FittedScene, Prediction, predict_topics
 from supdocnade.text import format_percent
 from supdocnade.visual_words.describer import NetworkDescriber
@@ -276,13 +276,13 @@ def class_term_score(head: ClassHead, temperature: float, share_C: Floats) -> Sc
     log_share_C = np.log(share_C)
 
     def value(hidden_QH: Floats) -> Floats:
-        log_p_QC = log_softmax(head.decide(hidden_QH) / temperature, axis=1)
+        log_p_QC = log_softmax(head.scores(hidden_QH) / temperature, axis=1)
         values: Floats = logsumexp(log_p_QC + log_share_C, axis=1)
         return values
 
     def gradient(hidden_QH: Floats) -> Floats:
         # d/df of log Σ p share = log Σ exp(f / T) share - log Σ exp(f / T), with class scores f.
-        scaled_QC = head.decide(hidden_QH) / temperature
+        scaled_QC = head.scores(hidden_QH) / temperature
         slope_QC = softmax(scaled_QC + log_share_C, axis=1) - softmax(scaled_QC, axis=1)
         return head.gradient(hidden_QH, slope_QC / temperature)
 

@@ -1,157 +1,56 @@
-"""Classifiers on topic features: each is one class, which learns, predicts, explains and stores.
+"""Classifiers on topic features: the softmax of the topic model, and the paper's RBF SVM.
 
-`CLASS_HEADS` in `heads` names those that a scene model can have.
+There is one SVM per class against the rest, so that a score is a smooth function of the topics: it
+can be calibrated and explained. scikit-learn trains the SVMs; their support vectors, coefficients
+and intercepts are stored and evaluated here, without scikit-learn.
+
+The exact SVM needs the kernel of all pairs of documents. Where they are too many, Nyström's
+approximation takes its place: k(a, b) ≈ k(a, M) K_MM^-1 k(M, b) with some documents M, the
+landmarks. A linear SVM with weights w on the features k(a, M) K_MM^-1/2 is an SVM with the support
+vectors M and the coefficients K_MM^-1/2 w, so nothing else changes.
 """
 
-from abc import ABC, abstractmethod
+import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from functools import partial
+from typing import Any, ClassVar
 
 import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
 from numpy.typing import NDArray
-from scipy.special import softmax
 
-from supdocnade.model.inference import NetworkArrays, class_scores
+from supdocnade.checks import check_range, check_shape
+from supdocnade.errors import InvalidArgument
+from supdocnade.likelihood.cpu.row_products import affine
+from supdocnade.model.inference import NetworkArrays
+from supdocnade.scene.calibration import mean_probability
+from supdocnade.scene.heads import ClassHead, Floats, Topics
+from supdocnade.seeding import named_generator
 from supdocnade.storage import Arrays
+from supdocnade.threads import one_blas_thread
 
-Floats = NDArray[np.float64]
-Topics = NDArray[np.floating]
+C_GRID = (1.0, 10.0, 100.0)
+GAMMA_GRID = (0.1, 0.3, 1.0, 3.0)
+"""In units of 1 / topics: features have unit variance."""
 
+GRID = tuple(itertools.product(C_GRID, GAMMA_GRID))
 
-class Score(NamedTuple):
-    """A differentiable function of the topics of documents."""
+MAX_EXACT_SVM = 12_900
+"""Labelled documents of an exact SVM, whose training needs 4 GB; the kernel of more is approximated
+on any machine, so that one seed gives one model."""
 
-    value: Callable[[Floats], Floats]
-    """From (Q, H) topics to (Q,) scores."""
-    gradient: Callable[[Floats], Floats]
-    """From (Q, H) topics to (Q, H) derivatives."""
+N_LANDMARKS, MAX_APPROXIMATE, MAX_LINEAR_JOBS = 500, 10_000, 4
+"""Landmarks of an approximate SVM, documents that it is trained on at most, and threads that train
+it, each with a copy of all features: 0.5 GB."""
 
-    def add(self, other: "Score", weight: float) -> "Score":
-        """Return this score + weight · other."""
-        return Score(
-            lambda hidden_QH: self.value(hidden_QH) + weight * other.value(hidden_QH),
-            lambda hidden_QH: self.gradient(hidden_QH) + weight * other.gradient(hidden_QH),
-        )
+TOLERANCE = 0.1
+"""Tolerance of an approximate SVM; a smaller one takes longer and is not more accurate."""
 
+MIN_EIGENVALUE = 1e-10
+"""Smaller eigenvalues of K_MM, whose largest is near the number of landmarks, are rounding."""
 
-class ClassHead(ABC):
-    """A classifier on the topics of documents."""
-
-    name: ClassVar[str]
-    """Value of the setting `classifier`, and name in files."""
-    explained: ClassVar[str]
-    """What `decide` returns, in words."""
-    min_classes: ClassVar[int] = 1
-    defaults: ClassVar[Mapping[str, float]] = {}
-    """Settings of `fit` where there are no held-out documents to choose them on."""
-
-    @classmethod
-    def describe_approximation(cls, n_labelled: int, *, compared: bool) -> str:
-        """Return a sentence if so many documents would take too much memory, else "".
-
-        With a sentence, `choose` and `fit` are called with `approximate`.
-
-        Parameters
-        ----------
-        n_labelled : number of documents with a label.
-        compared : True if the head is one of several that are tried.
-        """
-        return ""
-
-    @classmethod
-    def choose(
-        cls,
-        hidden_BH: Topics,
-        label_B: NDArray[np.int64],
-        held_out_BH: Topics,
-        true_B: NDArray[np.int64],
-        n_classes: int,
-        *,
-        on_fit: Callable[[int, int], None] | None = None,
-        n_jobs: int | None = None,
-        approximate: bool = False,
-    ) -> Mapping[str, float]:
-        """Return the settings of `fit` that are best on held-out documents.
-
-        Parameters
-        ----------
-        hidden_BH, label_B : topics and class numbers of the documents to learn from.
-        held_out_BH, true_B : topics and class numbers of the held-out documents.
-        on_fit : called with the number of settings tried and of all.
-        """
-        return cls.defaults
-
-    @classmethod
-    @abstractmethod
-    def fit(
-        cls,
-        network: NetworkArrays,
-        hidden_BH: Topics,
-        label_B: NDArray[np.int64],
-        settings: Mapping[str, float],
-        *,
-        n_jobs: int | None = None,
-        approximate: bool = False,
-    ) -> "ClassHead":
-        """Return the head that was learned from documents.
-
-        Parameters
-        ----------
-        network : the topic model, which has the number of classes.
-        hidden_BH, label_B : topics and class numbers of the documents.
-        settings : made by `choose`.
-        """
-
-    @abstractmethod
-    def decide(self, hidden_BH: Topics) -> Floats:
-        """Return the scores of all classes in float64, which are explained, (B, C)."""
-
-    @abstractmethod
-    def gradient(self, hidden_BH: Topics, weight_BC: Floats) -> Floats:
-        """Return the gradients of Σ_c weight_c decide(h)_c by the topics, (B, H)."""
-
-    def scores(self, hidden_BH: Topics) -> Floats:
-        """Return the scores of all classes, (B, C).
-
-        A row does not depend on the other rows. Scores are those of `decide` but for rounding and
-        a number that is the same for all classes of a document.
-        """
-        return self.decide(hidden_BH)
-
-    def probabilities(self, hidden_BH: Topics, temperature: float) -> Floats:
-        """Return the probabilities of all classes, the softmax of scores / temperature, (B, C)."""
-        probability: Floats = softmax(self.scores(hidden_BH) / temperature, axis=1)
-        return probability
-
-    def describe(self) -> str:
-        """Return what predicts the class, in words."""
-        return f"the classifier {self.name!r}"
-
-    def explain(self, number: int) -> Score:
-        """Return the score of a class as a differentiable function."""
-
-        def gradient(hidden_QH: Floats) -> Floats:
-            weight_C = np.eye(len(self.decide(hidden_QH[:1])[0]))[number]
-            return self.gradient(hidden_QH, np.tile(weight_C, (len(hidden_QH), 1)))
-
-        return Score(lambda hidden_QH: self.decide(hidden_QH)[:, number], gradient)
-
-    @abstractmethod
-    def to_storage(self) -> tuple[Arrays, dict[str, Any]]:
-        """Return the head as arrays and plain values."""
-
-    @classmethod
-    @abstractmethod
-    def from_storage(
-        cls, arrays: Arrays, description: dict[str, Any], network: NetworkArrays
-    ) -> "ClassHead":
-        """Return what `to_storage` described; anything else raises an error.
-
-        Parameters
-        ----------
-        arrays : those of the head, and others.
-        """
+_ARRAYS = ("mean_H", "scale_H", "support_SH", "coefficient_CS", "intercept_C")
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,22 +80,16 @@ class SoftmaxHead(ClassHead):
         """Return what predicts the class, in words."""
         return "the softmax of the topic model"
 
-    def decide(self, hidden_BH: Topics) -> Floats:
+    def scores(self, hidden_BH: Topics) -> Floats:
         """Return U h + d, (B, C)."""
-        U_CH, d_C = (
-            self.network[f"label_{name}"].astype(np.float64) for name in ("weight", "bias")
-        )
-        logits_BC: Floats = hidden_BH @ U_CH.T + d_C
+        U_CH, d_C = (self.network[f"label_{name}"] for name in ("weight", "bias"))
+        logits_BC: Floats = affine(hidden_BH, U_CH, d_C).astype(np.float64)
         return logits_BC
 
     def gradient(self, hidden_BH: Topics, weight_BC: Floats) -> Floats:
         """Return weight U, (B, H)."""
         slopes_BH: Floats = weight_BC @ self.network["label_weight"].astype(np.float64)
         return slopes_BH
-
-    def scores(self, hidden_BH: Topics) -> Floats:
-        """Return log p(c), (B, C)."""
-        return class_scores(self.network, hidden_BH.astype(np.float32, copy=False))
 
     def to_storage(self) -> tuple[Arrays, dict[str, Any]]:
         """Return nothing: the topic model has it all."""
@@ -208,3 +101,299 @@ class SoftmaxHead(ClassHead):
     ) -> "SoftmaxHead":
         """Return the head of a network."""
         return cls(network)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RBFSVM(ClassHead):
+    """f_c(h) = Σ_s A[c, s] exp(-γ |z(h) - z_s|²) + b_c, with z(h) = (h - mean) / scale."""
+
+    name = "svm"
+    explained = "decision value of the SVM"
+    min_classes = 2
+    max_exact = MAX_EXACT_SVM
+    defaults: ClassVar[Mapping[str, float]] = {"C": 10.0, "gamma": 1.0}
+
+    mean_H: Floats
+    scale_H: Floats
+    support_SH: Floats
+    """(support vectors, topics), scaled."""
+    coefficient_CS: Floats
+    intercept_C: Floats
+    gamma: float
+
+    def __post_init__(self) -> None:
+        arrays = (self.mean_H, self.scale_H, self.support_SH, self.coefficient_CS, self.intercept_C)
+        kinds = [(array.ndim, array.dtype) for array in arrays]
+        if kinds != [(n, np.dtype(np.float64)) for n in (1, 1, 2, 2, 1)]:
+            raise InvalidArgument(f"an SVM must have vectors and matrices of float64, got {kinds}.")
+        n_classes, n_support = self.coefficient_CS.shape
+        n_topics = len(self.mean_H)
+        check_shape("scale", self.scale_H.shape, (n_topics,))
+        check_shape("support vectors", self.support_SH.shape, (n_support, n_topics))
+        check_shape("intercepts", self.intercept_C.shape, (n_classes,))
+        check_range("gamma", self.gamma, above=0)
+        for array in (self.mean_H, self.scale_H, self.support_SH, self.coefficient_CS):
+            if not np.isfinite(array).all():
+                raise InvalidArgument("an SVM must have finite numbers, got NaN or infinity.")
+        if not np.isfinite(self.intercept_C).all() or not (self.scale_H > 0).all():
+            raise InvalidArgument("an SVM must have finite intercepts and positive scales.")
+
+    @classmethod
+    def choose(
+        cls,
+        hidden_BH: Topics,
+        label_B: NDArray[np.int64],
+        held_out_BH: Topics,
+        true_B: NDArray[np.int64],
+        n_classes: int,
+        *,
+        on_fit: Callable[[int, int], None],
+        n_jobs: int | None = None,
+        approximate: bool = False,
+    ) -> Mapping[str, float]:
+        """Return C and γ of the best SVM on held-out documents.
+
+        That is the SVM with the largest `mean_probability`, which has less variance than the
+        accuracy on few documents. On a tie, prefer the smallest C, then the smallest γ, which is
+        the smoothest.
+        """
+        mean_H, scale_H = fit_scaler(hidden_BH)
+        hidden_BH, label_B, n_support = _order_documents(hidden_BH, label_B, approximate)
+        scaled_BH, other_BH = ((each - mean_H) / scale_H for each in (hidden_BH, held_out_BH))
+        inner_BS = squared_distances(scaled_BH, scaled_BH[:n_support])
+        outer_BS = squared_distances(other_BH, scaled_BH[:n_support])
+        ranked = []
+        for C, gamma in GRID:
+            width = gamma / hidden_BH.shape[1]
+            fits = _fit_all(inner_BS, width, label_B, n_classes, C, n_jobs, approximate)
+            outer = np.exp(-width * outer_BS)
+            values = np.stack([outer @ coefficient + b for coefficient, b in fits], axis=1)
+            ranked.append((-mean_probability(values, true_B), C, gamma))
+            on_fit(len(ranked), len(GRID))
+        _, C, gamma = min(ranked)
+        return {"C": C, "gamma": gamma}
+
+    @classmethod
+    def fit(
+        cls,
+        network: NetworkArrays,
+        hidden_BH: Topics,
+        label_B: NDArray[np.int64],
+        settings: Mapping[str, float],
+        *,
+        n_jobs: int | None = None,
+        approximate: bool = False,
+    ) -> "RBFSVM":
+        """Return an SVM that was learned from documents of at least two classes.
+
+        Parameters
+        ----------
+        settings : C, the cost of an error, weighted so that all classes cost the same in total;
+            and gamma, of the kernel, in units of 1 / topics.
+        approximate : approximate the kernel by landmarks.
+        """
+        mean_H, scale_H = fit_scaler(hidden_BH)
+        hidden_BH, label_B, n_support = _order_documents(hidden_BH, label_B, approximate)
+        scaled_BH = (hidden_BH - mean_H) / scale_H
+        width = settings["gamma"] / hidden_BH.shape[1]
+        distance_BS = squared_distances(scaled_BH, scaled_BH[:n_support])
+        C, n_classes = settings["C"], network.n_classes
+        fits = _fit_all(distance_BS, width, label_B, n_classes, C, n_jobs, approximate)
+        coefficient_CS = np.stack([coefficient for coefficient, _ in fits])
+        used = np.any(coefficient_CS != 0, axis=0)
+        return cls(
+            mean_H=mean_H,
+            scale_H=scale_H,
+            support_SH=np.ascontiguousarray(scaled_BH[:n_support][used]),
+            coefficient_CS=np.ascontiguousarray(coefficient_CS[:, used]),
+            intercept_C=np.array([intercept for _, intercept in fits]),
+            gamma=width,
+        )
+
+    def scores(self, hidden_BH: Topics) -> Floats:
+        """Return the decision values of documents, (B, C); the largest is that of the class.
+
+        Every row is computed by itself: its numbers do not depend on the other rows.
+        """
+        values_BC = np.empty((len(hidden_BH), len(self.intercept_C)))
+        away_SH = np.empty_like(self.support_SH)  # Allocating it per row would take longer.
+        for row, hidden_H in enumerate(hidden_BH):
+            kernel_S = self._kernel(hidden_H, away_SH)
+            values_BC[row] = self.coefficient_CS @ kernel_S + self.intercept_C
+        return values_BC
+
+    def gradient(self, hidden_BH: Topics, weight_BC: Floats) -> Floats:
+        """Return the gradients of Σ_c weight_c f_c by the topics of documents, (B, H)."""
+        gradient_BH = np.empty((len(hidden_BH), len(self.mean_H)))
+        away_SH = np.empty_like(self.support_SH)
+        for row, (hidden_H, weight_C) in enumerate(zip(hidden_BH, weight_BC, strict=True)):
+            scaled_H = (hidden_H - self.mean_H) / self.scale_H
+            pull_S = (weight_C @ self.coefficient_CS) * self._kernel(hidden_H, away_SH)
+            away_H = pull_S.sum() * scaled_H - pull_S @ self.support_SH
+            gradient_BH[row] = -2 * self.gamma * away_H / self.scale_H
+        return gradient_BH
+
+    def _kernel(self, hidden_H: Topics, away_SH: Floats) -> Floats:
+        """Return the kernel of a document with every support vector, (S,).
+
+        Parameters
+        ----------
+        away_SH : scratch array.
+        """
+        scaled_H = (hidden_H.astype(np.float64) - self.mean_H) / self.scale_H
+        np.subtract(self.support_SH, scaled_H, out=away_SH)
+        np.square(away_SH, out=away_SH)
+        kernel_S: Floats = np.exp(-self.gamma * away_SH.sum(axis=1))
+        return kernel_S
+
+    def describe(self) -> str:
+        """Return what predicts the class, in words."""
+        return (
+            f"a support vector machine on all topics, with {len(self.support_SH)} support vectors"
+        )
+
+    def to_storage(self) -> tuple[Arrays, dict[str, Any]]:
+        """Return all arrays, and γ."""
+        return {name: getattr(self, name) for name in _ARRAYS}, {"gamma": self.gamma}
+
+    @classmethod
+    def from_storage(
+        cls, arrays: Arrays, description: dict[str, Any], network: NetworkArrays
+    ) -> "RBFSVM":
+        """Return the SVM that was stored."""
+        svm = cls(**{name: arrays[name] for name in _ARRAYS}, gamma=description["gamma"])
+        shape = network.n_classes, network.config.n_topics
+        check_shape("svm", (len(svm.intercept_C), len(svm.mean_H)), shape)
+        return svm
+
+
+CLASS_HEADS: dict[str, type[ClassHead]] = {each.name: each for each in (SoftmaxHead, RBFSVM)}
+"""Classifiers by name; if two are equally good, "auto" takes the first."""
+
+
+def allowed_heads(
+    classifier: str, n_classes: int, *, can_compare: bool = True
+) -> list[type[ClassHead]]:
+    """Return the classifiers that a model with this many classes may have; none without classes.
+
+    Parameters
+    ----------
+    classifier : name of a classifier, or "auto" for all.
+    can_compare : False if no labels are held out to compare classifiers by: only the paper's, the
+        SVM, is left of several.
+    """
+    if not n_classes:
+        return []
+    heads = [CLASS_HEADS[classifier]] if classifier in CLASS_HEADS else [*CLASS_HEADS.values()]
+    heads = [head for head in heads if n_classes >= head.min_classes] or [SoftmaxHead]
+    return heads if can_compare or len(heads) == 1 else [RBFSVM]
+
+
+def squared_distances(first_AH: Floats, second_BH: Floats) -> Floats:
+    """Return |a - b|² of all pairs, (A, B)."""
+    squares = np.square(first_AH).sum(axis=1)[:, None] + np.square(second_BH).sum(axis=1)
+    distances: Floats = np.maximum(squares - 2 * first_AH @ second_BH.T, 0)
+    return distances
+
+
+def fit_scaler(hidden_BH: Topics) -> tuple[Floats, Floats]:
+    """Return mean and standard deviation of every topic, 1 for a constant topic."""
+    mean_H = hidden_BH.mean(axis=0, dtype=np.float64)
+    scale_H = hidden_BH.std(axis=0, dtype=np.float64)
+    scale_H[scale_H < 1e-12 * (1 + abs(mean_H))] = 1.0
+    return mean_H, scale_H
+
+
+def _order_documents(
+    hidden_BH: Topics, label_B: NDArray[np.int64], approximate: bool
+) -> tuple[Topics, NDArray[np.int64], int]:
+    """Return documents with their labels, and the number of the first that may be support vectors.
+
+    Those of an approximate SVM are ordered so that the first ones have about as many of every
+    class: classes cost the same in total.
+    """
+    if not approximate:
+        return hidden_BH, label_B, len(label_B)
+    shuffled = named_generator(0, "landmarks").permutation(len(label_B))
+    rank_B = np.empty(len(label_B), np.int64)
+    for label in np.unique(label_B):
+        members = shuffled[label_B[shuffled] == label]
+        rank_B[members] = np.arange(len(members))
+    rows = shuffled[np.argsort(rank_B[shuffled], kind="stable")][:MAX_APPROXIMATE]
+    return hidden_BH[rows], label_B[rows], min(N_LANDMARKS, len(rows))
+
+
+def _fit_all(
+    distance_BS: Floats,
+    width: float,
+    label_B: NDArray[np.int64],
+    n_classes: int,
+    C: float,
+    n_jobs: int | None,
+    approximate: bool,
+) -> list[tuple[Floats, float]]:
+    """Return the coefficients of the support vectors, and the intercept, of every class.
+
+    Parameters
+    ----------
+    distance_BS : squared distances of the documents from the first of them.
+    """
+    if len(np.unique(label_B)) < 2:
+        raise InvalidArgument("an SVM needs documents of at least two classes, got one.")
+    kernel_BS = np.exp(-width * distance_BS)
+    fit_one: Callable[..., tuple[Floats, float]] = _fit_one
+    if approximate:
+        with one_blas_thread():
+            value_S, vector_SS = np.linalg.eigh(kernel_BS[: kernel_BS.shape[1]])
+            root_SS = (vector_SS / np.sqrt(np.maximum(value_S, MIN_EIGENVALUE))) @ vector_SS.T
+            kernel_BS = kernel_BS @ root_SS
+        fit_one, n_jobs = (
+            partial(_fit_linear, root_SS),
+            min(effective_n_jobs(n_jobs), MAX_LINEAR_JOBS),
+        )
+    return list(
+        Parallel(n_jobs=n_jobs, prefer="threads")(
+            delayed(fit_one)(kernel_BS, label_B == label, C) for label in range(n_classes)
+        )
+    )
+
+
+def _fit_linear(
+    root_SS: Floats, feature_BS: Floats, member_B: NDArray[np.bool_], C: float
+) -> tuple[Floats, float]:
+    """Return the coefficients of all landmarks and the intercept of one class against the rest.
+
+    Parameters
+    ----------
+    root_SS : K_MM^-1/2 of the landmarks.
+    feature_BS : approximate features of the documents.
+    """
+    if not member_B.any():
+        return np.zeros(len(root_SS)), -1.0
+    from sklearn.svm import LinearSVC
+
+    # Newton steps on all documents: liblinear's other solver uses a generator that all threads
+    # share. The penalty includes the intercept, which a scale above 1 makes small.
+    svc: Any = LinearSVC(
+        C=C,
+        loss="squared_hinge",
+        dual=False,
+        class_weight="balanced",
+        intercept_scaling=3.0,
+        tol=TOLERANCE,
+    )
+    svc.fit(feature_BS, member_B)
+    return root_SS @ svc.coef_[0], float(svc.intercept_[0])
+
+
+def _fit_one(kernel_BB: Floats, member_B: NDArray[np.bool_], C: float) -> tuple[Floats, float]:
+    """Return the coefficients of all documents and the intercept of one class against the rest."""
+    coefficient_B = np.zeros(len(member_B))
+    if not member_B.any():
+        return coefficient_B, -1.0  # A class without documents is never predicted.
+    from sklearn.svm import SVC
+
+    svc: Any = SVC(C=C, kernel="precomputed", class_weight="balanced", cache_size=500)
+    svc.fit(kernel_BB, member_B)
+    coefficient_B[svc.support_] = svc.dual_coef_[0]
+    return coefficient_B, float(svc.intercept_[0])

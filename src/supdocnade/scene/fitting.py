@@ -31,8 +31,8 @@ from supdocnade.folders.tags import AnnotationVocabulary
 from supdocnade.model.inference import NetworkArrays, topic_features
 from supdocnade.model.network import DocNADENetwork
 from supdocnade.runs import EpochCallback, RunOptions
+from supdocnade.scene.class_heads import CLASS_HEADS, allowed_heads
 from supdocnade.scene.dataset import Photographs, TrainingSet
-from supdocnade.scene.heads import CLASS_HEADS, allowed_heads
 from supdocnade.scene.held_out import Choices, HeldOut, hold_out
 from supdocnade.scene.inspection import (
     describe_class_conflicts,
@@ -141,11 +141,14 @@ def must_approximate(labels: Sequence[str | None], settings: SceneSettings) -> b
     """Return whether there are too many labelled photographs for a classifier; warn if so."""
     n_labelled = sum(label is not None for label in labels)
     heads = allowed_heads(settings.classifier, len({*labels} - {None}))
-    compared = settings.classifier == "auto"
-    notes = [head.describe_approximation(n_labelled, compared=compared) for head in heads]
-    for note in filter(None, notes):
-        warnings.warn(note, stacklevel=3)
-    return any(notes)
+    for head in heads:
+        if n_labelled > head.max_exact:
+            warnings.warn(
+                f"the classifier {head.name!r} is approximated, to bound its memory: there are "
+                f"{n_labelled} labelled photographs, more than {head.max_exact}.",
+                stacklevel=3,
+            )
+    return any(n_labelled > head.max_exact for head in heads)
 
 
 def _inspect(

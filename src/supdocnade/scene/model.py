@@ -52,8 +52,8 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
         Number of topics; None: 200, or 512 with a network.
     classifier : {"auto", "svm", "softmax"}, default="auto"
         The paper's RBF SVM on topic features, or the model's own softmax; "auto" takes the one that
-        does better on the held-out photographs. With more than 12,900 labelled photographs, or
-        30,000 with "svm", the kernel of the SVM is approximated, to bound its memory.
+        does better on the held-out photographs. With more than 12,900 labelled photographs the
+        kernel of the SVM is approximated, to bound its memory.
     features : str, default="sift"
         Description of patches: "sift", or the name of a network; `supdocnade features` lists and
         imports networks. The features of whole photographs by a network enter the topic

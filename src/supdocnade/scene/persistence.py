@@ -48,9 +48,9 @@ from supdocnade.estimators.persistence import (
 from supdocnade.model.inference import NetworkArrays
 from supdocnade.model.topic_rotation import TopicRotation
 from supdocnade.scene.calibration import TagCalibration
-from supdocnade.scene.class_heads import ClassHead
+from supdocnade.scene.class_heads import allowed_heads
 from supdocnade.scene.dataset import training_set_from_storage, training_set_to_storage
-from supdocnade.scene.heads import allowed_heads
+from supdocnade.scene.heads import ClassHead
 from supdocnade.scene.held_out import (
     Choices,
     HeldOut,
@@ -276,6 +276,8 @@ def _build(parts: Parts, description: dict[str, Any], name: str) -> FittedScene:
     chosen = description["choices"]
     calibration = None if chosen["tags"] is None else TagCalibration(**chosen["tags"])
     choices = Choices(**{**chosen, "tags": calibration})
+    if (calibration is None) != (not tags):
+        raise InvalidArgument("its calibration of tags must come with tags, and with them alone")
     if config.annotation_output != settings.annotation_output:
         raise InvalidArgument("its outputs of tags are not those of its topics")
     rotation = _read_rotation(parts["classifier"][0], config.n_topics)

@@ -24,13 +24,12 @@ from supdocnade.metrics import top_ranked
 from supdocnade.model.inference import NetworkArrays, topic_features
 from supdocnade.model.topic_rotation import TopicRotation
 from supdocnade.runs import RunOptions
-from supdocnade.scene.class_heads import ClassHead
 from supdocnade.scene.dataset import TrainingSet
-from supdocnade.scene.heads import tag_head
+from supdocnade.scene.heads import ClassHead, TagHead
 from supdocnade.scene.held_out import Choices, HeldOut
 from supdocnade.scene.novelty import Novelty, fit_novelty, take_references
 from supdocnade.scene.settings import TAG_PRECISION, SceneSettings
-from supdocnade.scene.tag_heads import TagHead
+from supdocnade.scene.tag_heads import tag_head
 from supdocnade.scene.tag_ranking import tag_scores
 from supdocnade.scene.thumbnails import Thumbnails
 from supdocnade.visual_words.cache import ImageWords
@@ -241,7 +240,10 @@ class FittedScene:
 
     def tag_presence(self, scores_BA: Floats) -> Floats:
         """Return the probability that every tag is present, given the scores of tags."""
-        return self.tag_head.probabilities(scores_BA, self.tag_frequency_A, self.choices.tags)
+        calibration = self.choices.tags
+        if calibration is None:
+            return np.empty(scores_BA.shape)
+        return calibration.probability(scores_BA, self.tag_frequency_A)
 
     def fingerprint(self) -> str:
         """Return a digest of everything that determines topics and probabilities.
@@ -279,7 +281,7 @@ class FittedScene:
     def precise_thresholds(self) -> dict[str, float]:
         """Probability of each tag at which it had a precision of 80 % on held-out photographs.
 
-        It is 0.8 in models that were fitted without a held-out set, or before it was measured.
+        It is 0.8 in models that were fitted without a held-out set.
         """
         calibration = self.choices.tags
         if calibration is None:

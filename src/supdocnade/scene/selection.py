@@ -27,13 +27,13 @@ from supdocnade.scene.calibration import (
     precise_thresholds,
     unsure_below,
 )
-from supdocnade.scene.class_heads import ClassHead
+from supdocnade.scene.class_heads import allowed_heads
 from supdocnade.scene.dataset import Photographs, TrainingSet
-from supdocnade.scene.heads import TAG_HEADS, allowed_heads, tag_head
+from supdocnade.scene.heads import ClassHead, TagHead
 from supdocnade.scene.held_out import Choices, HeldOut, HeldOutImage
 from supdocnade.scene.novelty import choose_novelty, fit_novelty, unfamiliar_above
 from supdocnade.scene.settings import SceneSettings
-from supdocnade.scene.tag_heads import TagHead
+from supdocnade.scene.tag_heads import TAG_HEADS, tag_head
 from supdocnade.scene.tag_ranking import (
     choose_class_weight,
     photograph_tag_shares,
@@ -250,7 +250,9 @@ def measure_selected(
         figures |= class_figures(class_sums(confidence, correct))
     calibration = _measure_tags(selected, held_out, vocabulary, frequency_A, figures)
     choices = replace(selected.choices, unsure_below=threshold, tags=calibration)
-    presence_BA = selected.tag_head.probabilities(selected.tag_scores_BA, frequency_A, calibration)
+    presence_BA = np.empty(selected.tag_scores_BA.shape)
+    if calibration is not None:
+        presence_BA = calibration.probability(selected.tag_scores_BA, frequency_A)
     top_BX = top_ranked(selected.tag_scores_BA, N_TAGS)
     images = []
     for row in range(len(held_out)):
@@ -280,13 +282,15 @@ def _measure_tags(
     figures: dict[str, float],
 ) -> TagCalibration | None:
     """Calibrate the probabilities of tags, and add the figures of tags; None without tags."""
-    known = np.array([tags is not None for tags in held_out.tags], np.bool_)
-    if not len(vocabulary) or not known.any():
+    if not len(vocabulary):
         return None
+    known = np.array([tags is not None for tags in held_out.tags], np.bool_)
     present = present_tags(held_out, vocabulary)[known]
     scores_BA = selected.tag_scores_BA[known]
     offset = selected.tag_head.expected_offset(frequency_A)
     calibration = fit_tags(scores_BA, frequency_A, present[:, : len(vocabulary)], offset)
+    if not known.any():
+        return calibration
     probability_BA = calibration.probability(scores_BA, frequency_A)
     chosen = probability_BA >= calibration.threshold
     top_BX = top_ranked(scores_BA, N_TAGS)

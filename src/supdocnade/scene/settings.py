@@ -92,7 +92,7 @@ class SceneSettings:
         from supdocnade.estimators.settings import VisualWordSettings
         from supdocnade.images.feature_network import is_network_name
         from supdocnade.likelihood import ACTIVATIONS
-        from supdocnade.scene.heads import CLASS_HEADS
+        from supdocnade.scene.class_heads import CLASS_HEADS
         from supdocnade.training.trainer_config import TrainerConfig
 
         values = {name: getattr(self, name) for name in self.names()}

@@ -1,82 +1,11 @@
-"""Scores and probabilities of tags by the topics: each kind of output of tags is one class.
-
-`tag_head` in `heads` returns that of a topic model.
-"""
-
-from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import ClassVar
+"""Outputs of tags of a topic model: words, as in the paper, or one logistic output for each."""
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, log_expit, log_softmax
 
 from supdocnade.model.inference import NetworkArrays, annotation_log_odds, annotation_log_proba
-from supdocnade.scene.calibration import TagCalibration
-from supdocnade.scene.class_heads import Score
-
-Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False)
-class TagHead(ABC):
-    """Outputs of tags of a topic model."""
-
-    name: ClassVar[str]
-    """Value of the setting `annotation_output`."""
-
-    network: NetworkArrays
-
-    @abstractmethod
-    def scores(self, hidden_BH: NDArray[np.float32]) -> Floats:
-        """Return the scores of all tags, which rank them, (B, A)."""
-
-    @staticmethod
-    @abstractmethod
-    def normalize(scores_BA: Floats) -> Floats:
-        """Return scores to which a term was added, as comparable as those of `scores`, (B, A)."""
-
-    @staticmethod
-    @abstractmethod
-    def uncalibrated(scores_BA: Floats) -> Floats:
-        """Return the probability that every tag is present, as the scores say, (B, A)."""
-
-    @staticmethod
-    @abstractmethod
-    def expected_offset(frequency_A: Floats) -> float:
-        """Return the offset of a calibration before it is fitted.
-
-        Parameters
-        ----------
-        frequency_A : share of the photographs that have each tag.
-        """
-
-    @staticmethod
-    @abstractmethod
-    def describe(tag: str) -> str:
-        """Return the score of a tag in words."""
-
-    @abstractmethod
-    def explain(self, number: int) -> Score:
-        """Return the score of a tag as a differentiable function.
-
-        It is that of `scores` but for a number that is the same for all tags of a document.
-        """
-
-    def probabilities(
-        self, scores_BA: Floats, frequency_A: Floats, calibration: TagCalibration | None
-    ) -> Floats:
-        """Return the probability that every tag is present, (B, A).
-
-        Parameters
-        ----------
-        scores_BA : those of `scores`, optionally with the class term.
-        frequency_A : share of the photographs that have each tag.
-        calibration : None: the scores as they are.
-        """
-        if calibration is None:
-            return self.uncalibrated(scores_BA)
-        return calibration.probability(scores_BA, frequency_A)
+from supdocnade.scene.heads import Floats, Score, TagHead
 
 
 class WordTags(TagHead):
@@ -93,11 +22,6 @@ class WordTags(TagHead):
         """Return scores renormalised over all tags of a photograph, (B, A)."""
         normalized_BA: Floats = log_softmax(scores_BA, axis=1)
         return normalized_BA
-
-    @staticmethod
-    def uncalibrated(scores_BA: Floats) -> Floats:
-        """Return the exponentials of scores, (B, A)."""
-        return np.exp(scores_BA)
 
     @staticmethod
     def expected_offset(frequency_A: Floats) -> float:
@@ -142,22 +66,6 @@ class LogisticTags(TagHead):
         return annotation_log_odds(self.network, hidden_BH)
 
     @staticmethod
-    def normalize(scores_BA: Floats) -> Floats:
-        """Return the scores: log odds keep their level."""
-        return scores_BA
-
-    @staticmethod
-    def uncalibrated(scores_BA: Floats) -> Floats:
-        """Return the logistic function of scores, (B, A)."""
-        probability_BA: Floats = expit(scores_BA)
-        return probability_BA
-
-    @staticmethod
-    def expected_offset(frequency_A: Floats) -> float:
-        """Return 0: the outputs are probabilities."""
-        return 0.0
-
-    @staticmethod
     def describe(tag: str) -> str:
         """Return logit p(tag)."""
         return f"logit p({tag})"
@@ -170,3 +78,12 @@ class LogisticTags(TagHead):
             lambda hidden_QH: hidden_QH @ T_H + e,
             lambda hidden_QH: np.tile(T_H, (len(hidden_QH), 1)),
         )
+
+
+TAG_HEADS: dict[str, type[TagHead]] = {each.name: each for each in (WordTags, LogisticTags)}
+
+
+def tag_head(network: NetworkArrays) -> TagHead:
+    """Return the outputs of tags of a topic model."""
+    config = network.config
+    return TAG_HEADS[config.annotation_output if config.n_annotation_words else "words"](network)

@@ -20,7 +20,7 @@ from scipy import sparse
 from supdocnade.folders.tags import AnnotationVocabulary, normalize_tag
 from supdocnade.metrics import N_TAGS, f_measure, top_ranked
 from supdocnade.scene.dataset import Photographs
-from supdocnade.scene.tag_heads import TagHead
+from supdocnade.scene.heads import TagHead
 
 Floats = NDArray[np.float64]
 

@@ -12,8 +12,7 @@ from supdocnade.model.config import SupDocNADEConfig
 from supdocnade.model.inference import annotation_log_odds, topic_features
 from supdocnade.model.network import SupDocNADENetwork, random_tree
 from supdocnade.scene.attribution import attribute_score, class_term_score
-from supdocnade.scene.class_heads import SoftmaxHead
-from supdocnade.scene.svm import fit_svm
+from supdocnade.scene.class_heads import RBFSVM, SoftmaxHead
 from supdocnade.scene.tag_heads import LogisticTags, WordTags
 from supdocnade.visual_words.encoder import ImageEncoder
 
@@ -65,7 +64,7 @@ def attribute(made, words, amounts, score):
 
 def some_svm(made):
     hidden = np.stack([topics(made, *document(seed)) for seed in range(40)])
-    return fit_svm(hidden, np.arange(40) % N_CLASSES, N_CLASSES, C=10.0, gamma=1.0)
+    return RBFSVM.fit(made.arrays(), hidden, np.arange(40) % N_CLASSES, RBFSVM.defaults)
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
@@ -133,7 +132,7 @@ def classifier(made, kind):
 
 def decide(made, kind, hidden):
     if kind == "svm":
-        return some_svm(made).decide(hidden)
+        return some_svm(made).scores(hidden)
     return hidden @ made.label_weight.detach().numpy().T + made.label_bias.detach().numpy()
 
 

@@ -13,7 +13,8 @@ from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.topic_fitting import fit_topic_model
 from supdocnade.folders.tags import AnnotationVocabulary
 from supdocnade.images.decode import encode
-from supdocnade.scene import fitting, svm
+from supdocnade.scene import class_heads, fitting
+from supdocnade.scene.class_heads import RBFSVM
 from supdocnade.scene.settings import SceneSettings
 
 NEW = columns(scenes(4, 7))[0]
@@ -167,22 +168,18 @@ def approximates(n_labelled, **settings):
     return fitting.must_approximate(labels, SceneSettings(**settings).check())
 
 
-def test_auto_tries_no_exact_svm_of_more_than_four_gigabytes():
-    assert round(svm.SVM_BYTES * svm.MAX_AUTO_SVM**2 / 1e9, 1) == 4
+def test_the_kernel_of_many_labelled_photographs_is_approximated():
     assert not approximates(12_900)
-    with pytest.warns(UserWarning, match=r"with 500 support vectors.* of 20000 .* need 9\.6 GB"):
-        assert approximates(20_000)
-    assert not approximates(20_000, classifier="svm")
     assert not approximates(50_000, classifier="softmax")
-    with pytest.warns(UserWarning, match="of 31000 labelled photographs"):
-        assert approximates(31_000, classifier="svm")
+    with pytest.warns(UserWarning, match="'svm' is approximated.* 13000 labelled .* than 12900"):
+        assert approximates(13_000)
 
 
 def test_an_approximate_svm_classifies_saves_and_explains(tmp_path, monkeypatch):
-    monkeypatch.setattr(svm, "MAX_SVM", 20)
-    monkeypatch.setattr(svm, "N_LANDMARKS", 10)
+    monkeypatch.setattr(RBFSVM, "max_exact", 20)
+    monkeypatch.setattr(class_heads, "N_LANDMARKS", 10)
     images, labels, tags = columns(scenes())
-    with pytest.warns(UserWarning, match="the SVM has an approximate kernel"):
+    with pytest.warns(UserWarning, match="'svm' is approximated"):
         model = SceneModel(classifier="svm", **SETTINGS).fit(images, labels, tags)
     assert model.fitted_.class_head.support_SH.shape == (10, 12)
     assert (model.predict(images) == labels).mean() > 0.8

@@ -7,11 +7,10 @@ from tests.scene_model import SETTINGS, columns, scenes, small_model
 from supdocnade import SceneModel
 from supdocnade.cli.main import run
 from supdocnade.errors import InvalidArgument, StorageError
-from supdocnade.scene.class_heads import ClassHead, SoftmaxHead
-from supdocnade.scene.heads import CLASS_HEADS, TAG_HEADS, allowed_heads
+from supdocnade.scene.class_heads import CLASS_HEADS, RBFSVM, SoftmaxHead, allowed_heads
+from supdocnade.scene.heads import ClassHead
 from supdocnade.scene.settings import SceneSettings
-from supdocnade.scene.svm import RBFSVM
-from supdocnade.scene.tag_heads import WordTags
+from supdocnade.scene.tag_heads import TAG_HEADS, WordTags
 
 IMAGES, LABELS, TAGS = columns(scenes(4, 2))
 
@@ -31,7 +30,7 @@ class NearestMean(ClassHead):
             np.array([hidden_BH[label_B == c].mean(axis=0) for c in range(network.n_classes)])
         )
 
-    def decide(self, hidden_BH):
+    def scores(self, hidden_BH):
         return -np.square(hidden_BH[:, None].astype(np.float64) - self.mean_CH).sum(axis=2) / 2
 
     def gradient(self, hidden_BH, weight_BC):

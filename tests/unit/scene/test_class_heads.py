@@ -1,4 +1,5 @@
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,9 +10,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
 from supdocnade.errors import InvalidArgument
-from supdocnade.scene import svm
+from supdocnade.scene import class_heads
 from supdocnade.scene.calibration import mean_probability
-from supdocnade.scene.svm import choose_svm, fit_svm
+from supdocnade.scene.class_heads import RBFSVM
 
 N_CLASSES, N_TOPICS = 4, 6
 
@@ -24,6 +25,11 @@ def blobs(seed, n=60):
     return (3 + hidden_BH * np.arange(1, N_TOPICS + 1)).astype(np.float32), label_B
 
 
+def fit_svm(hidden, labels, n_classes, *, C, gamma, **options):
+    network, settings = SimpleNamespace(n_classes=n_classes), {"C": C, "gamma": gamma}
+    return RBFSVM.fit(network, hidden, labels, settings, **options)
+
+
 X, Y = blobs(0)
 Z, W = blobs(1)
 SVM = fit_svm(X, Y, N_CLASSES, C=10.0, gamma=1.0)
@@ -34,17 +40,17 @@ def test_decisions_are_those_of_scikit_learn(label):
     theirs = make_pipeline(
         StandardScaler(), SVC(C=10.0, gamma=1 / N_TOPICS, class_weight="balanced", tol=1e-6)
     ).fit(X.astype(np.float64), label == Y)
-    ours = SVM.decide(Z)[:, label]
+    ours = SVM.scores(Z)[:, label]
     # Both stop their search at a tolerance.
     np.testing.assert_allclose(ours, theirs.decision_function(Z.astype(np.float64)), atol=2e-3)
 
 
 def test_it_classifies():
-    assert (SVM.decide(Z).argmax(axis=1) == W).mean() > 0.9
+    assert (SVM.scores(Z).argmax(axis=1) == W).mean() > 0.9
 
 
 def test_a_row_does_not_depend_on_the_others():
-    np.testing.assert_array_equal(SVM.decide(Z)[7:8], SVM.decide(Z[7:8]))
+    np.testing.assert_array_equal(SVM.scores(Z)[7:8], SVM.scores(Z[7:8]))
 
 
 def test_gradients_are_finite_differences():
@@ -55,7 +61,7 @@ def test_gradients_are_finite_differences():
         for topic in range(N_TOPICS):
             step = np.zeros(N_TOPICS)
             step[topic] = 1e-5
-            both = SVM.decide(np.stack([hidden + step, hidden - step])) @ weight
+            both = SVM.scores(np.stack([hidden + step, hidden - step])) @ weight
             assert found[topic] == pytest.approx((both[0] - both[1]) / 2e-5, rel=1e-5, abs=1e-9)
 
 
@@ -63,25 +69,26 @@ def test_a_constant_topic_is_allowed():
     flat = X.copy()
     flat[:, 2] = 5.0
     fitted = fit_svm(flat, Y, N_CLASSES, C=1.0, gamma=1.0)
-    assert np.isfinite(fitted.decide(flat)).all()
+    assert np.isfinite(fitted.scores(flat)).all()
     assert fitted.scale_H[2] == 1.0
 
 
 @pytest.mark.parametrize("approximate", [False, True])
 def test_a_class_without_documents_is_never_predicted(approximate):
     fitted = fit_svm(X, Y, N_CLASSES + 1, C=10.0, gamma=1.0, approximate=approximate)
-    assert (fitted.decide(Z).argmax(axis=1) < N_CLASSES).all()
+    assert (fitted.scores(Z).argmax(axis=1) < N_CLASSES).all()
 
 
-def test_the_choice_is_the_best_on_held_out_documents():
-    grid = [(C, gamma) for C in (0.01, 10.0) for gamma in (0.3, 1000.0)]
-    C, gamma, score = choose_svm(X, Y, Z, W, N_CLASSES, grid=grid)
+def test_the_choice_is_the_best_on_held_out_documents(monkeypatch):
+    grid, seen = [(C, gamma) for C in (0.01, 10.0) for gamma in (0.3, 1000.0)], []
+    monkeypatch.setattr(class_heads, "GRID", grid)
+    chosen = RBFSVM.choose(X, Y, Z, W, N_CLASSES, on_fit=lambda *done: seen.append(done))
+    assert seen == [(number, 4) for number in range(1, 5)]
     scores = {
-        pair: mean_probability(fit_svm(X, Y, N_CLASSES, C=pair[0], gamma=pair[1]).decide(Z), W)
+        pair: mean_probability(fit_svm(X, Y, N_CLASSES, C=pair[0], gamma=pair[1]).scores(Z), W)
         for pair in grid
     }
-    assert score == pytest.approx(max(scores.values()))
-    assert scores[C, gamma] == max(scores.values())
+    assert scores[chosen["C"], chosen["gamma"]] == pytest.approx(max(scores.values()))
 
 
 def test_any_number_of_workers_gives_the_same_arrays():
@@ -90,8 +97,8 @@ def test_any_number_of_workers_gives_the_same_arrays():
 
 
 def test_an_approximate_svm_is_that_of_scikit_learns_approximation(monkeypatch):
-    monkeypatch.setattr(svm, "N_LANDMARKS", 20)
-    monkeypatch.setattr(svm, "TOLERANCE", 1e-6)
+    monkeypatch.setattr(class_heads, "N_LANDMARKS", 20)
+    monkeypatch.setattr(class_heads, "TOLERANCE", 1e-6)
     ours = fit_svm(X, Y, N_CLASSES, C=10.0, gamma=1.0, approximate=True)
     np.testing.assert_array_equal(ours.mean_H, SVM.mean_H)
     theirs = Nystroem(gamma=ours.gamma, n_components=20, random_state=0).fit(ours.support_SH)
@@ -101,18 +108,18 @@ def test_an_approximate_svm_is_that_of_scikit_learns_approximation(monkeypatch):
     scaled_BH, other_BH = ((each - ours.mean_H) / ours.scale_H for each in (X, Z))
     linear.fit(theirs.transform(scaled_BH), Y == 2)
     expected = linear.decision_function(theirs.transform(other_BH))
-    np.testing.assert_allclose(ours.decide(Z)[:, 2], expected, atol=1e-3)
+    np.testing.assert_allclose(ours.scores(Z)[:, 2], expected, atol=1e-3)
 
 
 def test_landmarks_are_of_all_classes_in_any_number_of_documents(monkeypatch):
-    monkeypatch.setattr(svm, "N_LANDMARKS", 12)
-    monkeypatch.setattr(svm, "MAX_APPROXIMATE", 40)
+    monkeypatch.setattr(class_heads, "N_LANDMARKS", 12)
+    monkeypatch.setattr(class_heads, "MAX_APPROXIMATE", 40)
     many, labels = blobs(3, 600)
     labels[labels == 3] = 0
     labels[:4], many[:4] = 3, many[:4] + 40
     fitted = fit_svm(many, labels, N_CLASSES, C=10.0, gamma=1.0, approximate=True)
     assert len(fitted.support_SH) == 12
-    assert (fitted.decide(many[:4]).argmax(axis=1) == 3).all()
+    assert (fitted.scores(many[:4]).argmax(axis=1) == 3).all()
 
 
 def test_threads_give_the_same_approximate_svm():
@@ -130,7 +137,7 @@ def test_an_approximate_svm_is_about_as_accurate():
     part, rest = slice(0, 1000), slice(1000, None)
     right = [
         fit_svm(hidden[part], labels[part], 10, C=10.0, gamma=1.0, approximate=approximate)
-        .decide(hidden[rest])
+        .scores(hidden[rest])
         .argmax(axis=1)
         == labels[rest]
         for approximate in (False, True)
