@@ -1,11 +1,9 @@
 import numpy as np
 import pytest
 from experiments.data import read_class_numbers, read_lda_c
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from tests.published_data import published
 
-from supdocnade.errors import InvalidArgument, StorageError
+from supdocnade.errors import StorageError
 
 
 @pytest.fixture
@@ -20,27 +18,6 @@ def test_counts_by_hand(file):
     assert counts.dtype == np.int64
     assert counts.indices.tolist() == [0, 4, 2]
     assert read_lda_c(str(file), n_words=9).shape == (3, 9)
-
-
-def test_an_empty_file_has_no_documents(file):
-    file.write_text("")
-    assert read_lda_c(file).shape == (0, 0)
-    assert read_lda_c(file, n_words=3).shape == (0, 3)
-    assert read_class_numbers(file).tolist() == []
-
-
-@settings(deadline=None)
-@given(st.lists(st.dictionaries(st.integers(0, 30), st.integers(1, 9))))
-def test_round_trip(tmp_path_factory, documents):
-    file = tmp_path_factory.mktemp("bags") / "bags.dat"
-    lines = [
-        " ".join([str(len(row)), *(f"{word}:{count}" for word, count in row.items())])
-        for row in documents
-    ]
-    file.write_text("\n".join(lines))
-    counts = read_lda_c(file, 31)
-    assert counts.shape == (len(documents), 31)
-    assert [dict(zip(row.indices, row.data, strict=True)) for row in counts] == documents
 
 
 @pytest.mark.parametrize(
@@ -76,11 +53,6 @@ def test_class_numbers(file):
         file.write_text(f"0\n{line}\n0\n")
         with pytest.raises(StorageError, match="line 2: expected a whole number from 0"):
             read_class_numbers(file)
-
-
-def test_n_words_must_be_a_count(file):
-    with pytest.raises(InvalidArgument, match="n_words"):
-        read_lda_c(file, n_words=-1)
 
 
 def test_the_published_bags():

@@ -27,12 +27,6 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_names_of_recipes_are_different_as_files():
-    slugs = [pool._slug(name) for name in pool.TRIED]
-    assert len(set(slugs)) == len(slugs)
-    assert all(slug.replace("-", "").isalnum() for slug in slugs)
-
-
 def test_every_photograph_is_tested_once_with_its_near_duplicates(tmp_path):
     photos = read_photo_set("labelme", draw_labelme(tmp_path, 10))
     picture = np.arange(80)

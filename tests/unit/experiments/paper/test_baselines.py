@@ -1,7 +1,6 @@
 """Baselines computed by hand, and in a finished study."""
 
 import numpy as np
-import pytest
 from experiments.paper.baselines import (
     _logistic,
     _neighbours,
@@ -11,18 +10,13 @@ from experiments.paper.baselines import (
 )
 from experiments.paper.plans import (
     BASELINES,
-    FREQUENT,
-    FREQUENT_OF_CLASS,
     LDA_SVM,
-    RBF_SVM,
     TAG_BASELINES,
     TAGGING_BASELINES,
     TOPIC_BASELINES,
 )
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
-
-from supdocnade.metrics import top_ranked
 
 
 def test_levels_of_the_pyramid_weigh_a_quarter_a_quarter_and_a_half():
@@ -61,35 +55,12 @@ def test_other_topic_models_predict_classes_and_tags(finished):
                 assert set(prediction["params"]) == {"C", "gamma", "held_out"}, each
 
 
-def test_frequent_tags_by_counting(finished):
-    parts = finished.protocol.parts(0)
-    tags = finished.photos.tag_counts("tags_free")[0].toarray()[parts.train]
-    prediction = finished.prediction(baseline_key(FREQUENT, "paper", 0, "tags_free"))
-    assert prediction["top_tags"][3] == top_ranked(tags.sum(axis=0)[None], 5)[0].tolist()
-    of_class = finished.prediction(baseline_key(FREQUENT_OF_CLASS, "paper", 0, "tags_free"))
-    predicted = finished.prediction(baseline_key(RBF_SVM, "paper", 0))["predicted"]
-    label = finished.label_B[parts.train]
-    for place in (0, 7):
-        count = tags[label == predicted[place]].sum(axis=0)
-        assert count[of_class["top_tags"][place]].sum() == np.sort(count)[::-1][:5].sum()
-
-
 def test_the_nearest_photographs_give_their_tags():
     learn = np.array([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]])
     tags = np.array([[1.0, 0.0, 1.0], [1.0, 1.0, 0.0], [0.0, 1.0, 1.0]])
     score = _neighbours(learn, tags, np.array([[1.0, 0.01]]), 2)
     # Both neighbours have the first tag; the nearer one has the third.
     assert np.argsort(-score[0]).tolist() == [0, 2, 1]
-
-
-def test_a_logistic_regression_for_every_tag():
-    rng = np.random.default_rng(0)
-    values = rng.normal(size=(60, 2))
-    tags = np.stack([values[:, 0] > 0, values[:, 1] > 0, np.zeros(60), np.ones(60)], axis=1)
-    score = _logistic(values, tags.astype(float), np.array([[2.0, -2.0]]), 1.0)
-    assert score[0, 0] > 0 > score[0, 1]
-    assert score[0, 2] < score[0, 1]
-    assert score[0, 3] > score[0, 0]
 
 
 def test_a_rotation_does_not_change_a_logistic_regression():
@@ -102,11 +73,3 @@ def test_a_rotation_does_not_change_a_logistic_regression():
     )
     wanted = plain.decision_function(scaler.transform(ask))
     np.testing.assert_allclose(_logistic(values, tags, ask, 0.1)[:, 0], wanted, atol=1e-3)
-
-
-def test_keys_are_distinct():
-    keys = [baseline_key(name, "paper", 0) for name in BASELINES]
-    keys += [baseline_key(name, "paper", 0, tags) for name in TAG_BASELINES for tags in ("a", "b")]
-    assert len(set(keys)) == len(keys)
-    with pytest.raises(ValueError, match="not in tuple"):
-        baseline_key("guessing", "paper", 0)

@@ -13,7 +13,6 @@ from experiments.paper.kernel_svm import (
     predict_svm,
     rbf_kernel,
     score_svms,
-    standardize,
 )
 from scipy import sparse
 from sklearn.metrics.pairwise import additive_chi2_kernel, manhattan_distances
@@ -32,33 +31,6 @@ def test_kernels_by_hand():
     assert weighted.outer_BA[0].tolist() == pytest.approx([2 / 3 + 1 / 7, 1 / 7])
     assert np.diag(weighted.inner_AA).tolist() == pytest.approx([1.0, 1.0])
     assert rbf_kernel(second, first).outer_BA[0].tolist() == pytest.approx([4.0, 18.0])
-
-
-def test_gamma_is_in_units_of_the_median_distance():
-    values = np.arange(5.0)[:, None]
-    small, large = (
-        rbf_kernel(scale * values, scale * values).values(1.0)[0] for scale in (1.0, 100.0)
-    )
-    np.testing.assert_allclose(small, large)
-    # Squared distances 1 (four times), 4 (three), 9 (two), 16: the median is 4.
-    assert small[0, 2] == pytest.approx(np.exp(-1))
-
-
-def test_constant_features_do_not_matter_when_standardised():
-    rng = np.random.default_rng(0)
-    values = rng.normal(size=(13, 3))
-    train, other = np.arange(9), np.arange(9, 13)
-    expected = standardize(values, train)
-    more = standardize(np.hstack([1e3 * values, np.ones((13, 1))]), train)
-    np.testing.assert_allclose(
-        rbf_kernel(more[train], more[other]).outer_BA,
-        rbf_kernel(expected[train], expected[other]).outer_BA,
-    )
-
-
-def test_the_best_svm_is_the_smoothest_of_equals():
-    scores = [(1.0, 1.0, 0.5), (1.0, 2.0, 0.8), (10.0, 1.0, 0.8)]
-    assert best_svm(scores) == scores[1]
 
 
 def test_an_svm_learns_what_no_line_separates():

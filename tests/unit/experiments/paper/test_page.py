@@ -5,7 +5,7 @@ import re
 import xml.etree.ElementTree as ET
 
 import pytest
-from experiments.paper.page import PAGE, figure, make_page, topic_chart, write_page
+from experiments.paper.page import PAGE, figure, make_page, topic_chart
 from experiments.paper.plans import ACCURACY, SUP
 from experiments.paper.results import QUALITATIVE, Series, read_results
 
@@ -30,13 +30,6 @@ def test_figures_and_tables_are_on_the_page(finished, page):
     assert f"; χ² SVM on counts {baseline};" in text
     assert set(page) == {PAGE, *re.findall(r"\]\((figures/[^)]*)\)", text)}
     assert "### Targets" not in text  # Targets are for full runs.
-
-
-def test_the_page_is_written_with_its_figures(finished, tmp_path):
-    write_page(tmp_path / PAGE, [finished.folder])
-    text = (tmp_path / PAGE).read_text()
-    for name in re.findall(r"!\[[^\]]*\]\(([^)]*)\)", text):
-        assert (tmp_path / name).is_file()
 
 
 def test_classes_have_words_tags_and_pictures(finished):

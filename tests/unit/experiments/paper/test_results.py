@@ -13,7 +13,6 @@ from experiments.paper.results import (
     RESULTS,
     Series,
     collect_results,
-    f_measures,
     read_results,
     write_results,
 )
@@ -42,18 +41,6 @@ def the_one(rows, **wanted):
     return found[0]
 
 
-def test_every_row_has_the_agreed_keys(rows):
-    assert {tuple(row) for row in rows} == {tuple(KEYS)}
-    series = [
-        json.dumps(
-            [row[k] for k in KEYS[:8]]
-            + [row["params"].get("tags"), row["params"].get("chosen_for")]
-        )
-        for row in rows
-    ]
-    assert len(set(series)) == len(series)
-
-
 def test_figures_follow_from_the_predictions(finished, rows):
     variant = next(v for v in finished.plan.variants if (v.method, v.chosen_for) == (SUP, ACCURACY))
     prediction = finished.prediction(final_evaluations(finished, variant, 1)[-1].key(finished))
@@ -68,13 +55,6 @@ def test_figures_follow_from_the_predictions(finished, rows):
     tags = finished.photos.tag_counts("tags_free")[0].toarray()[test] > 0
     wanted = f_measure(np.array(prediction["top_tags"]), tags)
     assert the_one(rows, metric=F_MEASURE, **same)["value"] == pytest.approx(wanted, abs=1e-6)
-
-
-def test_photographs_without_tags_have_no_f_measure(finished):
-    top = np.tile(np.arange(5), (len(finished.photos), 1))
-    score = f_measures(top, finished, "tags_free", np.arange(len(finished.photos)))
-    bare = finished.photos.tag_counts("tags_free")[0].toarray().sum(axis=1) == 0
-    assert np.isnan(score).tolist() == bare.tolist()
 
 
 def test_stored_results_give_the_figures_again(finished, rows):

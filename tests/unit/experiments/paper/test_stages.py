@@ -6,8 +6,6 @@ import pytest
 from experiments.paper import stages
 from experiments.paper.stages import describe_machine, read_log, record_time
 
-from supdocnade.errors import UnwritableFile
-
 
 @pytest.fixture
 def clock(monkeypatch):
@@ -48,19 +46,6 @@ def test_the_time_of_a_killed_run_is_known_up_to_the_last_write(tmp_path, clock)
             "machines": {"models": [{"device": "here"}]},
         }
     assert reports == [("models", done, 9) for done in (1, 2, 3, 4)]
-
-
-def test_a_failed_write_does_not_stop_the_stage(tmp_path, clock, monkeypatch):
-    def fail(path, content):
-        raise UnwritableFile(f"{path}: no space")
-
-    with run(tmp_path) as progress:
-        with monkeypatch.context() as patch:
-            patch.setattr(stages, "write_atomically", fail)
-            clock[0] = 20.0
-            progress("models", 1, 9)
-        clock[0] = 25.0
-    assert read_log(tmp_path)["seconds"] == {"models": 25.0}
 
 
 def test_runs_add_up_and_machines_are_listed_once_each(tmp_path, clock):

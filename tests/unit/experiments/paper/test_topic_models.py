@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from experiments.paper import topic_models
-from experiments.paper.plans import F_MEASURE, RECIPES, SUP, Setting
+from experiments.paper.plans import F_MEASURE, SUP, Setting
 from experiments.paper.topic_models import (
     FIT,
     TRAIN,
@@ -15,7 +15,6 @@ from experiments.paper.topic_models import (
     concatenate_topics,
     final_evaluations,
     load_outputs,
-    model_key,
     rank_tags,
     train_models,
 )
@@ -23,7 +22,7 @@ from experiments.paper.words import GRIDS, save_words
 from scipy import sparse
 from tests.photosets import OTHER_NUMBERS, small_study
 
-from supdocnade import DampCounts, DocNADE, SupDocNADE
+from supdocnade import SupDocNADE
 from supdocnade.runs import RunOptions
 
 pytestmark = pytest.mark.filterwarnings(OTHER_NUMBERS)
@@ -69,41 +68,6 @@ def test_outputs_are_those_of_the_estimator(finished):
     assert set(found.description["classes"]) == set(finished.photos.classes)
 
 
-def test_while_choosing_the_test_part_has_no_outputs(finished):
-    job = Evaluation(setting=replace(SETTING, supervised=False, tags=None), split=0, part=FIT)
-    train_models(finished, [job])
-    (found,) = load_outputs(finished, job)
-    assert found.index_B.tolist() == finished.protocol.parts(0).train.tolist()
-    assert found.class_log_p_BC is None
-    assert found.tag_log_p_BA is None
-
-
-def test_device_and_workers_are_passed_on(finished):
-    job, options = Evaluation(setting=SETTING, split=0), RunOptions(device="cuda", n_jobs=3)
-    model = topic_models._estimator(finished, job, 2, options)
-    assert (model.device, model.n_jobs) == ("cuda", 3)
-    assert model.random_state == 2000
-    other = replace(job, setting=replace(SETTING, supervised=False))
-    assert isinstance(topic_models._estimator(finished, other, 0, options), DocNADE)
-
-
-def test_a_key_depends_on_whatever_matters_and_nothing_else(finished):
-    job = Evaluation(setting=SETTING, split=0, part=FIT)
-    others = [
-        replace(job, part=TRAIN),
-        replace(job, split=1),
-        replace(job, setting=replace(SETTING, learning_rate=1e-3)),
-        replace(job, setting=replace(SETTING, tags=None)),
-    ]
-    keys = {model_key(finished, each) for each in [job, *others]} | {model_key(finished, job, 1)}
-    assert len(keys) == 6
-    assert model_key(finished, replace(job, C=10.0)) == model_key(finished, job)
-    recipe = finished.plan.recipes["paper"]
-    for change, same in (({"members": 3}, True), ({"damping": 2.0}, False)):
-        plan = replace(finished.plan, recipes={"paper": replace(recipe, **change)})
-        assert (model_key(replace(finished, plan=plan), job) == model_key(finished, job)) is same
-
-
 def test_training_resumes_where_it_was_stopped(drawn, finished, tmp_path, monkeypatch):
     study = small_study(tmp_path, drawn)
     (tmp_path / "words").symlink_to(finished.folder / "words")
@@ -130,13 +94,6 @@ def test_training_resumes_where_it_was_stopped(drawn, finished, tmp_path, monkey
     train_models(study, jobs, RunOptions(progress=lambda _, *now: reports.append(now)))
     assert reports == [(1, 3), (2, 3), (3, 3)]
     assert fitted == [5]
-
-
-def test_recipes_damp_counts(finished):
-    words = finished.words("paper", 0)
-    (plain,) = RECIPES["paper"].counts(words, "2×2")
-    (damped,) = replace(RECIPES["paper"], damping=2.0).counts(words, "2×2")
-    np.testing.assert_array_equal(damped.toarray(), DampCounts(2.0).fit_transform(plain).toarray())
 
 
 def test_outputs_of_a_photograph_and_its_mirror_image_are_averaged(finished):
@@ -225,11 +182,6 @@ def test_the_choice_holds_for_every_number_of_topics(finished, variant):
     assert {"generative_weight", "learning_rate", "annotation_weight", "C", "gamma"} <= set(params)
     plain = replace(chosen, setting=replace(chosen.setting, supervised=False, tags=None))
     assert set(plain.params()) == {"learning_rate", "C", "gamma", "held_out"}
-
-
-def test_the_key_of_a_prediction_depends_on_its_svm(finished, variant):
-    evaluation = final_evaluations(finished, variant, 0)[0]
-    assert evaluation.key(finished) != replace(evaluation, C=777.0).key(finished)
 
 
 def test_topics_of_several_models_are_standardised_and_concatenated():

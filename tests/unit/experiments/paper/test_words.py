@@ -7,7 +7,6 @@ from experiments.paper.words import GRIDS, WordRecipe, encode_words, load_words,
 from supdocnade import BagOfVisualWords
 from supdocnade.demo import drawn_scenes
 from supdocnade.errors import InvalidArgument, StorageError
-from supdocnade.runs import RunOptions
 
 RECIPE = WordRecipe(n_words=20, patch_size=(16, 32))
 
@@ -38,26 +37,6 @@ def test_a_file_is_small_and_gives_the_same_words(words, tmp_path):
     assert path.stat().st_size < words.ids_N.nbytes
     with pytest.raises(StorageError, match=r"must be made from .*'other'.*; remove it"):
         load_words(path, {"recipe": "other"})
-
-
-def test_progress_counts_images_sampled_and_encoded_and_rounds(images):
-    seen, rounds = [], []
-
-    def report(stage, *now):
-        (seen if stage == "words" else rounds).append(now)
-
-    encode_words(
-        images,
-        np.arange(4),
-        RECIPE,
-        max_side=None,
-        seed=0,
-        options=RunOptions(progress=report),
-    )
-    assert seen[-1] == (12, 12)
-    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
-    assert (rounds[0], rounds[-1]) == ((0, 30), (30, 30))
-    assert len(rounds) > 2
 
 
 def test_what_does_not_fit_is_refused(words, images):
