@@ -1,13 +1,10 @@
 """Read-only and full disks: one-line errors, exit codes, nothing lost."""
 
 import shlex
-import shutil
 
 import pytest
-from tests.commands import SMALL, draw, learned, supdocnade
+from tests.commands import SMALL, draw, supdocnade
 from tests.disks import commands_on, permissions_count, read_only, small
-
-from supdocnade import SceneModel
 
 
 @pytest.fixture(scope="module")
@@ -122,19 +119,3 @@ def test_a_place_without_permission(made, tmp_path):
         tmp_path.chmod(0o700)
     refused(done, "m.partial", "Permission denied")
     assert not list(tmp_path.iterdir())
-
-
-def test_a_model_without_permission(made, tmp_path):
-    shutil.copytree(made / "m", tmp_path / "m")
-    before = learned(tmp_path / "m")
-    (tmp_path / "m").chmod(0o500)
-    try:
-        with permissions_count():
-            done = supdocnade(
-                "train", made / "photos", "-o", tmp_path / "m", *SMALL, "--force", "--seed", 1
-            )
-    finally:
-        (tmp_path / "m").chmod(0o700)
-    refused(done, "scene.safetensors cannot be written: Permission denied", "--resume")
-    assert learned(tmp_path / "m") == before
-    assert SceneModel.load(tmp_path / "m").classes_.tolist() == ["coast", "forest"]

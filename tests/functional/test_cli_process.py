@@ -161,16 +161,14 @@ def press_ctrl_c(process, stage, seconds):
     return (line + err).splitlines()[-1].decode()
 
 
-@pytest.mark.parametrize("seconds", [0.0, 0.3, 0.6])
-def test_ctrl_c_ends_training_while_photographs_are_read(photos, tmp_path, seconds):
+def test_ctrl_c_ends_training_while_photographs_are_read(photos, tmp_path):
     command = ["train", photos, "-o", tmp_path / "m", *SMALL, "--jobs", "2"]
-    last = press_ctrl_c(start(*command, program=BUSY_PROGRAM), b"checking", seconds)
+    last = press_ctrl_c(start(*command, program=BUSY_PROGRAM), b"checking", 0.3)
     assert last.startswith("stopped; resume with: supdocnade train")
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_ctrl_c_ends_a_command_whatever_its_threads_do(photos, model, tmp_path, jobs):
-    command = ["index", model, photos, "-o", tmp_path / "index", "--jobs", jobs]
+def test_ctrl_c_ends_a_command_whatever_its_threads_do(photos, model, tmp_path):
+    command = ["index", model, photos, "-o", tmp_path / "index", "--jobs", 2]
     process = start(*command, program=STUCK_PROGRAM)
     while not (tmp_path / "index").exists():
         time.sleep(0.05)
@@ -266,34 +264,6 @@ def test_resume_refuses_other_settings(photos, model, tmp_path, monkeypatch):
     assert supdocnade("train", photos, "-o", output, *SMALL, "--restart").code == 0
 
 
-def test_resume_with_changed_photographs_suggests_restart(tmp_path, monkeypatch):
-    photos, output = draw(tmp_path / "photos", 5, classes=("coast", "forest")), tmp_path / "m"
-    report = ProgressBars.__call__
-
-    def stop(self, name, done, total):
-        report(self, name, done, total)
-        if name == "learning" and done > total / 2:
-            raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(ProgressBars, "__call__", stop)
-        assert supdocnade("train", photos, "-o", output, *SMALL).code == 130
-    (photos / "coast" / "coast_0001.jpg").rename(photos / "forest" / "moved.jpg")
-    (photos / "metadata.jsonl").unlink()
-    refused = supdocnade("train", photos, "-o", output, "--resume")
-    assert refused.code == 1
-    assert "--restart" in refused.err
-
-
-def test_names_through_a_pipe(photos, model):
-    names = b"".join(os.fsencode(path) + b"\n" for path in sorted(photos.glob("coast/*.jpg")))
-    process = start("predict", model, "--files-from", "-", "--json", stdin=subprocess.PIPE)
-    out, err = process.communicate(names)
-    # Without a terminal there is nothing but results.
-    assert (process.returncode, err) == (0, b"")
-    assert len([json.loads(line) for line in out.splitlines()]) == 5
-
-
 def test_each_name_is_answered_before_the_next_is_written(photos, model, tmp_path):
     bad = tmp_path / "bad.jpg"
     bad.write_bytes(b"no image")
@@ -313,13 +283,6 @@ def test_each_name_is_answered_before_the_next_is_written(photos, model, tmp_pat
     watchdog.cancel()
     assert (process.returncode, err) == (1, b"")
     assert json.loads(out)["file"] == str(second)
-
-
-def test_an_empty_list_of_names_is_an_error(model):
-    process = start("predict", model, "--files-from", "-", stdin=subprocess.PIPE)
-    out, err = process.communicate(b"\n")
-    assert (process.returncode, out) == (1, b"")
-    assert b"no photographs were named" in err
 
 
 def test_ctrl_c_while_waiting_for_names(photos, model):

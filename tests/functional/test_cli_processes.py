@@ -54,9 +54,3 @@ def test_two_processes_continue_the_run_of_one_and_write_one_model(corpus, tmp_p
     assert done.stdout.count("model written to") == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == ["m"]
     assert supdocnade("info", tmp_path / "m").code == 0
-
-
-def test_an_error_is_said_once(tmp_path):
-    done = torchrun("train", tmp_path / "missing", "-o", tmp_path / "m")
-    assert done.returncode != 0
-    assert done.stderr.count("error: ") == 1

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from experiments.common import lda_log_prob_bound, mean_and_spread, unigram_log_prob
+from experiments.common import lda_log_prob_bound
 from experiments.data import class_slda, newsgroups, tag_my_news
 from experiments.tmn import retrieval_precision
 from scipy import sparse
@@ -62,15 +62,6 @@ def test_retrieval_precision_by_hand():
     labels[:50:2] = 1
     test, truth = np.array([[0.0, 3.0], [0.0, 1.0]]), np.array([1, 0])
     assert retrieval_precision(train, labels, test, truth) == 0.5
-
-
-def test_small_helpers():
-    counts = sparse.csr_array([[1, 0], [0, 2]])
-    frequency = np.array([1.5, 2.5]) / 4
-    np.testing.assert_allclose(
-        unigram_log_prob(counts, counts), [np.log(frequency[0]), 2 * np.log(frequency[1])]
-    )
-    assert mean_and_spread([0.0, 3.0, 6.0]) == {"mean": 3.0, "standard_deviation": 3.0}
 
 
 def test_the_bound_of_lda_adds_up_over_documents():

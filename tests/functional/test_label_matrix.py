@@ -3,11 +3,10 @@
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import sparse
 from sklearn.metrics import accuracy_score
 from sklearn.model_selection import cross_val_score
 
-from supdocnade import Corpus, SupDocNADE
+from supdocnade import SupDocNADE
 from supdocnade.errors import InvalidArgument
 
 FAST = {"n_topics": 10, "learning_rate": 0.02, "max_epochs": 12, "batch_size": 30}
@@ -58,11 +57,6 @@ def test_labels_are_predicted_one_by_one(model):
     assert len(model.class_words(4)) == 3
 
 
-@pytest.mark.parametrize("kind", [sparse.csr_array, np.ndarray.tolist, pd.DataFrame])
-def test_every_kind_of_table_gives_the_same_model(model, kind):
-    assert_same_predictions(SupDocNADE(**FAST).fit(X, kind(LABELS)), model)
-
-
 def test_unknown_labels_have_no_loss():
     tables = np.where(UNKNOWN, np.nan, LABELS), np.where(UNKNOWN, None, LABELS)
     models = [SupDocNADE(**FAST).fit(X, table) for table in tables]
@@ -73,16 +67,6 @@ def test_unknown_labels_have_no_loss():
     everything = SupDocNADE(**FAST).fit(X, alone)
     half = SupDocNADE(**FAST).fit(X[1::2], LABELS[1::2])
     assert everything.perplexity(UNSEEN) < half.perplexity(UNSEEN)
-
-
-def test_the_score_counts_known_labels(model):
-    predicted = model.predict(UNSEEN)
-    table = predicted.astype(float)
-    table[:40] = np.nan
-    table[40:50, 0] = 1 - table[40:50, 0]
-    assert model.score(UNSEEN, table) == 0.75
-    table[40:50, 0] = np.nan
-    assert model.score(UNSEEN, table) == 1
 
 
 def test_class_weights_favour_the_labels_that_are_present(model):
@@ -159,20 +143,6 @@ def test_passes_over_parts_of_the_documents():
     single = SupDocNADE(**FAST).partial_fit(X, LABELS[:, 0], classes=[0, 1])
     with pytest.raises(InvalidArgument, match="y must have one class per document"):
         single.partial_fit(X, LABELS)
-
-
-def test_a_corpus_on_disk(tmp_path, model):
-    corpus = Corpus.create(tmp_path / "corpus", n_words=30)
-    corpus.append(sparse.csr_array(X))
-    assert_same_predictions(SupDocNADE(**FAST).fit(corpus, LABELS), model)
-
-
-def test_files(tmp_path, model):
-    model.save(tmp_path / "model")
-    loaded = SupDocNADE.load(tmp_path / "model")
-    assert_same_predictions(loaded, model)
-    loaded.partial_fit(X, LABELS)
-    assert loaded.network_.config.class_output == "sigmoid"
 
 
 def test_the_bits_do_not_depend_on_threads(model):

@@ -115,48 +115,6 @@ def test_a_fork_after_use(output):
     assert child.exitcode == 0
 
 
-FORK = """
-import faulthandler, os, sys, warnings
-import numpy as np
-import torch
-from scipy import sparse
-from supdocnade import SupDocNADE
-
-warnings.simplefilter("ignore")
-rng = np.random.default_rng(0)
-X, y = sparse.csr_array(rng.poisson(0.02, (40, 4000)).astype(float)), [0, 1] * 20
-options = {"n_topics": 200, "max_epochs": 1, "random_state": 0}
-model = SupDocNADE(**options).fit(X, y)
-path = sys.argv[1]
-model.save(path)
-torch.set_num_threads(2)
-torch.exp(torch.zeros(3_000_000))  # Starts torch's threads.
-calls = {
-    "fit": lambda: SupDocNADE(**options).fit(X, y),
-    "softmax": lambda: SupDocNADE(**options, output="softmax").fit(X, y),
-    "partial_fit": lambda: SupDocNADE(**options).partial_fit(X, y, classes=[0, 1]),
-    "load": lambda: SupDocNADE.load(path),
-    "predict": lambda: model.predict(X),
-    "log_prob": lambda: model.log_prob(X, y),
-    "sample": lambda: model.sample(2),
-}
-for name, call in calls.items():
-    child = os.fork()
-    if child == 0:
-        faulthandler.dump_traceback_later(60, exit=True)
-        call()
-        os._exit(0)
-    assert os.waitpid(child, 0)[1] == 0, name
-"""
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no forks")
-def test_estimators_work_in_a_child_forked_after_torch_used_its_threads(tmp_path):
-    code = FORK.replace("sys.argv[1]", repr(str(tmp_path / "model")))
-    run = run_python(code, OMP_NUM_THREADS="2")
-    assert run.returncode == 0, run.stderr
-
-
 # Few kernels, since all that are used are compiled.
 SMALL_PROGRAM = """
 import torch

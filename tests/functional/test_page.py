@@ -183,24 +183,6 @@ def heatmap_label(tag):
     return f"Bright areas support {tag.locator('bdi').inner_text()}, dark areas oppose it."
 
 
-def test_photographs_view_works_by_keyboard(page):
-    page.on("filechooser", lambda chooser: chooser.set_files(photo_files(0)))
-    page.keyboard.press("Tab")
-    expect(page.locator(".skip")).to_be_focused()
-    page.keyboard.press("Enter")
-    expect(page.locator("#main")).to_be_focused()
-    page.keyboard.press("Tab")
-    expect(page.locator("#files")).to_be_focused()
-    page.keyboard.press("Space")
-    expect(page.locator(".prediction")).to_have_count(1)
-    page.locator("#files").focus()
-    for _ in range(3):  # Remove all, remove this one, the first class.
-        page.keyboard.press("Tab")
-    expect(page.locator(".probabilities button").first).to_be_focused()
-    page.keyboard.press("Enter")
-    expect(page.locator(".picture canvas")).to_be_visible()
-
-
 def test_explore_links_classes_topics_words_tags_and_photographs(page, server):
     page.get_by_role("link", name="Explore").click()
     expect(page.locator("#explore h1")).to_have_text("What the model has learned")
@@ -223,14 +205,6 @@ def test_explore_links_classes_topics_words_tags_and_photographs(page, server):
     expect(page.locator("#explore .problem")).to_be_visible()
     page.goto(f"{server}#/explore/toString")
     expect(page.locator("#explore .card")).to_have_count(len(CLASSES))
-
-
-def test_words_shared_by_topics_are_shown_once(page, server):
-    for tag in small_model().tag_names_:
-        page.goto(f"{server}#/explore/tag/{tag}")
-        expect(page.locator("#explore h1")).to_have_text(tag)
-        words = page.locator("#explore .words img").evaluate_all("all => all.map((i) => i.src)")
-        assert len(set(words)) == len(words)
 
 
 def count_pictures(page):

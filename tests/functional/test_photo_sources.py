@@ -1,8 +1,6 @@
 """Commands on photographs in tar files, in lists and on another file system."""
 
-import json
 from collections import Counter
-from pathlib import Path
 
 import fsspec
 import pytest
@@ -51,9 +49,8 @@ def arrays_without_names(model):
     return {name: array for name, array in learned(model)[0].items() if "/names" not in name}
 
 
-@pytest.mark.parametrize("kind", ["tar", "remote"])
-def test_training_gives_the_model_of_the_folder(kind, places, model, tmp_path):
-    done = supdocnade("train", places[kind], "-o", tmp_path / "scenes", *SMALL)
+def test_training_gives_the_model_of_the_folder(places, model, tmp_path):
+    done = supdocnade("train", places["tar"], "-o", tmp_path / "scenes", *SMALL)
     assert done.code == 0, done.err
     assert arrays_without_names(tmp_path / "scenes") == arrays_without_names(model)
 
@@ -71,23 +68,9 @@ def test_predictions_and_figures_are_those_of_the_folder(kind, places, folder, m
     assert evaluated.objects == supdocnade("evaluate", model, folder, "--json").objects
 
 
-def test_names_have_the_shard(places, model):
-    names = {
-        kind: supdocnade("predict", model, places[kind], "--json").objects[0]["file"]
-        for kind in places
-    }
-    above = model.parent
-    assert names == {
-        "tar": f"{above}/photos-0.tar/coast_coast_0001.jpg",
-        "list": f"{above}/photos/coast/coast_0001.jpg",
-        "remote": "memory://functional/coast/coast_0001.jpg",
-    }
-
-
-@pytest.mark.parametrize("kind", ["tar", "list", "remote"])
-def test_an_index_reads_only_changed_photographs(kind, places, model, tmp_path, monkeypatch):
+def test_an_index_reads_only_changed_photographs(places, model, tmp_path, monkeypatch):
     output = tmp_path / "index"
-    done = supdocnade("index", model, places[kind], "-o", output, "--json")
+    done = supdocnade("index", model, places["tar"], "-o", output, "--json")
     assert done.code == 0, done.err
     assert done.objects == [
         {"index": str(output), "n_images": 18, "n_copies": 0, "dropped": {}, "skipped": []}
@@ -97,22 +80,12 @@ def test_an_index_reads_only_changed_photographs(kind, places, model, tmp_path, 
         raise AssertionError("read again")
 
     monkeypatch.setattr("supdocnade.gallery.build._read_photograph", refuse)
-    done = supdocnade("index", model, places[kind], "-o", output, "--json")
+    done = supdocnade("index", model, places["tar"], "-o", output, "--json")
     assert done.code == 0, done.err
 
 
-@pytest.mark.parametrize("kind", ["tar", "remote"])
-def test_check_describes_a_place_as_the_folder(kind, places, folder):
-    (found,) = supdocnade("check", places[kind], "--json").objects
-    (expected,) = supdocnade("check", folder, "--json").objects
-    same = ("n_images", "classes", "tags", "n_tagged", "unreadable", "in_two_classes")
-    assert {key: found[key] for key in same} == {key: expected[key] for key in same}
-    assert found["folder"] == places[kind]
-
-
-@pytest.mark.parametrize("kind", ["tar", "remote"])
-def test_sidecars_are_refused_where_no_file_can_be_beside(kind, places, model):
-    done = supdocnade("predict", model, places[kind], "--write-xmp", "--dry-run")
+def test_sidecars_are_refused_where_no_file_can_be_beside(places, model):
+    done = supdocnade("predict", model, places["tar"], "--write-xmp", "--dry-run")
     assert done.code == 1
     assert done.out == ""
     message = "error: --write-xmp writes beside photographs that are files on this machine, got "
@@ -137,18 +110,6 @@ def test_a_damaged_photograph_in_a_shard_is_named(places, model, tmp_path):
     first, second = done.err.splitlines()
     assert first.startswith(f"error: {shard}/b.jpg is damaged: ")
     assert second == f"error: {shard}/c.jpg is empty."
-
-
-def test_a_stopped_run_on_a_shard_resumes(model, folder, tmp_path):
-    members = tar_members(read_folder(folder))
-    shard = write_tar(tmp_path / "photos.tar", {**members, "z.jpg": b"", "z.cls": b"coast"})
-    done = supdocnade("train", shard, "-o", tmp_path / "scenes", *SMALL)
-    assert done.code == 1
-    assert f"continue with: supdocnade train {shard} -o" in done.err
-    write_tar(shard, members)
-    done = supdocnade("train", shard, "-o", tmp_path / "scenes", "--resume")
-    assert done.code == 0, done.err
-    assert arrays_without_names(tmp_path / "scenes") == arrays_without_names(model)
 
 
 def test_the_python_interface_takes_places_and_addresses(places, folder, model):
@@ -223,15 +184,6 @@ def test_keywords_that_workers_read_are_those_of_a_listing(with_keywords, model,
     assert all(found.values())
 
 
-def test_evaluation_finds_the_keywords_of_a_listing(with_keywords, folder, model):
-    (found,) = supdocnade("evaluate", model, with_keywords, "--json").objects
-    (expected,) = supdocnade("evaluate", model, folder, "--json").objects
-    assert found["n_tagged"] == expected["n_tagged"] == 18
-    assert {tag: each["n_images"] for tag, each in found["tags"].items()} == {
-        tag: each["n_images"] for tag, each in expected["tags"].items()
-    }
-
-
 def test_local_copies_spare_training_the_remote_file_system(places, model, tmp_path, monkeypatch):
     monkeypatch.setitem(
         fsspec.config.conf, "filecache", {"cache_storage": str(tmp_path / "copies")}
@@ -268,11 +220,3 @@ def test_errors_of_places_are_one_sentence(model, tmp_path):
         assert done.err.startswith("error: ")
         assert done.err.count("\n") == 1
         assert message in done.err
-
-
-def test_records_of_a_folder_are_compact(folder):
-    records = read_folder(folder)
-    assert all(type(record.source) is str for record in records)
-    assert len({id(record.label) for record in records}) == 3
-    assert json.dumps([record.source for record in records])
-    assert Path(records[0].source).is_file()

@@ -68,28 +68,6 @@ def test_a_reader_gets_one_of_the_models_that_replace_each_other(tmp_path):
     assert all(each in wanted for each in found)
 
 
-def test_a_model_may_be_replaced_before_any_file_is_read(tmp_path, monkeypatch):
-    """Another model is written before each file that a reader opens."""
-    new = two_models()[1]
-    for n_before in range(2):
-        folder = tmp_path / f"{n_before}"
-        old = begin(folder)
-        read, seen = Path.read_bytes, []
-
-        def replace_and_read(path, n_before=n_before, folder=folder, read=read, seen=seen):
-            seen.append(path.name)
-            if len(seen) == n_before + 1:
-                new.save(folder)
-            return read(path)
-
-        with monkeypatch.context() as patch:
-            patch.setattr(Path, "read_bytes", replace_and_read)
-            loaded = SceneModel.load(folder)
-        assert len(seen) > n_before  # It was replaced.
-        assert parts_of(loaded) in (parts_of(old), parts_of(new))
-        assert parts_of(SceneModel.load(folder)) == parts_of(new)
-
-
 def test_a_model_may_be_replaced_before_every_file_is_read(tmp_path, monkeypatch):
     folder = tmp_path / "model"
     begin(folder)

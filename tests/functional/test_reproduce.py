@@ -142,14 +142,6 @@ def test_the_page_lists_omitted_splits(labelme, tmp_path):
     assert "- splits: the first 1 of 2\n" in page
 
 
-def test_uiuc_sports(data, tmp_path):
-    done = reproduce("uiuc", tmp_path, "--data", data, "--splits", 1)
-    assert done.code == 0, done.err
-    page = (tmp_path / "reproduction.md").read_text()
-    assert "## UIUC-Sports" in page
-    assert "46.95" in page
-
-
 def test_errors_are_one_sentence(data, labelme, tmp_path):
     nothing = reproduce("labelme", tmp_path / "none", "--stage", "models")
     assert nothing.code == 1

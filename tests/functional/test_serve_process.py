@@ -1,12 +1,10 @@
 """The server as a process: load, faults and shutdown."""
 
 import json
-import os
 import resource
 import shutil
 import signal
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -17,7 +15,6 @@ from urllib.parse import urlsplit
 
 import httpx2 as httpx
 import pytest
-from tests.disks import read_only, seeing
 from tests.scene_model import small_model
 from tests.serving import (
     build_index,
@@ -84,19 +81,6 @@ def test_concurrent_clients_get_their_own_predictions(server, expected):
     assert single < metric(client, "supdocnade_batch_images_count"), "no batch had two images"
 
 
-def test_busy_server_reports_its_health(server):
-    _process, client = server
-    with ThreadPoolExecutor(8) as pool:
-        busy = [pool.submit(predict, client, range(24)) for _ in range(8)]
-        n_rounds = 0
-        while not all(each.done() for each in busy):
-            for path in ("/healthz", "/readyz", "/metrics"):
-                assert client.get(path, timeout=5).status_code == 200
-            n_rounds += 1
-    assert n_rounds > 1
-    assert all(each.result().status_code == 200 for each in busy)
-
-
 def test_overloaded_server_sends_a_retry_time(monkeypatch):
     monkeypatch.setattr(service_module, "REFUSAL_SECONDS", 0.05)
     with run_threaded_server(max_waiting=4, max_images=4, n_workers=1) as (client, _):
@@ -151,16 +135,6 @@ def test_slow_uploads_are_refused_and_delay_nobody(expected):
                 assert b" 408 " in connection.recv(1000).partition(b"\r\n")[0]
 
 
-def test_client_that_expects_100_continue_is_refused_at_once():
-    head = request_head(5000).replace(b"\r\n\r\n", b"\r\nExpect: 100-continue\r\n\r\n")
-    with (
-        run_threaded_server(max_request_bytes=1000) as (_, address),
-        socket.create_connection(address, timeout=20) as connection,
-    ):
-        connection.sendall(head)
-        assert connection.recv(1000).startswith(b"HTTP/1.1 413 ")
-
-
 def test_running_server_does_not_depend_on_the_disk(tmp_path, expected):
     gallery, _ = build_index(tmp_path)
     folder = tmp_path / "scenes"
@@ -190,23 +164,6 @@ def check_large_uploads(client, paths):
         assert response.status_code == 200, response.text
     body = {"images": [{"name": "a.jpg", "data": b64encode(photo).decode()}]}
     assert client.post("/v1/predict", json=body).status_code == 200
-
-
-def test_large_uploads_need_no_temporary_folder(model, tmp_path):
-    """Every folder where Python would look for one is read-only."""
-    places = ["/tmp", "/var/tmp", "/usr/tmp", tmp_path, model.parent]
-    before = seeing([read_only(place) for place in places if os.path.isdir(place)])
-    names = ("TMPDIR", "TEMP", "TMP")
-    options = {
-        "cwd": tmp_path,
-        "env": {name: value for name, value in os.environ.items() if name not in names},
-    }
-    options["env"]["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
-    command = [*before, sys.executable, "-c", "import tempfile; tempfile.gettempdir()"]
-    done = subprocess.run(command, capture_output=True, text=True, **options)
-    assert "No usable temporary directory" in done.stderr
-    with run_server(model, before=before, **options) as (_, client):
-        check_large_uploads(client, ("/v1/predict", "/v1/explain"))
 
 
 def test_shutdown_waits_for_every_request_in_progress(expected):
@@ -332,22 +289,6 @@ def test_memory_does_not_grow(server):
         before = resident_mib(process.pid)
         list(pool.map(send, range(150)))
     assert resident_mib(process.pid) - before < 30
-
-
-def test_other_commands_work_without_the_extra(model, tmp_path):
-    (tmp_path / "a.jpg").write_bytes(photograph(0))
-    code = (
-        "import sys\n"
-        "for name in ('fastapi', 'uvicorn', 'starlette', 'multipart', 'prometheus_client'):\n"
-        "    sys.modules[name] = None\n"
-        "from supdocnade.cli.main import run\n"
-        f"sys.exit(run(['index', {str(model)!r}, {str(tmp_path)!r}, '-o', "
-        f"{str(tmp_path / 'index')!r}]) or run(['predict', {str(model)!r}, "
-        f"{str(tmp_path / 'a.jpg')!r}]))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "1 photograph indexed" in done.stdout
 
 
 def test_json_option_prints_the_url(server):
