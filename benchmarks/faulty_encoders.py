@@ -68,17 +68,6 @@ _encoded: list[str] = []
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Mended(ImageEncoder):
-    """An encoder that makes space in a folder that `FullDisk` left without."""
-
-    folder: Path
-
-    def encode(self, source: Any, name: str = "", device: str = "cpu") -> EncodedImage:
-        empty_disk(self.folder)
-        return ImageEncoder.encode(self, source, name, device)
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
 class StuckNode(ImageEncoder):
     """An encoder of which one Ray node never finishes, until another node takes its place.
 

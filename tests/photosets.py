@@ -4,9 +4,6 @@ from dataclasses import replace
 
 from experiments.paper.data_sets import (
     LABELME,
-    SPORTS_ANNOTATIONS,
-    SPORTS_NAMES,
-    UIUC_SPORTS,
     data_set,
     read_photo_set,
 )
@@ -42,14 +39,6 @@ def draw_labelme(folder, n_per_class=8, seed=0):
     for file, most in (("tags_free.tsv", None), ("tags_33.tsv", 2)):
         lines = [f"{name}\t{'|'.join(some[:most])}" for name, some in tags.items()]
         (folder / file).write_text("\n".join(["file\ttags", *lines]) + "\n")
-    return folder
-
-
-def draw_uiuc_sports(folder, n_per_class=8, seed=1):
-    """Write drawn scenes in the layout of UIUC-Sports, with its two annotation files."""
-    tags = _draw(folder, sorted(UIUC_SPORTS), n_per_class, seed)
-    (folder / SPORTS_ANNOTATIONS).write_text("".join(f"{','.join(t)}\n" for t in tags.values()))
-    (folder / SPORTS_NAMES).write_text("".join(f"{n.replace('/', ' ')}\n" for n in tags))
     return folder
 
 

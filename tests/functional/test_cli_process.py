@@ -163,7 +163,8 @@ def press_ctrl_c(process, stage, seconds):
 
 def test_ctrl_c_ends_training_while_photographs_are_read(photos, tmp_path):
     command = ["train", photos, "-o", tmp_path / "m", *SMALL, "--jobs", "2"]
-    last = press_ctrl_c(start(*command, program=BUSY_PROGRAM), b"checking", 0.3)
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    last = press_ctrl_c(start(*command, program=BUSY_PROGRAM, env=environment), b"checking", 0.3)
     assert last.startswith("stopped; resume with: supdocnade train")
 
 

@@ -15,7 +15,7 @@ from experiments.paper import stages
 from experiments.paper.__main__ import main
 from experiments.paper.results import RESULTS
 from tests.commands import Done
-from tests.photosets import OTHER_NUMBERS, draw_labelme, draw_uiuc_sports
+from tests.photosets import OTHER_NUMBERS, draw_labelme
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.filterwarnings(OTHER_NUMBERS)
@@ -25,7 +25,6 @@ pytestmark = pytest.mark.filterwarnings(OTHER_NUMBERS)
 def data(tmp_path_factory):
     folder = tmp_path_factory.mktemp("data")
     draw_labelme(folder / "labelme", 6)
-    draw_uiuc_sports(folder / "uiuc_sports", 6)
     return folder
 
 
