@@ -8,7 +8,6 @@ from scipy import sparse
 from scipy.special import expit
 
 from supdocnade.baselines import ReplicatedSoftmax
-from supdocnade.baselines.replicated_softmax import sample_words
 from supdocnade.errors import InvalidArgument, StorageError, TrainingDiverged
 
 RANDOM = np.random.default_rng(0)
@@ -77,16 +76,6 @@ def test_one_seed_gives_the_same_bits(model, tmp_path):
 
     with pytest.raises(StorageError, match="holds a 'ReplicatedSoftmax', not a SLDA"):
         SLDA.load(tmp_path / "model")
-
-
-def test_words_are_drawn_with_their_probabilities():
-    p_BK = np.array([[0.2, 0.0, 0.8], [1.0, 0.0, 0.0], [0.5, 0.5, 0.0]])
-    sizes = np.array([[20_000.0], [7.0], [2.5]])
-    words_BK = sample_words(p_BK, sizes, np.random.default_rng(0))
-    np.testing.assert_allclose(words_BK.sum(axis=1), sizes[:, 0])
-    assert words_BK[0, 0] / 20_000 == pytest.approx(0.2, abs=0.01)
-    assert words_BK[1].tolist() == [7, 0, 0]
-    assert words_BK[:, 1][0] == 0
 
 
 def test_wrong_arguments(model):

@@ -63,29 +63,6 @@ def test_one_topic_is_the_distribution_of_all_words():
     )
 
 
-def test_topics_of_separate_words_are_found():
-    counts = np.kron(np.eye(3, dtype=int), np.full((10, 4), 6))
-    labels = np.repeat([2, 0, 1], 10)
-    model = SLDA(3, topic_prior=0.1, random_state=1).fit(counts, labels)
-    assert model.score(counts, labels) == 1.0
-    shares = model.transform(counts)
-    np.testing.assert_allclose(shares.sum(axis=1), 1)
-    # A topic of its own for each group of words.
-    assert sorted(shares[::10].argmax(axis=1)) == [0, 1, 2]
-    assert (shares.max(axis=1) > 0.95).all()
-
-
-def test_the_class_improves_topics():
-    # Two words that always occur together, in different shares by class, beside much noise.
-    random = np.random.default_rng(0)
-    labels = np.arange(80) % 2
-    noise = random.multinomial(20, np.ones(10) / 10, 80)
-    share = np.where(labels, 0.75, 0.25)
-    signal = random.binomial(12, share)
-    counts = np.column_stack([signal, 12 - signal, noise])
-    assert SLDA(4, random_state=0).fit(counts, labels).score(counts, labels) > 0.9
-
-
 def test_threads_and_batches_do_not_change_a_bit(model):
     big = sparse.vstack([X] * 3, format="csr")
     labels = np.tile(LABELS, 3)
@@ -110,22 +87,6 @@ def test_unknown_classes_and_tags_are_left_out():
     assert model.classes_.tolist() == sorted(set(LABELS))
     assert model.score(X, LABELS) > 0.7
     assert model.score(X, some) == SLDA.score(model, X[1::2], LABELS[1::2])
-
-
-def test_a_weight_is_a_repetition():
-    weight = np.arange(len(LABELS)) % 3
-    rows = np.repeat(np.arange(len(LABELS)), weight)
-    first = SLDA(**FAST).fit(X, LABELS, annotations=TAGS, sample_weight=weight)
-    second = SLDA(**FAST).fit(X[rows], LABELS[rows], annotations=TAGS[rows])
-    np.testing.assert_allclose(first.components_, second.components_, rtol=1e-5, atol=1e-9)
-
-
-def test_documents_without_words(model):
-    empty = sparse.csr_array((2, X.shape[1]))
-    np.testing.assert_array_equal(model.transform(empty), 1 / 6)
-    both = sparse.vstack([X[:3], empty], format="csr")
-    with pytest.warns(UserWarning, match="2 of 5 documents have no words"):
-        assert model.perplexity(both) == model.perplexity(X[:3])
 
 
 def test_saved_and_loaded(model, tmp_path):

@@ -128,11 +128,6 @@ def test_json_is_one_line_of_ascii():
     assert json.loads(line)["tags"][0] == {"tag": "sea", "probability": 0.9}
 
 
-def test_number_of_tags():
-    assert len(json.loads(format_json(prediction(), 3))["tags"]) == 3
-    assert len(json.loads(format_json(prediction(), 1))["tags"]) == 1
-
-
 @pytest.mark.parametrize("name", ["a,b.jpg", 'a"b.jpg', "a\nb.jpg", "a b.jpg"])
 def test_csv_round_trip(name):
     text = f"{CSV_HEADER}\n{format_csv(prediction(name=name))}\n"
@@ -145,13 +140,6 @@ def test_csv_round_trip(name):
 def test_text_has_no_line_breaks_or_control_characters():
     odd = prediction(name="a\nb.jpg", label="\x1b[31mcoast")
     assert format_text(odd, 1).startswith("a b.jpg: [31mcoast 93 %")
-
-
-def test_files_in_folders_that_are_passed_over_are_named(tmp_path, capsys):
-    for name in ("a.jpg", "b.mp4", "table.csv", "metadata.jsonl"):
-        (tmp_path / name).touch()
-    console.print_passed_over([tmp_path])
-    assert capsys.readouterr().err == f"note: {tmp_path}: passed over: 1 .csv, 1 .mp4.\n"
 
 
 @pytest.mark.parametrize("quiet", [False, True])

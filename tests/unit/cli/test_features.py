@@ -61,15 +61,6 @@ def test_options_describe_a_network(path, library):
     assert supdocnade("features", "--remove", "mine", "--json").objects == [{"removed": "mine"}]
 
 
-def test_tokens_and_outputs_are_described_by_options(tmp_path):
-    path = networks.write_network(
-        tmp_path / "vit.onnx", layout="tokens", leading=[[0, 0, 0]], extra_outputs=["other"]
-    )
-    options = (*DESCRIBED, "--class-tokens", "1", "--output-name", "tokens")
-    assert supdocnade("features", "--import", bare(path), *options, "--quiet").out == ""
-    assert supdocnade("features", "--json").objects[1]["name"] == "vit"
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -84,22 +75,3 @@ def test_conflicting_options_are_named(path, arguments, message):
     assert (done.code, done.out) == (2, "")
     assert message in done.err
     assert done.err.count("\n") == 1
-
-
-def test_a_missing_description_is_named(path):
-    done = supdocnade("features", "--import", bare(path), "--side", "8")
-    assert done.code == 2
-    assert "given.json, so the network needs --mean, --scale." in done.err
-
-
-def test_bad_networks_are_named_in_one_line(path, library):
-    assert supdocnade("features", "--import", path).code == 0
-    (library / "tiny/given.onnx").write_bytes(b"")
-    done = supdocnade("features", "--json")
-    assert done.code == 1
-    assert [row["name"] for row in done.objects] == ["sift"]
-    assert done.err.startswith("error: ")
-    assert "given.onnx is damaged: its contents are not" in done.err
-    again = supdocnade("features", "--import", path)
-    assert (again.code, again.out) == (1, "")
-    assert "'tiny' is already installed; supdocnade features --remove tiny" in again.err

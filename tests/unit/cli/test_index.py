@@ -1,4 +1,3 @@
-import sqlite3
 from pathlib import Path
 
 import pytest
@@ -7,7 +6,6 @@ from tests.scene_model import small_model
 from tests.serving import photograph
 
 from supdocnade.cli.index import default_index
-from supdocnade.gallery import database
 
 
 def test_several_folders_are_indexed_and_updated(tmp_path):
@@ -101,31 +99,6 @@ def test_an_index_of_another_model_is_replaced_only_if_asked(indexed):
     assert done.code == 0
     assert "1 photograph indexed" in done.out
     assert supdocnade(*command).code == 0
-
-
-def test_an_error_while_reading_an_index_does_not_empty_it(indexed, monkeypatch):
-    """The file cannot be read, as on a disk of a network."""
-    before = stored(indexed)
-
-    def fail(path, mode):
-        error = sqlite3.OperationalError("disk I/O error")
-        error.sqlite_errorcode = sqlite3.SQLITE_IOERR_READ
-        raise error
-
-    with monkeypatch.context() as patched:
-        patched.setattr(database, "_connect", fail)
-        done = supdocnade("index", indexed / "scenes", indexed / "one", indexed / "two")
-    assert done.code == 1
-    assert "sqlite cannot be read or written: disk I/O error." in done.err
-    assert stored(indexed) == before
-
-
-def test_photographs_of_folders_that_are_not_given_are_counted(indexed):
-    done = supdocnade("index", indexed / "scenes", indexed / "two")
-    assert done.out.splitlines()[1:] == [f"1 photograph of {indexed / 'one'} dropped"]
-    # The same photographs by another name are not dropped.
-    done = supdocnade("index", indexed / "scenes", indexed, "-o", indexed / "scenes.index")
-    assert done.out.splitlines() == [f"2 photographs indexed in {indexed / 'scenes.index'}"]
 
 
 def test_the_default_index_is_beside_the_model():

@@ -60,29 +60,6 @@ def test_invalid_command_line_is_one_line_and_code_2(arguments):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["train"], "missing argument 'PHOTOS'. (see supdocnade train --help)"),
-        (["trian"], "no such command 'trian'. Did you mean 'train'? (see supdocnade --help)"),
-        (["predict", "m", "a", "--top", "0"], "--top must be at least 1. (see supdocnade predict"),
-        (["predict", "m", "a", "--top", "many"], "--top must be a whole number."),
-        (["serve", "m", "--port", "99999"], "--port must be at most 65535."),
-        (["serve", "m", "--timeout", "x"], "--timeout must be a number."),
-        (["predict", "m", "a", "--device", "tpu"], "--device must be one of 'auto', 'cpu', 'cuda'"),
-    ],
-)
-def test_usage_errors_name_the_option_and_the_command(arguments, message):
-    assert message in supdocnade(*arguments).err
-
-
-def test_unavailable_device_is_an_error():
-    for command in (["demo"], ["train", "a", "-o", "b"], ["predict", "a", "b"]):
-        done = supdocnade(*command, "--device", "cuda")
-        assert done.code == 1
-        assert "not available" in done.err
-
-
-@pytest.mark.parametrize(
     ("error", "line"),
     [
         (StorageError("a\nfile is\n damaged."), "error: a file is damaged.\n"),

@@ -82,17 +82,6 @@ def test_a_regular_file_is_one_batch(tmp_path):
     assert names == [["a b.jpg", os.fsdecode(b"\xff.jpg")]]
 
 
-def test_a_named_pipe_is_streamed(tmp_path):
-    os.mkfifo(tmp_path / "pipe")
-    end = os.open(tmp_path / "pipe", os.O_RDWR)  # Does not block.
-    names = read_paths(str(tmp_path / "pipe"))
-    assert not isinstance(names, list)
-    os.write(end, b"one.jpg\n")
-    assert next(names) == ["one.jpg"]
-    os.close(end)
-    assert list(names) == []
-
-
 def test_unreadable_lists_are_errors(tmp_path, monkeypatch):
     with pytest.raises(StorageError, match="none cannot be read: No such file"):
         read_paths(str(tmp_path / "none"))

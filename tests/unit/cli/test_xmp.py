@@ -7,7 +7,7 @@ from tests.textures import iptc_segment, plain_packet, stripes
 
 from supdocnade.cli.xmp import Sidecars, UnwritableRecord, append_text, undo_sidecars
 from supdocnade.errors import StorageError
-from supdocnade.folders.xmp_packet import add_keywords, new_packet, read_keywords
+from supdocnade.folders.xmp_packet import add_keywords, read_keywords
 from supdocnade.scene.prediction import Prediction
 
 
@@ -88,17 +88,6 @@ def test_keywords_have_the_spelling_of_the_training_photographs(tmp_path):
     assert list(undo_sidecars(record)) == [f"deleted {path}"]
 
 
-def test_existing_keywords_keep_their_spelling(tmp_path):
-    record, path = tmp_path / "record", tmp_path / "a.jpg.xmp"
-    before = new_packet(["STRASSE", "new_york"])
-    path.write_bytes(before)
-    sidecars = Sidecars(spellings={"strasse": "Straße", "sea": "Sea"}, record=record)
-    sidecars.write(prediction(tmp_path / "a.jpg", tags=("strasse", "new york", "sea")))
-    assert read_keywords(path.read_bytes()) == ["STRASSE", "new_york", "Sea"]
-    assert list(undo_sidecars(record)) == [f"removed Sea from {path}"]
-    assert path.read_bytes() == before
-
-
 def test_keywords_that_the_photograph_has_elsewhere_are_not_written(tmp_path):
     photo, stem, full = (tmp_path / name for name in ("a.jpg", "a.xmp", "a.jpg.xmp"))
     iptc = iptc_segment(((2, 25), b"Sand"))
@@ -128,14 +117,6 @@ def test_two_photographs_do_not_share_a_sidecar(tmp_path):
     sidecars.write(prediction(tmp_path / "a.jpg"))
     with pytest.raises(StorageError, match=r"a\.png"):
         sidecars.write(prediction(tmp_path / "a.png"))
-
-
-def test_a_sidecar_that_cannot_be_written_is_an_error(tmp_path):
-    with pytest.raises(StorageError, match="cannot be written"):
-        Sidecars().write(prediction(tmp_path / ("x" * 250 + ".jpg")))
-    (tmp_path / "b.jpg.xmp").mkdir()
-    with pytest.raises(StorageError, match="cannot be read"):
-        Sidecars().write(prediction(tmp_path / "b.jpg"))
 
 
 def test_only_probable_keywords_are_written():

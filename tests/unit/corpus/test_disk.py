@@ -1,17 +1,12 @@
 """Corpora on disk: documents are stored and read back, wrong ones are refused."""
 
-import gc
 import json
 import os
-import pickle
 import shutil
-import sys
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
-from scipy import sparse
 
 from supdocnade import Corpus
 from supdocnade.corpus import disk, disk_files
@@ -102,21 +97,6 @@ def test_keys_are_stored_if_they_are_given(corpus):
         corpus.append(PARTS, keys=["f00"])
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="open files are counted in /proc")
-def test_few_files_stay_open(tmp_path, monkeypatch):
-    monkeypatch.setattr(disk_files, "MAX_OPEN_FILES", 3)
-    corpus = Corpus.create(tmp_path / "corpus", n_words=2)
-    for _ in range(10):
-        corpus.append(np.ones((2, 2)))
-    gc.collect()  # Files of earlier tests.
-    before = len(os.listdir("/proc/self/fd"))
-    assert corpus.counts().sum() == 40
-    assert len(os.listdir("/proc/self/fd")) == before + 3
-    del corpus
-    gc.collect()
-    assert len(os.listdir("/proc/self/fd")) == before
-
-
 def test_an_append_writes_no_more_after_many_shards(tmp_path, monkeypatch):
     """The bytes that are read and written do not depend on the number of shards."""
     corpus = Corpus.create(tmp_path / "corpus", n_words=2)
@@ -150,29 +130,6 @@ def test_the_fingerprint_sees_contents_and_order(tmp_path):
     ]  # fmt: skip
     assert len({fingerprint(*parts) for parts in different}) == len(different)
     assert fingerprint(first, second) == fingerprint(first, second, encoder="sift")
-
-
-@pytest.mark.parametrize("make", [sparse.csr_matrix, sparse.csc_array, sparse.coo_array, np.array,
-                                  pd.DataFrame])  # fmt: skip
-def test_every_kind_of_matrix_is_stored_alike(tmp_path, make):
-    one, two = (Corpus.create(tmp_path / name, n_words=4) for name in "ab")
-    one.append(make(WHOLE))
-    two.append([np.repeat(np.arange(4), row)[::-1] for row in WHOLE])
-    assert one.fingerprint() == two.fingerprint()
-
-
-def test_a_corpus_can_be_pickled(corpus):
-    copy = pickle.loads(pickle.dumps(corpus))
-    assert copy.fingerprint() == corpus.fingerprint()
-    assert (copy.counts() != corpus.counts()).nnz == 0
-
-
-def test_an_empty_corpus(tmp_path):
-    corpus = Corpus.create(tmp_path / "deep" / "corpus", n_words=3)
-    for one in (corpus, Corpus.open(corpus.folder, verify=True)):
-        assert one.shape == (0, 3)
-        assert one.counts().shape == (0, 3)
-        assert (one.names, list(one.blocks()), one.n_tokens) == ([], [], 0)
 
 
 @pytest.mark.parametrize(

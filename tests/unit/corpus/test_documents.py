@@ -41,12 +41,6 @@ def test_every_kind_of_matrix_gives_the_same_documents(make, dtype):
     assert Documents.from_counts(make(counts)).fingerprint() == expected.fingerprint()
 
 
-def test_duplicate_entries_add_up_and_the_matrix_is_left_alone():
-    matrix = sparse.coo_array(([1.0, 2.0, 0.0], ([0, 0, 0], [1, 1, 0])), shape=(1, 2))
-    assert Documents.from_counts(matrix).tokens.ids_N.tolist() == [1, 1, 1]
-    assert matrix.nnz == 3
-
-
 def test_unknown_annotations_leave_no_tokens():
     corpus = Documents.from_counts(
         [[1], [1]], annotations=[[1], [1]], annotation_mask=[True, False]
@@ -110,10 +104,6 @@ def test_visual_words_alone(corpus):
     assert visual.tokens.ids_N.tolist() == [0, 0, 2, 1, 1, 1, 2]
     assert visual.tokens.offsets_B1.tolist() == [0, 3, 3, 7]
     assert visual.n_annotation_words == 2
-
-
-def test_annotation_presence(corpus):
-    assert corpus.annotation_presence().tolist() == [[True, False], [False, True], [True, True]]
 
 
 def test_the_fingerprint_sees_every_part(corpus):

@@ -9,7 +9,7 @@ import torch
 from supdocnade.corpus import Documents
 from supdocnade.cuda import engine as cuda_engine
 from supdocnade.cuda.device_corpus import DeviceCorpus
-from supdocnade.cuda.graph_updates import GraphUpdates, recording_bytes
+from supdocnade.cuda.graph_updates import GraphUpdates
 from supdocnade.likelihood import contract
 from supdocnade.model.config import SupDocNADEConfig
 from supdocnade.model.network import SupDocNADENetwork, random_tree
@@ -156,9 +156,3 @@ def test_the_kernels_of_a_gpu_move_the_touched_rows_as_the_cpu_does(monkeypatch,
         results.append(list(network.parameters()))
     for actual, expected in zip(results[1], results[0], strict=True):
         torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-6)
-
-
-def test_memory_of_a_recording():
-    _, network = make_case()
-    numbers = sum(p.numel() for p in network.parameters())
-    assert recording_bytes(network) == 3 * 4 * numbers

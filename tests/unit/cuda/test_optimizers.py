@@ -91,15 +91,6 @@ def test_row_adam_on_a_gpu_skips_padding(n_topics):
         assert torch.equal(ours[0][30], start[30])
 
 
-def test_sgd_moves_nothing_if_no_row_was_touched():
-    table = nn.Parameter(torch.ones(3, 2))
-    # As in a recorded update: padding, and no row to repeat in it.
-    indices, values = torch.full((1, 4), -1), torch.zeros(4, 2)
-    table.grad = torch.sparse_coo_tensor(indices, values, (3, 2), check_invariants=False)
-    RowSGD([table], torch.tensor(0.25)).step()
-    assert torch.equal(table.detach(), torch.ones(3, 2))
-
-
 def test_sgd_moves_dense_and_sparse_parameters_as_torch_does():
     rate = torch.tensor(0.25)
     ours, theirs = ([nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(4, 2))] for _ in range(2))

@@ -6,11 +6,10 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.pipeline import make_pipeline
 from tests.networks import install_network
 from tests.textures import stripes, write_images
 
-from supdocnade import BagOfVisualWords, DocNADE, SceneModel, SkippedImagesWarning
+from supdocnade import BagOfVisualWords, SceneModel, SkippedImagesWarning
 from supdocnade.errors import (
     InvalidArgument,
     StorageError,
@@ -81,11 +80,6 @@ def test_names_of_columns():
     assert names[9 + 4] == "word4_region1"
 
 
-def test_a_pipeline_from_images_to_topics():
-    pipeline = make_pipeline(BagOfVisualWords(**SETTINGS), DocNADE(n_topics=3, max_epochs=1))
-    assert pipeline.fit_transform(IMAGES).shape == (10, 3)
-
-
 def test_it_is_cloned_and_pickled():
     assert clone(BAG).get_params() == BAG.get_params()
     again = pickle.loads(pickle.dumps(BAG))
@@ -110,23 +104,6 @@ def test_images_that_cannot_be_read(tmp_path):
     assert encoded.read.tolist() == [True, True, True, False]
     assert [each.name for each in encoded.skipped] == [str(paths[3])]
     assert isinstance(list(bag.iter_words(paths))[3], SkippedImage)
-
-
-def test_a_cache_serves_other_workers(tmp_path):
-    bag = fitted(cache=tmp_path)
-    first = bag.transform(IMAGES).toarray()
-    np.testing.assert_array_equal(bag.set_params(n_jobs=2).transform(IMAGES).toarray(), first)
-    np.testing.assert_array_equal(first, BAG.transform(IMAGES).toarray())
-
-
-def test_progress_is_printed_when_asked_for(capsys):
-    fitted(verbose=1).transform(IMAGES)
-    lines = capsys.readouterr().err.splitlines()
-    assert [line.split(",")[0] for line in lines] == [
-        "sampling patches: 10 of 10",
-        "learning words: 30 of 30",
-        "reading photographs: 10 of 10",
-    ]
 
 
 @pytest.mark.parametrize(
@@ -240,15 +217,6 @@ def test_sift_words_beside_others(features, network, tmp_path):
     assert bag.example_patches(12).std() > 0
 
 
-def test_images_too_narrow_for_sift_have_no_sift_words(network):
-    narrow = [image[:9] for image in COLORED[:4]]
-    bag = BagOfVisualWords(features=network, n_sift_words=4, **SETTINGS).fit([*COLORED, *narrow])
-    found = bag.encode([COLORED[0], narrow[0]])
-    assert not found.skipped
-    is_sift = np.arange(found.counts.shape[1]) % 13 >= 9
-    assert (found.counts.toarray()[:, is_sift].sum(axis=1) > 0).tolist() == [True, False]
-
-
 def test_few_patches_give_fewer_sift_words_or_none(network, tmp_path):
     settings = {**SETTINGS, "features": network, "n_sift_words": 5000}
     bag = BagOfVisualWords(**settings).fit(COLORED[:2])
@@ -305,12 +273,6 @@ def test_sift_words_are_stored(network, tmp_path):
 def test_odd_features_are_refused(settings, message):
     with pytest.raises(InvalidArgument, match=message):
         fitted(**settings)
-
-
-def test_patches_described_by_sift_may_have_several_words():
-    bag = fitted(n_nearest=2)
-    counts = bag.transform(IMAGES)
-    assert (counts.sum(axis=1) == 2 * BAG.transform(IMAGES).sum(axis=1)).all()
 
 
 def test_a_function_as_feature(tmp_path):

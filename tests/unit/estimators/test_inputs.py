@@ -6,9 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVC
 from tests.planted_corpus import scene_corpus
 
 from supdocnade import Corpus, DampCounts, DocNADE, SupDocNADE, make_annotation_scorer
@@ -105,13 +102,6 @@ def test_a_fit_gives_the_bits_of_one_from_memory(scenes, X, corpus, labels, name
         assert_equal_models(ours, kind(**FAST, **settings).fit(X, y, **data))
 
 
-def test_accuracy_stops_early_on_disk_too(X, corpus, labels):
-    settings = {**FAST, "early_stopping": True, "metric": "accuracy", "class_weight": "balanced"}
-    assert corpus.labels == labels
-    ours = SupDocNADE(**settings).fit(corpus, corpus.labels)
-    assert_equal_models(ours, SupDocNADE(**settings).fit(X, labels))
-
-
 def test_partial_fits_alternate_between_memory_and_disk(scenes, X, corpus, labels):
     ours, theirs = SupDocNADE(**FAST), SupDocNADE(**FAST)
     for first in (corpus, X):
@@ -146,17 +136,6 @@ def test_predictions_have_the_same_bits(scenes, X, corpus, labels):
     assert unsupervised.score(corpus) == unsupervised.score(X)
     damped = DampCounts().fit(corpus).transform(corpus)
     assert (damped != DampCounts().fit_transform(X)).nnz == 0
-
-
-def test_pipelines_start_with_a_corpus(X, corpus, scenes):
-    def predictions(given):
-        steps = SupDocNADE(**FAST), StandardScaler(), SVC()
-        return make_pipeline(*steps).fit(given, scenes.labels).predict(given)
-
-    np.testing.assert_array_equal(predictions(corpus), predictions(X))
-    np.testing.assert_array_equal(
-        DocNADE(**FAST).fit_transform(corpus), DocNADE(**FAST).fit_transform(X)
-    )
 
 
 def test_a_killed_fit_resumes_from_disk(tmp_path, X, corpus, labels):
@@ -205,18 +184,6 @@ def test_bad_input_gets_one_sentence(corpus, labels, y, options, message):
     with pytest.raises(ValueError, match=message) as caught:
         SupDocNADE(**FAST).fit(corpus, labels if y is None else y, **options)
     assert "\n" not in str(caught.value)
-
-
-def test_documents_do_not_change_when_a_corpus_grows(tmp_path, X):
-    corpus = store(tmp_path / "corpus", X[:20])
-    documents = DocNADE(**FAST).fit(corpus)._without_annotations(corpus)
-    fingerprint = documents.fingerprint()
-    corpus.append(X[20:30])
-    assert (len(corpus), len(documents)) == (30, 20)
-    assert documents.fingerprint() == fingerprint
-    gathered = documents.tokens.gather(np.arange(20)).ids_N
-    expected = tokens.MemoryTokens.from_counts("X", X[:20]).ids_N
-    np.testing.assert_array_equal(gathered, expected)
 
 
 @pytest.mark.parametrize(

@@ -1,18 +1,15 @@
 """Topics, classes, annotations and likelihoods of the estimators, and arguments they refuse."""
 
-import copy
-
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from scipy import sparse
 from sklearn.utils.class_weight import compute_class_weight
 from tests.planted_corpus import scene_corpus
 
 from supdocnade import DampCounts, DocNADE, SupDocNADE, make_annotation_scorer
 from supdocnade.corpus import Documents
-from supdocnade.errors import BackendUnavailable, InvalidArgument, StorageError
+from supdocnade.errors import InvalidArgument, StorageError
 from supdocnade.estimators.topic_fitting import split_for_validation
 from supdocnade.metrics import npmi_coherence, top_ranked
 from supdocnade.model.inference import topic_features, word_log_proba
@@ -105,13 +102,6 @@ def test_annotations_are_ranked_and_named(model, X, scenes):
     assert str(named.annotate(X, top=1)[0, 0]).startswith("t")
 
 
-def test_equally_probable_annotations_come_by_their_number(X):
-    model = DocNADE(n_topics=4, max_epochs=0, output="softmax", random_state=0)
-    model.fit(X, annotations=sparse.csr_array((80, 3)))
-    model.network_.node_weight.data.zero_()
-    assert model.annotate(X, top=2).tolist() == [[0, 1]] * 80
-
-
 def test_likelihoods(model, X, scenes):
     log_v = model.log_prob(X)
     log_vy = model.log_prob(X, scenes.labels)
@@ -132,12 +122,6 @@ def test_the_likelihood_of_a_document_does_not_depend_on_its_place(model, X):
     np.testing.assert_allclose(model.log_prob(X)[[5]], model.log_prob(X[[5]]), rtol=1e-5)
 
 
-def test_the_score_of_docnade_is_the_mean_log_likelihood_per_word(X):
-    model = DocNADE(**FAST).fit(X)
-    assert model.score(X) == pytest.approx(model.log_prob(X).sum() / X.sum())
-    assert np.exp(-model.score(X)) == pytest.approx(model.perplexity(X, average="corpus"))
-
-
 def test_missing_labels_and_unknown_annotations_are_skipped(X, scenes):
     labels = scenes.labels.astype(object)
     labels[::3] = None
@@ -154,14 +138,6 @@ def test_missing_labels_and_unknown_annotations_are_skipped(X, scenes):
     masked = DocNADE(**FAST).fit(X, annotations=scenes.tags, annotation_mask=mask)
     blanked = DocNADE(**FAST).fit(X, annotations=scenes.tags * mask[:, None])
     np.testing.assert_array_equal(masked.transform(X), blanked.transform(X))
-
-
-def test_string_labels_with_gaps(X, scenes):
-    labels = np.array(["a", "b", "c", "d", "e", "f", "g", "h"], object)[scenes.labels % 8]
-    labels[4] = None
-    model = SupDocNADE(**FAST).fit(X, labels)
-    assert model.classes_.tolist() == sorted(set(labels) - {None})
-    assert set(model.predict(X)) <= set(model.classes_)
 
 
 def test_partial_fit_learns_and_remembers_its_classes(X, scenes):
@@ -192,13 +168,6 @@ def test_partial_fit_keeps_the_annotations_of_the_first_call(X, scenes):
     model.partial_fit(X)
     with pytest.raises(InvalidArgument, match=r"annotations must have \d+ columns, as before"):
         model.partial_fit(X, annotations=scenes.tags[:, :2])
-
-
-def test_class_weights_move_the_prediction(X, scenes):
-    y = (scenes.labels == scenes.labels[0]).astype(int)
-    plain = SupDocNADE(**FAST).fit(X, y).predict_proba(X)[:, 1].mean()
-    heavy = SupDocNADE(**FAST, class_weight={0: 1.0, 1: 20.0}).fit(X, y)
-    assert heavy.predict_proba(X)[:, 1].mean() > plain
 
 
 def test_documents_of_weight_zero_have_no_effect(X, scenes):
@@ -281,19 +250,6 @@ def test_words_of_a_class_suggest_it_alone(model):
         model.class_words(2, ["only one"])
 
 
-def test_proportions_of_topics(model, X):
-    shares, topics = model.topic_proportions(X), model.transform(X)
-    np.testing.assert_allclose(shares.sum(axis=1), 1, rtol=1e-6)
-    np.testing.assert_allclose(shares * topics.sum(axis=1, keepdims=True), topics, rtol=1e-5)
-    dead = copy.deepcopy(model)
-    with torch.no_grad():
-        dead.network_.hidden_bias.fill_(-1e6)
-    np.testing.assert_array_equal(dead.topic_proportions(X[:2]), np.full((2, 8), 0.125))
-    signed = DocNADE(n_topics=2, activation="tanh", max_epochs=1, random_state=0).fit(X)
-    with pytest.raises(InvalidArgument, match="features that are not negative"):
-        signed.topic_proportions(X)
-
-
 def test_documents_are_drawn_from_the_model(model):
     lengths = [0, 7, 30]
     drawn = model.sample(3, lengths, random_state=1)
@@ -312,11 +268,6 @@ def test_documents_are_drawn_from_the_model(model):
     ):
         with pytest.raises(InvalidArgument, match=message):
             model.sample(*arguments)
-
-
-def test_a_corpus_without_words_has_no_likelihood(X):
-    with pytest.raises(InvalidArgument, match="perplexity needs a document with words"):
-        DocNADE(n_topics=2, max_epochs=1).fit(X).score(np.zeros((2, 40)))
 
 
 def test_a_run_resumes_from_its_checkpoint_and_refuses_other_data(tmp_path, X, scenes):
@@ -421,19 +372,6 @@ def test_labels_never_seen_and_wrong_widths_are_refused(model, X):
         DocNADE(n_topics=2, max_epochs=1).fit(X).annotate(X)
 
 
-def test_the_callers_matrix_is_left_as_it_was(model):
-    data, indices = np.array([1.0, 0.0, 0.01, 3.0, 1.0]), np.array([3, 1, 2, 0, 0])
-    X = sparse.csr_array((data, indices, [0, 3, 5]), shape=(2, 40))
-    expected = model.transform(X.toarray())
-    np.testing.assert_array_equal(model.transform(X), expected)
-    DampCounts().fit_transform(X)
-    assert X.data.tolist() == [1.0, 0.0, 0.01, 3.0, 1.0]
-    assert X.indices.tolist() == [3, 1, 2, 0, 0]
-    canonical = sparse.csr_array(np.array([[0.01, 4.0]]))
-    DampCounts().fit_transform(canonical)
-    assert canonical.toarray().tolist() == [[0.01, 4.0]]
-
-
 def test_a_fit_that_fails_changes_nothing(X, scenes):
     model = SupDocNADE(**FAST).fit(X, scenes.labels)
     expected = model.predict_proba(X)
@@ -513,17 +451,6 @@ def test_weights_reach_the_prior(X):
     assert model.predict_proba(np.zeros((1, 40)))[0, 0] > 0.9
 
 
-def test_values_of_unknown_annotations_are_ignored(X, scenes):
-    mask = np.arange(80) % 2 == 0
-    unknown = np.where(mask[:, None], scenes.tags, np.nan)
-    blanked = DocNADE(**FAST).fit(X, annotations=scenes.tags * mask[:, None])
-    for tags in (unknown, sparse.csr_array(unknown)):
-        model = DocNADE(**FAST).fit(X, annotations=tags, annotation_mask=mask)
-        np.testing.assert_array_equal(model.transform(X), blanked.transform(X))
-    with pytest.raises(InvalidArgument, match="annotation_mask must be true or false"):
-        DocNADE().fit(X, annotations=scenes.tags, annotation_mask=["no"] * 80)
-
-
 def test_labels_keep_their_type(X):
     half = [None] * 40
     for given, kind in (
@@ -552,22 +479,3 @@ def test_scores_refuse_what_they_cannot_compare(X, scenes):
         scorer(tagged, X, annotations=scenes.tags[:, :2])
     with pytest.raises(InvalidArgument, match="estimator must have annotation_proba"):
         scorer(DampCounts(), X, annotations=scenes.tags)
-
-
-def test_a_checkpoint_brings_its_seed(tmp_path, X):
-    options = {**FAST, "random_state": None, "checkpoint": tmp_path}
-    first, again = DocNADE(**options).fit(X), DocNADE(**options).fit(X)
-    np.testing.assert_array_equal(first.transform(X), again.transform(X))
-
-
-def test_documents_without_words_are_counted(model, X):
-    with_empty = sparse.vstack([X[:3], sparse.csr_array((2, 40))])
-    with pytest.warns(UserWarning, match="2 of 5 documents have no words"):
-        assert model.perplexity(with_empty) == pytest.approx(model.perplexity(X[:3]))
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_a_missing_gpu_gets_one_sentence():
-    model = DocNADE(n_topics=2, device="cuda")
-    with pytest.raises(BackendUnavailable, match="'cuda' is not available: torch finds no GPU"):
-        model.fit([[1, 2], [3, 0]])

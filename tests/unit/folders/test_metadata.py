@@ -2,10 +2,9 @@ import json
 
 import pytest
 
-from supdocnade.errors import InvalidArgument, StorageError
+from supdocnade.errors import StorageError
 from supdocnade.folders.metadata import (
     MetadataEntry,
-    distinct_tags,
     find_metadata,
     parse_rows,
     read_rows,
@@ -63,13 +62,6 @@ def test_csv(tmp_path, end, encoding):
         "b,c.jpg": MetadataEntry(5, True, None, ()),
         "Küste/d.jpg": MetadataEntry(6, True, "Küste", ("sea",)),
     }
-
-
-def test_csv_may_lack_labels_or_tags(tmp_path):
-    file = write(tmp_path, "metadata.csv", "tags,file_name\nsea,a.jpg\n")
-    assert read_metadata(file) == {"a.jpg": MetadataEntry(2, False, None, ("sea",))}
-    file = write(tmp_path, "metadata.csv", "file_name,label\na.jpg,coast\n")
-    assert read_metadata(file) == {"a.jpg": MetadataEntry(2, True, "coast", None)}
 
 
 @pytest.mark.parametrize("separator", [";", "\t"])
@@ -147,11 +139,6 @@ def test_paths_outside_the_folder_are_errors(tmp_path, name):
         read_metadata(file)
 
 
-def test_unknown_metadata_format(tmp_path):
-    with pytest.raises(InvalidArgument, match=r"ending of tags\.txt must be one of '\.jsonl', "):
-        read_metadata(write(tmp_path, "tags.txt", ""))
-
-
 @pytest.mark.parametrize(
     ("name", "text"),
     [
@@ -172,11 +159,6 @@ def test_only_one_metadata_file_is_allowed(tmp_path):
     assert find_metadata(tmp_path, ["tags.tsv"]) == str(tmp_path / "tags.tsv")
     with pytest.raises(StorageError, match=r"got metadata\.csv, tags\.tsv\."):
         find_metadata(tmp_path, ["tags.tsv", "metadata.csv"])
-
-
-def test_distinct_tags():
-    assert distinct_tags(["b", " a ", "b", "", "  ", "A"]) == ("b", "a", "A")
-    assert distinct_tags([]) == ()
 
 
 def test_other_invalid_lines_are_counted(tmp_path):

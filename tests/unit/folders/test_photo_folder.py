@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from supdocnade.errors import StorageError
 from supdocnade.folders.photo_folder import (
-    EXTENSIONS,
     list_folder,
     read_folder,
     scan_folder,
@@ -85,17 +84,6 @@ def test_columns_and_lists_that_are_not_read_are_said(tmp_path):
     assert scan_folder(tmp_path).notes == ()
 
 
-def test_a_folder_without_photographs_says_what_it_has(tmp_path):
-    write_files(tmp_path, "sea/a.nef")
-    with pytest.raises(StorageError, match=r"got none; passed over: 1 \.nef\.$"):
-        scan_folder(tmp_path)
-
-
-def test_every_format_that_is_decoded_has_an_extension(tmp_path):
-    write_files(tmp_path, *(f"{i}{extension.upper()}" for i, extension in enumerate(EXTENSIONS)))
-    assert len(read(tmp_path)) == len(EXTENSIONS) == 13
-
-
 @settings(deadline=None)
 @given(st.permutations(["b/1.jpg", "a/2.jpg", "a-b/3.jpg", "a/b/4.jpg", "ä/5.jpg", "B/6.jpg"]))
 def test_the_order_of_the_file_system_does_not_matter(tmp_path_factory, names):
@@ -147,19 +135,6 @@ def test_metadata_gives_tags_and_may_give_classes(tmp_path):
         "sea/c.jpg": (None, None),
         "sea/d.jpg": ("sea", None),
     }
-
-
-def test_the_three_metadata_formats_are_equivalent(tmp_path):
-    contents = {
-        "metadata.jsonl": '{"file_name": "sea/a.jpg", "tags": ["sky", "sand"]}\n',
-        "metadata.csv": "file_name,tags\nsea/a.jpg,sky|sand\n",
-        "tags.tsv": "sea/a.jpg\tsky|sand\n",
-    }
-    write_files(tmp_path, "sea/a.jpg", "sea/b.jpg")
-    for name, content in contents.items():
-        (tmp_path / name).write_text(content)
-        assert read(tmp_path) == {"sea/a.jpg": ("sea", ("sky", "sand")), "sea/b.jpg": ("sea", None)}
-        (tmp_path / name).unlink()
 
 
 def test_names_match_with_backslashes_and_other_unicode_composition(tmp_path):

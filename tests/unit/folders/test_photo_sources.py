@@ -5,7 +5,6 @@ from tests.packed_photos import copy_to_memory, write_tar
 from tests.textures import plain_packet
 
 from supdocnade.errors import StorageError
-from supdocnade.folders.photo_folder import scan_folder
 from supdocnade.folders.photo_sources import (
     expand_pattern,
     find_sources,
@@ -57,27 +56,6 @@ def test_a_folder_on_another_file_system_is_read_as_one_here(folder):
     ]
 
 
-def test_metadata_on_another_file_system_is_checked(folder):
-    (folder / "metadata.jsonl").write_text('{"file_name": "d.jpg", "tags": [3]}\n')
-    address = copy_to_memory(folder, "test_bad_metadata")
-    with pytest.raises(
-        StorageError, match=r"^memory://test_bad_metadata/metadata\.jsonl, line 1: "
-    ):
-        scan_folder(address)
-    (folder / "metadata.jsonl").rename(folder / "sea" / "metadata.jsonl")
-    with pytest.raises(
-        StorageError, match=r"^memory://test_misplaced/sea/metadata\.jsonl must be "
-    ):
-        scan_folder(copy_to_memory(folder, "test_misplaced"))
-
-
-def test_an_empty_folder_on_another_file_system_is_an_error():
-    with pytest.raises(
-        StorageError, match=r"^memory://nothing must hold photographs .*got none\.$"
-    ):
-        scan_photographs("memory://nothing")
-
-
 def test_a_list_names_photographs_relative_to_its_folder(folder):
     lines = ["sea/deep/b.jpg", "", "./d.jpg", f"  {folder}/forest/c.jpg", "memory://list/sky/z.jpg"]
     (folder / "some.txt").write_text("\r\n".join(lines))
@@ -103,14 +81,6 @@ def test_a_list_on_this_machine_finds_sidecars(folder):
         ("keyword",),
         ("tree",),
     ]
-
-
-def test_a_list_on_another_file_system_names_photographs_there(folder):
-    (folder / "some.txt").write_text("sea/a.jpg\n")
-    address = copy_to_memory(folder, "test_remote_list")
-    found = scan_photographs(f"{address}/some.txt")
-    assert described(found, address) == [("sea/a.jpg", "sea", None)]
-    assert read_source(found.records[0].source) == b"sea/a.jpg"
 
 
 @pytest.mark.parametrize(

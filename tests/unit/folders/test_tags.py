@@ -3,8 +3,6 @@ import pytest
 from supdocnade.errors import InvalidArgument
 from supdocnade.folders.tags import (
     AnnotationVocabulary,
-    count_tags,
-    exclude_tags,
     find_similar_names,
     frequent_spellings,
     normalize_tag,
@@ -50,12 +48,6 @@ def test_the_most_frequent_spelling_of_a_tag():
     assert frequent_spellings([["nature|Sky"]]) == {"nature sky": "nature Sky"}
 
 
-def test_exclude_tags_compares_normalised_tags():
-    tags = ["Stra\u00dfe", "STRASSE", "New York", "Sea"]
-    assert exclude_tags(tags) == ["Stra\u00dfe", "New York", "Sea"]
-    assert exclude_tags(tags, ["strasse", "new_york"]) == ["Sea"]
-
-
 def test_min_count():
     tags = [["sea", "Sea", "sea"], ["sea", "sand"], ["sand", "rare"], None, []]
     assert AnnotationVocabulary.of(tags).names == ("rare", "sand", "sea")
@@ -73,10 +65,6 @@ def test_no_tags_differ_from_unknown_tags():
     assert encoded.unknown_tags == {"ship": 1}
 
 
-def test_an_empty_vocabulary_encodes_to_no_columns():
-    assert AnnotationVocabulary(()).encode([["a"], None]).annotations.shape == (2, 0)
-
-
 def test_invalid_tags_are_errors():
     with pytest.raises(InvalidArgument, match="must be a list of strings, got 'sea'"):
         AnnotationVocabulary.of(["sea"])
@@ -91,10 +79,6 @@ def test_invalid_tags_are_errors():
             AnnotationVocabulary(names)
     with pytest.raises(InvalidArgument, match="min_count"):
         AnnotationVocabulary.of([["a"]], min_count=0)
-
-
-def test_count_tags():
-    assert count_tags([["Sea", "sea", "sky"], None, [], ["SKY"]]) == {"sea": 1, "sky": 2}
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 import io
 import warnings
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -94,14 +93,6 @@ def test_grey_and_colours_from_one_pass(colors, kind, options, tolerance, max_si
     np.testing.assert_array_equal(one, decode(content, in_color))
 
 
-def test_colours_of_arrays_and_of_nothing(colors):
-    grey, found = decode_with_color(colors, DecodeConfig())
-    np.testing.assert_array_equal(grey, decode(colors))
-    np.testing.assert_array_equal(found, colors)
-    with pytest.raises(UnreadableImage, match="holiday is empty"):
-        decode_with_color(b"", DecodeConfig(), name="holiday")
-
-
 def test_grey_by_hand():
     red, green, blue = (decode(np.full((2, 2, 3), rgb, np.uint8))[0, 0] for rgb in np.eye(3) * 255)
     assert (red, green, blue) == (76, 150, 29)  # 0.299, 0.587 and 0.114 of 255.
@@ -141,12 +132,6 @@ def test_a_colour_declared_transparent_is_white(mode, hidden):
     assert (decode(content) == 255).all()
 
 
-def test_an_avif_of_a_general_brand_is_no_heic(colors):
-    content = bytearray(file_of(Image.fromarray(colors), "AVIF"))
-    content[8:12] = b"mif1"
-    assert decode(bytes(content)).shape == (40, 60)
-
-
 @pytest.mark.parametrize(
     ("image", "message"),
     [
@@ -158,19 +143,6 @@ def test_an_avif_of_a_general_brand_is_no_heic(colors):
 def test_images_that_cannot_be_read_are_refused(image, message):
     with pytest.raises(UnreadableImage, match=message):
         decode(image)
-
-
-def test_files_of_32_bits_are_refused_by_name(tmp_path):
-    for levels in (np.full((5, 5), 200, np.int32), np.full((5, 5), 0.5, np.float32)):
-        Image.fromarray(levels).save(tmp_path / "deep.tif")
-        with pytest.raises(UnreadableImage, match=r"deep\.tif is a 32-bit (float|integer) image"):
-            decode(tmp_path / "deep.tif")
-    with pytest.raises(UnreadableImage, match=r"cannot be read: .*null"):
-        decode("a\0b")
-    noise = Image.fromarray(np.random.default_rng(0).integers(0, 256, (99, 99)).astype(np.uint8))
-    broken = Image.open(io.BytesIO(file_of(noise, "PNG")[:2000]))
-    with pytest.raises(UnreadableImage, match="the image is damaged"):
-        decode(broken)
 
 
 def test_all_kinds_of_pixels(colors):
@@ -302,13 +274,6 @@ def test_too_many_scans_are_refused_before_they_are_decoded(colors):
             read(bomb, name="bomb.jpg")
 
 
-def test_marks_of_scans_elsewhere_in_a_file_do_not_count(colors):
-    marks = b"\xff\xda" * 500
-    plain = file_of(Image.fromarray(colors), "JPEG", quality=95)
-    described = file_of(Image.fromarray(colors), "JPEG", quality=95, comment=marks)
-    assert (decode(described + marks) == decode(plain)).all()
-
-
 @pytest.fixture
 def small_limits(monkeypatch):
     """Limits as they are for photographs of more than 100 megapixels."""
@@ -345,19 +310,6 @@ def test_images_above_the_limits_are_too_large(colors, pillow_limit, small_limit
         decode(large, name="a.jpg")
 
 
-def test_reduced_images_are_similar(colors):
-    content = file_of(Image.fromarray(colors).resize((480, 320)), "JPEG", quality=95)
-    config = DecodeConfig(max_side=30)
-    whole, reduced = decode(content, config).astype(int), decode(content, config, reduced=True)
-    assert whole.shape == reduced.shape == (20, 30)
-    assert abs(whole - reduced).mean() < 2
-    assert decode(content, reduced=True).shape == (320, 480)
-
-
-def test_one_pixel_is_an_image():
-    assert decode(file_of(Image.new("L", (1, 1), 9), "PNG")).tolist() == [[9]]
-
-
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "AVIF"])
 def test_the_size_is_known_without_the_pixels(colors, kind):
     content = file_of(Image.fromarray(colors), kind)
@@ -383,24 +335,6 @@ def pixels():
     return np.round(255 * np.stack([x, y, (x + y) / 2], axis=-1)).astype(np.uint8)
 
 
-def test_png_keeps_every_level(pixels):
-    np.testing.assert_array_equal(decode(encode(pixels), DecodeConfig(color=True)), pixels)
-    grey = pixels[..., 0]
-    np.testing.assert_array_equal(decode(encode(grey)), grey)
-
-
-def test_jpeg_is_close(pixels):
-    decoded = decode(encode(pixels, "JPEG"), DecodeConfig(color=True))
-    assert abs(decoded.astype(int) - pixels).max() <= 4
-    assert len(encode(pixels, "JPEG", quality=40)) < len(encode(pixels, "JPEG"))
-
-
-@pytest.mark.parametrize("kind", ["PNG", "JPEG"])
-def test_same_array_same_bytes(pixels, kind):
-    strided = np.asfortranarray(pixels)
-    assert encode(pixels, kind) == encode(pixels.copy(), kind) == encode(strided, kind)
-
-
 def test_the_ending_chooses_the_format(tmp_path, pixels):
     write_image(tmp_path / "new" / "a.PNG", pixels)
     write_image(tmp_path / "a.jpg", pixels)
@@ -420,27 +354,6 @@ def test_the_ending_chooses_the_format(tmp_path, pixels):
 def test_other_arrays_are_refused(image):
     with pytest.raises(InvalidArgument, match="image must be uint8"):
         encode(image)
-
-
-def test_other_settings_are_refused(tmp_path, pixels):
-    with pytest.raises(InvalidArgument, match="kind must be one of"):
-        encode(pixels, "GIF")
-    with pytest.raises(InvalidArgument, match="quality must be at most 100"):
-        encode(pixels, "JPEG", quality=101)
-    with pytest.raises(InvalidArgument, match="ending of a file's name"):
-        write_image(tmp_path / "a.gif", pixels)
-
-
-def test_decoding_in_threads_leaves_the_filters_of_warnings_as_they_were():
-    noise = np.random.default_rng(0).integers(0, 256, (200, 200, 3)).astype(np.uint8)
-    content = file_of(Image.fromarray(noise), "PNG")
-    for _ in range(3):
-        with warnings.catch_warnings():
-            warnings.simplefilter("default")
-            before = list(warnings.filters)
-            with ThreadPoolExecutor(4) as pool:
-                list(pool.map(decode, [content] * 50))
-            assert list(warnings.filters) == before
 
 
 def test_only_warnings_of_pillow_are_ignored_until_the_last_thread_leaves():
@@ -498,12 +411,3 @@ def test_packets_of_xmp(tmp_path, name, options):
 def test_keywords_of_iptc(tmp_path, data_sets, expected):
     image().save(tmp_path / "a.jpg", extra=iptc_segment(*data_sets))
     assert read_embedded_keywords(tmp_path / "a.jpg") == (b"", expected)
-
-
-def test_files_without_keywords(tmp_path):
-    for name, content in (("a.jpg", b""), ("b.jpg", b"no image"), ("c.jpg", iptc_segment())):
-        (tmp_path / name).write_bytes(content)
-        assert read_embedded_keywords(tmp_path / name) == (b"", [])
-    image().save(tmp_path / "d.png")
-    assert read_embedded_keywords(tmp_path / "d.png") == (b"", [])
-    assert read_embedded_keywords(tmp_path / "missing.jpg") == (b"", [])

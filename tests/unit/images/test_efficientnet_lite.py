@@ -1,11 +1,10 @@
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from supdocnade.errors import InvalidArgument, StorageError, UnwritableFile
+from supdocnade.errors import StorageError, UnwritableFile
 from supdocnade.images import efficientnet_lite
 from supdocnade.images.efficientnet_lite import (
     SIDES,
@@ -14,7 +13,6 @@ from supdocnade.images.efficientnet_lite import (
     load_efficientnet_lite,
     read_weights,
 )
-from supdocnade.images.feature_network import FeatureNetwork
 
 pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -156,16 +154,6 @@ def test_a_conversion_is_cached_by_content_and_repaired(published, tmp_path, mon
         load_efficientnet_lite(NAME, published)
 
 
-def test_another_process_may_convert_at_the_same_time(published, monkeypatch):
-    def convert_twice(weights):
-        monkeypatch.setattr(efficientnet_lite, "convert", convert)
-        load_efficientnet_lite(NAME, published)
-        return convert(weights)
-
-    monkeypatch.setattr(efficientnet_lite, "convert", convert_twice)
-    assert isinstance(load_efficientnet_lite(NAME, published), FeatureNetwork)
-
-
 def test_a_cache_that_cannot_be_written_is_named(published, tmp_path):
     (tmp_path / "cache").write_text("a file")
     with pytest.raises(UnwritableFile, match=r"cannot be written: .*; set XDG_CACHE_HOME to a"):
@@ -185,9 +173,3 @@ def test_other_files_are_no_weights(tmp_path):
         weights[name.replace("9", "10")] = np.repeat(weights[name], 2, axis=0)
     with pytest.raises(StorageError, match="are not those of EfficientNet-Lite"):
         convert(weights)
-
-
-def test_the_missing_extra_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "onnx", None)
-    with pytest.raises(InvalidArgument, match=r"onnx, which .* pip install '.*\[deep\]'\."):
-        convert(tiny_weights())

@@ -74,11 +74,6 @@ def test_mean_and_scale_are_those_of_the_channels_of_the_network(path):
     np.testing.assert_allclose(bgr.describe(IMAGE)[0], (levels[:, ::-1] - mean) / scale, rtol=1e-5)
 
 
-def test_an_output_is_taken_by_name(path):
-    network = load(path, extra_outputs=["other"], output="other")
-    assert_close(network.describe(IMAGE)[0], networks.mean_colors(IMAGE))
-
-
 def test_a_photograph_of_any_size_is_seen_whole(path):
     network = load(path)
     ramp = np.linspace(0, 255, 300).astype(np.uint8)
@@ -92,15 +87,6 @@ def test_a_photograph_of_any_size_is_seen_whole(path):
     stripes = np.zeros((400, 400, 3), np.uint8)
     stripes[:, ::2] = 255
     np.testing.assert_allclose(network.describe(stripes)[0], 0, atol=0.01)
-
-
-def test_grey_levels_become_three_equal_channels(path):
-    network = load(path)
-    grey = IMAGE[..., 0]
-    patches_PD, pooled_D = network.describe(grey)
-    in_color = network.describe(np.repeat(grey[..., None], 3, axis=2))
-    np.testing.assert_array_equal(patches_PD, in_color[0])
-    np.testing.assert_array_equal(pooled_D, in_color[1])
 
 
 def test_a_network_of_fixed_size_is_run(path):
@@ -173,16 +159,6 @@ def test_external_data_stays_in_the_folder(tmp_path):
         FeatureNetwork.load(path)
 
 
-def test_external_data_is_found_in_attributes_and_branches():
-    tensor = onnx.numpy_helper.from_array(np.ones(1, np.float32), "hidden")
-    networks.move_out(tensor, "hidden.bin")
-    constant = onnx.helper.make_node("Constant", [], ["hidden"], value=tensor)
-    branch = onnx.helper.make_graph([constant], "branch", [], [])
-    node = onnx.helper.make_node("If", ["x"], ["y"], then_branch=branch, else_branch=branch)
-    model = onnx.helper.make_model(onnx.helper.make_graph([node], "graph", [], []))
-    assert set(feature_network._find_locations(model)) == {"hidden.bin"}
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -210,16 +186,6 @@ def test_networks_of_other_shapes_are_refused(path, settings, message):
     assert "\n" not in str(caught.value)
 
 
-def test_a_second_input_is_refused(path):
-    networks.write_network(path)
-    model = onnx.load(path)
-    model.graph.input.add().CopyFrom(model.graph.input[0])
-    model.graph.input[1].name = "mask"
-    path.write_bytes(model.SerializeToString())
-    with pytest.raises(StorageError, match=r"must have one input, got 'image', 'mask'\."):
-        FeatureNetwork.load(path)
-
-
 @pytest.mark.parametrize(
     ("entries", "message"),
     [
@@ -242,18 +208,6 @@ def test_a_second_input_is_refused(path):
 def test_a_wrong_description_is_named(path, entries, message):
     with pytest.raises(StorageError, match=message):
         load(path, **entries)
-
-
-def test_a_file_that_describes_nothing_is_named(path):
-    networks.write_network(path)
-    description = path.with_suffix(".json")
-    for content, message in ((b"[1]", "hold a JSON object, got list"), (b"{", "is no JSON file:")):
-        description.write_bytes(content)
-        with pytest.raises(StorageError, match=rf"tiny\.json .*{message}"):
-            FeatureNetwork.load(path)
-    description.unlink()
-    with pytest.raises(StorageError, match=r"tiny\.json is missing: it must describe the network"):
-        FeatureNetwork.load(path)
 
 
 def test_damaged_files_are_named(path):
@@ -282,23 +236,6 @@ def test_a_written_network_knows_its_digest(tmp_path, path):
     with pytest.raises(UnwritableFile, match="tiny cannot be written: Directory not empty"):
         write_network(target, {"tiny.onnx": b"x"}, source.description)
     assert [each.name for each in target.parent.iterdir()] == ["tiny"]
-
-
-def test_other_pixels_are_refused(path):
-    network = load(path)
-    for pixels in (IMAGE / 255, IMAGE[..., :2], IMAGE[:0], IMAGE[0, 0]):
-        with pytest.raises(InvalidArgument, match=r"pixels must be uint8 of shape \(height, width"):
-            network.describe(pixels)
-
-
-def test_missing_packages_are_named(path, monkeypatch):
-    networks.write_network(path, external="tiny.bin")
-    monkeypatch.setitem(sys.modules, "onnx", None)
-    with pytest.raises(InvalidArgument, match=r"onnx, which .* pip install '.*\[deep\]'\."):
-        FeatureNetwork.load(path)
-    monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    with pytest.raises(InvalidArgument, match=r"onnxruntime, which runs networks, is not inst"):
-        FeatureNetwork.load(path)
 
 
 def test_the_gpu_is_used_where_onnxruntime_supports_it(path, monkeypatch):

@@ -1,13 +1,10 @@
 import sys
-import tomllib
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from supdocnade.errors import InvalidArgument, StorageError, UnwritableFile
+from supdocnade.errors import InvalidArgument
 from supdocnade.images import network_library
-from supdocnade.images.efficientnet_lite import package_name
 from supdocnade.images.feature_network import FeatureNetwork, NetworkDescription
 from supdocnade.images.network_library import (
     DEFAULT_NETWORK,
@@ -74,13 +71,6 @@ def test_a_description_replaces_the_file(path):
     assert network.description.digest is not None
 
 
-def test_a_path_is_not_the_name_of_a_network(path, library):
-    import_network(path)
-    for name in (str(path), "given.onnx", "tiny/given.onnx", "../networks/tiny"):
-        with pytest.raises(InvalidArgument, match="is not installed"):
-            find_network(name)
-
-
 @pytest.mark.parametrize("name", ["sift", "efficientnet-lite1"])
 def test_built_in_names_are_reserved(path, name):
     networks.write_network(path, name=name)
@@ -88,23 +78,6 @@ def test_built_in_names_are_reserved(path, name):
         import_network(path)
     with pytest.raises(InvalidArgument, match=f"'{name}' is built in; only imported"):
         remove_network(name)
-
-
-def test_a_name_is_given_once(path):
-    import_network(path)
-    with pytest.raises(InvalidArgument, match="'tiny' is already installed; supdocnade features "):
-        import_network(path)
-
-
-def test_a_bad_network_leaves_nothing(path, library):
-    networks.write_network(path, factor=np.nan)
-    with pytest.raises(StorageError, match="not finite"):
-        import_network(path)
-    assert not library.exists()
-    networks.write_network(path)
-    library.write_text("a file")
-    with pytest.raises(UnwritableFile, match="cannot be written"):
-        import_network(path)
 
 
 def test_a_network_that_is_not_installed_names_the_command():
@@ -118,13 +91,6 @@ def test_a_network_that_is_not_installed_names_the_command():
             find_network(name)
     with pytest.raises(InvalidArgument, match="'dino' is not installed"):
         remove_network("dino")
-
-
-def test_a_damaged_network_is_named(path, library):
-    import_network(path)
-    (library / "tiny/data/given.bin").write_bytes(bytes(4))
-    with pytest.raises(StorageError, match=r"given\.onnx is damaged: its contents"):
-        find_network("tiny")
 
 
 def test_a_package_with_weights_is_converted(monkeypatch, tmp_path):
@@ -154,11 +120,3 @@ def test_a_missing_extra_is_named(path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(InvalidArgument, match=r"pip install '.*\[deep\]'\."):
         import_network(path)
-
-
-def test_the_extra_installs_the_default_network():
-    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
-    extras = project["optional-dependencies"]
-    packages = [requirement.split(">=")[0] for requirement in extras["deep"]]
-    assert package_name(DEFAULT_NETWORK) in packages
-    assert set(extras["deep"]) <= set(extras["dev"])

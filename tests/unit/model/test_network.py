@@ -148,25 +148,6 @@ def test_the_joint_probability_follows_the_class_input(class_input):
     torch.testing.assert_close(network.joint_log_prob(make_batch([words]), labels), expected)
 
 
-def test_the_tree_is_stored_with_the_parameters():
-    network, other = make_network(seed=0), make_network(seed=1)
-    batch = make_batch([[0, 1, 6]])
-    assert not torch.equal(network.log_prob(batch), other.log_prob(batch))
-    other.load_state_dict(network.state_dict())
-    torch.testing.assert_close(other.log_prob(batch), network.log_prob(batch), rtol=0, atol=0)
-    torch.testing.assert_close(
-        word_log_prob(other, batch), word_log_prob(network, batch), rtol=0, atol=0
-    )
-
-
-def test_counts_of_another_shape_are_refused():
-    for output in OUTPUTS:
-        with pytest.raises(InvalidArgument, match=r"counts must have shape \(8,\), got \(1,\)"):
-            make_network(output).initialize(np.ones(1), 0)
-    with pytest.raises(InvalidArgument, match=r"class_counts must have shape \(3,\), got \(1,\)"):
-        make_network().initialize_classes(np.ones(1, int))
-
-
 def test_class_probabilities():
     network = make_network()
     log_p = network.class_log_prob(make_batch([[0, 1], []]))
@@ -271,18 +252,6 @@ def test_global_features_must_be_those_of_the_network():
         make_network().summary(make_batch([[0]], global_features_BF=torch.zeros(1, 3)))
 
 
-def test_the_draws_of_words_do_not_depend_on_global_features():
-    config = DocNADEConfig(n_visual_words=6, n_topics=3, n_global_features=2)
-    network = DocNADENetwork(config, random_tree(config, 0))
-    network.initialize(np.ones(6), seed=0)
-    assert 0 < network.global_weight.abs().max() < 0.1
-    plain = DocNADEConfig(n_visual_words=6, n_topics=3)
-    without = DocNADENetwork(plain, random_tree(plain, 0))
-    without.initialize(np.ones(6), seed=0)
-    assert torch.equal(network.word_embedding, without.word_embedding)
-    assert torch.equal(network.node_weight, without.node_weight)
-
-
 def test_annotations_with_logistic_outputs():
     network = make_network(annotation_output="sigmoid")
     assert network.config.n_words == 5
@@ -296,12 +265,3 @@ def test_annotations_with_logistic_outputs():
     network.initialize_tags(np.array([0.0, 1, 3]), np.array([4.0, 3, 1]))
     frequency = network.annotation_log_prob(batch, normalize=False).exp()
     torch.testing.assert_close(frequency[1], torch.tensor([0.1, 0.3, 0.7]).double())
-
-
-def test_annotations_that_are_no_words_cannot_be_inputs():
-    with pytest.raises(InvalidArgument, match="class_input must be 'visual' with"):
-        make_network(annotation_output="sigmoid", class_input="all")
-    with pytest.raises(
-        InvalidArgument, match="annotation_output must be one of 'words', 'sigmoid'"
-    ):
-        make_network(annotation_output="leaves")

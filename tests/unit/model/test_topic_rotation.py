@@ -40,19 +40,6 @@ def test_nothing_of_the_features_is_lost():
     )
 
 
-def test_the_strongest_topic_comes_first():
-    strength = find_rotation(MIXED).strength_R
-    assert strength.sum() == pytest.approx(1)
-    assert (np.diff(strength) <= 0).all()
-
-
-def test_a_share_of_the_squares_needs_fewer_topics():
-    squares = np.sort(np.linalg.eigvalsh(MIXED.T.astype(float) @ MIXED))[::-1]
-    for share in (0.3, 0.8, 0.95):
-        n_topics = int((squares.cumsum() / squares.sum() < share).sum()) + 1
-        assert len(find_rotation(MIXED, share).strength_R) == n_topics
-
-
 def test_the_same_bits_for_any_number_of_threads():
     with limit_threads(1):
         one = find_rotation(MIXED)

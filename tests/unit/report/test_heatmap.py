@@ -65,13 +65,6 @@ def test_it_is_brightest_where_the_share_is_and_darkest_where_it_is_negative():
     assert light[70, 100] == light.min()
 
 
-def test_equal_shares_on_a_grid_have_no_seams():
-    places = [(y, x) for y in range(8, 200, 8) for x in range(8, 200, 8)]
-    found = explanation(np.ones(len(places)), places)
-    inside = contribution_map(replace(found, size=(208, 208)))[60:-60, 60:-60]
-    assert np.ptp(inside) < 1e-9 * inside.mean()
-
-
 def test_colours_are_a_grey_scale_with_zero_in_the_middle():
     light = lightness(diverging(np.linspace(-1, 1, 201)))
     assert (np.diff(light) > 0).all()
@@ -130,14 +123,6 @@ def test_a_model_draws_photographs_as_it_reads_them(tmp_path):
         assert written.format == "JPEG"
 
 
-def test_letters_without_a_glyph_are_left_out():
-    font, text = heatmap._font_for("Küste \U0001f30a\ufe0f am Meer", 20, bold=False)
-    if not hasattr(font, "path") or "DejaVuSans" not in str(font.path):
-        pytest.skip("DejaVu Sans is not installed")
-    assert text == "Küste am Meer"
-    assert heatmap._font_for("\U0001f30a", 20, bold=True)[1] == "?"
-
-
 def test_a_decision_is_drawn_and_a_question_asked(monkeypatch):
     written = []
     write = heatmap._Drawing.write
@@ -159,12 +144,6 @@ def test_a_decision_is_drawn_and_a_question_asked(monkeypatch):
         "Score 0.50; −1.00 for an empty picture.",
         "Scale: contribution to the score per 1 % of the picture.",
     ]
-
-
-def test_one_patch_is_singular():
-    found = explanation([1.0, -0.25], [(20, 40)] * 2)
-    expected = "1 patch supports it (+1.00), 1 counts against it (−0.25)"
-    assert heatmap.describe_support(found) == expected
 
 
 def test_a_system_without_fonts_draws_names_in_ascii(monkeypatch):

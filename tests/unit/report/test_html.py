@@ -9,7 +9,6 @@ from tests.scene_model import SETTINGS, columns, scenes, small_model
 
 from supdocnade import SceneModel
 from supdocnade.report.html import TITLE, render_report, write_report
-from supdocnade.scene.novelty import MARKED_UNKNOWN
 from supdocnade.scene.thumbnails import Thumbnails
 
 VOID = {"meta", "img", "br", "hr", "input", "link"}
@@ -187,31 +186,3 @@ def test_without_examples_there_are_no_photographs():
     text = render_report(bare.fitted_)
     check(text)
     assert "Held-out photograph" not in text
-
-
-def test_the_network_is_named():
-    fitted = small_model().fitted_
-    named = replace(fitted, settings=replace(fitted.settings, features="efficientnet-lite2"))
-    text = " ".join(check(render_report(named)).text)
-    assert "of the pretrained network efficientnet-lite2" in text
-    assert "patch_size" not in text
-    assert "patch_size" in " ".join(check(render_report(fitted)).text)
-
-
-def test_an_empty_row_of_the_matrix_is_explained():
-    fitted = small_model().fitted_
-    images = tuple(each for each in fitted.held_out.images if each.label != "coast")
-    few = replace(fitted, held_out=replace(fitted.held_out, images=images))
-    assert "An empty row: no photograph of the class was held out." in render_report(few)
-
-
-def test_the_mark_of_unlike_photographs_is_explained():
-    fitted = small_model().fitted_
-    sentence = "marked as unlike the training photographs"
-    assert sentence not in render_report(fitted)
-    for novelty, has_share in (("classes", True), ("neighbours", False)):
-        choices = replace(fitted.choices, unfamiliar_above=1.0, novelty=novelty)
-        page = render_report(replace(fitted, choices=choices))
-        assert sentence in page
-        share = f"{100 * MARKED_UNKNOWN['sift']:.0f}\u202f% of their photographs"
-        assert (share in page) == has_share

@@ -1,4 +1,3 @@
-from copy import copy
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +13,6 @@ from supdocnade.model.network import SupDocNADENetwork, random_tree
 from supdocnade.scene.attribution import attribute_score, class_term_score
 from supdocnade.scene.class_heads import RBFSVM, SoftmaxHead
 from supdocnade.scene.tag_heads import LogisticTags, WordTags
-from supdocnade.visual_words.encoder import ImageEncoder
 
 N_WORDS, N_TAGS, N_TOPICS, N_CLASSES = 30, 7, 12, 4
 ACTIVATIONS = ("relu", "tanh", "sigmoid")
@@ -178,27 +176,6 @@ def test_the_score_of_a_tag_is_its_log_probability():
     assert found[0] == pytest.approx(float(expected.detach()[0, 0]), abs=1e-5)
 
 
-def test_shares_are_gradients_where_everything_is_linear():
-    """With positive weights ReLU never bends: a share is amount × U · W[v]."""
-    made = network("relu")
-    with torch.no_grad():
-        made.word_embedding.abs_()
-        made.hidden_bias.abs_()
-    words, amounts = document()
-    found = attribute(made, words, amounts, SoftmaxHead(made.arrays()).explain(0))
-    W, U = made.word_embedding.detach().numpy()[words], made.label_weight.detach().numpy()[0]
-    np.testing.assert_allclose(found.word_share_V, amounts * (W @ U), rtol=1e-5)
-
-
-def test_a_topic_that_no_word_moves_has_the_slope_of_its_bias():
-    made = network("tanh")
-    with torch.no_grad():
-        made.word_embedding[:, 3] = 0
-    found = attribute(made, *document(), SoftmaxHead(made.arrays()).explain(0))
-    assert found.topic_share_H[3] == 0
-    assert np.isfinite(found.word_share_V).all()
-
-
 def test_an_empty_document_has_no_shares():
     made = network("relu")
     nothing = np.empty(0, np.int64), np.empty(0)
@@ -279,19 +256,6 @@ def test_the_explained_score_of_a_tag_ranks_it(classifier):
         assert each.score == f"log p({each.name}) + {factor}log p({each.name} | classes)"
 
 
-def test_the_explained_score_of_a_logistic_tag_is_that_which_ranks_it():
-    model = small_model("softmax", "sigmoid")
-    weight = model.fitted_.choices.class_tag_weight
-    hidden = model.transform([IMAGE])
-    scores = model.fitted_.tag_scores(hidden, model.fitted_.class_proba(hidden))[0]
-    for tag, score in zip(model.tag_names_[:3], scores, strict=False):
-        found = model.explain(IMAGE, tag=tag)
-        assert found.whole == pytest.approx(score, abs=1e-4)
-        assert found.share_S.sum() == pytest.approx(found.whole - found.empty, abs=1e-3)
-        factor = "" if weight == 1 else f"{weight:g} "
-        assert found.score == f"logit p({tag}) + {factor}log p({tag} | classes)"
-
-
 def test_patches_are_those_of_the_photograph():
     model = small_model()
     found = model.explain(IMAGE)
@@ -299,27 +263,6 @@ def test_patches_are_those_of_the_photograph():
     np.testing.assert_array_equal(found.centres_S2, words.centres_S2)
     assert found.size == words.size == (96, 128)
     assert found.share_S.shape == (len(words.words_SM),)
-
-
-def test_patches_of_the_same_words_in_one_region_have_one_share():
-    model = small_model()
-    found, words = model.explain(IMAGE), model.fitted_.encoder.encode(IMAGE)
-    ids_SM = words.ids.reshape(words.words_SM.shape)
-    for ids_M in np.unique(ids_SM, axis=0):
-        assert np.ptp(found.share_S[(ids_SM == ids_M).all(axis=1)]) == 0
-
-
-def test_the_device_is_that_of_the_model(monkeypatch):
-    model, used = copy(small_model()), []
-    encode = ImageEncoder.encode
-
-    def record(self, image, name="", device="cpu"):
-        used.append(device)
-        return encode(self, image, name, device)
-
-    monkeypatch.setattr(ImageEncoder, "encode", record)
-    model.set_params(device="cuda").explain(IMAGE)
-    assert used == ["cuda"]
 
 
 def test_unknown_names_are_refused():

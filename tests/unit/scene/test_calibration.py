@@ -44,10 +44,6 @@ def test_few_right_predictions_leave_the_confidence_below_one():
     assert confidence[0] == pytest.approx(1 - 3 / 4 / 9, abs=0.01)
 
 
-def test_without_labels_there_is_nothing_to_scale():
-    assert fit_temperature(np.empty((0, 3)), np.empty(0, np.int64)) == 1.0
-
-
 def test_unsure_is_where_wrong_outnumbers_right():
     confidence = np.array([0.9, 0.2, 0.3, 0.8, 0.4, 0.7])
     right = np.array([True, False, False, True, False, True])
@@ -77,11 +73,6 @@ def test_the_threshold_has_the_best_f_measure():
     present = np.array([[True, True, False], [True, False, False]])
     assert 0.3 < best_threshold(probability, present) <= 0.6
     assert best_threshold(probability, np.zeros((2, 3), np.bool_)) == 0.5
-
-
-def test_few_images_leave_the_model_as_it_is():
-    found = fit_tags(np.empty((0, 3)), np.full(3, 0.1), np.empty((0, 3), np.bool_), -1.5)
-    assert (found.slope, found.prior, found.offset) == (1.0, 0.0, -1.5)
 
 
 def test_log_odds_need_no_calibration():

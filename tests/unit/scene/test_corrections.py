@@ -10,7 +10,6 @@ from supdocnade.scene import corrections as module
 from supdocnade.scene.corrections import (
     Correction,
     CorrectionFile,
-    FullCorrections,
     correct_records,
     read_corrections,
 )
@@ -86,19 +85,6 @@ def test_files_that_cannot_be_used_are_named(tmp_path, path):
         CorrectionFile(path)
 
 
-def test_a_file_has_limits(open_file, path, monkeypatch):
-    monkeypatch.setattr(module, "MAX_CORRECTIONS", 1)
-    file = open_file()
-    file.add(Correction("/a.jpg", None, "coast"))
-    file.add(Correction("/a.jpg", None, "forest"))
-    with pytest.raises(FullCorrections, match=r"corrections.jsonl has reached its limit"):
-        file.add(Correction("/b.jpg", None, "coast"))
-    monkeypatch.setattr(module, "MAX_BYTES", path.stat().st_size)
-    with pytest.raises(FullCorrections):
-        file.add(Correction("/a.jpg", None, "coast"))
-    assert read_corrections(path)["/a.jpg"].label == "forest"
-
-
 def test_what_cannot_be_written_leaves_the_file_as_it_was(open_file, path, monkeypatch):
     file = open_file()
     file.add(Correction("/a.jpg", None, "coast"))
@@ -117,18 +103,6 @@ def test_what_cannot_be_written_leaves_the_file_as_it_was(open_file, path, monke
     path.touch()
     with pytest.raises(UnwritableFile, match="was replaced by another file"):
         file.add(Correction("/b.jpg", None, "coast"))
-
-
-def test_empty_cells_of_a_table_are_not_filled_in(tmp_path):
-    table = tmp_path / "labels.csv"
-    table.write_text(
-        "file_name,label,tags,predicted_label,key\n"
-        "/a.jpg,coast,,forest,\n/b.jpg,,,forest,\n/c.jpg,,sea|sky,forest,00\n"
-    )
-    assert read_corrections(table) == {
-        "/a.jpg": Correction("/a.jpg", None, "coast"),
-        "00": Correction("/c.jpg", "00", None, ("sea", "sky")),
-    }
 
 
 def test_photographs_are_found_by_path_and_by_contents(tmp_path):
@@ -150,17 +124,3 @@ def test_photographs_are_found_by_path_and_by_contents(tmp_path):
     assert notes == [
         f"1 correction is of a photograph not found here, such as {tmp_path / 'b.jpg'}."
     ]
-
-
-def test_only_photographs_that_may_be_meant_are_read(tmp_path, monkeypatch):
-    for name in ("a.jpg", "b.jpg"):
-        (tmp_path / name).write_bytes(name.encode())
-    read, read_with_key = [], module.read_with_key
-    monkeypatch.setattr(module, "read_with_key", lambda s: read.append(s) or read_with_key(s))
-    records = [ImageRecord(str(tmp_path / name)) for name in ("gone.jpg", "a.jpg", "b.jpg")]
-    by_key = Correction("b.jpg", content_key(b"b.jpg"), "coast")
-    found, notes = correct_records(records, {by_key.identity: by_key})
-    assert (len(found), notes, read) == (1, [], [records[2].source])
-    unknown = Correction("x.jpg", "0" * 40, "coast")
-    found, notes = correct_records(records, {unknown.identity: unknown})
-    assert (found, len(notes), len(read)) == ([], 1, 4)

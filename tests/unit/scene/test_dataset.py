@@ -12,8 +12,6 @@ from supdocnade.scene.dataset import (
     TrainingSet,
     expand_folders,
     read_photographs,
-    training_set_from_storage,
-    training_set_to_storage,
 )
 
 
@@ -98,13 +96,6 @@ def test_taking_some():
     assert len(some) == 2
 
 
-def test_what_a_folder_passes_over_is_a_warning(tmp_path):
-    write_images(tmp_path / "sea", 1)
-    (tmp_path / "sea" / "film.mov").touch()
-    with pytest.warns(UserWarning, match=r"passed over: 1 \.mov"):
-        read_photographs(tmp_path)
-
-
 PHOTOGRAPHS = Photographs(
     sources=[b"a", b"b", b"c"],
     names=["a", "b", "c"],
@@ -141,13 +132,3 @@ def test_names_stay_different_when_photographs_are_added_again():
         *("a (before) (before)", "b (before) (before)", "c (before) (before)"),
         *("a", "b", "c"),
     ]
-
-
-@pytest.mark.parametrize(
-    "ends", [np.array([0, 99, 3, 4], np.uint64), np.array([0, 2**63 - 1, -1, 4])]
-)
-def test_ends_whose_differences_overflow_are_refused(ends):
-    arrays = training_set_to_storage(documents())
-    arrays["ends"] = ends
-    with pytest.raises(InvalidArgument, match="out of range"):
-        training_set_from_storage(arrays, 3, 0)

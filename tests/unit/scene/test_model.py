@@ -77,19 +77,6 @@ def test_logistic_outputs_of_tags():
     assert alone == list(model.iter_predictions(images))[:1]
 
 
-def test_logistic_outputs_of_tags_with_a_class_term():
-    model = small_model("softmax", "sigmoid")
-    fitted, hidden = model.fitted_, model.transform(columns(NEW)[0])
-    weight, proba = fitted.choices.class_tag_weight, fitted.class_proba(hidden)
-    assert weight > 0
-    log_p = annotation_log_proba(fitted.network, hidden)
-    log_odds = log_p - np.log1p(-np.exp(log_p))
-    scores = log_odds + weight * np.log(proba @ fitted.class_tag_share_CA)
-    np.testing.assert_allclose(fitted.tag_scores(hidden, proba), scores, rtol=1e-10)
-    chances = fitted.choices.tags.probability(scores, fitted.tag_frequency_A)
-    np.testing.assert_allclose(fitted.tag_proba(hidden), chances, rtol=1e-10)
-
-
 def test_every_kind_of_image_gives_the_same_prediction(tmp_path):
     model = small_model()
     image = NEW[0].image
@@ -105,14 +92,6 @@ def test_one_seed_gives_one_model_for_any_number_of_workers():
     again = fit(n_jobs=2)
     np.testing.assert_array_equal(again.predict_proba(images), small_model().predict_proba(images))
     assert again.fitted_.choices == small_model().fitted_.choices
-
-
-def test_labels_may_be_missing():
-    images, labels, tags = columns(scenes())
-    some = [None if number % 3 == 0 else label for number, label in enumerate(labels)]
-    model = fit((images, some, tags))
-    assert model.fitted_.data["n_unlabelled"] == 8
-    assert model.classes_.tolist() == list(CLASSES)
 
 
 def test_without_labels_there_are_tags_alone():
@@ -141,12 +120,6 @@ def test_without_both_there_are_topics():
     assert model.transform(images).shape == (24, 12)
 
 
-def test_one_class_is_always_that_class():
-    images, _, tags = columns(scenes())
-    model = fit((images, ["all"] * len(images), tags))
-    assert set(model.predict(images)) == {"all"}
-
-
 def test_none_of_a_few_photographs_is_held_out():
     images, labels, tags = columns(scenes())
     few = [0, 1, 8, 9, 16]
@@ -156,16 +129,6 @@ def test_none_of_a_few_photographs_is_held_out():
     )
     assert model.fitted_.held_out.n_images == 0
     assert model.predict(images).shape == (24,)
-
-
-def test_classes_of_very_unequal_size():
-    """Eight, eight, and one photograph: the small class is learned, and none is forgotten."""
-    images, labels, tags = columns(scenes()[:17])
-    model = fit((images, labels, tags))
-    assert model.classes_.tolist() == list(CLASSES)
-    right = model.predict(images) == labels
-    assert right[16]
-    assert right.mean() > 0.8
 
 
 def test_photographs_that_cannot_be_read():
@@ -180,19 +143,6 @@ def test_photographs_that_cannot_be_read():
     assert found[2].label == model.predict(images[1:2])[0]
     with pytest.raises(InvalidArgument, match="images must have a photograph"):
         fit(([], None, None))
-
-
-def test_blocks_without_a_readable_photograph():
-    """A bad file alone, or alone after a full block of good ones, is skipped like any other."""
-    model = small_model()
-    assert [type(each) for each in model.iter_predictions([b"junk"], on_error="skip")] == [
-        SkippedImage
-    ]
-    found = list(model.iter_predictions([NEW[0].image] * 64 + [b"junk"], on_error="skip"))
-    assert len(found) == 65
-    assert isinstance(found[64], SkippedImage)
-    assert model.predict([]).shape == (0,)
-    assert model.transform([]).shape == (0, 12)
 
 
 def test_the_first_prediction_does_not_wait_for_the_last_photograph():
@@ -215,17 +165,6 @@ def test_the_first_prediction_does_not_wait_for_the_last_photograph():
         answers.close()
 
 
-def test_pil_images_are_known_by_their_pixels():
-    images, labels, tags = columns(scenes(5))
-    pictures = [Image.fromarray(image) for image in images]
-    model = fit((pictures, labels, tags))
-    others = columns(scenes(5, 3))
-    model.fit_more([Image.fromarray(image) for image in others[0]], *others[1:])
-    assert model.fitted_.data["n_images"] == 30
-    model.fit_more(pictures[:2], labels[:2], tags[:2])
-    assert model.fitted_.data["n_images"] == 30
-
-
 def test_photographs_used_for_words_are_never_held_out():
     model = fit()
     seen = {
@@ -244,23 +183,6 @@ def test_photographs_used_for_words_are_never_held_out():
     assert names
     keys = dict(zip(learned.photographs.names, learned.photographs.content_keys(), strict=True))
     assert not {keys[name] for name in names} & seen
-
-
-def test_names_of_added_photographs_do_not_hide_those_before():
-    model = fit()
-    model.fit_more(*columns(scenes(8, 21)))
-    names = model.fitted_.training_set.photographs.names
-    assert len(set(names)) == len(names) == 48
-
-
-def test_tags_without_photographs_held_out_follow_their_frequency():
-    images, labels, _ = columns(scenes(4))
-    some = [i for i in range(12) if i % 4 < 4]
-    model = fit(
-        ([images[i] for i in some], [labels[i] for i in some], [["sky"]] * 12), min_tag_count=1
-    )
-    assert model.fitted_.held_out.n_images == 0
-    assert all(each == ("sky",) for each in model.annotate(images, top=None))
 
 
 def test_progress_is_reported_to_the_end():

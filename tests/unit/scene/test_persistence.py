@@ -4,7 +4,6 @@ from dataclasses import asdict, replace
 import numpy as np
 import pytest
 from scipy import sparse
-from tests.answers_without_gpu import answers, answers_elsewhere
 from tests.scene_model import SETTINGS, columns, scenes, small_model
 
 from supdocnade import SceneModel
@@ -68,14 +67,6 @@ def test_models_without_classes_or_tags_are_saved(tmp_path, known, output):
     np.testing.assert_array_equal(loaded.transform(IMAGES), model.transform(IMAGES))
 
 
-def test_another_process_predicts_the_same(tmp_path):
-    """A model that learned on a GPU: tests/gpu/test_scene.py."""
-    models, images = [small_model(), small_model("softmax")], columns(scenes(4, 7))[0]
-    here = [answers(model, images) for model in models]
-    assert answers_elsewhere(models, images, tmp_path) == here
-    assert answers(models[0], images[::-1]) != here[0]
-
-
 def test_a_model_that_cannot_be_written_leaves_the_one_before(tmp_path, monkeypatch):
     folder = tmp_path / "model"
     small_model().save(folder)
@@ -106,20 +97,6 @@ def test_a_folder_with_other_things_is_not_touched(tmp_path):
     with pytest.raises(StorageError, match="contains other files"):
         small_model().save(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]
-
-
-def test_a_folder_with_something_beside_a_model_is_not_touched(tmp_path):
-    small_model().save(tmp_path / "model")
-    (tmp_path / "model" / "report.html").write_text("")
-    small_model().save(tmp_path / "model")
-    (tmp_path / "model" / "thesis.txt").write_text("years of work")
-    with pytest.raises(StorageError, match=r"such as 'thesis\.txt'"):
-        small_model().save(tmp_path / "model")
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "model.json").write_text('{"format": "of another program"}')
-    with pytest.raises(StorageError, match=r"is damaged|describes no scene model"):
-        small_model().save(tmp_path / "other")
-    assert (tmp_path / "model" / "thesis.txt").exists()
 
 
 def test_a_link_to_a_folder_stays_a_link(tmp_path):
@@ -298,14 +275,6 @@ def test_later_formats_are_refused_by_name(tmp_path):
     path.write_bytes(seal_description({**description, "format": 4}))
     with pytest.raises(StorageError, match="has format 4, this version reads 3"):
         SceneModel.load(tmp_path / "model")
-
-
-def test_the_description_is_readable_json(tmp_path):
-    small_model().save(tmp_path / "model")
-    description = json.loads((tmp_path / "model" / DESCRIPTION).read_text())
-    assert description["classes"] == ["coast", "forest", "skyline"]
-    assert description["held_out"]["figures"] == small_model().fitted_.held_out.figures
-    assert description["settings"]["n_topics"] == 12
 
 
 def test_folders_without_a_model_are_refused(tmp_path):

@@ -14,7 +14,6 @@ from supdocnade.scene.selection import (
     select_candidate,
 )
 from supdocnade.scene.tag_heads import LogisticTags, WordTags
-from supdocnade.scene.tag_ranking import present_tags
 
 
 def photographs(labels, tags):
@@ -83,12 +82,6 @@ def test_the_candidate_with_the_best_predictions_is_selected():
     assert found.choices.n_epochs == 10
     assert found.choices.classifier == "svm"
     assert found.class_scores_BC.shape == (17, 2)
-
-
-def test_among_equals_the_latest_is_selected():
-    same = [candidate(epochs, 0.3) for epochs in (5, 20, 10)]
-    found = select_candidate(same, SEEN, UNSEEN, VOCABULARY, "svm")
-    assert found.choices.n_epochs == 20
 
 
 def test_the_softmax_needs_no_svm():
@@ -203,11 +196,3 @@ def test_log_odds_of_tags_are_probabilities_without_known_tags():
     assert (choices.tags.slope, choices.tags.threshold) == (1, 0.5)
     expected = [("wood", pytest.approx(1 / (1 + np.exp(-2)))), ("sea", 0.5)]
     assert list(held_out.images[0].given) == expected
-
-
-def test_unknown_tags_are_further_columns():
-    present = present_tags(UNSEEN, VOCABULARY)
-    assert present.shape == (17, 3)
-    assert present[0].tolist() == [True, False, False]
-    assert present[8].tolist() == [False, True, True]
-    assert not present[16].any()

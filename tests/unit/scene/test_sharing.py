@@ -9,7 +9,6 @@ from tests.scene_model import CLASSES, columns, scenes, small_model
 from supdocnade import SceneModel
 from supdocnade.errors import InvalidArgument, StorageError
 from supdocnade.metrics import share_interval
-from supdocnade.report.class_words import class_topics, topic_words
 from supdocnade.report.html import write_report
 from supdocnade.scene.persistence import DESCRIPTION, SCENE, load_scene, save_scene
 from supdocnade.scene.sharing import describe_contents, is_stripped, model_card, strip_scene
@@ -54,11 +53,6 @@ def test_names_cannot_change_the_card(fitted):
     odd = replace(fitted, tag_names=("a|b", "<script>", "line\nbreak"))
     assert "Tags: a\\|b, \\<script\\>, line break." in model_card(odd, "scenes\n---\nx: y")
     assert "\n# scenes --- x: y\n" in model_card(odd, "scenes\n---\nx: y")
-
-
-def test_a_model_without_held_out_photographs_says_so(fitted):
-    empty = replace(fitted, held_out=type(fitted.held_out)())
-    assert "No photographs were held out" in model_card(empty, "scenes")
 
 
 def test_a_model_of_tags_alone_has_no_accuracy(fitted):
@@ -110,11 +104,6 @@ def test_a_stripped_model_has_a_report_and_a_page(stripped, tmp_path):
     explorer = explore.ModelExplorer(loaded, "0" * 32)
     assert explorer.word_picture(0).startswith(b"\xff\xd8\xff")
     assert [each.label for each in explorer.overview.classes] == list(CLASSES)
-
-
-def test_a_stripped_model_shows_the_same_topics(fitted, stripped):
-    assert class_topics(stripped[0]) == class_topics(fitted)
-    assert topic_words(stripped[0]) == topic_words(fitted)
 
 
 def test_nothing_can_be_added_to_a_stripped_model(stripped):

@@ -1,6 +1,5 @@
 import io
 import os
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -101,14 +100,6 @@ def test_stored_thumbnails_are_read_back():
     assert thumbnails_from_storage(*thumbnails_to_storage(nothing), 4, []) == nothing
 
 
-def test_a_saved_model_has_its_thumbnails(tmp_path):
-    model = small_model()
-    model.save(tmp_path / "model")
-    loaded = SceneModel.load(tmp_path / "model").fitted_
-    assert loaded.thumbnails == model.fitted_.thumbnails
-    assert loaded.versions == model.fitted_.versions
-
-
 def test_names_that_are_no_unicode_are_stored(tmp_path):
     """Linux allows any bytes in a file's name; Python has surrogates for them."""
     folder = tmp_path / "photographs"
@@ -147,8 +138,3 @@ def test_invalid_thumbnails_are_refused(change, message):
         thumbnails_from_storage(
             changed, {"names": change.get("names", description["names"])}, 4, ["a"]
         )
-
-
-def test_a_topic_without_photographs_is_stored():
-    bare = replace(TINY, topics={0: ()})
-    assert thumbnails_from_storage(*thumbnails_to_storage(bare), 1, ["a", "b"]) == bare

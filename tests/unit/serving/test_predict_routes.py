@@ -7,8 +7,6 @@ from PIL import Image
 from tests.scene_model import small_model
 from tests.serving import check_problem, huge_png, photograph, tiff, upload_form
 
-from supdocnade.visual_words.encoder import ImageEncoder
-
 
 def test_predictions_are_those_of_the_model(server):
     files = [photograph(number) for number in (0, 9, 20)]
@@ -57,23 +55,6 @@ def test_unreadable_images_do_not_affect_the_others(server):
         ("c.jpg", "unreadable_image"),
     ]
     assert body["errors"][1]["detail"] == "c.jpg is empty."
-
-
-def test_an_image_that_needs_too_much_memory_does_not_affect_the_others(server, monkeypatch):
-    encode = ImageEncoder.encode
-
-    def fail(self, source, name="", *arguments):
-        if name == "large.jpg":
-            raise MemoryError
-        return encode(self, source, name, *arguments)
-
-    monkeypatch.setattr(ImageEncoder, "encode", fail)
-    form = upload_form(photograph(0), photograph(1), names=["large.jpg", "other.jpg"])
-    answered = server.post("/v1/predict", files=form).json()
-    assert [each["file"] for each in answered["predictions"]] == ["other.jpg"]
-    assert [each["detail"] for each in answered["errors"]] == [
-        "large.jpg needs more memory than there is."
-    ]
 
 
 def test_request_with_only_unreadable_images_is_a_problem(server):
@@ -146,18 +127,6 @@ def test_similar_photographs_are_the_nearest(server):
     picture = server.get(nearest["picture"])
     assert picture.headers["content-type"] == "image/jpeg"
     assert Image.open(io.BytesIO(picture.content)).size == (128, 96)
-
-
-def test_a_smaller_copy_is_a_near_duplicate(server):
-    small = io.BytesIO()
-    with Image.open(io.BytesIO(photograph(5))) as image:
-        image.reduce(2).save(small, "JPEG", quality=80)
-    response = server.post("/v1/similar?top=24", files=upload_form(small.getvalue())).json()
-    ((same,),) = [
-        [each["name"] for each in found["photographs"] if each["near_duplicate"]]
-        for found in response["similar"]
-    ]
-    assert same.endswith("05.jpg")
 
 
 def test_a_preview_is_a_small_jpeg_file(server):

@@ -7,9 +7,8 @@ from tests.planted_corpus import network_for, parameter_bits, scene_corpus
 
 from supdocnade.corpus import Documents
 from supdocnade.errors import InvalidArgument
-from supdocnade.training.trainer import Trainer, check_class_weight
+from supdocnade.training.trainer import Trainer
 from supdocnade.training.trainer_config import TrainerConfig
-from supdocnade.training.updates import EagerUpdates
 
 _, CORPUS = scene_corpus(50, mean_length=20)
 _, VALIDATION = scene_corpus(20, seed=1, mean_length=20)
@@ -62,16 +61,6 @@ def test_early_stopping_keeps_the_best_epoch():
     assert parameter_bits(network) == parameter_bits(at_best)
 
 
-def test_higher_is_better_for_accuracy():
-    config = TrainerConfig(
-        max_epochs=5, learning_rate=1e-2, early_stopping=True, n_epochs_no_change=5,
-        metric="accuracy",
-    )  # fmt: skip
-    _, history = train(config)
-    values = [record.validation["accuracy"] for record in history.epochs]
-    assert history.best_epoch == int(np.argmax(values)) + 1
-
-
 @pytest.mark.parametrize("optimizer", ["adam", "sgd"])
 def test_global_features_are_trained(optimizer):
     _, corpus = scene_corpus(50, mean_length=2, n_global_features=16)
@@ -113,17 +102,6 @@ def test_progress_counts_every_update():
     assert seen == [("once more", update, 6) for update in range(1, 7)]
 
 
-def test_the_library_prints_nothing(capsys):
-    train(TrainerConfig(max_epochs=1))
-    assert capsys.readouterr() == ("", "")
-
-
-def test_a_class_weight_moves_the_class_bias():
-    light, _ = train(TrainerConfig(max_epochs=3, learning_rate=1e-2), class_weight=[1, 1, 1, 1])
-    heavy, _ = train(TrainerConfig(max_epochs=3, learning_rate=1e-2), class_weight=[9, 1, 1, 1])
-    assert heavy.label_bias[0] > light.label_bias[0]
-
-
 def test_missing_labels_and_annotations_drop_their_terms():
     counts = np.random.default_rng(0).integers(0, 4, (30, 10))
     labels = np.where(np.arange(30) < 15, np.arange(30) % 2, -1)
@@ -163,13 +141,6 @@ def test_invalid_training_is_refused(config, options, message):
         train(TrainerConfig(max_epochs=1, **config), **options)
 
 
-def test_class_weights_are_on_the_device_of_the_network():
-    network = network_for(CORPUS)
-    assert check_class_weight(network, [1, 2, 3, 4]).tolist() == [1.0, 2.0, 3.0, 4.0]
-    # A device that every machine has, in place of a GPU.
-    assert check_class_weight(network.to("meta"), [1, 2, 3, 4]).device.type == "meta"
-
-
 def test_a_run_can_end_before_its_schedule():
     """The parameters are those that the whole run had after that epoch."""
     seen = {}
@@ -184,16 +155,3 @@ def test_a_run_can_end_before_its_schedule():
     assert len(history.epochs) == 3
     assert parameter_bits(part) == seen[3]
     assert seen[3] != seen[4]
-
-
-def test_updates_on_a_gpu_are_reported_only_now_and_then(monkeypatch):
-    """Reading the loss waits for the GPU."""
-    seen = []
-    monkeypatch.setattr(EagerUpdates, "synchronous", False)
-    monkeypatch.setattr("supdocnade.training.trainer.REPORT_EVERY", 3)
-    train(
-        TrainerConfig(max_epochs=2, batch_size=16),
-        progress=lambda _, done, total: seen.append((done, total)),
-    )
-    # Four updates per epoch; reports after the third and after the last.
-    assert seen == [(3, 8), (4, 8), (7, 8), (8, 8)]

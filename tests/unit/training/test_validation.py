@@ -50,18 +50,6 @@ def test_joint_probability_is_words_times_class(network):
         joint_log_prob_over_orderings(network, unlabelled)
 
 
-def test_an_empty_corpus_gives_empty_results(network):
-    nothing = CORPUS.take([])
-    assert log_prob_over_orderings(network, nothing, 2).shape == (2, 0)
-    assert class_log_prob(network, nothing).shape == (0, 4)
-    assert annotation_log_prob(network, nothing).shape == (0, 12)
-
-
-def test_no_orderings_are_refused(network):
-    with pytest.raises(InvalidArgument, match="n_orderings must be a whole number of at least 1"):
-        log_prob_over_orderings(network, CORPUS, 0)
-
-
 def test_predictions_never_see_the_annotations(network):
     visual = CORPUS.without_annotations()
     np.testing.assert_array_equal(class_log_prob(network, CORPUS), class_log_prob(network, visual))

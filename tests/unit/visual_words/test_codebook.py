@@ -7,14 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sklearn.cluster import KMeans, MiniBatchKMeans
-from threadpoolctl import threadpool_info, threadpool_limits
+from threadpoolctl import threadpool_limits
 
 from supdocnade.errors import InvalidArgument
 from supdocnade.runs import no_progress
 from supdocnade.seeding import named_generator
-from supdocnade.threads import limit_threads, one_blas_thread
+from supdocnade.threads import limit_threads
 from supdocnade.visual_words.codebook import (
-    LEARNING,
     Codebook,
     assign,
     choose_start,
@@ -131,42 +130,6 @@ def test_words_do_not_depend_on_the_number_of_blas_threads():
         np.testing.assert_array_equal(words, found[0])
 
 
-def limits():
-    """Return the numbers of threads of all BLAS libraries."""
-    return {each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"}
-
-
-@pytest.fixture
-def _two_blas_threads():
-    """Use other numbers of threads than the one that is set here."""
-    with threadpool_limits(2, user_api="blas"):
-        yield
-
-
-@pytest.mark.usefixtures("_two_blas_threads")
-def test_the_limit_of_blas_is_lifted_again():
-    assert limits() == {2}
-    with one_blas_thread(), one_blas_thread():
-        assert limits() == {1}
-    assert limits() == {2}
-
-
-@pytest.mark.usefixtures("_two_blas_threads")
-def test_every_thread_can_limit_blas():
-    """Not only the first one that did so."""
-
-    def limits_inside():
-        with one_blas_thread():
-            return limits()
-
-    before = limits()
-    assert limits_inside() == {1}
-    with ThreadPoolExecutor(1) as worker:
-        assert worker.submit(limits_inside).result() == {1}
-    assert limits_inside() == {1}
-    assert limits() == before
-
-
 def test_a_library_that_is_loaded_later_is_limited_too():
     """numpy and scipy bring a BLAS each."""
     code = """
@@ -231,17 +194,6 @@ def test_empty_clusters_take_the_farthest_rows():
     np.testing.assert_array_equal(found, [[1], [90], [50]])
 
 
-def test_as_many_clusters_as_rows():
-    values = VALUES[:30]
-    found = fit_full_batch(values, np.zeros((30, 16), np.float32), 10)
-    np.testing.assert_array_equal(np.sort(found, axis=0), np.sort(values, axis=0))
-
-
-def test_other_seeds_give_other_centres():
-    one, other = (find_centres(VALUES, 20, seed, max_rounds=3) for seed in (0, 1))
-    assert (one != other).any()
-
-
 @pytest.mark.parametrize("n_clusters", [300, 2001])
 def test_the_bits_do_not_depend_on_the_threads(n_clusters):
     found = []
@@ -268,17 +220,6 @@ sys.stdout.buffer.write(fit_codebook(values, 300, seed=3).centres_KD.tobytes())
     assert run.returncode == 0, run.stderr
     with limit_threads(1):
         assert fit_codebook(VALUES, 300, seed=3).centres_KD.tobytes() == run.stdout
-
-
-@pytest.mark.parametrize("n_clusters", [20, 2500])
-def test_rounds_are_reported_one_by_one(n_clusters, capsys):
-    reports = []
-    reported = find_centres(
-        VALUES, n_clusters, 0, max_rounds=6, progress=lambda *report: reports.append(report)
-    )
-    assert reports == [(LEARNING, done, 6) for done in range(7)]
-    assert capsys.readouterr().out == ""
-    np.testing.assert_array_equal(reported, find_centres(VALUES, n_clusters, 0, max_rounds=6))
 
 
 def test_the_last_report_is_of_all_rounds_also_when_fewer_were_needed():

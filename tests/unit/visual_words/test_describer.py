@@ -1,8 +1,5 @@
 """Descriptions by networks; those by SIFT are tested with the encoder."""
 
-import pickle
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from tests.networks import install_network, mean_colors
@@ -12,7 +9,6 @@ from supdocnade.images.decode import DecodeConfig
 from supdocnade.visual_words.describer import (
     FunctionDescriber,
     NetworkDescriber,
-    Projection,
 )
 
 RNG = np.random.default_rng(0)
@@ -81,14 +77,6 @@ def test_features_of_an_image_are_divided_among_its_patches(describer, tmp_path,
     assert other.fit(patches_ND).divide_features(PIXELS) is None
 
 
-def test_it_is_pickled(describer):
-    describer.describe(PIXELS)
-    sent = pickle.loads(pickle.dumps(describer))
-    np.testing.assert_array_equal(
-        sent.describe(PIXELS).values_SD, describer.describe(PIXELS).values_SD
-    )
-
-
 def test_a_network_that_is_missing_or_another_is_refused(describer):
     decoding = DecodeConfig(color=True)
     missing = NetworkDescriber(name="marvel", fingerprint="x", decoding=decoding)
@@ -97,13 +85,6 @@ def test_a_network_that_is_missing_or_another_is_refused(describer):
     other = NetworkDescriber(name=describer.name, fingerprint="x", decoding=decoding)
     with pytest.raises(InvalidArgument, match="must be the one that the words were learned with"):
         other.describe(PIXELS)
-
-
-def test_components_for_other_features_are_refused(describer):
-    """A file may be damaged in both arrays alike."""
-    projection = Projection(np.zeros(4, np.float32), np.zeros((4, 2), np.float32))
-    with pytest.raises(InvalidArgument, match="mean_D must"):
-        replace(describer, projection=projection).describe(PIXELS)
 
 
 def corners(pixels):

@@ -39,11 +39,6 @@ def test_256_pixels_have_961_words_even_where_there_is_nothing_to_see():
     assert len(encoder().encode(np.full((256, 256), 200, np.uint8)).ids) == 961
 
 
-def test_a_pyramid_counts_every_patch_in_every_grid():
-    encoded = encoder(grid=[(1, 1), (2, 2)]).encode(stripes(2))
-    assert len(encoded.ids) == 2 * len(encoded.words_SM)
-
-
 def test_too_small_an_image_is_named():
     small = "has 40 × 9 pixels, and patches of 16 need at least 13 × 13"
     with pytest.raises(UnreadableImage, match=f"holiday is too small: it {small}"):
@@ -65,17 +60,6 @@ def test_a_panorama_is_told_what_becomes_of_it_and_what_to_do(turned):
         "to 3692."
     )
     encoder(described).encode(panorama[:, :3692])
-
-
-def test_cropping_is_advised_only_where_it_helps():
-    strip = np.zeros((10, 6000), np.uint8)
-    shrinking = replace(PLAIN, decoding=DecodeConfig(max_side=300, upscale=False))
-    with pytest.raises(UnreadableImage, match="is too small: it has 6000 × 10 pixels"):
-        encoder(shrinking).encode(strip)
-    enlarging = replace(PLAIN, decoding=DecodeConfig(max_side=300))
-    with pytest.raises(UnreadableImage, match="crop its longest side to 230"):
-        encoder(enlarging).encode(strip)
-    encoder(enlarging).encode(strip[:, :230])
 
 
 def test_fingerprints_differ_where_words_could():
@@ -117,13 +101,6 @@ def test_odd_settings_are_refused(change):
     settings = {**encoder().settings(), **change}
     with pytest.raises(InvalidArgument, match="its encoder has odd settings"):
         ImageEncoder.from_settings(settings, ARRAYS)
-
-
-def test_settings_that_lack_something_are_refused():
-    with pytest.raises(InvalidArgument, match="its encoder has odd settings"):
-        ImageEncoder.from_settings({"format": 1}, ARRAYS)
-    with pytest.raises(InvalidArgument, match="its encoder has odd settings"):
-        ImageEncoder.from_settings(None, ARRAYS)
 
 
 SYMMETRIC = [(16, (64, 61)), (16, (40, 93)), (32, (64, 65))]
@@ -236,13 +213,6 @@ def test_sift_words_are_numbered_after_those_of_a_network(tmp_path, monkeypatch,
     assert (second.size, found.size) == ((48, 64), (96, 128))
     np.testing.assert_array_equal(found.patch_size_S[n_network:], 2 * second.patch_size_S)
     np.testing.assert_allclose(found.centres_S2[n_network:], 2 * second.centres_S2 + 0.5)
-
-
-def test_an_image_too_narrow_for_sift_has_the_words_of_the_network(tmp_path, monkeypatch):
-    network, _, both = joint_encoder(tmp_path, monkeypatch)
-    narrow = colored(1, (9, 60))
-    found, alone = both.encode(narrow), network.encode(narrow)
-    assert found.ids.tolist() == [17 * (i // 5) + i % 5 for i in alone.ids]
 
 
 def test_settings_and_arrays_make_the_same_encoder_of_both_kinds(tmp_path, monkeypatch):

@@ -33,11 +33,6 @@ def test_the_same_words_for_any_number_of_workers():
     assert one.examples.pictures == two.examples.pictures
 
 
-def test_other_seeds_give_other_words():
-    one, two = (fit_words(IMAGES, PLAIN, WHOLE, n_words=8, seed=seed) for seed in (3, 4))
-    assert one.encoder.fingerprint() != two.encoder.fingerprint()
-
-
 @pytest.mark.parametrize(("size", "n_images"), [(200, 3), (64, 1), (10_000, 12), (30, 1)])
 def test_a_sample_is_bounded_and_of_real_patches(size, n_images):
     sample, skipped = sample_patches(IMAGES, PLAIN, size, seed=0)
@@ -84,11 +79,6 @@ def test_examples_are_of_many_images_before_they_are_of_one():
     assert np.abs(patches - patches[:1]).mean() < 4  # The pictures are compressed.
 
 
-def test_no_examples_are_kept_where_none_are_wanted():
-    fitted = fit_words(IMAGES, PLAIN, WHOLE, n_words=4, seed=0, n_examples=0)
-    assert fitted.examples.patches(3).shape == (0, 16, 16, 3)
-
-
 def test_a_patch_is_cut_around_its_centre():
     image = np.arange(40 * 40 * 3, dtype=np.uint32).reshape(40, 40, 3).astype(np.uint8)
     # Four bins of four pixels, with centres at 8, 12, 16 and 20.
@@ -97,30 +87,6 @@ def test_a_patch_is_cut_around_its_centre():
     np.testing.assert_array_equal(inner, image[6:22, 6:22])
     np.testing.assert_array_equal(corner[2:, 2:], image[:14, :14])
     np.testing.assert_array_equal(corner[0], corner[2])
-
-
-def test_patches_of_several_sizes_are_cut_at_one_size():
-    image = np.arange(40 * 40 * 3, dtype=np.uint32).reshape(40, 40, 3).astype(np.uint8)
-    small, large = cut_patches(image, np.full((2, 2), 18.0), np.array([8, 16]), 16)
-    np.testing.assert_array_equal(small, image[14:22, 14:22].repeat(2, axis=0).repeat(2, axis=1))
-    np.testing.assert_array_equal(large, image[10:26, 10:26])
-
-
-def test_the_pixels_of_a_sample_are_those_of_its_patches(monkeypatch):
-    for most, per_image in ((2**27, 56), (9 * 3 * 16 * 16 * 3, 3)):  # Nine images are read.
-        monkeypatch.setattr("supdocnade.visual_words.learn.MAX_PIXEL_BYTES", most)
-        sample, _ = sample_patches(IMAGES, PLAIN, 12 * 50, seed=0)
-        counts = np.bincount(sample.image_N[sample.candidate_M])
-        assert counts[counts > 0].tolist() == [per_image] * len(set(sample.image_N))
-        for candidate, pixels in zip(sample.candidate_M[::7], sample.pixels_M[::7], strict=True):
-            image = IMAGES[sample.image_N[candidate]]
-            found = dense_sift(image)
-            (place, *_) = np.flatnonzero(
-                (found.values_SD == sample.values_ND[candidate]).all(axis=1)
-            )
-            color = np.stack([image] * 3, axis=-1)
-            expected = cut_patches(color, found.centres_S2[[place]], np.array([16]), 16)
-            np.testing.assert_array_equal(pixels, expected[0])
 
 
 def test_images_that_cannot_be_read():

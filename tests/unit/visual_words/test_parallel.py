@@ -165,34 +165,12 @@ def test_a_bad_file_is_an_error_unless_asked(tmp_path):
         assert str(path) in str(error.value)
 
 
-@pytest.mark.parametrize("error", [MemoryError(), ValueError("odd."), AssertionError()])
-def test_any_failure_of_a_function_names_the_image(tmp_path, error):
-    def fail(source, name, number):
-        raise error
-
-    path = tmp_path / "a.png"
-    with pytest.raises(UnreadableImage, match=r"a\.png (needs more memory|cannot be described)"):
-        list(map_images(fail, [path]))
-    (skipped,) = map_images(fail, [path], RunOptions(on_error="skip"))
-    assert skipped.name == str(path)
-    assert skipped.reason.startswith(str(path))
-    assert not skipped.reason.endswith("..")
-
-
 def test_an_error_that_is_not_about_one_image_ends_the_run():
     def fail(*_):
         raise InvalidArgument("the network 'x' is not installed.")
 
     with pytest.raises(InvalidArgument, match="not installed"):
         list(map_images(fail, [b""], RunOptions(on_error="skip")))
-
-
-def test_a_warning_names_a_small_image(tmp_path):
-    path = tmp_path / "a.png"
-    path.write_bytes(as_png(stripes(0, (40, 60))))
-    with pytest.warns(UserWarning, match=r"a\.png has only 60 × 40 pixels; expect more errors"):
-        (found,) = words([path])
-    assert len(found)
 
 
 def test_progress_counts_every_image(tmp_path):
@@ -228,8 +206,3 @@ def test_only_a_few_images_are_ahead_of_the_reader():
 def test_what_is_no_list_of_images_is_refused(odd, message):
     with pytest.raises(InvalidArgument, match=message):
         check_images(odd)
-
-
-def test_an_odd_on_error_is_refused():
-    with pytest.raises(InvalidArgument, match="on_error must be one of 'raise', 'skip'"):
-        words([], on_error="ignore")

@@ -4,13 +4,12 @@ from PIL import Image
 from tests.networks import install_network
 from tests.textures import plain_packet, stripes, write_images
 
-from supdocnade import BagOfVisualWords, Corpus, DocNADE
-from supdocnade.errors import InvalidArgument, StorageError, UnreadableImage
+from supdocnade import BagOfVisualWords, DocNADE
+from supdocnade.errors import StorageError, UnreadableImage
 from supdocnade.estimators.bag_of_visual_words import words_of
 from supdocnade.estimators.persistence import words_to_storage
 from supdocnade.runs import RunOptions
 from supdocnade.storage import save_arrays
-from supdocnade.unfinished import ShardParts
 from supdocnade.visual_words.cache import content_key
 from supdocnade.visual_words.encoder import ImageEncoder
 from supdocnade.visual_words.to_corpus import (
@@ -97,16 +96,6 @@ def test_another_encoder_is_refused(tmp_path):
         other.encode_corpus(paths, tmp_path / "corpus")
 
 
-def test_odd_arguments_are_refused(tmp_path):
-    paths = write_images(tmp_path / "images", 2)
-    with pytest.raises(
-        InvalidArgument, match="labels must have one entry for each of the 2 images"
-    ):
-        encode_corpus(ENCODER, paths, tmp_path / "corpus", labels=["a"])
-    with pytest.raises(InvalidArgument, match="X must name every image once"):
-        encode_corpus(ENCODER, [paths[0], paths[0]], tmp_path / "corpus")
-
-
 def test_a_shuffled_corpus_has_every_image_once_in_the_order_of_the_seed(tmp_path):
     paths = write_images(tmp_path / "images", 20)
     labels, tags = ["a"] * 10 + ["b"] * 10, [[str(number)] for number in range(20)]
@@ -165,30 +154,12 @@ def test_a_shuffled_run_that_was_killed_does_no_finished_shard_again(tmp_path, m
         encode_shuffled(ENCODER, paths, tmp_path / "corpus", shard_size=3)
 
 
-def test_a_run_that_was_killed_after_its_last_step_ends_with_the_same_corpus(tmp_path, monkeypatch):
-    paths = write_images(tmp_path / "images", 4)
-    with monkeypatch.context() as patched:
-        patched.setattr(ShardParts, "discard", interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            encode_shuffled(ENCODER, paths, tmp_path / "corpus")
-    before = Corpus.open(tmp_path / "corpus").fingerprint()
-    with pytest.raises(StorageError, match="corpus must be a new or an empty folder"):
-        encode_shuffled(ENCODER, paths, tmp_path / "corpus", seed=1)
-    corpus, _ = encode_shuffled(ENCODER, paths, tmp_path / "corpus")
-    assert corpus.fingerprint() == before
-    assert not (tmp_path / "corpus.partial").exists()
-
-
 def test_a_part_with_other_records_is_refused(tmp_path):
     path = tmp_path / "part.safetensors"
     arrays = {"ids": np.zeros(1, np.int32), "ends": np.ones(1, np.int64)}
     save_arrays(path, arrays, {"names": ["a"], "skipped": []})
     with pytest.raises(StorageError, match=r"its records are \['names'\]"):
         _read_shard(path)
-
-
-def interrupt(*_):
-    raise KeyboardInterrupt
 
 
 def test_a_shuffled_run_names_and_skips_what_cannot_be_read(tmp_path):
