@@ -92,4 +92,11 @@ def test_errors_are_sentences(model, archive, tmp_path):
     assert supdocnade("suggest", model, archive, "--json", "--csv").code == 2
     learned = supdocnade("suggest", model, model.parent / "photos")
     assert (learned.code, learned.out) == (0, "")
-    assert learned.err == "note: the model has learned from all of the 18 photographs.\n"
+    note = "note: the model has learned from all of the 18 photographs.\n"
+    assert learned.err == note
+    damaged = tmp_path / "damaged.jpg"
+    damaged.write_text("not a photograph")
+    partly = supdocnade("suggest", model, model.parent / "photos", damaged)
+    assert (partly.code, partly.out, partly.err.count("\n")) == (1, "", 2)
+    assert partly.err.endswith(note)
+    assert "learned" not in supdocnade("suggest", model, damaged).err

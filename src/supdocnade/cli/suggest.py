@@ -76,9 +76,10 @@ def suggest(
         found, skipped = suggest_photographs(fitted, sources, count, options)
     for each in skipped:
         print_message(f"error: {each.reason}")
-    if not found and not quiet:
-        n_sources = format_count(len(sources), "photograph")
-        print_message(f"note: the model has learned from all of the {n_sources}.")
+    n_read = len(sources) - len(skipped)
+    if n_read and not found and not quiet:
+        photographs = format_count(n_read, "photograph")
+        print_message(f"note: the model has learned from all of the {photographs}.")
     if csv:
         print_line(format_row(COLUMNS))
     for suggestion in found:
