@@ -107,19 +107,22 @@ def test_interrupting_an_import_ends_the_program_with_one_line(tmp_path):
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "stopped\n")
 
 
-def test_the_exit_code_is_130_whatever_the_interrupted_code_was(tmp_path):
-    (tmp_path / "interrupted.py").write_text(
-        """
-from supdocnade.cli.stopping import STOPPED, end_process
-try:
-    exec("raise KeyboardInterrupt")  # As while a dataclass is made.
-except KeyboardInterrupt:
-    end_process(STOPPED)
-"""
-    )
+@pytest.mark.parametrize(
+    ("code", "program"),
+    [
+        # Ctrl-C while a dataclass is made.
+        (130, "try: exec('raise KeyboardInterrupt')\nexcept BaseException: end_process(STOPPED)"),
+        # Ctrl-C after a command is done.
+        (0, "atexit.register(signal.raise_signal, signal.SIGINT)\nend_process(0)"),
+    ],
+)
+def test_pythons_own_end_does_not_change_the_exit_code(tmp_path, code, program):
+    imports = "import atexit, signal\nfrom supdocnade.cli.stopping import STOPPED, end_process\n"
+    (tmp_path / "ending.py").write_text(imports + program)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
-    command = [sys.executable, "-m", "interrupted"]
-    assert subprocess.run(command, env=environment, check=False).returncode == 130
+    command = [sys.executable, "-m", "ending"]
+    done = subprocess.run(command, env=environment, check=False, capture_output=True)
+    assert (done.returncode, done.stderr) == (code, b"")
 
 
 def test_ctrl_c_prints_how_to_resume(photos, model, tmp_path):
