@@ -33,7 +33,7 @@ from supdocnade.scene.dataset import (
     check_tags,
     fingerprint_records,
 )
-from supdocnade.scene.fitting import choose_on_held_out, fit_on_all
+from supdocnade.scene.fitting import fit_on_all, fit_on_part
 from supdocnade.scene.prediction import FittedScene
 from supdocnade.scene.settings import WORD_SETTINGS, SceneSettings
 from supdocnade.unfinished import PartialFolder
@@ -95,7 +95,7 @@ def fit_scene_corpus(
         data = in_memory.damp(settings.damping)
         rows = np.arange(len(stored))
         sample, held_out = data.take(rows[: len(sampled)]), data.take(rows[len(sampled) :])
-        chosen = choose_on_held_out(
+        chosen = fit_on_part(
             part, sample, held_out, settings, seed, options, approximate=approximate
         )
         _append_damped(damped, corpus, held, settings.damping)

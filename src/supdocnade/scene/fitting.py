@@ -40,13 +40,7 @@ from supdocnade.scene.inspection import (
     inspect_photographs,
 )
 from supdocnade.scene.prediction import FittedScene
-from supdocnade.scene.selection import (
-    Candidate,
-    default_choices,
-    make_candidate,
-    measure_selected,
-    select_candidate,
-)
+from supdocnade.scene.selection import choose_on_held_out, default_choices
 from supdocnade.scene.settings import WORD_SETTINGS, SceneSettings
 from supdocnade.scene.tag_ranking import photograph_tag_shares, tag_frequency
 from supdocnade.scene.thumbnails import find_shown_topics, make_thumbnails
@@ -197,7 +191,7 @@ def _fit(
     data = training_set.damp(settings.damping)
     approximate = must_approximate(data.photographs.labels, settings)
     part, held = data.take(np.flatnonzero(~held_B)), data.take(np.flatnonzero(held_B))
-    choices, held_out = choose_on_held_out(
+    choices, held_out = fit_on_part(
         part, part, held, settings, seed, options, approximate=approximate
     )
     fitted = fit_on_all(
@@ -238,7 +232,7 @@ def fit_on_all(
     ----------
     whole : all photographs, damped; topics are learned from them.
     in_memory : those of them that a classifier learns from, and that determine the topics to show.
-    chosen : by `choose_on_held_out`.
+    chosen : by `fit_on_part`.
     training_set : photographs that are stored in the model, not damped.
     fingerprint : of all photographs.
     """
@@ -281,7 +275,7 @@ def fit_on_all(
     )
 
 
-def choose_on_held_out(
+def fit_on_part(
     part: TrainingSet,
     sample: TrainingSet,
     held_out: TrainingSet,
@@ -298,35 +292,27 @@ def choose_on_held_out(
     if not len(held_out.photographs):
         return default_choices(part, settings), HeldOut()
     vocabulary = AnnotationVocabulary.of(part.photographs.tags, min_count=settings.min_tag_count)
-    candidates = _fit_candidates(part, sample, held_out, vocabulary, settings, seed, options)
-    selected = select_candidate(
-        candidates,
-        sample.photographs,
-        held_out.photographs,
+    networks = _fit_networks(part, vocabulary, settings, seed, options)
+    return choose_on_held_out(
+        networks,
+        sample,
+        held_out,
         vocabulary,
+        tag_frequency(part.photographs, vocabulary),
         settings.classifier,
         options=options,
         approximate=approximate,
     )
-    return measure_selected(
-        selected,
-        part.photographs.classes,
-        held_out.photographs,
-        vocabulary,
-        tag_frequency(part.photographs, vocabulary),
-    )
 
 
-def _fit_candidates(
+def _fit_networks(
     part: TrainingSet,
-    sample: TrainingSet,
-    held_out: TrainingSet,
     vocabulary: AnnotationVocabulary,
     settings: SceneSettings,
     seed: int,
     options: RunOptions,
-) -> list[Candidate]:
-    """Fit a topic model and return its outputs after several numbers of epochs."""
+) -> dict[int, NetworkArrays]:
+    """Fit a topic model, and return it after several numbers of epochs."""
     epochs = sorted({max(round(share * settings.max_epochs), 1) for share in EPOCH_SHARES})
     parameters: dict[int, dict[str, NDArray[np.float32]]] = {}
     folder = _checkpoint_folder(options, LEARNING)
@@ -343,13 +329,12 @@ def _fit_candidates(
         part, vocabulary, settings, seed, options, LEARNING, store=store_parameters
     )
     network = topics.network_.arrays()
-    candidates = []
     for epoch in epochs:
         if epoch not in parameters and folder is not None:  # Stored before the run was resumed.
             parameters[epoch], _ = load_arrays(folder / f"epoch-{epoch}.safetensors")
-        at_epoch = NetworkArrays(network.config, parameters[epoch], network.tree)
-        candidates.append(make_candidate(at_epoch, epoch, sample, held_out))
-    return candidates
+    return {
+        epoch: NetworkArrays(network.config, parameters[epoch], network.tree) for epoch in epochs
+    }
 
 
 def _checkpoint_folder(options: RunOptions, stage: str) -> Path | None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,7 @@ from supdocnade.scene.calibration import (
 )
 from supdocnade.scene.class_heads import allowed_heads
 from supdocnade.scene.dataset import Photographs, TrainingSet
-from supdocnade.scene.heads import ClassHead, TagHead
+from supdocnade.scene.heads import ClassHead
 from supdocnade.scene.held_out import Choices, HeldOut, HeldOutImage
 from supdocnade.scene.novelty import choose_novelty, fit_novelty, unfamiliar_above
 from supdocnade.scene.settings import SceneSettings
@@ -42,32 +42,11 @@ from supdocnade.scene.tag_ranking import (
 )
 
 Floats = NDArray[np.float64]
+Topics = NDArray[np.float32]
+Numbers = NDArray[np.int64]
 
 TUNING = "tuning the classifier"
 """Stage that is reported with the number of classifiers tried."""
-
-
-class Candidate(NamedTuple):
-    """A topic model after some number of epochs, and its topics."""
-
-    n_epochs: int
-    network: NetworkArrays
-    hidden_BH: NDArray[np.float32]
-    """Topics of the photographs it was fitted on."""
-    held_out_BH: NDArray[np.float32]
-    """Topics of the held-out photographs."""
-    tag_head: TagHead
-
-
-class Selected(NamedTuple):
-    """A candidate with the values chosen for it."""
-
-    score: float
-    choices: Choices
-    class_scores_BC: Floats | None
-    """Scores of the classes for the held-out photographs."""
-    tag_scores_BA: Floats
-    tag_head: TagHead
 
 
 def default_choices(data: TrainingSet, settings: SceneSettings) -> Choices:
@@ -86,187 +65,160 @@ def default_choices(data: TrainingSet, settings: SceneSettings) -> Choices:
     return choices
 
 
-def make_candidate(
-    network: NetworkArrays, n_epochs: int, part: TrainingSet, held_out: TrainingSet
-) -> Candidate:
-    """Return a network with the topics of photographs.
-
-    Parameters
-    ----------
-    part : photographs it was fitted on.
-    held_out : held-out photographs.
-    """
-    return Candidate(
-        n_epochs=n_epochs,
-        network=network,
-        hidden_BH=topic_features(network, part.counts, part.features_BF),
-        held_out_BH=topic_features(network, held_out.counts, held_out.features_BF),
-        tag_head=tag_head(network),
-    )
-
-
-def select_candidate(
-    candidates: Sequence[Candidate],
-    training: Photographs,
-    held_out: Photographs,
+def choose_on_held_out(
+    networks: Mapping[int, NetworkArrays],
+    training: TrainingSet,
+    held_out: TrainingSet,
     vocabulary: AnnotationVocabulary,
+    frequency_A: Floats,
     classifier: str,
     *,
     options: RunOptions = RunOptions(),
     approximate: bool = False,
-) -> Selected:
-    """Return the candidate and classifier with the best probabilities of true classes and tags.
+) -> tuple[Choices, HeldOut]:
+    """Return the best choices, and the results on held-out photographs with them.
 
-    The score is the sum of `mean_probability` and the F-measure (whichever exist). On a tie, prefer
-    more epochs.
+    The best network and classifier have the largest sum of `mean_probability` of true classes and
+    F-measure of tags (whichever exist). On a tie, prefer more epochs.
 
     Parameters
     ----------
+    networks : topic models by their numbers of epochs.
+    training : photographs that the networks were fitted on.
+    frequency_A : (tags,) share of the training photographs that have each tag.
     classifier : name of a classifier, or "auto" for the best.
     approximate : as for `ClassHead.fit`.
     """
-    classes = training.classes
-    present = present_tags(held_out, vocabulary)
-    share_CA = photograph_tag_shares(training, classes, vocabulary)
-    can_compare = any(label in classes for label in held_out.labels)
-    heads = allowed_heads(classifier, len(classes), can_compare=can_compare)
-    novelty_name = choose_novelty(training.labels)
+    seen, unseen = training.photographs, held_out.photographs
+    classes = seen.classes
+    labels = seen.label_numbers(classes), unseen.label_numbers(classes)
+    heads = allowed_heads(classifier, len(classes), can_compare=bool((labels[1] >= 0).any()))
+    present_BA = present_tags(unseen, vocabulary)
+    share_CA = photograph_tag_shares(seen, classes, vocabulary)
+    novelty_name = choose_novelty(seen.labels)
     found = []
-    for number, each in enumerate(candidates):
+    for number, (n_epochs, network) in enumerate(networks.items()):
+        topics = (
+            topic_features(network, training.counts, training.features_BF),
+            topic_features(network, held_out.counts, held_out.features_BF),
+        )
+        novelty = fit_novelty(novelty_name, topics[0], seen.labels)
+        limit = unfamiliar_above(novelty.scores(topics[1]))
+        choices = Choices(n_epochs=n_epochs, unfamiliar_above=limit, novelty=novelty_name)
+        outputs = tag_head(network)
+        topic_scores_BA = outputs.scores(topics[1])
 
         def report(done: int, total: int, before: int = number) -> None:
-            options.progress(TUNING, before * total + done, len(candidates) * total)
+            options.progress(TUNING, before * total + done, len(networks) * total)
 
-        novelty = fit_novelty(novelty_name, each.hidden_BH, training.labels)
-        choices = Choices(
-            n_epochs=each.n_epochs,
-            unfamiliar_above=unfamiliar_above(novelty.scores(each.held_out_BH)),
-            novelty=novelty_name,
-        )
-        topic_scores_BA = each.tag_head.scores(each.held_out_BH)
         for head in heads or (None,):
-            score, scores_BC, proba_BC = 0.0, None, None
+            score, proba_BC = 0.0, np.empty((len(unseen), 0))
             if head is not None:
-                settings, scores_BC = _try_head(
+                values, score, proba_BC = _try_head(
                     head,
-                    each,
-                    training,
-                    held_out,
+                    network,
+                    topics,
+                    labels,
                     on_fit=report,
                     n_jobs=options.n_jobs,
                     approximate=approximate,
                 )
-                score, temperature, proba_BC = _judge_classes(scores_BC, held_out, classes)
-                choices = replace(
-                    choices,
-                    classifier=head.name,
-                    classifier_settings=settings,
-                    temperature=temperature,
-                )
-            weight, tag_scores_BA, f_value = choose_class_weight(
-                each.tag_head, topic_scores_BA, proba_BC, share_CA, present
+                choices = replace(choices, **values)
+            weight, scores_BA, f_value = choose_class_weight(
+                outputs, topic_scores_BA, proba_BC, share_CA, present_BA
             )
-            chosen = replace(choices, class_tag_weight=weight)
-            found.append(Selected(score + f_value, chosen, scores_BC, tag_scores_BA, each.tag_head))
-    return max(found, key=lambda each: (each.score, each.choices.n_epochs))
-
-
-def _judge_classes(
-    scores_BC: Floats, held_out: Photographs, classes: Sequence[str]
-) -> tuple[float, float, Floats]:
-    """Return the score and the temperature of a classifier, and its probabilities of classes.
-
-    Parameters
-    ----------
-    scores_BC : scores of the held-out photographs.
-    """
-    true_B = held_out.label_numbers(classes)
-    known = np.flatnonzero(true_B >= 0)
-    temperature = fit_temperature(scores_BC[known], true_B[known])
-    score = mean_probability(scores_BC[known], true_B[known])
-    return score, temperature, softmax(scores_BC / temperature, axis=1)
+            choices = replace(choices, class_tag_weight=weight)
+            found.append((score + f_value, choices, proba_BC, scores_BA))
+    _, choices, proba_BC, scores_BA = max(found, key=lambda each: (each[0], each[1].n_epochs))
+    offset = outputs.expected_offset(frequency_A)
+    return _measure(choices, proba_BC, scores_BA, unseen, classes, vocabulary, frequency_A, offset)
 
 
 def _try_head(
     head: type[ClassHead],
-    candidate: Candidate,
-    training: Photographs,
-    held_out: Photographs,
+    network: NetworkArrays,
+    topics: tuple[Topics, Topics],
+    labels: tuple[Numbers, Numbers],
     *,
     on_fit: Callable[[int, int], None],
     n_jobs: int | None,
     approximate: bool,
-) -> tuple[Mapping[str, float], Floats]:
-    """Return the best settings of a classifier, and its scores of held-out photographs.
+) -> tuple[dict[str, Any], float, Floats]:
+    """Return values of `Choices` for a classifier, its score, and its probabilities of classes.
 
     Parameters
     ----------
+    topics, labels : of the training photographs and of the held-out ones.
     on_fit, approximate : as for `ClassHead.choose`.
     """
-    classes = training.classes
-    label_B, true_B = (each.label_numbers(classes) for each in (training, held_out))
-    labelled, known = np.flatnonzero(label_B >= 0), np.flatnonzero(true_B >= 0)
-    documents = candidate.hidden_BH[labelled], label_B[labelled]
+    labelled, known = (np.flatnonzero(label_B >= 0) for label_B in labels)
+    documents = topics[0][labelled], labels[0][labelled]
+    true_N = labels[1][known]
     settings = head.defaults
     if len(known):
         settings = head.choose(
             *documents,
-            candidate.held_out_BH[known],
-            true_B[known],
-            len(classes),
+            topics[1][known],
+            true_N,
+            network.n_classes,
             on_fit=on_fit,
             n_jobs=n_jobs,
             approximate=approximate,
         )
-    fitted = head.fit(
-        candidate.network, *documents, settings, n_jobs=n_jobs, approximate=approximate
-    )
-    return settings, fitted.scores(candidate.held_out_BH)
+    fitted = head.fit(network, *documents, settings, n_jobs=n_jobs, approximate=approximate)
+    scores_BC = fitted.scores(topics[1])
+    temperature = fit_temperature(scores_BC[known], true_N)
+    values = {
+        "classifier": head.name,
+        "classifier_settings": settings,
+        "temperature": temperature,
+    }
+    score = mean_probability(scores_BC[known], true_N)
+    return values, score, softmax(scores_BC / temperature, axis=1)
 
 
-def measure_selected(
-    selected: Selected,
-    classes: Sequence[str],
+def _measure(
+    choices: Choices,
+    proba_BC: Floats,
+    scores_BA: Floats,
     held_out: Photographs,
+    classes: Sequence[str],
     vocabulary: AnnotationVocabulary,
     frequency_A: Floats,
+    expected_offset: float,
 ) -> tuple[Choices, HeldOut]:
     """Fit the thresholds of classes and tags, and measure the selected model.
 
     Parameters
     ----------
-    frequency_A : (tags,) share of the training photographs that have each tag.
+    proba_BC, scores_BA : probabilities of classes, and scores of tags.
+    expected_offset : as for `fit_tags`.
     """
     figures: dict[str, float] = {}
-    threshold = 0.0
-    proba_BC = None
-    if selected.class_scores_BC is not None:
+    if classes:
         true_B = held_out.label_numbers(classes)
         known = np.flatnonzero(true_B >= 0)
-        proba_BC = softmax(selected.class_scores_BC / selected.choices.temperature, axis=1)
         confidence = proba_BC[known].max(axis=1)
         correct = proba_BC[known].argmax(axis=1) == true_B[known]
-        threshold = unsure_below(confidence, correct)
+        choices = replace(choices, unsure_below=unsure_below(confidence, correct))
         figures |= class_figures(class_sums(confidence, correct))
-    calibration = _measure_tags(selected, held_out, vocabulary, frequency_A, figures)
-    choices = replace(selected.choices, unsure_below=threshold, tags=calibration)
-    presence_BA = np.empty(selected.tag_scores_BA.shape)
-    if calibration is not None:
-        presence_BA = calibration.probability(selected.tag_scores_BA, frequency_A)
-    top_BX = top_ranked(selected.tag_scores_BA, N_TAGS)
+    presence_BA = np.empty(scores_BA.shape)
+    if len(vocabulary):
+        calibration, tag_results = _calibrate_tags(
+            scores_BA, held_out, vocabulary, frequency_A, expected_offset
+        )
+        choices, figures = replace(choices, tags=calibration), figures | tag_results
+        presence_BA = calibration.probability(scores_BA, frequency_A)
+    top_BX = top_ranked(scores_BA, N_TAGS)
     images = []
-    for row in range(len(held_out)):
-        label = probability = None
-        if proba_BC is not None:
-            number = int(proba_BC[row].argmax())
-            label, probability = classes[number], float(proba_BC[row, number])
-        tags = held_out.tags[row]
+    for row, tags in enumerate(held_out.tags):
+        number = int(proba_BC[row].argmax()) if classes else None
         images.append(
             HeldOutImage(
                 name=held_out.names[row],
                 label=held_out.labels[row],
-                predicted=label,
-                probability=probability,
+                predicted=None if number is None else classes[number],
+                probability=None if number is None else float(proba_BC[row, number]),
                 tags=None if tags is None else tuple(tags),
                 given=tuple((vocabulary.names[a], float(presence_BA[row, a])) for a in top_BX[row]),
             )
@@ -274,32 +226,26 @@ def measure_selected(
     return choices, HeldOut(n_images=len(held_out), figures=figures, images=tuple(images))
 
 
-def _measure_tags(
-    selected: Selected,
+def _calibrate_tags(
+    scores_BA: Floats,
     held_out: Photographs,
     vocabulary: AnnotationVocabulary,
     frequency_A: Floats,
-    figures: dict[str, float],
-) -> TagCalibration | None:
-    """Calibrate the probabilities of tags, and add the figures of tags; None without tags."""
-    if not len(vocabulary):
-        return None
+    expected_offset: float,
+) -> tuple[TagCalibration, dict[str, float]]:
+    """Return the calibration of the probabilities of tags, and the figures of tags."""
     known = np.array([tags is not None for tags in held_out.tags], np.bool_)
-    present = present_tags(held_out, vocabulary)[known]
-    scores_BA = selected.tag_scores_BA[known]
-    offset = selected.tag_head.expected_offset(frequency_A)
-    calibration = fit_tags(scores_BA, frequency_A, present[:, : len(vocabulary)], offset)
+    scores_BA, present_BX = scores_BA[known], present_tags(held_out, vocabulary)[known]
+    present_BA = present_BX[:, : len(vocabulary)]
+    calibration = fit_tags(scores_BA, frequency_A, present_BA, expected_offset)
     if not known.any():
-        return calibration
+        return calibration, {}
     probability_BA = calibration.probability(scores_BA, frequency_A)
-    chosen = probability_BA >= calibration.threshold
-    top_BX = top_ranked(scores_BA, N_TAGS)
-    figures |= tag_figures(tag_sums(top_BX, chosen, probability_BA, present))
-    of_all, of_each_A = precise_thresholds(
-        probability_BA, present[:, : len(vocabulary)], calibration.threshold
-    )
-    return replace(
+    chosen_BA, top_BX = probability_BA >= calibration.threshold, top_ranked(scores_BA, N_TAGS)
+    of_all, of_each_A = precise_thresholds(probability_BA, present_BA, calibration.threshold)
+    calibration = replace(
         calibration,
         precise_threshold=of_all,
         precise_thresholds=dict(zip(vocabulary.names, of_each_A.tolist(), strict=True)),
     )
+    return calibration, tag_figures(tag_sums(top_BX, chosen_BA, probability_BA, present_BX))

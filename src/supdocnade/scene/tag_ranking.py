@@ -97,7 +97,7 @@ def tag_scores(
 def choose_class_weight(
     head: TagHead,
     scores_BA: Floats,
-    proba_BC: Floats | None,
+    proba_BC: Floats,
     share_CA: Floats | None,
     present_BA: NDArray[np.bool_],
 ) -> tuple[float, Floats, float]:
@@ -106,7 +106,7 @@ def choose_class_weight(
     Parameters
     ----------
     scores_BA : those of the head.
-    proba_BC, share_CA : None without classes.
+    share_CA : None without classes.
     present_BA : of `present_tags`.
 
     Returns
@@ -116,14 +116,11 @@ def choose_class_weight(
     if not present_BA.any():
         return 0.0, scores_BA, 0.0
     found = []
-    for weight in CLASS_TAG_WEIGHTS:
+    for weight in CLASS_TAG_WEIGHTS if share_CA is not None else (0.0,):
         ranked_BA = scores_BA
-        if proba_BC is not None and share_CA is not None:
+        if share_CA is not None:
             ranked_BA = tag_scores(head, scores_BA, proba_BC, share_CA, weight)
-        elif weight > 0:
-            continue
-        value = f_measure(top_ranked(ranked_BA, N_TAGS), present_BA)
-        found.append((weight, ranked_BA, value))
+        found.append((weight, ranked_BA, f_measure(top_ranked(ranked_BA, N_TAGS), present_BA)))
     return max(found, key=lambda each: each[2])
 
 

@@ -11,7 +11,7 @@ from supdocnade import BagOfVisualWords, Corpus, SceneModel
 from supdocnade.errors import InvalidArgument, StorageError
 from supdocnade.folders.tags import AnnotationVocabulary
 from supdocnade.runs import RunOptions
-from supdocnade.scene import corpus_fitting, svm
+from supdocnade.scene import class_heads, corpus_fitting
 from supdocnade.scene.corpus_fitting import hash_keys, hold_out_by_place
 from supdocnade.scene.dataset import Photographs, TrainingSet
 from supdocnade.scene.fitting import fit_scene_topics
@@ -162,7 +162,7 @@ def test_damaged_features_are_refused(tmp_path, monkeypatch):
 def test_an_svm_is_fitted_on_the_photographs_in_memory(corpus, monkeypatch):
     exact = fit(corpus, classifier="svm")
     monkeypatch.setattr(corpus_fitting, "MAX_EXACT_SVM", 20)
-    monkeypatch.setattr(svm, "N_LANDMARKS", 7)
+    monkeypatch.setattr(class_heads, "N_LANDMARKS", 7)
     approximate = fit(corpus, classifier="svm")
     assert (
         len(exact.fitted_.class_head.support_SH)
