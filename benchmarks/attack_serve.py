@@ -1,6 +1,6 @@
 """Attack a server in thirty-odd ways by hand, and watch its health meanwhile.
 
-python -m benchmarks.attack_serve [--seconds 3] [--connections 600]
+python -m benchmarks.attack_serve [--seconds 2] [--connections 200]
 
 Every kind of attack runs against one server with a small model. Meanwhile `/healthz` is asked five
 times a second and must answer within a second; every response must have a status below 500, or 503;
@@ -244,8 +244,8 @@ def run_attack(server: ServerProcess, attack: Attack, photo: bytes) -> dict[str,
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=3.0, help="of attacks that hold")
-    parser.add_argument("--connections", type=int, default=600, help="of attacks that hold")
+    parser.add_argument("--seconds", type=float, default=2.0, help="of attacks that hold")
+    parser.add_argument("--connections", type=int, default=200, help="of attacks that hold")
     given = parser.parse_args()
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

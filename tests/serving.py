@@ -19,9 +19,10 @@ from tests.scene_model import scenes, small_model
 
 from supdocnade.gallery.build import build_gallery
 from supdocnade.images.decode import encode
+from supdocnade.serving import service as service_module
 from supdocnade.serving.app import make_app
 from supdocnade.serving.problems import MEDIA_TYPE, PROBLEM_TYPES
-from supdocnade.serving.service import ImageRequest, ServeSettings, Service
+from supdocnade.serving.service import ServeSettings, Service
 
 SMALL_QUEUE = {"max_waiting": 2, "max_images": 2, "n_workers": 1}
 PROGRAM = (sys.executable, "-c", "from supdocnade.cli.main import main; main()")
@@ -154,16 +155,19 @@ def run_threaded_server(gallery=None, corrections=None, **settings):
 
 
 @contextmanager
-def fill_queue(service):
-    """Fill the queue of a service until the yielded gate is opened."""
-    gate, started, work = threading.Event(), threading.Event(), service.workers._work
-    service.workers._work = lambda tasks: started.set() or (gate.wait() and work(tasks))
-    request = ImageRequest(content=photograph(0), name="first")
+def hold_work(monkeypatch):
+    """Let workers wait; yields two events: one to let them go on, one that is set at a start."""
+    gate, started = threading.Event(), threading.Event()
+    work = service_module.process_images
+
+    def wait(*arguments):
+        started.set()
+        gate.wait()
+        return work(*arguments)
+
+    monkeypatch.setattr(service_module, "process_images", wait)
     try:
-        service.workers.submit([request])
-        started.wait()
-        service.workers.submit([request, request])
-        yield gate
+        yield gate, started
     finally:
         gate.set()
 

@@ -54,7 +54,6 @@ ERRORS = openapi_responses(
     "too_many_pixels",
     "overloaded",
     "too_slow",
-    "interrupted",
 )
 
 

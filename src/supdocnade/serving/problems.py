@@ -29,7 +29,6 @@ PROBLEM_TYPES: dict[str, tuple[int, str]] = {
     "internal_error": (500, "Internal error of the server"),
     "overloaded": (503, "The server is overloaded"),
     "too_slow": (503, "The prediction was not ready in time"),
-    "interrupted": (503, "The work was interrupted"),
     "not_kept": (507, "The correction cannot be kept"),
 }
 """Status and title of every error code."""

@@ -6,9 +6,9 @@ Requests wait in the event loop while worker threads process their images.
 import asyncio
 import math
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
+from time import perf_counter
 from typing import Any, Literal
 
 import numpy as np
@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from starlette.requests import Request
 
-from supdocnade.checks import check_count, check_range
+from supdocnade.checks import check_settings, setting
 from supdocnade.errors import InvalidArgument, UnreadableImage, image_errors
 from supdocnade.gallery.photo_index import Gallery
 from supdocnade.images.decode import encode, image_size, make_thumbnail
@@ -28,7 +28,6 @@ from supdocnade.scene.prediction import FittedScene, Prediction, predict_topics
 from supdocnade.serving.explore import ModelExplorer
 from supdocnade.serving.problems import ApiError
 from supdocnade.serving.uploads import MEBIBYTE, MemoryBudget
-from supdocnade.serving.workers import QueueFull, Workers, WorkInterrupted
 from supdocnade.threads import limit_threads
 from supdocnade.visual_words.cache import content_key
 
@@ -44,27 +43,26 @@ class ServeSettings:
     that a foreign page made to resolve to this machine."""
     check_host: bool = True
     """Check the host name; False for a server that is open to everyone."""
-    max_request_bytes: int = 64 * MEBIBYTE
-    max_held_bytes: int = 256 * MEBIBYTE
+    max_request_bytes: int = setting(64 * MEBIBYTE, least=1)
+    max_held_bytes: int = setting(256 * MEBIBYTE, least=1)
     """Memory for the bodies of all requests together."""
-    max_images: int = 32
+    max_images: int = setting(32, least=1)
     """Images per request."""
-    max_pixels: int = 64_000_000
+    max_pixels: int = setting(64_000_000, least=1)
     """Pixels per image, as declared in the file, before anything is decoded."""
-    max_waiting: int = 256
+    max_waiting: int = setting(256, least=1)
     """Images in the queue. All requests are refused, with a `Retry-After`, while the queue has no
     room for `max_images` more."""
-    max_batch: int = 8
-    """Images that a worker processes together."""
-    n_workers: int = 2
-    upload_seconds: float = 30.0
+    max_batch: int = setting(8, least=1)
+    """Images of a request that a worker predicts together."""
+    n_workers: int = setting(2, least=1)
+    upload_seconds: float = setting(30.0, above=0)
     """Time to send a request."""
-    answer_seconds: float = 30.0
+    answer_seconds: float = setting(30.0, above=0)
     """Time from the last byte of a request to its response."""
 
     def __post_init__(self) -> None:
-        for name in ("max_request_bytes", "max_images", "max_pixels", "max_batch", "n_workers"):
-            check_count(name, getattr(self, name), least=1)
+        check_settings(self)
         if self.max_waiting < self.max_images:
             raise InvalidArgument(
                 f"max_waiting must be at least max_images, {self.max_images}, "
@@ -75,8 +73,6 @@ class ServeSettings:
                 f"max_held_bytes must be at least max_request_bytes, {self.max_request_bytes}, "
                 f"got {self.max_held_bytes}."
             )
-        check_range("upload_seconds", self.upload_seconds, above=0)
-        check_range("answer_seconds", self.answer_seconds, above=0)
         if self.token is not None and not (self.token.isascii() and self.token.isprintable()):
             raise InvalidArgument("the token must consist of printable ASCII characters.")
         if self.token is not None and (not self.token or " " in self.token):
@@ -129,7 +125,7 @@ PREVIEW_SIDE, PREVIEW_QUALITY = 1024, 85
 
 
 def process_images(
-    fitted: FittedScene, requests: Sequence[ImageRequest], *, max_pixels: int
+    fitted: FittedScene, requests: Sequence[ImageRequest], max_pixels: int
 ) -> list[ImageResult]:
     """Return the result, or the error, of every image.
 
@@ -221,12 +217,6 @@ class Metrics:
         self.images = Counter(
             "supdocnade_images", "Number of images by outcome.", ("outcome",), registry=registry
         )
-        self.batch_size = Histogram(
-            "supdocnade_batch_images",
-            "Number of images processed together.",
-            buckets=(1, 2, 4, 8, 16, 32),
-            registry=registry,
-        )
         self.work_seconds = Counter(
             "supdocnade_work_seconds", "Time that workers spent on images.", registry=registry
         )
@@ -246,6 +236,9 @@ REFUSAL_SECONDS = 2.0
 MAX_DELAYED = 128
 """Requests that wait so at a time; by then each may have sent some hundred kilobytes."""
 
+SMOOTHING = 0.05
+"""Weight of the last batch in the running mean of the time per image."""
+
 
 class Service:
     """A model with its queue, worker threads and metrics.
@@ -256,6 +249,10 @@ class Service:
     name : name of the model on the page.
     gallery : index of photographs, if any.
     corrections : file that keeps what people correct, if any.
+
+    Attributes
+    ----------
+    n_waiting : number of images that wait for a worker.
     """
 
     def __init__(
@@ -274,23 +271,18 @@ class Service:
         self.memory = MemoryBudget(settings.max_held_bytes)
         self.metrics = Metrics()
         self.draining = False
-        self._n_delayed = 0
-        self.workers: Workers[ImageRequest, ImageResult] = Workers(
-            partial(process_images, fitted, max_pixels=settings.max_pixels),
-            n_threads=settings.n_workers,
-            max_waiting=settings.max_waiting,
-            max_batch=settings.max_batch,
-            on_batch=self._record_batch,
-        )
+        self.n_waiting = 0
+        self._n_delayed, self._seconds_per_image = 0, 0.0
+        self._workers = ThreadPoolExecutor(settings.n_workers, "supdocnade-worker")
+        self._free_workers = asyncio.Semaphore(settings.n_workers)
         add_gauge = self.metrics.add_gauge
-        add_gauge("images_waiting", "Images in the queue.", lambda: self.workers.n_waiting)
-        add_gauge("workers", "Live worker threads.", lambda: self.workers.n_alive)
+        add_gauge("images_waiting", "Images in the queue.", lambda: self.n_waiting)
         add_gauge("held_bytes", "Memory of request bodies.", lambda: self.memory.used)
 
     @property
     def ready(self) -> bool:
         """True while the service accepts new requests."""
-        return not self.draining and self.workers.n_alive > 0
+        return not self.draining
 
     def get_gallery(self) -> Gallery:
         """Return the gallery, or raise an `ApiError` if there is none."""
@@ -311,8 +303,8 @@ class Service:
         return {"json_schema_extra": {"enum": [*getattr(self.fitted, kind), None]}}
 
     def close(self) -> None:
-        """Finish the queued work, end the workers and close the file of corrections."""
-        self.workers.close()
+        """End the workers and close the file of corrections."""
+        self._workers.shutdown()
         if self.corrections is not None:
             self.corrections.close()
 
@@ -335,21 +327,17 @@ class Service:
 
     @property
     def _is_full(self) -> bool:
-        return self.workers.n_waiting > self.settings.max_waiting - self.settings.max_images
+        return self.n_waiting > self.settings.max_waiting - self.settings.max_images
 
-    async def process(
-        self, request: Request, image_requests: Sequence[ImageRequest]
-    ) -> list[ImageResult]:
+    async def process(self, request: Request, images: Sequence[ImageRequest]) -> list[ImageResult]:
         """Return the results of all images of a request, or raise an `ApiError`.
 
-        Queued work is dropped when the client disconnects or the time limit passes.
+        Images that wait are dropped when the client disconnects or the time limit passes.
         """
-        try:
-            futures = self.workers.submit(image_requests)
-        except QueueFull as error:
-            raise self._overloaded() from error
-        work = asyncio.ensure_future(_gather(futures))
-        disconnect = asyncio.ensure_future(_wait_for_disconnect(request))
+        if self.n_waiting + len(images) > self.settings.max_waiting:
+            raise self._overloaded()
+        work = asyncio.create_task(self._process_batches(images))
+        disconnect = asyncio.create_task(_wait_for_disconnect(request))
         try:
             await asyncio.wait(
                 (work, disconnect),
@@ -357,9 +345,7 @@ class Service:
                 return_when=asyncio.FIRST_COMPLETED,
             )
             if work.done():
-                results = work.result()
-                self._count(results)
-                return results
+                return work.result()
             if disconnect.done():
                 raise ApiError("invalid_request", "the client disconnected.")
             raise ApiError(
@@ -367,45 +353,56 @@ class Service:
                 f"the result was not ready within {self.settings.answer_seconds:g} seconds.",
                 retry_after=self._retry_after(),
             )
-        except WorkInterrupted as error:
-            raise ApiError(
-                "interrupted", "the work was interrupted; send the request again.", retry_after=1
-            ) from error
         finally:
             disconnect.cancel()
             work.cancel()
-            for future in futures:
-                future.cancel()
+
+    async def _process_batches(self, images: Sequence[ImageRequest]) -> list[ImageResult]:
+        """Share the images of a request among the workers."""
+        size = min(-(-len(images) // self.settings.n_workers), self.settings.max_batch)
+        batches = [images[start : start + size] for start in range(0, len(images), size)]
+        found = await asyncio.gather(*map(self._process_batch, batches))
+        return [result for results in found for result in results]
+
+    async def _process_batch(self, images: Sequence[ImageRequest]) -> list[ImageResult]:
+        """Wait for a worker and return its results."""
+        self.n_waiting += len(images)
+        try:
+            await self._free_workers.acquire()
+        finally:
+            self.n_waiting -= len(images)
+        start = perf_counter()
+        arguments = (self.fitted, images, self.settings.max_pixels)
+        work = asyncio.wrap_future(self._workers.submit(process_images, *arguments))
+        # A worker cannot be interrupted: it is free when it has finished, whoever waits for it.
+        work.add_done_callback(lambda _: self._free_workers.release())
+        results = await asyncio.shield(work)
+        seconds = perf_counter() - start
+        mean = self._seconds_per_image
+        self._seconds_per_image += SMOOTHING * (seconds / len(images) - mean)
+        self.metrics.work_seconds.inc(seconds)
+        for result in results:
+            outcome = result.code if isinstance(result, ApiError) else _OUTCOMES[type(result)]
+            self.metrics.images.labels(outcome).inc()
+        return results
 
     def _overloaded(self) -> ApiError:
         delay = self._retry_after()
-        detail = f"{self.workers.n_waiting} images are waiting; retry in {delay} seconds."
+        detail = f"{self.n_waiting} images are waiting; retry in {delay} seconds."
         # The rest of the request is not worth reading.
         return ApiError("overloaded", detail, retry_after=delay, headers={"Connection": "close"})
 
     def _retry_after(self) -> int:
-        return max(math.ceil(self.workers.seconds_to_empty), 1)
-
-    def _count(self, results: Sequence[ImageResult]) -> None:
-        for result in results:
-            outcome = result.code if isinstance(result, ApiError) else _OUTCOMES[type(result)]
-            self.metrics.images.labels(outcome).inc()
-
-    def _record_batch(self, n_images: int, seconds: float) -> None:
-        self.metrics.batch_size.observe(n_images)
-        self.metrics.work_seconds.inc(seconds)
+        """Return the estimated seconds until the queue is empty."""
+        seconds = self._seconds_per_image * self.n_waiting / self.settings.n_workers
+        return max(math.ceil(seconds), 1)
 
     def warm_up(self) -> None:
         """Predict one image, so that all code is compiled before the first request."""
         levels = np.arange(64 * 64, dtype=np.int64).reshape(64, 64) * 37 % 251
         image = encode(levels.astype(np.uint8), "PNG")
-        for future in self.workers.submit([ImageRequest(name="warm-up", content=image)]):
-            future.result()
-
-
-async def _gather(futures: Sequence[Future[ImageResult]]) -> list[ImageResult]:
-    """Wait for the results of worker threads, in a task: it may be cancelled without a message."""
-    return await asyncio.gather(*map(asyncio.wrap_future, futures))
+        request = ImageRequest(name="warm-up", content=image)
+        process_images(self.fitted, [request], self.settings.max_pixels)
 
 
 async def _wait_for_disconnect(request: Request) -> None:

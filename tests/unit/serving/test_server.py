@@ -4,7 +4,7 @@ import socket
 from contextlib import ExitStack
 
 import pytest
-from tests.serving import SMALL_QUEUE, fill_queue, run_threaded_server
+from tests.serving import SMALL_QUEUE, run_threaded_server
 
 from supdocnade.errors import InvalidArgument, StorageError
 from supdocnade.serving import server
@@ -36,39 +36,38 @@ def test_error_names_a_port_in_use():
 
 
 @pytest.fixture
-def no_delay(monkeypatch):
+def full_server(monkeypatch):
     monkeypatch.setattr(service_module, "REFUSAL_SECONDS", 0.0)
+    with run_threaded_server(**SMALL_QUEUE) as (client, address):
+        client.service.n_waiting = SMALL_QUEUE["max_waiting"]
+        yield client, address
 
 
 @pytest.mark.parametrize("version", ["1.0", "1.1"])
-def test_refused_client_sees_the_response_whatever_it_is_sending(version, no_delay):
+def test_refused_client_sees_the_response_whatever_it_is_sending(version, full_server):
     """Even a client that reads nothing before it has sent the whole request."""
     length = 3_000_000
     head = (
         f"POST /v1/predict HTTP/{version}\r\nHost: 127.0.0.1\r\n"
         f"Content-Type: multipart/form-data; boundary=b\r\nContent-Length: {length}\r\n\r\n"
     ).encode()
-    with run_threaded_server(**SMALL_QUEUE) as (client, address), fill_queue(client.service):
-        for n_sent in (0, 1000, length):
-            with socket.create_connection(address, timeout=20) as connection:
-                connection.sendall(head + b"x" * n_sent)
-                response = connection.recv(100)
-                assert response.startswith(b"HTTP/1.1 503 ")
-                connection.sendall(b"x" * (length - n_sent))
-                while part := connection.recv(10_000):
-                    response += part
-            assert b'"code": "overloaded"' in response
-        assert client.service.memory.used == 0
+    client, address = full_server
+    for n_sent in (0, 1000, length):
+        with socket.create_connection(address, timeout=20) as connection:
+            connection.sendall(head + b"x" * n_sent)
+            response = connection.recv(100)
+            assert response.startswith(b"HTTP/1.1 503 ")
+            connection.sendall(b"x" * (length - n_sent))
+            while part := connection.recv(10_000):
+                response += part
+        assert b'"code": "overloaded"' in response
+    assert client.service.memory.used == 0
 
 
-def test_refused_client_that_keeps_sending_is_disconnected(no_delay, monkeypatch):
+def test_refused_client_that_keeps_sending_is_disconnected(full_server, monkeypatch):
     monkeypatch.setattr(server, "DRAIN_SECONDS", 0.1)
     head = b"POST /v1/predict HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 99999999999\r\n\r\n"
-    with (
-        run_threaded_server(**SMALL_QUEUE) as (client, address),
-        fill_queue(client.service),
-        socket.create_connection(address, timeout=20) as connection,
-    ):
+    with socket.create_connection(full_server[1], timeout=20) as connection:
         connection.sendall(head)
         with pytest.raises(OSError, match=r"reset|[Bb]roken"):
             send_forever(connection)
@@ -98,7 +97,8 @@ def test_connection_is_reused_after_an_early_response():
 def test_connection_that_waits_for_its_response_is_not_closed(monkeypatch):
     monkeypatch.setattr(server, "KEEP_ALIVE_SECONDS", 0.05)
     monkeypatch.setattr(service_module, "REFUSAL_SECONDS", 0.5)
-    with run_threaded_server(**SMALL_QUEUE) as (client, _), fill_queue(client.service):
+    with run_threaded_server(**SMALL_QUEUE) as (client, _):
+        client.service.n_waiting = SMALL_QUEUE["max_waiting"]
         assert client.post("/v1/predict", content=b"").status_code == 503
 
 

@@ -1,7 +1,7 @@
 import asyncio
 import gc
 import json
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
@@ -9,7 +9,7 @@ from tests.scene_model import small_model
 from tests.serving import (
     SMALL_QUEUE,
     check_problem,
-    fill_queue,
+    hold_work,
     make_client,
     photograph,
     upload_form,
@@ -62,10 +62,9 @@ def test_request_is_refused_before_its_body_is_read(path, monkeypatch):
         "headers": [(b"host", b"localhost"), (b"content-type", b"application/json")],
     }
     app = make_app(service)
-    with fill_queue(service):
-        asyncio.run(app(scope, receive, send))
-    while service.workers.n_waiting:
-        pass
+    service.n_waiting = 2
+    asyncio.run(app(scope, receive, send))
+    service.n_waiting = 0
     assert sent[0]["status"] == 503
     assert json.loads(sent[1]["body"])["code"] == "overloaded"
     headers = dict(sent[0]["headers"])
@@ -85,13 +84,11 @@ def test_request_that_finds_room_after_the_delay_is_admitted(monkeypatch):
 
     async def sleep(seconds):
         delays.append(seconds)
-        gate.set()
-        while service.workers.n_waiting:
-            pass
+        service.n_waiting = 0
 
     monkeypatch.setattr(service_module, "asyncio", SimpleNamespace(sleep=sleep))
-    with fill_queue(service) as gate:
-        asyncio.run(service.admit())
+    service.n_waiting = 2
+    asyncio.run(service.admit())
     assert delays == [service_module.REFUSAL_SECONDS]
     asyncio.run(service.admit())
     assert len(delays) == 1
@@ -101,57 +98,47 @@ def test_request_that_finds_room_after_the_delay_is_admitted(monkeypatch):
 def test_number_of_delayed_requests_is_limited(monkeypatch):
     monkeypatch.setattr(service_module, "MAX_DELAYED", 0)
     monkeypatch.setattr(service_module, "REFUSAL_SECONDS", 1e9)
-    with make_client(**SMALL_QUEUE) as client, fill_queue(client.service):
+    with make_client(**SMALL_QUEUE) as client:
+        client.service.n_waiting = 2
         response = client.post("/v1/predict", files=upload_form(photograph(0)))
         assert response.status_code == 503
 
 
 def test_full_queue_and_slow_work_are_problems(monkeypatch, caplog):
     monkeypatch.setattr(service_module, "REFUSAL_SECONDS", 0.01)
-    with make_client(**SMALL_QUEUE, answer_seconds=0.3) as client:
-        gate, started = threading.Event(), threading.Event()
-        work = client.service.workers._work
-        client.service.workers._work = lambda tasks: started.set() or (gate.wait() and work(tasks))
-        slow = []
-        thread = threading.Thread(
-            target=lambda: slow.append(client.post("/v1/predict", files=upload_form(photograph(0))))
-        )
-        thread.start()
+    with (
+        make_client(**SMALL_QUEUE, max_batch=1, answer_seconds=0.3) as client,
+        hold_work(monkeypatch) as (_, started),
+        ThreadPoolExecutor(1) as pool,
+    ):
+        # One image is with the worker, the other one waits.
+        form = upload_form(photograph(0), photograph(1))
+        slow = pool.submit(client.post, "/v1/predict", files=form)
         started.wait()
-        (first, second) = client.service.workers.submit([None, None])
         response = client.post("/v1/predict", files=upload_form(photograph(0)))
         check_problem(response, 503, "overloaded")
         assert int(response.headers["retry-after"]) >= 1
-        thread.join()
-        check_problem(slow[0], 503, "too_slow")
-        assert "retry-after" in slow[0].headers
-        first.cancel(), second.cancel()
+        check_problem(slow.result(), 503, "too_slow")
+        assert "retry-after" in slow.result().headers
+        assert client.service.n_waiting == 0
         # A busy server still reports its health.
         assert client.get("/healthz").json() == {"status": "ok"}
-        gate.set()
     gc.collect()
     assert "never retrieved" not in caplog.text  # By asyncio, about work that was given up.
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_worker_that_dies_is_a_problem_and_is_replaced():
-    with make_client(n_workers=1) as client:
-        work, dying = client.service.workers._work, []
-
-        def die(tasks):
-            client.service.workers._work = work
-            dying.append(threading.current_thread())
-            raise SystemExit
-
-        client.service.workers._work = die
-        response = client.post("/v1/predict", files=upload_form(photograph(0)))
-        check_problem(response, 503, "interrupted")
-        # pytest reports the exception of a thread when it has ended: within this test.
-        dying[0].join()
-        assert response.headers["retry-after"] == "1"
-        again = client.post("/v1/predict", files=upload_form(photograph(0)))
-        assert again.status_code == 200
-        assert client.get("/readyz").status_code == 200
+def test_images_of_a_request_are_shared_among_workers(monkeypatch):
+    sizes, work = [], service_module.process_images
+    monkeypatch.setattr(
+        service_module,
+        "process_images",
+        lambda fitted, images, most: sizes.append(len(images)) or work(fitted, images, most),
+    )
+    with make_client(max_batch=3) as client:
+        for n_images in (1, 4, 8):
+            form = upload_form(*[photograph(0)] * n_images)
+            assert len(client.post("/v1/predict", files=form).json()["predictions"]) == n_images
+    assert sorted(sizes) == [1, 2, 2, 2, 3, 3]
 
 
 def test_metrics_are_counted(server):
@@ -168,8 +155,8 @@ def test_metrics_are_counted(server):
         'supdocnade_images_total{outcome="predicted"}',
         'supdocnade_images_total{outcome="unreadable_image"}',
         'supdocnade_requests_total{method="POST",route="/v1/predict",status="200"}',
-        "supdocnade_batch_images_count",
+        "supdocnade_work_seconds_total",
     ):
-        assert value(after.text, name) >= value(before, name) + 1
+        assert value(after.text, name) > value(before, name)
     assert value(after.text, "supdocnade_images_waiting") == 0
     assert value(after.text, "supdocnade_held_bytes") == 0
