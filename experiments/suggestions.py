@@ -46,14 +46,14 @@ def at_random(fitted: FittedScene, paths: list[Any], options: RunOptions, seed: 
 def uncertain(fitted: FittedScene, paths: list[Any], options: RunOptions, seed: int) -> list[int]:
     """Return the rows of the most uncertain photographs, however alike they are."""
     ranked, _ = suggest_photographs(fitted, paths, len(paths), options)
-    ranked = sorted(ranked, key=lambda each: -each.uncertainty)
-    return [paths.index(each.prediction.name) for each in ranked[:PER_ROUND]]
+    ranked = sorted(ranked, key=lambda each: -each[1])
+    return [paths.index(prediction.name) for prediction, _ in ranked[:PER_ROUND]]
 
 
 def suggested(fitted: FittedScene, paths: list[Any], options: RunOptions, seed: int) -> list[int]:
     """Return the rows of the photographs that `supdocnade suggest` lists."""
     found, _ = suggest_photographs(fitted, paths, PER_ROUND, options)
-    return [paths.index(each.prediction.name) for each in found]
+    return [paths.index(prediction.name) for prediction, _ in found]
 
 
 Choice = Callable[[FittedScene, list[Any], RunOptions, int], list[int]]

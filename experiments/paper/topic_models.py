@@ -33,7 +33,7 @@ from supdocnade.estimators.supdocnade import SupDocNADE
 from supdocnade.metrics import N_TAGS, f_measure, top_ranked
 from supdocnade.report.class_words import N_TOPICS, mean_words
 from supdocnade.runs import RunOptions
-from supdocnade.scene.tag_ranking import add_class_term, class_tag_shares
+from supdocnade.scene.tag_heads import add_class_term, class_tag_shares
 from supdocnade.storage import load_arrays, save_arrays
 
 FIT, TRAIN = "fit", "train"

@@ -20,7 +20,7 @@ from supdocnade.images.source import absolute_address
 from supdocnade.runs import RunOptions
 
 if TYPE_CHECKING:
-    from supdocnade.scene.suggestion import Suggestion
+    from supdocnade.scene.prediction import Prediction
 
 COLUMNS = (
     *("file_name", "label", "tags", "predicted_label", "probability", "predicted_tags"),
@@ -82,20 +82,20 @@ def suggest(
         print_message(f"note: the model has learned from all of the {photographs}.")
     if csv:
         print_line(format_row(COLUMNS))
-    for suggestion in found:
-        prediction = suggestion.prediction
+    for prediction, uncertainty in found:
         if json:
-            more = {"uncertainty": suggestion.uncertainty, "key": prediction.key}
+            more = {"uncertainty": uncertainty, "key": prediction.key}
             print_json({**prediction.to_dict(), **more})
+        elif csv:
+            print_line(format_suggestion(prediction, uncertainty))
         else:
-            print_line(format_suggestion(suggestion) if csv else format_text(prediction))
+            print_line(format_text(prediction))
     if skipped:
         raise typer.Exit(1)
 
 
-def format_suggestion(suggestion: "Suggestion") -> str:
+def format_suggestion(prediction: "Prediction", uncertainty: float) -> str:
     """Return a suggestion as one CSV row under `COLUMNS`."""
-    prediction = suggestion.prediction
     return format_row(
         [
             absolute_address(prediction.name),
@@ -103,7 +103,7 @@ def format_suggestion(suggestion: "Suggestion") -> str:
             "",
             *class_cells(prediction),
             "|".join(tag for tag, _ in prediction.tags),
-            f"{suggestion.uncertainty:.6f}",
+            f"{uncertainty:.6f}",
             prediction.key or "",
         ]
     )

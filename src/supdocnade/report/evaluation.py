@@ -32,7 +32,7 @@ from supdocnade.runs import RunOptions
 from supdocnade.scene.dataset import from_records
 from supdocnade.scene.held_out import HeldOutImage
 from supdocnade.scene.prediction import PREDICTING, FittedScene, Prediction, predict_topics
-from supdocnade.scene.tag_ranking import present_tags
+from supdocnade.scene.tag_heads import present_tags
 from supdocnade.visual_words.cache import ImageWords
 from supdocnade.visual_words.parallel import SkippedImage, encode_images
 from supdocnade.visual_words.to_corpus import read_features

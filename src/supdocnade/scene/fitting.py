@@ -42,7 +42,7 @@ from supdocnade.scene.inspection import (
 from supdocnade.scene.prediction import FittedScene
 from supdocnade.scene.selection import choose_on_held_out, default_choices
 from supdocnade.scene.settings import WORD_SETTINGS, SceneSettings
-from supdocnade.scene.tag_ranking import photograph_tag_shares, tag_frequency
+from supdocnade.scene.tag_heads import photograph_tag_shares, tag_frequency
 from supdocnade.scene.thumbnails import find_shown_topics, make_thumbnails
 from supdocnade.storage import load_arrays, save_arrays
 from supdocnade.visual_words.parallel import SkippedImage, check_images, encode_all

@@ -29,8 +29,7 @@ from supdocnade.scene.heads import ClassHead, TagHead
 from supdocnade.scene.held_out import Choices, HeldOut
 from supdocnade.scene.novelty import Novelty, fit_novelty, take_references
 from supdocnade.scene.settings import TAG_PRECISION, SceneSettings
-from supdocnade.scene.tag_heads import tag_head
-from supdocnade.scene.tag_ranking import tag_scores
+from supdocnade.scene.tag_heads import tag_head, tag_scores
 from supdocnade.scene.thumbnails import Thumbnails
 from supdocnade.visual_words.cache import ImageWords
 from supdocnade.visual_words.encoder import ImageEncoder, count_words, damp_counts
@@ -222,7 +221,7 @@ class FittedScene:
         return tag_head(self.network)
 
     def tag_scores(self, hidden_BH: Float32s, proba_BC: Floats) -> Floats:
-        """Return the scores that rank tags, (B, A); see `tag_ranking`.
+        """Return the scores that rank tags, (B, A); see `tag_heads`.
 
         Parameters
         ----------

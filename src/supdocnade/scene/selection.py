@@ -33,12 +33,13 @@ from supdocnade.scene.heads import ClassHead
 from supdocnade.scene.held_out import Choices, HeldOut, HeldOutImage
 from supdocnade.scene.novelty import choose_novelty, fit_novelty, unfamiliar_above
 from supdocnade.scene.settings import SceneSettings
-from supdocnade.scene.tag_heads import TAG_HEADS, tag_head
-from supdocnade.scene.tag_ranking import (
+from supdocnade.scene.tag_heads import (
+    TAG_HEADS,
     choose_class_weight,
     photograph_tag_shares,
     present_tags,
     tag_frequency,
+    tag_head,
 )
 
 Floats = NDArray[np.float64]

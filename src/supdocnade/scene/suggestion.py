@@ -7,11 +7,10 @@ to the nearest photograph in the list. A near-duplicate has a distance of about 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from supdocnade.checks import check_count
 from supdocnade.runs import RunOptions
@@ -30,22 +29,13 @@ POOL = 10
 """The list is chosen among this many times as many photographs, the most uncertain ones."""
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Suggestion:
-    """A photograph that is worth a label."""
-
-    prediction: Prediction
-    uncertainty: float
-    """0: the model is certain; 1: it has no idea."""
-    topics_H: Float32s
-
-
 def suggest_photographs(
     fitted: FittedScene, sources: Sequence[Any], n: int, options: RunOptions = RunOptions()
-) -> tuple[list[Suggestion], list[SkippedImage]]:
+) -> tuple[list[tuple[Prediction, float]], list[SkippedImage]]:
     """Return at most n photographs whose labels would teach the most, best first.
 
-    Photographs that the model has learned a class or tags of are left out.
+    Each comes with its uncertainty. Photographs that the model has learned a class or tags of are
+    left out.
 
     Parameters
     ----------
@@ -56,7 +46,7 @@ def suggest_photographs(
     learned = fitted.training_set.photographs
     rows = zip(learned.content_keys(), learned.labels, learned.tags, strict=True)
     seen = {key for key, label, tags in rows if label is not None or tags}
-    pool: list[Suggestion] = []
+    pool: list[tuple[float, Prediction, Float32s]] = []
     skipped: list[SkippedImage] = []
     block: list[tuple[str, ImageWords]] = []
     for number, words in enumerate(encode_images(fitted.encoder, sources, options), start=1):
@@ -65,67 +55,49 @@ def suggest_photographs(
         elif words.key not in seen:
             block.append((image_name(sources, number - 1), words))
         if block and (len(block) == MAX_BLOCK or number == len(sources)):
-            pool += _measure(fitted, block)
-            pool = sorted(pool, key=lambda each: -each.uncertainty)[: POOL * n]
+            topics_BH = fitted.topics_of([each for _, each in block])
+            predictions = predict_topics(fitted, [name for name, _ in block], topics_BH)
+            for prediction, (_, each), topics_H in zip(predictions, block, topics_BH, strict=True):
+                pool.append((uncertainty(prediction), replace(prediction, key=each.key), topics_H))
+            pool = sorted(pool, key=lambda each: -each[0])[: POOL * n]
             block = []
-    return spread_out(pool, n), skipped
+    uncertainty_N = np.array([value for value, _, _ in pool])
+    topics_NH = np.array([topics_H for _, _, topics_H in pool], np.float64)
+    chosen = [pool[row] for row in spread_out(uncertainty_N, topics_NH, n)]
+    return [(prediction, value) for value, prediction, _ in chosen], skipped
 
 
-def _measure(fitted: FittedScene, block: Sequence[tuple[str, ImageWords]]) -> list[Suggestion]:
-    names, words = zip(*block, strict=True)
-    topics_BH = fitted.topics_of(words)
-    predictions = predict_topics(fitted, names, topics_BH)
-    proba_BC = fitted.class_proba(topics_BH)
-    presence_BA = fitted.tag_proba(topics_BH)
-    uncertainty_B = uncertainty(proba_BC, presence_BA)
-    return [
-        Suggestion(
-            prediction=replace(prediction, key=each.key),
-            uncertainty=float(uncertainty_B[row]),
-            topics_H=topics_BH[row],
-        )
-        for row, (prediction, each) in enumerate(zip(predictions, words, strict=True))
-    ]
+def uncertainty(prediction: Prediction) -> float:
+    """Return the uncertainty about class and tags: the mean of both, 0 if certain, at most 1.
+
+    For the class it is 1 minus the margin between the two most probable ones. For tags it is the
+    expected number of errors if those above 0.5 are given, per expected tag.
+    """
+    parts = []
+    if len(prediction.probabilities) > 1:
+        *_, second, first = sorted(prediction.probabilities.values())
+        parts.append(1 - (first - second))
+    if prediction.ranked_tags:
+        presence_A = np.array([probability for _, probability in prediction.ranked_tags])
+        n_errors = np.minimum(presence_A, 1 - presence_A).sum()
+        parts.append(n_errors / max(presence_A.sum(), 1))
+    return float(np.mean(parts)) if parts else 0.0
 
 
-def uncertainty(proba_BC: Floats, presence_BA: Floats) -> Floats:
-    """Return the uncertainty about class and tags, 0 to 1: the mean of both, (B,).
-
-    That of a class is 1 minus the margin between the two most probable ones. That of tags is the
-    number of errors to expect, if those above 0.5 are given, per tag to expect.
+def spread_out(uncertainty_N: Floats, topics_NH: Floats, n: int) -> list[int]:
+    """Return at most n rows that are uncertain and unlike each other, best first.
 
     Parameters
     ----------
-    proba_BC : probabilities of classes.
-    presence_BA : probabilities of tags.
+    uncertainty_N : uncertainty of photographs, the largest first.
     """
-    parts: list[Floats] = []
-    if proba_BC.shape[1] > 1:
-        second_B, first_B = np.partition(proba_BC, -2, axis=1)[:, -2:].T
-        parts.append(1 - (first_B - second_B))
-    if presence_BA.shape[1]:
-        errors_B = np.minimum(presence_BA, 1 - presence_BA).sum(axis=1)
-        parts.append(errors_B / np.maximum(presence_BA.sum(axis=1), 1))
-    return np.mean(parts, axis=0) if parts else np.zeros(len(presence_BA))
-
-
-def spread_out(pool: Sequence[Suggestion], n: int) -> list[Suggestion]:
-    """Return at most n photographs that are uncertain and unlike each other, best first.
-
-    Parameters
-    ----------
-    pool : photographs, the most uncertain first.
-    """
-    if not pool:
-        return []
-    uncertainty_N = np.array([each.uncertainty for each in pool])
-    topics_NH = np.array([each.topics_H for each in pool], np.float64)
-    chosen = [0]
-    nearest_N: NDArray[np.float64] = np.full(len(pool), np.inf)
-    while len(chosen) < min(n, len(pool)):
-        distance_N = np.linalg.norm(topics_NH - topics_NH[chosen[-1]], axis=1)
-        nearest_N = np.minimum(nearest_N, distance_N)
-        value_N = uncertainty_N * nearest_N
+    chosen: list[int] = []
+    nearest_N = np.full(len(topics_NH), np.inf)
+    while len(chosen) < min(n, len(topics_NH)):
+        # The first one is the most uncertain.
+        value_N = uncertainty_N * nearest_N if chosen else uncertainty_N.copy()
         value_N[chosen] = -1
         chosen.append(int(value_N.argmax()))
-    return [pool[number] for number in chosen]
+        distance_N = np.linalg.norm(topics_NH - topics_NH[chosen[-1]], axis=1)
+        nearest_N = np.minimum(nearest_N, distance_N)
+    return chosen

@@ -2,9 +2,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from supdocnade.scene.tag_heads import LogisticTags, WordTags
-from supdocnade.scene.tag_ranking import (
+from supdocnade.scene.tag_heads import (
     CLASS_TAG_WEIGHTS,
+    LogisticTags,
+    WordTags,
     add_class_term,
     choose_class_weight,
     class_tag_shares,
