@@ -28,7 +28,7 @@ test: $(READY) browser  ## run all tests, doctests and the commands of the READM
 	$(PYTHON) -m pytest --numprocesses 2 --dist loadfile --durations 20
 
 test-gpu: $(READY)  ## run the tests that need a GPU
-	$(PYTHON) -m pytest tests/gpu
+	$(PYTHON) -m pytest tests/gpu tests/unit/cuda
 
 check: $(READY)  ## check format, lint, types and import contracts; changes nothing
 	$(VENV)/bin/ruff format --check .

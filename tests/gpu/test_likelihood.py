@@ -1,24 +1,14 @@
 """The fused likelihood on a GPU, compared with plain torch on that GPU and with float64.
 
-The tolerance is twice the error of plain torch with products of the same precision. The checks that
-Triton's interpreter makes on a few cases (tests/unit/cuda) are made here on all of them.
+The tolerance is twice the error of plain torch with products of the same precision. Small cases are
+in tests/unit/cuda, whose kernels run on the GPU where there is one.
 """
 
 import pytest
 import torch
-from tests.cuda_checks import (
-    NAMES,
-    check_agreement,
-    check_empty_batch,
-    check_nan,
-    check_padded_rows,
-    check_touched_rows,
-    check_unused_tokens,
-)
 from tests.likelihood_problems import Problem, make_problem, outputs_and_gradients, relative_error
 from torch.nn.functional import linear, softplus
 
-from supdocnade.likelihood import contract
 from supdocnade.likelihood.contract import DocumentTerms
 from supdocnade.likelihood.vectorized import prefix_sums, sum_by_document
 
@@ -50,8 +40,7 @@ def default_precision():
     torch.set_float32_matmul_precision(before)
 
 
-def run(problem: Problem, activation: str) -> DocumentTerms:
-    return problem.run(activation, "cuda")
+NAMES = ["nll", "summary", "W", "c", "V", "b"]
 
 
 def errors(actual, expected):
@@ -194,79 +183,3 @@ def test_memory_of_a_call():
     extra = torch.cuda.max_memory_allocated() - before
     hidden = 961 * 40 * 200 * 4
     assert extra < 2.5 * hidden
-
-
-@pytest.fixture
-def sparse(monkeypatch):
-    monkeypatch.setattr(contract, "SPARSE_ROWS", 1)
-
-
-outputs = pytest.mark.parametrize("output", ["tree", "softmax"])
-uneven_gradients = pytest.mark.parametrize("uneven", [False, True])
-batch_lengths = pytest.mark.parametrize("lengths", [[], [0], [1], [0, 30, 1]])
-vocabularies = pytest.mark.parametrize(
-    ("n_words", "output"), [(2, "tree"), (300, "tree"), (60, "softmax")]
-)
-
-
-@outputs
-@uneven_gradients
-@pytest.mark.parametrize("activation", ["relu", "tanh", "sigmoid"])
-def test_small_documents(output, activation, uneven):
-    problem = make_problem(
-        [0, 1, 9, 0, 25], 37, n_topics=8, output=output, n_summary_words=30, scale=0.2
-    )
-    check_agreement(problem, run, "cuda", activation, uneven=uneven)
-
-
-@outputs
-@uneven_gradients
-@pytest.mark.parametrize("n_summary_words", [None, 30])
-def test_biases_of_documents(output, uneven, n_summary_words):
-    problem = make_problem(
-        [0, 1, 9, 0, 250], 37, n_topics=33, output=output, n_summary_words=n_summary_words,
-        document_bias=True, scale=0.05,
-    )  # fmt: skip
-    check_agreement(problem, run, "cuda", uneven=uneven)
-
-
-@pytest.mark.parametrize("n_words", [2, 17, 300])
-@pytest.mark.parametrize("dense", [True, False])
-def test_trees_by_prefixes_and_by_tiles(monkeypatch, n_words, dense):
-    from supdocnade.cuda import tree_bands
-
-    monkeypatch.setattr(tree_bands, "DENSE", 1 if dense else 10**6)
-    check_agreement(make_problem([30, 3], n_words, 33, scale=0.2), run, "cuda")
-
-
-@outputs
-@pytest.mark.parametrize("lengths", [[], [0], [0, 0, 0]])
-def test_batches_without_words(output, lengths):
-    check_empty_batch(lengths, output, run, "cuda")
-
-
-@batch_lengths
-@vocabularies
-def test_gradients_of_touched_rows(sparse, lengths, n_words, output):
-    problem = make_problem(lengths, n_words, n_topics=8, output=output, scale=0.2)
-    check_touched_rows(problem, run, "cuda")
-
-
-@batch_lengths
-@vocabularies
-def test_padded_gradients_of_touched_rows(sparse, lengths, n_words, output):
-    check_padded_rows(make_problem(lengths, n_words, n_topics=8, output=output), run, "cuda")
-
-
-@outputs
-@uneven_gradients
-@pytest.mark.parametrize("sparse_rows", [1, 10**6])
-def test_entries_after_the_last_token_have_no_influence(monkeypatch, output, uneven, sparse_rows):
-    monkeypatch.setattr(contract, "SPARSE_ROWS", sparse_rows)
-    check_unused_tokens(output, run, "cuda", uneven=uneven)
-
-
-@outputs
-@pytest.mark.parametrize("parameter", [0, 1, 2, 3])
-def test_a_nan_parameter_shows_in_the_loss(output, parameter):
-    check_nan(output, parameter, run, "cuda")

@@ -1,29 +1,23 @@
-"""The GPU kernels, run on the CPU by Triton's interpreter on small cases.
+"""The kernels for GPUs on small cases, without a GPU by Triton's interpreter."""
 
-Each kernel and each branch is run once or twice; tests/gpu/test_likelihood.py has the full grid.
-"""
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
 import torch
-from tests.cuda_checks import (
-    check_agreement,
-    check_empty_batch,
-    check_nan,
-    check_padded_rows,
-    check_touched_rows,
-    check_unused_tokens,
-)
 from tests.likelihood_problems import Problem, make_problem, outputs_and_gradients, relative_error
 
 from supdocnade.cuda import engine
+from supdocnade.cuda.engine import padded_sparse_gradients
 from supdocnade.likelihood import contract
 from supdocnade.likelihood.contract import Parameters
 
 pytest.importorskip("triton")
-pytestmark = pytest.mark.skipif(
-    torch.cuda.is_available(), reason="here the kernels run on the GPU itself (tests/gpu)"
-)
+interpreted = not torch.cuda.is_available()
+DEVICE = "cpu" if interpreted else "cuda"
+
+# float32 against float64, as for the other backends.
+FLOAT32 = 5e-6
 
 # Operands are rounded to eight bits, once or twice.
 BF16 = 2e-2
@@ -32,7 +26,7 @@ BF16 = 2e-2
 @pytest.fixture(autouse=True)
 def _poisoned_memory():
     """Fill uninitialised memory with NaN, or with the largest integer."""
-    torch.use_deterministic_algorithms(True)
+    torch.use_deterministic_algorithms(interpreted)
     yield
     torch.use_deterministic_algorithms(False)
 
@@ -42,6 +36,8 @@ def _small_tiles(monkeypatch):
     """Small tiles save time in the interpreter, and prefixes soon span several tiles."""
     from supdocnade.cuda import tree_bands
 
+    if not interpreted:
+        return
     for precision, config in tree_bands.WALK_CONFIGS.items():
         monkeypatch.setitem(tree_bands.WALK_CONFIGS, precision, config._replace(tile=16))
     monkeypatch.setattr(tree_bands, "MIXED_TILE", 16)
@@ -63,6 +59,31 @@ def run(problem: Problem, activation: str):
     return tree_nll(problem.batch, problem.parameters, problem.tree, activation)
 
 
+def check_agreement(problem: Problem, activation: str = "relu", *, uneven: bool = False):
+    """Compare outputs and gradients with plain torch in float64."""
+    expected = outputs_and_gradients(problem.run(activation, "vectorized"), problem, uneven=uneven)
+    single = problem.to(torch.float32, DEVICE)
+    actual = outputs_and_gradients(run(single, activation), single, uneven=uneven)
+    names = ["nll", "summary", "W", "c", "V", "b"]
+    for name, a, e in zip(names, actual, expected, strict=True):
+        assert a.shape == e.shape, name
+        assert relative_error(a.cpu(), e) <= FLOAT32, name
+
+
+def append_unused_tokens(problem: Problem, count: int) -> Problem:
+    """Return a problem whose token tables are longer than its offsets say, with invalid entries."""
+    batch = problem.batch
+    ids = torch.full((count,), 10**6).to(batch.word_ids_N)
+    weights = torch.full((count,), float("nan")).to(batch.input_weight_N)
+    longer = batch._replace(
+        word_ids_N=torch.cat([batch.word_ids_N, ids]),
+        input_weight_N=torch.cat([batch.input_weight_N, weights]),
+        loss_weight_N=torch.cat([batch.loss_weight_N, weights]),
+        checked=True,
+    )
+    return problem._replace(batch=longer)
+
+
 # The other tests use relu.
 @pytest.mark.parametrize(
     ("output", "activation", "uneven"), [("tree", "tanh", True), ("softmax", "sigmoid", False)]
@@ -71,7 +92,7 @@ def test_activations_and_uneven_gradients(output, activation, uneven):
     problem = make_problem(
         [0, 1, 9, 0, 25], 37, n_topics=7, output=output, n_summary_words=30, scale=0.2
     )
-    check_agreement(problem, run, "cpu", activation, uneven=uneven)
+    check_agreement(problem, activation, uneven=uneven)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +103,7 @@ def test_biases_of_documents(output, uneven, n_summary_words):
         [0, 1, 9, 0, 25], 37, n_topics=7, output=output, n_summary_words=n_summary_words,
         document_bias=True, scale=0.2,
     )  # fmt: skip
-    check_agreement(problem, run, "cpu", uneven=uneven)
+    check_agreement(problem, uneven=uneven)
 
 
 # Trees of one, two and three bands.
@@ -94,42 +115,48 @@ def test_trees_by_prefixes_and_by_tiles(monkeypatch, n_words, n_topics, dense):
     from supdocnade.cuda import tree_bands
 
     monkeypatch.setattr(tree_bands, "DENSE", 1 if dense else 10**6)
-    check_agreement(make_problem([30, 3], n_words, n_topics, scale=0.2), run, "cpu")
+    check_agreement(make_problem([30, 3], n_words, n_topics, scale=0.2))
 
 
 def test_prefixes_that_span_tiles_with_one_program_per_prefix(monkeypatch):
     from supdocnade.cuda import rows
 
     monkeypatch.setattr(rows, "FEW_PREFIXES", 0)
-    check_agreement(make_problem([90], 3, n_topics=9, scale=0.1), run, "cpu")
+    check_agreement(make_problem([90], 3, n_topics=9, scale=0.1))
 
 
 def test_documents_of_several_chunks():
-    check_agreement(make_problem([70, 16, 17], 5, n_topics=9, scale=0.05), run, "cpu")
+    check_agreement(make_problem([70, 16, 17], 5, n_topics=9, scale=0.05))
 
 
 @pytest.mark.parametrize("output", ["tree", "softmax"])
 def test_missing_weights_and_weights_of_zero(output):
     problem = make_problem([5, 12], 9, n_topics=8, output=output, weighted=False, scale=0.2)
-    check_agreement(problem, run, "cpu")
+    check_agreement(problem)
     problem = make_problem([5, 12], 9, n_topics=8, output=output, scale=0.2)
     problem.batch.loss_weight_N[3:9] = 0
     problem.batch.input_weight_N[::2] = 0
-    check_agreement(problem, run, "cpu")
+    check_agreement(problem)
 
 
 @pytest.mark.parametrize("output", ["tree", "softmax"])
 @pytest.mark.parametrize("lengths", [[], [0, 0, 0]])
 def test_batches_without_words(output, lengths):
-    check_empty_batch(lengths, output, run, "cpu")
+    problem = make_problem(lengths, 6, n_topics=8, output=output).to(torch.float32, DEVICE)
+    nll, summary, *gradients = outputs_and_gradients(run(problem, "tanh"), problem)
+    assert nll.tolist() == [0.0] * len(lengths)
+    c_H = problem.parameters.hidden_bias_H.detach()
+    torch.testing.assert_close(summary, c_H.expand(len(lengths), 8))
+    assert not gradients[0].any()
+    assert not gradients[2].any()
 
 
 def test_a_vocabulary_of_one_word():
-    check_agreement(make_problem([4, 0], 1, n_topics=3), run, "cpu")
+    check_agreement(make_problem([4, 0], 1, n_topics=3))
 
 
 def test_a_second_backward_gives_the_same_gradients():
-    problem = make_problem([5, 30], 6, n_topics=4).to(torch.float32)
+    problem = make_problem([5, 30], 6, n_topics=4).to(torch.float32, DEVICE)
     loss = sum(term.sum() for term in run(problem, "tanh"))
     loss.backward(retain_graph=True)
     first = problem.gradients()
@@ -144,7 +171,18 @@ def test_a_second_backward_gives_the_same_gradients():
 )
 def test_gradients_of_touched_rows(sparse, lengths, n_words, output):
     problem = make_problem(lengths, n_words, n_topics=5, output=output, scale=0.2)
-    check_touched_rows(problem, run, "cpu")
+    single = problem.to(torch.float32, DEVICE)
+    run(single, "relu").nll_B.sum().backward()
+    words = np.unique(problem.batch.word_ids_N.numpy())
+    W, _, V, _ = (parameter.grad for parameter in single.parameters)
+    np.testing.assert_array_equal(W._indices()[0].cpu(), words)
+    assert V.is_sparse == (problem.tree is not None)
+    if problem.tree is not None:
+        nodes, signs = problem.tree.paths
+        on_path = np.unique(nodes[words][signs[words] != 0])
+        np.testing.assert_array_equal(V._indices()[0].cpu(), on_path)
+    if problem.batch.word_ids_N.numel():
+        check_agreement(problem)
 
 
 @pytest.mark.parametrize(
@@ -152,30 +190,57 @@ def test_gradients_of_touched_rows(sparse, lengths, n_words, output):
     [([0], 300, "tree"), ([1], 2, "tree"), ([0, 30, 1], 300, "tree"), ([0, 30], 60, "softmax")],
 )
 def test_padded_gradients_of_touched_rows(sparse, lengths, n_words, output):
-    check_padded_rows(make_problem(lengths, n_words, n_topics=5, output=output), run, "cpu")
+    problem = make_problem(lengths, n_words, n_topics=5, output=output)
+    problem = append_unused_tokens(problem.to(torch.float32, DEVICE), 1)
+    results = []
+    for padded in (False, True):
+        with padded_sparse_gradients() if padded else nullcontext():
+            run(problem, "relu").nll_B.sum().backward()
+        results.append([p.grad for p in problem.parameters])
+        for parameter in problem.parameters:
+            parameter.grad = None
+    for exact, padded in zip(*results, strict=True):
+        if not exact.is_sparse:
+            assert torch.equal(padded, exact)
+            continue
+        rows, values = exact._indices()[0].tolist(), exact._values()
+        padded_rows, padded_values = padded._indices()[0].tolist(), padded._values()
+        n_rows = len(rows)
+        assert len(padded_rows) > n_rows or len(padded_rows) == len(exact)
+        assert padded_rows == rows + [rows[-1] if rows else -1] * (len(padded_rows) - n_rows)
+        assert torch.equal(padded_values[:n_rows], values)
+        assert not padded_values[n_rows:].any()
 
 
-@pytest.mark.parametrize(("output", "uneven"), [("tree", True), ("softmax", False)])
-def test_entries_after_the_last_token_have_no_influence(sparse, output, uneven):
-    check_unused_tokens(output, run, "cpu", uneven=uneven)
-
-
-def test_entries_after_the_last_token_have_no_influence_on_dense_gradients():
-    check_unused_tokens("tree", run, "cpu", uneven=False)
+@pytest.mark.parametrize(
+    ("output", "uneven", "sparse_rows"),
+    [("tree", True, 1), ("softmax", False, 1), ("tree", False, 10**6)],
+)
+def test_entries_after_the_last_token_have_no_influence(monkeypatch, output, uneven, sparse_rows):
+    monkeypatch.setattr(contract, "SPARSE_ROWS", sparse_rows)
+    problem = make_problem([5, 12], 9, n_topics=8, output=output, scale=0.2)
+    problem = problem.to(torch.float32, DEVICE)
+    expected = outputs_and_gradients(run(problem, "relu"), problem, uneven=uneven)
+    longer = append_unused_tokens(problem, 8)
+    actual = outputs_and_gradients(run(longer, "relu"), longer, uneven=uneven)
+    for a, e in zip(actual, expected, strict=True):
+        torch.testing.assert_close(a, e, rtol=0, atol=0)
 
 
 @pytest.mark.filterwarnings("ignore:invalid value encountered")
 @pytest.mark.parametrize("output", ["tree", "softmax"])
 @pytest.mark.parametrize("parameter", [0, 1, 2, 3])
 def test_a_nan_parameter_shows_in_the_loss(output, parameter):
-    check_nan(output, parameter, run, "cpu")
+    problem = make_problem([20], 4, n_topics=3, output=output).to(torch.float32, DEVICE)
+    problem.parameters[parameter].data.fill_(float("nan"))
+    assert run(problem, "relu").nll_B.isnan().all()
 
 
 def test_extreme_logits_stay_finite():
-    problem = make_problem([2], 2, n_topics=1, weighted=False).to(torch.float32)
+    problem = make_problem([2], 2, n_topics=1, weighted=False).to(torch.float32, DEVICE)
     problem.parameters.node_weight_TH.data.zero_()
     problem.parameters.node_bias_T.data.fill_(1e30)
-    words = torch.tensor([0, 1], dtype=torch.int32)
+    words = torch.tensor([0, 1], dtype=torch.int32, device=DEVICE)
     terms = run(problem._replace(batch=problem.batch._replace(word_ids_N=words)), "relu")
     assert terms.nll_B.item() == pytest.approx(1e30)
     terms.nll_B.sum().backward()
@@ -183,7 +248,7 @@ def test_extreme_logits_stay_finite():
 
 
 def test_values_without_gradients():
-    problem = make_problem([5, 12], 9, n_topics=8, scale=0.2).to(torch.float32)
+    problem = make_problem([5, 12], 9, n_topics=8, scale=0.2).to(torch.float32, DEVICE)
     expected = run(problem, "relu").nll_B
     frozen = problem._replace(parameters=Parameters(*(p.detach() for p in problem.parameters)))
     torch.testing.assert_close(run(frozen, "relu").nll_B, expected.detach(), rtol=0, atol=0)
@@ -192,9 +257,10 @@ def test_values_without_gradients():
 def test_rows_of_a_tile_without_a_token_add_nothing_if_exp_overflows():
     problem = make_problem([5], 9, n_topics=8, output="softmax", scale=0.2)
     problem.parameters.node_bias_T.data += 200
-    check_agreement(problem, run, "cpu")
+    check_agreement(problem)
 
 
+@pytest.mark.skipif(not interpreted, reason="tests/gpu/test_likelihood.py has these products")
 @pytest.mark.parametrize("dense", [True, False])
 def test_operands_in_bf16(monkeypatch, dense):
     from triton.runtime import interpreter
@@ -217,7 +283,7 @@ def test_operands_in_bf16(monkeypatch, dense):
     monkeypatch.setattr(engine, "product_precision", lambda: "bf16")
     problem = make_problem([30, 3, 70], 37, n_topics=9, scale=0.2)
     expected = outputs_and_gradients(problem.run("tanh", "vectorized"), problem)
-    single = problem.to(torch.float32)
+    single = problem.to(torch.float32, DEVICE)
     actual = outputs_and_gradients(run(single, "tanh"), single)
     for a, e in zip(actual, expected, strict=True):
         assert relative_error(a, e) <= BF16
