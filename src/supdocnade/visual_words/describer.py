@@ -208,13 +208,13 @@ class NetworkDescriber(_ColorDescriber):
 
         network = find_network(self.name, fingerprint=self.fingerprint)
         if self.projection is not None:
-            check_shape("mean_D", self.projection.mean_D.shape, (network.n_channels,))
+            check_shape("mean_D", self.projection.mean_D.shape, network.shapes[0][2:])
         return network
 
     def describe(self, pixels: NDArray[np.uint8], device: str = "cpu") -> Descriptors:
         """Return the descriptors of the patches of an image, and its features as a whole."""
-        patches_SD, image_F = self.network.describe(pixels, device=device)
-        (rows, columns), (height, width) = self.network.grid, pixels.shape[:2]
+        (rows, columns), patches_SD, image_F = self.network.describe(pixels, device=device)[0]
+        height, width = pixels.shape[:2]
         y, x = np.mgrid[:rows, :columns].reshape(2, -1)
         centres_S2 = np.stack([(y + 0.5) * height / rows, (x + 0.5) * width / columns], axis=1)
         side = max(-(-height // rows), -(-width // columns))
@@ -236,7 +236,7 @@ class NetworkDescriber(_ColorDescriber):
         """
         if self.network.description.class_tokens:
             return None
-        patches_SF, image_F = self.network.describe(pixels, device=device)
+        _, patches_SF, image_F = self.network.describe(pixels, device=device)[0]
         return patches_SF / _root_mean_square(image_F)
 
     def project(self, patches_SD: Floats) -> Floats:

@@ -9,7 +9,7 @@ pytest.importorskip("onnxruntime")
 from tests import networks
 
 DESCRIBED = ("--side", "8", "--mean", "127", "--scale", "128")
-SIFT = {"side": None, "rows": None, "columns": None, "channels": 128, "bytes": None}
+SIFT = {"side": None, "maps": None, "bytes": None}
 
 
 @pytest.fixture(autouse=True)
@@ -33,15 +33,16 @@ def test_networks_are_imported_listed_and_removed(path):
     assert (done.code, done.err) == (0, "")
     assert done.out.splitlines()[1].split()[:4] == ["tiny", "8", "×", "8"]
     listed = supdocnade("features")
-    assert listed.out.splitlines()[0].split() == [
-        *("name", "input", "patches", "channels", "size", "licence")
-    ]
+    header = "name input rows × columns × channels size licence"
+    assert listed.out.splitlines()[0].split() == header.split()
     assert listed.out.splitlines()[1].split()[0] == "sift"
-    assert listed.out.splitlines()[2] == "tiny  8 × 8    2 × 2         3  0.0 MB       CC0-1.0"
+    assert listed.out.splitlines()[2] == (
+        "tiny  8 × 8                  2 × 2 × 3  0.0 MB       CC0-1.0"
+    )
     sift, tiny = supdocnade("features", "--json").objects
     assert sift == {"name": "sift", **SIFT, "licence": "BSD-3-Clause"}
     assert tiny == {
-        **{"name": "tiny", "side": 8, "rows": 2, "columns": 2, "channels": 3},
+        **{"name": "tiny", "side": 8, "maps": [[2, 2, 3]]},
         **{"bytes": path.stat().st_size, "licence": "CC0-1.0"},
     }
     assert supdocnade("features", "--remove", "tiny").out == "tiny removed\n"

@@ -7,6 +7,7 @@ import torch
 from supdocnade.errors import StorageError, UnwritableFile
 from supdocnade.images import efficientnet_lite
 from supdocnade.images.efficientnet_lite import (
+    OUTPUTS,
     SIDES,
     convert,
     find_weights,
@@ -20,9 +21,9 @@ onnxruntime = pytest.importorskip("onnxruntime")
 GOLDEN = np.load(Path(__file__).parents[2] / "golden/efficientnet_lite.npz")
 NAME = "efficientnet-lite2"
 DIGESTS = {
-    "efficientnet-lite0": "64527cdfc59da623d625afac2aa2774aa13c27c9",
-    "efficientnet-lite1": "03064889d118f23b1635b72367d2e2486aaaf905",
-    "efficientnet-lite2": "3e6b8beae8a7e507261f34df2afbf8f4ed850a65",
+    "efficientnet-lite0": "26cf5ef8484766d98b57499a38e895e7e7e20fc3",
+    "efficientnet-lite1": "be8241ce63c50a3dfd7d77d657d5f361a00a1755",
+    "efficientnet-lite2": "ca7feeb1df06170df9b6000cb50521c2e15e5209",
 }
 """Digests of converted networks, by which saved models recognise them."""
 
@@ -55,7 +56,7 @@ def tiny_weights(seed=0):
 
 
 def run_in_torch(weights, image):
-    """Return the features by the definition of the layers, in float64."""
+    """Return the maps at strides of 32, 16 and 8 by the definition of the layers, in float64."""
     tensors = {name: torch.from_numpy(array).double() for name, array in weights.items()}
 
     def convolve(x, name, norm, stride=1, clip=True):
@@ -73,8 +74,9 @@ def run_in_torch(weights, image):
         return x.clip(0, 6) if clip else x
 
     x = convolve(torch.from_numpy(image).double(), "_conv_stem", "_bn0", 2)
-    number = 0
+    number, before = 0, []
     for stage, stride in enumerate((1, 2, 2, 2, 1, 2, 1)):
+        before.append(x)
         for repeat in range(1 + stage % 2):
             block, start = f"_blocks.{number}.", x
             if number > 0:
@@ -84,7 +86,8 @@ def run_in_torch(weights, image):
             x = convolve(x, f"{block}_project_conv", f"{block}_bn2", clip=False)
             x = x + start if repeat else x
             number += 1
-    return convolve(x, "_conv_head", "_bn1").numpy()
+    maps = convolve(x, "_conv_head", "_bn1"), before[5], before[3]
+    return [each.numpy() for each in maps]
 
 
 @pytest.fixture
@@ -102,11 +105,11 @@ def test_the_converted_network_computes_its_layers(side):
     weights = tiny_weights()
     session = onnxruntime.InferenceSession(convert(weights), providers=["CPUExecutionProvider"])
     image = np.random.default_rng(1).normal(0, 1, (2, 3, side, side)).astype(np.float32)
-    (found,) = session.run(["features"], {"image": image})
-    expected = run_in_torch(weights, image)
-    assert found.shape == (2, 6, -(-side // 32), -(-side // 32))
-    assert expected.std() > 0.1
-    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
+    maps = zip(session.run(OUTPUTS, {"image": image}), run_in_torch(weights, image), strict=True)
+    for (found, expected), stride, n_channels in zip(maps, (32, 16, 8), (6, 6, 4), strict=True):
+        assert found.shape == (2, n_channels, -(-side // stride), -(-side // stride))
+        assert expected.std() > 0.1
+        np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", SIDES)
@@ -118,10 +121,10 @@ def test_published_networks_compute_what_the_original_does(name, tmp_path, monke
     network = load_efficientnet_lite(name, weights)
     assert (network.name, network.side, network.licence) == (name, SIDES[name], "Apache-2.0")
     assert network.digest == DIGESTS[name]
-    patches_PD, pooled_D = network.describe(GOLDEN["image"])
-    features = patches_PD.T.reshape(-1, *network.grid)
+    last, *_ = network.describe(GOLDEN["image"])
+    features = last.patches_PD.T.reshape(-1, *last.grid)
     np.testing.assert_allclose(features[::128], GOLDEN[f"features/{name}"], atol=1e-4)
-    np.testing.assert_allclose(pooled_D[::8], GOLDEN[f"means/{name}"], atol=1e-4)
+    np.testing.assert_allclose(last.image_D[::8], GOLDEN[f"means/{name}"], atol=1e-4)
 
 
 def test_equal_weights_give_equal_bytes():
@@ -133,7 +136,7 @@ def test_equal_weights_give_equal_bytes():
 def test_a_conversion_is_cached_by_content_and_repaired(published, tmp_path, monkeypatch):
     network = load_efficientnet_lite(NAME, published)
     assert network.path.is_relative_to(tmp_path / "cache/supdocnade/networks")
-    assert network.grid == (2, 2)
+    assert network.shapes == ((2, 2, 6), (4, 4, 6), (8, 8, 4))
     content = network.path.read_bytes()
     # Damage of any kind, which is noticed.
     damages = (
@@ -149,7 +152,7 @@ def test_a_conversion_is_cached_by_content_and_repaired(published, tmp_path, mon
         assert network.path.read_bytes() == content
     monkeypatch.setattr(efficientnet_lite, "convert", None)
     assert load_efficientnet_lite(NAME, published) == network
-    monkeypatch.setattr(efficientnet_lite, "VERSION", 2)
+    monkeypatch.setattr(efficientnet_lite, "VERSION", 0)
     with pytest.raises(TypeError):  # It is converted again.
         load_efficientnet_lite(NAME, published)
 

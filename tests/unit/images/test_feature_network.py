@@ -29,56 +29,74 @@ def load(path, **settings):
     return FeatureNetwork.load(networks.write_network(path, **settings))
 
 
+def patches_of(network, pixels=IMAGE, **options):
+    """Return the patches of the only map."""
+    (found,) = network.describe(pixels, **options)
+    return found.patches_PD
+
+
 def assert_close(found, expected):
     np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
 def test_patches_of_a_map_are_rows(path):
     network = load(path, patch=(2, 4))
-    assert (network.name, network.side, network.grid) == ("tiny", 8, (4, 2))
-    assert (network.n_channels, network.licence, network.files) == (3, "CC0-1.0", (path,))
-    patches_PD, pooled_D = network.describe(IMAGE)
+    assert (network.name, network.side, network.shapes) == ("tiny", 8, ((4, 2, 3),))
+    assert (network.licence, network.files) == ("CC0-1.0", (path,))
+    ((grid, patches_PD, image_D),) = network.describe(IMAGE)
+    assert grid == (4, 2)
     assert_close(patches_PD, networks.mean_colors(IMAGE, (2, 4)))
-    assert_close(pooled_D, patches_PD.mean(axis=0))
-    assert patches_PD.dtype == pooled_D.dtype == np.float32
+    assert_close(image_D, patches_PD.mean(axis=0))
+    assert patches_PD.dtype == image_D.dtype == np.float32
     assert patches_PD.flags.c_contiguous
 
 
 def test_tokens_are_patches(path):
     network = load(path, layout="tokens")
-    assert network.grid == (2, 2)
-    patches_PD, pooled_D = network.describe(IMAGE)
+    ((grid, patches_PD, image_D),) = network.describe(IMAGE)
+    assert grid == (2, 2)
     assert_close(patches_PD, networks.mean_colors(IMAGE))
-    assert_close(pooled_D, patches_PD.mean(axis=0))
+    assert_close(image_D, patches_PD.mean(axis=0))
 
 
 def test_the_first_class_token_describes_the_image(path):
     network = load(path, layout="tokens", leading=[[1, 2, 3], [4, 5, 6]], class_tokens=2)
-    patches_PD, pooled_D = network.describe(IMAGE)
+    ((_, patches_PD, image_D),) = network.describe(IMAGE)
     assert_close(patches_PD, networks.mean_colors(IMAGE))
-    assert_close(pooled_D, [1, 2, 3])
+    assert_close(image_D, [1, 2, 3])
 
 
 def test_tokens_form_a_rectangle_if_it_is_described(path):
     network = load(path, layout="tokens", patch=(2, 4), rows=4, columns=2)
-    assert network.grid == (4, 2)
-    assert_close(network.describe(IMAGE)[0], networks.mean_colors(IMAGE, (2, 4)))
+    assert network.shapes == ((4, 2, 3),)
+    assert_close(patches_of(network), networks.mean_colors(IMAGE, (2, 4)))
 
 
 def test_mean_and_scale_are_those_of_the_channels_of_the_network(path):
     levels = networks.mean_colors(IMAGE) * 128 + 127
     mean, scale = [10.0, 20.0, 30.0], [2.0, 4.0, 8.0]
     rgb = load(path, mean=mean, scale=scale)
-    np.testing.assert_allclose(rgb.describe(IMAGE)[0], (levels - mean) / scale, rtol=1e-5)
+    np.testing.assert_allclose(patches_of(rgb), (levels - mean) / scale, rtol=1e-5)
     bgr = load(path, mean=mean, scale=scale, color_order="bgr")
-    np.testing.assert_allclose(bgr.describe(IMAGE)[0], (levels[:, ::-1] - mean) / scale, rtol=1e-5)
+    np.testing.assert_allclose(patches_of(bgr), (levels[:, ::-1] - mean) / scale, rtol=1e-5)
+
+
+def test_a_network_gives_several_maps(path):
+    names = ["coarse", "map"]
+    network = load(path, patch=(2, 2), extra_outputs=["coarse"], outputs=names)
+    assert network.shapes == ((2, 2, 3), (4, 4, 3))
+    coarse, fine = network.describe(IMAGE)
+    assert_close(coarse.patches_PD, networks.mean_colors(IMAGE))
+    assert_close(fine.patches_PD, networks.mean_colors(IMAGE, (2, 2)))
+    swapped = load(path, patch=(2, 2), extra_outputs=["coarse"], outputs=names[::-1])
+    assert swapped.fingerprint() != network.fingerprint()
 
 
 def test_a_photograph_of_any_size_is_seen_whole(path):
     network = load(path)
     ramp = np.linspace(0, 255, 300).astype(np.uint8)
     wide = np.repeat(np.repeat(ramp[None, :, None], 90, axis=0), 3, axis=2)
-    patches_PD, _ = network.describe(wide)
+    patches_PD = patches_of(network, wide)
     quarters = (np.array([63.5, 191.5]) - 127) / 128  # The means of both halves of the ramp.
     np.testing.assert_allclose(
         patches_PD, np.repeat([quarters, quarters], 3).reshape(4, 3), atol=0.02
@@ -86,30 +104,30 @@ def test_a_photograph_of_any_size_is_seen_whole(path):
     # Alternating columns become grey, and not one of the two levels.
     stripes = np.zeros((400, 400, 3), np.uint8)
     stripes[:, ::2] = 255
-    np.testing.assert_allclose(network.describe(stripes)[0], 0, atol=0.01)
+    np.testing.assert_allclose(patches_of(network, stripes), 0, atol=0.01)
 
 
 def test_a_network_of_fixed_size_is_run(path):
-    assert_close(load(path, shape=(1, 3, 8, 8)).describe(IMAGE)[0], networks.mean_colors(IMAGE))
+    assert_close(patches_of(load(path, shape=(1, 3, 8, 8))), networks.mean_colors(IMAGE))
 
 
 def test_a_network_is_pickled_and_copied_without_its_session(path, monkeypatch):
     network = load(path)
-    expected = network.describe(IMAGE)[0]
+    expected = patches_of(network)
     monkeypatch.setattr(feature_network, "_sessions", {})
     for other in (pickle.loads(pickle.dumps(network)), copy.deepcopy(network)):
         assert other == network
-        np.testing.assert_array_equal(other.describe(IMAGE)[0], expected)
+        np.testing.assert_array_equal(patches_of(other), expected)
     assert len(feature_network._sessions) == 1
 
 
 def test_threads_share_a_session_and_get_the_same_bits(path, monkeypatch):
     network = load(path, patch=(2, 2), factor=0.1)
     images = np.random.default_rng(1).integers(0, 256, (40, 30, 20, 3), np.uint8)
-    expected = [network.describe(image)[0] for image in images]
+    expected = [patches_of(network, image) for image in images]
     monkeypatch.setattr(feature_network, "_sessions", {})
     with ThreadPoolExecutor(4) as threads:
-        found = list(threads.map(lambda image: network.describe(image)[0], images))
+        found = list(threads.map(lambda image: patches_of(network, image), images))
     np.testing.assert_array_equal(found, expected)
     assert len(feature_network._sessions) == 1
 
@@ -135,11 +153,11 @@ def test_external_data_belongs_to_the_network(tmp_path, path):
     network = load(path, factor=3.0, external="data/tiny.bin")
     data = tmp_path / "data/tiny.bin"
     assert network.files == (path, data)
-    assert_close(network.describe(IMAGE)[0], 3 * networks.mean_colors(IMAGE))
+    assert_close(patches_of(network), 3 * networks.mean_colors(IMAGE))
     data.write_bytes(np.array([5.0], "<f4").tobytes())
     other = FeatureNetwork.load(path)
     assert other.fingerprint() != network.fingerprint()
-    assert_close(other.describe(IMAGE)[0], 5 * networks.mean_colors(IMAGE))
+    assert_close(patches_of(other), 5 * networks.mean_colors(IMAGE))
     data.unlink()
     with pytest.raises(StorageError, match=r"external data in 'data/tiny\.bin', which is missing"):
         FeatureNetwork.load(path)
@@ -167,8 +185,8 @@ def test_external_data_stays_in_the_folder(tmp_path):
         ({"shape": (4, 3, 8, 8)}, r"must take float32 images of shape \(1, 3, 8, 8\)"),
         ({"shape": (1, 3, 16, 16)}, r"got \(float\) of shape \(1, 3, 16, 16\)"),
         ({"input_type": onnx.TensorProto.UINT8}, r"must take float32 .* got \(uint8\) of shape"),
-        ({"extra_outputs": ["b"]}, r"has the outputs 'map', 'b'; its description must name one"),
-        ({"output": "b"}, r"has no output 'b', as it is described; it has 'map'"),
+        ({"extra_outputs": ["b"]}, r"has the outputs 'map', 'b'; its description must name some"),
+        ({"outputs": ["b"]}, r"has no output 'b', as it is described; it has 'map'"),
         ({"factor": np.inf}, "gives features that are not finite"),
         ({"class_tokens": 1}, "gives a feature map, which has no class tokens"),
         ({"patch": (2, 4), "layout": "tokens"}, "gives 8 vectors, 0 of .* form a square"),
@@ -199,6 +217,9 @@ def test_networks_of_other_shapes_are_refused(path, settings, message):
         ({"color_order": "grb"}, r"color_order must be one of 'rgb', 'bgr', got 'grb'\."),
         ({"name": "../x"}, r"name must consist of letters, digits, .* got '\.\./x'\."),
         ({"name": "tiny.onnx"}, r"must not end in \.onnx, got 'tiny\.onnx'\."),
+        ({"outputs": "map"}, r"outputs must be a list of different names, got 'map'\."),
+        ({"outputs": []}, r"outputs must be a list of different names, got \[\]\."),
+        ({"outputs": ["a", "a"]}, r"outputs must be a list of different names, got \['a', 'a'\]\."),
         ({"licence": 3}, r"licence must be text, got 3\."),
         ({"class_tokens": -1}, r"class_tokens must be a whole number of at least 0, got -1\."),
         ({"rows": 3}, r"rows and columns must both be given, or neither of them\."),
@@ -259,7 +280,7 @@ def test_the_gpu_is_used_where_onnxruntime_supports_it(path, monkeypatch):
     with pytest.raises(BackendUnavailable, match="onnxruntime finds no GPU on this machine"):
         network.describe(IMAGE, device="cuda")
     assert started[0][0][0] == "CUDAExecutionProvider"
-    assert_close(network.describe(IMAGE, device="auto")[0], networks.mean_colors(IMAGE))
+    assert_close(patches_of(network, device="auto"), networks.mean_colors(IMAGE))
 
 
 def test_nothing_is_reported_to_the_makers_of_onnxruntime(tmp_path):
