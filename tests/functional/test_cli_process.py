@@ -125,6 +125,26 @@ def test_pythons_own_end_does_not_change_the_exit_code(tmp_path, code, program):
     assert (done.returncode, done.stderr) == (code, b"")
 
 
+def test_an_error_that_a_library_makes_of_ctrl_c_is_not_reported():
+    program = """
+import signal
+import typer.main
+from supdocnade.cli.main import main
+
+class Command:
+    def main(self, *_, **__):
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt as error:
+            raise ImportError from error
+
+typer.main.get_command = lambda app: Command()
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", program, "info"], check=False, capture_output=True)
+    assert (done.returncode, done.stderr) == (130, b"stopped\n")
+
+
 def test_ctrl_c_prints_how_to_resume(photos, model, tmp_path):
     output = tmp_path / "m"
     endless = [*SMALL, "--epochs", "100000"]

@@ -79,8 +79,8 @@ def serve(
 
     Drop photographs on the page to see their classes and tags, with explanations. Nothing is
     stored, except by --corrections, and nothing leaves this machine. Programs use POST /v1/predict;
-    /docs describes the API. Ctrl-C or SIGTERM finishes the requests in progress and stops the
-    server.
+    /docs describes the API. SIGTERM finishes the requests in progress and stops the server;
+    Ctrl-C stops it within two seconds.
 
     \b
     Examples:

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from contextlib import suppress
+from types import FrameType
 
 from supdocnade.cli.console import print_message
 
@@ -25,7 +26,7 @@ SAME_COMMAND = "the same command continues"
 """What is said about going on where a command needs no option for it."""
 
 _ending = threading.Lock()
-_seconds = SECONDS
+_sigterm_seconds = SECONDS
 _stopped = False
 _continue = ""
 
@@ -35,14 +36,16 @@ def watch_signals() -> None:
     reader, writer = socket.socketpair()
     writer.setblocking(False)
     signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # Otherwise it is ignored.
+        signal.signal(signal.SIGINT, _interrupt)
     # The thread holds both sockets, so that they stay open.
     threading.Thread(target=_end_in_time, args=[reader, writer], name=__name__, daemon=True).start()
 
 
 def allow_seconds(seconds: float) -> None:
-    """Give the command more time after Ctrl-C; it has the same after SIGTERM if it handles that."""
-    global _seconds
-    _seconds = seconds
+    """Give the command, which handles SIGTERM, more time after it."""
+    global _sigterm_seconds
+    _sigterm_seconds = seconds
 
 
 def explain_resuming(how: str) -> None:
@@ -74,12 +77,19 @@ def end_process(code: int) -> None:
     os._exit(code)
 
 
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    """Raise KeyboardInterrupt, and remember it: a library may make another error of it."""
+    global _stopped
+    _stopped = True
+    raise KeyboardInterrupt
+
+
 def _end_in_time(reader: socket.socket, _writer: socket.socket) -> None:
     """Wait for a signal, and then until the process should have ended."""
     global _stopped
     number = _next_signal(reader)
     _stopped = number == signal.SIGINT
-    _next_signal(reader, _seconds)
+    _next_signal(reader, SECONDS if _stopped else _sigterm_seconds)
     # Unless the process is about to end, and has printed its last line.
     if _ending.acquire(timeout=SECONDS / 5) and _stopped:
         if sys.stderr.isatty():
