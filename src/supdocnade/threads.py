@@ -197,17 +197,15 @@ def run_parts(kernel: Callable[[Part], object], parts: Iterable[Part], *, small:
     small : if True, only the calling thread works (see `SMALL_WORK`).
     """
     parts = list(parts)
-    n_workers = 1 if small else min(n_threads(), len(parts))
+    n_helpers = 0 if small else min(n_threads(), len(parts)) - 1
     remaining = iter(parts)  # `next` on a list's iterator is atomic: threads may share it.
-    if n_workers <= 1:
-        _drain(kernel, remaining)
-        return
-    helpers = _helper_pool(n_workers - 1)
     futures: list[Future[None]] = [
-        helpers.submit(_drain, kernel, remaining) for _ in range(n_workers - 1)
+        _helper_pool(n_helpers).submit(_drain, kernel, remaining) for _ in range(n_helpers)
     ]
     try:
-        _drain(kernel, remaining)
+        with _set_limit(1):
+            for part in remaining:
+                kernel(part)
     finally:
         # After an error too, no helper may continue to write. One that has not started is cancelled
         # instead of waiting for other callers.

@@ -352,7 +352,8 @@ def compute_terms(
 ) -> DocumentTerms:
     """Return the terms of a batch, differentiable by autograd."""
     apply: Callable[..., tuple[Tensor, Tensor]] = _FusedNLL.apply
-    want_gradients = torch.is_grad_enabled() and any(each.requires_grad for each in parameters)
     # Kernels start on the current GPU, which need not be that of the parameters.
     with torch.cuda.device_of(parameters.word_embedding_KH):  # type: ignore[no-untyped-call]
-        return DocumentTerms(*apply(layer, activation, batch, want_gradients, *parameters))
+        return DocumentTerms(
+            *apply(layer, activation, batch, parameters.need_gradients, *parameters)
+        )

@@ -123,6 +123,11 @@ class Parameters(NamedTuple):
     node_bias_T: Tensor
     """b."""
 
+    @property
+    def need_gradients(self) -> bool:
+        """Return whether autograd will ask for the gradient of a parameter."""
+        return torch.is_grad_enabled() and any(each.requires_grad for each in self)
+
 
 class DocumentTerms(NamedTuple):
     """Likelihood and summary of every document of a batch."""

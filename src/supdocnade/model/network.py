@@ -151,7 +151,8 @@ class DocNADENetwork(nn.Module):
     def terms(self, batch: DocumentBatch) -> DocumentTerms:
         """Return negative log-likelihoods, and the summaries."""
         parameters = self.weights._replace(hidden_bias_H=self.document_bias(batch))
-        return self.output.nll(batch, parameters, self.config.activation, self.backend)
+        activation = self.config.activation
+        return self.output.nll(batch, parameters, activation=activation, backend=self.backend)
 
     def log_prob(self, batch: DocumentBatch) -> Tensor:
         """Return log p(v) of every document, its tokens in the order of the batch, (B,)."""

@@ -1,5 +1,7 @@
 """Output layers, p(word | hidden units): a tree of binary decisions, a softmax, or one's own."""
 
+from functools import partial
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -61,7 +63,12 @@ class WordOutput:
         raise NotImplementedError
 
     def nll(
-        self, batch: DocumentBatch, parameters: Parameters, activation: Activation, backend: str
+        self,
+        batch: DocumentBatch,
+        parameters: Parameters,
+        *,
+        activation: Activation,
+        backend: str = "auto",
     ) -> DocumentTerms:
         """Return the negative log-likelihood of documents, and their summaries."""
         hidden_NH, summary_BH = vectorized.prefix_sums(batch, parameters, activation)
@@ -79,6 +86,7 @@ class TreeOutput(WordOutput):
     def __init__(self, tree: WordTree):
         super().__init__(tree.n_words)
         self.tree = tree
+        self.nll = partial(tree_nll, tree=tree)  # type: ignore[method-assign]
 
     @property
     def n_rows(self) -> int:
@@ -88,12 +96,6 @@ class TreeOutput(WordOutput):
     def unigram_bias(self, counts_K: NDArray[np.float64]) -> NDArray[np.float64]:
         """See `WordOutput`."""
         return self.tree.log_odds(counts_K)
-
-    def nll(
-        self, batch: DocumentBatch, parameters: Parameters, activation: Activation, backend: str
-    ) -> DocumentTerms:
-        """See `WordOutput`."""
-        return tree_nll(batch, parameters, self.tree, activation=activation, backend=backend)
 
     def log_prob(self, hidden_BH: Tensor, parameters: Parameters, words: Tensor) -> Tensor:
         """See `WordOutput`."""
@@ -118,12 +120,7 @@ class SoftmaxOutput(WordOutput):
     """Softmax output: p(word) is a softmax over all words (equation 2)."""
 
     operation = softmax_nll_operation
-
-    def nll(
-        self, batch: DocumentBatch, parameters: Parameters, activation: Activation, backend: str
-    ) -> DocumentTerms:
-        """See `WordOutput`."""
-        return softmax_nll(batch, parameters, activation=activation, backend=backend)
+    nll = staticmethod(softmax_nll)
 
     def log_prob(self, hidden_BH: Tensor, parameters: Parameters, words: Tensor) -> Tensor:
         """See `WordOutput`."""

@@ -18,6 +18,7 @@ import bisect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from operator import call
 from typing import Any, Protocol
 
 import numpy as np
@@ -266,15 +267,13 @@ def _write_prefixes(
     """
     next_document = np.zeros(1, np.int64)
 
-    def sum_documents() -> None:
-        prefix_sums.sum_prefixes(
-            next_document, block.ids_N, block.offsets_B1, block.input_weight_N, W_KH, c_RH,
-            activation, block.limit, hidden_NH, summary_BH,
-        )  # fmt: skip
-
+    sum_documents = partial(
+        prefix_sums.sum_prefixes, next_document, block.ids_N, block.offsets_B1,
+        block.input_weight_N, W_KH, c_RH, activation, block.limit, hidden_NH, summary_BH,
+    )  # fmt: skip
     tasks: list[Callable[[], object]] = [sum_documents] * n_threads()
     tasks += [partial(gradient.values.fill, 0) for gradient in to_clear]
-    run_parts(lambda task: task(), tasks, small=hidden_NH.size < SMALL_WORK)
+    run_parts(call, tasks, small=hidden_NH.size < SMALL_WORK)
 
 
 def _add_suffixes(
@@ -332,7 +331,9 @@ def _add_summary_gradient(batch: DocumentBatch, gradients: Gradients, incoming_B
     run_parts(add_part, prefix_sums.split_columns(grad_c_RH.shape[1], n_threads()), small=small)
 
 
-class _FusedNLL(torch.autograd.Function):
+class FusedNLL(torch.autograd.Function):
+    """The terms of a batch, differentiable by autograd."""
+
     @staticmethod
     def forward(
         ctx: Any,
@@ -342,9 +343,11 @@ class _FusedNLL(torch.autograd.Function):
         want_gradients: bool,
         *parameters: Tensor,
     ) -> tuple[Tensor, Tensor]:
-        terms, gradients = evaluate(
-            layer, activation, batch, Parameters(*parameters), want_gradients=want_gradients
-        )
+        """Return `nll_B` and `summary_BH`."""
+        with one_torch_thread():
+            terms, gradients = evaluate(
+                layer, activation, batch, Parameters(*parameters), want_gradients=want_gradients
+            )
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*parameters)
         ctx.layer, ctx.activation, ctx.batch, ctx.gradients = layer, activation, batch, gradients
@@ -353,8 +356,9 @@ class _FusedNLL(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad_nll_B: Tensor | None, grad_summary_BH: Tensor | None) -> Any:
+        """Return the gradients of the parameters."""
         with one_torch_thread():
-            return None, None, None, None, *_FusedNLL._gradients(ctx, grad_nll_B, grad_summary_BH)
+            return None, None, None, None, *FusedNLL._gradients(ctx, grad_nll_B, grad_summary_BH)
 
     @staticmethod
     def _gradients(
@@ -393,13 +397,3 @@ def _common_value(values: Tensor) -> float | None:
         return values[0].item()
     low, high = values.min().item(), values.max().item()
     return low if low == high else None
-
-
-def compute_terms(
-    layer: OutputLayer, activation: str, batch: DocumentBatch, parameters: Parameters
-) -> DocumentTerms:
-    """Return the terms of a batch, differentiable by autograd."""
-    apply: Callable[..., tuple[Tensor, Tensor]] = _FusedNLL.apply
-    want_gradients = torch.is_grad_enabled() and any(each.requires_grad for each in parameters)
-    with one_torch_thread():
-        return DocumentTerms(*apply(layer, activation, batch, want_gradients, *parameters))

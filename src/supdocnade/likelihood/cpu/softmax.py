@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from supdocnade.likelihood.contract import DocumentBatch, DocumentTerms, Parameters
-from supdocnade.likelihood.cpu.engine import BatchArrays, Floats, Gradients, Integers, compute_terms
+from supdocnade.likelihood.cpu.engine import BatchArrays, Floats, FusedNLL, Gradients, Integers
 from supdocnade.likelihood.cpu.prefix_sums import RELU, TANH
 from supdocnade.threads import SMALL_WORK, run_parts
 
@@ -152,4 +152,5 @@ def _slope(activation: int, hidden: Tensor) -> Tensor:
 
 def softmax_nll(batch: DocumentBatch, parameters: Parameters, activation: str) -> DocumentTerms:
     """See `operations.softmax_nll`."""
-    return compute_terms(SoftmaxLayer(), activation, batch, parameters)
+    inputs = SoftmaxLayer(), activation, batch, parameters.need_gradients
+    return DocumentTerms(*FusedNLL.apply(*inputs, *parameters))  # type: ignore[no-untyped-call]

@@ -11,19 +11,20 @@ their gradients separately, and these are added in order at the end.
 """
 
 import functools
+from operator import call
 
 import numpy as np
 from numpy.typing import NDArray
 
 from supdocnade.likelihood.contract import DocumentBatch, DocumentTerms, Parameters
-from supdocnade.likelihood.cpu.engine import BatchArrays, Floats, Gradients, Integers, compute_terms
+from supdocnade.likelihood.cpu.engine import BatchArrays, Floats, FusedNLL, Gradients, Integers
+from supdocnade.threads import SMALL_WORK, n_threads, run_parts
 from supdocnade.likelihood.cpu.tree_walk_kernels import (
     add_shared_gradients,
     find_touched_nodes,
     sort_by_leaf,
     walk,
 )
-from supdocnade.threads import SMALL_WORK, n_threads, run_parts
 from supdocnade.tree import WordTree
 
 SUBTREE_DEPTH = 4
@@ -108,15 +109,12 @@ class TreeLayer:
             slots_T = gradients.node_weight.slots
             grad_V, grad_b = gradients.node_weight.values, gradients.node_bias_T
 
-        next_subtree = np.zeros(1, np.int64)
-
-        def walk_subtrees(_: int) -> None:
-            walk(
-                next_subtree, edges, depths, order, leaves, self.tree.n_words, loss_weight_N,
-                activation, hidden_NH, V_TH, b_T, slots_T, grad_V, grad_b, top_V, top_b, nll_N,
-            )  # fmt: skip
-
-        run_parts(walk_subtrees, range(n_threads()), small=hidden_NH.size < SMALL_WORK)
+        walk_subtrees = functools.partial(
+            walk, np.zeros(1, np.int64), edges, depths, order, leaves, self.tree.n_words,
+            loss_weight_N, activation, hidden_NH, V_TH, b_T, slots_T, grad_V, grad_b, top_V, top_b,
+            nll_N,
+        )  # fmt: skip
+        run_parts(call, [walk_subtrees] * n_threads(), small=hidden_NH.size < SMALL_WORK)
         if gradients is not None:
             add_shared_gradients(edges, nodes_above, depths, top_V, top_b, slots_T, grad_V, grad_b)
         return nll_N
@@ -126,4 +124,5 @@ def tree_nll(
     batch: DocumentBatch, parameters: Parameters, tree: WordTree, activation: str
 ) -> DocumentTerms:
     """See `operations.tree_nll`."""
-    return compute_terms(TreeLayer(tree), activation, batch, parameters)
+    inputs = TreeLayer(tree), activation, batch, parameters.need_gradients
+    return DocumentTerms(*FusedNLL.apply(*inputs, *parameters))  # type: ignore[no-untyped-call]
