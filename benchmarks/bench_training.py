@@ -17,10 +17,10 @@ from supdocnade.corpus.tokens import MemoryTokens
 from supdocnade.model.config import SupDocNADEConfig
 from supdocnade.model.network import SupDocNADENetwork, random_tree
 from supdocnade.seeding import token_order
-from supdocnade.training import updates
+from supdocnade.training import trainer as trainer_module
 from supdocnade.training.batches import epoch_batches, make_batch
+from supdocnade.training.config import TrainerConfig
 from supdocnade.training.trainer import Trainer
-from supdocnade.training.trainer_config import TrainerConfig
 
 N_TOPICS, LENGTH, BATCH, N_CLASSES = 200, 961, 64, 8
 
@@ -57,7 +57,7 @@ def training_epoch(corpus: Documents) -> Callable[[], None]:
 
 def gather_in_turn(epoch: Callable[[], None]) -> None:
     """Train an epoch whose batches are gathered by the thread that computes them."""
-    with mock.patch.object(updates, "start_ahead", lambda gather: gather):
+    with mock.patch.object(trainer_module, "start_ahead", lambda gather: gather):
         epoch()
 
 

@@ -12,8 +12,8 @@ from benchmarks.gpu_cases import HEADLINE, PRECISIONS, millions
 from supdocnade.corpus import Documents
 from supdocnade.model.config import SupDocNADEConfig
 from supdocnade.model.network import SupDocNADENetwork, random_tree
-from supdocnade.training.trainer import Trainer
-from supdocnade.training.trainer_config import TrainerConfig
+from supdocnade.training.config import TrainerConfig
+from supdocnade.training.trainer import Trainer, make_trainer
 
 
 def scenes(n_documents: int, length: int, n_visual: int = 960) -> Documents:
@@ -46,7 +46,7 @@ def trainer(
     settings = TrainerConfig(
         generative_weight=0.01, annotation_weight=30.0, max_epochs=max_epochs, seed=seed
     )
-    return Trainer(network, settings)
+    return make_trainer(network, settings)
 
 
 def many_leaves(n_visual: int) -> float:

@@ -12,13 +12,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 from sklearn.metrics import roc_auc_score
 
 from experiments.common import read_results, write_results
 from experiments.scene_features import Part, pool_parts
 from supdocnade import SceneModel
+from supdocnade.corpus.documents import Documents
+from supdocnade.model.network import network_from_arrays
 from supdocnade.scene.novelty import NOVELTY_SCORES, fit_novelty
 from supdocnade.scene.prediction import FittedScene, predict_topics
+from supdocnade.training.validation import log_prob_over_orderings
 from supdocnade.visual_words.encoder import count_words
 
 FEATURES = ("sift", "efficientnet-lite2")
@@ -48,7 +52,14 @@ def score(fitted: FittedScene, paths: list[Any]) -> dict[str, NDArray[Any]]:
     features_BF = None
     if fitted.encoder.n_image_features:
         features_BF = np.array([each.features_F for each in words])
-    log_p_B = fitted.topics.log_prob(counts, n_orderings=N_ORDERS, global_features=features_BF)
+    documents = Documents.from_counts(
+        counts,
+        annotations=csr_array((len(words), fitted.network.config.n_annotation_words)),
+        global_features=features_BF,
+        annotations_are_words=not fitted.network.config.n_tag_outputs,
+    )
+    log_p_RB = log_prob_over_orderings(network_from_arrays(fitted.network), documents, N_ORDERS)
+    log_p_B = log_p_RB.mean(axis=0)
     hidden_BH = fitted.topics_of(words)
     data = fitted.training_set
     reference_BH, labels = (

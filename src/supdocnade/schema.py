@@ -237,6 +237,8 @@ class _Converter:
         if value is None and NoneType in kinds:
             return None
         others = [kind for kind in kinds if kind is not NoneType]
+        if not self.is_reading and type(value) in others:
+            return self.value(place, value, type(value), rule)
         if len(others) == 1:
             return self.value(place, value, others[0], rule)
         for kind in others:

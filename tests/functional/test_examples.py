@@ -35,7 +35,7 @@ def test_tensorboard_reads_what_its_recipe_wrote(photos, tmp_path):
     model = recipe("tensorboard_recipe.py")["train"](photos, str(tmp_path), **QUICK)
     events = EventAccumulator(str(tmp_path)).Reload()
     losses = [each.value for each in events.Scalars("learning from all/loss")]
-    history = model.fitted_.topics.history_
+    history = model.fitted_.history
     np.testing.assert_allclose(losses, [each.loss for each in history.epochs], rtol=1e-6)
     assert len(events.Scalars("learning/learning_rate")) == SETTINGS["max_epochs"]
     (accuracy,) = events.Scalars("held out/accuracy")

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from tests.planted_corpus import network_for, scene_corpus
 
+from supdocnade.training.config import TrainerConfig
 from supdocnade.training.trainer import Trainer
-from supdocnade.training.trainer_config import TrainerConfig
 
 ROOT = Path(__file__).parents[2]
 

@@ -5,8 +5,8 @@ import pytest
 from tests.planted_corpus import network_for, scene_corpus
 
 from supdocnade.metrics import f_measure, top_ranked
+from supdocnade.training.config import TrainerConfig
 from supdocnade.training.trainer import Trainer
-from supdocnade.training.trainer_config import TrainerConfig
 from supdocnade.training.validation import (
     annotation_log_prob,
     class_log_prob,

@@ -28,7 +28,7 @@ def parts_of(model):
     return (
         model.random_state,
         fitted.encoder.fingerprint(),
-        fitted.topics.components_.tobytes(),
+        fitted.network.components.tobytes(),
         fitted.class_head.support_SH.tobytes(),
         fitted.held_out.images,
         fitted.thumbnails.pictures,

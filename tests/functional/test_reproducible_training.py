@@ -6,8 +6,8 @@ import pytest
 import torch
 from tests.planted_corpus import network_for, scene_corpus
 
+from supdocnade.training.config import TrainerConfig
 from supdocnade.training.trainer import Trainer
-from supdocnade.training.trainer_config import TrainerConfig
 
 CASES = [
     ("tree", 0.01),

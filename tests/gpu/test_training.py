@@ -9,11 +9,12 @@ from tests.planted_corpus import global_features
 
 from supdocnade import DocNADE, SupDocNADE
 from supdocnade.corpus import Documents
+from supdocnade.cuda.graph_updates import GraphTrainer
 from supdocnade.likelihood import contract
 from supdocnade.model.config import SupDocNADEConfig
 from supdocnade.model.network import SupDocNADENetwork, random_tree
-from supdocnade.training.trainer import Trainer
-from supdocnade.training.trainer_config import TrainerConfig
+from supdocnade.training.config import TrainerConfig
+from supdocnade.training.trainer import Trainer, make_trainer
 
 pytestmark = pytest.mark.skipif(
     not torch.cuda.is_available(), reason="needs a GPU that torch can use"
@@ -83,7 +84,7 @@ def trainer(corpus: Documents, device: str, *, seed: int = 0, max_epochs: int = 
     training = TrainerConfig(
         **{**settings, "batch_size": 32, **options}, max_epochs=max_epochs, seed=seed
     )
-    return Trainer(network, training, checkpoint=checkpoint, class_weight=class_weight)
+    return make_trainer(network, training, checkpoint=checkpoint, class_weight=class_weight)
 
 
 def train_and_stop(one: Trainer, corpus: Documents, n_epochs: int) -> None:
@@ -203,7 +204,7 @@ def test_an_eager_run_resumes_as_a_recorded_one(tmp_path, monkeypatch):
     corpus, path = documents(), tmp_path / "checkpoint.safetensors"
     first = trainer(corpus, "cuda", generative_weight=0.0, checkpoint=path)
     with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "own_updates", lambda self, corpus: None)
+        patch.setattr(GraphTrainer, "updates_for", lambda self, documents: None)
         train_and_stop(first, corpus, 1)
     second = trainer(corpus, "cuda", generative_weight=0.0, checkpoint=path)
     history = second.fit(corpus)

@@ -121,6 +121,15 @@ class Documents:
         return 0 if self.global_features_BF is None else self.global_features_BF.shape[1]
 
     @property
+    def sizes(self) -> dict[str, Any]:
+        """Numbers of words, annotations and features, by their names in `DocNADEConfig`."""
+        return {
+            "n_visual_words": self.n_visual_words,
+            "n_annotation_words": self.n_annotation_words,
+            "n_global_features": self.n_global_features,
+        }
+
+    @property
     def length_B(self) -> NDArray[np.int64]:
         """Number of tokens of every document."""
         return self.tokens.length_B
@@ -161,6 +170,21 @@ class Documents:
         weights = np.ones(len(self)) if self.document_weight_B is None else self.document_weight_B
         counts = np.bincount(self.label_B[known], weights[known], self.n_classes)
         return np.asarray(counts, np.float64)
+
+    def balanced_class_weight(self) -> NDArray[np.float64]:
+        """Return factors by which all classes that occur have the same weight, (C,).
+
+        With several labels, the documents without a label divided by those with it.
+        """
+        if self.label_BC is not None:
+            present_C, absent_C = ((self.label_BC == each).sum(axis=0) for each in (1, 0))
+            both = (present_C > 0) & (absent_C > 0)
+            return np.where(both, absent_C / np.maximum(present_C, 1), 1.0)
+        size_C = np.bincount(self.label_B[self.label_B != NO_LABEL], minlength=self.n_classes)
+        balanced: NDArray[np.float64] = size_C.sum() / (
+            np.count_nonzero(size_C) * np.maximum(size_C, 1)
+        )
+        return balanced
 
     def tag_counts(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the weighted numbers of documents with and without each tag, (A,) each."""

@@ -7,6 +7,7 @@ needed.
 """
 
 import math
+import time
 from threading import Lock
 
 import numpy as np
@@ -21,17 +22,23 @@ from supdocnade.cuda.device_corpus import (
     max_tokens,
 )
 from supdocnade.cuda.engine import padded_sparse_gradients
+from supdocnade.cuda.optimizers import make_optimizers
 from supdocnade.likelihood.contract import DocumentBatch
 from supdocnade.model.network import DocNADENetwork
 from supdocnade.seeding import document_keys
-from supdocnade.training.batches import LabelledBatch
+from supdocnade.threads import one_torch_thread
+from supdocnade.training.batches import LabelledBatch, epoch_batches
+from supdocnade.training.config import History, TrainerConfig
 from supdocnade.training.objective import add_predictions, check_finite
 from supdocnade.training.optimizers import clip_gradients, set_learning_rate
-from supdocnade.training.trainer_config import TrainerConfig
+from supdocnade.training.trainer import Trainer
 
 CAPACITY_MARGIN = 1.02
 """Words that a recording has room for, relative to the largest batch so far. Batches differ in
 size; the margin saves a new recording for every slightly larger one."""
+
+REPORT_EVERY = 1_000
+"""Updates between reports within an epoch: reading the loss means waiting for the GPU."""
 
 _RECORDING = Lock()
 """Torch records one graph at a time, while several threads may train."""
@@ -40,6 +47,51 @@ _RECORDING = Lock()
 def recording_bytes(network: DocNADENetwork) -> int:
     """Return the memory for copies during a recording: parameters and two moments."""
     return 3 * sum(p.numel() * p.element_size() for p in network.parameters())
+
+
+class GraphTrainer(Trainer):
+    """A trainer whose updates are recorded, where that is possible.
+
+    Progress is reported after every epoch, and after every `REPORT_EVERY` updates within it.
+    """
+
+    _updates: "tuple[Documents, GraphUpdates | None] | None" = None
+
+    def make_optimizers(self) -> list[torch.optim.Optimizer]:
+        """Return optimizers whose updates a graph can record."""
+        return make_optimizers(self.network, self.config.optimizer, self.config.learning_rate)
+
+    def fit(self, documents: Documents, validation: Documents | None = None) -> History:
+        """Train as any trainer; nothing recorded before or meanwhile is kept."""
+        self._updates = None  # A checkpoint replaces the moments that a graph has recorded.
+        history = super().fit(documents, validation)
+        self._updates = None  # Frees much of a GPU's memory.
+        return history
+
+    def run_epoch(self, documents: Documents) -> None:
+        """Pass over the documents once."""
+        config, epoch, started = self.config, self.state.epoch, time.perf_counter()
+        device = torch.cuda.device_of(self.network.word_embedding)  # type: ignore[no-untyped-call]
+        with one_torch_thread(), device:
+            updates = self.updates_for(documents)
+            if updates is None:
+                super().run_epoch(documents)
+                return
+            batches = epoch_batches(len(documents), config.batch_size, config.seed, epoch)
+            updates.begin_epoch(epoch, batches)
+            for update in range(1, len(batches) + 1):
+                updates.run()
+                if update == len(batches) or update % REPORT_EVERY == 0:
+                    loss_sum = updates.loss_sum()
+                    self.report(update, len(batches))
+        self.end_epoch(loss_sum / len(documents), len(batches), started)
+
+    def updates_for(self, documents: Documents) -> "GraphUpdates | None":
+        """Return the updates on some documents, or None if they must be computed one by one."""
+        if self._updates is None or self._updates[0] is not documents:
+            given = self.network, self.config, documents, self.optimizers, self.class_weight_C
+            self._updates = documents, make_updates(*given)
+        return self._updates[1]
 
 
 def make_updates(
@@ -68,14 +120,14 @@ def make_updates(
 
 
 class GraphUpdates:
-    """Updates of a network on its GPU, as a recorded graph (see `training.updates.Updates`).
+    """Updates of a network on its GPU, as a recorded graph.
+
+    `begin_epoch` comes first, then `run` for every update of the epoch.
 
     Parameters
     ----------
     class_weight_C : multiplies the class term of documents of each class.
     """
-
-    synchronous = False
 
     def __init__(
         self,
@@ -149,9 +201,6 @@ class GraphUpdates:
         if not bool(torch.stack(finite).all()):
             check_finite(self.config, "a parameter", math.nan, when)
         return value
-
-    def end_epoch(self) -> None:
-        """Do nothing: reading the loss has checked the parameters."""
 
     def _record(self) -> None:
         """Record an update: run it once so that everything is compiled, undo that, record."""

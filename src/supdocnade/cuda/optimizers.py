@@ -18,7 +18,7 @@ from supdocnade.training.optimizers import (
 def make_optimizers(
     network: DocNADENetwork, name: str, learning_rate: float
 ) -> list[torch.optim.Optimizer]:
-    """See `training.optimizers`."""
+    """Return the optimizers that together update every parameter of a network."""
     tables, dense = split_tables(network)
     rate = torch.tensor(learning_rate, device=network.word_embedding.device)
     if name == "sgd":

@@ -6,10 +6,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supdocnade.corpus.documents import Documents
-from supdocnade.estimators.inputs import read_annotation_names
 from supdocnade.estimators.topic_model import TopicModel
-from supdocnade.runs import EpochCallback
 
 
 class DocNADE(TopicModel):
@@ -104,50 +101,6 @@ default="loss"
     (2, 3)
     """
 
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        annotations: Any = None,
-        annotation_mask: ArrayLike | None = None,
-        annotation_names: Sequence[str] | None = None,
-        sample_weight: ArrayLike | None = None,
-        global_features: ArrayLike | None = None,
-        on_epoch: EpochCallback | None = None,
-    ) -> Self:
-        """Learn the topics of documents.
-
-        Parameters
-        ----------
-        X : (documents, words) sparse or dense counts, finite and not negative; or a `Corpus`,
-            of which a part is read at a time.
-        y : ignored.
-        annotations : (documents, annotations) counts; an empty row has no annotations.
-        annotation_mask : (documents,) false where the annotations are unknown.
-        annotation_names : names of the columns of `annotations`.
-        sample_weight : (documents,) multiplies a document's part of the objective.
-        global_features : (documents, features) dense features of every document beside its words,
-            of similar scale, for example standardised. A model that was fitted with them needs
-            them for every prediction.
-        on_epoch : called after every epoch with its number, from 1, and its metrics: "loss",
-            "learning_rate", and with early stopping "validation_loss" and others. If it returns
-            True, training ends.
-        """
-        from supdocnade.estimators.topic_fitting import fit_topic_model
-
-        fit_topic_model(
-            self,
-            X,
-            annotations=annotations,
-            annotation_mask=annotation_mask,
-            annotation_names=annotation_names,
-            sample_weight=sample_weight,
-            global_features=global_features,
-            on_epoch=on_epoch,
-        )
-        return self
-
     def partial_fit(
         self,
         X: Any,
@@ -163,15 +116,9 @@ default="loss"
 
         The first call fixes the words, the annotations and the tree. Parameters as for `fit`.
         """
-        from supdocnade.estimators.topic_fitting import restore_on_failure, run_partial_fit
-
-        first = not hasattr(self, "network_")
-        names = read_annotation_names(annotations, annotation_names)
-        with restore_on_failure(self):
-            documents = self._combine_documents(
-                X, annotations, annotation_mask, sample_weight, global_features, reset=first
-            )
-            run_partial_fit(self, documents, names)
+        self._pass_over(
+            X, annotations, annotation_mask, annotation_names, sample_weight, global_features
+        )
         return self
 
     def score(self, X: Any, y: Any = None, *, global_features: ArrayLike | None = None) -> float:
@@ -185,16 +132,3 @@ default="loss"
         """
         perplexity = self.perplexity(X, average="corpus", global_features=global_features)
         return -float(np.log(perplexity))
-
-    def _read_documents(
-        self,
-        X: Any,
-        y: Any,
-        annotations: Any,
-        annotation_mask: Any,
-        sample_weight: Any,
-        global_features: Any,
-    ) -> Documents:
-        return self._combine_documents(
-            X, annotations, annotation_mask, sample_weight, global_features, reset=True
-        )

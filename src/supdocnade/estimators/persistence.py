@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,9 +26,9 @@ from supdocnade.estimators.settings import (
 from supdocnade.images.sift_bins import SIZE
 from supdocnade.model.config import DocNADEConfig, SupDocNADEConfig
 from supdocnade.model.inference import NetworkArrays
-from supdocnade.schema import array, from_file, plain, save_errors, stored, to_file
-from supdocnade.storage import Arrays, load_arrays, save_arrays
-from supdocnade.training.history import History
+from supdocnade.schema import array, from_file, load, plain, save, save_errors, stored, to_file
+from supdocnade.storage import Arrays
+from supdocnade.training.config import History
 from supdocnade.tree import WordTree
 from supdocnade.visual_words.describer import NetworkDescriber, SIFTDescriber
 from supdocnade.visual_words.encoder import ImageEncoder
@@ -43,18 +43,46 @@ RUN_OPTIONS = {"n_jobs", "verbose", "device", "checkpoint", "cache"}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class StoredDocNADE:
+class StoredNetwork:
+    """A network with its history in a file."""
+
+    config: SupDocNADEConfig | DocNADEConfig
+    history: History
+    parameters: Arrays = array(dtype=np.float32)
+    leaf_of_word: NDArray[np.int32] | None = array("K", np.int32, default=None)
+
+    def __post_init__(self) -> None:
+        assert self.network  # Its arrays are checked when it is made.
+
+    @classmethod
+    def of(cls, network: NetworkArrays, history: History, **values: Any) -> Self:
+        """Return the record of a network, with the other values that a record has."""
+        tree = network.tree
+        return cls(
+            config=network.config,
+            history=history,
+            parameters=network.parameters,
+            leaf_of_word=None if tree is None else tree.leaf_of_word_K,
+            **values,
+        )
+
+    @cached_property
+    def network(self) -> NetworkArrays:
+        """The network as arrays."""
+        tree = None if self.leaf_of_word is None else WordTree(self.leaf_of_word)
+        return NetworkArrays(self.config, self.parameters, tree)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class StoredDocNADE(StoredNetwork):
     """A `DocNADE` in a file."""
 
     versions: dict[str, str]
     settings: dict[str, Any]
     config: DocNADEConfig
     seed: int = stored(least=0)
-    history: History
     word_names: tuple[str, ...] | None
     annotation_names: tuple[str, ...] | None
-    parameters: Arrays = array(dtype=np.float32)
-    leaf_of_word: NDArray[np.int32] | None = array("K", np.int32, default=None)
 
     settings_type: ClassVar[type[DocNADESettings]] = DocNADESettings
 
@@ -67,13 +95,7 @@ class StoredDocNADE:
             if names is not None and len(names) != count:
                 raise InvalidArgument(f"{name} must be {count}, got {len(names)}")
         self.fit_settings.check()
-        assert self.network is not None  # Its arrays are checked when it is made.
-
-    @cached_property
-    def network(self) -> NetworkArrays:
-        """The network as arrays."""
-        tree = None if self.leaf_of_word is None else WordTree(self.leaf_of_word)
-        return NetworkArrays(self.config, self.parameters, tree)
+        super().__post_init__()
 
     @cached_property
     def fit_settings(self) -> DocNADESettings:
@@ -129,12 +151,11 @@ class VisualWords(NamedTuple):
     examples: PatchExamples
 
 
-def record_of(estimator: Any) -> StoredDocNADE:
-    """Return the record of a fitted topic model."""
+def save_estimator(estimator: Any, path: str | Path) -> None:
+    """Write a fitted topic model, atomically."""
     import torch
 
     _check_network(estimator.network_)
-    network: NetworkArrays = estimator.network_.arrays()
     kind = type(estimator)
     settings = plain_settings(estimator.get_params(deep=False))
     settings["early_stopping"] = bool(settings["early_stopping"])
@@ -146,19 +167,17 @@ def record_of(estimator: Any) -> StoredDocNADE:
             "numpy": np.__version__,
             "torch": torch.__version__,
         },
-        "settings": plain(settings, "settings"),
-        "config": network.config,
         "seed": estimator.seed_,
-        "history": estimator.history_,
         "word_names": getattr(estimator, "feature_names_in_", None),
         "annotation_names": estimator.annotation_names_,
-        "parameters": network.parameters,
-        "leaf_of_word": None if network.tree is None else network.tree.leaf_of_word_K,
     }
     if issubclass(kind, SupDocNADESettings):
         values["classes"] = estimator.classes_
     with save_errors(kind.__name__):
-        return _record_type(kind)(**values)
+        values["settings"] = plain(settings, "settings")
+        network = estimator.network_.arrays()
+        record = _record_type(kind).of(network, estimator.history_, **values)
+    save(Path(path), kind.__name__, record)
 
 
 def _record_type(kind: type[Any]) -> type[StoredDocNADE]:
@@ -185,11 +204,6 @@ def _check_network(network: Any) -> None:
             )
 
 
-def save_estimator(estimator: Any, path: str | Path) -> None:
-    """Write a fitted topic model, atomically."""
-    save_arrays(Path(path), *to_file(type(estimator).__name__, record_of(estimator)))
-
-
 def plain_settings(params: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of an estimator that its file has."""
     kept = {name: value for name, value in params.items() if name not in RUN_OPTIONS}
@@ -207,13 +221,7 @@ def settings_from_file(given: dict[str, Any], names: Iterable[str]) -> dict[str,
 
 
 def load_estimator(kind: type[Any], path: str | Path) -> Any:
-    """Read a topic model of a class that `save_estimator` wrote."""
-    stored = load_arrays(Path(path))
-    return from_record(kind, from_file(kind.__name__, _record_type(kind), *stored, str(path)))
-
-
-def from_record(kind: type[Any], found: StoredDocNADE) -> Any:
-    """Return the fitted topic model of a record.
+    """Read a topic model of a class that `save_estimator` wrote.
 
     Parameters
     ----------
@@ -221,6 +229,7 @@ def from_record(kind: type[Any], found: StoredDocNADE) -> Any:
     """
     from supdocnade.model.network import network_from_arrays
 
+    found = load(Path(path), kind.__name__, _record_type(kind))
     settings = found.fit_settings
     estimator = kind(**{each.name: getattr(settings, each.name) for each in fields(settings)})
     if isinstance(found, StoredSupDocNADE):

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from supdocnade.checks import check_count, check_flag, check_settings, setting, setting_rules
+from supdocnade.corpus.documents import Documents
 from supdocnade.errors import InvalidArgument
 from supdocnade.images.decode import DecodeConfig
 from supdocnade.images.dense_sift import DenseSIFTConfig
@@ -19,13 +20,12 @@ from supdocnade.images.feature_network import is_network_name
 from supdocnade.images.regions import Grid, Regions
 from supdocnade.likelihood import Activation
 from supdocnade.model.config import DocNADEConfig, SupDocNADEConfig
-from supdocnade.runs import DEVICES
-from supdocnade.training.trainer_config import TrainerConfig
+from supdocnade.runs import DEVICES, EpochCallback, ProgressCallback, RunOptions, no_progress
+from supdocnade.training.config import TrainerConfig
 from supdocnade.visual_words.codebook import MAX_WORDS
 from supdocnade.visual_words.describer import PatchFunction, SIFTDescriber
 
 MAX_THREADS = 1024
-TREES = ("random", "clustered")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -34,7 +34,7 @@ class DocNADESettings:
 
     n_topics: int = field(default=DocNADEConfig.n_topics, kw_only=False)
     output: str | Callable[[int], Any] = DocNADEConfig.output
-    tree: str = setting("random", choices=TREES)
+    tree: str = TrainerConfig.tree
     activation: Activation = DocNADEConfig.activation
     annotation_output: str = DocNADEConfig.annotation_output
     annotation_weight: float = TrainerConfig.annotation_weight
@@ -46,7 +46,7 @@ class DocNADESettings:
     max_epochs: int = TrainerConfig.max_epochs
     clip_norm: float | None = TrainerConfig.clip_norm
     early_stopping: bool = TrainerConfig.early_stopping
-    validation_fraction: float = setting(0.1, above=0, most=1)
+    validation_fraction: float = TrainerConfig.validation_fraction
     n_epochs_no_change: int = TrainerConfig.n_epochs_no_change
     metric: str = TrainerConfig.metric
     checkpoint: str | Path | None = None
@@ -68,11 +68,28 @@ class DocNADESettings:
         values["early_stopping"] = bool(self.early_stopping)
         return TrainerConfig(**values | changes, seed=seed)
 
-    def network_config(
-        self, *, n_classes: int, several_labels: bool = False, **sizes: int
-    ) -> DocNADEConfig:
-        """Return the architecture of a network; `sizes` are the other numbers of the documents."""
-        return DocNADEConfig(**_shared_values(self, DocNADEConfig) | sizes)
+    def network_config(self, documents: Documents) -> DocNADEConfig:
+        """Return the architecture of a network of documents."""
+        return DocNADEConfig(**_shared_values(self, DocNADEConfig), **documents.sizes)
+
+    def run_options(
+        self, on_epoch: EpochCallback | None = None, progress: ProgressCallback | None = None
+    ) -> RunOptions:
+        """Return the options of a run; it prints every epoch if `verbose` says so."""
+
+        def watch(epoch: int, metrics: Mapping[str, float]) -> bool:
+            if self.verbose and progress is None:
+                print(f"epoch {epoch}/{self.max_epochs}: loss {metrics['loss']:.4f}", flush=True)
+            return on_epoch is not None and bool(on_epoch(epoch, metrics))
+
+        return RunOptions(
+            n_jobs=self.n_jobs,
+            device=self.device,
+            backend=self.backend,
+            checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
+            progress=progress or no_progress,
+            on_epoch=watch,
+        )
 
 
 def check_n_jobs(n_jobs: Any) -> None:
@@ -99,13 +116,13 @@ class SupDocNADESettings(DocNADESettings):
     class_input: str = SupDocNADEConfig.class_input
     class_weight: Mapping[Any, float] | str | None = None
 
-    def network_config(
-        self, *, n_classes: int, several_labels: bool = False, **sizes: int
-    ) -> SupDocNADEConfig:
-        """Return the architecture of a network; `sizes` are the other numbers of the documents."""
-        values = _shared_values(self, SupDocNADEConfig) | sizes
-        output = "sigmoid" if several_labels else "softmax"
-        return SupDocNADEConfig(**values, n_classes=n_classes, class_output=output)
+    def network_config(self, documents: Documents) -> SupDocNADEConfig:
+        """Return the architecture of a network of documents."""
+        values = _shared_values(self, SupDocNADEConfig)
+        output = "softmax" if documents.label_BC is None else "sigmoid"
+        return SupDocNADEConfig(
+            **values, **documents.sizes, n_classes=documents.n_classes, class_output=output
+        )
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

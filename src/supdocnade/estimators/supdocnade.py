@@ -13,7 +13,6 @@ from supdocnade.corpus.documents import NO_LABEL, Documents
 from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.inputs import (
     classes_of,
-    read_annotation_names,
     read_fitted_targets,
     read_label_table,
     read_labels,
@@ -25,7 +24,6 @@ from supdocnade.estimators.settings import SupDocNADESettings
 from supdocnade.estimators.topic_model import ORDERING_SEED, TopicModel
 from supdocnade.metrics import accuracy, top_ranked
 from supdocnade.model.inference import class_log_proba
-from supdocnade.runs import EpochCallback
 from supdocnade.threads import limit_threads
 
 if TYPE_CHECKING:
@@ -83,52 +81,6 @@ n_global_features_
     network_: "SupDocNADENetwork"
     classes_: NDArray[Any]
 
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        annotations: Any = None,
-        annotation_mask: ArrayLike | None = None,
-        annotation_names: Sequence[str] | None = None,
-        sample_weight: ArrayLike | None = None,
-        global_features: ArrayLike | None = None,
-        on_epoch: EpochCallback | None = None,
-    ) -> Self:
-        """Learn topics, annotations and classes of documents.
-
-        Parameters
-        ----------
-        X : (documents, words) sparse or dense counts, finite and not negative; or a `Corpus`,
-            of which a part is read at a time.
-        y : (documents,) classes; or several labels per document, (documents, classes) 0 and 1,
-            sparse or dense. None, NaN or NA where a label is unknown.
-        annotations : (documents, annotations) counts; an empty row has no annotations.
-        annotation_mask : (documents,) false where the annotations are unknown.
-        annotation_names : names of the columns of `annotations`.
-        sample_weight : (documents,) multiplies a document's part of the objective.
-        global_features : (documents, features) dense features of every document beside its words,
-            of similar scale, for example standardised. A model that was fitted with them needs
-            them for every prediction.
-        on_epoch : called after every epoch with its number, from 1, and its metrics: "loss",
-            "learning_rate", and with early stopping "validation_loss" and others. If it returns
-            True, training ends.
-        """
-        from supdocnade.estimators.topic_fitting import fit_topic_model
-
-        fit_topic_model(
-            self,
-            X,
-            y,
-            annotations=annotations,
-            annotation_mask=annotation_mask,
-            annotation_names=annotation_names,
-            sample_weight=sample_weight,
-            global_features=global_features,
-            on_epoch=on_epoch,
-        )
-        return self
-
     def partial_fit(
         self,
         X: Any,
@@ -152,8 +104,6 @@ n_global_features_
         X, y, annotations, annotation_mask, annotation_names, sample_weight, global_features
             As for `fit`; documents of later calls may all lack a label.
         """
-        from supdocnade.estimators.topic_fitting import restore_on_failure, run_partial_fit
-
         first = not hasattr(self, "network_")
         if first and classes is None:
             raise InvalidArgument("classes must be given to the first call of partial_fit.")
@@ -171,20 +121,10 @@ n_global_features_
                 f"the documents, got {self.class_weight!r}."
             )
         numbers = read_fitted_targets(y, given, several)
-        names = read_annotation_names(annotations, annotation_names)
-        with restore_on_failure(self):
-            self.classes_ = given
-            documents = self._combine_documents(
-                X,
-                annotations,
-                annotation_mask,
-                sample_weight,
-                global_features,
-                labels=numbers,
-                n_classes=len(given),
-                reset=first,
-            )
-            run_partial_fit(self, documents, names)
+        self._pass_over(
+            X, annotations, annotation_mask, annotation_names, sample_weight, global_features,
+            numbers, given,
+        )  # fmt: skip
         return self
 
     def predict(self, X: Any, *, global_features: ArrayLike | None = None) -> NDArray[Any]:
@@ -336,52 +276,23 @@ n_global_features_
                 self.network_, documents, n_orderings, ORDERING_SEED
             )
 
-    def _read_documents(
-        self,
-        X: Any,
-        y: Any,
-        annotations: Any,
-        annotation_mask: Any,
-        sample_weight: Any,
-        global_features: Any,
-    ) -> Documents:
-        labels, classes = read_targets(require_labels(self, y))
-        documents = self._combine_documents(
-            X,
-            annotations,
-            annotation_mask,
-            sample_weight,
-            global_features,
-            labels=labels,
-            n_classes=len(classes),
-            reset=True,
-        )
-        self.classes_ = classes
-        return documents
+    def _read_targets(self, y: Any) -> tuple[NDArray[np.integer], int]:
+        labels, self.classes_ = read_targets(require_labels(self, y))
+        return labels, len(self.classes_)
 
-    def _class_weight_C(self, documents: Documents) -> NDArray[np.float64] | None:
-        if self.class_weight is None:
-            return None
-        if isinstance(self.class_weight, Mapping):
-            given = dict(self.class_weight)
-            weight_C = np.array([given.pop(name, 1.0) for name in self.classes_.tolist()])
-            if given:
-                raise InvalidArgument(
-                    f"class_weight must name classes among {self.classes_.tolist()}, "
-                    f"got {next(iter(given))!r}."
-                )
-            return weight_C
-        check_choice("class_weight", self.class_weight, ("balanced",))
-        if documents.label_BC is not None:
-            present_C, absent_C = ((documents.label_BC == each).sum(axis=0) for each in (1, 0))
-            both = (present_C > 0) & (absent_C > 0)
-            return np.where(both, absent_C / np.maximum(present_C, 1), 1.0)
-        known = documents.label_B[documents.label_B != NO_LABEL]
-        size_C = np.bincount(known, minlength=documents.n_classes)
-        balanced: NDArray[np.float64] = size_C.sum() / (
-            np.count_nonzero(size_C) * np.maximum(size_C, 1)
-        )
-        return balanced
+    def _read_class_weight(self) -> NDArray[np.float64] | str | None:
+        if not isinstance(self.class_weight, Mapping):
+            if self.class_weight is not None:
+                check_choice("class_weight", self.class_weight, ("balanced",))
+            return self.class_weight
+        given = dict(self.class_weight)
+        weight_C = np.array([given.pop(name, 1.0) for name in self.classes_.tolist()])
+        if given:
+            raise InvalidArgument(
+                f"class_weight must name classes among {self.classes_.tolist()}, "
+                f"got {next(iter(given))!r}."
+            )
+        return weight_C
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

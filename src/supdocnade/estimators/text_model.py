@@ -20,7 +20,6 @@ from supdocnade.checks import check_shape
 from supdocnade.errors import InvalidArgument, StorageError
 from supdocnade.estimators.docnade import DocNADE
 from supdocnade.estimators.supdocnade import SupDocNADE
-from supdocnade.estimators.topic_fitting import fit_topic_model
 from supdocnade.folders.texts import Texts
 from supdocnade.metrics import npmi_coherence, presence_correlation, top_ranked
 from supdocnade.model.topic_rotation import TopicRotation, find_rotation
@@ -143,7 +142,7 @@ class TextModel:
             labels = np.array(texts.labels, object)
             estimator = SupDocNADE(**settings, generative_weight=GENERATIVE_WEIGHT)
         estimator.set_params(checkpoint=options.checkpoint, n_jobs=options.n_jobs)
-        fit_topic_model(estimator, counts, labels, progress=options.progress)
+        estimator.fit(counts, labels, progress=options.progress)
         estimator.set_params(checkpoint=None, n_jobs=None)
         rotation, words = read_topics(estimator, counts, vocabulary)
         coherence_R, diversity = topic_quality(words, vocabulary, counts)

@@ -5,8 +5,8 @@ to import as everything else together, and a program may import an estimator and
 """
 
 import warnings
-from abc import abstractmethod
 from collections.abc import Iterator, Sequence
+from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -21,6 +21,7 @@ from supdocnade.corpus.disk import Corpus
 from supdocnade.corpus.documents import Documents
 from supdocnade.errors import InvalidArgument
 from supdocnade.estimators.inputs import (
+    read_annotation_names,
     read_counts_or_corpus,
     read_fitted_features,
     read_sample_weight,
@@ -37,9 +38,10 @@ from supdocnade.metrics import (
 )
 from supdocnade.model.inference import annotation_log_proba, topic_features
 from supdocnade.model.topic_rotation import TopicRotation, find_rotation, rise_with_topics
+from supdocnade.runs import EpochCallback, ProgressCallback
 from supdocnade.seeding import named_generator
 from supdocnade.threads import limit_threads, one_torch_thread
-from supdocnade.training.history import History
+from supdocnade.training.config import History
 
 if TYPE_CHECKING:
     from supdocnade.model.network import DocNADENetwork
@@ -55,10 +57,7 @@ class TopicModel(
     BaseEstimator,  # type: ignore[misc]
     DocNADESettings,
 ):
-    """An autoregressive topic model of counts, with annotations.
-
-    `topic_fitting` fits it. Nothing here changes a fitted model.
-    """
+    """An autoregressive topic model of counts, with annotations."""
 
     n_features_in_: int
     n_annotations_: int
@@ -66,25 +65,148 @@ class TopicModel(
     annotation_names_: NDArray[Any] | None
     network_: "DocNADENetwork"
     history_: History
+    classes_: NDArray[Any]
     seed_: int
     _trainer: "Trainer | None"
 
-    # Documents for a fit.
+    # Fitting. If it fails or is interrupted, the model is as it was before.
 
-    @abstractmethod
-    def _read_documents(
+    def fit(
         self,
         X: Any,
-        y: Any,
+        y: Any = None,
+        *,
+        annotations: Any = None,
+        annotation_mask: ArrayLike | None = None,
+        annotation_names: Sequence[str] | None = None,
+        sample_weight: ArrayLike | None = None,
+        global_features: ArrayLike | None = None,
+        progress: ProgressCallback | None = None,
+        on_epoch: EpochCallback | None = None,
+    ) -> Self:
+        """Learn topics and annotations of documents, and their classes with `SupDocNADE`.
+
+        Parameters
+        ----------
+        X : (documents, words) sparse or dense counts, finite and not negative; or a `Corpus`,
+            of which a part is read at a time.
+        y : (documents,) classes; or several labels per document, (documents, classes) 0 and 1,
+            sparse or dense. None, NaN or NA where a label is unknown. `DocNADE` ignores y.
+        annotations : (documents, annotations) counts; an empty row has no annotations.
+        annotation_mask : (documents,) false where the annotations are unknown.
+        annotation_names : names of the columns of `annotations`.
+        sample_weight : (documents,) multiplies a document's part of the objective.
+        global_features : (documents, features) dense features of every document beside its words,
+            of similar scale, for example standardised. A model that was fitted with them needs
+            them for every prediction.
+        progress : called with the stage, the number of updates done and their total.
+        on_epoch : called after every epoch with its number, from 1, and its metrics: "loss",
+            "learning_rate", and with early stopping "validation_loss" and others. If it returns
+            True, training ends.
+        """
+        from supdocnade.training.train import train_network
+
+        fitted = copy(self)
+        names = read_annotation_names(annotations, annotation_names)
+        labels, n_classes = fitted._read_targets(y)
+        documents = fitted._combine_documents(
+            X, annotations, annotation_mask, sample_weight, global_features,
+            labels=labels, n_classes=n_classes, reset=True,
+        )  # fmt: skip
+        self.check()  # Invalid settings draw no seed.
+        seed = self._choose_seed()
+        network, fitted.history_ = train_network(
+            documents,
+            self.network_config(documents),
+            self.trainer_config(seed),
+            self.run_options(on_epoch, progress),
+            class_weight=fitted._read_class_weight(),
+        )
+        fitted._set_network(network, names, seed)
+        fitted._trainer = None
+        self.__dict__ = fitted.__dict__
+        return self
+
+    def _pass_over(
+        self,
+        X: Any,
         annotations: Any,
         annotation_mask: Any,
+        annotation_names: Any,
         sample_weight: Any,
         global_features: Any,
-    ) -> Documents:
-        """Check the arguments of `fit` and return them as documents."""
+        labels: NDArray[np.integer] | None = None,
+        classes: NDArray[Any] | None = None,
+    ) -> None:
+        """Pass over documents once, at a constant learning rate: `partial_fit`."""
+        from supdocnade.training.checkpoint import copy_parameters, set_parameters
+        from supdocnade.training.train import new_network
+        from supdocnade.training.trainer import make_trainer
 
-    def _class_weight_C(self, documents: Documents) -> NDArray[np.float64] | None:
+        fitted, first = copy(self), not hasattr(self, "network_")
+        names = read_annotation_names(annotations, annotation_names)
+        if classes is not None:
+            fitted.classes_ = classes
+        documents = fitted._combine_documents(
+            X, annotations, annotation_mask, sample_weight, global_features,
+            labels=labels, n_classes=0 if classes is None else len(classes), reset=first,
+        )  # fmt: skip
+        self.check()
+        seed = self._choose_seed() if first else self.seed_
+        config = self.trainer_config(seed, max_epochs=1, schedule="constant", early_stopping=False)
+        with limit_threads(self.n_jobs):
+            if first:
+                architecture = self.network_config(documents)
+                network = new_network(documents, architecture, config, self.backend)
+                fitted._set_network(network, names, seed)
+                fitted.history_ = History()
+            else:
+                self._check_names(names)
+            trainer = getattr(self, "_trainer", None)
+            if trainer is None or trainer.config.optimizer != config.optimizer:
+                trainer = make_trainer(fitted.network_, config)
+                trainer.state.history = fitted.history_
+                trainer.state.epoch = len(fitted.history_.epochs)
+            trainer.config = config
+            trainer.set_class_weight(fitted._read_class_weight())
+            before, self._trainer = copy_parameters(fitted.network_), None
+            try:
+                trainer.run_epoch(documents)
+            except BaseException:
+                set_parameters(fitted.network_, before)
+                raise
+        fitted._trainer = trainer
+        self.__dict__ = fitted.__dict__
+        if self.verbose:  # There is no last epoch: the passes are only counted.
+            last = self.history_.epochs[-1]
+            print(f"epoch {last.epoch}: loss {last.loss:.4f}", flush=True)
+
+    def _read_targets(self, y: Any) -> tuple[NDArray[np.integer] | None, int]:
+        """Return labels as `Documents.from_counts` takes them, and the number of classes."""
+        return None, 0
+
+    def _read_class_weight(self) -> NDArray[np.float64] | str | None:
         return None
+
+    def _choose_seed(self) -> int:
+        """Return the seed of a fit: that of the checkpoint if it resumes one without a seed."""
+        if self.random_state is None and self.checkpoint is not None:
+            from supdocnade.training.checkpoint import load_seed
+            from supdocnade.training.train import CHECKPOINT
+
+            path = Path(self.checkpoint) / CHECKPOINT
+            stored = load_seed(path) if path.exists() else None
+            if stored is not None:
+                return stored
+        return read_seed(self.random_state)
+
+    def _check_names(self, names: list[str] | None) -> None:
+        """Raise `InvalidArgument` if annotation columns are not named as in the first call."""
+        before = None if self.annotation_names_ is None else self.annotation_names_.tolist()
+        if names is not None and names != before:
+            raise InvalidArgument(
+                f"annotation_names must be those of the first call, {before}, got {names}."
+            )
 
     def _combine_documents(
         self,

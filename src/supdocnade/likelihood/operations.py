@@ -147,24 +147,16 @@ SOFTMAX_NLL = Operation("softmax_nll", (_REFERENCE, *_backends("softmax", "softm
 ROW_ADAM = Operation("row_adam", _backends("row_adam", "adam"))
 
 
-_OWN_PARTS = {
-    ("cuda", "make_optimizers"): "supdocnade.cuda.optimizers",
-    ("cuda", "make_updates"): "supdocnade.cuda.graph_updates",
-}
-"""Modules of the parts of training that a backend replaces by its own."""
+_OWN_TRAINERS = {"cuda": ("supdocnade.cuda.graph_updates", "GraphTrainer")}
+"""Modules and names of the classes with which a backend replaces `training.trainer.Trainer`."""
 
 
-def own_part(backend: str, name: str) -> Callable[..., Any] | None:
-    """Return the function with which a backend replaces one of training, None if it has none.
-
-    Parameters
-    ----------
-    name : "make_optimizers" (`training.optimizers`) or "make_updates" (`training.trainer`).
-    """
-    module = _OWN_PARTS.get((backend, name))
-    function: Callable[..., Any] | None
-    function = None if module is None else getattr(importlib.import_module(module), name)
-    return function
+def own_trainer(backend: str) -> Any:
+    """Return the class with which a backend replaces the plain trainer, None if it has none."""
+    if backend not in _OWN_TRAINERS:
+        return None
+    module, name = _OWN_TRAINERS[backend]
+    return getattr(importlib.import_module(module), name)
 
 
 def tree_nll(

@@ -291,7 +291,7 @@ def _words(fitted: FittedScene, words: dict[int, list[float]]) -> list[dict[str,
 
 
 def _history_chart(fitted: FittedScene) -> Markup | None:
-    losses = [each.loss for each in fitted.topic_model.history.epochs]
+    losses = [each.loss for each in fitted.history.epochs]
     if not losses:
         return None
     return line_chart(

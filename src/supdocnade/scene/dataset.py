@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from supdocnade.checks import check_shape, rises_to
+from supdocnade.corpus.documents import Documents
 from supdocnade.errors import InvalidArgument, UnreadableImage
 from supdocnade.folders.metadata import (
     SEPARATOR,
@@ -274,16 +275,28 @@ class TrainingSet:
             _join(own.features_BF, other.features_BF),
         )
 
-    def encode_tags(self, vocabulary: AnnotationVocabulary) -> dict[str, Any]:
-        """Return the annotation arguments of a topic model's `fit`."""
-        if not len(vocabulary):
-            return {}
-        tags = vocabulary.encode(self.photographs.tags)
-        return {
-            "annotations": tags.annotations,
-            "annotation_mask": tags.known,
-            "annotation_names": list(vocabulary.names),
-        }
+    def documents(
+        self, vocabulary: AnnotationVocabulary, *, annotations_are_words: bool
+    ) -> Documents:
+        """Return the photographs as documents, with their classes and tags.
+
+        Parameters
+        ----------
+        annotations_are_words : as for `Documents.from_counts`.
+        """
+        annotations, known = None, None
+        if len(vocabulary):
+            annotations, known, _ = vocabulary.encode(self.photographs.tags)
+        classes = self.photographs.classes
+        return Documents.from_counts(
+            self.counts,
+            annotations=annotations,
+            annotation_mask=known,
+            labels=self.photographs.label_numbers(classes),
+            n_classes=len(classes),
+            global_features=self.features_BF,
+            annotations_are_words=annotations_are_words,
+        )
 
     def describe(self, fingerprint: str) -> dict[str, Any]:
         """Return the numbers of photographs, classes and tags, and their fingerprint."""

@@ -21,13 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supdocnade.errors import InvalidArgument
-from supdocnade.estimators.docnade import DocNADE
-from supdocnade.estimators.persistence import VisualWords, record_of
+from supdocnade.estimators.persistence import VisualWords
 from supdocnade.estimators.settings import VisualWordSettings
-from supdocnade.estimators.supdocnade import SupDocNADE
-from supdocnade.estimators.topic_fitting import fit_topic_model
 from supdocnade.estimators.word_fitting import learn_words
 from supdocnade.folders.tags import AnnotationVocabulary
+from supdocnade.model.config import DocNADEConfig, SupDocNADEConfig
 from supdocnade.model.inference import NetworkArrays, topic_features
 from supdocnade.model.network import DocNADENetwork
 from supdocnade.runs import EpochCallback, RunOptions
@@ -45,6 +43,8 @@ from supdocnade.scene.settings import WORD_SETTINGS, SceneSettings
 from supdocnade.scene.tag_heads import photograph_tag_shares, tag_frequency
 from supdocnade.scene.thumbnails import find_shown_topics, make_thumbnails
 from supdocnade.storage import load_arrays, save_arrays
+from supdocnade.training.config import History, TrainerConfig
+from supdocnade.training.train import train_network
 from supdocnade.visual_words.parallel import SkippedImage, check_images, encode_all
 
 LEARNING = "learning"
@@ -239,10 +239,9 @@ def fit_on_all(
     choices, held_out = chosen
     photographs = whole.photographs
     vocabulary = AnnotationVocabulary.of(photographs.tags, min_count=settings.min_tag_count)
-    topics = fit_scene_topics(
+    network, history = fit_topics(
         whole, vocabulary, settings, seed, options, "learning from all", stop_after=choices.n_epochs
     )
-    network = topics.network_.arrays()
     hidden_BH = topic_features(network, in_memory.counts, in_memory.features_BF)
     classes = tuple(photographs.classes)
     share_CA = photograph_tag_shares(photographs, classes, vocabulary)
@@ -262,7 +261,8 @@ def fit_on_all(
         settings=settings,
         words=words,
         rotation=find_shown_topics(hidden_BH),
-        topic_model=record_of(topics),
+        network=network,
+        history=history,
         classes=classes,
         class_head=class_head,
         tag_names=vocabulary.names,
@@ -325,10 +325,9 @@ def _fit_networks(
                 path = folder / f"epoch-{epoch}.safetensors"
                 save_arrays(path, parameters[epoch], {"epoch": epoch})
 
-    topics = fit_scene_topics(
+    network, _ = fit_topics(
         part, vocabulary, settings, seed, options, LEARNING, store=store_parameters
     )
-    network = topics.network_.arrays()
     for epoch in epochs:
         if epoch not in parameters and folder is not None:  # Stored before the run was resumed.
             parameters[epoch], _ = load_arrays(folder / f"epoch-{epoch}.safetensors")
@@ -352,7 +351,7 @@ def _name_stage(on_epoch: EpochCallback | None, stage: str) -> EpochCallback | N
     return call
 
 
-def fit_scene_topics(
+def fit_topics(
     data: TrainingSet,
     vocabulary: AnnotationVocabulary,
     settings: SceneSettings,
@@ -362,34 +361,40 @@ def fit_scene_topics(
     *,
     stop_after: int | None = None,
     store: Callable[[int, DocNADENetwork], None] | None = None,
-) -> DocNADE | SupDocNADE:
-    """Fit SupDocNADE, or DocNADE if there are no labels."""
-    shared: dict[str, Any] = {
+) -> tuple[NetworkArrays, History]:
+    """Return a SupDocNADE network, or a DocNADE network if there are no labels, and its history.
+
+    Parameters
+    ----------
+    stop_after : epochs after which training ends, with the schedule of all `max_epochs`.
+    store : as for `train_network`.
+    """
+    output = str(settings.annotation_output)
+    documents = data.documents(vocabulary, annotations_are_words=output == "words")
+    architecture: dict[str, Any] = {
+        **documents.sizes,
         "n_topics": settings.n_topics,
         "activation": settings.activation,
-        "annotation_output": settings.annotation_output,
+        "annotation_output": output,
+    }
+    training: dict[str, Any] = {
         "annotation_weight": settings.annotation_weight,
         "learning_rate": settings.learning_rate,
-        "batch_size": settings.batch_of(len(data.photographs)),
+        "batch_size": settings.batch_of(len(documents)),
         "max_epochs": settings.max_epochs,
-        "n_jobs": options.n_jobs,
-        "device": options.device,
-        "random_state": seed,
-        "checkpoint": _checkpoint_folder(options, stage),
+        "stop_after": stop_after,
+        "seed": seed,
     }
-    topics: DocNADE | SupDocNADE = DocNADE(**shared)
-    if data.photographs.classes:
-        topics = SupDocNADE(**shared, generative_weight=settings.generative_weight)
-    fit_topic_model(
-        topics,
-        data.counts,
-        data.photographs.labels,
-        **data.encode_tags(vocabulary),
-        global_features=data.features_BF,
-        stop_after=stop_after,
+    config = DocNADEConfig(**architecture)
+    if documents.n_classes:
+        config = SupDocNADEConfig(**architecture, n_classes=documents.n_classes)
+        training["generative_weight"] = settings.generative_weight
+    run = replace(
+        options,
+        checkpoint=_checkpoint_folder(options, stage),
         on_epoch=_name_stage(options.on_epoch, stage),
-        store=store,
-        progress=options.progress,
-        stage=stage,
     )
-    return topics
+    network, history = train_network(
+        documents, config, TrainerConfig(**training), run, stage=stage, store=store
+    )
+    return network.arrays(), history

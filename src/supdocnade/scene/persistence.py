@@ -16,7 +16,7 @@ description of its own:
 
 =========== ================================================================
 words       the visual words and their examples (`words_to_storage`)
-topics      the topic model with its tree and history (`StoredSupDocNADE`)
+topics      the topic model with its tree and history (`StoredNetwork`)
 classifier  the classifier, frequencies of tags, their shares in classes, the rotation of topics
 examples    thumbnails of some photographs
 learned     the training set as words, so that photographs can be added
@@ -39,8 +39,7 @@ import numpy as np
 from supdocnade.checks import check_count, check_shape
 from supdocnade.errors import InvalidArgument, StorageError, UnwritableFile
 from supdocnade.estimators.persistence import (
-    StoredDocNADE,
-    StoredSupDocNADE,
+    StoredNetwork,
     check_names,
     read_words,
     words_to_storage,
@@ -79,12 +78,8 @@ MAX_PHOTOGRAPHS = 2**48
 PARTS = ("words", "topics", "classifier", "examples", "learned", "held_out")
 Parts = dict[str, tuple[Arrays, dict[str, Any]]]
 
-_KIND = "SceneModel"
+_KIND, _TOPICS = "SceneModel", "Topics"
 _ROTATION = {"rotation_axes": "axes_HR", "rotation_inverse": "inverse_RH"}
-_TOPIC_RECORDS: dict[str, type[StoredDocNADE]] = {
-    "SupDocNADE": StoredSupDocNADE,
-    "DocNADE": StoredDocNADE,
-}
 
 
 def save_scene(fitted: FittedScene, params: dict[str, Any], folder: Path) -> None:
@@ -223,7 +218,6 @@ def _describe(fitted: FittedScene, params: dict[str, Any]) -> tuple[Parts, dict[
     ----------
     params : of its `SceneModel`, beyond the settings.
     """
-    kind = "SupDocNADE" if fitted.classes else "DocNADE"
     classifier: Arrays = {"tag_frequency": fitted.tag_frequency_A}
     classifier |= {name: getattr(fitted.rotation, field) for name, field in _ROTATION.items()}
     head: dict[str, Any] = {}
@@ -234,7 +228,7 @@ def _describe(fitted: FittedScene, params: dict[str, Any]) -> tuple[Parts, dict[
         classifier["class_tag_share"] = fitted.class_tag_share_CA
     parts = {
         "words": words_to_storage(fitted.words),
-        "topics": to_file(kind, fitted.topic_model),
+        "topics": to_file(_TOPICS, StoredNetwork.of(fitted.network, fitted.history)),
         "classifier": (classifier, head),
         "examples": thumbnails_to_storage(fitted.thumbnails),
         "learned": (training_set_to_storage(fitted.training_set), {}),
@@ -245,7 +239,6 @@ def _describe(fitted: FittedScene, params: dict[str, Any]) -> tuple[Parts, dict[
         "versions": fitted.versions,
         "settings": asdict(fitted.settings),
         "params": params,
-        "topics": kind,
         "classes": list(fitted.classes),
         "tags": list(fitted.tag_names),
         "choices": asdict(fitted.choices),
@@ -261,18 +254,17 @@ def _build(parts: Parts, description: dict[str, Any], name: str) -> FittedScene:
     encoder = words.encoder
     check_names(description["settings"], SceneSettings.names())
     settings = SceneSettings(**description["settings"]).check()
-    kind = description["topics"]
-    topics = from_file(kind, _TOPIC_RECORDS[kind], *parts["topics"], name)
+    topics = from_file(_TOPICS, StoredNetwork, *parts["topics"], name)
     classes, tags = tuple(description["classes"]), tuple(description["tags"])
     config = topics.config
     if (config.n_visual_words, config.n_annotation_words) != (encoder.n_features, len(tags)):
         raise InvalidArgument("its words or tags are not those of its topics")
     if config.n_global_features != encoder.n_image_features:
         raise InvalidArgument("its features of photographs are not those of its topics")
-    if classes != (topics.classes if isinstance(topics, StoredSupDocNADE) else ()):
+    if len(classes) != topics.network.n_classes or list(classes) != sorted({*classes}):
         raise InvalidArgument("its classes are not those of its topics")
-    if tags != (topics.annotation_names or ()):
-        raise InvalidArgument("its tags are not those of its topics")
+    if not all(isinstance(name, str) for name in (*classes, *tags)):
+        raise InvalidArgument("its classes and tags must be strings")
     chosen = description["choices"]
     calibration = None if chosen["tags"] is None else TagCalibration(**chosen["tags"])
     choices = Choices(**{**chosen, "tags": calibration})
@@ -296,7 +288,8 @@ def _build(parts: Parts, description: dict[str, Any], name: str) -> FittedScene:
     return FittedScene(
         settings=settings,
         words=words,
-        topic_model=topics,
+        network=topics.network,
+        history=topics.history,
         rotation=rotation,
         classes=classes,
         class_head=class_head,

@@ -1,7 +1,6 @@
 """Predictions of a fitted scene model: class, tags and their probabilities.
 
-A fitted model consists of arrays and plain values. Predicting needs neither torch nor scikit-learn;
-the estimators that the arrays come from are built when they are asked for.
+A fitted model consists of arrays and plain values. Predicting needs neither torch nor scikit-learn.
 """
 
 import hashlib
@@ -18,7 +17,7 @@ from scipy import sparse
 from supdocnade import __version__
 from supdocnade.checks import check_count
 from supdocnade.errors import InvalidArgument
-from supdocnade.estimators.persistence import StoredDocNADE, VisualWords, from_record
+from supdocnade.estimators.persistence import VisualWords
 from supdocnade.folders.tags import frequent_spellings
 from supdocnade.metrics import top_ranked
 from supdocnade.model.inference import NetworkArrays, topic_features
@@ -31,14 +30,13 @@ from supdocnade.scene.novelty import Novelty, fit_novelty, take_references
 from supdocnade.scene.settings import TAG_PRECISION, SceneSettings
 from supdocnade.scene.tag_heads import tag_head, tag_scores
 from supdocnade.scene.thumbnails import Thumbnails
+from supdocnade.training.config import History
 from supdocnade.visual_words.cache import ImageWords
 from supdocnade.visual_words.encoder import ImageEncoder, count_words, damp_counts
 from supdocnade.visual_words.parallel import SkippedImage, encode_images, image_name
 
 if TYPE_CHECKING:
     from supdocnade.estimators.bag_of_visual_words import BagOfVisualWords
-    from supdocnade.estimators.docnade import DocNADE
-    from supdocnade.estimators.supdocnade import SupDocNADE
 
 Floats = NDArray[np.float64]
 Float32s = NDArray[np.float32]
@@ -113,8 +111,10 @@ class FittedScene:
 
     settings: SceneSettings
     words: VisualWords
-    topic_model: StoredDocNADE
-    """A `StoredSupDocNADE` if there are classes."""
+    network: NetworkArrays
+    """The topic model."""
+    history: History
+    """Of the training of the topic model."""
     rotation: TopicRotation
     """From topic features to the topics that are shown."""
     classes: tuple[str, ...]
@@ -145,21 +145,6 @@ class FittedScene:
         from supdocnade.estimators.bag_of_visual_words import BagOfVisualWords, from_words
 
         return from_words(self.words, BagOfVisualWords)
-
-    @property
-    def network(self) -> NetworkArrays:
-        """The network of the topic model."""
-        return self.topic_model.network
-
-    @property
-    def topics(self) -> "SupDocNADE | DocNADE":
-        """The topic model as an estimator."""
-        from supdocnade.estimators.docnade import DocNADE
-        from supdocnade.estimators.supdocnade import SupDocNADE
-
-        kind = SupDocNADE if self.classes else DocNADE
-        topics: SupDocNADE | DocNADE = from_record(kind, self.topic_model)
-        return topics
 
     @cached_property
     def training_keys(self) -> frozenset[str]:

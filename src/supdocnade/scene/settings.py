@@ -93,7 +93,7 @@ class SceneSettings:
         from supdocnade.images.feature_network import is_network_name
         from supdocnade.likelihood import ACTIVATIONS
         from supdocnade.scene.class_heads import CLASS_HEADS
-        from supdocnade.training.trainer_config import TrainerConfig
+        from supdocnade.training.config import TrainerConfig
 
         values = {name: getattr(self, name) for name in self.names()}
         if not isinstance(self.features, str) or not is_network_name(self.features):

@@ -1,17 +1,21 @@
 """Checkpoints: everything that a training run needs to resume with the same bits."""
 
+import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from supdocnade.corpus.documents import Documents
 from supdocnade.errors import InvalidArgument, StorageError
+from supdocnade.model.network import DocNADENetwork
+from supdocnade.model.outputs import TreeOutput
 from supdocnade.schema import array, load, save, stored
 from supdocnade.storage import Arrays, damage_errors, load_arrays
-from supdocnade.training.history import History
+from supdocnade.training.config import History, TrainerConfig
 
 KIND = "Checkpoint"
 
@@ -68,6 +72,32 @@ class StoredRun:
     def __post_init__(self) -> None:
         if self.epoch != len(self.history.epochs):
             raise InvalidArgument(f"{self.epoch} epochs have {len(self.history.epochs)} records")
+
+
+def describe_run(
+    network: DocNADENetwork,
+    config: TrainerConfig,
+    class_weight_C: Tensor | None,
+    documents: Documents,
+    validation: Documents | None,
+) -> dict[str, Any]:
+    """Return everything that determines the result, to compare with a checkpoint."""
+    output = network.output
+    tree = output.tree.leaf_of_word_K.tobytes() if isinstance(output, TreeOutput) else b""
+    settings = {**asdict(network.config), **asdict(config)}
+    # Functions are compared by their names.
+    for name in ("output", "activation"):
+        if callable(settings[name]):
+            settings[name] = getattr(settings[name], "__qualname__", repr(settings[name]))
+    return {
+        **settings,
+        "backend": network.resolved_backend,
+        "type": str(network.word_embedding.dtype),
+        "class_weight": None if class_weight_C is None else class_weight_C.tolist(),
+        "tree": hashlib.blake2b(tree, digest_size=16).hexdigest(),
+        "data": documents.fingerprint(),
+        "validation data": None if validation is None else validation.fingerprint(),
+    }
 
 
 def save_checkpoint(

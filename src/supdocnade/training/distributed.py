@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -27,8 +27,8 @@ from supdocnade.corpus.documents import Documents
 from supdocnade.devices import choose_device
 from supdocnade.errors import ProcessLost, TrainingDiverged
 from supdocnade.likelihood.contract import sparse_gradient
-from supdocnade.model.network import DocNADENetwork
 from supdocnade.threads import limit_threads
+from supdocnade.training.batches import LabelledBatch
 from supdocnade.training.checkpoint import load_moments
 from supdocnade.training.optimizers import split_tables, touched_rows
 from supdocnade.training.trainer import Trainer
@@ -56,7 +56,8 @@ def training_processes() -> Iterator[bool]:
         dist.init_process_group("gloo", timeout=TIMEOUT)
     if torch.cuda.is_available():
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
-    Trainer.processes = processes = TrainingProcesses()
+    SharedTrainer.processes = processes = TrainingProcesses()
+    Trainer.substitute = SharedTrainer
     try:
         if processes.is_first:
             yield True
@@ -64,7 +65,7 @@ def training_processes() -> Iterator[bool]:
         else:
             processes.follow()
     finally:
-        Trainer.processes = None
+        Trainer.substitute = None
     dist.destroy_process_group()
     if not processes.is_first:
         yield False
@@ -78,24 +79,6 @@ class TrainingProcesses:
         self._n_threads = max(cpu_count() // int(os.environ["LOCAL_WORLD_SIZE"]), 1)
         self._training: tuple[Trainer | None, Documents | None] = None, None
         self._lost = False
-
-    def part(self, rows_B: Rows) -> Rows:
-        """Return the documents of a batch that this process computes, maybe none of a small one."""
-        return np.array_split(rows_B, dist.get_world_size())[dist.get_rank()]
-
-    def sum(self, loss: Tensor, network: DocNADENetwork | None = None) -> float:
-        """Return the sum of the losses of all processes, and add up the gradients of a network."""
-        if network is None:
-            return float(_reduce(loss))
-        tables, dense = split_tables(network)
-        gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in dense]
-        total = _reduce(torch.cat([loss[None], *map(torch.flatten, gradients)]))
-        parts = torch.split(total[1:], [p.numel() for p in dense])
-        for parameter, part in zip(dense, parts, strict=True):
-            parameter.grad = part.view_as(parameter)
-        for table in tables:
-            _sum_rows(table)
-        return float(total[0])
 
     @contextmanager
     def epoch(self, trainer: Trainer, corpus: Documents) -> Iterator[None]:
@@ -148,18 +131,49 @@ class TrainingProcesses:
         return torch.load(io.BytesIO(content.numpy().data), map_location="cpu", weights_only=False)
 
 
+class SharedTrainer(Trainer):
+    """A trainer whose batches are divided among processes."""
+
+    processes: ClassVar[TrainingProcesses]
+
+    def run_epoch(self, documents: Documents) -> None:
+        """Pass over the documents once, together with the other processes."""
+        with self.processes.epoch(self, documents):
+            super().run_epoch(documents)
+
+    def gather(self, documents: Documents, rows_B: Rows) -> LabelledBatch:
+        """Return the part of some documents that this process computes, maybe none of a few."""
+        part = np.array_split(rows_B, dist.get_world_size())[dist.get_rank()]
+        return super().gather(documents, part)
+
+    def differentiate(self, loss: Tensor) -> float:
+        """Return the sum of the losses of all processes, and add up their gradients."""
+        super().differentiate(loss)
+        if not loss.requires_grad:
+            return float(_reduce(loss.detach()))
+        tables, dense = split_tables(self.network)
+        gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in dense]
+        total = _reduce(torch.cat([loss.detach()[None], *map(torch.flatten, gradients)]))
+        parts = torch.split(total[1:], [p.numel() for p in dense])
+        for parameter, part in zip(dense, parts, strict=True):
+            parameter.grad = part.view_as(parameter)
+        for table in tables:
+            _sum_rows(table)
+        return float(total[0])
+
+
 def _describe(trainer: Trainer, corpus: Documents) -> tuple[Any, ...]:
     """Return what another process needs for a training, see `_build`."""
     network, epoch = trainer.network, trainer.state.epoch
     moments = [optimizer.state_dict()["state"] for optimizer in trainer.optimizers]
     on_gpu = network.word_embedding.is_cuda
-    return network, trainer.config, trainer.class_weight, epoch, moments, corpus, on_gpu
+    return network, trainer.config, trainer.class_weight_C, epoch, moments, corpus, on_gpu
 
 
 def _build(described: tuple[Any, ...]) -> tuple[Trainer, Documents]:
     network, config, class_weight_C, epoch, moments, corpus, on_gpu = described
     network.to(choose_device("cuda" if on_gpu else "cpu"))
-    trainer = Trainer(network, config, class_weight=class_weight_C)
+    trainer = SharedTrainer(network, config, class_weight=class_weight_C)
     trainer.state.epoch = epoch
     load_moments(trainer.optimizers, moments)
     return trainer, corpus

@@ -21,7 +21,7 @@ from supdocnade.errors import TrainingDiverged
 from supdocnade.likelihood.contract import DocumentBatch
 from supdocnade.model.network import DocNADENetwork, SupDocNADENetwork
 from supdocnade.training.batches import LabelledBatch
-from supdocnade.training.trainer_config import TrainerConfig
+from supdocnade.training.config import TrainerConfig
 
 
 def batch_loss(

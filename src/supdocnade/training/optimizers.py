@@ -1,7 +1,7 @@
 """Optimizers, and the preparation of gradients for them.
 
 Dense parameters use torch's own Adam or SGD. Tables with sparse gradients use `RowAdam`, which
-updates the touched rows only. A backend may have optimizers of its own.
+updates the touched rows only.
 """
 
 from typing import Any
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from supdocnade.likelihood.contract import has_sparse_gradients
-from supdocnade.likelihood.operations import AdamRates, own_part, row_adam
+from supdocnade.likelihood.operations import AdamRates, row_adam
 from supdocnade.model.network import DocNADENetwork
 
 BETAS = (0.9, 0.999)
@@ -81,18 +81,15 @@ def make_optimizers(
     network: DocNADENetwork, name: str, learning_rate: float
 ) -> list[torch.optim.Optimizer]:
     """Return the optimizers that together update every parameter of a network."""
-    make_own = own_part(network.resolved_backend, "make_optimizers")
-    if make_own is not None:
-        optimizers: list[torch.optim.Optimizer] = make_own(network, name, learning_rate)
-        return optimizers
     if name == "sgd":
         return [torch.optim.SGD(network.parameters(), lr=learning_rate)]
     tables, dense = split_tables(network)
     # fused: one pass over each parameter; elementwise, so threads do not change its bits.
+    optimizers: list[torch.optim.Optimizer]
     optimizers = [torch.optim.Adam(dense, lr=learning_rate, betas=BETAS, eps=EPSILON, fused=True)]
     if tables:
         # On a GPU, a network with the plain torch backend gets plain torch here, too.
-        backend = "vectorized" if network.word_embedding.is_cuda else "auto"
+        backend = network.resolved_backend if network.word_embedding.is_cuda else "auto"
         optimizers.append(RowAdam(tables, learning_rate, backend=backend))
     return optimizers
 

@@ -8,14 +8,16 @@ import torch
 
 from supdocnade.corpus import Documents
 from supdocnade.cuda import engine as cuda_engine
+from supdocnade.cuda import graph_updates
 from supdocnade.cuda.device_corpus import DeviceCorpus
-from supdocnade.cuda.graph_updates import GraphUpdates
+from supdocnade.cuda.graph_updates import GraphTrainer, GraphUpdates
 from supdocnade.likelihood import contract
 from supdocnade.model.config import SupDocNADEConfig
 from supdocnade.model.network import SupDocNADENetwork, random_tree
+from supdocnade.training import trainer as module
+from supdocnade.training.config import TrainerConfig
 from supdocnade.training.optimizers import make_optimizers
-from supdocnade.training.trainer_config import TrainerConfig
-from supdocnade.training.updates import EagerUpdates
+from supdocnade.training.trainer import Trainer
 
 
 class NoStream:
@@ -101,7 +103,9 @@ def test_the_compiling_run_is_undone_whatever_moments_it_creates(monkeypatch, fe
 
 
 @pytest.mark.parametrize("several_labels", [False, True])
-def test_an_update_has_the_features_labels_and_annotations_of_its_documents(several_labels):
+def test_an_update_has_the_features_labels_and_annotations_of_its_documents(
+    several_labels, monkeypatch
+):
     config = TrainerConfig(
         learning_rate=1e-2, batch_size=4, generative_weight=0.5, annotation_weight=2.0, seed=3
     )
@@ -116,10 +120,10 @@ def test_an_update_has_the_features_labels_and_annotations_of_its_documents(seve
             updates.begin_epoch(2, batches)
             updates._update()  # The second batch is padded.
         else:
-            updates = EagerUpdates(network, config, corpus, optimizers, None)
-            updates.begin_epoch(2, batches)
-            updates.run()
-            updates.run()
+            trainer = Trainer(network, config)
+            trainer.state.epoch = 2
+            monkeypatch.setattr(module, "epoch_batches", lambda *_, given=batches: given)
+            trainer.run_epoch(corpus)
         results.append(list(network.parameters()))
     for actual, expected in zip(results[1], results[0], strict=True):
         torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-6)
@@ -156,3 +160,33 @@ def test_the_kernels_of_a_gpu_move_the_touched_rows_as_the_cpu_does(monkeypatch,
         results.append(list(network.parameters()))
     for actual, expected in zip(results[1], results[0], strict=True):
         torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_updates_on_a_gpu_are_reported_only_now_and_then(monkeypatch):
+    """Reading the loss waits for the GPU."""
+
+    class CountedUpdates:
+        done = 0
+
+        def begin_epoch(self, epoch, batches):
+            pass
+
+        def run(self):
+            self.done += 1
+
+        def loss_sum(self):
+            return 6.0
+
+    seen = []
+    corpus, network = make_case()
+    monkeypatch.setattr(graph_updates, "REPORT_EVERY", 2)
+    trainer = GraphTrainer(
+        network,
+        TrainerConfig(max_epochs=2, batch_size=2, optimizer="sgd"),
+        progress=lambda _, done, total: seen.append((done, total)),
+    )
+    monkeypatch.setattr(trainer, "updates_for", lambda documents: CountedUpdates())
+    history = trainer.fit(corpus)
+    # Three updates per epoch; reports after the second and after the last.
+    assert seen == [(2, 6), (3, 6), (5, 6), (6, 6)]
+    assert [each.loss for each in history.epochs] == [1.0, 1.0]

@@ -4,12 +4,14 @@ from torch import nn
 
 pytest.importorskip("triton")
 
-from supdocnade.cuda import adam, optimizers
+from supdocnade.cuda import adam
+from supdocnade.cuda.graph_updates import GraphTrainer
 from supdocnade.cuda.optimizers import RowSGD, SingleKernelAdam
 from supdocnade.likelihood import contract, operations, vectorized
 from supdocnade.likelihood.operations import AdamRates
 from supdocnade.model.config import DocNADEConfig
 from supdocnade.model.network import DocNADENetwork, random_tree
+from supdocnade.training.config import TrainerConfig
 from supdocnade.training.optimizers import RowAdam
 
 not_compiled = pytest.mark.skipif(
@@ -26,8 +28,8 @@ def rows_of(rows, values, n_rows):
 def test_the_registry_loads_optimizers_whose_rates_are_tensors(monkeypatch, few_rows):
     if few_rows:
         monkeypatch.setattr(contract, "SPARSE_ROWS", 1)
-    make = operations.own_part("cuda", "make_optimizers")
-    assert make is optimizers.make_optimizers
+    trainer_type = operations.own_trainer("cuda")
+    assert trainer_type is GraphTrainer
     config = DocNADEConfig(n_visual_words=5, n_topics=2)
     network = DocNADENetwork(config, random_tree(config, 0))
     kinds = {
@@ -35,7 +37,7 @@ def test_the_registry_loads_optimizers_whose_rates_are_tensors(monkeypatch, few_
         "sgd": [RowSGD if few_rows else torch.optim.SGD],
     }
     for name, expected in kinds.items():
-        made = make(network, name, 0.25)
+        made = trainer_type(network, TrainerConfig(optimizer=name, learning_rate=0.25)).optimizers
         assert [type(each) for each in made] == expected
         groups = [group for each in made for group in each.param_groups]
         assert all(torch.equal(group["lr"], torch.tensor(0.25)) for group in groups)

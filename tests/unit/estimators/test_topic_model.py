@@ -10,10 +10,10 @@ from tests.planted_corpus import scene_corpus
 from supdocnade import DampCounts, DocNADE, SupDocNADE, make_annotation_scorer
 from supdocnade.corpus import Documents
 from supdocnade.errors import InvalidArgument, StorageError
-from supdocnade.estimators.topic_fitting import split_for_validation
 from supdocnade.metrics import npmi_coherence, top_ranked
 from supdocnade.model.inference import topic_features, word_log_proba
-from supdocnade.training.updates import EagerUpdates
+from supdocnade.training.train import split_for_validation
+from supdocnade.training.trainer import Trainer
 from supdocnade.training.validation import annotation_log_prob, class_log_prob
 
 FAST = {"n_topics": 8, "learning_rate": 0.01, "max_epochs": 40, "random_state": 0}
@@ -285,7 +285,7 @@ def test_a_run_resumes_from_its_checkpoint_and_refuses_other_data(tmp_path, X, s
 def test_early_stopping_holds_a_part_of_every_class_out(X, scenes):
     model = SupDocNADE(**FAST, early_stopping=True, validation_fraction=0.25, metric="accuracy")
     corpus = Documents.from_counts(X, labels=scenes.labels, n_classes=scenes.n_classes)
-    training, held_out = split_for_validation(model, corpus, 0)
+    training, held_out = split_for_validation(corpus, model.trainer_config(0))
     assert len(training) + len(held_out) == 80
     for label in np.unique(scenes.labels):
         share = (held_out.label_B == label).sum() / (scenes.labels == label).sum()
@@ -394,15 +394,15 @@ def test_a_partial_fit_that_is_interrupted_changes_nothing(X, scenes, first, mon
         model.partial_fit(X, scenes.labels, classes)
         twin.partial_fit(X, scenes.labels, classes)
         twin._trainer = None  # The optimiser's memory is what an interruption costs.
-    update, calls = EagerUpdates.run, []
+    gather, calls = Trainer.gather, []
 
     def interrupt(self, *args):
         calls.append(args)
         if len(calls) == 5:
             raise KeyboardInterrupt
-        return update(self, *args)
+        return gather(self, *args)
 
-    monkeypatch.setattr(EagerUpdates, "run", interrupt)
+    monkeypatch.setattr(Trainer, "gather", interrupt)
     with pytest.raises(KeyboardInterrupt):
         model.partial_fit(X, scenes.labels, classes)
     assert hasattr(model, "network_") != first
@@ -440,9 +440,8 @@ def test_class_weights_are_checked(X, scenes):
 
 def test_balanced_weights_are_scikit_learns(X, scenes):
     corpus = Documents.from_counts(X, labels=scenes.labels, n_classes=scenes.n_classes)
-    model = SupDocNADE(class_weight="balanced")
     expected = compute_class_weight("balanced", classes=np.arange(4), y=scenes.labels)
-    np.testing.assert_allclose(model._class_weight_C(corpus), expected)
+    np.testing.assert_allclose(corpus.balanced_class_weight(), expected)
 
 
 def test_weights_reach_the_prior(X):

@@ -39,7 +39,7 @@ def test_weights_are_averaged_over_topics_and_the_best_region_counts():
 def test_the_words_of_a_class_are_those_of_its_hidden_units():
     fitted = small_model().fitted_
     found = class_words(fitted)
-    U = fitted.topics.network_.label_weight.detach()
+    U = torch.from_numpy(fitted.network["label_weight"])
     for words, row in zip(found, U, strict=True):
         units = torch.topk(row, 3).indices.tolist()
         weights = fitted.network.components[units, : fitted.encoder.n_features]

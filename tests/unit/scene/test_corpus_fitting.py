@@ -14,7 +14,7 @@ from supdocnade.runs import RunOptions
 from supdocnade.scene import class_heads, corpus_fitting
 from supdocnade.scene.corpus_fitting import hash_keys, hold_out_by_place
 from supdocnade.scene.dataset import Photographs, TrainingSet
-from supdocnade.scene.fitting import fit_scene_topics
+from supdocnade.scene.fitting import fit_topics
 from supdocnade.scene.settings import WORD_SETTINGS
 from supdocnade.storage import save_arrays
 from supdocnade.visual_words import to_corpus
@@ -73,7 +73,7 @@ def test_topics_are_those_of_documents_in_memory(corpus):
     np.testing.assert_array_equal(
         fitted.training_set.counts.toarray(), small_model().fitted_.training_set.counts.toarray()
     )
-    in_memory = fit_scene_topics(
+    in_memory, _ = fit_topics(
         TrainingSet(photographs, fitted.training_set.counts, np.ones(24, np.bool_)).damp(
             fitted.settings.damping
         ),
@@ -83,7 +83,7 @@ def test_topics_are_those_of_documents_in_memory(corpus):
         RunOptions(),
         "learning",
     )
-    for name, array in in_memory.network_.arrays().parameters.items():
+    for name, array in in_memory.parameters.items():
         np.testing.assert_array_equal(fitted.network.parameters[name], array)
     expected = small_model().fitted_.rotation
     assert fitted.rotation.axes_HR.shape == expected.axes_HR.shape
@@ -126,7 +126,7 @@ def test_topics_learn_from_the_features_of_a_network(tmp_path, monkeypatch):
     assert (fitted.settings.features, fitted.settings.annotation_output) == (network, "sigmoid")
     encoded = words.encode(IMAGES)
     np.testing.assert_array_equal(fitted.training_set.features_BF, encoded.global_features)
-    in_memory = fit_scene_topics(
+    in_memory, _ = fit_topics(
         replace(fitted.training_set, features_BF=encoded.global_features).damp(
             fitted.settings.damping
         ),
@@ -136,7 +136,7 @@ def test_topics_learn_from_the_features_of_a_network(tmp_path, monkeypatch):
         RunOptions(),
         "learning",
     )
-    for name, array in in_memory.network_.arrays().parameters.items():
+    for name, array in in_memory.parameters.items():
         np.testing.assert_array_equal(fitted.network.parameters[name], array)
     # Held-out photographs come last in the file of features.
     part = SceneModel(**{**given, "held_out": 0.3}).fit(corpus).fitted_.training_set

@@ -10,7 +10,6 @@ from tests.scene_model import SETTINGS, columns, scenes, small_model
 
 from supdocnade import SceneModel, SupDocNADE
 from supdocnade.errors import InvalidArgument
-from supdocnade.estimators.topic_fitting import fit_topic_model
 from supdocnade.folders.tags import AnnotationVocabulary
 from supdocnade.images.decode import encode
 from supdocnade.scene import class_heads, fitting
@@ -34,25 +33,25 @@ def both_sides():
 @pytest.fixture
 def fits(monkeypatch):
     """Arguments of the fits of topic models."""
-    calls, real = [], fitting.fit_topic_model
+    calls, real = [], fitting.fit_topics
 
-    def record(model, X, y, **known):
-        calls.append((X, y, known))
-        return real(model, X, y, **known)
+    def record(data, *args, **known):
+        calls.append(data)
+        return real(data, *args, **known)
 
-    monkeypatch.setattr(fitting, "fit_topic_model", record)
+    monkeypatch.setattr(fitting, "fit_topics", record)
     return calls
 
 
 def test_a_held_out_photograph_is_not_used_for_training(fits):
     model = fit(max_epochs=2)
-    (first, _, _), (last, labels, _) = fits
+    first, last = fits
     learned = model.fitted_.training_set
     chosen, counts = learned.in_words_B, model.fitted_.damp(learned.counts)
     assert 0 < model.fitted_.held_out.n_images == 24 - int(chosen.sum())
-    assert (first != counts[chosen]).nnz == 0
-    assert (last != counts).nnz == 0
-    assert labels == columns(scenes())[1]
+    assert (first.counts != counts[chosen]).nnz == 0
+    assert (last.counts != counts).nnz == 0
+    assert last.photographs.labels == columns(scenes())[1]
 
 
 def test_a_photograph_has_the_words_of_both_sides():
@@ -83,24 +82,22 @@ def test_without_mirror_images_a_topic_model_learns_from_photographs_alone():
     assert not fitted.encoder.mirror
     _, labels, tags = columns(scenes())
     vocabulary = AnnotationVocabulary.of(tags, min_count=2)
-    names = ("n_topics", "learning_rate", "annotation_weight", "generative_weight", "batch_size")
-    same = {name: fitted.topics.get_params()[name] for name in names}
-    assert same["batch_size"] == 4
-    topics = SupDocNADE(**same, max_epochs=SETTINGS["max_epochs"], random_state=0)
-    fit_topic_model(
-        topics,
+    names = ("n_topics", "learning_rate", "annotation_weight", "generative_weight", "max_epochs")
+    same = {name: getattr(fitted.settings, name) for name in names}
+    topics = SupDocNADE(**same, batch_size=4, random_state=0)
+    topics.fit(
         fitted.damp(fitted.training_set.counts),
         labels,
         annotations=vocabulary.encode(tags).annotations,
-        stop_after=fitted.choices.n_epochs,
+        on_epoch=lambda epoch, _: epoch == fitted.choices.n_epochs,
     )
-    np.testing.assert_array_equal(topics.components_, fitted.topics.components_)
+    np.testing.assert_array_equal(topics.components_, fitted.network.components)
 
 
 def test_logistic_outputs_of_tags_have_a_weight_of_their_own():
     fitted = small_model("softmax", "sigmoid").fitted_
-    params = fitted.topics.get_params()
-    assert (params["annotation_output"], params["annotation_weight"]) == ("sigmoid", 1.0)
+    settings = fitted.settings
+    assert (settings.annotation_output, settings.annotation_weight) == ("sigmoid", 1.0)
     assert fitted.network["word_embedding"].shape == (120, 12)
     assert fitted.network["tag_weight"].shape == (len(fitted.tag_names), 12)
 

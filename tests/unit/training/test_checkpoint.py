@@ -7,9 +7,8 @@ from tests.planted_corpus import network_for, parameter_bits, scene_corpus
 from supdocnade.errors import StorageError
 from supdocnade.likelihood import contract
 from supdocnade.storage import load_arrays, save_arrays
-from supdocnade.training.history import History
+from supdocnade.training.config import History, TrainerConfig
 from supdocnade.training.trainer import Trainer
-from supdocnade.training.trainer_config import TrainerConfig
 
 _, CORPUS = scene_corpus(50, mean_length=20)
 _, VALIDATION = scene_corpus(20, seed=1, mean_length=20)
@@ -169,7 +168,7 @@ def test_a_malformed_checkpoint_is_refused_and_changes_nothing(tmp_path, spoil, 
     network = network_for(CORPUS)
     before = parameter_bits(network)
     with pytest.raises(StorageError, match=message):
-        Trainer(network, config, checkpoint=str(path)).fit(CORPUS, VALIDATION)
+        Trainer(network, config, checkpoint=path).fit(CORPUS, VALIDATION)
     assert parameter_bits(network) == before
 
 

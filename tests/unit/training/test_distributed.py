@@ -17,9 +17,9 @@ from supdocnade import training_processes
 from supdocnade.corpus import Documents
 from supdocnade.errors import ProcessLost, TrainingDiverged
 from supdocnade.likelihood.contract import SPARSE_ROWS
-from supdocnade.training.distributed import TrainingProcesses
-from supdocnade.training.trainer import Trainer
-from supdocnade.training.trainer_config import TrainerConfig
+from supdocnade.training.config import TrainerConfig
+from supdocnade.training.distributed import SharedTrainer
+from supdocnade.training.trainer import Trainer, make_trainer
 
 ROOT = Path(__file__).parents[3]
 # The last batch has one document, so the second process has none of it.
@@ -66,7 +66,7 @@ def train(name: str, **others) -> dict:
     options = {**SETTINGS, **options}
     network = network_for(corpus, output=options.pop("output", "tree"))
     class_weight = options.pop("class_weight", None)
-    trainer = Trainer(network, TrainerConfig(**options), class_weight=class_weight, **others)
+    trainer = make_trainer(network, TrainerConfig(**options), class_weight=class_weight, **others)
     history = trainer.fit(corpus, VALIDATION if "early_stopping" in options else None)
     bits = b"".join(parameter_bits(network).values())
     return {
@@ -110,26 +110,26 @@ def train_all() -> None:
         for name in CASES:
             print(json.dumps(train(name)))
         config = TrainerConfig(**{**SETTINGS, "optimizer": "sgd", "learning_rate": 1e30})
-        diverging = Trainer(network_for(CORPUS), config)
+        diverging = make_trainer(network_for(CORPUS), config)
         with pytest.raises(TrainingDiverged, match="in epoch 1"):
             diverging.fit(CORPUS)
         print(json.dumps(train("dense")))
 
 
 def train_and_lose_a_process(checkpoint: str) -> None:
-    part, seen = TrainingProcesses.part, []
+    gather, seen = SharedTrainer.gather, []
 
-    def part_or_end(self, rows_B):
+    def gather_or_end(self, documents, rows_B):
         seen.append(rows_B)
-        if len(seen) == 13 and not self.is_first:
+        if len(seen) == 13 and not self.processes.is_first:
             os._exit(9)
-        return part(self, rows_B)
+        return gather(self, documents, rows_B)
 
-    TrainingProcesses.part = part_or_end
+    SharedTrainer.gather = gather_or_end
     with training_processes() as first:
         if first:
             with pytest.raises(ProcessLost, match="another process of this training has ended"):
-                train("touched rows", checkpoint=checkpoint)
+                train("touched rows", checkpoint=Path(checkpoint))
             with pytest.raises(ProcessLost, match="lost in an earlier training"):
                 train("dense")
             os._exit(0)
@@ -138,7 +138,7 @@ def train_and_lose_a_process(checkpoint: str) -> None:
 def resume(checkpoint: str) -> None:
     with training_processes() as first:
         if first:
-            print(json.dumps(train("touched rows", checkpoint=checkpoint)))
+            print(json.dumps(train("touched rows", checkpoint=Path(checkpoint))))
             print(json.dumps(train("touched rows")))
             print(json.dumps(train("dense")))
 
@@ -172,4 +172,4 @@ def test_any_number_of_processes_resumes_and_as_many_give_the_same_bits(trained,
 def test_without_torchrun_there_is_one_process():
     with training_processes() as first:
         assert first
-        assert Trainer.processes is None
+        assert Trainer.substitute is None

@@ -1,14 +1,21 @@
 import math
+import sys
+import threading
 
 import numpy as np
 import pytest
 import torch
+from scipy import sparse
 from tests.planted_corpus import network_for, parameter_bits, scene_corpus
 
+from supdocnade import SupDocNADE
 from supdocnade.corpus import Documents
-from supdocnade.errors import InvalidArgument
+from supdocnade.errors import InvalidArgument, TrainingDiverged
+from supdocnade.likelihood.contract import SPARSE_ROWS
+from supdocnade.threads import limit_threads
+from supdocnade.training import trainer as module
+from supdocnade.training.config import TrainerConfig
 from supdocnade.training.trainer import Trainer
-from supdocnade.training.trainer_config import TrainerConfig
 
 _, CORPUS = scene_corpus(50, mean_length=20)
 _, VALIDATION = scene_corpus(20, seed=1, mean_length=20)
@@ -73,25 +80,6 @@ def test_global_features_are_trained(optimizer):
     assert history.epochs[-1].validation["accuracy"] > 0.9
 
 
-def test_global_features_of_another_number_are_refused():
-    _, corpus = scene_corpus(20, mean_length=5, n_global_features=4)
-    config = TrainerConfig(max_epochs=1)
-    with pytest.raises(InvalidArgument, match="corpus must have 0 global features, got 4"):
-        train(config, corpus, None, network={"n_global_features": 0})
-    with pytest.raises(InvalidArgument, match="validation must have 4 global features, got 0"):
-        train(config, corpus, scene_corpus(20, mean_length=5)[1])
-
-
-def test_annotations_must_be_words_or_not_as_in_the_network():
-    _, words = scene_corpus(20, mean_length=5)
-    _, no_words = scene_corpus(20, mean_length=5, annotations_are_words=False)
-    config = TrainerConfig(max_epochs=1)
-    with pytest.raises(InvalidArgument, match="validation must have annotations that are no words"):
-        train(config, no_words, words)
-    with pytest.raises(InvalidArgument, match="corpus must have annotations that are words"):
-        Trainer(network_for(words), config).fit(no_words)
-
-
 def test_progress_counts_every_update():
     seen = []
     train(
@@ -129,9 +117,7 @@ def test_missing_labels_and_annotations_drop_their_terms():
             {"network": {"supervised": False}},
             r"metric must be one of \('loss', 'perplexity', 'f_measure'\) .* got 'accuracy'",
         ),
-        ({"generative_weight": 0}, {"network": {"supervised": False}}, "must be above 0"),
-        ({}, {"corpus": CORPUS.take([])}, "corpus must have a document"),
-        ({}, {"validation": Documents.from_counts([[1]])}, "validation must have 60 visual and 12"),
+        ({}, {"corpus": CORPUS.take([])}, "documents must be at least one"),
         ({}, {"class_weight": [1, 2]}, r"class_weight must have shape \(4,\), got \(2,\)"),
         ({}, {"class_weight": [1, 1, 1, -1]}, "class_weight must be finite and not negative"),
     ],
@@ -155,3 +141,63 @@ def test_a_run_can_end_before_its_schedule():
     assert len(history.epochs) == 3
     assert parameter_bits(part) == seen[3]
     assert seen[3] != seen[4]
+
+
+@pytest.mark.parametrize("n_words", [SPARSE_ROWS, SPARSE_ROWS + 1, SPARSE_ROWS + 2])
+@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
+def test_dense_and_sparse_gradients_around_the_limit(n_words, optimizer):
+    counts = sparse.csr_array(([1.0, 2.0, 1.0], ([0, 0, 1], [0, 7, n_words - 1])), (2, n_words))
+    corpus = Documents.from_counts(counts, labels=[0, 1], n_classes=2)
+    config = TrainerConfig(max_epochs=2, optimizer=optimizer, learning_rate=0.1)
+    network, _ = train(config, corpus=corpus, validation=None, network={"n_topics": 2})
+    start = network_for(corpus, n_topics=2)
+    moved = (network.word_embedding != start.word_embedding).any(dim=1)
+    # Rows of words that never occur stay; of the others, those whose units are on must move.
+    assert {7} <= set(moved.nonzero()[:, 0].tolist()) <= {0, 7, n_words - 1}
+
+
+def test_divergence_says_where_and_what_to_change():
+    config = TrainerConfig(max_epochs=5, learning_rate=1e30, optimizer="sgd", batch_size=10)
+    message = r"became (nan|inf) in epoch 1, update \d; lower learning_rate \(1e\+30\) or set clip"
+    with pytest.raises(TrainingDiverged, match=message):
+        train(config)
+
+
+def test_divergence_in_the_last_update_is_noticed(tmp_path):
+    config = TrainerConfig(max_epochs=1, learning_rate=1e30, optimizer="sgd", batch_size=50)
+    for options in ({"validation": None}, {"checkpoint": tmp_path / "run"}):
+        with pytest.raises(TrainingDiverged, match=r"became (nan|inf) after epoch 1; lower"):
+            train(config, **options)
+    assert not (tmp_path / "run").exists()
+
+
+def test_batches_are_gathered_ahead_and_change_no_bit(monkeypatch):
+    config = TrainerConfig(max_epochs=2, batch_size=20)
+    gather, gathered, results = module.make_batch, [], []
+
+    def make_batch(corpus, rows_B, *args, **options):
+        gathered.append((threading.current_thread() is threading.main_thread(), len(rows_B)))
+        return gather(corpus, rows_B, *args, **options)
+
+    monkeypatch.setattr(module, "make_batch", make_batch)
+    for n_threads in (1, 2):
+        gathered.clear()
+        with limit_threads(n_threads):
+            network, _ = train(config, validation=None)
+        results.append(network)
+        # The last batch of an epoch is gathered again to check the objective.
+        here = [True, n_threads == 1, n_threads == 1, True]
+        assert gathered == 2 * list(zip(here, [20, 20, 10, 10], strict=True))
+    for one, two in zip(*(network.parameters() for network in results), strict=True):
+        assert torch.equal(one, two)
+
+
+def test_training_on_a_cpu_needs_no_gpu_code(monkeypatch):
+    expected = train(TrainerConfig(max_epochs=1))[0]
+    for name in [name for name in sys.modules if name.startswith("supdocnade.cuda")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "supdocnade.cuda", None)  # Importing it raises.
+    network, _ = train(TrainerConfig(max_epochs=1))
+    assert parameter_bits(network) == parameter_bits(expected)
+    model = SupDocNADE(n_topics=3, max_epochs=1, random_state=0).fit(np.eye(6), [0, 1] * 3)
+    assert np.isfinite(model.predict_proba(np.eye(6))).all()

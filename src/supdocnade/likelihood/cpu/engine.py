@@ -222,7 +222,9 @@ def evaluate(
     nll_B = np.zeros(batch.n_documents, np.float32)
     summary_BH = np.empty((batch.n_documents, n_topics), np.float32)
     gradients = _new_gradients(layer, arrays, parameters) if want_gradients else None
-    to_clear = [] if gradients is None else [gradients.node_weight, gradients.word_embedding]
+    to_clear: list[Floats] = []
+    if gradients is not None:
+        to_clear = [gradients.node_weight.values, gradients.word_embedding.values]
     n_second = len(W_KH) if to_clear and not has_sparse_gradients(len(W_KH)) else 0
     for documents, block in arrays.split(n_topics):
         with (
@@ -230,15 +232,17 @@ def evaluate(
             memory.scratch(n_second, n_topics) as second_W,
         ):
             bias_RH, block_summary_BH = _rows_of(c_RH, documents), summary_BH[documents]
-            _write_prefixes(block, W_KH, bias_RH, code, hidden_NH, block_summary_BH, to_clear)
+            _write_prefixes(
+                block, W_KH, bias_RH, code, hidden_NH, block_summary_BH, [*to_clear, second_W]
+            )
             to_clear = []
             nll_N = layer.run(block, hidden_NH, V_TH, b_T, code, gradients)
             prefix_sums.sum_by_document(nll_N, block.offsets_B1, nll_B[documents])
             if gradients is not None:
                 grad_c_RH = _rows_of(gradients.hidden_bias_RH, documents)
                 _add_suffixes(block, hidden_NH, gradients.word_embedding, grad_c_RH, second_W)
-    for gradient in to_clear:  # There was no document.
-        gradient.values.fill(0)
+    for values in to_clear:  # There was no document.
+        values.fill(0)
     return DocumentTerms(torch.from_numpy(nll_B), torch.from_numpy(summary_BH)), gradients
 
 
@@ -259,11 +263,11 @@ def _write_prefixes(
     activation: int,
     hidden_NH: Floats,
     summary_BH: Floats,
-    to_clear: Sequence[RowGradient],
+    to_clear: Sequence[Floats],
 ) -> None:
     """Write the hidden units before every token and the summary of every document.
 
-    Threads that finish early clear the gradients in `to_clear`.
+    Threads that finish early fill the arrays in `to_clear` with zeros.
     """
     next_document = np.zeros(1, np.int64)
 
@@ -272,7 +276,7 @@ def _write_prefixes(
         block.input_weight_N, W_KH, c_RH, activation, block.limit, hidden_NH, summary_BH,
     )  # fmt: skip
     tasks: list[Callable[[], object]] = [sum_documents] * n_threads()
-    tasks += [partial(gradient.values.fill, 0) for gradient in to_clear]
+    tasks += [partial(values.fill, 0) for values in to_clear]
     run_parts(call, tasks, small=hidden_NH.size < SMALL_WORK)
 
 
@@ -288,7 +292,7 @@ def _add_suffixes(
     Parameters
     ----------
     word, grad_c_RH : gradients of W and c, which are added to.
-    second_W : memory for the second gradient of W; not used with a large vocabulary.
+    second_W : zeros, for the second gradient of W; not used with a large vocabulary.
     """
     slots_N = word.find_slots(block.ids_N)
     halves = even_ranges(block.offsets_B1, 2 if word.rows is None else 1)
@@ -296,19 +300,15 @@ def _add_suffixes(
     targets += [(second_W, np.zeros_like(grad_c_RH)) for _ in halves[1:]]
     columns = prefix_sums.split_columns(grad_NH.shape[1], -(-n_threads() // len(halves)))
 
-    def add_part(part: tuple[int, int]) -> None:
-        half, column = part
-        first, last = halves[half]
-        values, values_c = targets[half]
-        if half > 0:
-            values[:, slice(*columns[column])] = 0
-        prefix_sums.add_suffix_columns(
-            *columns[column], slots_N, block.offsets_B1[first : last + 1], block.tokens.start,
-            block.input_weight_N, grad_NH, values, _rows_of(values_c, slice(first, last)),
-        )  # fmt: skip
-
-    parts = [(half, column) for column in range(len(columns)) for half in range(len(halves))]
-    run_parts(add_part, parts, small=grad_NH.size < SMALL_WORK)
+    parts: list[Callable[[], object]] = []
+    for column in columns:
+        for (first, last), (values, values_c) in zip(halves, targets, strict=True):
+            parts.append(partial(
+                prefix_sums.add_suffix_columns, *column, slots_N,
+                block.offsets_B1[first : last + 1], block.tokens.start, block.input_weight_N,
+                grad_NH, values, _rows_of(values_c, slice(first, last)),
+            ))  # fmt: skip
+    run_parts(call, parts, small=grad_NH.size < SMALL_WORK)
     for values, values_c in targets[1:]:
         word.values[:] += values
         grad_c_RH += values_c

@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 
 from supdocnade.likelihood.contract import DocumentBatch, DocumentTerms, Parameters
 from supdocnade.likelihood.cpu.engine import BatchArrays, Floats, FusedNLL, Gradients, Integers
-from supdocnade.threads import SMALL_WORK, n_threads, run_parts
 from supdocnade.likelihood.cpu.tree_walk_kernels import (
     add_shared_gradients,
     find_touched_nodes,
     sort_by_leaf,
     walk,
 )
+from supdocnade.threads import SMALL_WORK, n_threads, run_parts
 from supdocnade.tree import WordTree
 
 SUBTREE_DEPTH = 4

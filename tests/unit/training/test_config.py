@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from supdocnade.errors import InvalidArgument
-from supdocnade.training.trainer_config import TrainerConfig
+from supdocnade.training.config import TrainerConfig
 
 
 def test_schedules():

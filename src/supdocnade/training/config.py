@@ -1,10 +1,12 @@
-"""Settings of a training run, and the learning rate that follows from them."""
+"""Settings of a training run, and its history."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from supdocnade.checks import check_seed, check_settings, setting
+from supdocnade.errors import InvalidArgument
 
+TREES = ("random", "clustered")
 OPTIMIZERS = ("adam", "sgd")
 SCHEDULES = ("cosine", "constant")
 METRICS = {
@@ -28,6 +30,9 @@ class TrainerConfig:
     annotations are no words, the factor of their term in the objective."""
     global_dropout: float = setting(0.5, least=0, below=1)
     """Probability with which an update ignores a global feature of a document."""
+    tree: str = setting("random", choices=TREES)
+    """How the words are assigned to the leaves of the tree: at random (the paper's), or so that
+    words of the same documents share subtrees."""
     optimizer: str = setting("adam", choices=OPTIMIZERS)
     """"adam", or "sgd" as in the paper."""
     learning_rate: float = setting(3e-4, above=0)
@@ -42,6 +47,8 @@ class TrainerConfig:
     """Gradients with a larger norm are scaled down to this one."""
     early_stopping: bool = False
     """Stop when `metric` on the validation set stops improving, and keep the best epoch."""
+    validation_fraction: float = setting(0.1, above=0, most=1)
+    """Share of the documents of every class in the validation set."""
     n_epochs_no_change: int = setting(10, least=1)
     """Epochs without improvement before early stopping."""
     metric: str = setting("loss", choices=tuple(METRICS))
@@ -74,3 +81,41 @@ class TrainerConfig:
             return self.learning_rate
         step, n_steps = epoch * n_updates + update, n_updates * self.max_epochs
         return self.learning_rate * 0.5 * (1 + math.cos(math.pi * step / max(n_steps, 1)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class EpochRecord:
+    """Results of one epoch."""
+
+    epoch: int
+    """Counted from 1."""
+    learning_rate: float
+    """Learning rate of the last update of the epoch."""
+    loss: float
+    """Mean objective over the documents, each measured just before its update."""
+    validation: dict[str, float] = field(default_factory=dict)
+    """Metrics on the validation set."""
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """All results by name; those on the validation set begin with `validation_`."""
+        validation = {f"validation_{name}": value for name, value in self.validation.items()}
+        return {"loss": self.loss, "learning_rate": self.learning_rate, **validation}
+
+
+@dataclass(kw_only=True)
+class History:
+    """All epochs of a run."""
+
+    epochs: list[EpochRecord] = field(default_factory=list)
+    best_epoch: int | None = None
+    """Epoch whose parameters were kept; None is the last one."""
+    stopped_early: bool = False
+    seconds: list[float] = field(default_factory=list)
+    """Duration of every epoch, apart from the records because a seed does not reproduce it."""
+
+    def __post_init__(self) -> None:
+        if self.best_epoch is not None and not 1 <= self.best_epoch <= len(self.epochs):
+            raise InvalidArgument(
+                f"best_epoch must be among {len(self.epochs)} epochs, got {self.best_epoch}"
+            )
