@@ -241,15 +241,6 @@ def test_planted_topics_are_read(activation):
     assert len(groups(units)) < 12  # The units themselves mix groups.
 
 
-def test_words_of_a_class_suggest_it_alone(model):
-    words = model.class_words(2, [f"w{k}" for k in range(40)])
-    p = model.predict_proba(np.eye(40))
-    assert [row[0] for row in words] == [f"w{best}" for best in p.argmax(axis=0)]
-    assert model.class_words(1)[0] == [f"x{p[:, 0].argmax()}"]
-    with pytest.raises(InvalidArgument, match="feature_names must have 40 names, got 1"):
-        model.class_words(2, ["only one"])
-
-
 def test_documents_are_drawn_from_the_model(model):
     lengths = [0, 7, 30]
     drawn = model.sample(3, lengths, random_state=1)
@@ -442,26 +433,6 @@ def test_balanced_weights_are_scikit_learns(X, scenes):
     corpus = Documents.from_counts(X, labels=scenes.labels, n_classes=scenes.n_classes)
     expected = compute_class_weight("balanced", classes=np.arange(4), y=scenes.labels)
     np.testing.assert_allclose(corpus.balanced_class_weight(), expected)
-
-
-def test_weights_reach_the_prior(X):
-    y, weight = np.repeat([0, 1], 40), np.repeat([1.0, 0.0], 40)
-    model = SupDocNADE(n_topics=2, max_epochs=0).fit(X, y, sample_weight=weight)
-    assert model.predict_proba(np.zeros((1, 40)))[0, 0] > 0.9
-
-
-def test_labels_keep_their_type(X):
-    half = [None] * 40
-    for given, kind in (
-        ([1, 2] * 20 + half, "i"),
-        (pd.array([1, 2] * 20 + half, dtype="Int64"), "i"),
-        (pd.Series([True, False] * 20 + half, dtype="boolean"), "b"),
-        ([np.str_("a"), "b"] * 20 + half, "U"),
-    ):
-        assert SupDocNADE(n_topics=2, max_epochs=1).fit(X, given).classes_.dtype.kind == kind
-    dates = np.array(["2020-01-01", "2021-01-01"] * 40, "datetime64[D]")
-    dates[0] = "NaT"
-    assert len(SupDocNADE(n_topics=2, max_epochs=1).fit(X, dates).classes_) == 2
 
 
 def test_scores_refuse_what_they_cannot_compare(X, scenes):

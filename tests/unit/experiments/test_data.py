@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 from experiments.data import read_class_numbers, read_lda_c
-from tests.published_data import published
 
 from supdocnade.errors import StorageError
 
@@ -53,11 +52,3 @@ def test_class_numbers(file):
         file.write_text(f"0\n{line}\n0\n")
         with pytest.raises(StorageError, match="line 2: expected a whole number from 0"):
             read_class_numbers(file)
-
-
-def test_the_published_bags():
-    folder = published("class_slda")
-    counts = read_lda_c(folder / "train-data.dat")
-    assert counts.shape == (800, 158)
-    assert set(counts.sum(axis=1)) == {2401}
-    assert np.bincount(read_class_numbers(folder / "train-label.dat")).tolist() == [100] * 8

@@ -98,14 +98,6 @@ def test_grey_by_hand():
     assert (red, green, blue) == (76, 150, 29)  # 0.299, 0.587 and 0.114 of 255.
 
 
-def test_the_noted_rotation_is_applied(colors):
-    exif = Image.Exif()
-    exif[0x0112] = 6  # Turn by 90 degrees clockwise to see it upright.
-    turned = Image.fromarray(np.rot90(colors).copy())
-    content = file_of(turned, "PNG", exif=exif)
-    np.testing.assert_array_equal(decode(content), decode(colors))
-
-
 @pytest.mark.parametrize("kind", ["JPEG", "WEBP", "TIFF", "AVIF"])
 def test_every_format_with_a_noted_rotation_is_turned_once(colors, kind):
     exif = Image.Exif()
@@ -329,17 +321,11 @@ def test_the_size_is_known_without_the_pixels(colors, kind):
 # Arrays become files that decode to the same picture.
 
 
-@pytest.fixture(scope="module")
-def pixels():
-    y, x = np.mgrid[0:40, 0:60] / 60
-    return np.round(255 * np.stack([x, y, (x + y) / 2], axis=-1)).astype(np.uint8)
-
-
-def test_the_ending_chooses_the_format(tmp_path, pixels):
-    write_image(tmp_path / "new" / "a.PNG", pixels)
-    write_image(tmp_path / "a.jpg", pixels)
-    assert (tmp_path / "new" / "a.PNG").read_bytes() == encode(pixels)
-    assert (tmp_path / "a.jpg").read_bytes() == encode(pixels, "JPEG")
+def test_the_ending_chooses_the_format(tmp_path, colors):
+    write_image(tmp_path / "new" / "a.PNG", colors)
+    write_image(tmp_path / "a.jpg", colors)
+    assert (tmp_path / "new" / "a.PNG").read_bytes() == encode(colors)
+    assert (tmp_path / "a.jpg").read_bytes() == encode(colors, "JPEG")
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ from experiments.paper.data_sets import (
     read_uiuc_sports,
 )
 from tests.photosets import OTHER_NUMBERS
-from tests.published_data import published
 
 from supdocnade.errors import StorageError
 
@@ -189,31 +188,6 @@ def test_wrong_sports_lines_are_named(tmp_path, names, tags, message):
     (tmp_path / "uiuc-sports-annotations.txt").write_text(tags)
     with pytest.raises(StorageError, match=message):
         read_sports_annotations(tmp_path)
-
-
-def test_the_published_scene15():
-    records = read_scene15(published("scene15"))
-    assert sizes(records) == {label: size for label, (size,) in SCENE15.items()}
-    assert all(record.path.is_file() for record in records)
-
-
-def test_the_published_labelme():
-    free = read_labelme(published("labelme"))
-    assert sizes(free) == dict.fromkeys(LABELME, 200)
-    assert free[0].tags == ("sea_water", "sky")
-    assert all(record.tags for record in free)
-    clean = read_labelme(published("labelme"), "tags_33.tsv")
-    assert len({tag for record in clean for tag in record.tags}) <= 33
-    assert sum(record.tags == () for record in clean) == 2
-    assert [record.path for record in clean] == [record.path for record in free]
-
-
-def test_the_published_annotations_of_uiuc_sports():
-    records = read_sports_annotations(published("uiuc_sports"))
-    assert len(records) == 1792
-    assert {label: n for label, n in sizes(records).items() if n not in UIUC_SPORTS[label]} == {}
-    assert records[0].tags == ("athlete", "badmintonracket", "shuttlecock", "playingfield")
-    assert all(len(set(record.tags)) == len(record.tags) > 0 for record in records)
 
 
 @pytest.mark.filterwarnings(OTHER_NUMBERS)

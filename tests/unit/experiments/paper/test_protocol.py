@@ -11,14 +11,12 @@ from experiments.paper.data_sets import read_photo_set
 from experiments.paper.protocol import (
     STORED,
     make_protocols,
-    protocol_for,
     read_protocol,
     read_rows,
     split_records,
     write_protocol,
 )
 from tests.photosets import OTHER_NUMBERS, draw_labelme
-from tests.published_data import published
 
 from supdocnade.errors import StorageError
 from supdocnade.folders.photo_folder import ImageRecord
@@ -67,17 +65,6 @@ def test_near_duplicates_stay_together_across_data_sets(tmp_path):
     assert set(Counter(pool.tolist()).values()) == {5}
 
 
-def test_the_pool_follows_the_contents_not_the_names(drawn):
-    photos = read_photo_set("labelme", drawn)
-    backwards = photos.take(np.arange(len(photos))[::-1])
-    one, other = (make_protocols({"labelme": each})["labelme"] for each in (photos, backwards))
-    pools = [
-        {each.digests[i] for i in np.flatnonzero(protocol.pool_B)}
-        for each, protocol in ((photos, one), (backwards, other))
-    ]
-    assert pools[0] == pools[1]
-
-
 def test_a_protocol_on_disk_is_the_same(drawn, tmp_path):
     photos = read_photo_set("labelme", drawn)
     protocol = make_protocols({"labelme": photos})["labelme"]
@@ -115,30 +102,6 @@ def test_stored_protocols_do_not_change(name, photographs, rows_digest):
     found, rows = read_rows(STORED / f"{name}.json")
     assert found == photographs
     assert hashlib.sha256(json.dumps(rows).encode()).hexdigest() == rows_digest
-
-
-@pytest.mark.parametrize("name", ["scene15", "labelme"])
-def test_the_stored_protocol_is_that_of_the_published_files(name):
-    photos = read_photo_set(name, published(name))
-    protocol = protocol_for(photos)
-    assert protocol.stored
-    labels = np.array(photos.labels)
-    pool = Counter(labels[protocol.pool_B].tolist())
-    assert set(pool.values()) == {100 if name == "scene15" else 60}
-    for split in range(5):
-        parts = protocol.parts(split)
-        assert set(Counter(labels[parts.train].tolist()).values()) == {100}
-
-
-def test_the_pool_holds_no_picture_that_the_other_data_set_tests_on():
-    """A picture of one pool is in the other pool, too: `make_protocols` keeps them together."""
-    pools = {}
-    for name in ("scene15", "labelme"):
-        photos = read_photo_set(name, published(name))
-        pools[name] = (photos, protocol_for(photos))
-    joint = make_protocols({name: photos for name, (photos, _) in pools.items()}, n_splits=1)
-    for name, (_, protocol) in pools.items():
-        assert joint[name].pool_B.tolist() == protocol.pool_B.tolist()
 
 
 def test_identical_files_are_on_one_side_of_a_split(tmp_path):

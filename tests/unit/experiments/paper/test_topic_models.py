@@ -12,7 +12,6 @@ from experiments.paper.topic_models import (
     Evaluation,
     ModelOutput,
     choose_setting,
-    concatenate_topics,
     final_evaluations,
     load_outputs,
     rank_tags,
@@ -182,25 +181,6 @@ def test_the_choice_holds_for_every_number_of_topics(finished, variant):
     assert {"generative_weight", "learning_rate", "annotation_weight", "C", "gamma"} <= set(params)
     plain = replace(chosen, setting=replace(chosen.setting, supervised=False, tags=None))
     assert set(plain.params()) == {"learning_rate", "C", "gamma", "held_out"}
-
-
-def test_topics_of_several_models_are_standardised_and_concatenated():
-    rng = np.random.default_rng(0)
-    first, second = rng.normal(5, 2, (30, 3)), rng.normal(-1, 100, (30, 2))
-    train = np.arange(30) < 20
-    both = concatenate_topics([output(first), output(second)], train)
-    assert both.shape == (30, 5)
-    np.testing.assert_allclose(both[train].mean(axis=0), 0, atol=1e-12)
-    np.testing.assert_allclose(both[train].std(axis=0), 1)
-
-
-def test_tags_of_several_models_are_averaged_as_probabilities(finished, variant):
-    _, names = finished.photos.tag_counts("tags_free")
-    p = np.full((2, 1, len(names)), 1e-6)
-    p[0, 0, :3], p[1, 0, :3] = [0.5, 0.3, 0.1], [0.05, 0.3, 0.6]
-    outputs = [output(np.zeros((1, 2)), np.log(each)) for each in p]
-    found = rank_tags(finished, next(variant.candidates()), outputs, np.arange(5), 0.0)
-    assert found[0, :3].tolist() == [2, 1, 0]
 
 
 def test_predicted_classes_contribute_to_the_ranking_of_tags(finished, variant):

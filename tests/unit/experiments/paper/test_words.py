@@ -44,17 +44,3 @@ def test_what_does_not_fit_is_refused(words, images):
         encode_words(images, np.arange(4), WordRecipe(n_words=5000), max_side=None, seed=0)
     with pytest.raises(InvalidArgument, match=r"grids must divide 4 × 4 cells, got \(3, 3\)"):
         words.counts(((3, 3),))
-
-
-def test_mirror_images_have_words_of_their_own(images):
-    recipe = WordRecipe(n_words=20, mirrored=True)
-    mirrored = [np.fliplr(image) for image in images]
-    words, bag = encode_words(images, np.arange(4), recipe, max_side=None, seed=3)
-    plain, other = words.counts_of_sides(GRIDS["1×1"])
-    for side, counts in ((images, plain), (mirrored, other)):
-        words_of_side = [bag.encoder_.encode(image).words_SM[:, 0] for image in side]
-        wanted = [np.bincount(each, minlength=20) for each in words_of_side]
-        np.testing.assert_array_equal(counts.toarray(), wanted)
-    assert (plain != other).nnz > 0
-    both = words.counts(GRIDS["1×1"])
-    np.testing.assert_array_equal(both.toarray(), (plain + other).toarray())
