@@ -31,7 +31,7 @@ from supdocnade import BagOfVisualWords
 from supdocnade.images.decode import write_image
 from supdocnade.runs import RunOptions
 from supdocnade.visual_words.encoder import ImageEncoder
-from supdocnade.visual_words.to_corpus import encode_shuffled
+from supdocnade.visual_words.to_corpus import encode_corpus
 
 N_IMAGES, N_DRAWN_PER_CLASS, SIDE, N_WORDS, SHARD_SIZE = 4_000, 60, 512, 240, 50
 WARM_SHARE = 0.05
@@ -77,7 +77,7 @@ class Encoding:
     def run(self, cluster: str | None, share: float = 1.0) -> str:
         """Return the fingerprint of the corpus of a share of the photographs."""
         self.n_runs += 1
-        corpus, _ = encode_shuffled(
+        corpus, _ = encode_corpus(
             self.encoder,
             self.paths[: round(share * len(self.paths))],
             self.folder / f"corpus-{self.n_runs}",

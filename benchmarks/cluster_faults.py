@@ -30,7 +30,7 @@ from supdocnade import BagOfVisualWords
 from supdocnade.demo import write_scenes
 from supdocnade.errors import UnreadableImage
 from supdocnade.runs import RunOptions
-from supdocnade.visual_words.to_corpus import encode_shuffled
+from supdocnade.visual_words.to_corpus import encode_corpus
 
 ROOT = Path(__file__).parents[1]
 N_PER_CLASS, SIDE, N_WORDS, SHARD_SIZE = 12, 96, 60, 4
@@ -156,7 +156,7 @@ def drive(kind: str, folder: Path, output: Path, n_jobs: int) -> dict[str, Any]:
     )
     paths = _photographs(folder, "corrupt" if kind in ("corrupt", "named") else "photos")
     try:
-        corpus, left_out = encode_shuffled(encoder, paths, output, options, shard_size=SHARD_SIZE)
+        corpus, left_out = encode_corpus(encoder, paths, output, options, shard_size=SHARD_SIZE)
     except UnreadableImage as error:
         return {"error": str(error).replace(f"{folder}/", "")}
     figures = {"n_shards_made": len(made), "n_skipped": len(left_out)}
@@ -265,7 +265,7 @@ def prepare(folder: Path) -> list[str]:
     for name in ("photos", "corrupt"):
         paths, options = _photographs(folder, name), RunOptions(on_error="skip")
         output = folder / f"serial-{name}"
-        corpus, _ = encode_shuffled(bag.encoder_, paths, output, options, shard_size=SHARD_SIZE)
+        corpus, _ = encode_corpus(bag.encoder_, paths, output, options, shard_size=SHARD_SIZE)
         fingerprints.append(corpus.fingerprint())
     return fingerprints
 

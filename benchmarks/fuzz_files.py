@@ -242,12 +242,15 @@ def _use_checkpoint(folder: Path) -> None:
 
 def _make_parts(folder: Path) -> None:
     from supdocnade.runs import RunOptions
-    from supdocnade.visual_words.to_corpus import ShardImages, _write_shard
+    from supdocnade.visual_words.to_corpus import _write_shard
 
     images = [each.image for each in small_scenes()[:3]]
-    shard = ShardImages(images, ["a", "b", "c"], ["x", None, "y"], [["sea"], None, []])
+    records: dict[str, list[Any]] = {
+        "names": ["a", "b", "c"], "labels": ["x", None, "y"], "tags": [["sea"], None, []]
+    }  # fmt: skip
     encoder = small_model().fitted_.encoder
-    _write_shard(encoder, False, RunOptions(), (folder / "part-00000.safetensors", shard))
+    task = folder / "part-00000.safetensors", (images, records)
+    _write_shard(encoder, False, RunOptions(), task)
     features = np.ones((20, 4), np.float32)
     _make_corpus(folder)
     for number in range(2):
@@ -259,10 +262,11 @@ def _use_parts(folder: Path) -> None:
     from supdocnade import Corpus
     from supdocnade.visual_words.to_corpus import _read_shard, read_features
 
-    part = _read_shard(folder / "part-00000.safetensors")
+    ids, _, records = _read_shard(folder / "part-00000.safetensors")
+    del records["skipped"]
     with tempfile.TemporaryDirectory() as new:
         n_words = small_model().fitted_.encoder.n_features
-        Corpus.create(Path(new) / "corpus", n_words=n_words).append(part.ids, **part.records)
+        Corpus.create(Path(new) / "corpus", n_words=n_words).append(ids, **records)
     for features in read_features(Corpus.open(folder / "corpus")):
         features.sum()
 

@@ -22,7 +22,7 @@ from supdocnade.folders.photo_folder import scan_folder
 from supdocnade.runs import RunOptions
 from supdocnade.scene.dataset import from_records
 from supdocnade.storage import load_arrays
-from supdocnade.visual_words.to_corpus import encode_shuffled
+from supdocnade.visual_words.to_corpus import encode_corpus
 
 ROOT = Path(__file__).parents[2]
 # Also for the drivers that the tests start; Ray would write a token of its own to the home folder.
@@ -67,7 +67,7 @@ def encoder():
 
 def encode(encoder, photos, folder, options=EXISTING):
     photographs = from_records(scan_folder(photos).records)
-    corpus, _ = encode_shuffled(
+    corpus, _ = encode_corpus(
         encoder,
         photographs.sources,
         folder,

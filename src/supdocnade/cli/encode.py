@@ -96,12 +96,12 @@ def encode_place(
     shard_size: int,
     quiet: bool,
 ) -> "tuple[Corpus, tuple[SkippedImage, ...]]":
-    """Write the words of the photographs of a place; see `encode_shuffled`."""
+    """Write the words of the photographs of a place; see `encode_corpus`."""
     from supdocnade.estimators.persistence import words_to_storage
     from supdocnade.folders.photo_sources import scan_photographs
     from supdocnade.scene.dataset import from_records
     from supdocnade.scene.persistence import load_scene
-    from supdocnade.visual_words.to_corpus import encode_shuffled
+    from supdocnade.visual_words.to_corpus import encode_corpus
 
     fitted, _ = load_scene(model)
     with ProgressBars(quiet=quiet, stage_lines=False) as progress:
@@ -111,7 +111,7 @@ def encode_place(
         raise InvalidArgument(f"{photos} must hold photographs, got none.")
     explain_resuming(SAME_COMMAND)
     with ProgressBars(quiet=quiet) as progress, print_warnings(quiet=quiet):
-        return encode_shuffled(
+        return encode_corpus(
             fitted.encoder,
             photographs.sources,
             output,

@@ -183,15 +183,15 @@ class BagOfVisualWords(TransformerMixin, BaseEstimator, VisualWordSettings):  # 
         labels: Sequence[str | None] | None = None,
         tags: Sequence[Sequence[str] | None] | None = None,
     ) -> tuple[Corpus, tuple[SkippedImage, ...]]:
-        """Write the words of images to a corpus on disk, a thousand images at a time.
+        """Write the words of images to a corpus on disk, in a random order.
 
-        Images that the corpus already holds are not read again, so that a killed run resumes. The
-        visual words are stored in its folder, so that `SceneModel.fit` needs nothing else.
+        A run that was killed resumes. The visual words are stored in the folder of the corpus, so
+        that `SceneModel.fit` needs nothing else.
 
         Parameters
         ----------
         X : a list of images.
-        folder : folder of a new corpus, or of one written with the same words.
+        folder : folder of the corpus, which must not exist or be empty.
         labels, tags : label and tags of each image, stored with it; None if unknown.
 
         Returns

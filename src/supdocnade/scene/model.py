@@ -203,7 +203,7 @@ class SceneModel(BaseEstimator, SceneSettings):  # type: ignore[misc]
         if n_stored < n_images:
             raise InvalidArgument(
                 f"this model was fitted on a corpus of {n_images} photographs, of which it stores "
-                f"{n_stored}; append the others to the corpus, and fit on it."
+                f"{n_stored}; encode all photographs as a corpus, and fit on it."
             )
         if is_stripped(previous):
             raise InvalidArgument(

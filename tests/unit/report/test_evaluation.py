@@ -13,7 +13,7 @@ from supdocnade.runs import RunOptions
 from supdocnade.scene.dataset import from_records
 from supdocnade.scene.held_out import HeldOutImage
 from supdocnade.scene.prediction import iter_predictions
-from supdocnade.visual_words.to_corpus import encode_shuffled
+from supdocnade.visual_words.to_corpus import encode_corpus
 
 
 def image(label, predicted, probability=0.5, tags=None, given=()):
@@ -121,7 +121,7 @@ def test_photographs_without_classes_and_tags_are_refused(records):
 
 def test_a_corpus_has_the_figures_of_its_photographs(records, tmp_path):
     fitted, photographs = small_model().fitted_, from_records(records[1:])
-    corpus, _ = encode_shuffled(
+    corpus, _ = encode_corpus(
         fitted.encoder,
         photographs.sources,
         tmp_path / "corpus",

@@ -6,8 +6,6 @@ from tests.textures import plain_packet, stripes, write_images
 
 from supdocnade import BagOfVisualWords, DocNADE
 from supdocnade.errors import StorageError, UnreadableImage
-from supdocnade.estimators.bag_of_visual_words import words_of
-from supdocnade.estimators.persistence import words_to_storage
 from supdocnade.runs import RunOptions
 from supdocnade.storage import save_arrays
 from supdocnade.visual_words.cache import content_key
@@ -17,7 +15,6 @@ from supdocnade.visual_words.to_corpus import (
     WORDS,
     _read_shard,
     encode_corpus,
-    encode_shuffled,
     read_features,
 )
 
@@ -25,82 +22,11 @@ BAG = BagOfVisualWords(n_words=9, random_state=0).fit([stripes(number) for numbe
 ENCODER = BAG.encoder_
 
 
-def test_a_corpus_has_the_counts_of_its_images(tmp_path):
-    paths = write_images(tmp_path / "images", 7)
-    labels, tags = list("aab") + [None] * 4, [["sea"], [], None, *[None] * 4]
-    seen = []
-    corpus, skipped = encode_corpus(
-        ENCODER,
-        paths,
-        tmp_path / "corpus",
-        RunOptions(progress=lambda *now: seen.append(now[1:])),
-        labels=labels,
-        tags=tags,
-        shard_size=3,
-    )
-    assert not skipped
-    np.testing.assert_array_equal(corpus.counts().toarray(), BAG.transform(paths).toarray())
-    assert corpus.names == [str(path) for path in paths]
-    assert corpus.labels == labels
-    assert corpus.tags == tags
-    assert corpus.keys == [content_key(path.read_bytes()) for path in paths]
-    assert len(corpus.shards) == 3
-    assert seen == [(done, 7) for done in range(1, 8)]
-    model = DocNADE(n_topics=3, max_epochs=2, random_state=0)
-    np.testing.assert_array_equal(
-        model.fit(corpus).transform(corpus), model.fit(corpus.counts()).transform(corpus.counts())
-    )
-
-
-def test_a_run_that_was_killed_goes_on(tmp_path, monkeypatch):
-    paths = write_images(tmp_path / "images", 10)
-    expected = BAG.transform(paths).toarray()
-    encode, seen = ImageEncoder.encode, []
-
-    def killed(self, source, name="", device="cpu"):
-        if len(seen) == 7:
-            raise KeyboardInterrupt
-        seen.append(name)
-        return encode(self, source, name)
-
-    monkeypatch.setattr(ImageEncoder, "encode", killed)
-    with pytest.raises(KeyboardInterrupt):
-        encode_corpus(ENCODER, paths, tmp_path / "corpus", shard_size=3)
-    seen.clear()
-    corpus, _ = encode_corpus(ENCODER, paths, tmp_path / "corpus", shard_size=3)
-    assert len(seen) == 4
-    np.testing.assert_array_equal(corpus.counts().toarray(), expected)
-
-
-def test_photographs_are_added(tmp_path):
-    paths = write_images(tmp_path / "images", 5)
-    BAG.encode_corpus(paths[:2], tmp_path / "corpus")
-    corpus, _ = BAG.encode_corpus(paths, tmp_path / "corpus")
-    assert corpus.names == [str(path) for path in paths]
-
-
-def test_what_cannot_be_read_is_skipped_and_named(tmp_path):
-    paths = [*write_images(tmp_path / "images", 2), tmp_path / "missing.png"]
-    with pytest.raises(UnreadableImage, match="missing"):
-        encode_corpus(ENCODER, paths, tmp_path / "one")
-    corpus, skipped = encode_corpus(ENCODER, paths, tmp_path / "two", RunOptions(on_error="skip"))
-    assert len(corpus) == 2
-    assert [each.name for each in skipped] == [str(paths[2])]
-
-
-def test_another_encoder_is_refused(tmp_path):
-    paths = write_images(tmp_path / "images", 3)
-    encode_corpus(ENCODER, paths, tmp_path / "corpus")
-    other = BagOfVisualWords(n_words=9, random_state=1).fit(paths)
-    with pytest.raises(StorageError, match="was made with encoder"):
-        other.encode_corpus(paths, tmp_path / "corpus")
-
-
-def test_a_shuffled_corpus_has_every_image_once_in_the_order_of_the_seed(tmp_path):
+def test_a_corpus_has_every_image_once_in_the_order_of_the_seed(tmp_path):
     paths = write_images(tmp_path / "images", 20)
     labels, tags = ["a"] * 10 + ["b"] * 10, [[str(number)] for number in range(20)]
     seen = []
-    one, skipped = encode_shuffled(
+    one, skipped = encode_corpus(
         ENCODER,
         paths,
         tmp_path / "one",
@@ -121,17 +47,17 @@ def test_a_shuffled_corpus_has_every_image_once_in_the_order_of_the_seed(tmp_pat
     assert list(dict.fromkeys(seen)) == [(done, 20) for done in range(1, 21)]
     assert not (tmp_path / "one.partial").exists()
     assert one.keys == [content_key(paths[row].read_bytes()) for row in rows]
-    again, _ = encode_shuffled(
+    again, _ = encode_corpus(
         ENCODER, paths, tmp_path / "2", RunOptions(n_jobs=2), labels=labels, tags=tags, shard_size=6
     )
-    other, _ = encode_shuffled(ENCODER, paths, tmp_path / "3", seed=1)
+    other, _ = encode_corpus(ENCODER, paths, tmp_path / "3", seed=1)
     assert again.fingerprint() == one.fingerprint()
     assert other.names != one.names
 
 
-def test_a_shuffled_run_that_was_killed_does_no_finished_shard_again(tmp_path, monkeypatch):
+def test_a_run_that_was_killed_does_no_finished_shard_again(tmp_path, monkeypatch):
     paths = write_images(tmp_path / "images", 10)
-    whole, _ = encode_shuffled(ENCODER, paths, tmp_path / "whole", shard_size=3)
+    whole, _ = encode_corpus(ENCODER, paths, tmp_path / "whole", shard_size=3)
     encode, seen = ImageEncoder.encode, []
 
     def killed(self, source, name="", device="cpu"):
@@ -142,36 +68,36 @@ def test_a_shuffled_run_that_was_killed_does_no_finished_shard_again(tmp_path, m
 
     monkeypatch.setattr(ImageEncoder, "encode", killed)
     with pytest.raises(KeyboardInterrupt):
-        encode_shuffled(ENCODER, paths, tmp_path / "corpus", shard_size=3)
+        encode_corpus(ENCODER, paths, tmp_path / "corpus", shard_size=3)
     assert not (tmp_path / "corpus").exists()
     with pytest.raises(StorageError, match="other settings"):
-        encode_shuffled(ENCODER, paths, tmp_path / "corpus", shard_size=3, seed=1)
+        encode_corpus(ENCODER, paths, tmp_path / "corpus", shard_size=3, seed=1)
     seen.clear()
-    corpus, _ = encode_shuffled(ENCODER, paths, tmp_path / "corpus", shard_size=3)
+    corpus, _ = encode_corpus(ENCODER, paths, tmp_path / "corpus", shard_size=3)
     assert len(seen) == 4
     assert corpus.fingerprint() == whole.fingerprint()
     with pytest.raises(StorageError, match="corpus must be a new or an empty folder"):
-        encode_shuffled(ENCODER, paths, tmp_path / "corpus", shard_size=3)
+        encode_corpus(ENCODER, paths, tmp_path / "corpus", shard_size=3)
 
 
 def test_a_part_with_other_records_is_refused(tmp_path):
     path = tmp_path / "part.safetensors"
     arrays = {"ids": np.zeros(1, np.int32), "ends": np.ones(1, np.int64)}
     save_arrays(path, arrays, {"names": ["a"], "skipped": []})
-    with pytest.raises(StorageError, match=r"its records are \['names'\]"):
+    with pytest.raises(StorageError, match=r"its records are \['names', 'skipped'\]"):
         _read_shard(path)
 
 
-def test_a_shuffled_run_names_and_skips_what_cannot_be_read(tmp_path):
+def test_a_run_names_and_skips_what_cannot_be_read(tmp_path):
     paths = [*write_images(tmp_path / "images", 5), tmp_path / "missing.png"]
     skip = RunOptions(on_error="skip")
     with pytest.raises(UnreadableImage, match=r"missing\.png"):
-        encode_shuffled(ENCODER, paths, tmp_path / "one", shard_size=1)
-    one, skipped = encode_shuffled(ENCODER, paths, tmp_path / "one", skip, shard_size=1)
+        encode_corpus(ENCODER, paths, tmp_path / "one", shard_size=1)
+    one, skipped = encode_corpus(ENCODER, paths, tmp_path / "one", skip, shard_size=1)
     assert [(each.number, each.name) for each in skipped] == [(5, str(paths[5]))]
     assert len(one) == 5
     with pytest.raises(UnreadableImage, match="none of the 1 images"):
-        encode_shuffled(ENCODER, paths[5:], tmp_path / "two", skip)
+        encode_corpus(ENCODER, paths[5:], tmp_path / "two", skip)
     assert not [*tmp_path.glob("two*")]
 
 
@@ -179,15 +105,10 @@ def test_the_features_of_images_are_stored_beside_their_words(tmp_path, monkeypa
     paths = write_images(tmp_path / "images", 5)
     network = install_network(tmp_path / "networks", monkeypatch)
     bag = BagOfVisualWords(n_words=4, features=network, random_state=0).fit(paths)
-    corpus, _ = encode_shuffled(bag.encoder_, paths, tmp_path / "corpus", shard_size=2)
+    corpus, _ = encode_corpus(bag.encoder_, paths, tmp_path / "corpus", shard_size=2)
     features = np.concatenate(list(read_features(corpus)))
     expected = [bag.encoder_.encode(name).features_F for name in corpus.names]
     np.testing.assert_array_equal(features, expected)
-    appended, _ = bag.encode_corpus(paths[:3], tmp_path / "appended")
-    (found,) = read_features(appended)
-    np.testing.assert_array_equal(
-        found, [bag.encoder_.encode(path).features_F for path in paths[:3]]
-    )
     (tmp_path / "corpus" / FEATURES.format(2)).replace(tmp_path / "corpus" / FEATURES.format(0))
     with pytest.raises(
         StorageError, match=r"features-00000\.safetensors is damaged: it must have 2"
@@ -196,17 +117,13 @@ def test_the_features_of_images_are_stored_beside_their_words(tmp_path, monkeypa
 
 
 def test_the_visual_words_are_stored_in_the_corpus(tmp_path):
-    paths = write_images(tmp_path / "images", 4)
-    for name in ("new", "opened"):
-        BAG.encode_corpus(paths[:2], tmp_path / "corpus")
-        stored = BagOfVisualWords.load(tmp_path / "corpus" / WORDS)
-        assert stored.encoder_.fingerprint() == ENCODER.fingerprint(), name
-        (tmp_path / "corpus" / WORDS).unlink()
-    shuffled, _ = encode_shuffled(
-        ENCODER, paths, tmp_path / "shuffled", stored_words=words_to_storage(words_of(BAG))
+    corpus, _ = BAG.encode_corpus(write_images(tmp_path / "images", 4), tmp_path / "corpus")
+    stored = BagOfVisualWords.load(corpus.folder / WORDS)
+    assert stored.encoder_.fingerprint() == corpus.encoder == ENCODER.fingerprint()
+    model = DocNADE(n_topics=3, max_epochs=2, random_state=0)
+    np.testing.assert_array_equal(
+        model.fit(corpus).transform(corpus), model.fit(corpus.counts()).transform(corpus.counts())
     )
-    stored = BagOfVisualWords.load(shuffled.folder / WORDS)
-    assert stored.encoder_.fingerprint() == shuffled.encoder
 
 
 def test_keywords_in_files_are_tags_where_these_are_unknown(tmp_path):
@@ -216,7 +133,7 @@ def test_keywords_in_files_are_tags_where_these_are_unknown(tmp_path):
         Image.fromarray(stripes(0)).save(path, xmp=packet)
     tags = [None, ["sand"], None]
     for keywords, expected in ((True, [["sea", "sky"], ["sand"], None]), (False, tags)):
-        corpus, _ = encode_shuffled(
+        corpus, _ = encode_corpus(
             ENCODER, paths, tmp_path / f"corpus-{keywords}", tags=tags, keywords=keywords
         )
         found = dict(zip(corpus.names, corpus.tags, strict=True))
